@@ -1,0 +1,155 @@
+/* What an engine's scheduler links: a C ABI, so that any language can. client/croupier.hpp is the same in C++.
+ *
+ * A session is used by one thread at a time. Functions return 0 (or a positive count) on success and -1 on
+ * failure; then `error`, when given, says what, where and what would be right.
+ */
+#ifndef CROUPIER_CLIENT_H
+#define CROUPIER_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CROUPIER_ABI_VERSION 1U
+
+typedef struct croupier_session croupier_session;
+
+typedef struct croupier_error {
+    uint32_t code; /* croupier::shm::Errc */
+    char text[508];
+} croupier_error;
+
+enum { CROUPIER_BF16 = 0, CROUPIER_FP16 = 1, CROUPIER_FP32 = 2 };
+
+/* croupier_open_options_init() fills in the defaults; vocab must be set. */
+typedef struct croupier_open_options {
+    uint32_t abi_version;
+    const char* endpoint; /* of the daemon's control socket */
+    const char* name;     /* of the session: one live client a name */
+    uint32_t vocab;
+    uint32_t tp;
+    uint32_t max_batch;
+    uint32_t steps_in_flight;
+    uint32_t dtype;
+    uint32_t tile;
+    uint32_t max_sequences;
+    uint32_t max_length; /* prompt and output of one sequence */
+    uint32_t max_bias;
+    uint32_t max_stop_ids;
+    uint32_t mask_rows;
+    const int32_t* order;        /* hotness order, vocab ids; NULL: identity */
+    uint32_t takeover;           /* 1: fence a live holder of the name */
+    uint32_t resume;             /* 1: go on with a session whose client is gone */
+    uint32_t decisions_over_zmq; /* 1: decisions come over ZMQ instead of the ring */
+    uint32_t timeout_ms;         /* for the daemon's answer; 0: 5000 */
+    /* For a tcp endpoint: Z85 CURVE keys. */
+    const char* server_key;
+    const char* client_public_key;
+    const char* client_secret_key;
+} croupier_open_options;
+
+enum { CROUPIER_IGNORE_EOS = 1 };
+
+typedef struct croupier_params {
+    uint64_t seed;
+    double temperature;
+    double top_p;
+    double min_p;
+    double repetition_penalty;
+    double frequency_penalty;
+    double presence_penalty;
+    int32_t top_k;        /* 0 or -1: off */
+    int32_t eos_token_id; /* -1: none */
+    uint32_t min_tokens;
+    uint32_t max_tokens; /* 0: as far as the session's max_length */
+    uint32_t flags;
+} croupier_params;
+
+typedef struct croupier_bias {
+    int32_t token;
+    float bias;
+} croupier_bias;
+
+typedef struct croupier_sequence {
+    uint64_t uid; /* unique among the session's live sequences */
+    croupier_params params;
+    const int32_t* prompt;
+    size_t prompt_count;
+    const int32_t* output; /* decided earlier, elsewhere: a sequence that comes back */
+    size_t output_count;
+    const croupier_bias* bias;
+    size_t bias_count;
+    const int32_t* stop_ids;
+    size_t stop_count;
+} croupier_sequence;
+
+typedef struct croupier_column {
+    uint64_t uid;
+    const uint32_t* mask; /* grammar mask, (vocab + 31) / 32 words; NULL: all allowed */
+} croupier_column;
+
+enum {
+    CROUPIER_STOPPED_EOS = 1,
+    CROUPIER_STOPPED_TOKEN = 2,
+    CROUPIER_STOPPED_LENGTH = 4,
+    CROUPIER_STOPPED = 7
+};
+
+typedef struct croupier_decision {
+    uint64_t uid;
+    int32_t token; /* -1 when error is not 0 */
+    float logprob;
+    uint32_t position;
+    uint16_t flags;
+    uint16_t error; /* croupier_decision_error_text() explains it */
+} croupier_decision;
+
+typedef struct croupier_step {
+    uint64_t step;
+    uint32_t count;
+    uint16_t refused; /* not 0: the whole step was refused, with this decision error */
+    const croupier_decision* decisions; /* valid until the next call on the session */
+} croupier_step;
+
+void croupier_open_options_init(croupier_open_options* options);
+void croupier_params_init(croupier_params* params);
+
+int croupier_open(const croupier_open_options* options, croupier_session** session, croupier_error* error);
+/* Leaves the daemon's sessions as they are, as a process that dies would; `resume` finds it again. */
+void croupier_detach(croupier_session* session);
+/* Closes the session: its memory is given back. */
+int croupier_close(croupier_session* session, croupier_error* error);
+
+/* Where the ranks' writers attach. */
+const char* croupier_segment_path(const croupier_session* session);
+/* 1 when open() went on with an earlier session. */
+int croupier_resumed(const croupier_session* session);
+
+int croupier_add(croupier_session* session, const croupier_sequence* sequence, croupier_error* error);
+/* Frees the sequence's slot; it must not be in a step in flight. */
+int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* error);
+/* The uids of live sequences; returns how many there are, writes at most `room`. */
+size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room);
+/* A live sequence's output so far; returns its length or -1, writes at most `room`. */
+int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room);
+
+/* Publishes a step: one column a sequence. Fails with ring_full when every slot is in flight. */
+int croupier_submit(croupier_session* session, const croupier_column* columns, size_t count, uint64_t* step,
+                    croupier_error* error);
+/* Steps published and not yet waited for. */
+uint32_t croupier_in_flight(const croupier_session* session);
+/* The oldest step in flight: 1 and its decisions, 0 when it is not decided within timeout_ms (0: only a look),
+ * -1 on failure. A daemon that restarts meanwhile goes unnoticed when it is back within the time-out. */
+int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step* step, croupier_error* error);
+
+const char* croupier_error_name(uint32_t code);
+const char* croupier_decision_error_text(uint16_t error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

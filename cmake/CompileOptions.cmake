@@ -1,0 +1,30 @@
+# Warnings are errors for our own targets only; every target of ours links croupier_options.
+add_library(croupier_options INTERFACE)
+target_compile_options(
+    croupier_options
+    INTERFACE -Wall
+              -Wextra
+              -Wpedantic
+              -Wshadow
+              -Wconversion
+              -Wsign-conversion
+              -Wnon-virtual-dtor
+              -Werror
+              # Tokens must not depend on whether a compiler fused a multiply and an add.
+              -ffp-contract=off
+)
+target_include_directories(croupier_options INTERFACE ${CMAKE_SOURCE_DIR})
+# What flatc generates does not keep to our warnings.
+target_include_directories(croupier_options SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/generated)
+target_compile_definitions(croupier_options INTERFACE CROUPIER_VERSION="${PROJECT_VERSION}")
+
+set(CROUPIER_SANITIZE "" CACHE STRING "Sanitizers for every target: empty, address,undefined or thread")
+if(CROUPIER_SANITIZE)
+    add_compile_options(-fsanitize=${CROUPIER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    add_link_options(-fsanitize=${CROUPIER_SANITIZE})
+endif()
+
+find_program(CROUPIER_CCACHE ccache)
+if(CROUPIER_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CROUPIER_CCACHE})
+endif()

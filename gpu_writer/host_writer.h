@@ -1,0 +1,56 @@
+// A rank's logits writer without a GPU: for engines on CPUs, for tests and for the simulated engine.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "proto/logits_slot.h"
+#include "proto/schedule_slot.h"
+#include "shm/bell.h"
+#include "shm/logits_publisher.h"
+#include "shm/segment.h"
+
+namespace croupier::gpu_writer {
+
+class HostWriter {
+  public:
+    static shm::Result<HostWriter> attach(const std::string& segment_path, std::uint32_t rank);
+
+    const proto::Geometry& geometry() const { return segment_->geometry(); }
+    std::uint32_t rank() const { return publisher_.rank(); }
+    // This rank's ids in the order in which the slice wants them; empty: identity from the shard's first id.
+    std::span<const std::int32_t> order() const;
+
+    // The oldest step in flight that wants this rank's slice; waits for one.
+    std::optional<std::uint64_t> wait_step(std::chrono::milliseconds timeout);
+    std::span<const proto::ScheduleColumn> columns(std::uint64_t step) const;
+
+    // One sequence's logits, `values` in the slice's order (order()), laid into the step's tiles from
+    // position `first` on; what lies past the shard in the last tile is padded with -inf.
+    void write_column(std::uint64_t step, std::uint32_t column, const void* values);
+    // For a caller that lays tiles himself: [tiles][columns][T] elements.
+    void* slice(std::uint64_t step) const { return publisher_.slice(step); }
+    // The first `tiles` tiles are there; a step is decided once every rank has published all of its tiles.
+    shm::Result<bool> publish(std::uint64_t step, std::uint32_t tiles);
+    shm::Result<bool> publish_all(std::uint64_t step);
+
+    // The random ring of the step, a record a column, and its publication (rank 0 only writes it).
+    std::span<proto::ColumnRandoms> randoms(std::uint64_t step) const;
+    shm::Result<bool> publish_randoms(std::uint64_t step);
+
+    // False once the session is over for this writer: closed, fenced, or its daemon and client are gone.
+    bool session_open() const;
+
+  private:
+    HostWriter(std::unique_ptr<shm::Segment> segment, shm::LogitsPublisher publisher, shm::Bell bell);
+
+    std::unique_ptr<shm::Segment> segment_;
+    shm::LogitsPublisher publisher_;
+    shm::Bell bell_;
+};
+
+}  // namespace croupier::gpu_writer

@@ -1,0 +1,58 @@
+// Everything a session refuses or loses is counted in its segment, where even a dead daemon's files tell it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace croupier::proto {
+
+enum class SessionCounter : std::uint32_t {
+    steps_published,
+    steps_taken,
+    columns_decided,
+    columns_failed,
+    columns_redecided,       // claims of dead samplers given to others
+    schedule_ring_full,      // the client found no free step slot
+    records_refused,         // malformed schedule records
+    stale_epoch_refused,     // commits by a client or writer that had been fenced
+    writers_lost,
+    writers_attached,
+    clients_lost,
+    clients_attached,
+    decision_ns,             // logits complete to last commit, summed over steps
+    exposed_ns,              // the part of it during which the scheduler waited
+    logits_wait_ns,          // publication to logits complete: the engine's own stage
+    zmq_steps_sent,
+    zmq_send_deferred,       // the subscriber was slow: the step stayed in the ring
+    count_
+};
+
+struct CounterText {
+    const char* name;
+    const char* help;
+};
+
+constexpr std::array kSessionCounterText = {
+    CounterText{"steps_published", "Steps that the client published"},
+    CounterText{"steps_taken", "Steps whose decisions the client took"},
+    CounterText{"columns_decided", "Columns decided with a token"},
+    CounterText{"columns_failed", "Columns decided with an error"},
+    CounterText{"columns_redecided", "Columns taken back from samplers that died"},
+    CounterText{"schedule_ring_full", "Submissions refused because every step slot was in flight"},
+    CounterText{"records_refused", "Schedule records refused as malformed"},
+    CounterText{"stale_epoch_refused", "Commits refused because their author had been fenced"},
+    CounterText{"writers_lost", "Logits writers that died"},
+    CounterText{"writers_attached", "Logits writers that attached"},
+    CounterText{"clients_lost", "Clients that died"},
+    CounterText{"clients_attached", "Clients that attached"},
+    CounterText{"decision_ns", "Nanoseconds from logits complete to the step's last commit"},
+    CounterText{"exposed_ns", "Nanoseconds of decision time during which the scheduler waited"},
+    CounterText{"logits_wait_ns", "Nanoseconds from publication to logits complete"},
+    CounterText{"zmq_steps_sent", "Steps sent over the ZMQ decision stream"},
+    CounterText{"zmq_send_deferred", "Steps kept in the ring because the ZMQ subscriber was slow"},
+};
+static_assert(kSessionCounterText.size() == static_cast<std::size_t>(SessionCounter::count_),
+              "every counter needs its name and help");
+
+}  // namespace croupier::proto

@@ -1,0 +1,63 @@
+#include "proto/geometry.h"
+
+#include <algorithm>
+
+namespace croupier::proto {
+namespace {
+
+std::optional<std::string> outside(const char* field, std::uint64_t value, std::uint64_t low,
+                                   std::uint64_t high) {
+    if (value >= low && value <= high) return std::nullopt;
+    return std::string(field) + " is " + std::to_string(value) + ", allowed is " + std::to_string(low) +
+           " to " + std::to_string(high);
+}
+
+std::optional<std::string> shard_fault(const Geometry& g) {
+    std::uint64_t next = 0;
+    for (std::uint32_t rank = 0; rank < g.tp; ++rank) {
+        const RankShard& shard = g.shards[rank];
+        if (shard.first_id != next || shard.count == 0) {
+            return "shard of rank " + std::to_string(rank) + " starts at id " +
+                   std::to_string(shard.first_id) + " with " + std::to_string(shard.count) +
+                   " ids; it should start at id " + std::to_string(next) + " and hold at least one";
+        }
+        next += shard.count;
+    }
+    if (next == g.vocab) return std::nullopt;
+    return "the shards hold " + std::to_string(next) + " ids together, the vocabulary has " +
+           std::to_string(g.vocab);
+}
+
+}  // namespace
+
+void fill_even_shards(Geometry& g) {
+    const std::uint32_t tp = std::clamp(g.tp, 1U, kMaxTp);
+    const std::uint32_t each = (g.vocab + tp - 1) / tp;
+    std::uint32_t next = 0;
+    for (std::uint32_t rank = 0; rank < tp; ++rank) {
+        // A vocabulary that does not divide leaves the last ranks short, never empty.
+        const std::uint32_t ranks_after = tp - rank - 1;
+        const std::uint32_t left = g.vocab - next;
+        const std::uint32_t count = std::min(each, left > ranks_after ? left - ranks_after : 1U);
+        g.shards[rank] = {next, count};
+        next += count;
+    }
+}
+
+std::optional<std::string> geometry_fault(const Geometry& g) {
+    if (auto fault = outside("vocab", g.vocab, 1, kMaxVocab)) return fault;
+    if (auto fault = outside("tp", g.tp, 1, std::min(kMaxTp, g.vocab))) return fault;
+    if (auto fault = outside("max_batch", g.max_batch, 1, kMaxBatch)) return fault;
+    if (auto fault = outside("slots", g.slots, 1, kMaxSlots)) return fault;
+    if (auto fault = outside("dtype", static_cast<std::uint32_t>(g.dtype), 0, 2)) return fault;
+    if (auto fault = outside("tile", g.tile, 1, kMaxTile)) return fault;
+    if (auto fault = outside("max_sequences", g.max_sequences, 1, kMaxSequences)) return fault;
+    if (auto fault = outside("max_length", g.max_length, 2, kMaxLength)) return fault;
+    if (auto fault = outside("max_bias", g.max_bias, 0, kMaxBias)) return fault;
+    if (auto fault = outside("max_stop_ids", g.max_stop_ids, 0, kMaxStopIds)) return fault;
+    if (auto fault = outside("mask_rows", g.mask_rows, 0, kMaxBatch)) return fault;
+    if (auto fault = outside("has_order", g.has_order, 0, 1)) return fault;
+    return shard_fault(g);
+}
+
+}  // namespace croupier::proto

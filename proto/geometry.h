@@ -1,0 +1,55 @@
+// The shape of one session: everything that fixes where a byte lies in its segment.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "proto/sampling.h"
+
+namespace croupier::proto {
+
+// Limits are generous multiples of what is served today; each bounds a loop or an allocation that is
+// driven by bytes from another process.
+constexpr std::uint32_t kMaxTp = 64;
+constexpr std::uint32_t kMaxVocab = 1U << 20U;
+constexpr std::uint32_t kMaxBatch = 4096;
+constexpr std::uint32_t kMaxSlots = 64;
+constexpr std::uint32_t kMaxSequences = 65536;
+constexpr std::uint32_t kMaxLength = 1U << 21U;
+constexpr std::uint32_t kMaxBias = 4096;
+constexpr std::uint32_t kMaxStopIds = 256;
+constexpr std::uint32_t kMaxTile = 1024;
+
+struct RankShard {
+    std::uint32_t first_id = 0;
+    std::uint32_t count = 0;
+};
+
+struct Geometry {
+    std::uint32_t vocab = 0;
+    std::uint32_t tp = 1;
+    std::uint32_t max_batch = 1;
+    std::uint32_t slots = 1;  // steps in flight
+    Dtype dtype = Dtype::bf16;
+    std::uint32_t tile = 64;
+    std::uint32_t max_sequences = 1;
+    std::uint32_t max_length = 1;  // prompt and output of one sequence
+    std::uint32_t max_bias = 64;
+    std::uint32_t max_stop_ids = 8;
+    std::uint32_t mask_rows = 0;  // grammar masks a step may carry
+    std::uint32_t has_order = 0;  // 1: the segment holds a hotness order; 0: identity
+    std::array<RankShard, kMaxTp> shards{};
+
+    std::uint32_t tiles(std::uint32_t rank) const { return (shards[rank].count + tile - 1) / tile; }
+};
+static_assert(sizeof(Geometry) == 12 * 4 + kMaxTp * 8, "bump kSegmentVersion when the geometry changes");
+
+// Shards of equal size but for the last ones, as engines cut an LM head.
+void fill_even_shards(Geometry& geometry);
+
+// Empty when the geometry is usable; else a sentence that names the field, its value and its range.
+std::optional<std::string> geometry_fault(const Geometry& geometry);
+
+}  // namespace croupier::proto

@@ -1,0 +1,76 @@
+// What the supervisor and its samplers share: who runs, which sessions there are, what was measured.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/bell.h"
+
+namespace croupier::proto {
+
+constexpr std::uint64_t kPlaneMagic = 0x3130454E414C5043ULL;
+constexpr std::uint32_t kPlaneVersion = 1;
+constexpr std::uint32_t kMaxSessions = 64;
+
+// Bucket i counts durations below 2^i microseconds / 4; the last one is open.
+constexpr std::size_t kLatencyBuckets = 24;
+constexpr double bucket_upper_seconds(std::size_t bucket) {
+    return static_cast<double>(std::uint64_t{1} << bucket) * 0.25e-6;
+}
+
+enum class Stage : std::uint32_t {
+    logits_wait,   // publication to logits complete
+    claim_wait,    // logits complete to the start of a column's decision
+    decide,        // one column
+    step,          // logits complete to the step's last commit
+    count_
+};
+constexpr std::array kStageNames = {"logits_wait", "claim_wait", "decide", "step"};
+static_assert(kStageNames.size() == static_cast<std::size_t>(Stage::count_));
+
+struct LatencyHistogram {
+    std::atomic<std::uint64_t> buckets[kLatencyBuckets];
+    std::atomic<std::uint64_t> sum_ns;
+};
+
+enum class SamplerState : std::uint32_t { empty = 0, starting = 1, running = 2, restarting = 3 };
+
+struct alignas(64) SamplerEntry {
+    std::atomic<SamplerState> state;
+    std::atomic<std::int32_t> pid;
+    std::atomic<std::int32_t> core;       // -1: not pinned
+    std::atomic<std::uint32_t> incarnation;  // owner in claim words; never 0, never used twice by one daemon
+    std::atomic<std::uint32_t> restarts;
+    std::atomic<std::uint64_t> heartbeat_ns;
+    std::atomic<std::uint64_t> table_seen;  // the session table's version that it acts on
+    alignas(64) std::atomic<std::uint64_t> columns;
+    std::atomic<std::uint64_t> busy_ns;
+    std::atomic<std::uint64_t> started_ns;
+    LatencyHistogram stages[static_cast<std::size_t>(Stage::count_)];
+};
+
+struct alignas(64) SessionTableEntry {
+    std::atomic<std::uint64_t> session_id;  // 0: empty. Stored after the path, with release
+    char path[248];
+};
+
+struct PlaneHeader {
+    std::uint64_t magic;
+    std::uint32_t version;
+    std::uint32_t bytes;
+    char instance[40];
+    std::int32_t daemon_pid;
+    std::uint32_t sampler_count;
+    std::uint64_t started_ns;
+    // Tunables that SIGHUP may change while samplers run.
+    alignas(64) std::atomic<std::uint32_t> wait_mode;
+    std::atomic<std::uint32_t> spin_us;
+    std::atomic<std::uint32_t> max_sleep_us;
+    alignas(64) std::atomic<std::uint64_t> table_version;
+    SessionTableEntry sessions[kMaxSessions];
+    SamplerEntry samplers[kMaxSamplers];
+};
+
+}  // namespace croupier::proto

@@ -1,0 +1,98 @@
+// The first page of a session's segment.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "proto/counters.h"
+#include "proto/geometry.h"
+
+namespace croupier::proto {
+
+constexpr std::uint64_t kSegmentMagic = 0x3130474553505243ULL;  // "CRPSEG01"
+// Grows with every change to a struct or a size in this folder; old and new refuse each other by it.
+constexpr std::uint32_t kSegmentVersion = 1;
+constexpr std::uint32_t kHeaderBytes = 8192;
+
+// Where each region starts and how far apart its slots lie, in bytes. A pure function of the geometry:
+// an attaching process recomputes it and refuses a header that says otherwise.
+struct SegmentLayout {
+    std::uint64_t order = 0;
+    std::uint64_t sequences = 0;
+    std::uint64_t sequence_stride = 0;
+    std::uint64_t bias_offset = 0;
+    std::uint64_t stops_offset = 0;
+    std::uint64_t log_offset = 0;
+    std::uint64_t schedule = 0;
+    std::uint64_t schedule_stride = 0;
+    std::uint64_t decisions = 0;
+    std::uint64_t decision_stride = 0;
+    std::uint64_t claims_offset = 0;
+    std::uint64_t crashes_offset = 0;
+    std::uint64_t decision_offset = 0;
+    std::uint64_t randoms = 0;
+    std::uint64_t random_stride = 0;
+    std::uint64_t masks = 0;
+    std::uint64_t mask_stride = 0;
+    std::uint64_t mask_row_words = 0;
+    std::uint64_t ready = 0;
+    std::uint64_t ready_stride = 0;
+    std::uint64_t logits = 0;
+    std::uint64_t logits_stride = 0;
+    std::uint64_t rank_offset[kMaxTp] = {};  // of a rank's slice within a slot
+    std::uint64_t total_bytes = 0;
+
+    bool operator==(const SegmentLayout&) const = default;
+};
+
+SegmentLayout layout_of(const Geometry& geometry);
+
+enum class SessionState : std::uint32_t { active = 1, draining = 2, closed = 3, fenced = 4 };
+
+struct alignas(64) WriterCell {
+    std::atomic<std::uint32_t> epoch;
+    std::atomic<std::int32_t> pid;
+};
+
+struct SegmentHeader {
+    // Fixed at creation, covered by the checksum.
+    std::uint64_t magic;
+    std::uint32_t version;
+    std::uint32_t header_bytes;
+    std::uint64_t total_bytes;
+    std::uint64_t session_id;
+    char name[64];      // of the session, chosen by the engine
+    char instance[40];  // of the daemon
+    Geometry geometry;
+    SegmentLayout layout;
+    std::uint64_t checksum;
+
+    // Written by the daemon.
+    alignas(64) std::atomic<SessionState> state;
+    std::atomic<std::uint32_t> daemon_generation;
+    std::atomic<std::int32_t> daemon_pid;
+    std::atomic<std::uint32_t> zmq_stream;  // 1: the supervisor sends decisions over ZMQ too
+
+    // Written by the client.
+    alignas(64) std::atomic<std::uint64_t> published;  // steps 0 .. published - 1 are valid records
+    alignas(64) std::atomic<std::uint64_t> taken;      // steps below it are done with: their slots are free
+    alignas(64) std::atomic<std::uint32_t> client_epoch;
+    std::atomic<std::int32_t> client_pid;
+
+    // Written by samplers; the client sleeps on it.
+    alignas(64) std::atomic<std::uint32_t> decided_bell;
+    std::atomic<std::uint32_t> client_sleeps;
+
+    WriterCell writers[kMaxTp];
+    alignas(64) std::atomic<std::uint64_t> counters[static_cast<std::size_t>(SessionCounter::count_)];
+
+    std::atomic<std::uint64_t>& counter(SessionCounter which) {
+        return counters[static_cast<std::size_t>(which)];
+    }
+};
+static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
+
+// FNV-1a over the fixed part: a guard against stray writes, not against an enemy.
+std::uint64_t header_checksum(const SegmentHeader& header);
+
+}  // namespace croupier::proto

@@ -1,0 +1,94 @@
+#include "shm/bell.h"
+
+#include <unistd.h>
+
+#include <new>
+#include <utility>
+
+#include "shm/futex.h"
+
+namespace croupier::shm {
+namespace {
+
+constexpr std::uint64_t kBellBytes = 4096;
+
+Result<Mapping> map_checked(const std::string& path) {
+    auto file = open_file(path, Access::read_write);
+    if (!file) return file.error();
+    auto size = file_size(file.value(), path);
+    if (!size) return size.error();
+    if (size.value() != kBellBytes) {
+        return fail(Errc::wrong_size, path + " has " + std::to_string(size.value()) + " bytes, a bell has " +
+                                          std::to_string(kBellBytes));
+    }
+    auto mapping = map_file(file.value(), kBellBytes, Access::read_write, path);
+    if (!mapping) return mapping.error();
+    const auto& page = *static_cast<const proto::BellPage*>(mapping.value().get_address());
+    if (page.magic != proto::kBellMagic) return fail(Errc::bad_magic, path + " is not a croupier bell");
+    if (page.version != proto::kBellVersion) {
+        return fail(Errc::wrong_version, path + " has bell version " + std::to_string(page.version) +
+                                             ", this build speaks " + std::to_string(proto::kBellVersion));
+    }
+    return std::move(mapping).value();
+}
+
+}  // namespace
+
+std::string bell_path(const std::string& directory, const std::string& instance) {
+    return directory + "/croupier-" + instance + ".bell";
+}
+
+Result<Bell> Bell::create_or_adopt(const std::string& directory, const std::string& instance,
+                                   const FileOwnership& ownership) {
+    const std::string path = bell_path(directory, instance);
+    auto present = map_checked(path);
+    if (present) return Bell(std::move(present).value());
+    if (present.error().code == Errc::permission_denied) return present.error();
+    // Absent, or of another version: a client of another version cannot be attached to it.
+    ::unlink(path.c_str());
+    auto file = create_unnamed(directory, kBellBytes, ownership);
+    if (!file) return file.error();
+    auto mapping = map_file(file.value(), kBellBytes, Access::read_write, path);
+    if (!mapping) return mapping.error();
+    auto* page = new (mapping.value().get_address()) proto::BellPage{};
+    page->magic = proto::kBellMagic;
+    page->version = proto::kBellVersion;
+    page->bytes = kBellBytes;
+    if (auto named = publish_name(file.value(), path); !named) return named.error();
+    return Bell(std::move(mapping).value());
+}
+
+Result<Bell> Bell::attach(const std::string& directory, const std::string& instance) {
+    auto mapping = map_checked(bell_path(directory, instance));
+    if (!mapping) return mapping.error();
+    return Bell(std::move(mapping).value());
+}
+
+void Bell::ring() {
+    auto& bell = page();
+    // seq_cst on both words, here and in sleep(): either the sleeper sees the new count, or we see its bit.
+    bell.rung.fetch_add(1, std::memory_order_seq_cst);
+    for (auto& word : bell.sleepers) {
+        if (word.load(std::memory_order_seq_cst) != 0) {
+            futex_wake_all(bell.rung);
+            return;
+        }
+    }
+}
+
+std::uint32_t Bell::seen() const { return page().rung.load(std::memory_order_acquire); }
+
+void Bell::sleep(std::uint32_t sampler, std::uint32_t seen, std::chrono::nanoseconds timeout) {
+    auto& bell = page();
+    auto& word = bell.sleepers[sampler / 64];
+    const std::uint64_t bit = 1ULL << (sampler % 64);
+    word.fetch_or(bit, std::memory_order_seq_cst);
+    if (bell.rung.load(std::memory_order_seq_cst) == seen) futex_wait(bell.rung, seen, timeout);
+    word.fetch_and(~bit, std::memory_order_relaxed);
+}
+
+void Bell::forget_sleeper(std::uint32_t sampler) {
+    page().sleepers[sampler / 64].fetch_and(~(1ULL << (sampler % 64)), std::memory_order_relaxed);
+}
+
+}  // namespace croupier::shm

@@ -1,0 +1,37 @@
+// The daemon's bell: clients and writers ring it, idle samplers sleep on it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "proto/bell.h"
+#include "shm/file.h"
+
+namespace croupier::shm {
+
+std::string bell_path(const std::string& directory, const std::string& instance);
+
+class Bell {
+  public:
+    // Takes over the file of an earlier daemon when its content is sound: clients that live through a
+    // restart keep ringing the page that they have mapped.
+    static Result<Bell> create_or_adopt(const std::string& directory, const std::string& instance,
+                                        const FileOwnership& ownership);
+    static Result<Bell> attach(const std::string& directory, const std::string& instance);
+
+    void ring();
+    std::uint32_t seen() const;
+    // Sleeps until the bell rings after `seen` was read, or for `timeout`.
+    void sleep(std::uint32_t sampler, std::uint32_t seen, std::chrono::nanoseconds timeout);
+    // For a sampler that was killed in its sleep.
+    void forget_sleeper(std::uint32_t sampler);
+
+  private:
+    explicit Bell(Mapping mapping) : mapping_(std::move(mapping)) {}
+    proto::BellPage& page() const { return *static_cast<proto::BellPage*>(mapping_.get_address()); }
+
+    Mapping mapping_;
+};
+
+}  // namespace croupier::shm

@@ -1,0 +1,132 @@
+#include "shm/logits_publisher.h"
+
+#include <unistd.h>
+
+#include <atomic>
+
+#include "shm/step_window.h"
+
+namespace croupier::shm {
+
+using proto::ReadyWord;
+using proto::SessionCounter;
+
+namespace {
+
+// Ready words hold 16 bits of the epoch, and 0 means "never attached".
+std::uint32_t epoch_tag(std::uint32_t epoch) { return epoch & 0xFFFFU; }
+
+}  // namespace
+
+Result<LogitsPublisher> LogitsPublisher::attach(Segment& segment, std::uint32_t rank) {
+    auto& header = segment.header();
+    if (rank >= segment.geometry().tp) {
+        return fail(Errc::bad_argument, "rank " + std::to_string(rank) + " does not exist: session " +
+                                            header.name + " has ranks 0 to " +
+                                            std::to_string(segment.geometry().tp - 1));
+    }
+    auto& cell = header.writers[rank];
+    if (!segment.hold(writer_role(rank))) {
+        return fail(Errc::already_held, "rank " + std::to_string(rank) + " of session " + header.name +
+                                            " is held by the live writer with pid " +
+                                            std::to_string(cell.pid.load()));
+    }
+    LogitsPublisher publisher(segment, rank);
+    publisher.epoch_ = cell.epoch.load(std::memory_order_relaxed) + 1;
+    if (epoch_tag(publisher.epoch_) == 0) ++publisher.epoch_;
+    cell.pid.store(::getpid(), std::memory_order_relaxed);
+    cell.epoch.store(publisher.epoch_, std::memory_order_release);
+    header.counter(SessionCounter::writers_attached).fetch_add(1, std::memory_order_relaxed);
+    publisher.vouch_for_complete_slices();
+    return publisher;
+}
+
+void LogitsPublisher::vouch_for_complete_slices() const {
+    const StepWindow window = steps_in_flight(*segment_);
+    if (!window.sound) return;
+    for (std::uint64_t step = window.first; step < window.end; ++step) {
+        auto& word = segment_->ready(segment_->slot_of(step), rank_).word;
+        ReadyWord ready = ReadyWord::unpack(word.load(std::memory_order_acquire));
+        if (ready.step_tag != ReadyWord::tag_of(step)) continue;
+        // A part of a slice is written again from its first tile.
+        if (ready.tiles != segment_->geometry().tiles(rank_)) continue;
+        ready.epoch = epoch_tag(epoch_);
+        word.store(ready.pack(), std::memory_order_release);
+    }
+}
+
+std::optional<std::uint64_t> LogitsPublisher::next_step() const {
+    const StepWindow window = steps_in_flight(*segment_);
+    if (!window.sound) return std::nullopt;
+    for (std::uint64_t step = window.first; step < window.end; ++step) {
+        if (!slice_ready(*segment_, step, rank_)) return step;
+    }
+    return std::nullopt;
+}
+
+const proto::ScheduleRecord& LogitsPublisher::record(std::uint64_t step) const {
+    return segment_->schedule(segment_->slot_of(step));
+}
+
+const proto::ScheduleColumn* LogitsPublisher::columns(std::uint64_t step) const {
+    return segment_->schedule_columns(segment_->slot_of(step));
+}
+
+void* LogitsPublisher::slice(std::uint64_t step) const {
+    return segment_->logits(segment_->slot_of(step), rank_);
+}
+
+Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
+    auto& header = segment_->header();
+    const auto state = header.state.load(std::memory_order_acquire);
+    if (state == proto::SessionState::fenced || state == proto::SessionState::closed ||
+        header.writers[rank_].epoch.load(std::memory_order_acquire) != epoch_) {
+        header.counter(SessionCounter::stale_epoch_refused).fetch_add(1, std::memory_order_relaxed);
+        return fail(Errc::stale_epoch, "rank " + std::to_string(rank_) + " of session " + header.name +
+                                           " was fenced while this writer was away (its epoch " +
+                                           std::to_string(epoch_) + " is over); attach to the session again");
+    }
+    const StepWindow window = steps_in_flight(*segment_);
+    if (step < window.first || step >= window.end) {
+        return fail(Errc::bad_argument, "step " + std::to_string(step) + " is not in flight: steps " +
+                                            std::to_string(window.first) + " to " + std::to_string(window.end) +
+                                            " (exclusive) are");
+    }
+    return true;
+}
+
+Result<bool> LogitsPublisher::publish(std::uint64_t step, std::uint32_t tiles) {
+    if (auto allowed = may_publish(step); !allowed) return allowed.error();
+    if (tiles > segment_->geometry().tiles(rank_)) {
+        return fail(Errc::bad_argument, "rank " + std::to_string(rank_) + " has " +
+                                            std::to_string(segment_->geometry().tiles(rank_)) + " tiles, not " +
+                                            std::to_string(tiles));
+    }
+    auto& cell = segment_->ready(segment_->slot_of(step), rank_);
+    cell.format = proto::SliceFormat::full_tiles;
+    // SYNC: release; pairs with the acquire in slice_ready: who sees the count sees the tiles.
+    cell.word.store(ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), tiles}.pack(), std::memory_order_release);
+    return true;
+}
+
+Result<bool> LogitsPublisher::publish_randoms(std::uint64_t step) {
+    if (auto allowed = may_publish(step); !allowed) return allowed.error();
+    // SYNC: release; pairs with the acquire in randoms_ready.
+    segment_->randoms_ready(segment_->slot_of(step))
+        .store(ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), 1}.pack(), std::memory_order_release);
+    return true;
+}
+
+bool slice_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank) {
+    const auto& cell = segment.ready(segment.slot_of(step), rank);
+    const ReadyWord ready = ReadyWord::unpack(cell.word.load(std::memory_order_acquire));
+    return ready.step_tag == ReadyWord::tag_of(step) && ready.tiles == segment.geometry().tiles(rank) &&
+           ready.epoch == epoch_tag(segment.header().writers[rank].epoch.load(std::memory_order_acquire));
+}
+
+bool randoms_ready(const Segment& segment, std::uint64_t step) {
+    const std::uint64_t word = segment.randoms_ready(segment.slot_of(step)).load(std::memory_order_acquire);
+    return ReadyWord::unpack(word).step_tag == ReadyWord::tag_of(step);
+}
+
+}  // namespace croupier::shm

@@ -1,0 +1,43 @@
+// A rank writer's side of a session: which steps want its slice, and the store that publishes tiles.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "shm/segment.h"
+
+namespace croupier::shm {
+
+class LogitsPublisher {
+  public:
+    // Locks the rank's role, begins a new epoch, and vouches for the slices that its predecessor completed.
+    static Result<LogitsPublisher> attach(Segment& segment, std::uint32_t rank);
+
+    std::uint32_t rank() const { return rank_; }
+    std::uint32_t epoch() const { return epoch_; }
+    // The first published step whose slice is not complete; nothing when all are.
+    std::optional<std::uint64_t> next_step() const;
+    const proto::ScheduleRecord& record(std::uint64_t step) const;
+    const proto::ScheduleColumn* columns(std::uint64_t step) const;
+    // [ceil(P_r / T)][columns][T] elements of the step.
+    void* slice(std::uint64_t step) const;
+
+    // The first `tiles` tiles of the step have landed. Refuses a fenced author and a slot that is not his.
+    Result<bool> publish(std::uint64_t step, std::uint32_t tiles);
+    Result<bool> publish_randoms(std::uint64_t step);
+
+  private:
+    LogitsPublisher(Segment& segment, std::uint32_t rank) : segment_(&segment), rank_(rank) {}
+    void vouch_for_complete_slices() const;
+    Result<bool> may_publish(std::uint64_t step) const;
+
+    Segment* segment_;
+    std::uint32_t rank_;
+    std::uint32_t epoch_ = 0;
+};
+
+// Whether the rank's whole slice of the step is there, written by the rank's present owner.
+bool slice_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
+bool randoms_ready(const Segment& segment, std::uint64_t step);
+
+}  // namespace croupier::shm

@@ -1,0 +1,34 @@
+// The table that the supervisor shares with its samplers, and that `croupier status` reads, alive or dead.
+#pragma once
+
+#include <string>
+
+#include "proto/plane.h"
+#include "shm/file.h"
+
+namespace croupier::shm {
+
+std::string plane_path(const std::string& directory, const std::string& instance);
+
+class Plane {
+  public:
+    // Replaces the file of a dead daemon; the caller holds the instance's lock.
+    static Result<Plane> create(const std::string& directory, const std::string& instance,
+                                const FileOwnership& ownership);
+    static Result<Plane> attach(const std::string& directory, const std::string& instance, Access access);
+
+    proto::PlaneHeader& header() const { return *static_cast<proto::PlaneHeader*>(mapping_.get_address()); }
+    // Held by the daemon while it lives, and by each sampler on its own byte.
+    bool hold_daemon() { return try_lock_byte(file_, 0); }
+    bool daemon_alive() const { return byte_is_locked(file_, 0); }
+    bool hold_sampler(std::uint32_t index) { return try_lock_byte(file_, 1 + index); }
+    bool sampler_alive(std::uint32_t index) const { return byte_is_locked(file_, 1 + index); }
+
+  private:
+    Plane(FileDescriptor file, Mapping mapping) : file_(std::move(file)), mapping_(std::move(mapping)) {}
+
+    FileDescriptor file_;
+    Mapping mapping_;
+};
+
+}  // namespace croupier::shm

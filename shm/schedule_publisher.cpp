@@ -1,0 +1,157 @@
+#include "shm/schedule_publisher.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "shm/clock.h"
+#include "shm/futex.h"
+#include "shm/step_window.h"
+
+namespace croupier::shm {
+
+using proto::SessionCounter;
+
+Result<SchedulePublisher> SchedulePublisher::attach(Segment& segment) {
+    auto& header = segment.header();
+    if (!segment.hold(Role::client)) {
+        return fail(Errc::already_held, "session " + std::string(header.name) + " is held by the live client with pid " +
+                                            std::to_string(header.client_pid.load()) +
+                                            "; close that one first, or open with takeover to fence it");
+    }
+    SchedulePublisher publisher(segment);
+    publisher.epoch_ = header.client_epoch.fetch_add(1, std::memory_order_acq_rel) + 1;
+    header.client_pid.store(::getpid(), std::memory_order_relaxed);
+    header.counter(SessionCounter::clients_attached).fetch_add(1, std::memory_order_relaxed);
+    const StepWindow window = steps_in_flight(segment);
+    if (!window.sound) {
+        return fail(Errc::corrupt_header, segment.path() + ": the step counters contradict each other (published " +
+                                              std::to_string(window.end) + ", taken " +
+                                              std::to_string(window.first) + "); open a new session");
+    }
+    publisher.published_ = window.end;
+    publisher.taken_ = window.first;
+    return publisher;
+}
+
+Result<bool> SchedulePublisher::may_publish() const {
+    auto& header = segment_->header();
+    const auto state = header.state.load(std::memory_order_acquire);
+    if (state == proto::SessionState::fenced ||
+        header.client_epoch.load(std::memory_order_acquire) != epoch_) {
+        header.counter(SessionCounter::stale_epoch_refused).fetch_add(1, std::memory_order_relaxed);
+        return fail(Errc::stale_epoch, "session " + std::string(header.name) +
+                                           " was taken over while this client was away (its epoch " +
+                                           std::to_string(epoch_) + " is over); open it again");
+    }
+    if (state == proto::SessionState::draining) {
+        return fail(Errc::draining, "the daemon drains: steps in flight finish, no new ones are taken");
+    }
+    if (state != proto::SessionState::active) {
+        return fail(Errc::session_closed, "session " + std::string(header.name) + " is closed");
+    }
+    return true;
+}
+
+void SchedulePublisher::reset_decisions(std::uint32_t slot, std::uint64_t step, std::uint32_t columns) const {
+    auto& head = segment_->decision_head(slot);
+    const std::uint64_t unclaimed = proto::ClaimWord{static_cast<std::uint32_t>(step), 0}.pack();
+    for (std::uint32_t word = 0; word < proto::bitmap_words(columns); ++word) {
+        segment_->committed(slot)[word].store(0, std::memory_order_relaxed);
+    }
+    for (std::uint32_t column = 0; column < columns; ++column) {
+        segment_->crashes(slot)[column].store(0, std::memory_order_relaxed);
+        segment_->claims(slot)[column].store(unclaimed, std::memory_order_relaxed);
+    }
+    head.refused.store(0, std::memory_order_relaxed);
+    head.reopened.store(0, std::memory_order_relaxed);
+    head.logits_ready_ns.store(0, std::memory_order_relaxed);
+    head.last_commit_ns.store(0, std::memory_order_relaxed);
+    head.step.store(step, std::memory_order_relaxed);
+}
+
+Result<std::uint64_t> SchedulePublisher::publish(std::span<const proto::ScheduleColumn> columns,
+                                                 std::uint32_t flags) {
+    auto& header = segment_->header();
+    if (auto allowed = may_publish(); !allowed) return allowed.error();
+    const auto& geometry = segment_->geometry();
+    if (columns.empty() || columns.size() > geometry.max_batch) {
+        return fail(Errc::bad_argument, "a step has 1 to " + std::to_string(geometry.max_batch) +
+                                            " columns in this session, not " + std::to_string(columns.size()));
+    }
+    if (published_ - taken_ >= geometry.slots) {
+        header.counter(SessionCounter::schedule_ring_full).fetch_add(1, std::memory_order_relaxed);
+        return fail(Errc::ring_full, "all " + std::to_string(geometry.slots) +
+                                         " step slots are in flight: take decisions before the next step");
+    }
+    const std::uint64_t step = published_;
+    const std::uint32_t slot = segment_->slot_of(step);
+    const auto count = static_cast<std::uint32_t>(columns.size());
+    reset_decisions(slot, step, count);
+    auto& record = segment_->schedule(slot);
+    record = {step, count, epoch_, flags, 0, monotonic_ns(), {}};
+    std::copy(columns.begin(), columns.end(), segment_->schedule_columns(slot));
+    // SYNC: release; pairs with the acquire in steps_in_flight (samplers, writers, supervisor).
+    header.published.store(step + 1, std::memory_order_release);
+    published_ = step + 1;
+    header.counter(SessionCounter::steps_published).fetch_add(1, std::memory_order_relaxed);
+    return step;
+}
+
+std::uint32_t* SchedulePublisher::next_mask_row(std::uint32_t row) const {
+    return segment_->mask_row(segment_->slot_of(published_), row);
+}
+
+std::uint32_t SchedulePublisher::columns_of_next() const {
+    return std::min(segment_->schedule(segment_->slot_of(taken_)).columns, segment_->geometry().max_batch);
+}
+
+bool SchedulePublisher::next_complete() const {
+    return taken_ != published_ && step_complete(*segment_, segment_->slot_of(taken_), columns_of_next());
+}
+
+std::span<const proto::Decision> SchedulePublisher::next_decisions() const {
+    return {segment_->decisions(segment_->slot_of(taken_)), columns_of_next()};
+}
+
+proto::DecisionError SchedulePublisher::next_refusal() const {
+    const auto refused =
+        segment_->decision_head(segment_->slot_of(taken_)).refused.load(std::memory_order_acquire);
+    return static_cast<proto::DecisionError>(refused);
+}
+
+void SchedulePublisher::count_times(std::uint32_t slot) const {
+    auto& header = segment_->header();
+    const auto& head = segment_->decision_head(slot);
+    const std::uint64_t published = segment_->schedule(slot).published_ns;
+    const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
+    const std::uint64_t done = head.last_commit_ns.load(std::memory_order_relaxed);
+    if (ready == 0 || done < ready || ready < published) return;
+    const std::uint64_t waiting = waiting_since_ns_ == 0 ? done : std::max(waiting_since_ns_, ready);
+    header.counter(SessionCounter::logits_wait_ns).fetch_add(ready - published, std::memory_order_relaxed);
+    header.counter(SessionCounter::decision_ns).fetch_add(done - ready, std::memory_order_relaxed);
+    header.counter(SessionCounter::exposed_ns)
+        .fetch_add(done > waiting ? done - waiting : 0, std::memory_order_relaxed);
+}
+
+void SchedulePublisher::take() {
+    count_times(segment_->slot_of(taken_));
+    waiting_since_ns_ = 0;
+    ++taken_;
+    auto& header = segment_->header();
+    header.counter(SessionCounter::steps_taken).fetch_add(1, std::memory_order_relaxed);
+    // SYNC: release; pairs with the acquire in steps_in_flight: our reads of the slot are over.
+    header.taken.store(taken_, std::memory_order_release);
+}
+
+void SchedulePublisher::sleep(std::chrono::nanoseconds timeout) const {
+    auto& header = segment_->header();
+    const std::uint32_t seen = header.decided_bell.load(std::memory_order_acquire);
+    // seq_cst, here and in StepClaims::announce: either we see the bit, or the sampler sees us asleep.
+    header.client_sleeps.store(1, std::memory_order_seq_cst);
+    if (!next_complete()) futex_wait(header.decided_bell, seen, timeout);
+    header.client_sleeps.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace croupier::shm

@@ -1,0 +1,233 @@
+#include "shm/segment.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <utility>
+
+namespace croupier::shm {
+namespace {
+
+using proto::SegmentHeader;
+
+void copy_text(char* to, std::size_t capacity, const std::string& from) {
+    std::strncpy(to, from.c_str(), capacity - 1);
+    to[capacity - 1] = '\0';
+}
+
+// tmpfs gives huge pages only when the administrator lets it: shmem_enabled says how.
+std::string shmem_policy() {
+    std::ifstream file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    std::string line;
+    std::getline(file, line);
+    const auto open = line.find('[');
+    const auto close = line.find(']');
+    if (open == std::string::npos || close == std::string::npos) return "absent";
+    return line.substr(open + 1, close - open - 1);
+}
+
+Result<std::string> advise_hugepages(const Mapping& mapping, Hugepages wanted) {
+    if (wanted == Hugepages::off) return std::string();
+    const std::string policy = shmem_policy();
+    const bool possible = policy == "advise" || policy == "always" || policy == "within_size" || policy == "force";
+    if (possible && ::madvise(mapping.get_address(), mapping.get_size(), MADV_HUGEPAGE) == 0) {
+        return "huge pages advised (shmem_enabled is " + policy + ")";
+    }
+    const std::string why = "no huge pages: /sys/kernel/mm/transparent_hugepage/shmem_enabled is " + policy +
+                            ", it would have to be advise, within_size or always";
+    if (wanted == Hugepages::require) return fail(Errc::no_memory, "shm.hugepages is require, but " + why);
+    return why + "; ordinary pages are used";
+}
+
+std::string both(const char* what, std::uint64_t theirs, std::uint64_t ours) {
+    return std::string(what) + " is " + std::to_string(theirs) + " in the segment and " + std::to_string(ours) +
+           " in this build";
+}
+
+Result<bool> check_identity(const SegmentHeader& header, std::uint64_t file_bytes, const std::string& path) {
+    if (header.magic != proto::kSegmentMagic) {
+        return fail(Errc::bad_magic, path + " is not a croupier segment: its magic is " +
+                                         std::to_string(header.magic) + ", it should be " +
+                                         std::to_string(proto::kSegmentMagic));
+    }
+    if (header.version != proto::kSegmentVersion) {
+        return fail(Errc::wrong_version, path + ": " + both("version", header.version, proto::kSegmentVersion) +
+                                             "; update the older of the two");
+    }
+    if (header.header_bytes != proto::kHeaderBytes) {
+        return fail(Errc::wrong_size,
+                    path + ": " + both("header_bytes", header.header_bytes, proto::kHeaderBytes));
+    }
+    if (header.total_bytes != file_bytes) {
+        return fail(Errc::wrong_size, path + ": the header says " + std::to_string(header.total_bytes) +
+                                          " bytes, the file has " + std::to_string(file_bytes));
+    }
+    return true;
+}
+
+Result<bool> check_content(const SegmentHeader& header, const proto::Geometry& geometry,
+                           const proto::SegmentLayout& layout, const std::string& path) {
+    if (auto fault = proto::geometry_fault(geometry)) return fail(Errc::bad_geometry, path + ": " + *fault);
+    if (!(layout == header.layout)) {
+        return fail(Errc::corrupt_header, path + ": its layout is not the one that its geometry gives");
+    }
+    if (layout.total_bytes != header.total_bytes) {
+        return fail(Errc::wrong_size, path + ": its geometry needs " + std::to_string(layout.total_bytes) +
+                                          " bytes, the header says " + std::to_string(header.total_bytes));
+    }
+    if (proto::header_checksum(header) != header.checksum) {
+        return fail(Errc::corrupt_header, path + ": the header's checksum does not match its content");
+    }
+    if (header.name[sizeof(header.name) - 1] != '\0' || header.instance[sizeof(header.instance) - 1] != '\0') {
+        return fail(Errc::corrupt_header, path + ": a name in the header does not end");
+    }
+    return true;
+}
+
+void write_header(void* memory, const SegmentSpec& spec, const proto::SegmentLayout& layout) {
+    auto* header = new (memory) SegmentHeader{};
+    header->magic = proto::kSegmentMagic;
+    header->version = proto::kSegmentVersion;
+    header->header_bytes = proto::kHeaderBytes;
+    header->total_bytes = layout.total_bytes;
+    header->session_id = spec.session_id;
+    copy_text(header->name, sizeof(header->name), spec.name);
+    copy_text(header->instance, sizeof(header->instance), spec.instance);
+    header->geometry = spec.geometry;
+    header->layout = layout;
+    header->checksum = proto::header_checksum(*header);
+    header->state.store(proto::SessionState::active, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+std::string segment_path(const std::string& directory, const std::string& instance, std::uint64_t session_id) {
+    return directory + "/croupier-" + instance + "-" + std::to_string(session_id) + ".seg";
+}
+
+Segment::Segment(std::string path, FileDescriptor file, Mapping mapping)
+    : path_(std::move(path)), file_(std::move(file)), mapping_(std::move(mapping)) {}
+
+Result<Segment> Segment::create(const SegmentSpec& spec) {
+    if (auto fault = proto::geometry_fault(spec.geometry)) return fail(Errc::bad_geometry, *fault);
+    const proto::SegmentLayout layout = proto::layout_of(spec.geometry);
+    const std::string path = segment_path(spec.directory, spec.instance, spec.session_id);
+    auto file = create_unnamed(spec.directory, layout.total_bytes, spec.ownership);
+    if (!file) return file.error();
+    if (!try_lock_byte(file.value(), static_cast<std::uint64_t>(Role::daemon))) {
+        return system_failure("cannot lock", path, errno);
+    }
+    auto mapping = map_file(file.value(), layout.total_bytes, Access::read_write, path);
+    if (!mapping) return mapping.error();
+    auto note = advise_hugepages(mapping.value(), spec.hugepages);
+    if (!note) return note.error();
+    write_header(mapping.value().get_address(), spec, layout);
+    if (auto named = publish_name(file.value(), path); !named) return named.error();
+    Segment segment(path, std::move(file).value(), std::move(mapping).value());
+    segment.geometry_ = spec.geometry;
+    segment.layout_ = layout;
+    segment.hugepage_note_ = std::move(note).value();
+    return segment;
+}
+
+Result<Segment> Segment::attach(const std::string& path, Access access) {
+    auto file = open_file(path, access);
+    if (!file) return file.error();
+    auto size = file_size(file.value(), path);
+    if (!size) return size.error();
+    if (size.value() < proto::kHeaderBytes) {
+        return fail(Errc::wrong_size, path + " has " + std::to_string(size.value()) +
+                                          " bytes, a segment's header alone has " +
+                                          std::to_string(proto::kHeaderBytes));
+    }
+    auto mapping = map_file(file.value(), size.value(), access, path);
+    if (!mapping) return mapping.error();
+    const auto& header = *static_cast<const SegmentHeader*>(mapping.value().get_address());
+    if (auto sound = check_identity(header, size.value(), path); !sound) return sound.error();
+    // Copied before it is checked: what is checked is then what is used.
+    const proto::Geometry geometry = header.geometry;
+    if (auto fault = proto::geometry_fault(geometry)) return fail(Errc::bad_geometry, path + ": " + *fault);
+    const proto::SegmentLayout layout = proto::layout_of(geometry);
+    if (auto sound = check_content(header, geometry, layout, path); !sound) return sound.error();
+    Segment segment(path, std::move(file).value(), std::move(mapping).value());
+    segment.geometry_ = geometry;
+    segment.layout_ = layout;
+    return segment;
+}
+
+std::span<std::int32_t> Segment::order() const {
+    return {at<std::int32_t>(layout_.order), geometry_.has_order != 0 ? geometry_.vocab : 0};
+}
+
+proto::SequenceEntry& Segment::sequence(std::uint32_t index) const {
+    return *at<proto::SequenceEntry>(sequence_offset(index));
+}
+
+proto::TokenBias* Segment::biases(std::uint32_t index) const {
+    return at<proto::TokenBias>(sequence_offset(index) + layout_.bias_offset);
+}
+
+std::int32_t* Segment::stop_ids(std::uint32_t index) const {
+    return at<std::int32_t>(sequence_offset(index) + layout_.stops_offset);
+}
+
+std::int32_t* Segment::token_log(std::uint32_t index) const {
+    return at<std::int32_t>(sequence_offset(index) + layout_.log_offset);
+}
+
+proto::ScheduleRecord& Segment::schedule(std::uint32_t slot) const {
+    return *at<proto::ScheduleRecord>(layout_.schedule + slot * layout_.schedule_stride);
+}
+
+proto::ScheduleColumn* Segment::schedule_columns(std::uint32_t slot) const {
+    return at<proto::ScheduleColumn>(layout_.schedule + slot * layout_.schedule_stride +
+                                     sizeof(proto::ScheduleRecord));
+}
+
+proto::DecisionSlotHead& Segment::decision_head(std::uint32_t slot) const {
+    return *at<proto::DecisionSlotHead>(decision_slot(slot));
+}
+
+std::atomic<std::uint64_t>* Segment::committed(std::uint32_t slot) const {
+    return at<std::atomic<std::uint64_t>>(decision_slot(slot) + sizeof(proto::DecisionSlotHead));
+}
+
+std::atomic<std::uint64_t>* Segment::claims(std::uint32_t slot) const {
+    return at<std::atomic<std::uint64_t>>(decision_slot(slot) + layout_.claims_offset);
+}
+
+std::atomic<std::uint32_t>* Segment::crashes(std::uint32_t slot) const {
+    return at<std::atomic<std::uint32_t>>(decision_slot(slot) + layout_.crashes_offset);
+}
+
+proto::Decision* Segment::decisions(std::uint32_t slot) const {
+    return at<proto::Decision>(decision_slot(slot) + layout_.decision_offset);
+}
+
+std::atomic<std::uint64_t>& Segment::randoms_ready(std::uint32_t slot) const {
+    return *at<std::atomic<std::uint64_t>>(layout_.randoms + slot * layout_.random_stride);
+}
+
+proto::ColumnRandoms* Segment::randoms(std::uint32_t slot) const {
+    // The ready word has a cache line of its own before the numbers.
+    return at<proto::ColumnRandoms>(layout_.randoms + slot * layout_.random_stride + 64);
+}
+
+std::uint32_t* Segment::mask_row(std::uint32_t slot, std::uint32_t row) const {
+    return at<std::uint32_t>(layout_.masks + slot * layout_.mask_stride +
+                             row * layout_.mask_row_words * sizeof(std::uint32_t));
+}
+
+proto::ReadyCell& Segment::ready(std::uint32_t slot, std::uint32_t rank) const {
+    return *at<proto::ReadyCell>(layout_.ready + slot * layout_.ready_stride +
+                                 rank * sizeof(proto::ReadyCell));
+}
+
+void* Segment::logits(std::uint32_t slot, std::uint32_t rank) const {
+    return at<void*>(layout_.logits + slot * layout_.logits_stride + layout_.rank_offset[rank]);
+}
+
+}  // namespace croupier::shm

@@ -1,0 +1,105 @@
+// One session's segment: created by the daemon, attached by its client, its writers and every sampler.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "proto/decision_slot.h"
+#include "proto/logits_slot.h"
+#include "proto/schedule_slot.h"
+#include "proto/segment_header.h"
+#include "proto/sequence_entry.h"
+#include "shm/file.h"
+
+namespace croupier::shm {
+
+// Who may hold a liveness lock on a segment. Writers follow, one a rank.
+enum class Role : std::uint64_t { daemon = 0, client = 1, first_writer = 16 };
+constexpr Role writer_role(std::uint32_t rank) {
+    return static_cast<Role>(static_cast<std::uint64_t>(Role::first_writer) + rank);
+}
+
+enum class Hugepages { off, try_to, require };
+
+struct SegmentSpec {
+    std::string directory;
+    std::string instance;
+    std::uint64_t session_id = 0;
+    std::string name;
+    proto::Geometry geometry;
+    FileOwnership ownership;
+    Hugepages hugepages = Hugepages::off;
+};
+
+std::string segment_path(const std::string& directory, const std::string& instance, std::uint64_t session_id);
+
+class Segment {
+  public:
+    // The new segment is locked by Role::daemon before anybody can see it.
+    static Result<Segment> create(const SegmentSpec& spec);
+    // Refuses, naming both sides, whatever does not match this build's idea of the file.
+    static Result<Segment> attach(const std::string& path, Access access);
+
+    const std::string& path() const { return path_; }
+    // Private copies: what another process later scribbles over the header moves no index of ours.
+    const proto::Geometry& geometry() const { return geometry_; }
+    const proto::SegmentLayout& layout() const { return layout_; }
+    proto::SegmentHeader& header() const { return *at<proto::SegmentHeader>(0); }
+    // What of `hugepages` was had; empty when they were not asked for.
+    const std::string& hugepage_note() const { return hugepage_note_; }
+
+    bool hold(Role role) { return try_lock_byte(file_, static_cast<std::uint64_t>(role)); }
+    void release(Role role) { unlock_byte(file_, static_cast<std::uint64_t>(role)); }
+    // By another open file: a holder does not see its own lock.
+    bool is_held(Role role) const { return byte_is_locked(file_, static_cast<std::uint64_t>(role)); }
+
+    std::uint32_t slot_of(std::uint64_t step) const {
+        return static_cast<std::uint32_t>(step % geometry_.slots);
+    }
+
+    std::span<std::int32_t> order() const;  // empty: identity
+    proto::SequenceEntry& sequence(std::uint32_t index) const;
+    proto::TokenBias* biases(std::uint32_t index) const;
+    std::int32_t* stop_ids(std::uint32_t index) const;
+    std::int32_t* token_log(std::uint32_t index) const;
+
+    proto::ScheduleRecord& schedule(std::uint32_t slot) const;
+    proto::ScheduleColumn* schedule_columns(std::uint32_t slot) const;
+
+    proto::DecisionSlotHead& decision_head(std::uint32_t slot) const;
+    std::atomic<std::uint64_t>* committed(std::uint32_t slot) const;
+    std::atomic<std::uint64_t>* claims(std::uint32_t slot) const;
+    std::atomic<std::uint32_t>* crashes(std::uint32_t slot) const;
+    proto::Decision* decisions(std::uint32_t slot) const;
+
+    std::atomic<std::uint64_t>& randoms_ready(std::uint32_t slot) const;
+    proto::ColumnRandoms* randoms(std::uint32_t slot) const;
+    std::uint32_t* mask_row(std::uint32_t slot, std::uint32_t row) const;
+
+    proto::ReadyCell& ready(std::uint32_t slot, std::uint32_t rank) const;
+    void* logits(std::uint32_t slot, std::uint32_t rank) const;
+
+  private:
+    Segment(std::string path, FileDescriptor file, Mapping mapping);
+
+    template <typename T>
+    T* at(std::uint64_t offset) const {
+        return reinterpret_cast<T*>(static_cast<std::byte*>(mapping_.get_address()) + offset);
+    }
+    std::uint64_t decision_slot(std::uint32_t slot) const {
+        return layout_.decisions + slot * layout_.decision_stride;
+    }
+    std::uint64_t sequence_offset(std::uint32_t index) const {
+        return layout_.sequences + index * layout_.sequence_stride;
+    }
+
+    std::string path_;
+    FileDescriptor file_;
+    Mapping mapping_;
+    proto::Geometry geometry_;
+    proto::SegmentLayout layout_;
+    std::string hugepage_note_;
+};
+
+}  // namespace croupier::shm

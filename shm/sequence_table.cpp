@@ -1,0 +1,88 @@
+#include "shm/sequence_table.h"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+
+namespace croupier::shm {
+
+using proto::SequenceState;
+
+namespace {
+
+Result<bool> check_room(const proto::Geometry& geometry, const NewSequence& sequence) {
+    const auto too_many = [](const char* what, std::size_t count, std::uint32_t room, const char* option) {
+        return fail(Errc::bad_argument, "the sequence has " + std::to_string(count) + " " + what +
+                                            ", the session was opened for " + std::to_string(room) +
+                                            "; open it with a larger " + option);
+    };
+    const std::size_t tokens = sequence.prompt.size() + sequence.output.size();
+    if (tokens >= geometry.max_length) return too_many("tokens", tokens, geometry.max_length - 1, "max_length");
+    if (sequence.bias.size() > geometry.max_bias) {
+        return too_many("logit biases", sequence.bias.size(), geometry.max_bias, "max_bias");
+    }
+    if (sequence.stop_ids.size() > geometry.max_stop_ids) {
+        return too_many("stop ids", sequence.stop_ids.size(), geometry.max_stop_ids, "max_stop_ids");
+    }
+    return true;
+}
+
+}  // namespace
+
+SequenceTable::SequenceTable(Segment& segment) : segment_(&segment) {
+    const std::uint32_t slots = segment.geometry().max_sequences;
+    for (std::uint32_t index = slots; index-- > 0;) {
+        if (segment.sequence(index).state.load(std::memory_order_acquire) == SequenceState::free) {
+            free_.push_back(index);
+        }
+    }
+}
+
+Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
+    if (auto fits = check_room(segment_->geometry(), sequence); !fits) return fits.error();
+    if (free_.empty()) {
+        return fail(Errc::table_full, "all " + std::to_string(segment_->geometry().max_sequences) +
+                                          " sequence slots are in use: finish one, or open the session with "
+                                          "a larger max_sequences");
+    }
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    auto& entry = segment_->sequence(index);
+    entry.uid = sequence.uid;
+    entry.params = sequence.params;
+    entry.prompt_length = static_cast<std::uint32_t>(sequence.prompt.size());
+    entry.bias_count = static_cast<std::uint32_t>(sequence.bias.size());
+    entry.stop_count = static_cast<std::uint32_t>(sequence.stop_ids.size());
+    std::copy(sequence.bias.begin(), sequence.bias.end(), segment_->biases(index));
+    std::copy(sequence.stop_ids.begin(), sequence.stop_ids.end(), segment_->stop_ids(index));
+    std::int32_t* log = segment_->token_log(index);
+    log = std::copy(sequence.prompt.begin(), sequence.prompt.end(), log);
+    std::copy(sequence.output.begin(), sequence.output.end(), log);
+    entry.length.store(static_cast<std::uint32_t>(sequence.prompt.size() + sequence.output.size()),
+                       std::memory_order_relaxed);
+    // SYNC: release; pairs with the acquire of whoever reads the entry. A client that dies before this
+    // store leaves a free slot.
+    entry.state.store(SequenceState::live, std::memory_order_release);
+    return index;
+}
+
+void SequenceTable::remove(std::uint32_t slot) {
+    segment_->sequence(slot).state.store(SequenceState::free, std::memory_order_release);
+    free_.push_back(slot);
+}
+
+std::vector<LiveSequence> SequenceTable::live() const {
+    std::vector<LiveSequence> found;
+    const auto& geometry = segment_->geometry();
+    for (std::uint32_t index = 0; index < geometry.max_sequences; ++index) {
+        const auto& entry = segment_->sequence(index);
+        if (entry.state.load(std::memory_order_acquire) != SequenceState::live) continue;
+        const std::uint32_t length = std::min(entry.length.load(std::memory_order_acquire), geometry.max_length);
+        const std::uint32_t prompt = std::min(entry.prompt_length, length);
+        const std::int32_t* log = segment_->token_log(index);
+        found.push_back({index, entry.uid, {log, prompt}, {log + prompt, length - prompt}});
+    }
+    return found;
+}
+
+}  // namespace croupier::shm

@@ -1,0 +1,44 @@
+// The scheduler's side of the sequence table: admission, and what a new client finds after a death.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "shm/segment.h"
+
+namespace croupier::shm {
+
+struct NewSequence {
+    std::uint64_t uid = 0;
+    proto::SamplingParams params;
+    std::span<const std::int32_t> prompt;
+    std::span<const std::int32_t> output;  // decided before: a sequence that comes back
+    std::span<const proto::TokenBias> bias;
+    std::span<const std::int32_t> stop_ids;
+};
+
+struct LiveSequence {
+    std::uint32_t slot = 0;
+    std::uint64_t uid = 0;
+    std::span<const std::int32_t> prompt;
+    std::span<const std::int32_t> output;
+};
+
+// The table's one author is the session's client.
+class SequenceTable {
+  public:
+    explicit SequenceTable(Segment& segment);
+
+    // Checks lengths against the session's room; what the ids and parameters mean is the sampler's to check.
+    Result<std::uint32_t> add(const NewSequence& sequence);
+    // The slot may be reused: no step in flight may name it any more.
+    void remove(std::uint32_t slot);
+    std::vector<LiveSequence> live() const;
+
+  private:
+    Segment* segment_;
+    std::vector<std::uint32_t> free_;
+};
+
+}  // namespace croupier::shm

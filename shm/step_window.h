@@ -1,0 +1,21 @@
+// Which steps of a session are in flight, read by a process that trusts none of the words it reads.
+#pragma once
+
+#include <cstdint>
+
+#include "shm/segment.h"
+
+namespace croupier::shm {
+
+struct StepWindow {
+    std::uint64_t first = 0;  // steps first .. end - 1 are published and not yet taken
+    std::uint64_t end = 0;
+    bool sound = true;        // false: the counters contradict the ring's size
+};
+
+StepWindow steps_in_flight(const Segment& segment);
+
+// Every column of the step in `slot` is committed, or its whole record was refused.
+bool step_complete(const Segment& segment, std::uint32_t slot, std::uint32_t columns);
+
+}  // namespace croupier::shm
