@@ -46,9 +46,9 @@ constexpr std::array kSessionCounterText = {
     CounterText{"writers_attached", "Logits writers that attached"},
     CounterText{"clients_lost", "Clients that died"},
     CounterText{"clients_attached", "Clients that attached"},
-    CounterText{"decision_ns", "Nanoseconds from logits complete to the step's last commit"},
-    CounterText{"exposed_ns", "Nanoseconds of decision time during which the scheduler waited"},
-    CounterText{"logits_wait_ns", "Nanoseconds from publication to logits complete"},
+    CounterText{"decision_ns", "Time from logits complete to the step's last commit"},
+    CounterText{"exposed_ns", "Part of the decision time during which the scheduler waited"},
+    CounterText{"logits_wait_ns", "Time from publication to logits complete"},
     CounterText{"zmq_steps_sent", "Steps sent over the ZMQ decision stream"},
     CounterText{"zmq_send_deferred", "Steps kept in the ring because the ZMQ subscriber was slow"},
 };

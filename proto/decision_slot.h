@@ -20,12 +20,24 @@ struct ClaimWord {
     constexpr std::uint64_t pack() const { return static_cast<std::uint64_t>(step_tag) << 32U | owner; }
 };
 
+// [step, low 32 bits][DecisionError]: the whole record was malformed. Tagged as claims are: a sampler that
+// comes late with its verdict must not refuse the next step in the slot.
+struct RefusalWord {
+    std::uint32_t step_tag = 0;
+    std::uint32_t error = 0;  // 0: not refused
+
+    static constexpr RefusalWord unpack(std::uint64_t word) {
+        return {static_cast<std::uint32_t>(word >> 32U), static_cast<std::uint32_t>(word)};
+    }
+    constexpr std::uint64_t pack() const { return static_cast<std::uint64_t>(step_tag) << 32U | error; }
+};
+
 // Heads a slot; after it lie, each on its own cache lines: the committed bitmap (a bit a column), the
 // claims, the crash counts and the decisions. A decision is visible once its bit is set, and never changes.
 struct alignas(64) DecisionSlotHead {
     std::atomic<std::uint64_t> step;          // which step's claims and bits these are
+    std::atomic<std::uint64_t> refusal;       // a RefusalWord
     std::atomic<std::uint32_t> reopened;      // grows when claims of a dead sampler are freed
-    std::atomic<std::uint32_t> refused;       // a DecisionError: the whole record was malformed
     std::atomic<std::uint64_t> logits_ready_ns;
     std::atomic<std::uint64_t> last_commit_ns;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proto/logits_slot.h"
+
 namespace croupier::proto {
 namespace {
 
@@ -20,6 +22,11 @@ std::optional<std::string> shard_fault(const Geometry& g) {
             return "shard of rank " + std::to_string(rank) + " starts at id " +
                    std::to_string(shard.first_id) + " with " + std::to_string(shard.count) +
                    " ids; it should start at id " + std::to_string(next) + " and hold at least one";
+        }
+        if (g.tiles(rank) > ReadyWord::kTileMask) {
+            return "shard of rank " + std::to_string(rank) + " has " + std::to_string(g.tiles(rank)) +
+                   " tiles of " + std::to_string(g.tile) + " ids, a rank can have " +
+                   std::to_string(ReadyWord::kTileMask) + "; use a larger tile";
         }
         next += shard.count;
     }

@@ -12,7 +12,7 @@ constexpr std::uint32_t element_bytes(Dtype dtype) { return dtype == Dtype::fp32
 
 constexpr std::uint32_t kIgnoreEos = 1U << 0U;
 
-// Names and meanings are those of docs/semantics.md; ranges are in sampler/params.h.
+// Names and meanings are those of docs/semantics.md; ranges are in proto/param_ranges.cpp.
 struct SamplingParams {
     std::uint64_t seed = 0;
     double temperature = 1.0;

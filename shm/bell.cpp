@@ -29,6 +29,10 @@ Result<Mapping> map_checked(const std::string& path) {
         return fail(Errc::wrong_version, path + " has bell version " + std::to_string(page.version) +
                                              ", this build speaks " + std::to_string(proto::kBellVersion));
     }
+    if (page.bytes != kBellBytes) {
+        return fail(Errc::corrupt_header, path + " says that it has " + std::to_string(page.bytes) +
+                                              " bytes, a bell has " + std::to_string(kBellBytes));
+    }
     return std::move(mapping).value();
 }
 

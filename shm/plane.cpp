@@ -55,6 +55,10 @@ Result<Plane> Plane::attach(const std::string& directory, const std::string& ins
         return fail(Errc::wrong_version, path + " has version " + std::to_string(header.version) +
                                              ", this build speaks " + std::to_string(proto::kPlaneVersion));
     }
+    if (header.bytes != sizeof(PlaneHeader)) {
+        return fail(Errc::corrupt_header, path + " says that it has " + std::to_string(header.bytes) +
+                                              " bytes, this build expects " + std::to_string(sizeof(PlaneHeader)));
+    }
     return Plane(std::move(file).value(), std::move(mapping).value());
 }
 

@@ -64,7 +64,7 @@ void SchedulePublisher::reset_decisions(std::uint32_t slot, std::uint64_t step, 
         segment_->crashes(slot)[column].store(0, std::memory_order_relaxed);
         segment_->claims(slot)[column].store(unclaimed, std::memory_order_relaxed);
     }
-    head.refused.store(0, std::memory_order_relaxed);
+    head.refusal.store(proto::RefusalWord{static_cast<std::uint32_t>(step), 0}.pack(), std::memory_order_relaxed);
     head.reopened.store(0, std::memory_order_relaxed);
     head.logits_ready_ns.store(0, std::memory_order_relaxed);
     head.last_commit_ns.store(0, std::memory_order_relaxed);
@@ -116,9 +116,7 @@ std::span<const proto::Decision> SchedulePublisher::next_decisions() const {
 }
 
 proto::DecisionError SchedulePublisher::next_refusal() const {
-    const auto refused =
-        segment_->decision_head(segment_->slot_of(taken_)).refused.load(std::memory_order_acquire);
-    return static_cast<proto::DecisionError>(refused);
+    return step_refusal(*segment_, segment_->slot_of(taken_));
 }
 
 void SchedulePublisher::count_times(std::uint32_t slot) const {

@@ -9,6 +9,7 @@
 namespace croupier::shm {
 
 using proto::ClaimWord;
+using proto::RefusalWord;
 using proto::SessionCounter;
 
 bool StepClaims::try_claim(std::uint32_t column, std::uint32_t owner) const {
@@ -46,9 +47,13 @@ bool StepClaims::commit(std::uint32_t column, std::uint32_t columns, const proto
 }
 
 void StepClaims::refuse(proto::DecisionError why) const {
+    const auto tag = static_cast<std::uint32_t>(step_);
+    std::uint64_t expected = RefusalWord{tag, 0}.pack();
+    const std::uint64_t refusal = RefusalWord{tag, static_cast<std::uint32_t>(why)}.pack();
+    // SYNC: seq_cst; pairs with step_refusal. Fails when another sampler was first or the slot moved on.
+    auto& word = segment_->decision_head(slot_).refusal;
+    if (!word.compare_exchange_strong(expected, refusal, std::memory_order_seq_cst)) return;
     segment_->header().counter(SessionCounter::records_refused).fetch_add(1, std::memory_order_relaxed);
-    // SYNC: release; pairs with the acquire in SchedulePublisher::next_refusal.
-    segment_->decision_head(slot_).refused.store(static_cast<std::uint32_t>(why), std::memory_order_seq_cst);
     announce();
 }
 
@@ -74,28 +79,36 @@ std::uint32_t StepClaims::reopen_if(std::uint32_t columns, std::uint32_t owner, 
         const ClaimWord claim = ClaimWord::unpack(seen);
         const bool theirs = claim.owner != 0 && (any_owner || claim.owner == owner);
         if (claim.step_tag != tag || !theirs || is_committed(column)) continue;
-        const bool hopeless =
-            crashed && segment_->crashes(slot_)[column].fetch_add(1, std::memory_order_relaxed) + 1 >= kCrashLimit;
-        if (hopeless) {
-            const auto& asked = segment_->schedule_columns(slot_)[column];
-            proto::Decision decision;
-            decision.sequence_uid = asked.sequence_uid;
-            decision.position = asked.position;
-            decision.error = proto::DecisionError::sampler_crashed;
-            commit(column, columns, decision);
-        } else {
-            // SYNC: release; pairs with the acquire in try_claim.
-            word.compare_exchange_strong(seen, ClaimWord{tag, 0}.pack(), std::memory_order_acq_rel);
-        }
+        // Several cleaners may come at once: who wins this exchange has the column to himself.
+        // SYNC: acq_rel; the dead one's half-done stores come before those of who claims next.
+        const std::uint64_t next = ClaimWord{tag, crashed ? kCleaner : 0}.pack();
+        if (!word.compare_exchange_strong(seen, next, std::memory_order_acq_rel)) continue;
+        if (crashed) free_or_give_up(column, columns);
         ++freed;
     }
     if (freed > 0) {
         segment_->decision_head(slot_).reopened.fetch_add(1, std::memory_order_release);
         segment_->header().counter(SessionCounter::columns_redecided).fetch_add(freed, std::memory_order_relaxed);
     }
-    // The dead one may have set the last bit and died before it rang.
+    // The dead one may have set the last bit, or refused the record, and died before it rang.
     announce();
     return freed;
+}
+
+void StepClaims::free_or_give_up(std::uint32_t column, std::uint32_t columns) const {
+    const std::uint32_t crashes = segment_->crashes(slot_)[column].fetch_add(1, std::memory_order_relaxed) + 1;
+    if (crashes < kCrashLimit) {
+        // SYNC: release; pairs with the acquire in try_claim.
+        segment_->claims(slot_)[column].store(ClaimWord{static_cast<std::uint32_t>(step_), 0}.pack(),
+                                              std::memory_order_release);
+        return;
+    }
+    const auto& asked = segment_->schedule_columns(slot_)[column];
+    proto::Decision decision;
+    decision.sequence_uid = asked.sequence_uid;
+    decision.position = asked.position;
+    decision.error = proto::DecisionError::sampler_crashed;
+    commit(column, columns, decision);
 }
 
 }  // namespace croupier::shm

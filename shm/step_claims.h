@@ -28,9 +28,13 @@ class StepClaims {
     std::uint32_t reopen_all(std::uint32_t columns) const;
 
     static constexpr std::uint32_t kCrashLimit = 3;
+    // Owns a column while its crash is accounted for; no sampler bears this number. Should the cleaner die
+    // meanwhile, reopen_all frees it with the rest.
+    static constexpr std::uint32_t kCleaner = 0xFFFFFFFFU;
 
   private:
     std::uint32_t reopen_if(std::uint32_t columns, std::uint32_t owner, bool any_owner, bool crashed) const;
+    void free_or_give_up(std::uint32_t column, std::uint32_t columns) const;
     void announce() const;
 
     const Segment* segment_;

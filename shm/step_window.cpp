@@ -6,25 +6,31 @@ namespace croupier::shm {
 
 StepWindow steps_in_flight(const Segment& segment) {
     const auto& header = segment.header();
-    for (int attempt = 0; attempt < 4; ++attempt) {
-        const std::uint64_t first = header.taken.load(std::memory_order_acquire);
-        // acquire: pairs with the release in SchedulePublisher::publish; the records are then visible.
-        const std::uint64_t end = header.published.load(std::memory_order_acquire);
-        // Only while `taken` stood still do the two belong together.
-        if (header.taken.load(std::memory_order_acquire) != first) continue;
-        return {first, end, end >= first && end - first <= segment.geometry().slots};
-    }
-    return {};  // the client is moving: the next look will see it
+    // acquire: pairs with the release in SchedulePublisher::publish; the records are then visible.
+    const std::uint64_t end = header.published.load(std::memory_order_acquire);
+    // Read second: `taken` can only have grown since, so that a window is never wider than the ring.
+    // acquire: pairs with the release in SchedulePublisher::take; the next load is no older.
+    const std::uint64_t first = header.taken.load(std::memory_order_acquire);
+    if (first <= end) return {first, end, end - first <= segment.geometry().slots};
+    // The client published and took between the two loads, or it contradicts itself.
+    return {first, first, first <= header.published.load(std::memory_order_acquire)};
+}
+
+proto::DecisionError step_refusal(const Segment& segment, std::uint32_t slot) {
+    // seq_cst for the sake of step_complete; pairs with StepClaims::refuse.
+    const std::uint64_t word = segment.decision_head(slot).refusal.load(std::memory_order_seq_cst);
+    return static_cast<proto::DecisionError>(proto::RefusalWord::unpack(word).error);
 }
 
 bool step_complete(const Segment& segment, std::uint32_t slot, std::uint32_t columns) {
-    // acquire on both: pairs with the releases in StepClaims; the decisions behind them are then visible.
-    if (segment.decision_head(slot).refused.load(std::memory_order_acquire) != 0) return true;
+    if (step_refusal(segment, slot) != proto::DecisionError::none) return true;
     const auto* bits = segment.committed(slot);
     for (std::uint32_t word = 0; word * 64 < columns; ++word) {
         const std::uint32_t left = columns - word * 64;
         const std::uint64_t full = left >= 64 ? ~0ULL : (1ULL << left) - 1;
-        if ((bits[word].load(std::memory_order_acquire) & full) != full) return false;
+        // seq_cst, not merely acquire: of two samplers that set the last bits of two words at once, one has
+        // to see both; and a client that goes to sleep has to see a bit whose author saw it awake.
+        if ((bits[word].load(std::memory_order_seq_cst) & full) != full) return false;
     }
     return true;
 }

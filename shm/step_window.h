@@ -15,6 +15,9 @@ struct StepWindow {
 
 StepWindow steps_in_flight(const Segment& segment);
 
+// Why the whole record of the step in `slot` was refused; none when it was not.
+proto::DecisionError step_refusal(const Segment& segment, std::uint32_t slot);
+
 // Every column of the step in `slot` is committed, or its whole record was refused.
 bool step_complete(const Segment& segment, std::uint32_t slot, std::uint32_t columns);
 

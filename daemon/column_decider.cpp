@@ -1,0 +1,107 @@
+#include "daemon/column_decider.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "sampler/philox.h"
+
+namespace croupier::daemon {
+
+using proto::DecisionError;
+
+namespace {
+
+// The parts of a sequence entry that a decision needs, each within its bounds.
+struct CheckedSequence {
+    proto::SamplingParams params;
+    const std::int32_t* log = nullptr;
+    std::uint32_t prompt_length = 0;
+    std::uint32_t bias_count = 0;
+    std::uint32_t stop_count = 0;
+};
+
+DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleColumn& asked,
+                             CheckedSequence& checked) {
+    const auto& geometry = segment.geometry();
+    if (asked.window_offset != 0 || asked.candidate != -1) return DecisionError::bad_record;
+    if (asked.mask_row > geometry.mask_rows) return DecisionError::bad_mask;
+    if (asked.sequence_slot >= geometry.max_sequences) return DecisionError::bad_sequence;
+    const auto& entry = segment.sequence(asked.sequence_slot);
+    // SYNC: acquire; pairs with the release in SequenceTable::add.
+    if (entry.state.load(std::memory_order_acquire) != proto::SequenceState::live ||
+        entry.uid != asked.sequence_uid) {
+        return DecisionError::bad_sequence;
+    }
+    checked.params = entry.params;
+    checked.prompt_length = entry.prompt_length;
+    checked.bias_count = entry.bias_count;
+    checked.stop_count = entry.stop_count;
+    checked.log = segment.token_log(asked.sequence_slot);
+    const std::uint32_t length = entry.length.load(std::memory_order_acquire);
+    if (length > geometry.max_length || checked.prompt_length > length ||
+        checked.bias_count > geometry.max_bias || checked.stop_count > geometry.max_stop_ids) {
+        return DecisionError::bad_sequence;
+    }
+    // One more than asked is a token that a sampler appended before it died: it is decided again.
+    const std::uint32_t outputs = length - checked.prompt_length;
+    if (asked.position != outputs && asked.position + 1 != outputs) return DecisionError::bad_position;
+    return DecisionError::none;
+}
+
+std::uint32_t random_for(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
+                         const proto::SamplingParams& params, std::uint32_t position) {
+    if (step.randoms_supplied) return segment.randoms(step.slot)[column].stream[0];
+    return sampler::random_at(params.seed, position, 0);
+}
+
+void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std::uint32_t prompt_length,
+            std::int32_t token) {
+    // The same stores with the same values whoever makes them: a sampler that repeats them after another's
+    // death changes nothing. They become visible with the commit's release.
+    const std::uint32_t at = prompt_length + asked.position;
+    segment.token_log(asked.sequence_slot)[at] = token;
+    segment.sequence(asked.sequence_slot).length.store(at + 1, std::memory_order_release);
+}
+
+}  // namespace
+
+DecisionError check_record(const shm::Segment& segment, std::uint64_t step, CheckedStep& checked) {
+    const std::uint32_t slot = segment.slot_of(step);
+    const proto::ScheduleRecord record = segment.schedule(slot);
+    if (record.step != step || record.columns == 0 || record.columns > segment.geometry().max_batch ||
+        (record.flags & ~proto::kRandomsSupplied) != 0) {
+        return DecisionError::bad_record;
+    }
+    checked = {step, slot, record.columns, (record.flags & proto::kRandomsSupplied) != 0};
+    return DecisionError::none;
+}
+
+proto::Decision decide_column(const SessionView& session, const CheckedStep& step, std::uint32_t column,
+                              sampler::Workspace& workspace) {
+    const shm::Segment& segment = session.segment();
+    const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
+    CheckedSequence sequence;
+    proto::Decision decision;
+    decision.error = check_sequence(segment, asked, sequence);
+    if (decision.error == DecisionError::none) {
+        sampler::Request request;
+        request.params = &sequence.params;
+        request.bias = {segment.biases(asked.sequence_slot), sequence.bias_count};
+        request.stop_ids = {segment.stop_ids(asked.sequence_slot), sequence.stop_count};
+        request.prompt = {sequence.log, sequence.prompt_length};
+        request.output = {sequence.log + sequence.prompt_length, asked.position};
+        request.max_length = segment.geometry().max_length;
+        request.random = random_for(segment, step, column, sequence.params, asked.position);
+        if (asked.mask_row != 0) {
+            const std::uint32_t words = (segment.geometry().vocab + 31) / 32;
+            request.mask = {segment.mask_row(step.slot, asked.mask_row - 1), words};
+        }
+        decision = sampler::decide(session.row(step.slot, step.columns, column), request, workspace);
+    }
+    decision.sequence_uid = asked.sequence_uid;
+    decision.position = asked.position;
+    if (decision.error == DecisionError::none) append(segment, asked, sequence.prompt_length, decision.token);
+    return decision;
+}
+
+}  // namespace croupier::daemon

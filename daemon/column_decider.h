@@ -1,0 +1,28 @@
+// One column from its schedule entry to its committed decision. Every word read from the segment may have
+// been written by a mad process: it is copied once, checked, and only then used.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/session_view.h"
+#include "sampler/decide.h"
+#include "sampler/workspace.h"
+
+namespace croupier::daemon {
+
+// A schedule record as this process believes it: copied and checked.
+struct CheckedStep {
+    std::uint64_t step = 0;
+    std::uint32_t slot = 0;
+    std::uint32_t columns = 0;
+    bool randoms_supplied = false;
+};
+
+// bad_record when the record cannot be acted on at all.
+proto::DecisionError check_record(const shm::Segment& segment, std::uint64_t step, CheckedStep& checked);
+
+// Decides a claimed column and appends its token to the sequence's log; the caller commits.
+proto::Decision decide_column(const SessionView& session, const CheckedStep& step, std::uint32_t column,
+                              sampler::Workspace& workspace);
+
+}  // namespace croupier::daemon

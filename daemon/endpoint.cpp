@@ -1,0 +1,98 @@
+#include "daemon/endpoint.h"
+
+#include <grp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+namespace croupier::daemon {
+
+using shm::Errc;
+using shm::fail;
+
+namespace {
+
+constexpr std::size_t kZ85KeyLength = 40;
+constexpr std::string_view kIpc = "ipc://";
+
+shm::Result<std::vector<std::string>> read_keys(const std::string& path, const char* key) {
+    std::ifstream file(path);
+    if (!file) return shm::system_failure(std::string("cannot read ") + key, path, errno);
+    std::vector<std::string> keys;
+    std::string line;
+    for (int number = 1; std::getline(file, line); ++number) {
+        line = line.substr(0, line.find('#'));
+        line.erase(line.find_last_not_of(" \t\r") + 1);
+        if (line.empty()) continue;
+        std::array<std::uint8_t, 32> decoded{};
+        if (line.size() != kZ85KeyLength || zmq_z85_decode(decoded.data(), line.c_str()) == nullptr) {
+            return fail(Errc::bad_argument, path + ":" + std::to_string(number) + " (" + key +
+                                                "): a CURVE key has 40 characters of Z85, one a line");
+        }
+        keys.push_back(line);
+    }
+    if (keys.empty()) return fail(Errc::bad_argument, path + " (" + key + ") holds no key");
+    return keys;
+}
+
+shm::Result<bool> give_ipc_file(const std::string& path, std::uint32_t mode, const std::string& group) {
+    if (!group.empty()) {
+        const ::group* entry = ::getgrnam(group.c_str());
+        if (entry == nullptr) return fail(Errc::bad_argument, "shm.group names no group: " + group);
+        if (::chown(path.c_str(), static_cast<uid_t>(-1), entry->gr_gid) != 0) {
+            return shm::system_failure("cannot give to group " + group + " the socket", path, errno);
+        }
+    }
+    if (::chmod(path.c_str(), static_cast<mode_t>(mode)) != 0) {
+        return shm::system_failure("cannot chmod the socket", path, errno);
+    }
+    return true;
+}
+
+}  // namespace
+
+shm::Result<CurveKeys> load_curve_keys(const config::Curve& curve) {
+    CurveKeys keys;
+    if (curve.secret_key_file.empty()) return keys;
+    auto secret = read_keys(curve.secret_key_file, "control.curve.secret_key_file");
+    if (!secret) return secret.error();
+    keys.secret = secret.value().front();
+    auto authorized = read_keys(curve.authorized_keys_file, "control.curve.authorized_keys_file");
+    if (!authorized) return authorized.error();
+    keys.authorized = std::move(authorized).value();
+    return keys;
+}
+
+shm::Result<bool> bind_endpoint(zmq::socket_t& socket, const std::string& endpoint, std::uint32_t ipc_mode,
+                                const std::string& group, const CurveKeys& keys) {
+    const bool ipc = endpoint.starts_with(kIpc);
+    const std::string path = ipc ? endpoint.substr(kIpc.size()) : "";
+    socket.set(zmq::sockopt::linger, 0);
+    if (!ipc) {
+        if (keys.secret.empty()) {
+            return fail(Errc::bad_argument, endpoint + " is TCP and needs control.curve keys");
+        }
+        socket.set(zmq::sockopt::zap_domain, "croupier");
+        socket.set(zmq::sockopt::curve_server, true);
+        socket.set(zmq::sockopt::curve_secretkey, keys.secret);
+    } else {
+        // Created before it can be reached: a mask of its own closes the moment before the chmod.
+        std::error_code ignored;
+        std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+    }
+    const mode_t before = ::umask(0177);
+    try {
+        socket.bind(endpoint);
+        ::umask(before);
+    } catch (const zmq::error_t& error) {
+        ::umask(before);
+        return shm::system_failure("cannot bind", endpoint, error.num());
+    }
+    return ipc ? give_ipc_file(path, ipc_mode, group) : shm::Result<bool>(true);
+}
+
+}  // namespace croupier::daemon

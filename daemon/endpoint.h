@@ -1,0 +1,25 @@
+// Binding a ZMQ socket: file permissions for ipc, CURVE for tcp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+#include <zmq.hpp>
+
+#include "config/config.h"
+#include "shm/error.h"
+
+namespace croupier::daemon {
+
+struct CurveKeys {
+    std::string secret;                    // Z85; empty: no CURVE
+    std::vector<std::string> authorized;   // Z85 public keys of the clients that may come in
+};
+
+shm::Result<CurveKeys> load_curve_keys(const config::Curve& curve);
+
+// Binds `socket`; on tcp only with keys. An ipc socket gets `ipc_mode` and, when given, `group`.
+shm::Result<bool> bind_endpoint(zmq::socket_t& socket, const std::string& endpoint, std::uint32_t ipc_mode,
+                                const std::string& group, const CurveKeys& keys);
+
+}  // namespace croupier::daemon

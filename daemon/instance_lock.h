@@ -1,0 +1,16 @@
+// One daemon an instance: the lock that says so, and the wait for what a dead daemon left running.
+#pragma once
+
+#include <string>
+
+#include "shm/file.h"
+
+namespace croupier::daemon {
+
+// The descriptor holds the lock until it is closed or the process dies.
+shm::Result<shm::FileDescriptor> lock_instance(const std::string& run_dir, const std::string& instance);
+// Samplers die with their supervisor, but not in the same instant; until they are gone they may still
+// commit. Fails when one does not go.
+shm::Result<bool> await_orphans(const std::string& shm_directory, const std::string& instance);
+
+}  // namespace croupier::daemon

@@ -1,0 +1,72 @@
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "config/load.h"
+#include "config/schema.h"
+#include "daemon/logging.h"
+#include "daemon/sampler_process.h"
+#include "daemon/supervisor.h"
+
+namespace {
+
+using croupier::config::LoadResult;
+
+constexpr const char* kFooter = R"(
+Examples:
+  croupierd --config /etc/croupier/croupierd.yaml --check-config   is the file sound?
+  croupierd --config /etc/croupier/croupierd.yaml                  serve until SIGTERM
+Signals:
+  SIGTERM, SIGINT   drain: steps in flight finish, then the daemon ends
+  SIGHUP            read the configuration again; says which changes need a restart)";
+
+int report(const LoadResult& loaded) {
+    for (const auto& problem : loaded.problems) std::cerr << croupier::config::to_string(problem) << "\n";
+    std::cerr << loaded.problems.size() << " problem(s); docs/configuration.md explains every key\n";
+    return 2;
+}
+
+int serve(const std::string& path, bool check_only, bool print_only) {
+    const LoadResult loaded = croupier::config::load_file(path);
+    if (!loaded.config) return report(loaded);
+    if (check_only) {
+        std::cout << path << " is sound\n";
+        return 0;
+    }
+    const std::string effective = croupier::config::to_yaml(*loaded.config);
+    if (print_only) {
+        std::cout << effective;
+        return 0;
+    }
+    croupier::daemon::set_up_log(loaded.config->log);
+    spdlog::info("croupierd {} starts with this configuration:\n{}", CROUPIER_VERSION, effective);
+    return croupier::daemon::run_supervisor(*loaded.config, path);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    CLI::App app{"croupierd: turns logits in shared memory into tokens, off the GPUs"};
+    app.footer(kFooter);
+    app.set_version_flag("--version", CROUPIER_VERSION);
+    std::string path = "/etc/croupier/croupierd.yaml";
+    bool check_only = false;
+    bool print_only = false;
+    app.add_option("-c,--config", path, "The YAML configuration")->capture_default_str();
+    app.add_flag("--check-config", check_only, "Say whether the configuration is sound, and end");
+    app.add_flag("--print-config", print_only, "Print the effective configuration, and end");
+    // What follows is how the supervisor starts its samplers; an empty group hides it from --help.
+    croupier::daemon::SamplerOptions sampler;
+    auto* index = app.add_option("--sampler", sampler.index)->group("");
+    app.add_option("--instance", sampler.instance)->group("");
+    app.add_option("--shm-dir", sampler.shm_directory)->group("");
+    app.add_option("--threads", sampler.threads)->group("");
+    app.add_option("--cores", sampler.cores)->group("");
+    app.add_option("--event-fd", sampler.event_fd)->group("");
+    app.add_option("--supervisor", sampler.supervisor_pid)->group("");
+    CLI11_PARSE(app, argc, argv);
+    if (index->count() == 0) return serve(path, check_only, print_only);
+    croupier::daemon::set_up_log({});
+    return croupier::daemon::run_sampler(sampler);
+}

@@ -1,0 +1,135 @@
+#include "daemon/metrics.h"
+
+#include <functional>
+#include <string>
+
+namespace croupier::daemon {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+double seconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+MetricFamily family(const std::string& name, const std::string& help, MetricType type) {
+    MetricFamily made;
+    made.name = "croupier_" + name;
+    made.help = help;
+    made.type = type;
+    return made;
+}
+
+void add_value(MetricFamily& to, const Labels& labels, double value) {
+    ClientMetric metric;
+    metric.label = labels;
+    if (to.type == MetricType::Counter) {
+        metric.counter.value = value;
+    } else {
+        metric.gauge.value = value;
+    }
+    to.metric.push_back(std::move(metric));
+}
+
+void add_histogram(MetricFamily& to, const Labels& labels, const shm::HistogramSnapshot& histogram) {
+    ClientMetric metric;
+    metric.label = labels;
+    std::uint64_t cumulative = 0;
+    for (std::size_t i = 0; i < histogram.buckets.size(); ++i) {
+        cumulative += histogram.buckets[i];
+        const bool last = i + 1 == histogram.buckets.size();
+        const double bound = last ? std::numeric_limits<double>::infinity() : proto::bucket_upper_seconds(i);
+        metric.histogram.bucket.push_back({cumulative, bound});
+    }
+    metric.histogram.sample_count = cumulative;
+    metric.histogram.sample_sum = seconds(histogram.sum_ns);
+    to.metric.push_back(std::move(metric));
+}
+
+using SamplerValue = std::function<double(const shm::SamplerSnapshot&)>;
+using SessionValue = std::function<double(const shm::SessionSnapshot&)>;
+
+void add_sampler_families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot) {
+    const auto add = [&](const char* name, const char* help, MetricType type, const SamplerValue& value) {
+        MetricFamily made = family(name, help, type);
+        for (const auto& sampler : snapshot.samplers) {
+            add_value(made, {{"sampler", std::to_string(sampler.index)}}, value(sampler));
+        }
+        families.push_back(std::move(made));
+    };
+    using Sampler = const shm::SamplerSnapshot&;
+    add("sampler_up", "1 while the sampler process lives", MetricType::Gauge,
+        [](Sampler sampler) { return sampler.alive ? 1.0 : 0.0; });
+    add("sampler_columns_total", "Columns that the sampler decided", MetricType::Counter,
+        [](Sampler sampler) { return static_cast<double>(sampler.columns); });
+    add("sampler_busy_seconds_total", "Time that the sampler spent on decisions", MetricType::Counter,
+        [](Sampler sampler) { return seconds(sampler.busy_ns); });
+    add("sampler_restarts_total", "How often the sampler was restarted", MetricType::Counter,
+        [](Sampler sampler) { return static_cast<double>(sampler.restarts); });
+    add("sampler_heartbeat_age_seconds", "Time since the sampler's last heartbeat", MetricType::Gauge,
+        [](Sampler sampler) { return seconds(sampler.heartbeat_age_ns); });
+    MetricFamily stages = family("stage_seconds", "Time a stage of the decision plane takes", MetricType::Histogram);
+    for (const auto& sampler : snapshot.samplers) {
+        for (std::size_t stage = 0; stage < sampler.stages.size(); ++stage) {
+            add_histogram(stages, {{"sampler", std::to_string(sampler.index)}, {"stage", proto::kStageNames[stage]}},
+                          sampler.stages[stage]);
+        }
+    }
+    families.push_back(std::move(stages));
+}
+
+double overlap(const shm::SessionSnapshot& session) {
+    const double decision = static_cast<double>(session.counter(proto::SessionCounter::decision_ns));
+    const double exposed = static_cast<double>(session.counter(proto::SessionCounter::exposed_ns));
+    return decision > 0 ? 1.0 - exposed / decision : 0.0;
+}
+
+void add_session_families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot) {
+    const auto add = [&](const std::string& name, const char* help, MetricType type, const SessionValue& value) {
+        MetricFamily made = family(name, help, type);
+        for (const auto& session : snapshot.sessions) {
+            if (session.fault.empty()) add_value(made, {{"session", session.name}}, value(session));
+        }
+        families.push_back(std::move(made));
+    };
+    using Session = const shm::SessionSnapshot&;
+    add("session_client_up", "1 while the session's client lives", MetricType::Gauge,
+        [](Session session) { return session.client_alive ? 1.0 : 0.0; });
+    add("session_writers", "Logits writers that live", MetricType::Gauge,
+        [](Session session) { return static_cast<double>(session.writers_alive); });
+    add("session_sequences", "Live sequences", MetricType::Gauge,
+        [](Session session) { return static_cast<double>(session.live_sequences); });
+    add("session_memory_bytes", "Shared memory of the session", MetricType::Gauge,
+        [](Session session) { return static_cast<double>(session.bytes); });
+    add("ring_slots", "Step slots of the session's rings", MetricType::Gauge,
+        [](Session session) { return static_cast<double>(session.geometry.slots); });
+    add("ring_steps_in_flight", "Steps published and not yet taken", MetricType::Gauge,
+        [](Session session) { return static_cast<double>(session.steps_in_flight); });
+    add("ring_steps_decided", "Steps decided that the client has not taken", MetricType::Gauge,
+        [](Session session) { return static_cast<double>(session.steps_decided_not_taken); });
+    add("overlap_ratio", "Share of the decision time hidden behind the engine's own work", MetricType::Gauge, overlap);
+    for (std::size_t i = 0; i < proto::kSessionCounterText.size(); ++i) {
+        std::string name = proto::kSessionCounterText[i].name;
+        const bool time = name.ends_with("_ns");
+        if (time) name = name.substr(0, name.size() - 3) + "_seconds";
+        add(name + "_total", proto::kSessionCounterText[i].help, MetricType::Counter, [i, time](Session session) {
+            const auto value = static_cast<double>(session.counters[i]);
+            return time ? value * 1e-9 : value;
+        });
+    }
+}
+
+}  // namespace
+
+std::vector<MetricFamily> to_metrics(const shm::Snapshot& snapshot) {
+    std::vector<MetricFamily> families;
+    MetricFamily up = family("daemon_up_seconds", "Time since the daemon started", MetricType::Gauge);
+    add_value(up, {{"instance_name", snapshot.instance}}, seconds(snapshot.up_ns));
+    families.push_back(std::move(up));
+    add_sampler_families(families, snapshot);
+    add_session_families(families, snapshot);
+    return families;
+}
+
+}  // namespace croupier::daemon

@@ -1,0 +1,94 @@
+#include "daemon/placement.h"
+
+#include <hwloc.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace croupier::daemon {
+namespace {
+
+struct TopologyDeleter {
+    void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
+};
+using Topology = std::unique_ptr<hwloc_topology, TopologyDeleter>;
+
+struct BitmapDeleter {
+    void operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }
+};
+using Bitmap = std::unique_ptr<hwloc_bitmap_s, BitmapDeleter>;
+
+Topology load_topology() {
+    hwloc_topology_t raw = nullptr;
+    if (hwloc_topology_init(&raw) != 0) return nullptr;
+    Topology topology(raw);
+    if (hwloc_topology_load(raw) != 0) return nullptr;
+    return topology;
+}
+
+// Processing units in hwloc's logical order: neighbours share caches and a NUMA node.
+std::vector<std::uint32_t> usable_cores(hwloc_topology_t topology) {
+    Bitmap bound(hwloc_bitmap_alloc());
+    const bool known = hwloc_get_cpubind(topology, bound.get(), HWLOC_CPUBIND_PROCESS) == 0;
+    std::vector<std::uint32_t> cores;
+    for (hwloc_obj_t unit = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, nullptr); unit != nullptr;
+         unit = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, unit)) {
+        if (!known || hwloc_bitmap_isset(bound.get(), unit->os_index) != 0) cores.push_back(unit->os_index);
+    }
+    return cores;
+}
+
+std::vector<std::uint32_t> choose_cores(std::size_t wanted, const std::vector<std::uint32_t>& allowed) {
+    const Topology topology = load_topology();
+    std::vector<std::uint32_t> cores = topology ? usable_cores(topology.get()) : std::vector<std::uint32_t>{0};
+    if (!allowed.empty()) {
+        std::erase_if(cores, [&](std::uint32_t core) {
+            return std::find(allowed.begin(), allowed.end(), core) == allowed.end();
+        });
+        // A list that names no usable core is followed as far as binding allows.
+        if (cores.empty()) cores = allowed;
+    } else if (cores.size() > wanted) {
+        cores.erase(cores.begin());
+    }
+    return cores;
+}
+
+}  // namespace
+
+std::vector<std::string> place_samplers(std::uint32_t samplers, std::uint32_t threads_each,
+                                        const std::vector<std::uint32_t>& allowed) {
+    const auto cores = choose_cores(std::size_t{samplers} * threads_each, allowed);
+    std::vector<std::string> lists(samplers);
+    std::size_t next = 0;
+    for (auto& list : lists) {
+        for (std::uint32_t thread = 0; thread < threads_each; ++thread) {
+            if (!list.empty()) list += ",";
+            list += std::to_string(cores[next++ % cores.size()]);
+        }
+    }
+    return lists;
+}
+
+std::uint32_t default_sampler_count(std::uint32_t threads_each) {
+    const Topology topology = load_topology();
+    const std::size_t cores = topology ? usable_cores(topology.get()).size() : 1;
+    return std::max(1U, static_cast<std::uint32_t>((cores - 1) / threads_each));
+}
+
+bool bind_this_process(const std::string& cores) {
+    const Topology topology = load_topology();
+    Bitmap set(hwloc_bitmap_alloc());
+    if (!topology || hwloc_bitmap_list_sscanf(set.get(), cores.c_str()) != 0) return false;
+    if (hwloc_set_cpubind(topology.get(), set.get(), HWLOC_CPUBIND_PROCESS) != 0) return false;
+    // Scratch memory near the cores. A machine without NUMA refuses, and needs it not.
+    hwloc_set_membind(topology.get(), set.get(), HWLOC_MEMBIND_BIND, HWLOC_MEMBIND_PROCESS);
+    return true;
+}
+
+std::int32_t first_core(const std::string& cores) {
+    Bitmap set(hwloc_bitmap_alloc());
+    if (cores.empty() || hwloc_bitmap_list_sscanf(set.get(), cores.c_str()) != 0) return -1;
+    return hwloc_bitmap_first(set.get());
+}
+
+}  // namespace croupier::daemon

@@ -1,0 +1,21 @@
+// Which cores the samplers get, and the binding to them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace croupier::daemon {
+
+// For each sampler the list of its cores ("2,3"), neighbours of one NUMA node where the machine allows it.
+// `allowed` empty: every core this process may run on but the first, which is left to the supervisor and
+// the engine's scheduler when there are enough. Cores repeat when there are fewer than asked for.
+std::vector<std::string> place_samplers(std::uint32_t samplers, std::uint32_t threads_each,
+                                        const std::vector<std::uint32_t>& allowed);
+// How many samplers `count: 0` means: one a core but one, at least one.
+std::uint32_t default_sampler_count(std::uint32_t threads_each);
+// Binds the calling process to a list of cores and its memory to their NUMA node.
+bool bind_this_process(const std::string& cores);
+std::int32_t first_core(const std::string& cores);
+
+}  // namespace croupier::daemon

@@ -1,0 +1,202 @@
+#include "daemon/sampler_pool.h"
+
+#include <spawn.h>
+#include <spdlog/spdlog.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include "daemon/placement.h"
+#include "shm/clock.h"
+#include "shm/wait_strategy.h"
+
+extern char** environ;
+
+namespace croupier::daemon {
+namespace {
+
+// A sampler that lives shorter than this is restarted with a growing delay.
+constexpr std::chrono::seconds kQuickDeath{1};
+constexpr std::uint32_t kLongestBackoffShift = 7;
+
+// What a process does to itself, as opposed to SIGKILL and SIGTERM, which others do to it.
+bool is_crash(int status) {
+    if (WIFEXITED(status)) return false;
+    const int signal = WTERMSIG(status);
+    return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGFPE || signal == SIGILL;
+}
+
+std::string describe(int status) {
+    if (WIFEXITED(status)) return "exited with status " + std::to_string(WEXITSTATUS(status));
+    return "was ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
+}
+
+shm::WaitMode wait_mode(config::Wait wait) {
+    switch (wait) {
+        case config::Wait::spin: return shm::WaitMode::spin;
+        case config::Wait::adaptive: return shm::WaitMode::adaptive;
+        case config::Wait::sleep: return shm::WaitMode::sleep;
+    }
+    return shm::WaitMode::adaptive;
+}
+
+}  // namespace
+
+SamplerPool::SamplerPool(const config::Config& config, shm::Plane& plane, shm::Bell& bell, int event_fd,
+                         OnDeath on_death)
+    : config_(config), plane_(&plane), bell_(&bell), event_fd_(event_fd), on_death_(std::move(on_death)) {
+    const std::uint32_t threads = config.samplers.threads_per_sampler;
+    const std::uint32_t count = config.samplers.count != 0 ? config.samplers.count : default_sampler_count(threads);
+    children_.resize(std::min(count, proto::kMaxSamplers));
+    if (config.samplers.pin) {
+        const auto cores = place_samplers(static_cast<std::uint32_t>(children_.size()), threads,
+                                          config.samplers.cores);
+        for (std::size_t i = 0; i < children_.size(); ++i) children_[i].cores = cores[i];
+    }
+    plane.header().sampler_count = static_cast<std::uint32_t>(children_.size());
+    tune_waiting();
+}
+
+SamplerPool::~SamplerPool() { stop(); }
+
+void SamplerPool::start() {
+    for (std::size_t index = 0; index < children_.size(); ++index) spawn(index);
+}
+
+void SamplerPool::tune_waiting() const {
+    auto& header = plane_->header();
+    header.wait_mode.store(static_cast<std::uint32_t>(wait_mode(config_.samplers.wait)), std::memory_order_relaxed);
+    header.spin_us.store(config_.samplers.spin_us, std::memory_order_relaxed);
+    header.max_sleep_us.store(config_.samplers.max_sleep_us, std::memory_order_relaxed);
+}
+
+void SamplerPool::configure(const config::Samplers& samplers) {
+    config_.samplers = samplers;
+    tune_waiting();
+    // Samplers read the tunables again when the session table's version changes.
+    plane_->header().table_version.fetch_add(1, std::memory_order_release);
+    bell_->ring();
+}
+
+std::vector<std::string> SamplerPool::arguments(std::size_t index) const {
+    return {"croupierd",
+            "--sampler", std::to_string(index),
+            "--instance", config_.instance,
+            "--shm-dir", config_.shm.dir,
+            "--threads", std::to_string(config_.samplers.threads_per_sampler),
+            "--cores", children_[index].cores,
+            "--event-fd", std::to_string(event_fd_),
+            "--supervisor", std::to_string(::getpid())};
+}
+
+void SamplerPool::spawn(std::size_t index) {
+    Child& child = children_[index];
+    auto& shared = entry(index);
+    // Never 0, which is a free claim's owner.
+    shared.incarnation.store(next_incarnation_++, std::memory_order_relaxed);
+    shared.state.store(proto::SamplerState::starting, std::memory_order_relaxed);
+    shared.core.store(first_core(child.cores), std::memory_order_relaxed);
+    shared.heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_release);
+    std::vector<std::string> words = arguments(index);
+    std::vector<char*> argv;
+    for (auto& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    posix_spawnattr_t attributes;
+    ::posix_spawnattr_init(&attributes);
+    // The supervisor blocks the signals that it reads from a descriptor; its children must not inherit that.
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::posix_spawnattr_setsigmask(&attributes, &none);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    pid_t pid = 0;
+    const int error = ::posix_spawn(&pid, "/proc/self/exe", nullptr, &attributes, argv.data(), environ);
+    ::posix_spawnattr_destroy(&attributes);
+    child.spawned = Clock::now();
+    if (error != 0) {
+        spdlog::error("cannot start sampler {}: {}; trying again in a second", index, ::strerror(error));
+        child.pid = 0;
+        child.restart_at = Clock::now() + std::chrono::seconds(1);
+        return;
+    }
+    child.pid = pid;
+    shared.pid.store(pid, std::memory_order_relaxed);
+    spdlog::debug("sampler {} has pid {}{}", index, pid, child.cores.empty() ? "" : ", cores " + child.cores);
+}
+
+void SamplerPool::reap() {
+    for (std::size_t index = 0; index < children_.size(); ++index) {
+        int status = 0;
+        if (children_[index].pid != 0 && ::waitpid(children_[index].pid, &status, WNOHANG) > 0) bury(index, status);
+    }
+}
+
+void SamplerPool::bury(std::size_t index, int status) {
+    Child& child = children_[index];
+    const std::uint32_t dead = entry(index).incarnation.load(std::memory_order_relaxed);
+    bell_->forget_sleeper(static_cast<std::uint32_t>(index));
+    if (stopping_) {
+        child.pid = 0;
+        entry(index).state.store(proto::SamplerState::empty, std::memory_order_relaxed);
+        return;
+    }
+    spdlog::warn("sampler {} (pid {}) {}: restarting it", index, child.pid, describe(status));
+    child.pid = 0;
+    entry(index).state.store(proto::SamplerState::restarting, std::memory_order_relaxed);
+    entry(index).restarts.fetch_add(1, std::memory_order_relaxed);
+    on_death_(dead, is_crash(status));
+    bell_->ring();
+    child.quick_deaths = Clock::now() - child.spawned < kQuickDeath ? child.quick_deaths + 1 : 0;
+    if (child.quick_deaths == 0) return spawn(index);
+    const auto factor = 1U << std::min(child.quick_deaths - 1, kLongestBackoffShift);
+    child.restart_at = Clock::now() + std::chrono::milliseconds(config_.samplers.restart_backoff_ms) * factor;
+}
+
+void SamplerPool::tend() {
+    const std::uint64_t now_ns = shm::monotonic_ns();
+    const std::uint64_t longest = std::uint64_t{config_.samplers.heartbeat_timeout_ms} * 1'000'000;
+    for (std::size_t index = 0; index < children_.size(); ++index) {
+        Child& child = children_[index];
+        if (child.pid == 0) {
+            if (!stopping_ && Clock::now() >= child.restart_at) spawn(index);
+            continue;
+        }
+        const std::uint64_t beat = entry(index).heartbeat_ns.load(std::memory_order_acquire);
+        if (now_ns > beat && now_ns - beat > longest) {
+            spdlog::error("sampler {} (pid {}) has not beaten its heart for {} ms: killing it", index, child.pid,
+                          (now_ns - beat) / 1'000'000);
+            ::kill(child.pid, SIGKILL);
+            entry(index).heartbeat_ns.store(now_ns, std::memory_order_relaxed);
+        }
+    }
+}
+
+bool SamplerPool::all_running() const {
+    for (std::size_t index = 0; index < children_.size(); ++index) {
+        if (entry(index).state.load(std::memory_order_acquire) != proto::SamplerState::running) return false;
+    }
+    return true;
+}
+
+void SamplerPool::stop() {
+    stopping_ = true;
+    for (const Child& child : children_) {
+        if (child.pid != 0) ::kill(child.pid, SIGTERM);
+    }
+    bell_->ring();
+    for (std::size_t index = 0; index < children_.size(); ++index) {
+        if (children_[index].pid == 0) continue;
+        int status = 0;
+        // A sampler ends within its idle sleep plus one column; one that hangs is not waited for.
+        const auto deadline = Clock::now() + std::chrono::seconds(5);
+        while (::waitpid(children_[index].pid, &status, WNOHANG) == 0) {
+            if (Clock::now() > deadline) ::kill(children_[index].pid, SIGKILL);
+            ::usleep(1000);
+        }
+        bury(index, status);
+    }
+}
+
+}  // namespace croupier::daemon

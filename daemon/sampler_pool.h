@@ -1,0 +1,63 @@
+// The sampler processes: spawned, watched, and replaced when they die.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "shm/bell.h"
+#include "shm/plane.h"
+
+namespace croupier::daemon {
+
+class SamplerPool {
+  public:
+    // `on_death` frees what the dead incarnation had claimed; it runs after the process is reaped, so no
+    // store of the dead one can come after it.
+    using OnDeath = std::function<void(std::uint32_t incarnation, bool crashed)>;
+
+    SamplerPool(const config::Config& config, shm::Plane& plane, shm::Bell& bell, int event_fd, OnDeath on_death);
+    ~SamplerPool();
+    SamplerPool(const SamplerPool&) = delete;
+    SamplerPool& operator=(const SamplerPool&) = delete;
+
+    void start();
+    // After SIGCHLD: buries the dead and restarts them, now or when their back-off is over.
+    void reap();
+    // Regularly: restarts whose time has come, and ends samplers whose heart stands still.
+    void tend();
+    void configure(const config::Samplers& samplers);
+    bool all_running() const;
+    // SIGTERM to all, and waits for them.
+    void stop();
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    struct Child {
+        std::int32_t pid = 0;  // 0: waits for its restart
+        std::string cores;
+        Clock::time_point spawned;
+        Clock::time_point restart_at;
+        std::uint32_t quick_deaths = 0;
+    };
+
+    proto::SamplerEntry& entry(std::size_t index) const { return plane_->header().samplers[index]; }
+    void spawn(std::size_t index);
+    void bury(std::size_t index, int status);
+    std::vector<std::string> arguments(std::size_t index) const;
+    void tune_waiting() const;
+
+    config::Config config_;
+    shm::Plane* plane_;
+    shm::Bell* bell_;
+    int event_fd_;
+    OnDeath on_death_;
+    std::vector<Child> children_;
+    std::uint32_t next_incarnation_ = 1;
+    bool stopping_ = false;
+};
+
+}  // namespace croupier::daemon

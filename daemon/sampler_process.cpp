@@ -1,0 +1,155 @@
+#include "daemon/sampler_process.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "daemon/placement.h"
+#include "daemon/session_view.h"
+#include "daemon/step_worker.h"
+#include "shm/bell.h"
+#include "shm/clock.h"
+#include "shm/plane.h"
+#include "shm/wait_strategy.h"
+
+namespace croupier::daemon {
+namespace {
+
+volatile std::sig_atomic_t stop_requested = 0;
+
+// Without work expected a sampler wakes this often, to beat its heart.
+constexpr std::chrono::milliseconds kIdleSleep{100};
+
+class Sampler {
+  public:
+    Sampler(const SamplerOptions& options, shm::Plane plane, shm::Bell bell)
+        : options_(options),
+          plane_(std::move(plane)),
+          bell_(std::move(bell)),
+          worker_(plane_.header(), options.index, options.threads, options.event_fd),
+          wait_(settings()) {}
+
+    void run() {
+        auto& entry = this->entry();
+        entry.started_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
+        entry.heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
+        entry.state.store(proto::SamplerState::running, std::memory_order_release);
+        while (stop_requested == 0) turn();
+    }
+
+  private:
+    proto::SamplerEntry& entry() { return plane_.header().samplers[options_.index]; }
+
+    shm::WaitSettings settings() const {
+        const auto& header = plane_.header();
+        return {static_cast<shm::WaitMode>(header.wait_mode.load(std::memory_order_relaxed)),
+                std::chrono::microseconds(header.spin_us.load(std::memory_order_relaxed)),
+                std::chrono::microseconds(header.max_sleep_us.load(std::memory_order_relaxed))};
+    }
+
+    void turn() {
+        follow_session_table();
+        // Read before the look: a ring after it ends the sleep below at once.
+        const std::uint32_t seen = bell_.seen();
+        std::size_t decided = 0;
+        bool pending = false;
+        for (auto& [id, session] : sessions_) {
+            const Look look = worker_.look(*session);
+            decided += look.decided;
+            pending = pending || look.pending;
+        }
+        wait_.idle(decided, [&](std::chrono::nanoseconds longest) {
+            entry().heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
+            bell_.sleep(options_.index, seen, pending ? longest : std::chrono::nanoseconds(kIdleSleep));
+        });
+        // A spinning sampler must not take the clock at every turn.
+        if (++turns_ % 1024 == 0) entry().heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
+    }
+
+    void follow_session_table() {
+        const auto& header = plane_.header();
+        // acquire: pairs with the supervisor's release after it changed an entry.
+        const std::uint64_t version = header.table_version.load(std::memory_order_acquire);
+        if (version == table_seen_) return;
+        std::map<std::uint64_t, std::unique_ptr<SessionView>> kept;
+        for (const auto& row : header.sessions) {
+            const std::uint64_t id = row.session_id.load(std::memory_order_acquire);
+            if (id == 0) continue;
+            if (auto known = sessions_.find(id); known != sessions_.end()) {
+                kept.emplace(id, std::move(known->second));
+            } else if (auto view = attach(row, id)) {
+                kept.emplace(id, std::move(view));
+            }
+        }
+        sessions_ = std::move(kept);
+        wait_.configure(settings());
+        table_seen_ = version;
+        entry().table_seen.store(version, std::memory_order_release);
+    }
+
+    static std::unique_ptr<SessionView> attach(const proto::SessionTableEntry& row, std::uint64_t id) {
+        const std::string path(row.path, ::strnlen(row.path, sizeof(row.path)));
+        auto view = SessionView::attach(path);
+        if (!view) {
+            spdlog::error("cannot serve session {}: {}", id, view.error().message);
+            return nullptr;
+        }
+        // The row may have been given to another session while its path was read.
+        if (view.value()->id() != id || row.session_id.load(std::memory_order_acquire) != id) return nullptr;
+        return std::move(view).value();
+    }
+
+    SamplerOptions options_;
+    shm::Plane plane_;
+    shm::Bell bell_;
+    StepWorker worker_;
+    shm::WaitStrategy wait_;
+    std::uint64_t table_seen_ = ~0ULL;
+    std::uint64_t turns_ = 0;
+    std::map<std::uint64_t, std::unique_ptr<SessionView>> sessions_;
+};
+
+void die_with_supervisor(std::int32_t supervisor_pid) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // It may have died before the line above took effect.
+    if (::getppid() != supervisor_pid) ::_exit(1);
+}
+
+void stop_on_sigterm() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { stop_requested = 1; };
+    ::sigaction(SIGTERM, &action, nullptr);
+    // A terminal's ^C reaches the whole group; the supervisor drains first and then tells us.
+    ::signal(SIGINT, SIG_IGN);
+    ::signal(SIGHUP, SIG_IGN);
+}
+
+}  // namespace
+
+int run_sampler(const SamplerOptions& options) {
+    die_with_supervisor(options.supervisor_pid);
+    stop_on_sigterm();
+    if (!options.cores.empty() && !bind_this_process(options.cores)) {
+        spdlog::warn("sampler {} could not be pinned to cores {}", options.index, options.cores);
+    }
+    auto plane = shm::Plane::attach(options.shm_directory, options.instance, shm::Access::read_write);
+    auto bell = shm::Bell::attach(options.shm_directory, options.instance);
+    if (!plane || !bell) {
+        spdlog::critical("sampler {}: {}", options.index,
+                         !plane ? plane.error().message : bell.error().message);
+        return 1;
+    }
+    if (!plane.value().hold_sampler(options.index)) {
+        spdlog::critical("sampler {} is already running", options.index);
+        return 1;
+    }
+    Sampler(options, std::move(plane).value(), std::move(bell).value()).run();
+    return 0;
+}
+
+}  // namespace croupier::daemon

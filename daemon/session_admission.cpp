@@ -1,0 +1,115 @@
+#include "daemon/session_admission.h"
+
+#include <algorithm>
+
+namespace croupier::daemon {
+
+using shm::Errc;
+using shm::fail;
+
+namespace {
+
+constexpr std::size_t kLongestName = 63;
+
+shm::Result<bool> check_name(const std::string& name) {
+    const bool printable = std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 127; });
+    if (!name.empty() && name.size() <= kLongestName && printable) return true;
+    return fail(Errc::bad_argument, "a session's name has 1 to " + std::to_string(kLongestName) +
+                                        " printable characters without blanks; this one has " +
+                                        std::to_string(name.size()) + " bytes");
+}
+
+shm::Result<bool> check_order(const SessionRequest& request) {
+    if (request.order.empty()) return true;
+    if (request.order.size() != request.geometry.vocab) {
+        return fail(Errc::bad_argument, "the hotness order has " + std::to_string(request.order.size()) +
+                                            " ids, the vocabulary has " + std::to_string(request.geometry.vocab));
+    }
+    std::vector<bool> seen(request.geometry.vocab);
+    for (std::size_t i = 0; i < request.order.size(); ++i) {
+        const std::int32_t id = request.order[i];
+        const bool inside = id >= 0 && static_cast<std::uint32_t>(id) < request.geometry.vocab;
+        if (!inside || seen[static_cast<std::size_t>(id)]) {
+            return fail(Errc::bad_argument, "the hotness order is no permutation of the vocabulary: entry " +
+                                                std::to_string(i) + " is " + std::to_string(id) +
+                                                (inside ? ", which came before" : ", which is no id"));
+        }
+        seen[static_cast<std::size_t>(id)] = true;
+    }
+    return true;
+}
+
+shm::Result<bool> within(const char* field, const char* key, std::uint64_t value, std::uint64_t most) {
+    if (value <= most) return true;
+    return fail(Errc::refused, std::string(field) + " is " + std::to_string(value) + ", this daemon allows " +
+                                   std::to_string(most) + " (" + key + " in its configuration)");
+}
+
+}  // namespace
+
+shm::Result<bool> check_request(const SessionRequest& request, const config::Sessions& quotas) {
+    if (auto good = check_name(request.name); !good) return good;
+    if (auto fault = proto::geometry_fault(request.geometry)) return fail(Errc::bad_geometry, *fault);
+    const auto& geometry = request.geometry;
+    if (auto ok = within("max_batch", "sessions.max_batch", geometry.max_batch, quotas.max_batch); !ok) return ok;
+    if (auto ok = within("vocab", "sessions.max_vocab", geometry.vocab, quotas.max_vocab); !ok) return ok;
+    if (auto ok = within("max_sequences", "sessions.max_sequences", geometry.max_sequences, quotas.max_sequences);
+        !ok) {
+        return ok;
+    }
+    if (auto ok = within("max_length", "sessions.max_sequence_tokens", geometry.max_length,
+                         quotas.max_sequence_tokens);
+        !ok) {
+        return ok;
+    }
+    return check_order(request);
+}
+
+shm::Result<bool> check_room(const SessionRequest& request, const config::Sessions& quotas, std::size_t sessions,
+                             std::uint64_t bytes_in_use) {
+    if (sessions >= quotas.max) {
+        return fail(Errc::table_full, "this daemon serves " + std::to_string(quotas.max) +
+                                          " sessions at once (sessions.max in its configuration) and has them");
+    }
+    proto::Geometry geometry = request.geometry;
+    geometry.has_order = request.order.empty() ? 0 : 1;
+    const std::uint64_t bytes = proto::layout_of(geometry).total_bytes;
+    if (auto ok = within("the segment's size in bytes", "sessions.max_segment_bytes", bytes,
+                         quotas.max_segment_bytes);
+        !ok) {
+        return fail(Errc::no_memory, ok.error().message);
+    }
+    const std::uint64_t left = quotas.max_total_bytes - std::min(bytes_in_use, quotas.max_total_bytes);
+    if (bytes > left) {
+        return fail(Errc::no_memory, "the session needs " + std::to_string(bytes) + " bytes, of " +
+                                         std::to_string(quotas.max_total_bytes) +
+                                         " (sessions.max_total_bytes) only " + std::to_string(left) + " are left");
+    }
+    return true;
+}
+
+shm::Result<bool> check_same_shape(const shm::Segment& present, const SessionRequest& request) {
+    proto::Geometry wanted = request.geometry;
+    wanted.has_order = request.order.empty() ? 0 : 1;
+    const bool same = proto::layout_of(wanted) == present.layout() && wanted.dtype == present.geometry().dtype &&
+                      wanted.vocab == present.geometry().vocab && wanted.slots == present.geometry().slots;
+    if (same) return true;
+    return fail(Errc::bad_geometry, "session " + request.name +
+                                        " cannot be resumed with another shape; open it with the shape that it "
+                                        "has, or without resume to begin anew");
+}
+
+void write_order(const shm::Segment& segment, const std::vector<std::int32_t>& order) {
+    const auto& geometry = segment.geometry();
+    const auto target = segment.order();
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+        const auto& shard = geometry.shards[rank];
+        auto* next = target.data() + shard.first_id;
+        for (const std::int32_t id : order) {
+            const auto number = static_cast<std::uint32_t>(id);
+            if (number >= shard.first_id && number - shard.first_id < shard.count) *next++ = id;
+        }
+    }
+}
+
+}  // namespace croupier::daemon

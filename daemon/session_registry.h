@@ -1,0 +1,82 @@
+// The sessions of this daemon: opened within their quotas, shown to the samplers, watched, and taken away.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "shm/bell.h"
+#include "shm/plane.h"
+#include "shm/segment.h"
+
+namespace croupier::daemon {
+
+struct SessionRequest {
+    std::string name;
+    proto::Geometry geometry;
+    std::vector<std::int32_t> order;  // hotness order; empty: identity
+    bool takeover = false;
+    bool resume = false;
+};
+
+struct OpenedSession {
+    const shm::Segment* segment = nullptr;
+    bool resumed = false;
+};
+
+class SessionRegistry {
+  public:
+    SessionRegistry(const config::Config& config, shm::Plane& plane, shm::Bell& bell);
+
+    // Segments of a dead daemon of this instance: those with a live client go on, the others are removed.
+    // Every sampler of the dead daemon must be gone.
+    void adopt_survivors();
+
+    shm::Result<OpenedSession> open(const SessionRequest& request);
+    shm::Result<bool> close(std::uint64_t id);
+    shm::Result<bool> set_zmq_stream(std::uint64_t id, bool on);
+    const shm::Segment* find(std::uint64_t id) const;
+    std::size_t count() const { return sessions_.size(); }
+    const std::map<std::uint64_t, std::unique_ptr<shm::Segment>>& all() const { return sessions_; }
+
+    // Regularly: notices dead clients and writers, and removes what nobody comes back for.
+    void tend();
+    void reopen_claims(std::uint32_t dead_incarnation, bool crashed);
+    void configure(const config::Sessions& quotas) { config_.sessions = quotas; }
+
+    void drain();
+    bool drained() const;
+    void retire_all();
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    struct Watch {
+        bool client_was_alive = false;
+        Clock::time_point alone_since = Clock::now();
+        std::vector<bool> writer_was_alive;
+    };
+
+    shm::Result<bool> admit(const SessionRequest& request, std::uint64_t bytes) const;
+    shm::Result<OpenedSession> create(const SessionRequest& request);
+    shm::Result<OpenedSession> meet_namesake(shm::Segment& present, const SessionRequest& request);
+    shm::Segment* find_by_name(const std::string& name) const;
+    void adopt(const std::string& path);
+    void take_in(std::unique_ptr<shm::Segment> segment);
+    void retire(std::uint64_t id, proto::SessionState final_state, const std::string& why);
+    void show_to_samplers();
+    void watch_client(std::uint64_t id, const shm::Segment& segment, std::vector<std::uint64_t>& abandoned);
+    void watch_writers(std::uint64_t id, const shm::Segment& segment);
+
+    config::Config config_;
+    shm::Plane* plane_;
+    shm::Bell* bell_;
+    std::map<std::uint64_t, std::unique_ptr<shm::Segment>> sessions_;
+    std::map<std::uint64_t, Watch> watches_;
+    bool draining_ = false;
+};
+
+}  // namespace croupier::daemon

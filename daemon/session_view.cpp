@@ -1,0 +1,49 @@
+#include "daemon/session_view.h"
+
+#include <utility>
+
+namespace croupier::daemon {
+
+SessionView::SessionView(shm::Segment segment) : segment_(std::move(segment)) {
+    const auto& geometry = segment_.geometry();
+    id_ = segment_.header().session_id;
+    exhausted_.resize(geometry.slots);
+    slices_.resize(geometry.slots);
+    const auto order = segment_.order();
+    for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) {
+        for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+            const auto& shard = geometry.shards[rank];
+            const std::int32_t* ids = order.empty() ? nullptr : order.data() + shard.first_id;
+            slices_[slot].push_back({segment_.logits(slot, rank), shard.count, shard.first_id, ids});
+        }
+    }
+}
+
+shm::Result<std::unique_ptr<SessionView>> SessionView::attach(const std::string& path) {
+    auto segment = shm::Segment::attach(path, shm::Access::read_write);
+    if (!segment) return segment.error();
+    return std::unique_ptr<SessionView>(new SessionView(std::move(segment).value()));
+}
+
+bool SessionView::served() const {
+    const auto state = segment_.header().state.load(std::memory_order_acquire);
+    return state == proto::SessionState::active || state == proto::SessionState::draining;
+}
+
+sampler::RowView SessionView::row(std::uint32_t slot, std::uint32_t columns, std::uint32_t column) const {
+    const auto& geometry = segment_.geometry();
+    return {geometry.dtype, geometry.vocab, geometry.tile, columns, column, slices_[slot]};
+}
+
+bool SessionView::exhausted(std::uint64_t step) const {
+    const std::uint32_t slot = segment_.slot_of(step);
+    const Exhausted& memo = exhausted_[slot];
+    return memo.step == step &&
+           memo.reopened == segment_.decision_head(slot).reopened.load(std::memory_order_acquire);
+}
+
+void SessionView::note_exhausted(std::uint64_t step, std::uint32_t reopened_before) {
+    exhausted_[segment_.slot_of(step)] = {step, reopened_before};
+}
+
+}  // namespace croupier::daemon

@@ -1,0 +1,43 @@
+// A sampler's view of one session: its mapping, the ranks' slices, and which steps it has nothing left to do in.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sampler/row_view.h"
+#include "shm/segment.h"
+
+namespace croupier::daemon {
+
+class SessionView {
+  public:
+    static shm::Result<std::unique_ptr<SessionView>> attach(const std::string& path);
+
+    const shm::Segment& segment() const { return segment_; }
+    std::uint64_t id() const { return id_; }
+    // Neither fenced nor closed: its steps are to be decided.
+    bool served() const;
+    // The row of one column of the step in `slot`, read in place.
+    sampler::RowView row(std::uint32_t slot, std::uint32_t columns, std::uint32_t column) const;
+
+    // A step whose claims are all taken needs no second look, unless claims are freed again.
+    bool exhausted(std::uint64_t step) const;
+    void note_exhausted(std::uint64_t step, std::uint32_t reopened_before);
+
+  private:
+    explicit SessionView(shm::Segment segment);
+
+    struct Exhausted {
+        std::uint64_t step = ~0ULL;
+        std::uint32_t reopened = 0;
+    };
+
+    shm::Segment segment_;
+    std::uint64_t id_ = 0;
+    std::vector<std::vector<sampler::Slice>> slices_;  // [slot][rank]
+    std::vector<Exhausted> exhausted_;                 // [slot]
+};
+
+}  // namespace croupier::daemon

@@ -1,0 +1,20 @@
+// Where a sampler's time goes, added up in its entry of the plane.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "proto/plane.h"
+
+namespace croupier::daemon {
+
+inline void record_stage(proto::SamplerEntry& entry, proto::Stage stage, std::uint64_t ns) {
+    auto& histogram = entry.stages[static_cast<std::size_t>(stage)];
+    const auto quarters = static_cast<std::uint64_t>(ns / 250);
+    const auto bucket = std::min<std::size_t>(std::bit_width(quarters), proto::kLatencyBuckets - 1);
+    histogram.buckets[bucket].fetch_add(1, std::memory_order_relaxed);
+    histogram.sum_ns.fetch_add(ns, std::memory_order_relaxed);
+}
+
+}  // namespace croupier::daemon

@@ -1,0 +1,142 @@
+#include "daemon/step_worker.h"
+
+#include <oneapi/tbb/parallel_for.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "daemon/stage_clock.h"
+#include "shm/clock.h"
+#include "shm/logits_publisher.h"
+#include "shm/step_claims.h"
+#include "shm/step_window.h"
+
+namespace croupier::daemon {
+
+using proto::Stage;
+
+namespace {
+
+bool logits_complete(const shm::Segment& segment, const CheckedStep& step) {
+    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
+        if (!shm::slice_ready(segment, step.step, rank)) return false;
+    }
+    return !step.randoms_supplied || shm::randoms_ready(segment, step.step);
+}
+
+// The first sampler that sees the logits complete says when.
+void note_logits_ready(const shm::Segment& segment, const CheckedStep& step, proto::SamplerEntry& entry) {
+    auto& ready = segment.decision_head(step.slot).logits_ready_ns;
+    if (ready.load(std::memory_order_relaxed) != 0) return;
+    const std::uint64_t now = shm::monotonic_ns();
+    std::uint64_t unset = 0;
+    if (!ready.compare_exchange_strong(unset, now, std::memory_order_relaxed)) return;
+    const std::uint64_t published = segment.schedule(step.slot).published_ns;
+    record_stage(entry, Stage::logits_wait, now > published ? now - published : 0);
+}
+
+}  // namespace
+
+StepWorker::StepWorker(proto::PlaneHeader& plane, std::uint32_t index, std::uint32_t threads, int event_fd)
+    : plane_(&plane),
+      entry_(&plane.samplers[index]),
+      index_(index),
+      incarnation_(entry_->incarnation.load(std::memory_order_acquire)),
+      threads_(threads),
+      event_fd_(event_fd),
+      arena_(static_cast<int>(threads)) {}
+
+void StepWorker::prepare_workspaces(std::uint32_t vocab) {
+    if (vocab <= workspace_vocab_ && workspaces_.size() == threads_) return;
+    workspaces_.clear();
+    for (std::uint32_t thread = 0; thread < threads_; ++thread) {
+        workspaces_.push_back(std::make_unique<sampler::Workspace>(vocab));
+    }
+    workspace_vocab_ = vocab;
+}
+
+Look StepWorker::look(SessionView& session) {
+    Look result;
+    if (!session.served()) return result;
+    const shm::Segment& segment = session.segment();
+    const shm::StepWindow window = shm::steps_in_flight(segment);
+    if (!window.sound) return result;  // the supervisor closes such a session and says why
+    for (std::uint64_t number = window.first; number < window.end; ++number) {
+        if (session.exhausted(number)) continue;
+        const std::uint32_t slot = segment.slot_of(number);
+        auto& head = segment.decision_head(slot);
+        const std::uint32_t reopened = head.reopened.load(std::memory_order_acquire);
+        CheckedStep step;
+        const auto fault = check_record(segment, number, step);
+        if (fault != proto::DecisionError::none) {
+            // The client may have moved on to a newer step in this slot while we looked.
+            const bool still_there = segment.header().taken.load(std::memory_order_acquire) <= number;
+            if (still_there && head.refused.load(std::memory_order_acquire) == 0) {
+                shm::StepClaims(segment, number).refuse(fault);
+            }
+            session.note_exhausted(number, reopened);
+            continue;
+        }
+        if (!logits_complete(segment, step)) {
+            result.pending = true;
+            continue;
+        }
+        note_logits_ready(segment, step, *entry_);
+        result.decided += decide_claimable(session, step);
+        session.note_exhausted(number, reopened);
+    }
+    return result;
+}
+
+std::size_t StepWorker::decide_claimable(SessionView& session, const CheckedStep& step) {
+    prepare_workspaces(session.segment().geometry().vocab);
+    // One thread decides in place: an arena would only add its hand-over to every small step.
+    if (threads_ == 1) return decide_share(session, step, 0);
+    std::atomic<std::size_t> decided{0};
+    arena_.execute([&] {
+        tbb::parallel_for(std::size_t{0}, std::size_t{threads_}, [&](std::size_t thread) {
+            decided.fetch_add(decide_share(session, step, thread), std::memory_order_relaxed);
+        });
+    });
+    return decided.load(std::memory_order_relaxed);
+}
+
+std::size_t StepWorker::decide_share(SessionView& session, const CheckedStep& step, std::size_t thread) {
+    const shm::StepClaims claims(session.segment(), step.step);
+    const std::uint64_t lanes = std::uint64_t{std::max(plane_->sampler_count, 1U)} * threads_;
+    const std::uint64_t lane = std::uint64_t{index_} * threads_ + thread;
+    const auto first = static_cast<std::uint32_t>(lane % lanes * step.columns / lanes);
+    std::size_t decided = 0;
+    // Own block first, then whatever a slower sampler has not come to: nobody idles while one is late.
+    for (std::uint32_t i = 0; i < step.columns; ++i) {
+        const std::uint32_t column = first + i < step.columns ? first + i : first + i - step.columns;
+        if (!claims.try_claim(column, incarnation_)) continue;
+        decide_one(session, step, column, thread);
+        ++decided;
+    }
+    return decided;
+}
+
+void StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
+                            std::size_t thread) {
+    const shm::Segment& segment = session.segment();
+    const std::uint64_t ready = segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
+    const std::uint64_t begin = shm::monotonic_ns();
+    entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
+    const auto decision = decide_column(session, step, column, *workspaces_[thread]);
+    const shm::StepClaims claims(segment, step.step);
+    const bool last = claims.commit(column, step.columns, decision);
+    const std::uint64_t end = shm::monotonic_ns();
+    record_stage(*entry_, Stage::claim_wait, begin > ready ? begin - ready : 0);
+    record_stage(*entry_, Stage::decide, end - begin);
+    entry_->columns.fetch_add(1, std::memory_order_relaxed);
+    entry_->busy_ns.fetch_add(end - begin, std::memory_order_relaxed);
+    if (!last) return;
+    record_stage(*entry_, Stage::step, end > ready ? end - ready : 0);
+    if (segment.header().zmq_stream.load(std::memory_order_relaxed) != 0) {
+        const std::uint64_t one = 1;
+        [[maybe_unused]] const auto written = ::write(event_fd_, &one, sizeof(one));
+    }
+}
+
+}  // namespace croupier::daemon

@@ -1,0 +1,45 @@
+// What a sampler does with one session: looks at its steps in flight and decides the columns that it can claim.
+#pragma once
+
+#include <oneapi/tbb/task_arena.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "daemon/column_decider.h"
+#include "daemon/session_view.h"
+#include "proto/plane.h"
+
+namespace croupier::daemon {
+
+struct Look {
+    std::size_t decided = 0;
+    bool pending = false;  // a step waits for logits that may come without a ring of the bell
+};
+
+class StepWorker {
+  public:
+    // `index` of `samplers`: where in a batch this sampler begins, so that they seldom meet.
+    StepWorker(proto::PlaneHeader& plane, std::uint32_t index, std::uint32_t threads, int event_fd);
+
+    Look look(SessionView& session);
+
+  private:
+    std::size_t decide_claimable(SessionView& session, const CheckedStep& step);
+    std::size_t decide_share(SessionView& session, const CheckedStep& step, std::size_t thread);
+    void decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column, std::size_t thread);
+    void prepare_workspaces(std::uint32_t vocab);
+
+    proto::PlaneHeader* plane_;
+    proto::SamplerEntry* entry_;
+    std::uint32_t index_;
+    std::uint32_t incarnation_;
+    std::uint32_t threads_;
+    int event_fd_;  // wakes the supervisor for sessions whose decisions go over ZMQ
+    tbb::task_arena arena_;
+    std::uint32_t workspace_vocab_ = 0;
+    std::vector<std::unique_ptr<sampler::Workspace>> workspaces_;  // one a thread
+};
+
+}  // namespace croupier::daemon

@@ -1,0 +1,248 @@
+#include "daemon/supervisor.h"
+
+#include <spdlog/spdlog.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <zmq.hpp>
+
+#include "config/load.h"
+#include "config/reload.h"
+#include "daemon/control_server.h"
+#include "daemon/curve_gate.h"
+#include "daemon/decision_stream.h"
+#include "daemon/endpoint.h"
+#include "daemon/http_server.h"
+#include "daemon/instance_lock.h"
+#include "daemon/logging.h"
+#include "daemon/sampler_pool.h"
+#include "daemon/session_registry.h"
+#include "daemon/signals.h"
+#include "shm/clock.h"
+
+namespace croupier::daemon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How often deaths of clients and writers, back-offs and hung samplers are looked for.
+constexpr std::chrono::milliseconds kTend{25};
+
+// What has to exist before the first request is answered, in the order in which it is made.
+struct Foundation {
+    shm::FileDescriptor lock;
+    shm::FileDescriptor signals;
+    shm::FileDescriptor timer;
+    shm::FileDescriptor step_event;
+    std::optional<shm::Bell> bell;
+    std::optional<shm::Plane> plane;
+    CurveKeys keys;
+};
+
+shm::Result<bool> lay_foundation(const config::Config& config, Foundation& made) {
+    // One after the other: each needs what stands before it.
+    auto lock = lock_instance(config.run_dir, config.instance);
+    if (!lock) return lock.error();
+    auto signals = open_signals();
+    if (!signals) return signals.error();
+    auto timer = open_timer(kTend);
+    if (!timer) return timer.error();
+    auto event = open_inherited_event();
+    if (!event) return event.error();
+    if (auto gone = await_orphans(config.shm.dir, config.instance); !gone) return gone.error();
+    const shm::FileOwnership ownership{static_cast<mode_t>(config.shm.mode), config.shm.group};
+    auto bell = shm::Bell::create_or_adopt(config.shm.dir, config.instance, ownership);
+    if (!bell) return bell.error();
+    auto plane = shm::Plane::create(config.shm.dir, config.instance, ownership);
+    if (!plane) return plane.error();
+    auto keys = load_curve_keys(config.control.curve);
+    if (!keys) return keys.error();
+    made.lock = std::move(lock).value();
+    made.signals = std::move(signals).value();
+    made.timer = std::move(timer).value();
+    made.step_event = std::move(event).value();
+    made.bell.emplace(std::move(bell).value());
+    made.plane.emplace(std::move(plane).value());
+    made.keys = std::move(keys).value();
+    return true;
+}
+
+class Supervisor {
+  public:
+    Supervisor(const config::Config& config, std::string config_path, Foundation& foundation)
+        : config_(config),
+          config_path_(std::move(config_path)),
+          base_(foundation),
+          registry_(config, *foundation.plane, *foundation.bell),
+          pool_(config, *foundation.plane, *foundation.bell, foundation.step_event.get(),
+                [this](std::uint32_t dead, bool crashed) { registry_.reopen_claims(dead, crashed); }),
+          control_(context_, config.control.max_message_bytes),
+          decisions_(context_, config.decisions.high_water_mark) {}
+
+    shm::Result<bool> open_doors() {
+        if (!base_.keys.secret.empty()) gate_.emplace(context_, base_.keys.authorized);
+        const auto& group = config_.shm.group;
+        if (auto bound = bind_endpoint(control_.socket(), config_.control.endpoint, config_.control.ipc_mode, group,
+                                       base_.keys);
+            !bound) {
+            return bound;
+        }
+        if (auto bound = bind_endpoint(decisions_.socket(), config_.decisions.endpoint, config_.control.ipc_mode,
+                                       group, base_.keys);
+            !bound) {
+            return bound;
+        }
+        if (config_.metrics.listen == "off") return true;
+        auto server = HttpServer::start(config_.metrics.listen, config_.shm.dir, config_.instance, health_);
+        if (!server) return server.error();
+        http_ = std::move(server).value();
+        return true;
+    }
+
+    void run() {
+        registry_.adopt_survivors();
+        pool_.start();
+        uint64_t watchdog_us = 0;
+        if (::sd_watchdog_enabled(0, &watchdog_us) > 0) watchdog_ = std::chrono::microseconds(watchdog_us / 2);
+        while (!done_) turn();
+        finish();
+    }
+
+  private:
+    void turn() {
+        std::array<zmq::pollitem_t, 5> items = {{{control_.socket().handle(), 0, ZMQ_POLLIN, 0},
+                                                 {decisions_.socket().handle(), 0, ZMQ_POLLIN, 0},
+                                                 {nullptr, base_.signals.get(), ZMQ_POLLIN, 0},
+                                                 {nullptr, base_.step_event.get(), ZMQ_POLLIN, 0},
+                                                 {nullptr, base_.timer.get(), ZMQ_POLLIN, 0}}};
+        zmq::poll(items.data(), items.size(), std::chrono::milliseconds(-1));
+        health_.last_turn_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
+        // The dead first: what they had claimed is what everybody waits for.
+        for (const int signal : read_signals(base_.signals)) on_signal(signal);
+        clear(base_.step_event);
+        control_.serve({&registry_, config_.shm.dir, config_.instance, config_.decisions.endpoint,
+                        [this] { begin_drain("asked to over the control socket"); }});
+        decisions_.serve(registry_);
+        decisions_.send_completed(registry_);
+        if ((items[4].revents & ZMQ_POLLIN) != 0) {
+            clear(base_.timer);
+            tend();
+        }
+    }
+
+    void on_signal(int signal) {
+        switch (signal) {
+            case SIGCHLD: pool_.reap(); break;
+            case SIGHUP: reload(); break;
+            case SIGTERM: begin_drain("SIGTERM"); break;
+            case SIGINT: begin_drain("SIGINT"); break;
+            default: break;
+        }
+    }
+
+    void tend() {
+        pool_.tend();
+        registry_.tend();
+        announce_ready();
+        if (watchdog_.count() != 0 && Clock::now() - last_watchdog_ >= watchdog_) {
+            ::sd_notify(0, "WATCHDOG=1");
+            last_watchdog_ = Clock::now();
+        }
+        if (!drain_deadline_) return;
+        const bool late = Clock::now() >= *drain_deadline_;
+        if (late) spdlog::warn("steps are still in flight after sessions.drain_timeout_ms: stopping all the same");
+        done_ = late || registry_.drained();
+    }
+
+    void announce_ready() {
+        const bool ready = pool_.all_running();
+        if (ready && !announced_) {
+            spdlog::info("ready: {} samplers, control at {}, decisions at {}, metrics at {}",
+                         base_.plane->header().sampler_count, config_.control.endpoint,
+                         config_.decisions.endpoint, config_.metrics.listen);
+            ::sd_notify(0, "READY=1\nSTATUS=serving");
+            announced_ = true;
+        }
+        health_.ready.store(ready, std::memory_order_relaxed);
+    }
+
+    void begin_drain(const char* why) {
+        if (drain_deadline_) return;
+        spdlog::info("draining ({}): steps in flight finish, {} sessions end", why, registry_.count());
+        ::sd_notify(0, "STOPPING=1\nSTATUS=draining");
+        health_.draining.store(true, std::memory_order_relaxed);
+        registry_.drain();
+        drain_deadline_ = Clock::now() + std::chrono::milliseconds(config_.sessions.drain_timeout_ms);
+    }
+
+    void reload() {
+        // systemd's Type=notify-reload is not in Debian 12: RELOADING and READY bracket the reload for newer ones.
+        ::sd_notify(0, "RELOADING=1");
+        const auto loaded = config::load_file(config_path_);
+        if (!loaded.config) {
+            for (const auto& problem : loaded.problems) spdlog::error("{}", config::to_string(problem));
+            spdlog::error("SIGHUP: the configuration stays as it is");
+        } else {
+            for (const auto& key : config::unreloadable_changes(config_, *loaded.config)) {
+                spdlog::warn("SIGHUP: {} changes with a restart only", key);
+            }
+            config_ = config::reloaded(config_, *loaded.config);
+            configure_log(config_.log);
+            pool_.configure(config_.samplers);
+            registry_.configure(config_.sessions);
+            spdlog::info("SIGHUP: the reloadable part of {} is in force", config_path_);
+        }
+        ::sd_notify(0, "READY=1");
+    }
+
+    void finish() {
+        decisions_.send_completed(registry_);
+        registry_.retire_all();
+        pool_.stop();
+        ::unlink(shm::plane_path(config_.shm.dir, config_.instance).c_str());
+        ::unlink(shm::bell_path(config_.shm.dir, config_.instance).c_str());
+        spdlog::info("stopped");
+    }
+
+    config::Config config_;
+    std::string config_path_;
+    Foundation& base_;
+    zmq::context_t context_;
+    std::optional<CurveGate> gate_;
+    SessionRegistry registry_;
+    SamplerPool pool_;
+    ControlServer control_;
+    DecisionStream decisions_;
+    Health health_;
+    std::unique_ptr<HttpServer> http_;
+    std::optional<Clock::time_point> drain_deadline_;
+    std::chrono::microseconds watchdog_{0};
+    Clock::time_point last_watchdog_;
+    bool announced_ = false;
+    bool done_ = false;
+};
+
+}  // namespace
+
+int run_supervisor(const config::Config& config, const std::string& config_path) {
+    Foundation foundation;
+    if (auto laid = lay_foundation(config, foundation); !laid) {
+        spdlog::critical("cannot start: {}", laid.error().message);
+        return 1;
+    }
+    Supervisor supervisor(config, config_path, foundation);
+    if (auto open = supervisor.open_doors(); !open) {
+        spdlog::critical("cannot start: {}", open.error().message);
+        return 1;
+    }
+    supervisor.run();
+    return 0;
+}
+
+}  // namespace croupier::daemon

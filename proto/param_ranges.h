@@ -1,0 +1,31 @@
+// The one table of the parameters' ranges: the client refuses by it, and the sampler checks by it what
+// another process wrote.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "proto/sampling.h"
+
+namespace croupier::proto {
+
+// Strings are static: a fault can be found on the hot path without allocating.
+struct ParamFault {
+    const char* field;
+    double value;
+    const char* range;
+};
+
+// Ids are checked apart, by token_in_range: a range of ids depends on the session.
+std::optional<ParamFault> param_fault(const SamplingParams& params) noexcept;
+std::string describe(const ParamFault& fault);
+
+constexpr const char* kBiasRange = "-100 to 100";
+bool bias_in_range(float bias) noexcept;
+
+constexpr bool token_in_range(std::int32_t token, std::uint32_t vocab) noexcept {
+    return token >= 0 && static_cast<std::uint32_t>(token) < vocab;
+}
+
+}  // namespace croupier::proto

@@ -1,0 +1,136 @@
+#include "shm/snapshot.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "shm/clock.h"
+#include "shm/plane.h"
+#include "shm/segment.h"
+#include "shm/step_window.h"
+
+namespace croupier::shm {
+namespace {
+
+std::uint64_t since(std::uint64_t then, std::uint64_t now) { return now > then ? now - then : 0; }
+
+HistogramSnapshot read_histogram(const proto::LatencyHistogram& histogram) {
+    HistogramSnapshot copy;
+    for (std::size_t i = 0; i < proto::kLatencyBuckets; ++i) {
+        copy.buckets[i] = histogram.buckets[i].load(std::memory_order_relaxed);
+    }
+    copy.sum_ns = histogram.sum_ns.load(std::memory_order_relaxed);
+    return copy;
+}
+
+SamplerSnapshot read_sampler(const Plane& plane, std::uint32_t index, std::uint64_t now) {
+    const auto& entry = plane.header().samplers[index];
+    SamplerSnapshot sampler;
+    sampler.index = index;
+    sampler.alive = plane.sampler_alive(index);
+    sampler.pid = entry.pid.load(std::memory_order_relaxed);
+    sampler.core = entry.core.load(std::memory_order_relaxed);
+    sampler.restarts = entry.restarts.load(std::memory_order_relaxed);
+    sampler.heartbeat_age_ns = since(entry.heartbeat_ns.load(std::memory_order_relaxed), now);
+    sampler.columns = entry.columns.load(std::memory_order_relaxed);
+    sampler.busy_ns = entry.busy_ns.load(std::memory_order_relaxed);
+    sampler.up_ns = since(entry.started_ns.load(std::memory_order_relaxed), now);
+    for (std::size_t stage = 0; stage < sampler.stages.size(); ++stage) {
+        sampler.stages[stage] = read_histogram(entry.stages[stage]);
+    }
+    return sampler;
+}
+
+void count_rings(const Segment& segment, SessionSnapshot& session) {
+    const StepWindow window = steps_in_flight(segment);
+    if (!window.sound) {
+        session.fault = "the step counters contradict each other";
+        return;
+    }
+    session.steps_in_flight = window.end - window.first;
+    for (std::uint64_t step = window.first; step < window.end; ++step) {
+        const std::uint32_t slot = segment.slot_of(step);
+        const std::uint32_t columns = std::min(segment.schedule(slot).columns, segment.geometry().max_batch);
+        if (step_complete(segment, slot, columns)) ++session.steps_decided_not_taken;
+    }
+    for (std::uint32_t index = 0; index < segment.geometry().max_sequences; ++index) {
+        const auto state = segment.sequence(index).state.load(std::memory_order_relaxed);
+        if (state == proto::SequenceState::live) ++session.live_sequences;
+    }
+}
+
+SessionSnapshot read_session(const std::string& path) {
+    SessionSnapshot session;
+    session.path = path;
+    auto attached = Segment::attach(path, Access::read_only);
+    if (!attached) {
+        session.fault = attached.error().message;
+        return session;
+    }
+    const Segment& segment = attached.value();
+    const auto& header = segment.header();
+    session.id = header.session_id;
+    session.name = header.name;
+    session.state = header.state.load(std::memory_order_relaxed);
+    session.geometry = segment.geometry();
+    session.bytes = segment.layout().total_bytes;
+    session.client_pid = header.client_pid.load(std::memory_order_relaxed);
+    session.client_alive = segment.is_held(Role::client);
+    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
+        if (segment.is_held(writer_role(rank))) ++session.writers_alive;
+    }
+    for (std::size_t i = 0; i < session.counters.size(); ++i) {
+        session.counters[i] = header.counters[i].load(std::memory_order_relaxed);
+    }
+    count_rings(segment, session);
+    return session;
+}
+
+}  // namespace
+
+std::vector<std::string> segment_files(const std::string& directory, const std::string& instance) {
+    std::vector<std::string> paths;
+    const std::string prefix = "croupier-" + instance + "-";
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
+        const std::string file = entry.path().filename().string();
+        if (!file.starts_with(prefix) || !file.ends_with(".seg")) continue;
+        // Instance "a" must not read the files of instance "a-b": after the prefix come digits only.
+        const std::string id = file.substr(prefix.size(), file.size() - prefix.size() - 4);
+        if (!id.empty() && std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+            paths.push_back(entry.path().string());
+        }
+    }
+    std::sort(paths.begin(), paths.end());
+    return paths;
+}
+
+Result<Snapshot> observe(const std::string& directory, const std::string& instance) {
+    auto attached = Plane::attach(directory, instance, Access::read_only);
+    if (!attached) return attached.error();
+    const Plane& plane = attached.value();
+    const auto& header = plane.header();
+    const std::uint64_t now = monotonic_ns();
+    Snapshot snapshot;
+    snapshot.instance = instance;
+    snapshot.daemon_alive = plane.daemon_alive();
+    snapshot.daemon_pid = header.daemon_pid;
+    snapshot.up_ns = since(header.started_ns, now);
+    const std::uint32_t samplers = std::min(header.sampler_count, proto::kMaxSamplers);
+    for (std::uint32_t index = 0; index < samplers; ++index) {
+        snapshot.samplers.push_back(read_sampler(plane, index, now));
+    }
+    for (const auto& path : segment_files(directory, instance)) snapshot.sessions.push_back(read_session(path));
+    return snapshot;
+}
+
+const char* session_state_name(proto::SessionState state) {
+    switch (state) {
+        case proto::SessionState::active: return "active";
+        case proto::SessionState::draining: return "draining";
+        case proto::SessionState::closed: return "closed";
+        case proto::SessionState::fenced: return "fenced";
+    }
+    return "unknown";
+}
+
+}  // namespace croupier::shm

@@ -1,0 +1,73 @@
+#include <nlohmann/json.hpp>
+
+#include "shm/snapshot.h"
+
+namespace croupier::shm {
+namespace {
+
+using nlohmann::json;
+
+double seconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+json sampler_json(const SamplerSnapshot& sampler) {
+    json stages;
+    for (std::size_t i = 0; i < sampler.stages.size(); ++i) {
+        std::uint64_t count = 0;
+        for (const auto bucket : sampler.stages[i].buckets) count += bucket;
+        stages[proto::kStageNames[i]] = {{"count", count}, {"sum_seconds", seconds(sampler.stages[i].sum_ns)}};
+    }
+    const double up = seconds(sampler.up_ns);
+    return {{"index", sampler.index},
+            {"alive", sampler.alive},
+            {"pid", sampler.pid},
+            {"core", sampler.core},
+            {"restarts", sampler.restarts},
+            {"heartbeat_age_seconds", seconds(sampler.heartbeat_age_ns)},
+            {"columns_decided", sampler.columns},
+            {"busy_share", up > 0 ? seconds(sampler.busy_ns) / up : 0.0},
+            {"stages", stages}};
+}
+
+json session_json(const SessionSnapshot& session) {
+    json counters;
+    for (std::size_t i = 0; i < session.counters.size(); ++i) {
+        counters[proto::kSessionCounterText[i].name] = session.counters[i];
+    }
+    json answer = {{"id", session.id},
+                   {"name", session.name},
+                   {"path", session.path},
+                   {"state", session_state_name(session.state)},
+                   {"vocab", session.geometry.vocab},
+                   {"tp", session.geometry.tp},
+                   {"max_batch", session.geometry.max_batch},
+                   {"tile", session.geometry.tile},
+                   {"bytes", session.bytes},
+                   {"client", {{"pid", session.client_pid}, {"alive", session.client_alive}}},
+                   {"writers_alive", session.writers_alive},
+                   {"rings",
+                    {{"slots", session.geometry.slots},
+                     {"in_flight", session.steps_in_flight},
+                     {"decided_not_taken", session.steps_decided_not_taken}}},
+                   {"live_sequences", session.live_sequences},
+                   {"counters", counters}};
+    if (!session.fault.empty()) answer["fault"] = session.fault;
+    return answer;
+}
+
+}  // namespace
+
+std::string to_json(const Snapshot& snapshot) {
+    json answer = {{"instance", snapshot.instance},
+                   {"daemon",
+                    {{"alive", snapshot.daemon_alive},
+                     {"pid", snapshot.daemon_pid},
+                     {"up_seconds", seconds(snapshot.up_ns)}}},
+                   {"samplers", json::array()},
+                   {"sessions", json::array()}};
+    for (const auto& sampler : snapshot.samplers) answer["samplers"].push_back(sampler_json(sampler));
+    for (const auto& session : snapshot.sessions) answer["sessions"].push_back(session_json(session));
+    // Names are bytes of another process: what is no UTF-8 is shown as such instead of thrown over.
+    return answer.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace croupier::shm

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Dependencies between the folders run one way (docs/architecture.md). This is the table, and its check.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+declare -A MAY_INCLUDE=(
+    [proto]="proto"
+    [shm]="proto shm"
+    [sampler]="proto sampler"
+    [config]="config"
+    [client]="proto shm client"
+    [gpu_writer]="proto shm gpu_writer"
+    [daemon]="proto shm sampler config daemon"
+    [tools]="proto shm sampler config client gpu_writer tools"
+)
+
+failures=0
+for folder in "${!MAY_INCLUDE[@]}"; do
+    allowed=" ${MAY_INCLUDE[$folder]} "
+    while IFS=: read -r file line text; do
+        [ -n "$file" ] || continue
+        target=$(sed -E 's/.*"([a-z_]+)\/.*/\1/' <<<"$text")
+        if [[ "$allowed" != *" $target "* ]]; then
+            echo "$file:$line: $folder/ may not include $target/ (it may:${allowed})"
+            failures=$((failures + 1))
+        fi
+    done < <(grep -rnE '^#include "[a-z_]+/' "$folder" --include='*.h' --include='*.hpp' --include='*.cpp' --include='*.c' --include='*.cu' || true)
+done
+# sampler/ takes plain types from proto/, no layouts.
+while IFS=: read -r file line text; do
+    [ -n "$file" ] || continue
+    echo "$file:$line: sampler/ may include proto/'s plain types only: $text"
+    failures=$((failures + 1))
+done < <(grep -rnE '^#include "proto/' sampler | grep -vE 'proto/(sampling|param_ranges)\.h' || true)
+
+if [ "$failures" -gt 0 ]; then
+    echo "$failures include(s) run against the order of the folders"
+    exit 1
+fi
+echo "every include runs down the order of the folders"

@@ -1,0 +1,90 @@
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <new>
+#include <system_error>
+
+#include "shm/clock.h"
+#include "tools/ipc_bench/rounds.h"
+
+namespace croupier::tools {
+namespace {
+
+struct alignas(64) Record {
+    std::uint64_t words[8];
+};
+
+struct Lane {
+    alignas(64) std::atomic<std::uint64_t> sequence;
+    Record record;
+};
+
+struct TwoLanes {
+    Lane there;
+    Lane back;
+};
+
+Record receive(const Lane& lane, std::uint64_t sequence) {
+    while (lane.sequence.load(std::memory_order_acquire) != sequence) {
+    }
+    return lane.record;
+}
+
+void send(Lane& lane, std::uint64_t sequence, const Record& record) {
+    lane.record = record;
+    lane.sequence.store(sequence, std::memory_order_release);
+}
+
+[[noreturn]] void echo(TwoLanes& lanes, std::uint64_t rounds, int core) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    bind_to_core(core);
+    for (std::uint64_t round = 1; round <= rounds; ++round) {
+        Record record = receive(lanes.there, round);
+        record.words[0] += 1;
+        send(lanes.back, round, record);
+    }
+    ::_exit(0);
+}
+
+}  // namespace
+
+void bind_to_core(int core) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<std::size_t>(core), &set);
+    if (::sched_setaffinity(0, sizeof(set), &set) != 0) {
+        throw std::system_error(errno, std::generic_category(), "cannot bind to core " + std::to_string(core));
+    }
+}
+
+std::vector<std::uint64_t> time_bare_ring(const RoundOptions& options) {
+    void* memory = ::mmap(nullptr, sizeof(TwoLanes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
+    auto& lanes = *new (memory) TwoLanes{};
+    const std::uint64_t rounds = std::uint64_t{options.warm_up} + options.rounds;
+    const pid_t peer = ::fork();
+    if (peer == 0) echo(lanes, rounds, options.peer_core);
+    bind_to_core(options.own_core);
+    std::vector<std::uint64_t> times;
+    times.reserve(options.rounds);
+    for (std::uint64_t round = 1; round <= rounds; ++round) {
+        const std::uint64_t begin = shm::monotonic_ns();
+        send(lanes.there, round, Record{{round}});
+        const Record answer = receive(lanes.back, round);
+        const std::uint64_t end = shm::monotonic_ns();
+        if (answer.words[0] != round + 1) throw std::runtime_error("the bare ring answered wrongly");
+        if (round > options.warm_up) times.push_back(end - begin);
+    }
+    ::waitpid(peer, nullptr, 0);
+    ::munmap(memory, sizeof(TwoLanes));
+    return times;
+}
+
+}  // namespace croupier::tools

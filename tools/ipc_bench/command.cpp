@@ -1,0 +1,92 @@
+#include "tools/ipc_bench/command.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tools/ipc_bench/rounds.h"
+#include "tools/percentiles.h"
+
+namespace croupier::tools {
+namespace {
+
+struct IpcOptions {
+    RoundOptions rounds;
+    DecisionOptions decision;
+    bool json = false;
+};
+
+std::string processor_name() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+        if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+    }
+    return "unknown";
+}
+
+std::string line(const char* what, const Percentiles& times) {
+    return fmt::format("{:<44} {:>8.2f} {:>8.2f} {:>8.2f} {:>9.2f}\n", what, times.p50, times.p99, times.p999, times.max);
+}
+
+int run(const IpcOptions& options) {
+    DecisionOptions full = options.decision;
+    full.greedy = false;
+    const Percentiles ring = percentiles_us(time_bare_ring(options.rounds));
+    const Percentiles decision = percentiles_us(time_decisions(options.rounds, options.decision));
+    const Percentiles controls = percentiles_us(time_decisions(options.rounds, full));
+    const Percentiles zmq = percentiles_us(time_zmq(options.rounds));
+    if (options.json) {
+        std::cout << nlohmann::json{{"bare_ring_us", to_json(ring)},
+                                    {"decision_us", to_json(decision)},
+                                    {"decision_full_controls_us", to_json(controls)},
+                                    {"zmq_ipc_us", to_json(zmq)},
+                                    {"decision_to_ring_p50", decision.p50 / ring.p50},
+                                    {"decision_to_zmq_p50", decision.p50 / zmq.p50},
+                                    {"rounds", options.rounds.rounds},
+                                    {"vocab", options.decision.vocab},
+                                    {"environment",
+                                     {{"processor", processor_name()},
+                                      {"cores", std::thread::hardware_concurrency()},
+                                      {"version", CROUPIER_VERSION}}}}
+                  << "\n";
+        return 0;
+    }
+    std::cout << fmt::format("{:<44} {:>8} {:>8} {:>8} {:>9}\n", "microseconds", "p50", "p99", "p99.9", "max")
+              << line("bare ring, 64 bytes there and back", ring)
+              << line(fmt::format("last tile to decision, {} entries, greedy", options.decision.vocab).c_str(), decision)
+              << line("the same with penalties, top-k, top-p, min-p", controls)
+              << line("ZMQ ipc, 64 bytes there and back", zmq)
+              << fmt::format("\ngreedy decision: {:.2f} x the bare ring, {:.2f} x the ZMQ round trip (p50)\n",
+                             decision.p50 / ring.p50, decision.p50 / zmq.p50);
+    return 0;
+}
+
+}  // namespace
+
+void add_bench_commands(CLI::App& app, int& status) {
+    auto* bench = app.add_subcommand("bench", "Measurements; every answer is a ratio of one run");
+    bench->require_subcommand(1);
+    auto* ipc = bench->add_subcommand("ipc", "The plane's latency beside a bare ring and a ZMQ round trip");
+    auto options = std::make_shared<IpcOptions>();
+    ipc->add_option("--rounds", options->rounds.rounds, "Measured round trips of each kind")->capture_default_str();
+    ipc->add_option("--vocab", options->decision.vocab, "Entries of the step's one column")->capture_default_str();
+    ipc->add_option("--own-core", options->rounds.own_core, "The scheduler's core")->capture_default_str();
+    ipc->add_option("--peer-core", options->rounds.peer_core, "The other side's core")->capture_default_str();
+    ipc->add_option("--croupierd", options->decision.croupierd, "The daemon's binary (default: beside this one)");
+    ipc->add_flag("--json", options->json, "One JSON object");
+    ipc->callback([options, &status] {
+        try {
+            status = run(*options);
+        } catch (const std::exception& error) {
+            std::cerr << "bench ipc: " << error.what() << "\n";
+            status = 1;
+        }
+    });
+}
+
+}  // namespace croupier::tools

@@ -1,0 +1,34 @@
+// The three round trips that `croupier bench ipc` compares, each between two processes on two cores.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace croupier::tools {
+
+struct RoundOptions {
+    std::uint32_t rounds = 20000;
+    std::uint32_t warm_up = 2000;
+    int own_core = 0;
+    int peer_core = 1;
+};
+
+// A 64-byte record there and back through two single-slot rings in shared memory, both sides spinning.
+std::vector<std::uint64_t> time_bare_ring(const RoundOptions& options);
+
+// A 64-byte message there and back over ZMQ ipc.
+std::vector<std::uint64_t> time_zmq(const RoundOptions& options);
+
+struct DecisionOptions {
+    std::uint32_t vocab = 1024;
+    bool greedy = true;  // else penalties, top-k, top-p and min-p together
+    std::string croupierd;
+};
+
+// From the last tile's publication to the decision in the scheduler: a one-column step through croupierd.
+std::vector<std::uint64_t> time_decisions(const RoundOptions& options, const DecisionOptions& decision);
+
+void bind_to_core(int core);
+
+}  // namespace croupier::tools

@@ -1,0 +1,18 @@
+// Removes what a dead daemon left in shared memory; never anything that a live process holds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shm/error.h"
+
+namespace croupier::tools {
+
+struct Cleaned {
+    std::vector<std::string> removed;
+    std::vector<std::string> kept;  // each with the reason
+};
+
+shm::Result<Cleaned> clean_up(const std::string& directory, const std::string& instance);
+
+}  // namespace croupier::tools
