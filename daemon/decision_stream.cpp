@@ -93,7 +93,7 @@ bool DecisionStream::send_step(const shm::Segment& segment, Subscriber& subscrib
         entries.emplace_back(decision.sequence_uid, decision.token, decision.logprob, decision.position,
                              decision.flags, static_cast<std::uint16_t>(decision.error));
     }
-    const auto refused = segment.decision_head(slot).refused.load(std::memory_order_relaxed);
+    const auto refused = shm::step_refusal(segment, slot);
     const auto body = wire::CreateStepDecisionsDirect(builder, segment.header().session_id, step,
                                                       static_cast<std::uint16_t>(refused), &entries);
     wire::finish(builder, 0, body);

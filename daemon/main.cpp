@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "config/load.h"
-#include "config/schema.h"
+#include "config/write.h"
 #include "daemon/logging.h"
 #include "daemon/sampler_process.h"
 #include "daemon/supervisor.h"

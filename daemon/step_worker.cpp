@@ -69,11 +69,8 @@ Look StepWorker::look(SessionView& session) {
         CheckedStep step;
         const auto fault = check_record(segment, number, step);
         if (fault != proto::DecisionError::none) {
-            // The client may have moved on to a newer step in this slot while we looked.
-            const bool still_there = segment.header().taken.load(std::memory_order_acquire) <= number;
-            if (still_there && head.refused.load(std::memory_order_acquire) == 0) {
-                shm::StepClaims(segment, number).refuse(fault);
-            }
+            // Without effect when the client has moved on to a newer step in this slot while we looked.
+            shm::StepClaims(segment, number).refuse(fault);
             session.note_exhausted(number, reopened);
             continue;
         }

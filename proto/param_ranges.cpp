@@ -59,6 +59,8 @@ std::string describe(const ParamFault& fault) {
     return text.str();
 }
 
-bool bias_in_range(float bias) noexcept { return std::abs(bias) <= 100.0F; }
+bool bias_in_range(float bias) noexcept {
+    return std::abs(bias) <= 100.0F;
+}
 
 }  // namespace croupier::proto
