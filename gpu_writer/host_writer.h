@@ -29,9 +29,12 @@ class HostWriter {
     std::optional<std::uint64_t> wait_step(std::chrono::milliseconds timeout);
     std::span<const proto::ScheduleColumn> columns(std::uint64_t step) const;
 
-    // One sequence's logits, `values` in the slice's order (order()), laid into the step's tiles from
-    // position `first` on; what lies past the shard in the last tile is padded with -inf.
+    // One sequence's logits, `values` in the slice's order (order()), laid into the step's tiles; what lies
+    // past the shard in the last tile is padded with -inf. std::out_of_range for a column the step has not.
     void write_column(std::uint64_t step, std::uint32_t column, const void* values);
+    // All columns at once, one pointer a column: for small tiles much faster than one by one, because the
+    // stores stay within a block of the slice that fits the nearest cache.
+    void write_all(std::uint64_t step, std::span<const void* const> column_values);
     // For a caller that lays tiles himself: [tiles][columns][T] elements.
     void* slice(std::uint64_t step) const { return publisher_.slice(step); }
     // The first `tiles` tiles are there; a step is decided once every rank has published all of its tiles.
@@ -46,6 +49,9 @@ class HostWriter {
     bool session_open() const;
 
   private:
+    std::uint32_t column_count(std::uint64_t step) const;
+    shm::Result<bool> announce(shm::Result<bool> published);
+
     HostWriter(std::unique_ptr<shm::Segment> segment, shm::LogitsPublisher publisher, shm::Bell bell);
 
     std::unique_ptr<shm::Segment> segment_;

@@ -1,0 +1,100 @@
+#include "client/admission.h"
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "proto/param_ranges.h"
+
+namespace croupier::client {
+namespace {
+
+struct IdList {
+    const char* name;
+    const std::int32_t* ids;
+    std::size_t count;
+};
+
+std::string id_fault(const std::string& name, std::int32_t id, std::uint32_t vocab) {
+    return name + " is " + std::to_string(id) + "; allowed: 0 to " + std::to_string(vocab - 1);
+}
+
+std::optional<std::string> ids_fault(const IdList& list, std::uint32_t vocab) {
+    if (list.count > 0 && list.ids == nullptr) {
+        return std::string(list.name) + " is null, but its count is " + std::to_string(list.count);
+    }
+    for (std::size_t i = 0; i < list.count; ++i) {
+        if (proto::token_in_range(list.ids[i], vocab)) continue;
+        return id_fault(std::string(list.name) + "[" + std::to_string(i) + "]", list.ids[i], vocab);
+    }
+    return std::nullopt;
+}
+
+proto::SamplingParams params_of(const croupier_params& given) {
+    proto::SamplingParams params;
+    params.seed = given.seed;
+    params.temperature = given.temperature;
+    params.top_p = given.top_p;
+    params.min_p = given.min_p;
+    params.repetition_penalty = given.repetition_penalty;
+    params.frequency_penalty = given.frequency_penalty;
+    params.presence_penalty = given.presence_penalty;
+    params.top_k = given.top_k;
+    params.eos_token_id = given.eos_token_id;
+    params.min_tokens = given.min_tokens;
+    params.max_tokens = given.max_tokens;
+    params.flags = given.flags;
+    return params;
+}
+
+std::optional<std::string> copy_bias(const croupier_sequence& from, std::uint32_t vocab,
+                                     std::vector<proto::TokenBias>& to) {
+    if (from.bias_count > 0 && from.bias == nullptr) {
+        return "bias is null, but its count is " + std::to_string(from.bias_count);
+    }
+    to.reserve(from.bias_count);
+    for (std::size_t i = 0; i < from.bias_count; ++i) {
+        const auto [token, bias] = from.bias[i];
+        const std::string name = "bias[" + std::to_string(i) + "]";
+        if (!proto::token_in_range(token, vocab)) return id_fault(name + ".token", token, vocab);
+        if (!proto::bias_in_range(bias)) {
+            return proto::describe({(name + ".bias").c_str(), double{bias}, proto::kBiasRange});
+        }
+        to.push_back({token, bias});
+    }
+    return std::nullopt;
+}
+
+std::optional<std::string> params_fault(const proto::SamplingParams& params, std::uint32_t vocab) {
+    if (const auto fault = proto::param_fault(params)) return proto::describe(*fault);
+    const bool no_eos = params.eos_token_id == -1;
+    if (no_eos || proto::token_in_range(params.eos_token_id, vocab)) return std::nullopt;
+    return id_fault("eos_token_id", params.eos_token_id, vocab) + ", or -1 for none";
+}
+
+}  // namespace
+
+shm::Result<Admitted> check_sequence(const croupier_sequence& from, std::uint32_t vocab) {
+    const auto refuse = [&](const std::string& fault) {
+        return shm::fail(shm::Errc::bad_argument, "sequence " + std::to_string(from.uid) + ": " + fault);
+    };
+    Admitted admitted;
+    shm::NewSequence& sequence = admitted.sequence;
+    sequence.uid = from.uid;
+    sequence.params = params_of(from.params);
+    if (auto fault = params_fault(sequence.params, vocab)) return refuse(*fault);
+    const std::array lists = {IdList{"prompt", from.prompt, from.prompt_count},
+                              IdList{"output", from.output, from.output_count},
+                              IdList{"stop_ids", from.stop_ids, from.stop_count}};
+    for (const IdList& list : lists) {
+        if (auto fault = ids_fault(list, vocab)) return refuse(*fault);
+    }
+    if (auto fault = copy_bias(from, vocab, admitted.bias)) return refuse(*fault);
+    sequence.prompt = {from.prompt, from.prompt_count};
+    sequence.output = {from.output, from.output_count};
+    sequence.stop_ids = {from.stop_ids, from.stop_count};
+    sequence.bias = admitted.bias;  // a vector's elements stay in place when it is moved
+    return admitted;
+}
+
+}  // namespace croupier::client

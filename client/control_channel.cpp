@@ -1,0 +1,59 @@
+#include "client/control_channel.h"
+
+#include <utility>
+#include <variant>
+
+#include "client/unreachable.h"
+
+namespace croupier::client {
+namespace {
+
+using shm::Errc;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr auto kLastErrc = static_cast<std::uint32_t>(Errc::system_error);
+
+shm::Error refusal_error(const wire::Refusal& refusal) {
+    // A newer daemon may know reasons that this build does not.
+    const bool known = refusal.code() >= 1 && refusal.code() <= kLastErrc;
+    const std::string text = refusal.message() != nullptr ? refusal.message()->str() : "no reason given";
+    return {known ? static_cast<Errc>(refusal.code()) : Errc::refused, text};
+}
+
+}  // namespace
+
+shm::Result<ControlChannel> ControlChannel::connect(zmq::context_t& context, const std::string& endpoint,
+                                                    const CurveKeys& keys, milliseconds timeout) {
+    if (auto forbidden = endpoint_forbidden(endpoint)) return *std::move(forbidden);
+    auto dealer = Dealer::connect(context, endpoint, keys);
+    if (!dealer) return dealer.error();
+    return ControlChannel(std::move(dealer).value(), timeout);
+}
+
+shm::Result<std::vector<std::uint8_t>> ControlChannel::exchange(const flatbuffers::FlatBufferBuilder& builder,
+                                                                std::uint64_t request, wire::Body wanted) {
+    dealer_.send(builder.GetBufferPointer(), builder.GetSize());
+    const auto deadline = steady_clock::now() + timeout_;
+    while (true) {
+        const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+        if (left <= milliseconds::zero())
+            return endpoint_silent(dealer_.endpoint(), static_cast<long>(timeout_.count()));
+        auto bytes = dealer_.receive(left);
+        if (!bytes) continue;
+        const auto parsed = wire::parse(bytes->data(), bytes->size());
+        if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
+            return shm::fail(Errc::wrong_version, dealer_.endpoint() + " answered, but " + fault->message);
+        }
+        const wire::Message& answer = *std::get<const wire::Message*>(parsed);
+        // The late answer to a question that was given up.
+        if (answer.request() != request) continue;
+        if (const auto* refusal = answer.body_as_Refusal()) return refusal_error(*refusal);
+        if (answer.body_type() == wanted) return *std::move(bytes);
+        return shm::fail(Errc::refused, dealer_.endpoint() + " answered with a " +
+                                            wire::EnumNameBody(answer.body_type()) + " where a " +
+                                            wire::EnumNameBody(wanted) + " was due");
+    }
+}
+
+}  // namespace croupier::client

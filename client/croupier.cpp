@@ -1,0 +1,190 @@
+#include "client/croupier.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "client/attached_session.h"
+#include "client/decision_text.h"
+#include "proto/sampling.h"
+
+using croupier::client::AttachedSession;
+namespace proto = croupier::proto;
+namespace shm = croupier::shm;
+
+struct croupier_session {
+    std::unique_ptr<AttachedSession> attached;
+};
+
+static_assert(CROUPIER_IGNORE_EOS == proto::kIgnoreEos);
+static_assert(CROUPIER_STOPPED_EOS == int{proto::kStoppedByEos} &&
+              CROUPIER_STOPPED_TOKEN == int{proto::kStoppedByToken} &&
+              CROUPIER_STOPPED_LENGTH == int{proto::kStoppedByLength} &&
+              CROUPIER_STOPPED == proto::kStoppedMask);
+static_assert(CROUPIER_BF16 == static_cast<int>(proto::Dtype::bf16) &&
+              CROUPIER_FP16 == static_cast<int>(proto::Dtype::fp16) &&
+              CROUPIER_FP32 == static_cast<int>(proto::Dtype::fp32));
+
+namespace {
+
+int report(croupier_error* error, shm::Errc code, const char* text) noexcept {
+    if (error == nullptr) return -1;
+    error->code = static_cast<std::uint32_t>(code);
+    const std::size_t length = std::min(std::strlen(text), sizeof(error->text) - 1);
+    std::memcpy(error->text, text, length);
+    error->text[length] = '\0';
+    return -1;
+}
+
+// No exception of the standard library's or of ZMQ's crosses the C ABI. `body` gives a Result of an integer.
+template <typename Body>
+auto guarded(croupier_error* error, Body&& body) noexcept -> typename decltype(body())::value_type {
+    try {
+        const auto result = body();
+        return result ? result.value() : report(error, result.error().code, result.error().message.c_str());
+    } catch (const std::bad_alloc&) {
+        return report(error, shm::Errc::no_memory, "out of memory");
+    } catch (const std::exception& failure) {
+        return report(error, shm::Errc::system_error, failure.what());
+    }
+}
+
+shm::Result<int> done(const shm::Result<bool>& result) {
+    if (!result) return result.error();
+    return 0;
+}
+
+shm::Result<int> missing(const char* argument) {
+    return shm::fail(shm::Errc::bad_argument, std::string(argument) + " is null");
+}
+
+}  // namespace
+
+extern "C" {
+
+void croupier_open_options_init(croupier_open_options* options) {
+    *options = croupier_open_options{};
+    options->abi_version = CROUPIER_ABI_VERSION;
+    options->endpoint = "ipc:///run/croupier/control.sock";
+    options->name = "default";
+    options->tp = 1;
+    options->max_batch = 64;
+    options->steps_in_flight = 2;
+    options->dtype = CROUPIER_BF16;
+    options->tile = 64;
+    options->max_sequences = 256;
+    options->max_length = 8192;
+    options->max_bias = 64;
+    options->max_stop_ids = 8;
+}
+
+void croupier_params_init(croupier_params* params) {
+    const proto::SamplingParams defaults;
+    *params = {defaults.seed,
+               defaults.temperature,
+               defaults.top_p,
+               defaults.min_p,
+               defaults.repetition_penalty,
+               defaults.frequency_penalty,
+               defaults.presence_penalty,
+               defaults.top_k,
+               defaults.eos_token_id,
+               defaults.min_tokens,
+               defaults.max_tokens,
+               defaults.flags};
+}
+
+int croupier_open(const croupier_open_options* options, croupier_session** session, croupier_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (options == nullptr) return missing("options");
+        if (session == nullptr) return missing("session");
+        auto opened = AttachedSession::open(*options);
+        if (!opened) return opened.error();
+        *session = new croupier_session{std::move(opened).value()};
+        return 0;
+    });
+}
+
+void croupier_detach(croupier_session* session) {
+    delete session;
+}
+
+int croupier_close(croupier_session* session, croupier_error* error) {
+    const std::unique_ptr<croupier_session> owned(session);
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (owned == nullptr) return missing("session");
+        return done(owned->attached->close());
+    });
+}
+
+const char* croupier_segment_path(const croupier_session* session) {
+    return session->attached->segment_path().c_str();
+}
+
+int croupier_resumed(const croupier_session* session) {
+    return session->attached->resumed() ? 1 : 0;
+}
+
+int croupier_add(croupier_session* session, const croupier_sequence* sequence, croupier_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (sequence == nullptr) return missing("sequence");
+        return done(session->attached->add(*sequence));
+    });
+}
+
+int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* error) {
+    return guarded(error, [&] { return done(session->attached->finish(uid)); });
+}
+
+size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room) {
+    return session->attached->sequences().list({uids, uids == nullptr ? 0 : room});
+}
+
+int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room) {
+    return guarded(nullptr, [&]() -> shm::Result<int64_t> {
+        const auto output = session->attached->sequences().output(uid);
+        if (!output) return output.error();
+        if (tokens != nullptr)
+            std::copy_n(output.value().data(), std::min(room, output.value().size()), tokens);
+        return static_cast<int64_t>(output.value().size());
+    });
+}
+
+int croupier_submit(croupier_session* session, const croupier_column* columns, size_t count, uint64_t* step,
+                    croupier_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (columns == nullptr && count > 0) return missing("columns");
+        auto published = session->attached->submit({columns, count});
+        if (!published) return published.error();
+        if (step != nullptr) *step = published.value();
+        return 0;
+    });
+}
+
+uint32_t croupier_in_flight(const croupier_session* session) {
+    return session->attached->in_flight();
+}
+
+int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step* step,
+                  croupier_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (step == nullptr) return missing("step");
+        auto taken = session->attached->wait(std::chrono::milliseconds(timeout_ms));
+        if (!taken) return taken.error();
+        if (!taken.value()) return 0;
+        *step = *taken.value();
+        return 1;
+    });
+}
+
+const char* croupier_error_name(uint32_t code) {
+    return shm::errc_name(static_cast<shm::Errc>(code));
+}
+
+const char* croupier_decision_error_text(uint16_t error) {
+    return croupier::client::decision_error_text(error);
+}
+
+}  // extern "C"

@@ -1,0 +1,76 @@
+#include "client/daemon_link.h"
+
+#include <utility>
+
+namespace croupier::client {
+namespace {
+
+std::string text_of(const flatbuffers::String* text) {
+    return text == nullptr ? std::string() : text->str();
+}
+
+flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& builder,
+                                             const OpenRequest& request) {
+    const auto name = builder.CreateString(request.name);
+    flatbuffers::Offset<flatbuffers::Vector<std::int32_t>> order;
+    if (!request.order.empty()) order = builder.CreateVector(request.order.data(), request.order.size());
+    const proto::Geometry& geometry = request.geometry;
+    wire::OpenBuilder open(builder);
+    open.add_name(name);
+    open.add_vocab(geometry.vocab);
+    open.add_tp(geometry.tp);
+    open.add_max_batch(geometry.max_batch);
+    open.add_slots(geometry.slots);
+    open.add_dtype(static_cast<std::uint32_t>(geometry.dtype));
+    open.add_tile(geometry.tile);
+    open.add_max_sequences(geometry.max_sequences);
+    open.add_max_length(geometry.max_length);
+    open.add_max_bias(geometry.max_bias);
+    open.add_max_stop_ids(geometry.max_stop_ids);
+    open.add_mask_rows(geometry.mask_rows);
+    if (!order.IsNull()) open.add_order(order);
+    open.add_takeover(request.takeover);
+    open.add_resume(request.resume);
+    return open.Finish();
+}
+
+}  // namespace
+
+shm::Result<DaemonLink> DaemonLink::open(const OpenRequest& request) {
+    zmq::context_t context;
+    auto channel = ControlChannel::connect(context, request.endpoint, request.keys, request.timeout);
+    if (!channel) return channel.error();
+    DaemonLink link(std::move(context), std::move(channel).value(), request.keys);
+    if (auto opened = link.ask_open(request); !opened) return opened.error();
+    return link;
+}
+
+shm::Result<bool> DaemonLink::ask_open(const OpenRequest& request) {
+    flatbuffers::FlatBufferBuilder builder;
+    const auto question = open_message(builder, request);
+    return channel_.ask<wire::SessionInfo>(builder, question, [&](const wire::SessionInfo& answer) {
+        facts_ = {
+            answer.session_id(),        text_of(answer.segment_path()),       text_of(answer.shm_directory()),
+            text_of(answer.instance()), text_of(answer.decisions_endpoint()), answer.resumed()};
+    });
+}
+
+shm::Result<bool> DaemonLink::configure(bool decisions_over_zmq) {
+    flatbuffers::FlatBufferBuilder builder;
+    const auto question = wire::CreateConfigure(builder, facts_.id, decisions_over_zmq);
+    return channel_.ask<wire::Configured>(builder, question, [](const wire::Configured&) {});
+}
+
+shm::Result<DecisionStream> DaemonLink::connect_decisions() {
+    auto dealer = Dealer::connect(context_, facts_.decisions_endpoint, keys_);
+    if (!dealer) return dealer.error();
+    return DecisionStream(std::move(dealer).value(), facts_.id);
+}
+
+shm::Result<bool> DaemonLink::close() {
+    flatbuffers::FlatBufferBuilder builder;
+    const auto question = wire::CreateClose(builder, facts_.id);
+    return channel_.ask<wire::Closed>(builder, question, [](const wire::Closed&) {});
+}
+
+}  // namespace croupier::client

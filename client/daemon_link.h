@@ -1,0 +1,42 @@
+// A session as the daemon knows it: opened, configured and closed over ZMQ.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "client/control_channel.h"
+#include "client/decision_stream.h"
+#include "client/options.h"
+
+namespace croupier::client {
+
+struct SessionFacts {
+    std::uint64_t id = 0;
+    std::string segment_path;
+    std::string shm_directory;
+    std::string instance;
+    std::string decisions_endpoint;
+    bool resumed = false;
+};
+
+class DaemonLink {
+  public:
+    static shm::Result<DaemonLink> open(const OpenRequest& request);
+
+    const SessionFacts& facts() const { return facts_; }
+    shm::Result<bool> configure(bool decisions_over_zmq);
+    shm::Result<DecisionStream> connect_decisions();
+    shm::Result<bool> close();
+
+  private:
+    DaemonLink(zmq::context_t context, ControlChannel channel, CurveKeys keys)
+        : context_(std::move(context)), channel_(std::move(channel)), keys_(std::move(keys)) {}
+    shm::Result<bool> ask_open(const OpenRequest& request);
+
+    zmq::context_t context_;  // before every socket in it, so that it is destroyed after them
+    ControlChannel channel_;
+    CurveKeys keys_;
+    SessionFacts facts_;
+};
+
+}  // namespace croupier::client

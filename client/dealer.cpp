@@ -1,0 +1,94 @@
+#include "client/dealer.h"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace croupier::client {
+namespace {
+
+constexpr std::size_t kZ85KeyLength = 40;
+// A daemon that systemd restarts is back within milliseconds: found again soon, without busy connecting.
+constexpr int kReconnectMs = 20;
+constexpr int kReconnectMaxMs = 500;
+
+struct KeyOption {
+    const char* name;
+    const std::string* value;
+};
+
+shm::Result<bool> check_keys(const std::string& endpoint, const CurveKeys& keys) {
+    const std::array options = {KeyOption{"server_key", &keys.server},
+                                KeyOption{"client_public_key", &keys.client_public},
+                                KeyOption{"client_secret_key", &keys.client_secret}};
+    for (const KeyOption& option : options) {
+        if (option.value->size() == kZ85KeyLength) continue;
+        return shm::fail(shm::Errc::bad_argument,
+                         endpoint + " is reached over tcp, which needs CURVE: " + option.name + " has " +
+                             std::to_string(option.value->size()) + " characters, a Z85 key has " +
+                             std::to_string(kZ85KeyLength));
+    }
+    return true;
+}
+
+shm::Result<bool> use_curve(zmq::socket_t& socket, const std::string& endpoint, const CurveKeys& keys) {
+    if (auto sound = check_keys(endpoint, keys); !sound) return sound;
+    try {
+        socket.set(zmq::sockopt::curve_serverkey, keys.server);
+        socket.set(zmq::sockopt::curve_publickey, keys.client_public);
+        socket.set(zmq::sockopt::curve_secretkey, keys.client_secret);
+    } catch (const zmq::error_t& error) {
+        return shm::fail(shm::Errc::bad_argument,
+                         "a CURVE key for " + endpoint + " is not valid Z85 text (" + error.what() + ")");
+    }
+    return true;
+}
+
+}  // namespace
+
+shm::Result<Dealer> Dealer::connect(zmq::context_t& context, const std::string& endpoint,
+                                    const CurveKeys& keys) {
+    const bool over_tcp = endpoint.starts_with("tcp://");
+    if (!over_tcp && !endpoint.starts_with("ipc://")) {
+        return shm::fail(shm::Errc::bad_argument, "endpoint is \"" + endpoint +
+                                                      "\", it should be ipc://<path> or tcp://<host>:<port>");
+    }
+    zmq::socket_t socket(context, zmq::socket_type::dealer);
+    socket.set(zmq::sockopt::linger, 0);
+    socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
+    socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMaxMs);
+    if (over_tcp) {
+        if (auto secured = use_curve(socket, endpoint, keys); !secured) return secured.error();
+    }
+    try {
+        socket.connect(endpoint);
+    } catch (const zmq::error_t& error) {
+        return shm::fail(shm::Errc::bad_argument, "cannot connect to endpoint " + endpoint + ": " +
+                                                      error.what() +
+                                                      "; it should be ipc://<path> or tcp://<host>:<port>");
+    }
+    return Dealer(std::move(socket), endpoint);
+}
+
+void Dealer::send(const std::uint8_t* bytes, std::size_t size) {
+    // A full queue means that nobody listens, which the missing answer says as well.
+    socket_.send(zmq::buffer(bytes, size), zmq::send_flags::dontwait);
+}
+
+std::optional<std::vector<std::uint8_t>> Dealer::receive(std::chrono::milliseconds timeout) {
+    try {
+        zmq::pollitem_t item{socket_.handle(), 0, ZMQ_POLLIN, 0};
+        if (zmq::poll(&item, 1, timeout) == 0) return std::nullopt;
+        zmq::message_t message;
+        if (!socket_.recv(message, zmq::recv_flags::dontwait)) return std::nullopt;
+        // Copied: a frame may lie unaligned in ZMQ's receive buffer, a flatbuffer must not.
+        const auto* begin = message.data<std::uint8_t>();
+        return std::vector<std::uint8_t>(begin, begin + message.size());
+    } catch (const zmq::error_t& error) {
+        // A signal to the engine is nothing that happened to the message.
+        if (error.num() == EINTR) return std::nullopt;
+        throw;
+    }
+}
+
+}  // namespace croupier::client

@@ -1,0 +1,40 @@
+// A DEALER socket to the daemon: one message a frame, CURVE where the way leads over a network.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+#include <zmq.hpp>
+
+#include "shm/error.h"
+
+namespace croupier::client {
+
+struct CurveKeys {
+    std::string server;
+    std::string client_public;
+    std::string client_secret;
+};
+
+class Dealer {
+  public:
+    static shm::Result<Dealer> connect(zmq::context_t& context, const std::string& endpoint,
+                                       const CurveKeys& keys);
+
+    const std::string& endpoint() const { return endpoint_; }
+    void send(const std::uint8_t* bytes, std::size_t size);
+    // One message, in memory that is aligned for it; nothing when none comes in time.
+    std::optional<std::vector<std::uint8_t>> receive(std::chrono::milliseconds timeout);
+
+  private:
+    Dealer(zmq::socket_t socket, std::string endpoint)
+        : socket_(std::move(socket)), endpoint_(std::move(endpoint)) {}
+
+    zmq::socket_t socket_;
+    std::string endpoint_;
+};
+
+}  // namespace croupier::client

@@ -1,0 +1,34 @@
+#include "client/decision_text.h"
+
+#include <array>
+#include <cstddef>
+
+#include "proto/sampling.h"
+
+namespace croupier::client {
+namespace {
+
+constexpr std::array kTexts = {
+    "no error",
+    "a logit of the row is NaN",
+    "a logit of the row is +infinity",
+    "no token is left: every one is masked, banned or -infinity",
+    "a sampling parameter is outside its range",
+    "a token id of the history, the biases or the stops is outside the vocabulary",
+    "the column names a slot or uid that is no live sequence",
+    "the column's position does not follow the sequence's log",
+    "the column names a mask row that the session does not have",
+    "the sequence has reached the session's max_length",
+    "the step's schedule record is malformed",
+    "samplers died repeatedly while they decided this column",
+};
+static_assert(kTexts.size() == static_cast<std::size_t>(proto::DecisionError::count_),
+              "every decision error needs its text");
+
+}  // namespace
+
+const char* decision_error_text(std::uint16_t error) {
+    return error < kTexts.size() ? kTexts[error] : "an error that this version of the client does not know";
+}
+
+}  // namespace croupier::client

@@ -1,0 +1,126 @@
+// AttachedSession's other half: how decisions come back.
+#include <algorithm>
+#include <atomic>
+#include <string>
+
+#include "client/attached_session.h"
+#include "proto/param_ranges.h"
+#include "shm/clock.h"
+#include "shm/wait_strategy.h"
+
+namespace croupier::client {
+namespace {
+
+using shm::Errc;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// The last commit wakes a sleeper; the longest sleep only bounds how late a takeover is seen.
+constexpr shm::WaitSettings kRingWait{shm::WaitMode::adaptive, std::chrono::microseconds(50),
+                                      milliseconds(5)};
+// How late another daemon's generation is seen by a client that waits for a message.
+constexpr milliseconds kStreamSlice{20};
+
+croupier_decision to_c(const proto::Decision& decision) {
+    return {decision.sequence_uid, decision.token, decision.logprob,
+            decision.position,     decision.flags, static_cast<std::uint16_t>(decision.error)};
+}
+
+proto::Decision refused_column(std::uint64_t uid, proto::DecisionError why) {
+    proto::Decision decision;
+    decision.sequence_uid = uid;
+    decision.error = why;
+    return decision;
+}
+
+}  // namespace
+
+shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds timeout) {
+    std::optional<croupier_step> step;
+    if (in_flight() == 0)
+        return shm::fail(Errc::bad_argument, "no step is in flight: submit one before waiting");
+    const Deadline deadline = steady_clock::now() + timeout;
+    const std::uint64_t next = publisher_.next_to_take();
+    if (timeout > timeout.zero() && waiting_noted_ != next && !publisher_.next_complete()) {
+        publisher_.note_waiting_since(shm::monotonic_ns());
+        waiting_noted_ = next;
+    }
+    auto taken = stream_ ? wait_on_stream(deadline) : wait_on_ring(deadline);
+    if (!taken) return taken.error();
+    if (taken.value()) {
+        step = taken_step_;
+        return step;
+    }
+    if (watch_.alive(*segment_)) return step;
+    return shm::fail(Errc::daemon_gone, "the daemon that held " + segment_->path() +
+                                            " is gone and none took its place within " +
+                                            std::to_string(timeout.count()) +
+                                            " ms; the session goes on when croupierd is started again");
+}
+
+shm::Result<bool> AttachedSession::wait_on_ring(Deadline deadline) {
+    shm::WaitStrategy strategy(kRingWait);
+    while (true) {
+        if (auto usable = check_usable(); !usable) return usable;
+        if (publisher_.next_complete()) return take(publisher_.next_refusal(), publisher_.next_decisions());
+        const auto left = deadline - steady_clock::now();
+        if (left <= left.zero()) return false;
+        strategy.idle(0, [&](std::chrono::nanoseconds longest) {
+            publisher_.sleep(std::min<std::chrono::nanoseconds>(longest, left));
+        });
+    }
+}
+
+shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
+    while (true) {
+        if (auto usable = check_usable(); !usable) return usable;
+        subscribe();
+        const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+        auto received = stream_->receive(std::clamp(left, milliseconds::zero(), kStreamSlice));
+        if (!received) return received.error();
+        const std::optional<StreamedStep>& message = received.value();
+        // An earlier step was taken already; a later one comes again, because the daemon sends in order
+        // and from `taken` on after each subscription.
+        if (message && message->step == publisher_.next_to_take()) {
+            stream_->note_progress();
+            return take(message->refused, message->decisions);
+        }
+        if (!message && left <= left.zero()) return false;
+    }
+}
+
+shm::Result<bool> AttachedSession::take(proto::DecisionError refused,
+                                        std::span<const proto::Decision> decisions) {
+    const std::uint64_t step = publisher_.next_to_take();
+    const std::vector<std::uint64_t>& uids = uids_of(step);
+    const auto corrupt = [&](const std::string& what) {
+        return shm::fail(Errc::corrupt_header, segment_->path() + ", step " + std::to_string(step) + ": " +
+                                                   what + "; open a new session");
+    };
+    const bool whole = refused == proto::DecisionError::none;
+    if (whole && decisions.size() != uids.size()) {
+        return corrupt(std::to_string(decisions.size()) + " decisions came for " +
+                       std::to_string(uids.size()) + " columns");
+    }
+    taken_.clear();
+    for (std::size_t column = 0; column < uids.size(); ++column) {
+        const proto::Decision decision = whole ? decisions[column] : refused_column(uids[column], refused);
+        if (decision.sequence_uid != uids[column]) {
+            return corrupt("column " + std::to_string(column) + " was decided for sequence " +
+                           std::to_string(decision.sequence_uid) + ", not " + std::to_string(uids[column]));
+        }
+        const bool decided = decision.error == proto::DecisionError::none;
+        if (decided && !proto::token_in_range(decision.token, segment_->geometry().vocab)) {
+            return corrupt("column " + std::to_string(column) + " has token " +
+                           std::to_string(decision.token) + ", which is outside the vocabulary");
+        }
+        taken_.push_back(to_c(decision));
+    }
+    taken_step_ = {step, static_cast<std::uint32_t>(taken_.size()), static_cast<std::uint16_t>(refused),
+                   taken_.data()};
+    for (const std::uint64_t uid : uids) sequences_.leave(uid, step);
+    publisher_.take();
+    return true;
+}
+
+}  // namespace croupier::client

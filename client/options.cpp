@@ -1,0 +1,113 @@
+#include "client/options.h"
+
+#include <array>
+
+#include "proto/segment_header.h"
+
+namespace croupier::client {
+namespace {
+
+using proto::Geometry;
+using shm::Errc;
+
+constexpr std::size_t kLongestName = sizeof(proto::SegmentHeader::name) - 1;
+constexpr std::uint32_t kDefaultTimeoutMs = 5000;
+
+std::string text_of(const char* text) {
+    return text == nullptr ? std::string() : std::string(text);
+}
+
+Geometry geometry_of(const croupier_open_options& options) {
+    Geometry geometry;
+    geometry.vocab = options.vocab;
+    geometry.tp = options.tp;
+    geometry.max_batch = options.max_batch;
+    geometry.slots = options.steps_in_flight;
+    geometry.dtype = static_cast<proto::Dtype>(options.dtype);
+    geometry.tile = options.tile;
+    geometry.max_sequences = options.max_sequences;
+    geometry.max_length = options.max_length;
+    geometry.max_bias = options.max_bias;
+    geometry.max_stop_ids = options.max_stop_ids;
+    geometry.mask_rows = options.mask_rows;
+    geometry.has_order = options.order != nullptr ? 1 : 0;
+    proto::fill_even_shards(geometry);
+    return geometry;
+}
+
+std::optional<std::string> options_fault(const croupier_open_options& options, const Geometry& geometry) {
+    if (options.endpoint == nullptr || *options.endpoint == '\0') {
+        return "endpoint is empty, it should be the daemon's control.endpoint, ipc://<path> or "
+               "tcp://<host>:<port>";
+    }
+    const std::string name = text_of(options.name);
+    if (name.empty() || name.size() > kLongestName) {
+        return "name has " + std::to_string(name.size()) + " characters, allowed is 1 to " +
+               std::to_string(kLongestName);
+    }
+    if (options.steps_in_flight < 1 || options.steps_in_flight > proto::kMaxSlots) {
+        return "steps_in_flight is " + std::to_string(options.steps_in_flight) + ", allowed is 1 to " +
+               std::to_string(proto::kMaxSlots);
+    }
+    return proto::geometry_fault(geometry);
+}
+
+struct Field {
+    const char* name;
+    std::uint32_t Geometry::*field;
+    bool exact;  // else as much as was asked for, or more
+};
+
+constexpr std::array kFields = {
+    Field{"vocab", &Geometry::vocab, true},
+    Field{"tp", &Geometry::tp, true},
+    Field{"tile", &Geometry::tile, true},
+    Field{"max_batch", &Geometry::max_batch, false},
+    Field{"steps_in_flight", &Geometry::slots, false},
+    Field{"max_sequences", &Geometry::max_sequences, false},
+    Field{"max_length", &Geometry::max_length, false},
+    Field{"max_bias", &Geometry::max_bias, false},
+    Field{"max_stop_ids", &Geometry::max_stop_ids, false},
+    Field{"mask_rows", &Geometry::mask_rows, false},
+};
+
+}  // namespace
+
+shm::Result<OpenRequest> check_options(const croupier_open_options& options) {
+    if (options.abi_version != CROUPIER_ABI_VERSION) {
+        return shm::fail(Errc::wrong_version,
+                         "the caller was built for ABI version " + std::to_string(options.abi_version) +
+                             ", this library has " + std::to_string(CROUPIER_ABI_VERSION) +
+                             "; start from croupier_open_options_init() and rebuild");
+    }
+    const Geometry geometry = geometry_of(options);
+    if (auto fault = options_fault(options, geometry)) return shm::fail(Errc::bad_argument, *fault);
+    OpenRequest request;
+    request.endpoint = options.endpoint;
+    request.keys = {text_of(options.server_key), text_of(options.client_public_key),
+                    text_of(options.client_secret_key)};
+    request.name = options.name;
+    request.geometry = geometry;
+    if (options.order != nullptr) request.order = {options.order, options.vocab};
+    request.takeover = options.takeover != 0;
+    request.resume = options.resume != 0;
+    request.decisions_over_zmq = options.decisions_over_zmq != 0;
+    request.timeout =
+        std::chrono::milliseconds(options.timeout_ms != 0 ? options.timeout_ms : kDefaultTimeoutMs);
+    return request;
+}
+
+std::optional<std::string> unfit_geometry(const Geometry& asked, const Geometry& given) {
+    for (const Field& field : kFields) {
+        const std::uint32_t want = asked.*field.field;
+        const std::uint32_t have = given.*field.field;
+        if (field.exact ? have == want : have >= want) continue;
+        return std::string(field.name) + " is " + std::to_string(have) + " in the session and " +
+               std::to_string(want) + " in the options";
+    }
+    if (asked.dtype == given.dtype) return std::nullopt;
+    return "dtype is " + std::to_string(static_cast<std::uint32_t>(given.dtype)) + " in the session and " +
+           std::to_string(static_cast<std::uint32_t>(asked.dtype)) + " in the options";
+}
+
+}  // namespace croupier::client

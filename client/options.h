@@ -1,0 +1,33 @@
+// What croupier_open() was asked for, checked and owned.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "client/croupier.h"
+#include "client/dealer.h"
+#include "proto/geometry.h"
+#include "shm/error.h"
+
+namespace croupier::client {
+
+struct OpenRequest {
+    std::string endpoint;
+    CurveKeys keys;
+    std::string name;
+    proto::Geometry geometry;
+    std::span<const std::int32_t> order;  // the caller's
+    bool takeover = false;
+    bool resume = false;
+    bool decisions_over_zmq = false;
+    std::chrono::milliseconds timeout{};
+};
+
+shm::Result<OpenRequest> check_options(const croupier_open_options& options);
+
+// Names the first field in which a session that is resumed does not do for what was asked.
+std::optional<std::string> unfit_geometry(const proto::Geometry& asked, const proto::Geometry& given);
+
+}  // namespace croupier::client

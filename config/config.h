@@ -1,0 +1,99 @@
+// The daemon's configuration, checked. What each key means, and its range, is in schema.cpp;
+// the initial values here are the defaults.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace croupier::config {
+
+enum class HugePages { off, attempt, require };  // in YAML: off, try, require
+enum class Wait { spin, adaptive, sleep };
+enum class LogLevel { trace, debug, info, warn, error };
+enum class LogFormat { text, json };
+
+constexpr std::uint64_t kib = 1024;
+constexpr std::uint64_t mib = 1024 * kib;
+constexpr std::uint64_t gib = 1024 * mib;
+constexpr std::uint64_t tib = 1024 * gib;
+
+struct Shm {
+    std::string dir = "/dev/shm";
+    std::uint32_t mode = 0660;
+    std::string group;  // empty: the daemon's own
+    HugePages hugepages = HugePages::off;
+    bool operator==(const Shm&) const = default;
+};
+
+struct Samplers {
+    std::uint32_t count = 0;  // 0: one a core but one, at least one
+    std::uint32_t threads_per_sampler = 1;
+    std::vector<std::uint32_t> cores;  // ascending; empty: auto
+    bool pin = true;
+    Wait wait = Wait::adaptive;
+    std::uint32_t spin_us = 20;
+    std::uint32_t max_sleep_us = 200;
+    std::uint32_t heartbeat_timeout_ms = 10000;
+    std::uint32_t restart_backoff_ms = 10;
+    bool operator==(const Samplers&) const = default;
+};
+
+struct Sessions {
+    std::uint32_t max = 16;
+    std::uint64_t max_segment_bytes = 16 * gib;
+    std::uint64_t max_total_bytes = 64 * gib;
+    std::uint32_t max_batch = 1024;
+    std::uint32_t max_vocab = 1048576;
+    std::uint32_t max_sequences = 8192;
+    std::uint32_t max_sequence_tokens = 262144;
+    std::uint32_t reattach_grace_ms = 10000;
+    std::uint32_t drain_timeout_ms = 10000;
+    bool operator==(const Sessions&) const = default;
+};
+
+struct Curve {
+    std::string secret_key_file;       // empty: no CURVE
+    std::string authorized_keys_file;  // empty: no CURVE
+    bool operator==(const Curve&) const = default;
+};
+
+struct Control {
+    std::string endpoint = "ipc:///run/croupier/control.sock";
+    std::uint32_t ipc_mode = 0660;
+    std::uint64_t max_message_bytes = 64 * mib;
+    Curve curve;
+    bool operator==(const Control&) const = default;
+};
+
+struct Decisions {
+    std::string endpoint = "ipc:///run/croupier/decisions.sock";
+    std::uint32_t high_water_mark = 10000;
+    bool operator==(const Decisions&) const = default;
+};
+
+struct Metrics {
+    std::string listen = "127.0.0.1:9464";  // host:port, or off
+    bool operator==(const Metrics&) const = default;
+};
+
+struct Log {
+    LogLevel level = LogLevel::info;
+    LogFormat format = LogFormat::text;
+    bool operator==(const Log&) const = default;
+};
+
+struct Config {
+    std::string instance = "default";
+    std::string run_dir = "/run/croupier";
+    Shm shm;
+    Samplers samplers;
+    Sessions sessions;
+    Control control;
+    Decisions decisions;
+    Metrics metrics;
+    Log log;
+    bool operator==(const Config&) const = default;
+};
+
+}  // namespace croupier::config

@@ -1,0 +1,207 @@
+#include "config/schema.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "config/numbers.h"
+#include "config/texts.h"
+
+namespace croupier::config {
+
+namespace {
+
+constexpr auto reload = Change::reload;
+constexpr auto restart = Change::restart;
+
+template <class T, class... Members>
+Key key(const std::string& path, const ValueType<T>& type, Change change, const std::string& help,
+        Members... members) {
+    const auto field = [members...](auto& config) -> auto& {
+        return (config.*....*members);
+    };
+    return {.path = path,
+            .type = type.name,
+            .allowed = type.allowed,
+            .change = change,
+            .help = help,
+            .read = [field, parse = type.parse](
+                        Config& config, const Scalar& scalar) { return parse(scalar, field(config)); },
+            .write = [field, print = type.print](const Config& config) { return print(field(config)); },
+            .copy = [field](Config& to, const Config& from) { field(to) = field(from); }};
+}
+
+std::vector<Key> general_keys() {
+    return {
+        key("instance", instance_name(), restart,
+            "Name of this daemon, part of the names of its segments: two daemons on one host need two names.",
+            &Config::instance),
+        key("run_dir", directory(), restart, "Directory of lock files and of the daemon's own state.",
+            &Config::run_dir),
+    };
+}
+
+std::vector<Key> shm_keys() {
+    const ValueType<HugePages> huge_pages = choice<HugePages>(
+        {{"off", HugePages::off}, {"try", HugePages::attempt}, {"require", HugePages::require}});
+    return {
+        key("shm.dir", directory(), restart,
+            "Directory of the shared-memory segments; a tmpfs or a hugetlbfs.", &Config::shm, &Shm::dir),
+        key("shm.mode", file_mode(), restart,
+            "Permissions of the segments: who may attach as an engine or a worker.", &Config::shm,
+            &Shm::mode),
+        key("shm.group", group_name(), restart,
+            "Group that owns the segments; empty for the daemon's own group.", &Config::shm, &Shm::group),
+        key("shm.hugepages", huge_pages, restart,
+            "Huge pages for the segments: off, try (fall back to small pages, and say so) or require (refuse "
+            "to "
+            "start without).",
+            &Config::shm, &Shm::hugepages),
+    };
+}
+
+std::vector<Key> sampler_keys() {
+    const ValueType<Wait> wait =
+        choice<Wait>({{"spin", Wait::spin}, {"adaptive", Wait::adaptive}, {"sleep", Wait::sleep}});
+    return {
+        key("samplers.count", whole_number(0, 256), restart,
+            "Sampler processes; 0 means one for each core but one, and at least one.", &Config::samplers,
+            &Samplers::count),
+        key("samplers.threads_per_sampler", whole_number(1, 64), restart, "Threads in each sampler process.",
+            &Config::samplers, &Samplers::threads_per_sampler),
+        key("samplers.cores", core_list(), restart,
+            "Cores that samplers may use; auto means all that the daemon may run on.", &Config::samplers,
+            &Samplers::cores),
+        key("samplers.pin", on_off(), restart, "Whether each sampler thread is bound to one core.",
+            &Config::samplers, &Samplers::pin),
+        key("samplers.wait", wait, restart,
+            "How a sampler waits for work: spin (lowest latency, a whole core), sleep (least power) or "
+            "adaptive "
+            "(spins for spin_us, then sleeps).",
+            &Config::samplers, &Samplers::wait),
+        key("samplers.spin_us", whole_number(0, 100000), reload,
+            "Microseconds that an adaptive wait spins before it sleeps.", &Config::samplers,
+            &Samplers::spin_us),
+        key("samplers.max_sleep_us", whole_number(1, 100000), reload,
+            "Microseconds of the longest sleep between two looks for work.", &Config::samplers,
+            &Samplers::max_sleep_us),
+        key("samplers.heartbeat_timeout_ms", whole_number(100, 600000), reload,
+            "Milliseconds without a heartbeat after which a sampler that is alive but stuck is replaced.",
+            &Config::samplers, &Samplers::heartbeat_timeout_ms),
+        key("samplers.restart_backoff_ms", whole_number(0, 60000), reload,
+            "Milliseconds before a sampler that died is started again.", &Config::samplers,
+            &Samplers::restart_backoff_ms),
+    };
+}
+
+std::vector<Key> session_keys() {
+    return {
+        key("sessions.max", whole_number(1, 64), reload, "Sessions that may be open at once.",
+            &Config::sessions, &Sessions::max),
+        key("sessions.max_segment_bytes", byte_size(mib, tib), reload,
+            "Largest segment that one session may ask for; at most max_total_bytes.", &Config::sessions,
+            &Sessions::max_segment_bytes),
+        key("sessions.max_total_bytes", byte_size(mib, tib), reload,
+            "Shared memory that all sessions together may take.", &Config::sessions,
+            &Sessions::max_total_bytes),
+        key("sessions.max_batch", whole_number(1, 4096), reload, "Largest batch, in columns of a step.",
+            &Config::sessions, &Sessions::max_batch),
+        key("sessions.max_vocab", whole_number(1, 1048576), reload, "Largest vocabulary, in tokens.",
+            &Config::sessions, &Sessions::max_vocab),
+        key("sessions.max_sequences", whole_number(1, 65536), reload,
+            "Sequences that one session may have at once.", &Config::sessions, &Sessions::max_sequences),
+        key("sessions.max_sequence_tokens", whole_number(2, 2097152), reload,
+            "Longest sequence, prompt and output together, in tokens.", &Config::sessions,
+            &Sessions::max_sequence_tokens),
+        key("sessions.reattach_grace_ms", whole_number(0, 3600000), reload,
+            "Milliseconds that a session outlives its engine, so that a restarted engine finds it again.",
+            &Config::sessions, &Sessions::reattach_grace_ms),
+        key("sessions.drain_timeout_ms", whole_number(0, 3600000), reload,
+            "Milliseconds that a stopping daemon waits for steps in flight.", &Config::sessions,
+            &Sessions::drain_timeout_ms),
+    };
+}
+
+std::vector<Key> message_keys() {
+    return {
+        key("control.endpoint", endpoint(), restart,
+            "ZMQ endpoint for control messages. TCP needs both keys of control.curve.", &Config::control,
+            &Control::endpoint),
+        key("control.ipc_mode", file_mode(), restart, "Permissions of the sockets of ipc:// endpoints.",
+            &Config::control, &Control::ipc_mode),
+        key("control.max_message_bytes", byte_size(4 * kib, 256 * mib), restart,
+            "Largest control message that is accepted.", &Config::control, &Control::max_message_bytes),
+        key("control.curve.secret_key_file", optional_file(), restart,
+            "File with the daemon's CURVE secret key; empty for no encryption.", &Config::control,
+            &Control::curve, &Curve::secret_key_file),
+        key("control.curve.authorized_keys_file", optional_file(), restart,
+            "File with the public keys of the clients that may connect, one a line.", &Config::control,
+            &Control::curve, &Curve::authorized_keys_file),
+        key("decisions.endpoint", endpoint(), restart,
+            "ZMQ endpoint on which decisions are streamed. TCP needs both keys of control.curve.",
+            &Config::decisions, &Decisions::endpoint),
+        key("decisions.high_water_mark", whole_number(1, 1000000), restart,
+            "Messages queued for a slow reader of decisions before the ring's policy applies.",
+            &Config::decisions, &Decisions::high_water_mark),
+    };
+}
+
+std::vector<Key> observation_keys() {
+    const ValueType<LogLevel> level = choice<LogLevel>({{"trace", LogLevel::trace},
+                                                        {"debug", LogLevel::debug},
+                                                        {"info", LogLevel::info},
+                                                        {"warn", LogLevel::warn},
+                                                        {"error", LogLevel::error}});
+    const ValueType<LogFormat> format =
+        choice<LogFormat>({{"text", LogFormat::text}, {"json", LogFormat::json}});
+    return {
+        key("metrics.listen", listen_address(), restart,
+            "Address of the HTTP server for /metrics, /livez and /readyz; port 0 takes a free one.",
+            &Config::metrics, &Metrics::listen),
+        key("log.level", level, reload, "Least severe level that is logged.", &Config::log, &Log::level),
+        key("log.format", format, reload, "Form of the log lines: text for people, json for collectors.",
+            &Config::log, &Log::format),
+    };
+}
+
+template <class T>
+const T* find_path(const std::vector<T>& all, std::string_view path) {
+    const auto found = std::find_if(all.begin(), all.end(), [&](const T& item) { return item.path == path; });
+    return found == all.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+const std::vector<Key>& keys() {
+    static const std::vector<Key> all = [] {
+        std::vector<Key> joined;
+        for (auto& group : {general_keys(), shm_keys(), sampler_keys(), session_keys(), message_keys(),
+                            observation_keys()}) {
+            joined.insert(joined.end(), group.begin(), group.end());
+        }
+        return joined;
+    }();
+    return all;
+}
+
+const std::vector<Section>& sections() {
+    static const std::vector<Section> all{
+        {"shm", "The shared-memory segments."},
+        {"samplers", "The processes that decide."},
+        {"sessions", "What engines may ask for; a request beyond a limit is refused with the limit's name."},
+        {"control", "The control socket."},
+        {"control.curve", "Encryption and authentication of the control and decision sockets (ZMQ CURVE)."},
+        {"decisions", "The stream of decisions."},
+        {"metrics", "Prometheus metrics and health checks."},
+        {"log", "The log, written to standard error."},
+    };
+    return all;
+}
+
+const Key* find_key(std::string_view path) {
+    return find_path(keys(), path);
+}
+const Section* find_section(std::string_view path) {
+    return find_path(sections(), path);
+}
+
+}  // namespace croupier::config

@@ -1,0 +1,22 @@
+// The types of values that are text: names, paths, endpoints, addresses.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "config/value_type.h"
+
+namespace croupier::config {
+
+ValueType<std::string> instance_name();
+ValueType<std::string> group_name();
+ValueType<std::string> directory();
+ValueType<std::string> optional_file();
+ValueType<std::string> endpoint();
+ValueType<std::string> listen_address();
+
+bool is_tcp(std::string_view endpoint);
+
+std::string quoted(std::string_view text);  // in double quotes, as YAML reads it back
+
+}  // namespace croupier::config

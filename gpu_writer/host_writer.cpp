@@ -1,0 +1,123 @@
+#include "gpu_writer/host_writer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "gpu_writer/tile_layout.h"
+#include "shm/wait_strategy.h"
+
+namespace croupier::gpu_writer {
+namespace {
+
+std::string directory_of(const std::string& path) {
+    const auto slash = path.rfind('/');
+    if (slash == std::string::npos) return ".";
+    return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Nothing wakes a writer: its work before a step is the model's forward pass, which takes milliseconds.
+constexpr shm::WaitSettings kStepWait{shm::WaitMode::adaptive, std::chrono::microseconds(50),
+                                      std::chrono::microseconds(200)};
+
+}  // namespace
+
+HostWriter::HostWriter(std::unique_ptr<shm::Segment> segment, shm::LogitsPublisher publisher, shm::Bell bell)
+    : segment_(std::move(segment)), publisher_(publisher), bell_(std::move(bell)) {}
+
+shm::Result<HostWriter> HostWriter::attach(const std::string& segment_path, std::uint32_t rank) {
+    auto attached = shm::Segment::attach(segment_path, shm::Access::read_write);
+    if (!attached) return attached.error();
+    auto segment = std::make_unique<shm::Segment>(std::move(attached).value());
+    auto bell = shm::Bell::attach(directory_of(segment_path), segment->header().instance);
+    if (!bell) return bell.error();
+    auto publisher = shm::LogitsPublisher::attach(*segment, rank);
+    if (!publisher) return publisher.error();
+    return HostWriter(std::move(segment), publisher.value(), std::move(bell).value());
+}
+
+std::span<const std::int32_t> HostWriter::order() const {
+    const std::span<const std::int32_t> all = segment_->order();
+    if (all.empty()) return {};
+    const proto::RankShard& shard = geometry().shards[rank()];
+    return all.subspan(shard.first_id, shard.count);
+}
+
+std::optional<std::uint64_t> HostWriter::wait_step(std::chrono::milliseconds timeout) {
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    shm::WaitStrategy strategy(kStepWait);
+    while (true) {
+        if (const auto step = publisher_.next_step()) return step;
+        const auto left = deadline - std::chrono::steady_clock::now();
+        if (left <= left.zero()) return std::nullopt;
+        strategy.idle(0, [&](std::chrono::nanoseconds longest) {
+            std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(longest, left));
+        });
+    }
+}
+
+std::uint32_t HostWriter::column_count(std::uint64_t step) const {
+    return std::min(publisher_.record(step).columns, geometry().max_batch);
+}
+
+std::span<const proto::ScheduleColumn> HostWriter::columns(std::uint64_t step) const {
+    return {publisher_.columns(step), column_count(step)};
+}
+
+void HostWriter::write_column(std::uint64_t step, std::uint32_t column, const void* values) {
+    const SliceShape shape{geometry().dtype, geometry().tile, geometry().shards[rank()].count,
+                           column_count(step)};
+    if (column >= shape.columns) {
+        throw std::out_of_range("step " + std::to_string(step) + " has " + std::to_string(shape.columns) +
+                                " columns: there is no column " + std::to_string(column));
+    }
+    lay_rows(shape, column, {&values, 1}, slice(step));
+}
+
+void HostWriter::write_all(std::uint64_t step, std::span<const void* const> column_values) {
+    const SliceShape shape{geometry().dtype, geometry().tile, geometry().shards[rank()].count,
+                           column_count(step)};
+    if (column_values.size() != shape.columns) {
+        throw std::out_of_range("step " + std::to_string(step) + " has " + std::to_string(shape.columns) +
+                                " columns, not " + std::to_string(column_values.size()));
+    }
+    lay_rows(shape, 0, column_values, slice(step));
+}
+
+shm::Result<bool> HostWriter::announce(shm::Result<bool> published) {
+    if (published) bell_.ring();
+    return published;
+}
+
+shm::Result<bool> HostWriter::publish(std::uint64_t step, std::uint32_t tiles) {
+    return announce(publisher_.publish(step, tiles));
+}
+
+shm::Result<bool> HostWriter::publish_all(std::uint64_t step) {
+    return publish(step, geometry().tiles(rank()));
+}
+
+std::span<proto::ColumnRandoms> HostWriter::randoms(std::uint64_t step) const {
+    return {segment_->randoms(segment_->slot_of(step)), column_count(step)};
+}
+
+shm::Result<bool> HostWriter::publish_randoms(std::uint64_t step) {
+    if (rank() != 0) {
+        return shm::fail(shm::Errc::bad_argument,
+                         "rank " + std::to_string(rank()) + " has no random ring: rank 0 writes it");
+    }
+    return announce(publisher_.publish_randoms(step));
+}
+
+bool HostWriter::session_open() const {
+    const auto& header = segment_->header();
+    const auto state = header.state.load(std::memory_order_acquire);
+    if (state == proto::SessionState::closed || state == proto::SessionState::fenced) return false;
+    if (header.writers[rank()].epoch.load(std::memory_order_acquire) != publisher_.epoch()) return false;
+    // Either of them brings the session on: a daemon that restarts adopts it while its client lives.
+    return segment_->is_held(shm::Role::daemon) || segment_->is_held(shm::Role::client);
+}
+
+}  // namespace croupier::gpu_writer

@@ -1,0 +1,22 @@
+// Lays rows of logits into a slice: [tiles][columns][tile] elements.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "proto/sampling.h"
+
+namespace croupier::gpu_writer {
+
+struct SliceShape {
+    proto::Dtype dtype = proto::Dtype::bf16;
+    std::uint32_t tile = 1;
+    std::uint32_t entries = 0;  // of the rank's shard
+    std::uint32_t columns = 1;  // of the step
+};
+
+// `rows` stand in the columns from `first_column` on; each has shape.entries elements.
+void lay_rows(const SliceShape& shape, std::uint32_t first_column, std::span<const void* const> rows,
+              void* slice);
+
+}  // namespace croupier::gpu_writer

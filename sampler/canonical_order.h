@@ -1,0 +1,18 @@
+// The order of all ties and all truncated draws: adjusted logit descending, then token id ascending.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "sampler/workspace.h"
+
+namespace croupier::sampler {
+
+inline bool canonically_before(const Candidate& a, const Candidate& b) {
+    return a.value > b.value || (a.value == b.value && a.token < b.token);
+}
+
+// Sorts the workspace's first `count` candidates.
+void sort_canonically(Workspace& workspace, std::uint32_t count);
+
+}  // namespace croupier::sampler

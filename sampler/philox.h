@@ -1,0 +1,37 @@
+// Philox4x32-10 (Salmon et al., SC 2011): the counter-based randoms that CPU and GPU generate alike.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace croupier::sampler {
+
+using PhiloxCounter = std::array<std::uint32_t, 4>;
+using PhiloxKey = std::array<std::uint32_t, 2>;
+
+constexpr PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) {
+    constexpr std::uint64_t kMultiplier0 = 0xD2511F53U;
+    constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57U;
+    constexpr std::uint32_t kWeyl0 = 0x9E3779B9U;
+    constexpr std::uint32_t kWeyl1 = 0xBB67AE85U;
+    for (int round = 0; round < 10; ++round) {
+        const std::uint64_t product0 = kMultiplier0 * counter[0];
+        const std::uint64_t product1 = kMultiplier1 * counter[2];
+        counter = {static_cast<std::uint32_t>(product1 >> 32U) ^ counter[1] ^ key[0],
+                   static_cast<std::uint32_t>(product1),
+                   static_cast<std::uint32_t>(product0 >> 32U) ^ counter[3] ^ key[1],
+                   static_cast<std::uint32_t>(product0)};
+        key = {key[0] + kWeyl0, key[1] + kWeyl1};
+    }
+    return counter;
+}
+
+// The random of one position: key = seed; counter words 0 and 1 = position, word 2 = stream, word 3 = 0.
+constexpr std::uint32_t random_at(std::uint64_t seed, std::uint64_t position, std::uint32_t stream) {
+    const PhiloxCounter counter = {static_cast<std::uint32_t>(position),
+                                   static_cast<std::uint32_t>(position >> 32U), stream, 0};
+    return philox4x32_10(counter,
+                         {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32U)})[0];
+}
+
+}  // namespace croupier::sampler

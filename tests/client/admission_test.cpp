@@ -1,0 +1,118 @@
+#include "client/admission.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+using namespace croupier;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr std::uint32_t kVocab = 1000;
+
+croupier_sequence sound_sequence() {
+    croupier_sequence sequence{};
+    sequence.uid = 7;
+    croupier_params_init(&sequence.params);
+    return sequence;
+}
+
+struct BadParam {
+    const char* field;
+    std::function<void(croupier_params&)> spoil;
+};
+
+}  // namespace
+
+TEST_CASE("a parameter outside its range is refused by its name, with the range") {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const auto bad = GENERATE_COPY(values<BadParam>({
+        {"temperature is -0.5; allowed: 0 to 100", [](auto& p) { p.temperature = -0.5; }},
+        {"temperature is 100.5; allowed: 0 to 100", [](auto& p) { p.temperature = 100.5; }},
+        {"temperature is nan", [=](auto& p) { p.temperature = nan; }},
+        {"top_p is 0; allowed: above 0, up to 1", [](auto& p) { p.top_p = 0.0; }},
+        {"top_p is 1.5", [](auto& p) { p.top_p = 1.5; }},
+        {"min_p is -0.1; allowed: 0 to 1", [](auto& p) { p.min_p = -0.1; }},
+        {"min_p is nan", [=](auto& p) { p.min_p = nan; }},
+        {"repetition_penalty is 0; allowed: 0.01 to 100", [](auto& p) { p.repetition_penalty = 0.0; }},
+        {"frequency_penalty is 2.5; allowed: -2 to 2", [](auto& p) { p.frequency_penalty = 2.5; }},
+        {"presence_penalty is -2.5; allowed: -2 to 2", [](auto& p) { p.presence_penalty = -2.5; }},
+        {"top_k is -2", [](auto& p) { p.top_k = -2; }},
+        {"eos_token_id is 1000; allowed: 0 to 999, or -1", [](auto& p) { p.eos_token_id = 1000; }},
+        {"eos_token_id is -2", [](auto& p) { p.eos_token_id = -2; }},
+        {"min_tokens is 5; allowed: at most max_tokens",
+         [](auto& p) {
+             p.min_tokens = 5;
+             p.max_tokens = 4;
+         }},
+        {"flags is 2", [](auto& p) { p.flags = 2; }},
+    }));
+    croupier_sequence sequence = sound_sequence();
+    bad.spoil(sequence.params);
+    const auto result = client::check_sequence(sequence, kVocab);
+    REQUIRE_FALSE(result);
+    CHECK(result.error().code == shm::Errc::bad_argument);
+    CHECK_THAT(result.error().message, Contains("sequence 7") && Contains(bad.field));
+}
+
+TEST_CASE("the ends of the ranges are admitted") {
+    croupier_sequence sequence = sound_sequence();
+    auto& params = sequence.params;
+    SECTION("low") {
+        params = {0, 0.0, 1e-9, 0.0, 0.01, -2.0, -2.0, -1, -1, 0, 0, 0};
+    }
+    SECTION("high") {
+        params = {~0ULL, 100.0, 1.0, 1.0, 100.0, 2.0, 2.0, 1 << 30, 999, 9, 9, CROUPIER_IGNORE_EOS};
+    }
+    CHECK(client::check_sequence(sequence, kVocab));
+}
+
+TEST_CASE("an id outside the vocabulary is refused with its list and index") {
+    const std::int32_t ids[] = {0, 999, 1000};
+    const std::int32_t negative[] = {-1};
+    croupier_sequence sequence = sound_sequence();
+    std::string wanted;
+    SECTION("prompt") {
+        sequence.prompt = ids;
+        sequence.prompt_count = 3;
+        wanted = "prompt[2] is 1000; allowed: 0 to 999";
+    }
+    SECTION("output") {
+        sequence.output = negative;
+        sequence.output_count = 1;
+        wanted = "output[0] is -1; allowed: 0 to 999";
+    }
+    SECTION("stop ids") {
+        sequence.stop_ids = ids;
+        sequence.stop_count = 3;
+        wanted = "stop_ids[2] is 1000";
+    }
+    SECTION("a null list") {
+        sequence.prompt_count = 3;
+        wanted = "prompt is null, but its count is 3";
+    }
+    const auto result = client::check_sequence(sequence, kVocab);
+    REQUIRE_FALSE(result);
+    CHECK_THAT(result.error().message, Contains(wanted));
+}
+
+TEST_CASE("a bias is finite and at most 100 either way, for a token of the vocabulary") {
+    const float infinite = std::numeric_limits<float>::infinity();
+    const auto [bias, wanted] = GENERATE_COPY(table<croupier_bias, std::string>({
+        {{5, 100.5F}, "bias[1].bias is 100.5; allowed: -100 to 100"},
+        {{5, -infinite}, "bias[1].bias is -inf"},
+        {{5, std::nanf("")}, "bias[1].bias is nan"},
+        {{1000, 1.0F}, "bias[1].token is 1000; allowed: 0 to 999"},
+    }));
+    const croupier_bias list[] = {{999, -100.0F}, bias};
+    croupier_sequence sequence = sound_sequence();
+    sequence.bias = list;
+    sequence.bias_count = 1;
+    REQUIRE(client::check_sequence(sequence, kVocab));
+    sequence.bias_count = 2;
+    const auto result = client::check_sequence(sequence, kVocab);
+    REQUIRE_FALSE(result);
+    CHECK_THAT(result.error().message, Contains(wanted));
+}

@@ -1,0 +1,163 @@
+#include "client/control_channel.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "tests/client/session_files.h"
+
+using namespace croupier;
+using Catch::Matchers::Contains;
+using client::ControlChannel;
+using test::need;
+
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+using Answers = std::vector<Bytes>;
+constexpr std::chrono::milliseconds kAmple{10000};
+
+template <typename Fill>
+Bytes message(std::uint64_t request, Fill&& fill) {
+    flatbuffers::FlatBufferBuilder builder;
+    wire::finish(builder, request, fill(builder));
+    return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
+}
+
+Bytes statistics(std::uint64_t request, const char* json) {
+    return message(request, [&](auto& builder) { return wire::CreateStatisticsReplyDirect(builder, json); });
+}
+
+// The other end of the wire: answers each request with the frames that `answer` gives for its number.
+class Peer {
+  public:
+    Peer(std::string endpoint, std::size_t requests, std::function<Answers(std::uint64_t)> answer)
+        : socket_(context_, zmq::socket_type::router) {
+        socket_.bind(endpoint);
+        thread_ = std::jthread([this, requests, answer = std::move(answer)] {
+            for (std::size_t i = 0; i < requests; ++i) serve(answer);
+        });
+    }
+
+  private:
+    void serve(const std::function<Answers(std::uint64_t)>& answer) {
+        zmq::message_t identity;
+        zmq::message_t body;
+        if (!socket_.recv(identity) || !socket_.recv(body)) return;
+        const Bytes bytes(body.data<std::uint8_t>(), body.data<std::uint8_t>() + body.size());
+        for (const Bytes& frame : answer(wire::GetMessage(bytes.data())->request())) {
+            socket_.send(zmq::buffer(identity.data<char>(), identity.size()), zmq::send_flags::sndmore);
+            socket_.send(zmq::buffer(frame));
+        }
+    }
+
+    zmq::context_t context_;
+    zmq::socket_t socket_;
+    std::jthread thread_;
+};
+
+struct Asked {
+    shm::Result<bool> result;
+    std::string json;
+};
+
+Asked ask(ControlChannel& channel) {
+    std::string json;
+    flatbuffers::FlatBufferBuilder builder;
+    const auto question = wire::CreateStatistics(builder);
+    auto result = channel.ask<wire::StatisticsReply>(
+        builder, question, [&](const wire::StatisticsReply& reply) { json = reply.json()->str(); });
+    return {std::move(result), json};
+}
+
+struct Wire {
+    test::ShmDirectory directory;
+    std::string endpoint = "ipc://" + directory.path() + "/control.sock";
+    zmq::context_t context;
+
+    ControlChannel connect(std::chrono::milliseconds timeout) {
+        return need(ControlChannel::connect(context, endpoint, {}, timeout));
+    }
+};
+
+}  // namespace
+
+TEST_CASE("an answer reaches the question with its number, whatever comes before it") {
+    Wire wire;
+    const Peer peer(wire.endpoint, 2, [](std::uint64_t request) {
+        return Answers{statistics(request - 1, "late"), statistics(request, "due"),
+                       statistics(request, "twice")};
+    });
+    ControlChannel channel = wire.connect(kAmple);
+    CHECK(ask(channel).json == "due");
+    CHECK(ask(channel).json == "due");
+}
+
+TEST_CASE("a refusal comes back as the error that the daemon named, with its text") {
+    Wire wire;
+    const auto [code, wanted] = GENERATE(table<std::uint32_t, shm::Errc>(
+        {{static_cast<std::uint32_t>(shm::Errc::already_held), shm::Errc::already_held},
+         {static_cast<std::uint32_t>(shm::Errc::no_memory), shm::Errc::no_memory},
+         {0U, shm::Errc::refused},
+         {4711U, shm::Errc::refused}}));
+    const std::uint32_t sent = code;
+    const Peer peer(wire.endpoint, 1, [sent](std::uint64_t request) {
+        return Answers{message(request, [&](auto& builder) {
+            return wire::CreateRefusalDirect(builder, sent, "the quota is full");
+        })};
+    });
+    ControlChannel channel = wire.connect(kAmple);
+    const Asked asked = ask(channel);
+    REQUIRE_FALSE(asked.result);
+    CHECK(asked.result.error().code == wanted);
+    CHECK(asked.result.error().message == "the quota is full");
+}
+
+TEST_CASE("an answer of another type is refused by both names") {
+    Wire wire;
+    const Peer peer(wire.endpoint, 1, [](std::uint64_t request) {
+        return Answers{message(request, [](auto& builder) { return wire::CreateDraining(builder, 3); })};
+    });
+    ControlChannel channel = wire.connect(kAmple);
+    CHECK_THAT(ask(channel).result.error().message, Contains("Draining") && Contains("StatisticsReply"));
+}
+
+TEST_CASE("bytes that are no message, or one of another version, are an error that says so") {
+    Wire wire;
+    Bytes answer;
+    std::string wanted;
+    SECTION("no message") {
+        answer = Bytes(100, 0x5A);
+        wanted = "not a croupier message";
+    }
+    SECTION("cut short") {
+        answer = statistics(1, "a long enough text");
+        answer.resize(answer.size() / 2);
+        wanted = "damaged";
+    }
+    SECTION("another version") {
+        flatbuffers::FlatBufferBuilder builder;
+        const auto body = wire::CreateStatisticsReplyDirect(builder, "{}").Union();
+        wire::FinishMessageBuffer(builder,
+                                  wire::CreateMessage(builder, 99, 1, wire::Body::StatisticsReply, body));
+        answer.assign(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
+        wanted = "wire version 99";
+    }
+    const Peer peer(wire.endpoint, 1, [&](std::uint64_t) { return Answers{answer}; });
+    ControlChannel channel = wire.connect(kAmple);
+    const Asked asked = ask(channel);
+    REQUIRE_FALSE(asked.result);
+    CHECK(asked.result.error().code == shm::Errc::wrong_version);
+    CHECK_THAT(asked.result.error().message, Contains(wire.endpoint) && Contains(wanted));
+}
+
+TEST_CASE("a question that finds no answer times out") {
+    Wire wire;
+    const Peer peer(wire.endpoint, 1, [](std::uint64_t) { return Answers{}; });
+    ControlChannel channel = wire.connect(std::chrono::milliseconds(200));
+    const Asked asked = ask(channel);
+    REQUIRE_FALSE(asked.result);
+    CHECK(asked.result.error().code == shm::Errc::timed_out);
+    CHECK_THAT(asked.result.error().message, Contains(wire.endpoint));
+}

@@ -1,0 +1,211 @@
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+#include <string>
+
+#include "client/croupier.hpp"
+#include "client/options.h"
+#include "shm/error.h"
+#include "tests/client/session_files.h"
+
+using namespace croupier;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// The endpoint has to live as long as the options.
+client::OpenOptions options_for(const char* endpoint) {
+    client::OpenOptions options;
+    options.endpoint = endpoint;
+    options.vocab = 1000;
+    options.timeout_ms = 20;
+    return options;
+}
+
+croupier_error failed_open(const croupier_open_options& options) {
+    croupier_session* session = nullptr;
+    croupier_error error{};
+    REQUIRE(croupier_open(&options, &session, &error) == -1);
+    REQUIRE(session == nullptr);
+    return error;
+}
+
+shm::Errc code_of(const croupier_error& error) {
+    return static_cast<shm::Errc>(error.code);
+}
+
+// A listening socket that never answers.
+class DeafSocket {
+  public:
+    explicit DeafSocket(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        std::copy(path.begin(), path.end(), address.sun_path);
+        REQUIRE(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+        REQUIRE(::listen(fd_, 8) == 0);
+    }
+    DeafSocket(const DeafSocket&) = delete;
+    DeafSocket& operator=(const DeafSocket&) = delete;
+    ~DeafSocket() { ::close(fd_); }
+
+  private:
+    int fd_;
+};
+
+}  // namespace
+
+TEST_CASE("without a daemon, open names the endpoint and how to start one") {
+    const test::ShmDirectory directory;
+    const std::string endpoint = "ipc://" + directory.path() + "/control.sock";
+    const croupier_error error = failed_open(options_for(endpoint.c_str()));
+    CHECK(code_of(error) == shm::Errc::not_found);
+    CHECK_THAT(error.text,
+               Contains(endpoint) && Contains("is croupierd running") && Contains("systemctl start"));
+}
+
+TEST_CASE("a socket that a dead daemon left behind reads like no daemon") {
+    const test::ShmDirectory directory;
+    const std::string path = directory.path() + "/control.sock";
+    { const DeafSocket dead(path); }
+    const croupier_error error = failed_open(options_for(("ipc://" + path).c_str()));
+    CHECK(code_of(error) == shm::Errc::not_found);
+    CHECK_THAT(error.text, Contains("nobody listened at") && Contains("is croupierd running"));
+}
+
+TEST_CASE("somebody who listens but does not answer is a time-out") {
+    const test::ShmDirectory directory;
+    const std::string path = directory.path() + "/control.sock";
+    const DeafSocket deaf(path);
+    const croupier_error error = failed_open(options_for(("ipc://" + path).c_str()));
+    CHECK(code_of(error) == shm::Errc::timed_out);
+    CHECK_THAT(error.text, Contains("did not answer within 20 ms"));
+}
+
+TEST_CASE("a socket that may not be connected to is a matter of permission, never a time-out") {
+    const test::ShmDirectory directory;
+    const std::string path = directory.path() + "/control.sock";
+    const DeafSocket deaf(path);
+    REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
+    REQUIRE(::chmod(path.c_str(), 0) == 0);
+    const std::string endpoint = "ipc://" + path;
+    const client::OpenOptions options = options_for(endpoint.c_str());
+    // Root may do everything: another user asks.
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        constexpr uid_t kNobody = 65534;
+        if (::geteuid() == 0 && ::setuid(kNobody) != 0) ::_exit(99);
+        croupier_session* session = nullptr;
+        croupier_error error{};
+        const int result = croupier_open(&options, &session, &error);
+        const bool told =
+            std::strstr(error.text, "permission") != nullptr && std::strstr(error.text, endpoint.c_str());
+        ::_exit(result == -1 && told ? static_cast<int>(error.code) : 98);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == static_cast<int>(shm::Errc::permission_denied));
+}
+
+TEST_CASE("an option outside its range is refused by its name, before the daemon is asked") {
+    struct BadOption {
+        const char* text;
+        std::function<void(croupier_open_options&)> spoil;
+    };
+    static const std::string long_name(64, 'x');
+    const auto bad = GENERATE(values<BadOption>({
+        {"vocab is 0, allowed is 1 to", [](auto& o) { o.vocab = 0; }},
+        {"tp is 65, allowed is 1 to 64", [](auto& o) { o.tp = 65; }},
+        {"max_batch is 0", [](auto& o) { o.max_batch = 0; }},
+        {"steps_in_flight is 0, allowed is 1 to 64", [](auto& o) { o.steps_in_flight = 0; }},
+        {"steps_in_flight is 65", [](auto& o) { o.steps_in_flight = 65; }},
+        {"dtype is 3, allowed is 0 to 2", [](auto& o) { o.dtype = 3; }},
+        {"tile is 0, allowed is 1 to 1024", [](auto& o) { o.tile = 0; }},
+        {"max_sequences is 0", [](auto& o) { o.max_sequences = 0; }},
+        {"max_length is 1, allowed is 2 to", [](auto& o) { o.max_length = 1; }},
+        {"name has 0 characters, allowed is 1 to 63", [](auto& o) { o.name = nullptr; }},
+        {"name has 64 characters", [](auto& o) { o.name = long_name.c_str(); }},
+        {"endpoint is empty", [](auto& o) { o.endpoint = nullptr; }},
+    }));
+    client::OpenOptions options = options_for("ipc:///nowhere");
+    bad.spoil(options);
+    const croupier_error error = failed_open(options);
+    CHECK(code_of(error) == shm::Errc::bad_argument);
+    CHECK_THAT(error.text, Contains(bad.text));
+}
+
+TEST_CASE("a caller that was built for another ABI is refused with both versions") {
+    client::OpenOptions options = options_for("ipc:///nowhere");
+    options.abi_version = 99;
+    const croupier_error error = failed_open(options);
+    CHECK(code_of(error) == shm::Errc::wrong_version);
+    CHECK_THAT(error.text, Contains("99") && Contains(std::to_string(CROUPIER_ABI_VERSION)));
+}
+
+TEST_CASE("an endpoint over tcp needs CURVE keys, and the one that lacks is named") {
+    client::OpenOptions options = options_for("tcp://127.0.0.1:1");
+    const std::string key(40, 'a');
+    CHECK_THAT(failed_open(options).text, Contains("server_key has 0 characters, a Z85 key has 40"));
+    options.server_key = key.c_str();
+    CHECK_THAT(failed_open(options).text, Contains("client_public_key"));
+    options.client_public_key = key.c_str();
+    CHECK_THAT(failed_open(options).text, Contains("client_secret_key"));
+    options.client_secret_key = "short";
+    CHECK_THAT(failed_open(options).text, Contains("client_secret_key has 5 characters"));
+}
+
+TEST_CASE("an endpoint of another kind is refused with the kinds there are") {
+    const auto* endpoint = GENERATE("inproc://x", "/run/croupier.sock", "tcp:/x");
+    const croupier_error error = failed_open(options_for(endpoint));
+    CHECK(code_of(error) == shm::Errc::bad_argument);
+    CHECK_THAT(error.text, Contains(endpoint) && Contains("ipc://<path> or tcp://<host>:<port>"));
+}
+
+TEST_CASE("a failure that nobody wants to read about does no harm") {
+    const client::OpenOptions options = options_for("inproc://x");
+    croupier_session* session = nullptr;
+    CHECK(croupier_open(&options, &session, nullptr) == -1);
+    CHECK(croupier_open(nullptr, &session, nullptr) == -1);
+    CHECK(croupier_open(&options, nullptr, nullptr) == -1);
+}
+
+TEST_CASE("a session to resume must do for what is asked, and may have more room") {
+    const proto::Geometry asked = test::small_geometry();
+    proto::Geometry given = asked;
+    CHECK_FALSE(client::unfit_geometry(asked, given));
+    SECTION("more room") {
+        given.max_batch = 16;
+        given.slots = 4;
+        CHECK_FALSE(client::unfit_geometry(asked, given));
+    }
+    SECTION("less room") {
+        given.max_sequences = 15;
+        CHECK(client::unfit_geometry(asked, given) ==
+              "max_sequences is 15 in the session and 16 in the options");
+    }
+    SECTION("another shape") {
+        given.tile = 128;
+        CHECK(client::unfit_geometry(asked, given) == "tile is 128 in the session and 64 in the options");
+    }
+    SECTION("another type of number") {
+        given.dtype = proto::Dtype::fp32;
+        CHECK(client::unfit_geometry(asked, given) == "dtype is 2 in the session and 0 in the options");
+    }
+}
+
+TEST_CASE("every decision error has a text of its own") {
+    for (std::uint16_t code = 0; code < static_cast<std::uint16_t>(proto::DecisionError::count_); ++code) {
+        CHECK(std::strlen(croupier_decision_error_text(code)) > 0);
+    }
+    CHECK_THAT(croupier_decision_error_text(1), Contains("NaN"));
+    CHECK_THAT(croupier_decision_error_text(9999), Contains("does not know"));
+    CHECK(std::string(croupier_error_name(static_cast<std::uint32_t>(shm::Errc::ring_full))) == "ring_full");
+}

@@ -1,0 +1,42 @@
+#include <dlfcn.h>
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+
+#include "client/croupier.h"
+
+namespace {
+
+using Library = std::unique_ptr<void, int (*)(void*)>;
+
+Library load() {
+    return {::dlopen(LIBCROUPIER, RTLD_NOW | RTLD_LOCAL), ::dlclose};
+}
+
+}  // namespace
+
+TEST_CASE("libcroupier.so gives every function of the C ABI to a program that knows only it") {
+    const Library library = load();
+    REQUIRE(library != nullptr);
+    for (const char* name :
+         {"croupier_open_options_init", "croupier_params_init", "croupier_open", "croupier_detach",
+          "croupier_close", "croupier_segment_path", "croupier_resumed", "croupier_add", "croupier_finish",
+          "croupier_list", "croupier_output", "croupier_submit", "croupier_in_flight", "croupier_wait",
+          "croupier_error_name", "croupier_decision_error_text"}) {
+        INFO(name);
+        CHECK(::dlsym(library.get(), name) != nullptr);
+    }
+    auto* init =
+        reinterpret_cast<decltype(&croupier_params_init)>(::dlsym(library.get(), "croupier_params_init"));
+    croupier_params params{};
+    init(&params);
+    CHECK(params.temperature == 1.0);
+    CHECK(params.eos_token_id == -1);
+}
+
+TEST_CASE("libcroupier.so keeps the names of its C++ to itself") {
+    const Library library = load();
+    REQUIRE(library != nullptr);
+    CHECK(::dlsym(library.get(), "_ZN8croupier3shm9errc_nameENS0_4ErrcE") == nullptr);
+}

@@ -1,0 +1,92 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "oracle.h"
+#include "row_fixture.h"
+#include "sampler/decide.h"
+#include "sampler/philox.h"
+
+namespace croupier::sampler::test {
+namespace {
+
+constexpr std::uint32_t kDraws = 200000;
+
+// Wilson and Hilferty's approximation of the quantile that a true distribution exceeds once in a million.
+double chi_square_limit(double freedom) {
+    constexpr double kNormalQuantile = 4.7534;
+    const double spread = 2.0 / (9.0 * freedom);
+    return freedom * std::pow(1.0 - spread + kNormalQuantile * std::sqrt(spread), 3.0);
+}
+
+std::vector<float> test_logits() {
+    std::vector<float> logits(150);
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+        logits[i] = quantised(3.0F * std::sin(static_cast<float>(i) * 1.7F), proto::Dtype::bf16);
+    }
+    return logits;
+}
+
+void check_distribution(const proto::SamplingParams& params, bool permuted) {
+    const std::vector<float> logits = test_logits();
+    const auto vocab = static_cast<std::uint32_t>(logits.size());
+    const RowFixture row(logits, {proto::Dtype::bf16, 64, 2, 1, {70, 80}, permuted}, 17);
+    Workspace workspace(vocab);
+    Request request;
+    request.params = &params;
+    request.max_length = 10;
+    std::map<std::int32_t, double> observed;
+    for (std::uint32_t position = 0; position < kDraws; ++position) {
+        request.random = random_at(params.seed, position, 0);
+        observed[decide(row.view(), request, workspace).token] += 1.0;
+    }
+
+    const std::vector<Weighted> survivors = oracle_survivors(oracle_adjusted(logits, request), params);
+    double total = 0.0;
+    for (const Weighted& survivor : survivors) total += survivor.weight;
+    double statistic = 0.0;
+    double seen = 0.0;
+    for (const Weighted& survivor : survivors) {
+        const double expected = kDraws * survivor.weight / total;
+        REQUIRE(expected > 5.0);
+        statistic += std::pow(observed[survivor.token] - expected, 2.0) / expected;
+        seen += observed[survivor.token];
+    }
+    CHECK(seen == kDraws);
+    CHECK(statistic < chi_square_limit(static_cast<double>(survivors.size()) - 1.0));
+}
+
+}  // namespace
+
+TEST_CASE("draws follow the softmax at the temperature, in any vocabulary order") {
+    const bool permuted = GENERATE(false, true);
+    proto::SamplingParams params;
+    params.seed = GENERATE(1U, 2U, 3U);
+    params.temperature = GENERATE(1.0, 1.3);
+    check_distribution(params, permuted);
+}
+
+TEST_CASE("draws after filters follow the softmax of the survivors") {
+    const bool permuted = GENERATE(false, true);
+    proto::SamplingParams params;
+    params.seed = GENERATE(4U, 5U);
+    params.temperature = 0.9;
+    SECTION("top-k") {
+        params.top_k = 40;
+    }
+    SECTION("top-p") {
+        params.top_p = 0.9;
+    }
+    SECTION("min-p") {
+        params.min_p = 0.1;
+    }
+    SECTION("all three") {
+        params.top_k = 60;
+        params.top_p = 0.95;
+        params.min_p = 0.02;
+    }
+    check_distribution(params, permuted);
+}
+
+}  // namespace croupier::sampler::test

@@ -1,0 +1,22 @@
+#include <catch2/catch.hpp>
+
+#include "sampler/philox.h"
+
+namespace croupier::sampler {
+
+TEST_CASE("Philox4x32-10 gives Random123's published known answers") {
+    CHECK(philox4x32_10({0, 0, 0, 0}, {0, 0}) ==
+          PhiloxCounter{0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8});
+    CHECK(philox4x32_10({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, {0xFFFFFFFF, 0xFFFFFFFF}) ==
+          PhiloxCounter{0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD});
+    CHECK(philox4x32_10({0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344}, {0xA4093822, 0x299F31D0}) ==
+          PhiloxCounter{0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1});
+}
+
+TEST_CASE("a position's random uses all 64 bits of the seed and of the position, and the stream") {
+    static_assert(random_at(0, 0, 0) == 0x6627E8D5);
+    CHECK(random_at(0x299F31D0A4093822ULL, 0x85A308D3243F6A88ULL, 0x13198A2E) ==
+          philox4x32_10({0x243F6A88, 0x85A308D3, 0x13198A2E, 0}, {0xA4093822, 0x299F31D0})[0]);
+}
+
+}  // namespace croupier::sampler

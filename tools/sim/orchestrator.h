@@ -1,0 +1,49 @@
+// The parent of a run: starts its processes, kills and restarts them where asked, and draws the balance.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/sim/chaos.h"
+#include "tools/sim/child_process.h"
+#include "tools/sim/live_view.h"
+#include "tools/sim/sim_daemon.h"
+#include "tools/sim/report.h"
+#include "tools/sim/world.h"
+
+namespace croupier::tools::sim {
+
+// Stays single-threaded: its children are forked at any time and go on with what it has made.
+class Orchestrator {
+  public:
+    explicit Orchestrator(const SimOptions& options);
+
+    Report run();
+    const World& world() const { return world_; }
+
+  private:
+    void start_processes();
+    ChildProcess start_scheduler();
+    ChildProcess start_writer(std::uint32_t rank);
+    void watch_until_over();
+    bool over() const;
+    void check_children();
+    void check_end(const char* what, const std::optional<ChildEnd>& end);
+    void kill_something();
+    bool kill_sampler();
+    double progress() const;
+    void shut_down();
+    std::size_t count_left_in_shm() const;
+
+    World world_;
+    Chaos chaos_;
+    LiveView view_;
+    std::uint64_t started_ns_;
+    std::unique_ptr<SimDaemon> daemon_;
+    ChildProcess scheduler_;
+    std::vector<ChildProcess> writers_;
+    std::vector<ChildProcess> verifiers_;
+};
+
+}  // namespace croupier::tools::sim

@@ -1,0 +1,127 @@
+#include "tools/sim/request_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/sim/keyed_hash.h"
+
+namespace croupier::tools::sim {
+namespace {
+
+enum KeySpace : std::uint64_t { kRequestKey = 1, kPromptKey = 2 };
+
+enum class Kind { greedy, plain, nucleus, full };
+
+Kind choose_kind(SimMix mix_name, KeyedStream& random) {
+    if (mix_name == SimMix::greedy) return Kind::greedy;
+    if (mix_name == SimMix::plain) return Kind::plain;
+    if (mix_name == SimMix::full) return Kind::full;
+    const double u = random.unit();
+    if (u < 0.10) return Kind::greedy;
+    if (u < 0.25) return Kind::plain;
+    if (u < 0.30) return Kind::nucleus;
+    return Kind::full;
+}
+
+void choose_filters(Kind kind, KeyedStream& random, proto::SamplingParams& params) {
+    params.temperature = kind == Kind::greedy ? 0.0 : 0.6 + 0.6 * random.unit();
+    if (kind == Kind::nucleus) params.top_p = 0.90 + 0.08 * random.unit();
+    if (kind != Kind::full) return;
+    params.top_k = static_cast<std::int32_t>(10 + random.below(90));
+    params.top_p = 0.85 + 0.14 * random.unit();
+    if (random.chance(0.5)) params.min_p = 0.01 + 0.09 * random.unit();
+    if (random.chance(0.6)) params.repetition_penalty = 1.0 + 0.3 * random.unit();
+    if (random.chance(0.4)) params.frequency_penalty = random.unit();
+    if (random.chance(0.4)) params.presence_penalty = random.unit();
+}
+
+// Log-uniform in the square of the draw: most are short, a few reach the longest.
+std::uint32_t short_mostly(KeyedStream& random, std::uint32_t longest) {
+    const double u = random.unit();
+    const double length = std::exp(u * u * std::log(static_cast<double>(longest) + 1.0));
+    return std::clamp(static_cast<std::uint32_t>(length), 1U, longest);
+}
+
+std::uint32_t log_uniform(KeyedStream& random, std::uint32_t longest) {
+    const double length = std::exp(random.unit() * std::log(static_cast<double>(longest) + 1.0));
+    return std::clamp(static_cast<std::uint32_t>(length), 1U, longest);
+}
+
+std::int32_t any_token(KeyedStream& random, std::uint32_t vocab) {
+    return static_cast<std::int32_t>(random.below(vocab));
+}
+
+void add_constraints(Request& request, KeyedStream& random, std::uint32_t vocab) {
+    request.masked = random.chance(0.15);
+    if (random.chance(0.10)) {
+        for (std::uint32_t i = 1 + random.below(kMaxBiases); i > 0; --i) {
+            const std::int32_t token =
+                random.chance(0.5) ? request.themes[random.below(4)] : any_token(random, vocab);
+            const bool known = std::any_of(request.bias.begin(), request.bias.end(),
+                                           [&](const proto::TokenBias& bias) { return bias.token == token; });
+            if (!known) request.bias.push_back({token, static_cast<float>(random.unit() * 12.0 - 6.0)});
+        }
+    }
+    if (random.chance(0.15)) {
+        request.stop_ids.push_back(request.themes[0]);
+        for (std::uint32_t i = random.below(kMaxStops); i > 0; --i)
+            request.stop_ids.push_back(any_token(random, vocab));
+    }
+    if (random.chance(0.15))
+        request.params.min_tokens = std::min(request.params.max_tokens, 1 + random.below(16));
+    if (random.chance(0.05)) request.params.flags |= proto::kIgnoreEos;
+    if (random.chance(0.005)) request.poisoned_at = random.below(request.params.max_tokens);
+}
+
+Request make_request(const SimOptions& options, std::uint32_t index) {
+    KeyedStream random(key_of(options.seed, kRequestKey, index));
+    Request request;
+    request.index = index;
+    for (auto& theme : request.themes) theme = any_token(random, options.vocab);
+    choose_filters(choose_kind(options.mix, random), random, request.params);
+    request.params.seed = random.next();
+    request.params.eos_token_id = static_cast<std::int32_t>(options.vocab - 1);
+    request.params.max_tokens = log_uniform(random, options.output_max);
+    request.prompt_length = short_mostly(random, options.prompt_max);
+    if (options.mix == SimMix::mixed) add_constraints(request, random, options.vocab);
+    return request;
+}
+
+}  // namespace
+
+bool Request::ends_with(std::uint32_t position, std::int32_t token) const {
+    const bool eos = token == params.eos_token_id && (params.flags & proto::kIgnoreEos) == 0;
+    const bool stop = std::find(stop_ids.begin(), stop_ids.end(), token) != stop_ids.end();
+    return eos || stop || position + 1 >= params.max_tokens;
+}
+
+RequestPlan::RequestPlan(const SimOptions& options) : seed_(options.seed), vocab_(options.vocab) {
+    const std::uint64_t budget = std::uint64_t{options.steps} * options.batch;
+    KeyedStream arrivals(key_of(options.seed, kRequestKey));
+    double arrival = 0.0;
+    while (most_tokens_ < budget) {
+        requests_.push_back(make_request(options, size()));
+        Request& request = requests_.back();
+        if (options.arrival_rate > 0.0) arrival -= std::log1p(-arrivals.unit()) / options.arrival_rate;
+        request.arrival_s = arrival;
+        most_tokens_ += request.params.max_tokens;
+        longest_ = std::max(longest_, request.prompt_length + request.params.max_tokens);
+    }
+}
+
+std::int32_t RequestPlan::prompt_token(std::uint32_t index, std::uint32_t place) const {
+    KeyedStream random(key_of(seed_, kPromptKey, index, place));
+    const Request& request = requests_[index];
+    if (random.chance(0.1)) return request.themes[random.below(4)];
+    // The third power: prompts repeat common tokens, as text does.
+    const double u = random.unit();
+    return static_cast<std::int32_t>(u * u * u * static_cast<double>(vocab_));
+}
+
+std::vector<std::int32_t> RequestPlan::prompt(std::uint32_t index) const {
+    std::vector<std::int32_t> tokens(requests_[index].prompt_length);
+    for (std::uint32_t place = 0; place < tokens.size(); ++place) tokens[place] = prompt_token(index, place);
+    return tokens;
+}
+
+}  // namespace croupier::tools::sim

@@ -1,0 +1,125 @@
+#include "tools/sim/verifier.h"
+
+#include <sched.h>
+
+#include <bit>
+#include <chrono>
+#include <cstdio>
+#include <limits>
+
+#include "sampler/philox.h"
+#include "shm/futex.h"
+
+namespace croupier::tools::sim {
+namespace {
+
+// One column alone in wide tiles: as far from the segment's layout as a valid layout can be.
+constexpr std::uint32_t kTile = 1024;
+
+std::string text_of(std::int32_t token, float logprob, unsigned flags, unsigned error) {
+    char text[128];
+    (void)std::snprintf(text, sizeof(text), "token %d, logprob %a, flags %u, error %u", token,
+                        static_cast<double>(logprob), flags, error);
+    return text;
+}
+
+bool same(const LedgerEntry& entry, const proto::Decision& decision) {
+    if (entry.token != decision.token) return false;
+    // A scheduler that was killed took the rest of the decision with it; its end must still be right.
+    if (entry.from_log != 0) return (entry.last != 0) == ((decision.flags & proto::kStoppedMask) != 0);
+    return entry.flags == decision.flags && entry.error == static_cast<std::uint16_t>(decision.error) &&
+           std::bit_cast<std::uint32_t>(entry.logprob) == std::bit_cast<std::uint32_t>(decision.logprob);
+}
+
+}  // namespace
+
+Verifier::Verifier(const World& world) : world_(world), workspace_(world.vocabulary.geometry.vocab) {
+    const proto::Geometry& geometry = world.vocabulary.geometry;
+    const std::uint32_t bytes = proto::element_bytes(geometry.dtype);
+    slices_.reserve(geometry.tp);
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+        const proto::RankShard& shard = geometry.shards[rank];
+        const std::uint32_t padded = (shard.count + kTile - 1) / kTile * kTile;
+        std::vector<std::byte>& slice = slices_.emplace_back(std::size_t{padded} * bytes);
+        for (std::uint32_t place = shard.count; place < padded; ++place) {
+            world.rows.set_value(slice.data(), place, -std::numeric_limits<float>::infinity());
+        }
+        const std::int32_t* ids =
+            world.vocabulary.id_at.empty() ? nullptr : &world.vocabulary.id_at[shard.first_id];
+        views_.push_back({slices_.back().data(), shard.count, shard.first_id, ids});
+    }
+}
+
+proto::Decision Verifier::decide_again(const Request& request, std::uint32_t position) {
+    const proto::Geometry& geometry = world_.vocabulary.geometry;
+    const std::int32_t previous = position > 0 ? output_[position - 1] : prompt_.back();
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+        const proto::RankShard& shard = geometry.shards[rank];
+        world_.rows.write(request, position, previous, shard.first_id, shard.count, slices_[rank].data());
+    }
+    sampler::Request asked;
+    asked.params = &request.params;
+    asked.bias = request.bias;
+    asked.stop_ids = request.stop_ids;
+    asked.prompt = prompt_;
+    asked.output = {output_.data(), position};
+    asked.mask = world_.masks.row(request, position);
+    asked.max_length = geometry.max_length;
+    asked.random = sampler::random_at(request.params.seed, position, 0);
+    return sampler::decide({geometry.dtype, geometry.vocab, kTile, 1, 0, views_}, asked, workspace_);
+}
+
+void Verifier::verify(const Request& request) {
+    prompt_ = world_.plan.prompt(request.index);
+    output_.clear();
+    const std::uint32_t count = world_.ledger.count(request.index);
+    for (std::uint32_t i = 0; i < count; ++i) output_.push_back(world_.ledger.entry(request.index, i).token);
+    LedgerHead& head = world_.ledger.head();
+    for (std::uint32_t position = 0; position < count; ++position) {
+        const proto::Decision expected = decide_again(request, position);
+        if (same(world_.ledger.entry(request.index, position), expected)) {
+            head.verified.fetch_add(1, std::memory_order_relaxed);
+        } else {
+            note_mismatch(request, position, expected);
+        }
+    }
+}
+
+void Verifier::note_mismatch(const Request& request, std::uint32_t position,
+                             const proto::Decision& expected) {
+    LedgerHead& head = world_.ledger.head();
+    head.mismatched.fetch_add(1, std::memory_order_relaxed);
+    if (head.mismatch_noted.exchange(1, std::memory_order_relaxed) != 0) return;
+    const LedgerEntry& entry = world_.ledger.entry(request.index, position);
+    (void)std::snprintf(
+        head.first_mismatch, sizeof(head.first_mismatch), "request %u, position %u: got %s; expected %s",
+        request.index, position, text_of(entry.token, entry.logprob, entry.flags, entry.error).c_str(),
+        text_of(expected.token, expected.logprob, expected.flags, static_cast<unsigned>(expected.error))
+            .c_str());
+}
+
+void run_verifier(World& world) {
+    sched_param idle{};
+    ::sched_setscheduler(0, SCHED_IDLE, &idle);
+    Verifier verifier(world);
+    LedgerHead& head = world.ledger.head();
+    std::uint32_t done_below = 0;  // requests below it are claimed by one verifier or another
+    std::vector<bool> claimed(world.plan.size(), false);
+    while (done_below < world.plan.size()) {
+        const std::uint32_t bell = head.bell.load(std::memory_order_acquire);
+        bool found = false;
+        for (std::uint32_t request = done_below; request < world.plan.size(); ++request) {
+            if (claimed[request] || !world.ledger.ended(request)) continue;
+            claimed[request] = true;
+            if (!world.ledger.claim_for_verification(request)) continue;
+            verifier.verify(world.plan[request]);
+            found = true;
+        }
+        while (done_below < world.plan.size() && claimed[done_below]) ++done_below;
+        if (!found && done_below < world.plan.size()) {
+            shm::futex_wait(head.bell, bell, std::chrono::milliseconds(200));
+        }
+    }
+}
+
+}  // namespace croupier::tools::sim

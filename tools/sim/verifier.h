@@ -1,0 +1,37 @@
+// Decides everything again, with the library alone and rows of another layout, and compares bit for bit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sampler/decide.h"
+#include "sampler/workspace.h"
+#include "tools/sim/world.h"
+
+namespace croupier::tools::sim {
+
+class Verifier {
+  public:
+    explicit Verifier(const World& world);
+
+    // One request that has ended; the ledger's counters tell what came of it.
+    void verify(const Request& request);
+
+  private:
+    proto::Decision decide_again(const Request& request, std::uint32_t position);
+    void note_mismatch(const Request& request, std::uint32_t position, const proto::Decision& expected);
+
+    const World& world_;
+    sampler::Workspace workspace_;
+    std::vector<std::vector<std::byte>> slices_;
+    std::vector<sampler::Slice> views_;
+    std::vector<std::int32_t> prompt_;
+    std::vector<std::int32_t> output_;
+};
+
+// Runs in a process of its own, only when nobody else wants the core, until every request is verified.
+void run_verifier(World& world);
+
+}  // namespace croupier::tools::sim
