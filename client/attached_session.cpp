@@ -71,6 +71,7 @@ shm::Result<std::unique_ptr<AttachedSession>> AttachedSession::attach(DaemonLink
     std::unique_ptr<AttachedSession> session(
         new AttachedSession(std::move(link), std::move(segment), publisher.value(), std::move(bell).value()));
     session->stream_ = std::move(stream).value();
+    if (request.randoms_supplied) session->record_flags_ |= proto::kRandomsSupplied;
     if (session->stream_) session->subscribe();
     return session;
 }
@@ -154,7 +155,8 @@ shm::Result<std::uint64_t> AttachedSession::submit(std::span<const croupier_colu
     }
     auto built = build_columns(asked, step);
     if (built) copy_masks(asked);
-    auto published = built ? publisher_.publish(columns_) : shm::Result<std::uint64_t>(built.error());
+    auto published =
+        built ? publisher_.publish(columns_, record_flags_) : shm::Result<std::uint64_t>(built.error());
     if (!published) {
         for (const croupier_column& column : asked) sequences_.leave(column.uid, step);
         return published;

@@ -64,6 +64,7 @@ class AttachedSession {
     LiveSequences sequences_;
     DaemonWatch watch_;
     std::optional<DecisionStream> stream_;  // when decisions come over ZMQ
+    std::uint32_t record_flags_ = 0;        // of every step that is submitted
 
     std::vector<std::vector<std::uint64_t>>
         uids_in_step_;  // by slot; ours, so that a step is checked against it

@@ -19,6 +19,7 @@ struct croupier_session {
 };
 
 static_assert(CROUPIER_IGNORE_EOS == proto::kIgnoreEos);
+static_assert(CROUPIER_NO_LOGPROB == proto::kNoLogprob);
 static_assert(CROUPIER_STOPPED_EOS == int{proto::kStoppedByEos} &&
               CROUPIER_STOPPED_TOKEN == int{proto::kStoppedByToken} &&
               CROUPIER_STOPPED_LENGTH == int{proto::kStoppedByLength} &&

@@ -92,6 +92,7 @@ shm::Result<OpenRequest> check_options(const croupier_open_options& options) {
     request.takeover = options.takeover != 0;
     request.resume = options.resume != 0;
     request.decisions_over_zmq = options.decisions_over_zmq != 0;
+    request.randoms_supplied = options.randoms_supplied != 0;
     request.timeout =
         std::chrono::milliseconds(options.timeout_ms != 0 ? options.timeout_ms : kDefaultTimeoutMs);
     return request;

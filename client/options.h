@@ -22,6 +22,7 @@ struct OpenRequest {
     bool takeover = false;
     bool resume = false;
     bool decisions_over_zmq = false;
+    bool randoms_supplied = false;
     std::chrono::milliseconds timeout{};
 };
 

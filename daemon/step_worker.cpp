@@ -47,12 +47,8 @@ StepWorker::StepWorker(proto::PlaneHeader& plane, std::uint32_t index, std::uint
       arena_(static_cast<int>(threads)) {}
 
 void StepWorker::prepare_workspaces(std::uint32_t vocab) {
-    if (vocab <= workspace_vocab_ && workspaces_.size() == threads_) return;
-    workspaces_.clear();
-    for (std::uint32_t thread = 0; thread < threads_; ++thread) {
-        workspaces_.push_back(std::make_unique<sampler::Workspace>(vocab));
-    }
-    workspace_vocab_ = vocab;
+    auto& of_vocab = workspaces_[vocab];
+    while (of_vocab.size() < threads_) of_vocab.push_back(std::make_unique<sampler::Workspace>(vocab));
 }
 
 Look StepWorker::look(SessionView& session) {
@@ -120,7 +116,7 @@ void StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::
     const std::uint64_t ready = segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
     const std::uint64_t begin = shm::monotonic_ns();
     entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
-    const auto decision = decide_column(session, step, column, *workspaces_[thread]);
+    const auto decision = decide_column(session, step, column, workspace(segment.geometry().vocab, thread));
     const shm::StepClaims claims(segment, step.step);
     const bool last = claims.commit(column, step.columns, decision);
     const std::uint64_t end = shm::monotonic_ns();

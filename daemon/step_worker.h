@@ -4,6 +4,7 @@
 #include <oneapi/tbb/task_arena.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,9 @@ class StepWorker {
     std::size_t decide_share(SessionView& session, const CheckedStep& step, std::size_t thread);
     void decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column, std::size_t thread);
     void prepare_workspaces(std::uint32_t vocab);
+    sampler::Workspace& workspace(std::uint32_t vocab, std::size_t thread) {
+        return *workspaces_.at(vocab)[thread];
+    }
 
     proto::PlaneHeader* plane_;
     proto::SamplerEntry* entry_;
@@ -38,8 +42,8 @@ class StepWorker {
     std::uint32_t threads_;
     int event_fd_;  // wakes the supervisor for sessions whose decisions go over ZMQ
     tbb::task_arena arena_;
-    std::uint32_t workspace_vocab_ = 0;
-    std::vector<std::unique_ptr<sampler::Workspace>> workspaces_;  // one a thread
+    // By vocabulary, one a thread: sessions of different vocabularies take turns.
+    std::map<std::uint32_t, std::vector<std::unique_ptr<sampler::Workspace>>> workspaces_;
 };
 
 }  // namespace croupier::daemon

@@ -47,8 +47,8 @@ std::optional<ParamFault> param_fault(const SamplingParams& params) noexcept {
     if (params.max_tokens > 0 && params.min_tokens > params.max_tokens) {
         return ParamFault{"min_tokens", static_cast<double>(params.min_tokens), "at most max_tokens"};
     }
-    if ((params.flags & ~kIgnoreEos) != 0) {
-        return ParamFault{"flags", static_cast<double>(params.flags), "0 or 1 (ignore EOS)"};
+    if ((params.flags & ~(kIgnoreEos | kNoLogprob)) != 0) {
+        return ParamFault{"flags", static_cast<double>(params.flags), "the sum of 1 (ignore EOS) and 2 (no log-prob)"};
     }
     return std::nullopt;
 }

@@ -11,6 +11,8 @@ enum class Dtype : std::uint32_t { bf16 = 0, fp16 = 1, fp32 = 2 };
 constexpr std::uint32_t element_bytes(Dtype dtype) { return dtype == Dtype::fp32 ? 4U : 2U; }
 
 constexpr std::uint32_t kIgnoreEos = 1U << 0U;
+// The decision's log-prob is NaN: it costs a pass over the row that a request without log-probs need not pay.
+constexpr std::uint32_t kNoLogprob = 1U << 1U;
 
 // Names and meanings are those of docs/semantics.md; ranges are in proto/param_ranges.cpp.
 struct SamplingParams {
@@ -66,7 +68,7 @@ constexpr std::uint16_t kStoppedMask = kStoppedByEos | kStoppedByToken | kStoppe
 struct Decision {
     std::uint64_t sequence_uid = 0;
     std::int32_t token = -1;
-    float logprob = 0.0F;  // raw log-softmax of the drawn token
+    float logprob = 0.0F;  // raw log-softmax of the drawn token; NaN with kNoLogprob
     std::uint32_t position = 0;
     std::uint16_t flags = 0;
     DecisionError error = DecisionError::none;

@@ -1,3 +1,5 @@
+// Compiled once for each instruction set and chosen at run time; every one of them gives the same bits,
+// because the lanes of docs/decisions/0002 are eight whatever the width of a register.
 #include "sampler/blocks.h"
 
 #include <cstddef>
@@ -5,55 +7,73 @@
 
 #include "sampler/workspace.h"
 
-namespace croupier::sampler {
-namespace {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "sampler/blocks.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 
-constexpr std::uint32_t kLanes = 8;
+#include "sampler/exp-inl.h"
 
-double block_maximum(const double* values) {
-    double lanes[kLanes];
-    for (std::uint32_t lane = 0; lane < kLanes; ++lane) lanes[lane] = values[lane];
-    for (std::uint32_t i = kLanes; i < kBlock; i += kLanes) {
-        for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-            const double value = values[i + lane];
-            lanes[lane] = value > lanes[lane] ? value : lanes[lane];
-        }
-    }
-    double result = lanes[0];
-    for (const double lane : lanes) result = lane > result ? lane : result;
-    return result;
-}
+HWY_BEFORE_NAMESPACE();
+namespace croupier::sampler::HWY_NAMESPACE {
 
-double block_sum(const double* values, Weigher weigh) {
-    double weights[kBlock];
-    for (std::uint32_t i = 0; i < kBlock; ++i) weights[i] = weigh(values[i]);
-    double lanes[kLanes] = {};
-    for (std::uint32_t i = 0; i < kBlock; i += kLanes) {
-        for (std::uint32_t lane = 0; lane < kLanes; ++lane) lanes[lane] += weights[i + lane];
-    }
-    double sum = lanes[0];
-    for (std::uint32_t lane = 1; lane < kLanes; ++lane) sum += lanes[lane];
-    return sum;
-}
+constexpr std::size_t kLanes = 8;
+using Lanes = hn::CappedTag<double, kLanes>;
 
-}  // namespace
-
-double find_block_maxima(std::span<const double> values, std::span<double> block_max) {
+double BlockMaxima(const double* HWY_RESTRICT values, std::size_t blocks, double* HWY_RESTRICT block_max) {
+    const Lanes d;
+    const std::size_t width = hn::Lanes(d);
     double result = -std::numeric_limits<double>::infinity();
-    for (std::size_t block = 0; block < block_max.size(); ++block) {
-        block_max[block] = block_maximum(values.data() + block * kBlock);
+    for (std::size_t block = 0; block < blocks; ++block, values += kBlock) {
+        auto best = hn::LoadU(d, values);
+        for (std::size_t i = width; i < kBlock; i += width) best = hn::Max(best, hn::LoadU(d, values + i));
+        block_max[block] = hn::GetLane(hn::MaxOfLanes(d, best));
         result = block_max[block] > result ? block_max[block] : result;
     }
     return result;
 }
 
-double sum_block_masses(std::span<const double> values, const Weigher& weigh, std::span<double> block_mass) {
-    double sum = 0.0;
-    for (std::size_t block = 0; block < block_mass.size(); ++block) {
-        block_mass[block] = block_sum(values.data() + block * kBlock, weigh);
-        sum += block_mass[block];
+double BlockMasses(const double* HWY_RESTRICT values, std::size_t blocks, double maximum, double scale,
+                   double* HWY_RESTRICT block_mass) {
+    const Lanes d;
+    const std::size_t width = hn::Lanes(d);
+    const auto top = hn::Set(d, maximum);
+    const auto times = hn::Set(d, scale);
+    HWY_ALIGN double lanes[kLanes];
+    double total = 0.0;
+    for (std::size_t block = 0; block < blocks; ++block, values += kBlock) {
+        for (std::size_t lane = 0; lane < kLanes; lane += width) {
+            auto sum = hn::Zero(d);
+            for (std::size_t i = lane; i < kBlock; i += kLanes) {
+                const auto exponent = hn::Mul(hn::Sub(hn::LoadU(d, values + i), top), times);
+                sum = hn::Add(sum, exp_nonpositive_vector(d, exponent));
+            }
+            hn::Store(sum, d, lanes + lane);
+        }
+        double mass = lanes[0];
+        for (std::size_t lane = 1; lane < kLanes; ++lane) mass += lanes[lane];
+        block_mass[block] = mass;
+        total += mass;
     }
-    return sum;
+    return total;
+}
+
+}  // namespace croupier::sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace croupier::sampler {
+
+HWY_EXPORT(BlockMaxima);
+HWY_EXPORT(BlockMasses);
+
+double find_block_maxima(std::span<const double> values, std::span<double> block_max) {
+    return HWY_DYNAMIC_DISPATCH(BlockMaxima)(values.data(), block_max.size(), block_max.data());
+}
+
+double sum_block_masses(std::span<const double> values, const Weigher& weigh, std::span<double> block_mass) {
+    return HWY_DYNAMIC_DISPATCH(BlockMasses)(values.data(), block_mass.size(), weigh.maximum, weigh.scale,
+                                             block_mass.data());
 }
 
 std::uint32_t find_mass(std::span<const double> values, const Weigher& weigh,
@@ -77,3 +97,4 @@ std::uint32_t find_mass(std::span<const double> values, const Weigher& weigh,
 }
 
 }  // namespace croupier::sampler
+#endif  // HWY_ONCE

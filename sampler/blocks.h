@@ -16,7 +16,8 @@ struct Weigher {
     double maximum;
     double scale;  // 1 / temperature, rounded once: a vector unit multiplies far faster than it divides
 
-    double operator()(double value) const { return exp_nonpositive((value - maximum) * scale); }
+    double exponent(double value) const { return (value - maximum) * scale; }
+    double operator()(double value) const { return exp_nonpositive(exponent(value)); }
 };
 
 // Fills the mass of each block of `values` and returns their sum.

@@ -23,6 +23,7 @@ using proto::DecisionError;
 using proto::SamplingParams;
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 struct Choice {
     std::uint32_t token;
@@ -200,7 +201,9 @@ Decision decide(const RowView& view, const Request& request, Workspace& workspac
     if (row_fault != DecisionError::none) return failed(decision, row_fault);
     const Weigher raw = {find_block_maxima(workspace.adjusted, workspace.block_max), 1.0};
     if (raw.maximum == kNothing) return failed(decision, DecisionError::no_token_left);
-    const double raw_mass = sum_block_masses(workspace.adjusted, raw, workspace.block_mass);
+    const bool wants_logprob = (params.flags & proto::kNoLogprob) == 0;
+    const double raw_mass =
+        wants_logprob ? sum_block_masses(workspace.adjusted, raw, workspace.block_mass) : kUnknown;
 
     const Adjusted adjusted = adjust(params, request, order, workspace);
     if (adjusted == Adjusted::bad_token) return failed(decision, DecisionError::bad_token);
@@ -210,7 +213,7 @@ Decision decide(const RowView& view, const Request& request, Workspace& workspac
         if (weigh.maximum == kNothing) return failed(decision, DecisionError::no_token_left);
     }
 
-    const bool raw_masses_hold = adjusted == Adjusted::no && weigh.scale == 1.0;
+    const bool raw_masses_hold = wants_logprob && adjusted == Adjusted::no && weigh.scale == 1.0;
     const auto choice =
         choose(params, weigh, request.random, raw_masses_hold ? &raw_mass : nullptr, order, workspace);
     if (!choice) return failed(decision, DecisionError::bad_token);

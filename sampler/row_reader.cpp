@@ -9,7 +9,7 @@
 namespace croupier::sampler {
 namespace {
 
-constexpr std::uint32_t kInfinityBits = 0x7F800000U;
+constexpr std::int32_t kInfinityBits = 0x7F800000U;
 
 struct Bf16 {
     using Element = std::uint16_t;
@@ -38,14 +38,22 @@ struct Fp32 {
     static std::uint32_t float_bits(Element element) { return element; }
 };
 
+// The largest magnitude and the largest value as integers, which order as the floats do: two maxima
+// vectorise where a test of each element would branch.
 struct Worst {
-    std::uint32_t nan = 0;
-    std::uint32_t infinity = 0;
+    std::int32_t magnitude = 0;
+    std::int32_t value = 0;
 
     void judge(std::uint32_t bits) {
-        nan |= (bits & 0x7FFFFFFFU) > kInfinityBits ? 1U : 0U;
-        infinity |= bits == kInfinityBits ? 1U : 0U;
+        magnitude = std::max(magnitude, static_cast<std::int32_t>(bits & 0x7FFFFFFFU));
+        value = std::max(value, static_cast<std::int32_t>(bits));
     }
+    void judge(const Worst& other) {
+        magnitude = std::max(magnitude, other.magnitude);
+        value = std::max(value, other.value);
+    }
+    bool nan() const { return magnitude > kInfinityBits; }
+    bool positive_infinity() const { return value == kInfinityBits; }
 };
 
 template <typename Format>
@@ -56,8 +64,7 @@ void convert_run(const typename Format::Element* elements, std::uint32_t count, 
         seen.judge(bits);
         out[i] = std::bit_cast<float>(bits);
     }
-    worst.nan |= seen.nan;
-    worst.infinity |= seen.infinity;
+    worst.judge(seen);
 }
 
 template <typename Format>
@@ -89,7 +96,9 @@ void convert_slice(const RowView& view, const Slice& slice, float* out, Worst& w
 template <typename Format>
 Worst convert(const RowView& view, float* out) {
     Worst worst;
-    for (const Slice& slice : view.slices) convert_slice<Format>(view, slice, out + slice.first_id, worst);
+    for (const Slice& slice : view.slices) {
+        if (slice.entries > 0) convert_slice<Format>(view, slice, out + slice.first_id, worst);
+    }
     return worst;
 }
 
@@ -122,8 +131,8 @@ bool view_is_consistent(const RowView& view) noexcept {
 RowFault read_row(const RowView& view, std::span<float> row) noexcept {
     const Worst worst = convert(view, row.data());
     std::fill(row.begin() + view.vocab, row.end(), -std::numeric_limits<float>::infinity());
-    if (worst.nan != 0) return RowFault::nan;
-    return worst.infinity != 0 ? RowFault::positive_infinity : RowFault::none;
+    if (worst.nan()) return RowFault::nan;
+    return worst.positive_infinity() ? RowFault::positive_infinity : RowFault::none;
 }
 
 }  // namespace croupier::sampler

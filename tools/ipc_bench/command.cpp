@@ -34,15 +34,19 @@ std::string line(const char* what, const Percentiles& times) {
 }
 
 int run(const IpcOptions& options) {
-    DecisionOptions full = options.decision;
+    DecisionOptions scored = options.decision;
+    scored.logprob = true;
+    DecisionOptions full = scored;
     full.greedy = false;
     const Percentiles ring = percentiles_us(time_bare_ring(options.rounds));
     const Percentiles decision = percentiles_us(time_decisions(options.rounds, options.decision));
+    const Percentiles with_logprob = percentiles_us(time_decisions(options.rounds, scored));
     const Percentiles controls = percentiles_us(time_decisions(options.rounds, full));
     const Percentiles zmq = percentiles_us(time_zmq(options.rounds));
     if (options.json) {
         std::cout << nlohmann::json{{"bare_ring_us", to_json(ring)},
                                     {"decision_us", to_json(decision)},
+                                    {"decision_with_logprob_us", to_json(with_logprob)},
                                     {"decision_full_controls_us", to_json(controls)},
                                     {"zmq_ipc_us", to_json(zmq)},
                                     {"decision_to_ring_p50", decision.p50 / ring.p50},
@@ -59,7 +63,8 @@ int run(const IpcOptions& options) {
     std::cout << fmt::format("{:<44} {:>8} {:>8} {:>8} {:>9}\n", "microseconds", "p50", "p99", "p99.9", "max")
               << line("bare ring, 64 bytes there and back", ring)
               << line(fmt::format("last tile to decision, {} entries, greedy", options.decision.vocab).c_str(), decision)
-              << line("the same with penalties, top-k, top-p, min-p", controls)
+              << line("the same with its log-prob", with_logprob)
+              << line("with log-prob, penalties, top-k, top-p, min-p", controls)
               << line("ZMQ ipc, 64 bytes there and back", zmq)
               << fmt::format("\ngreedy decision: {:.2f} x the bare ring, {:.2f} x the ZMQ round trip (p50)\n",
                              decision.p50 / ring.p50, decision.p50 / zmq.p50);

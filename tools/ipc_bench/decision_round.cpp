@@ -25,12 +25,13 @@ std::vector<std::uint16_t> logits_row(std::uint32_t vocab) {
     return row;
 }
 
-client::Sequence sequence(std::uint64_t uid, bool greedy) {
+client::Sequence sequence(std::uint64_t uid, const DecisionOptions& decision) {
     client::Sequence made;
     made.uid = uid;
     made.prompt = {1, 2, 3};
-    made.params.temperature = greedy ? 0.0 : 0.8;
-    if (!greedy) {
+    made.params.temperature = decision.greedy ? 0.0 : 0.8;
+    if (!decision.logprob) made.params.flags |= CROUPIER_NO_LOGPROB;
+    if (!decision.greedy) {
         made.params.top_k = 50;
         made.params.top_p = 0.95;
         made.params.min_p = 0.02;
@@ -76,7 +77,7 @@ std::vector<std::uint64_t> time_decisions(const RoundOptions& options, const Dec
         // A log is not endless: a new sequence takes over before it is full.
         if (round % (kSequenceTokens / 2) == 0) {
             if (uid != 0) session.finish(uid);
-            session.add(sequence(++uid, decision.greedy));
+            session.add(sequence(++uid, decision));
         }
         const croupier_column column{uid, nullptr};
         const std::uint64_t step = session.submit({&column, 1});

@@ -23,6 +23,7 @@ std::vector<std::uint64_t> time_zmq(const RoundOptions& options);
 struct DecisionOptions {
     std::uint32_t vocab = 1024;
     bool greedy = true;  // else penalties, top-k, top-p and min-p together
+    bool logprob = false;
     std::string croupierd;
 };
 

@@ -48,6 +48,7 @@ client::Session open_session(const World& world) {
     options.order = world.vocabulary.hot_first.empty() ? nullptr : world.vocabulary.hot_first.data();
     options.resume = 1;
     options.decisions_over_zmq = world.options.decisions_over_zmq ? 1 : 0;
+    options.randoms_supplied = world.options.randoms_in_ring ? 1 : 0;
     options.timeout_ms = kOpenTimeoutMs;
     return client::Session(options);
 }

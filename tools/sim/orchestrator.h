@@ -8,8 +8,8 @@
 #include "tools/sim/chaos.h"
 #include "tools/sim/child_process.h"
 #include "tools/sim/live_view.h"
-#include "tools/sim/sim_daemon.h"
 #include "tools/sim/report.h"
+#include "tools/sim/sim_daemon.h"
 #include "tools/sim/world.h"
 
 namespace croupier::tools::sim {

@@ -98,7 +98,6 @@ Report collect_report(const World& world) {
     report.lost = head.gaps.load();
     report.duplicated = head.duplicated.load();
     report.recovered = head.recovered.load();
-    report.redelivered = head.redelivered.load();
     report.readmitted = head.readmitted.load();
     report.step_latency = latency_of(head.step_latency);
     report.decision = latency_of(head.decision_latency);
@@ -124,7 +123,6 @@ std::string to_json(const Report& report, const SimOptions& options) {
         {"lost", report.lost},
         {"duplicated", report.duplicated},
         {"recovered", report.recovered},
-        {"redelivered", report.redelivered},
         {"readmitted", report.readmitted},
         {"failed_requests", report.failed},
         {"kills", report.kills},
@@ -164,7 +162,7 @@ std::string to_text(const Report& report, const World& world) {
          << "decision    " << latency_text(report.decision) << "  (logits complete to last commit)\n";
     if (report.kills > 0) {
         text << "kills       " << report.kills << "; " << report.recovered << " tokens recovered from logs, "
-             << report.redelivered << " redelivered, " << report.readmitted << " sequences readmitted\n";
+             << report.readmitted << " sequences readmitted\n";
     }
     text << "streams     " << report.streams_digest << "\n"
          << "left in shm " << report.left_in_shm << " files\n"

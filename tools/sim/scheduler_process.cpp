@@ -125,7 +125,7 @@ void Scheduler::await_step() {
                                  std::to_string(step->decisions.size()) + " decisions for " +
                                  std::to_string(batch->requests.size()) + " columns");
     }
-    for (const croupier_decision& decision : step->decisions) deliver(decision, false);
+    for (const croupier_decision& decision : step->decisions) deliver(decision);
     batch->step.reset();
     retire_ended(*batch);
     ledger_.head().steps.fetch_add(1, std::memory_order_relaxed);
@@ -133,7 +133,7 @@ void Scheduler::await_step() {
     ledger_.ring();
 }
 
-void Scheduler::deliver(const croupier_decision& decision, bool repeats_allowed) {
+void Scheduler::deliver(const croupier_decision& decision) {
     if (decision.uid == 0 || decision.uid > world_.plan.size()) {
         throw std::runtime_error("a decision names the unknown sequence " + std::to_string(decision.uid));
     }
@@ -145,7 +145,7 @@ void Scheduler::deliver(const croupier_decision& decision, bool repeats_allowed)
         case Delivery::appended:
             return;
         case Delivery::repeated:
-            (repeats_allowed ? head.redelivered : head.duplicated).fetch_add(1, std::memory_order_relaxed);
+            head.duplicated.fetch_add(1, std::memory_order_relaxed);
             if (ledger_.entry(request, decision.position).token != decision.token) {
                 throw std::runtime_error(
                     "delivered twice, with different tokens: " + decision_text(decision) + " after " +

@@ -40,7 +40,7 @@ class Scheduler {
     bool anything_in_flight() const;
     std::uint32_t milliseconds_to_next_arrival() const;
     void await_step();
-    void deliver(const croupier_decision& decision, bool repeats_allowed);
+    void deliver(const croupier_decision& decision);
     void retire_ended(Microbatch& batch);
     void note_latency(const Microbatch& batch, const client::Step& step);
 

@@ -8,7 +8,7 @@
 namespace croupier::tools::sim {
 
 // The ledger and the segment together tell all, at whatever instruction the predecessor died:
-//   step submitted, not taken      wait() delivers it; what of it is in the ledger already repeats
+//   step submitted, not taken      wait() delivers it
 //   step taken, not in the ledger  the sequences' logs have its tokens
 //   ended in the ledger, live      its finish() is made up for
 //   not ended and not live         it is added, with the output that the ledger has
@@ -29,7 +29,7 @@ void Scheduler::take_over_steps_in_flight() {
     while (session_.in_flight() > 0) {
         const auto step = wait_step(session_, 1000);
         if (!step) continue;
-        for (const croupier_decision& decision : step->decisions) deliver(decision, true);
+        for (const croupier_decision& decision : step->decisions) deliver(decision);
         ledger_.head().steps.fetch_add(1, std::memory_order_relaxed);
         ledger_.ring();
     }

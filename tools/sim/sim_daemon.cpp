@@ -43,8 +43,8 @@ std::string make_directory() {
 
 SimDaemon::SimDaemon(const SimOptions& options, std::string instance)
     : instance_(std::move(instance)),
-      directory_(make_directory()),
       executable_(find_executable(options)),
+      directory_(make_directory()),
       keep_(options.keep) {
     write_config(options);
 }
@@ -70,7 +70,7 @@ void SimDaemon::write_config(const SimOptions& options) const {
          << "\nsessions:\n  max_batch: " << options.batch
          << "\n  max_sequences: " << options.batch * options.steps_in_flight()
          << "\n  max_sequence_tokens: " << options.prompt_max + options.output_max + 2
-         << "\n  reattach_grace_ms: 60000"
+         << "\n  reattach_grace_ms: 60000\n  drain_timeout_ms: 1000"
          << "\ncontrol:\n  endpoint: " << endpoint() << "\ndecisions:\n  endpoint: ipc://" << directory_
          << "/decisions.sock\nmetrics:\n  listen: \"off\"\nlog:\n  level: info\n";
     if (!file.flush()) throw std::runtime_error("cannot write " + directory_ + "/croupierd.yaml");

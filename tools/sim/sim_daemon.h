@@ -34,8 +34,8 @@ class SimDaemon {
     void write_config(const SimOptions& options) const;
 
     std::string instance_;
-    std::string directory_;
     std::string executable_;
+    std::string directory_;
     bool keep_;
     ChildProcess process_;
 };
