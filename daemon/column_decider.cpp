@@ -44,7 +44,8 @@ DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleC
     }
     // One more than asked is a token that a sampler appended before it died: it is decided again.
     const std::uint32_t outputs = length - checked.prompt_length;
-    if (asked.position != outputs && asked.position + 1 != outputs) return DecisionError::bad_position;
+    const bool repeated = outputs > 0 && asked.position == outputs - 1;
+    if (asked.position != outputs && !repeated) return DecisionError::bad_position;
     return DecisionError::none;
 }
 
@@ -74,6 +75,19 @@ DecisionError check_record(const shm::Segment& segment, std::uint64_t step, Chec
     }
     checked = {step, slot, record.columns, (record.flags & proto::kRandomsSupplied) != 0};
     return DecisionError::none;
+}
+
+void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) {
+    const auto& asked = segment.schedule_columns(step.slot)[column];
+    const std::uint32_t sequence = asked.sequence_slot;
+    __builtin_prefetch(&segment.claims(step.slot)[column], 1);
+    __builtin_prefetch(&segment.committed(step.slot)[column / 64], 1);
+    __builtin_prefetch(&segment.decisions(step.slot)[column], 1);
+    if (sequence >= segment.geometry().max_sequences) return;
+    const auto* entry = reinterpret_cast<const char*>(&segment.sequence(sequence));
+    __builtin_prefetch(entry);
+    __builtin_prefetch(entry + 64);
+    __builtin_prefetch(segment.token_log(sequence));
 }
 
 proto::Decision decide_column(const SessionView& session, const CheckedStep& step, std::uint32_t column,

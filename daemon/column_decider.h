@@ -21,6 +21,10 @@ struct CheckedStep {
 // bad_record when the record cannot be acted on at all.
 proto::DecisionError check_record(const shm::Segment& segment, std::uint64_t step, CheckedStep& checked);
 
+// Brings near what the decision of a column will touch besides its logits: while the logits are awaited,
+// the lines that the scheduler wrote come over from its core.
+void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column);
+
 // Decides a claimed column and appends its token to the sequence's log; the caller commits.
 proto::Decision decide_column(const SessionView& session, const CheckedStep& step, std::uint32_t column,
                               sampler::Workspace& workspace);

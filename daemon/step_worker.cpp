@@ -72,6 +72,7 @@ Look StepWorker::look(SessionView& session) {
         }
         if (!logits_complete(segment, step)) {
             result.pending = true;
+            prefetch_column(segment, step, first_column(step, 0));
             continue;
         }
         note_logits_ready(segment, step, *entry_);
@@ -79,6 +80,12 @@ Look StepWorker::look(SessionView& session) {
         session.note_exhausted(number, reopened);
     }
     return result;
+}
+
+std::uint32_t StepWorker::first_column(const CheckedStep& step, std::size_t thread) const {
+    const std::uint64_t lanes = std::uint64_t{std::max(plane_->sampler_count, 1U)} * threads_;
+    const std::uint64_t lane = std::uint64_t{index_} * threads_ + thread;
+    return static_cast<std::uint32_t>(lane % lanes * step.columns / lanes);
 }
 
 std::size_t StepWorker::decide_claimable(SessionView& session, const CheckedStep& step) {
@@ -96,9 +103,7 @@ std::size_t StepWorker::decide_claimable(SessionView& session, const CheckedStep
 
 std::size_t StepWorker::decide_share(SessionView& session, const CheckedStep& step, std::size_t thread) {
     const shm::StepClaims claims(session.segment(), step.step);
-    const std::uint64_t lanes = std::uint64_t{std::max(plane_->sampler_count, 1U)} * threads_;
-    const std::uint64_t lane = std::uint64_t{index_} * threads_ + thread;
-    const auto first = static_cast<std::uint32_t>(lane % lanes * step.columns / lanes);
+    const std::uint32_t first = first_column(step, thread);
     std::size_t decided = 0;
     // Own block first, then whatever a slower sampler has not come to: nobody idles while one is late.
     for (std::uint32_t i = 0; i < step.columns; ++i) {

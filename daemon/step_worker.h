@@ -27,6 +27,7 @@ class StepWorker {
     Look look(SessionView& session);
 
   private:
+    std::uint32_t first_column(const CheckedStep& step, std::size_t thread) const;
     std::size_t decide_claimable(SessionView& session, const CheckedStep& step);
     std::size_t decide_share(SessionView& session, const CheckedStep& step, std::size_t thread);
     void decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column, std::size_t thread);

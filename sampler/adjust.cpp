@@ -47,10 +47,6 @@ bool apply_mask(std::span<const std::uint32_t> mask, std::uint32_t vocab, const 
     return true;
 }
 
-void widen(std::span<const float> row, std::span<double> adjusted) {
-    for (std::size_t i = 0; i < row.size(); ++i) adjusted[i] = static_cast<double>(row[i]);
-}
-
 bool ban_stops(std::int32_t eos, std::span<const std::int32_t> stop_ids, const VocabularyOrder& order,
                std::span<double> adjusted) {
     if (eos >= 0 && !ban(eos, order, adjusted)) return false;

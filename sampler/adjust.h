@@ -16,8 +16,6 @@ namespace croupier::sampler {
 bool apply_mask(std::span<const std::uint32_t> mask, std::uint32_t vocab, const VocabularyOrder& order,
                 std::span<float> row);
 
-void widen(std::span<const float> row, std::span<double> adjusted);
-
 // EOS (-1: none) and the stop ids become -inf.
 bool ban_stops(std::int32_t eos, std::span<const std::int32_t> stop_ids, const VocabularyOrder& order,
                std::span<double> adjusted);

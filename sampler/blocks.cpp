@@ -33,6 +33,25 @@ double BlockMaxima(const double* HWY_RESTRICT values, std::size_t blocks, double
     return result;
 }
 
+double WidenBlocks(const float* HWY_RESTRICT row, std::size_t blocks, double* HWY_RESTRICT values,
+                   double* HWY_RESTRICT block_max) {
+    const Lanes d;
+    const hn::Rebind<float, Lanes> narrow;
+    const std::size_t width = hn::Lanes(d);
+    double result = -std::numeric_limits<double>::infinity();
+    for (std::size_t block = 0; block < blocks; ++block, row += kBlock, values += kBlock) {
+        auto best = hn::Set(d, -std::numeric_limits<double>::infinity());
+        for (std::size_t i = 0; i < kBlock; i += width) {
+            const auto wide = hn::PromoteTo(d, hn::LoadU(narrow, row + i));
+            hn::StoreU(wide, d, values + i);
+            best = hn::Max(best, wide);
+        }
+        block_max[block] = hn::GetLane(hn::MaxOfLanes(d, best));
+        result = block_max[block] > result ? block_max[block] : result;
+    }
+    return result;
+}
+
 double BlockMasses(const double* HWY_RESTRICT values, std::size_t blocks, double maximum, double scale,
                    double* HWY_RESTRICT block_mass) {
     const Lanes d;
@@ -65,10 +84,15 @@ HWY_AFTER_NAMESPACE();
 namespace croupier::sampler {
 
 HWY_EXPORT(BlockMaxima);
+HWY_EXPORT(WidenBlocks);
 HWY_EXPORT(BlockMasses);
 
 double find_block_maxima(std::span<const double> values, std::span<double> block_max) {
     return HWY_DYNAMIC_DISPATCH(BlockMaxima)(values.data(), block_max.size(), block_max.data());
+}
+
+double widen_blocks(std::span<const float> row, std::span<double> values, std::span<double> block_max) {
+    return HWY_DYNAMIC_DISPATCH(WidenBlocks)(row.data(), block_max.size(), values.data(), block_max.data());
 }
 
 double sum_block_masses(std::span<const double> values, const Weigher& weigh, std::span<double> block_mass) {

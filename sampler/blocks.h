@@ -11,6 +11,9 @@ namespace croupier::sampler {
 // Fills the maximum of each block of `values` and returns the largest.
 double find_block_maxima(std::span<const double> values, std::span<double> block_max);
 
+// The row in double precision, with the maximum of each block; returns the largest.
+double widen_blocks(std::span<const float> row, std::span<double> values, std::span<double> block_max);
+
 // What a logit weighs in a distribution.
 struct Weigher {
     double maximum;

@@ -78,7 +78,6 @@ DecisionError read_and_mask(const RowView& view, std::span<const std::uint32_t> 
             break;
     }
     if (!mask.empty() && !apply_mask(mask, view.vocab, order, workspace.row)) return DecisionError::bad_token;
-    widen(workspace.row, workspace.adjusted);
     return DecisionError::none;
 }
 
@@ -199,7 +198,7 @@ Decision decide(const RowView& view, const Request& request, Workspace& workspac
     const VocabularyOrder order(view, workspace.positions);
     const DecisionError row_fault = read_and_mask(view, request.mask, order, workspace);
     if (row_fault != DecisionError::none) return failed(decision, row_fault);
-    const Weigher raw = {find_block_maxima(workspace.adjusted, workspace.block_max), 1.0};
+    const Weigher raw = {widen_blocks(workspace.row, workspace.adjusted, workspace.block_max), 1.0};
     if (raw.maximum == kNothing) return failed(decision, DecisionError::no_token_left);
     const bool wants_logprob = (params.flags & proto::kNoLogprob) == 0;
     const double raw_mass =

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <limits>
 
+#include "sampler/convert.h"
+
 namespace croupier::sampler {
 namespace {
-
-constexpr std::int32_t kInfinityBits = 0x7F800000U;
 
 struct Bf16 {
     using Element = std::uint16_t;
@@ -38,24 +38,6 @@ struct Fp32 {
     static std::uint32_t float_bits(Element element) { return element; }
 };
 
-// The largest magnitude and the largest value as integers, which order as the floats do: two maxima
-// vectorise where a test of each element would branch.
-struct Worst {
-    std::int32_t magnitude = 0;
-    std::int32_t value = 0;
-
-    void judge(std::uint32_t bits) {
-        magnitude = std::max(magnitude, static_cast<std::int32_t>(bits & 0x7FFFFFFFU));
-        value = std::max(value, static_cast<std::int32_t>(bits));
-    }
-    void judge(const Worst& other) {
-        magnitude = std::max(magnitude, other.magnitude);
-        value = std::max(value, other.value);
-    }
-    bool nan() const { return magnitude > kInfinityBits; }
-    bool positive_infinity() const { return value == kInfinityBits; }
-};
-
 template <typename Format>
 void convert_run(const typename Format::Element* elements, std::uint32_t count, float* out, Worst& worst) {
     Worst seen;
@@ -65,6 +47,11 @@ void convert_run(const typename Format::Element* elements, std::uint32_t count, 
         out[i] = std::bit_cast<float>(bits);
     }
     worst.judge(seen);
+}
+
+template <>
+void convert_run<Bf16>(const std::uint16_t* elements, std::uint32_t count, float* out, Worst& worst) {
+    worst.judge(convert_bf16_run(elements, count, out));
 }
 
 template <typename Format>

@@ -38,18 +38,23 @@ int run(const IpcOptions& options) {
     scored.logprob = true;
     DecisionOptions full = scored;
     full.greedy = false;
-    const Percentiles ring = percentiles_us(time_bare_ring(options.rounds));
+    // bf16 entries: the bytes of the step's one row.
+    const std::uint32_t row_bytes = options.decision.vocab * 2;
+    const Percentiles small_ring = percentiles_us(time_bare_ring(options.rounds, 64));
+    const Percentiles ring = percentiles_us(time_bare_ring(options.rounds, row_bytes));
     const Percentiles decision = percentiles_us(time_decisions(options.rounds, options.decision));
     const Percentiles with_logprob = percentiles_us(time_decisions(options.rounds, scored));
     const Percentiles controls = percentiles_us(time_decisions(options.rounds, full));
     const Percentiles zmq = percentiles_us(time_zmq(options.rounds));
     if (options.json) {
-        std::cout << nlohmann::json{{"bare_ring_us", to_json(ring)},
+        std::cout << nlohmann::json{{"bare_ring_64_bytes_us", to_json(small_ring)},
+                                    {"bare_ring_us", to_json(ring)},
                                     {"decision_us", to_json(decision)},
                                     {"decision_with_logprob_us", to_json(with_logprob)},
                                     {"decision_full_controls_us", to_json(controls)},
                                     {"zmq_ipc_us", to_json(zmq)},
                                     {"decision_to_ring_p50", decision.p50 / ring.p50},
+                                    {"decision_to_ring_64_bytes_p50", decision.p50 / small_ring.p50},
                                     {"decision_to_zmq_p50", decision.p50 / zmq.p50},
                                     {"rounds", options.rounds.rounds},
                                     {"vocab", options.decision.vocab},
@@ -61,7 +66,8 @@ int run(const IpcOptions& options) {
         return 0;
     }
     std::cout << fmt::format("{:<44} {:>8} {:>8} {:>8} {:>9}\n", "microseconds", "p50", "p99", "p99.9", "max")
-              << line("bare ring, 64 bytes there and back", ring)
+              << line("bare ring, 64 bytes there and back", small_ring)
+              << line(fmt::format("bare ring, {} bytes there, 64 back", row_bytes).c_str(), ring)
               << line(fmt::format("last tile to decision, {} entries, greedy", options.decision.vocab).c_str(), decision)
               << line("the same with its log-prob", with_logprob)
               << line("with log-prob, penalties, top-k, top-p, min-p", controls)

@@ -14,8 +14,9 @@ struct RoundOptions {
     int peer_core = 1;
 };
 
-// A 64-byte record there and back through two single-slot rings in shared memory, both sides spinning.
-std::vector<std::uint64_t> time_bare_ring(const RoundOptions& options);
+// `bytes` there (copied in and out) and a 64-byte record back, through two single-slot rings in shared
+// memory, both sides spinning. The least that any step of so many bytes can cost between two processes.
+std::vector<std::uint64_t> time_bare_ring(const RoundOptions& options, std::uint32_t bytes);
 
 // A 64-byte message there and back over ZMQ ipc.
 std::vector<std::uint64_t> time_zmq(const RoundOptions& options);
