@@ -47,7 +47,7 @@ TEST_CASE("a parameter outside its range is refused by its name, with the range"
              p.min_tokens = 5;
              p.max_tokens = 4;
          }},
-        {"flags is 2", [](auto& p) { p.flags = 2; }},
+        {"flags is 4", [](auto& p) { p.flags = 4; }},
     }));
     croupier_sequence sequence = sound_sequence();
     bad.spoil(sequence.params);

@@ -1,0 +1,100 @@
+// A segment whose header was overwritten is refused or is the valid one; it never crashes who attaches.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "shm/segment.h"
+
+using namespace croupier;
+
+namespace {
+
+constexpr std::size_t kFixedBytes = offsetof(proto::SegmentHeader, checksum) + sizeof(std::uint64_t);
+
+proto::Geometry small_geometry() {
+    proto::Geometry g;
+    g.vocab = 20;
+    g.tp = 2;
+    g.max_batch = 2;
+    g.tile = 4;
+    g.max_length = 8;
+    proto::fill_even_shards(g);
+    return g;
+}
+
+// One file for the whole run: the input replaces the fixed part of its header.
+class Target {
+  public:
+    Target() : directory_("/dev/shm/croupier-fuzz-XXXXXX") {
+        if (::mkdtemp(directory_.data()) == nullptr) std::abort();
+        auto created = shm::Segment::create(
+            {directory_, "fuzz", 1, "engine", small_geometry(), {}, shm::Hugepages::off});
+        if (!created) std::abort();
+        segment_.emplace(std::move(created).value());
+        std::memcpy(valid_, &segment_->header(), kFixedBytes);
+    }
+    ~Target() {
+        ::unlink(segment_->path().c_str());
+        ::rmdir(directory_.c_str());
+    }
+    Target(const Target&) = delete;
+    Target& operator=(const Target&) = delete;
+
+    const unsigned char* valid() const { return valid_; }
+    shm::Segment& segment() { return *segment_; }
+
+  private:
+    std::string directory_;
+    std::optional<shm::Segment> segment_;
+    unsigned char valid_[kFixedBytes];
+};
+
+Target& target() {
+    static Target one;
+    return one;
+}
+
+// Accepted is only what describes this very file; its last bytes must then be within the mapping.
+void walk(const shm::Segment& segment) {
+    if (!(segment.layout() == target().segment().layout())) std::abort();
+    const auto& g = segment.geometry();
+    segment.ready(g.slots - 1, g.tp - 1).word.load();
+    segment.claims(g.slots - 1)[g.max_batch - 1].load();
+    if (segment.sequence(g.max_sequences - 1).state.load() != proto::SequenceState::free) std::abort();
+}
+
+}  // namespace
+
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t room);
+
+// Half of the mutations are signed, so that they come past the checksum.
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t room,
+                                               unsigned int seed) {
+    if (room < kFixedBytes) return LLVMFuzzerMutate(data, size, room);
+    if (size != kFixedBytes) std::memcpy(data, target().valid(), kFixedBytes);
+    LLVMFuzzerMutate(data, kFixedBytes, kFixedBytes);
+    if (seed % 2 == 0) {
+        proto::SegmentHeader header{};
+        std::memcpy(static_cast<void*>(&header), data, kFixedBytes);
+        header.checksum = proto::header_checksum(header);
+        std::memcpy(data, &header, kFixedBytes);
+    }
+    return kFixedBytes;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    void* header = &target().segment().header();
+    std::memcpy(header, target().valid(), kFixedBytes);
+    std::memcpy(header, data, std::min(size, kFixedBytes));
+    auto attached = shm::Segment::attach(target().segment().path(), shm::Access::read_only);
+    if (attached) {
+        walk(attached.value());
+    } else if (attached.error().message.find(target().segment().path()) == std::string::npos) {
+        std::abort();  // a refusal names the file
+    }
+    return 0;
+}

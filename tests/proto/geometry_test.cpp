@@ -1,0 +1,139 @@
+#include "proto/geometry.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "random_geometry.h"
+
+using namespace croupier::proto;
+
+namespace {
+
+Geometry sound_geometry() {
+    Geometry g;
+    g.vocab = 151936;
+    g.tp = 4;
+    g.max_batch = 64;
+    g.slots = 2;
+    g.max_sequences = 128;
+    g.max_length = 4096;
+    fill_even_shards(g);
+    return g;
+}
+
+std::string fault_of(const Geometry& g) {
+    return geometry_fault(g).value_or("");
+}
+
+struct Limit {
+    const char* field;
+    std::uint32_t Geometry::*member;
+    std::uint32_t low;
+    std::uint32_t high;
+};
+
+const std::vector<Limit> kLimits = {
+    {"vocab", &Geometry::vocab, 1, kMaxVocab},
+    {"tp", &Geometry::tp, 1, kMaxTp},
+    {"max_batch", &Geometry::max_batch, 1, kMaxBatch},
+    {"slots", &Geometry::slots, 1, kMaxSlots},
+    {"tile", &Geometry::tile, 1, kMaxTile},
+    {"max_sequences", &Geometry::max_sequences, 1, kMaxSequences},
+    {"max_length", &Geometry::max_length, 2, kMaxLength},
+    {"max_bias", &Geometry::max_bias, 0, kMaxBias},
+    {"max_stop_ids", &Geometry::max_stop_ids, 0, kMaxStopIds},
+    {"mask_rows", &Geometry::mask_rows, 0, kMaxBatch},
+    {"has_order", &Geometry::has_order, 0, 1},
+};
+
+}  // namespace
+
+TEST_CASE("even shards cover the vocabulary without a gap, and none is empty") {
+    for (std::uint32_t tp = 1; tp <= kMaxTp; ++tp) {
+        for (const std::uint32_t vocab : {tp, tp + 1, 2 * tp - 1, 32000U, 50257U, 151936U, kMaxVocab}) {
+            Geometry g = sound_geometry();
+            g.vocab = vocab;
+            g.tp = tp;
+            fill_even_shards(g);
+            INFO("vocab " << vocab << ", tp " << tp);
+            REQUIRE(fault_of(g).empty());
+        }
+    }
+}
+
+TEST_CASE("even shards are equal when the vocabulary divides") {
+    Geometry g = sound_geometry();
+    for (std::uint32_t rank = 0; rank < g.tp; ++rank) {
+        CHECK(g.shards[rank].count == 151936 / 4);
+        CHECK(g.shards[rank].first_id == rank * (151936 / 4));
+    }
+}
+
+TEST_CASE("each field of a geometry outside its range is refused by name, value and range") {
+    for (const auto& limit : kLimits) {
+        std::vector<std::uint32_t> wrong = {limit.high + 1, 0xFFFFFFFFU};
+        if (limit.low > 0) wrong.push_back(limit.low - 1);
+        for (const std::uint32_t value : wrong) {
+            Geometry g = sound_geometry();
+            g.*limit.member = value;
+            const std::string fault = fault_of(g);
+            INFO(limit.field << " = " << value << ": " << fault);
+            CHECK(fault.find(std::string(limit.field) + " is " + std::to_string(value)) == 0);
+            CHECK(fault.find(std::to_string(limit.low) + " to " + std::to_string(limit.high)) !=
+                  std::string::npos);
+        }
+    }
+}
+
+TEST_CASE("an unknown dtype is refused") {
+    Geometry g = sound_geometry();
+    g.dtype = static_cast<Dtype>(3);
+    CHECK(fault_of(g).find("dtype is 3") == 0);
+}
+
+TEST_CASE("more ranks than tokens are refused") {
+    Geometry g = sound_geometry();
+    g.vocab = 3;
+    CHECK(fault_of(g).find("tp is 4, allowed is 1 to 3") == 0);
+}
+
+TEST_CASE("shards with a gap, an overlap, an empty rank or a wrong sum are refused, naming the rank") {
+    Geometry g = sound_geometry();
+    SECTION("gap") {
+        g.shards[1].first_id += 1;
+        CHECK(fault_of(g).find("shard of rank 1 starts at id 37985") == 0);
+    }
+    SECTION("overlap") {
+        g.shards[2].first_id -= 1;
+        CHECK(fault_of(g).find("shard of rank 2 starts at id 75967") == 0);
+    }
+    SECTION("empty") {
+        g.shards[3].count = 0;
+        CHECK(fault_of(g).find("shard of rank 3") == 0);
+    }
+    SECTION("wrong sum") {
+        g.shards[3].count -= 1;
+        CHECK(fault_of(g).find("the shards hold 151935 ids together, the vocabulary has 151936") == 0);
+    }
+    SECTION("a count that overflows 32 bits") {
+        g.shards[2].count = 0xFFFFFFFFU;
+        CHECK_FALSE(fault_of(g).empty());
+    }
+}
+
+TEST_CASE("a rank with more tiles than a ready word can count is refused") {
+    Geometry g = sound_geometry();
+    g.vocab = kMaxVocab;
+    g.tp = 1;
+    g.tile = 1;
+    fill_even_shards(g);
+    CHECK(fault_of(g).find("shard of rank 0 has 1048576 tiles") == 0);
+    g.tile = 2;
+    CHECK(fault_of(g).empty());
+}
+
+TEST_CASE("every geometry within the limits is usable") {
+    RandomGeometry random(1);
+    for (int i = 0; i < 5000; ++i) REQUIRE(fault_of(random.draw()).empty());
+}

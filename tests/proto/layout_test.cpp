@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "proto/decision_slot.h"
+#include "proto/logits_slot.h"
+#include "proto/schedule_slot.h"
+#include "proto/segment_header.h"
+#include "proto/sequence_entry.h"
+#include "random_geometry.h"
+
+using namespace croupier::proto;
+
+namespace {
+
+struct Region {
+    std::string name;
+    std::uint64_t start;
+    std::uint64_t bytes;
+    std::uint64_t alignment;
+};
+
+std::vector<Region> regions_of(const Geometry& g, const SegmentLayout& l) {
+    return {
+        {"header", 0, kHeaderBytes, 4096},
+        {"order", l.order, g.has_order * std::uint64_t{g.vocab} * 4, 4096},
+        {"sequences", l.sequences, l.sequence_stride * g.max_sequences, 4096},
+        {"schedule", l.schedule, l.schedule_stride * g.slots, 4096},
+        {"decisions", l.decisions, l.decision_stride * g.slots, 4096},
+        {"randoms", l.randoms, l.random_stride * g.slots, 4096},
+        {"masks", l.masks, l.mask_stride * g.slots, 4096},
+        {"ready", l.ready, l.ready_stride * g.slots, 4096},
+        {"logits", l.logits, l.logits_stride * g.slots, 4096},
+    };
+}
+
+// The parts of one slot or entry, in the bytes that their elements need.
+std::vector<Region> parts_of_sequence(const Geometry& g, const SegmentLayout& l) {
+    return {{"entry", 0, sizeof(SequenceEntry), 64},
+            {"biases", l.bias_offset, std::uint64_t{g.max_bias} * sizeof(TokenBias), 64},
+            {"stops", l.stops_offset, std::uint64_t{g.max_stop_ids} * 4, 64},
+            {"log", l.log_offset, std::uint64_t{g.max_length} * 4, 64}};
+}
+
+std::vector<Region> parts_of_decision_slot(const Geometry& g, const SegmentLayout& l) {
+    return {{"head", 0, sizeof(DecisionSlotHead), 64},
+            {"bitmap", sizeof(DecisionSlotHead), std::uint64_t{bitmap_words(g.max_batch)} * 8, 64},
+            {"claims", l.claims_offset, std::uint64_t{g.max_batch} * 8, 64},
+            {"crashes", l.crashes_offset, std::uint64_t{g.max_batch} * 4, 64},
+            {"decisions", l.decision_offset, std::uint64_t{g.max_batch} * sizeof(Decision), 64}};
+}
+
+std::vector<Region> parts_of_logits_slot(const Geometry& g, const SegmentLayout& l) {
+    std::vector<Region> parts;
+    for (std::uint32_t rank = 0; rank < g.tp; ++rank) {
+        const std::uint64_t elements = std::uint64_t{g.tiles(rank)} * g.tile * g.max_batch;
+        parts.push_back(
+            {"rank " + std::to_string(rank), l.rank_offset[rank], elements * element_bytes(g.dtype), 4096});
+    }
+    return parts;
+}
+
+void require_disjoint_within(std::vector<Region> regions, std::uint64_t total) {
+    std::sort(regions.begin(), regions.end(), [](const Region& a, const Region& b) {
+        return a.start != b.start ? a.start < b.start : a.bytes < b.bytes;
+    });
+    std::uint64_t end = 0;
+    for (const auto& region : regions) {
+        INFO(region.name << " at " << region.start << " of " << region.bytes << " bytes, previous end "
+                         << end);
+        REQUIRE(region.start % region.alignment == 0);
+        REQUIRE(region.start >= end);
+        end = region.start + region.bytes;
+    }
+    REQUIRE(end <= total);
+}
+
+}  // namespace
+
+TEST_CASE("regions and their parts are disjoint, aligned and within the total, for thousands of geometries") {
+    RandomGeometry random(2);
+    for (int i = 0; i < 5000; ++i) {
+        const Geometry g = random.draw();
+        const SegmentLayout l = layout_of(g);
+        INFO("geometry " << i << ": vocab " << g.vocab << " tp " << g.tp << " batch " << g.max_batch
+                         << " slots " << g.slots << " tile " << g.tile);
+        require_disjoint_within(regions_of(g, l), l.total_bytes);
+        require_disjoint_within(parts_of_sequence(g, l), l.sequence_stride);
+        require_disjoint_within(parts_of_decision_slot(g, l), l.decision_stride);
+        require_disjoint_within(parts_of_logits_slot(g, l), l.logits_stride);
+        REQUIRE(l.schedule_stride >= sizeof(ScheduleRecord) + g.max_batch * sizeof(ScheduleColumn));
+        REQUIRE(l.random_stride >= 64 + g.max_batch * sizeof(ColumnRandoms));
+        REQUIRE(l.mask_row_words * 32 >= g.vocab);
+        REQUIRE(l.mask_stride >= l.mask_row_words * 4 * g.mask_rows);
+        REQUIRE(l.ready_stride >= g.tp * sizeof(ReadyCell));
+        REQUIRE(l.total_bytes % 4096 == 0);
+    }
+}
+
+TEST_CASE("slots start on cache lines of their own") {
+    RandomGeometry random(3);
+    for (int i = 0; i < 1000; ++i) {
+        const SegmentLayout l = layout_of(random.draw());
+        for (const std::uint64_t stride : {l.sequence_stride, l.schedule_stride, l.decision_stride,
+                                           l.random_stride, l.mask_stride, l.ready_stride, l.logits_stride}) {
+            REQUIRE(stride % 64 == 0);
+        }
+    }
+}
+
+TEST_CASE("a layout depends on nothing but the geometry") {
+    RandomGeometry random(4);
+    for (int i = 0; i < 100; ++i) {
+        const Geometry g = random.draw();
+        REQUIRE(layout_of(g) == layout_of(Geometry(g)));
+    }
+}
+
+TEST_CASE("the header's checksum covers every byte before it") {
+    SegmentHeader header{};
+    const std::uint64_t clean = header_checksum(header);
+    auto* bytes = reinterpret_cast<unsigned char*>(&header);
+    for (std::size_t i = 0; i < offsetof(SegmentHeader, checksum); ++i) {
+        bytes[i] ^= 0x10U;
+        INFO("byte " << i);
+        REQUIRE(header_checksum(header) != clean);
+        bytes[i] ^= 0x10U;
+    }
+    CHECK(header_checksum(header) == clean);
+}

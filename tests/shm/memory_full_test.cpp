@@ -1,0 +1,58 @@
+// "/dev/shm full": said at creation, and nothing is left behind.
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/statvfs.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "child_process.h"
+#include "test_session.h"
+
+using namespace croupier;
+using namespace croupier::shm;
+
+namespace {
+
+constexpr int kNotPermitted = 77;
+constexpr int kAsPromised = 0;
+
+// A tmpfs of 1 MiB over the directory, for the calling process alone.
+bool mount_small_tmpfs(const std::string& directory) {
+    return ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           ::mount("tmpfs", directory.c_str(), "tmpfs", 0, "size=1m") == 0;
+}
+
+fsblkcnt_t free_blocks(const std::string& directory) {
+    struct statvfs status {};
+    ::statvfs(directory.c_str(), &status);
+    return status.f_bfree;
+}
+
+int create_too_much(const TestDirectory& directory) {
+    if (!mount_small_tmpfs(directory.path())) return kNotPermitted;
+    const fsblkcnt_t before = free_blocks(directory.path());
+    proto::Geometry g = small_geometry();
+    g.max_length = 1U << 20U;
+    const auto created = Segment::create(spec_in(directory, g));
+    if (created) return 1;
+    if (created.error().code != Errc::no_memory) return 2;
+    if (created.error().message.find(directory.path()) == std::string::npos) return 3;
+    if (!std::filesystem::is_empty(directory.path())) return 4;
+    if (free_blocks(directory.path()) != before) return 5;
+    return Segment::create(spec_in(directory, small_geometry())) ? kAsPromised : 6;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a full /dev/shm is no_memory at creation, leaves nothing behind, and a smaller session still fits") {
+    TestDirectory directory;
+    auto child = ChildProcess::start([&] { return create_too_much(directory); });
+    const int result = child.wait();
+    if (result == kNotPermitted) {
+        WARN("skipped: mounting a tmpfs in a namespace is not permitted here");
+    } else {
+        CHECK(result == kAsPromised);
+    }
+}
