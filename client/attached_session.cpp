@@ -143,6 +143,8 @@ void AttachedSession::copy_masks(std::span<const croupier_column> asked) const {
 }
 
 shm::Result<std::uint64_t> AttachedSession::submit(std::span<const croupier_column> asked) {
+    // First of all: what is wrong with the columns is of no interest to a client that was fenced.
+    if (auto allowed = publisher_.may_publish(); !allowed) return allowed.error();
     const std::uint64_t step = publisher_.next_to_publish();
     // The stream owes nothing while no step is in flight: its silence is counted from here.
     if (stream_ && in_flight() == 0) stream_->note_progress();

@@ -1,4 +1,5 @@
-/* What an engine's scheduler links: a C ABI, so that any language can. client/croupier.hpp is the same in C++.
+/* What an engine's scheduler links: a C ABI, so that any language can. client/croupier.hpp is the same in
+ * C++.
  *
  * A session is used by one thread at a time. Functions return 0 (or a positive count) on success and -1 on
  * failure; then `error`, when given, says what, where and what would be right.
@@ -44,8 +45,8 @@ typedef struct croupier_open_options {
     uint32_t takeover;           /* 1: fence a live holder of the name */
     uint32_t resume;             /* 1: go on with a session whose client is gone */
     uint32_t decisions_over_zmq; /* 1: decisions come over ZMQ instead of the ring */
-    uint32_t randoms_supplied;   /* 1: rank 0's writer supplies each step's randoms; 0: samplers compute them */
-    uint32_t timeout_ms;         /* for the daemon's answer; 0: 5000 */
+    uint32_t randoms_supplied; /* 1: rank 0's writer supplies each step's randoms; 0: samplers compute them */
+    uint32_t timeout_ms;       /* for the daemon's answer; 0: 5000 */
     /* For a tcp endpoint: Z85 CURVE keys. */
     const char* server_key;
     const char* client_public_key;
@@ -114,7 +115,7 @@ typedef struct croupier_decision {
 typedef struct croupier_step {
     uint64_t step;
     uint32_t count;
-    uint16_t refused; /* not 0: the whole step was refused, with this decision error */
+    uint16_t refused;                   /* not 0: the whole step was refused, with this decision error */
     const croupier_decision* decisions; /* valid until the next call on the session */
 } croupier_step;
 
@@ -145,8 +146,9 @@ int croupier_submit(croupier_session* session, const croupier_column* columns, s
                     croupier_error* error);
 /* Steps published and not yet waited for. */
 uint32_t croupier_in_flight(const croupier_session* session);
-/* The oldest step in flight: 1 and its decisions, 0 when it is not decided within timeout_ms (0: only a look),
- * -1 on failure. A daemon that restarts meanwhile goes unnoticed when it is back within the time-out. */
+/* The oldest step in flight: 1 and its decisions, 0 when it is not decided within timeout_ms (0: only a
+ * look), -1 on failure. A daemon that restarts meanwhile goes unnoticed when it is back within the time-out.
+ */
 int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step* step, croupier_error* error);
 
 const char* croupier_error_name(uint32_t code);

@@ -86,7 +86,8 @@ DetachedBuffer answer_close(const ControlContext& context, std::uint64_t number,
     return sealed(builder, number, wire::CreateClosed(builder, close.session_id()));
 }
 
-DetachedBuffer answer_configure(const ControlContext& context, std::uint64_t number, const wire::Configure& asked) {
+DetachedBuffer answer_configure(const ControlContext& context, std::uint64_t number,
+                                const wire::Configure& asked) {
     auto done = context.registry->set_zmq_stream(asked.session_id(), asked.decisions_over_zmq());
     if (!done) return refusal(number, done.error());
     FlatBufferBuilder builder;
@@ -125,8 +126,8 @@ void ControlServer::serve(const ControlContext& context) {
             reply = answer(context, frames[1]);
         } else {
             ++refused_;
-            reply = refusal(0, {shm::Errc::bad_argument, "a request is one frame; this one had " +
-                                                             std::to_string(frames.size() - 1)});
+            reply = refusal(0, {shm::Errc::bad_argument,
+                                "a request is one frame; this one had " + std::to_string(frames.size() - 1)});
         }
         // A peer that is gone by now, or does not read, loses its own answer only.
         socket_.send(frames[0], zmq::send_flags::sndmore | zmq::send_flags::dontwait);
@@ -135,7 +136,10 @@ void ControlServer::serve(const ControlContext& context) {
 }
 
 DetachedBuffer ControlServer::answer(const ControlContext& context, const zmq::message_t& request) {
-    const auto parsed = wire::parse(request.data(), request.size());
+    // Copied: libzmq may hand out a frame in the middle of its buffer, and a flatbuffer is read aligned.
+    const auto* bytes = static_cast<const std::byte*>(request.data());
+    const std::vector<std::byte> frame(bytes, bytes + request.size());
+    const auto parsed = wire::parse(frame.data(), frame.size());
     if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
         ++refused_;
         spdlog::warn("refused a message on the control socket: {}", fault->message);
@@ -143,18 +147,24 @@ DetachedBuffer ControlServer::answer(const ControlContext& context, const zmq::m
     }
     const wire::Message& message = *std::get<const wire::Message*>(parsed);
     switch (message.body_type()) {
-        case wire::Body::Open: return answer_open(context, message.request(), *message.body_as_Open());
-        case wire::Body::Close: return answer_close(context, message.request(), *message.body_as_Close());
+        case wire::Body::Open:
+            return answer_open(context, message.request(), *message.body_as_Open());
+        case wire::Body::Close:
+            return answer_close(context, message.request(), *message.body_as_Close());
         case wire::Body::Configure:
             return answer_configure(context, message.request(), *message.body_as_Configure());
-        case wire::Body::Drain: return answer_drain(context, message.request());
-        case wire::Body::Statistics: return answer_statistics(context, message.request());
-        default: break;
+        case wire::Body::Drain:
+            return answer_drain(context, message.request());
+        case wire::Body::Statistics:
+            return answer_statistics(context, message.request());
+        default:
+            break;
     }
     ++refused_;
-    return refusal(message.request(), {shm::Errc::bad_argument,
-                                       std::string("a ") + wire::EnumNameBody(message.body_type()) +
-                                           " is no request; Open, Close, Configure, Drain and Statistics are"});
+    return refusal(
+        message.request(),
+        {shm::Errc::bad_argument, std::string("a ") + wire::EnumNameBody(message.body_type()) +
+                                      " is no request; Open, Close, Configure, Drain and Statistics are"});
 }
 
 }  // namespace croupier::daemon

@@ -35,7 +35,8 @@ void CurveGate::serve() {
     zmq::socket_t stop(*context_, zmq::socket_type::pair);
     stop.connect(kStop);
     while (true) {
-        std::array<zmq::pollitem_t, 2> items = {{{requests_.handle(), 0, ZMQ_POLLIN, 0}, {stop.handle(), 0, ZMQ_POLLIN, 0}}};
+        std::array<zmq::pollitem_t, 2> items = {
+            {{requests_.handle(), 0, ZMQ_POLLIN, 0}, {stop.handle(), 0, ZMQ_POLLIN, 0}}};
         zmq::poll(items.data(), items.size(), std::chrono::milliseconds(-1));
         if ((items[1].revents & ZMQ_POLLIN) != 0) return;
         std::vector<zmq::message_t> request;
@@ -44,11 +45,15 @@ void CurveGate::serve() {
                            authorized_.contains(request[6].to_string());
         const std::string id = request.size() > 1 ? request[1].to_string() : "";
         const std::string from = request.size() > 3 ? request[3].to_string() : "";
-        if (!known) spdlog::warn("a peer at {} was refused: its CURVE key is not among the authorized ones", from);
-        const std::array<zmq::const_buffer, 6> answer = {zmq::str_buffer("1.0"), zmq::buffer(id),
-                                                         known ? zmq::str_buffer("200") : zmq::str_buffer("400"),
-                                                         zmq::str_buffer(""), zmq::str_buffer(""),
-                                                         zmq::str_buffer("")};
+        if (!known)
+            spdlog::warn("a peer at {} was refused: its CURVE key is not among the authorized ones", from);
+        const std::array<zmq::const_buffer, 6> answer = {
+            zmq::str_buffer("1.0"),
+            zmq::buffer(id),
+            known ? zmq::str_buffer("200") : zmq::str_buffer("400"),
+            zmq::str_buffer(""),
+            zmq::str_buffer(""),
+            zmq::str_buffer("")};
         zmq::send_multipart(requests_, answer);
     }
 }

@@ -37,7 +37,8 @@ void DecisionStream::refuse(const zmq::message_t& peer, const std::string& why) 
     wire::finish(builder, 0, body);
     try {
         const std::array<zmq::const_buffer, 2> frames = {
-            zmq::buffer(peer.data(), peer.size()), zmq::buffer(builder.GetBufferPointer(), builder.GetSize())};
+            zmq::buffer(peer.data(), peer.size()),
+            zmq::buffer(builder.GetBufferPointer(), builder.GetSize())};
         zmq::send_multipart(socket_, frames, zmq::send_flags::dontwait);
     } catch (const zmq::error_t& gone) {
         spdlog::debug("its sender is gone: {}", gone.what());
@@ -52,7 +53,9 @@ void DecisionStream::serve(const SessionRegistry& registry) {
             refuse(frames[0], "a subscription is one frame");
             continue;
         }
-        const auto parsed = wire::parse(frames[1].data(), frames[1].size());
+        // Copied: libzmq may hand out a frame in the middle of its buffer, and a flatbuffer is read aligned.
+        const std::string frame = frames[1].to_string();
+        const auto parsed = wire::parse(frame.data(), frame.size());
         if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
             refuse(frames[0], fault->message);
             continue;
@@ -60,8 +63,9 @@ void DecisionStream::serve(const SessionRegistry& registry) {
         const auto* subscribe = std::get<const wire::Message*>(parsed)->body_as_Subscribe();
         const shm::Segment* segment = subscribe != nullptr ? registry.find(subscribe->session_id()) : nullptr;
         if (segment == nullptr) {
-            refuse(frames[0], subscribe == nullptr ? "only Subscribe is understood here"
-                                                   : "no session has the id " + std::to_string(subscribe->session_id()));
+            refuse(frames[0], subscribe == nullptr
+                                  ? "only Subscribe is understood here"
+                                  : "no session has the id " + std::to_string(subscribe->session_id()));
             continue;
         }
         subscribers_[subscribe->session_id()] = {frames[0].to_string(),

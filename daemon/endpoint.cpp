@@ -25,15 +25,18 @@ shm::Result<std::vector<std::string>> read_keys(const std::string& path, const c
     std::vector<std::string> keys;
     std::string line;
     for (int number = 1; std::getline(file, line); ++number) {
-        line = line.substr(0, line.find('#'));
-        line.erase(line.find_last_not_of(" \t\r") + 1);
-        if (line.empty()) continue;
+        line.erase(0, line.find_first_not_of(" \t\r"));
+        const std::string word = line.substr(0, line.find_first_of(" \t\r"));
         std::array<std::uint8_t, 32> decoded{};
-        if (line.size() != kZ85KeyLength || zmq_z85_decode(decoded.data(), line.c_str()) == nullptr) {
+        // Looked at first: '#' is a digit of Z85, so a key may begin as a comment does.
+        const bool sound =
+            word.size() == kZ85KeyLength && zmq_z85_decode(decoded.data(), word.c_str()) != nullptr;
+        if (!sound && (word.empty() || word.front() == '#')) continue;
+        if (!sound) {
             return fail(Errc::bad_argument, path + ":" + std::to_string(number) + " (" + key +
                                                 "): a CURVE key has 40 characters of Z85, one a line");
         }
-        keys.push_back(line);
+        keys.push_back(word);
     }
     if (keys.empty()) return fail(Errc::bad_argument, path + " (" + key + ") holds no key");
     return keys;

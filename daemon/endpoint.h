@@ -12,8 +12,8 @@
 namespace croupier::daemon {
 
 struct CurveKeys {
-    std::string secret;                    // Z85; empty: no CURVE
-    std::vector<std::string> authorized;   // Z85 public keys of the clients that may come in
+    std::string secret;                   // Z85; empty: no CURVE
+    std::vector<std::string> authorized;  // Z85 public keys of the clients that may come in
 };
 
 shm::Result<CurveKeys> load_curve_keys(const config::Curve& curve);

@@ -61,19 +61,22 @@ class HttpServer::Page : public CivetHandler {
 HttpServer::HttpServer() = default;
 HttpServer::~HttpServer() = default;
 
-shm::Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& listen, const std::string& shm_directory,
-                                                           const std::string& instance, const Health& health) {
+shm::Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& listen,
+                                                           const std::string& shm_directory,
+                                                           const std::string& instance,
+                                                           const Health& health) {
     std::unique_ptr<HttpServer> made(new HttpServer());
     made->metrics_ =
         std::make_unique<Page>([shm_directory, instance] { return metrics_page(shm_directory, instance); });
     made->livez_ = std::make_unique<Page>([&health] { return livez_page(health); });
     made->readyz_ = std::make_unique<Page>([&health] { return readyz_page(health); });
     try {
-        made->server_ = std::make_unique<CivetServer>(
-            std::vector<std::string>{"listening_ports", listen, "num_threads", "2", "request_timeout_ms", "5000"});
+        made->server_ = std::make_unique<CivetServer>(std::vector<std::string>{
+            "listening_ports", listen, "num_threads", "2", "request_timeout_ms", "5000"});
     } catch (const CivetException& error) {
-        return shm::fail(shm::Errc::system_error, "cannot serve metrics on " + listen +
-                                                      " (metrics.listen): is the port taken? " + error.what());
+        return shm::fail(
+            shm::Errc::system_error,
+            "cannot serve metrics on " + listen + " (metrics.listen): is the port taken? " + error.what());
     }
     made->server_->addHandler("/metrics", *made->metrics_);
     made->server_->addHandler("/livez", *made->livez_);

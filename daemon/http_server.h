@@ -22,7 +22,8 @@ struct Health {
 class HttpServer {
   public:
     // `listen` is host:port.
-    static shm::Result<std::unique_ptr<HttpServer>> start(const std::string& listen, const std::string& shm_directory,
+    static shm::Result<std::unique_ptr<HttpServer>> start(const std::string& listen,
+                                                          const std::string& shm_directory,
                                                           const std::string& instance, const Health& health);
     ~HttpServer();
 

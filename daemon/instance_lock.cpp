@@ -45,8 +45,9 @@ shm::Result<bool> await_orphans(const std::string& shm_directory, const std::str
         while (plane.value().sampler_alive(index)) {
             if (std::chrono::steady_clock::now() > deadline) {
                 const auto pid = plane.value().header().samplers[index].pid.load();
-                return fail(Errc::already_held, "sampler " + std::to_string(index) + " (pid " + std::to_string(pid) +
-                                                    ") of the dead daemon does not end; kill it and start again");
+                return fail(Errc::already_held,
+                            "sampler " + std::to_string(index) + " (pid " + std::to_string(pid) +
+                                ") of the dead daemon does not end; kill it and start again");
             }
             // A lock that the kernel drops at a process's death can only be looked at.
             std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -3,7 +3,6 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
-
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -28,11 +27,16 @@ class JsonFormatter : public spdlog::formatter {
 
 spdlog::level::level_enum level_of(config::LogLevel level) {
     switch (level) {
-        case config::LogLevel::trace: return spdlog::level::trace;
-        case config::LogLevel::debug: return spdlog::level::debug;
-        case config::LogLevel::info: return spdlog::level::info;
-        case config::LogLevel::warn: return spdlog::level::warn;
-        case config::LogLevel::error: return spdlog::level::err;
+        case config::LogLevel::trace:
+            return spdlog::level::trace;
+        case config::LogLevel::debug:
+            return spdlog::level::debug;
+        case config::LogLevel::info:
+            return spdlog::level::info;
+        case config::LogLevel::warn:
+            return spdlog::level::warn;
+        case config::LogLevel::error:
+            return spdlog::level::err;
     }
     return spdlog::level::info;
 }

@@ -11,7 +11,9 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 
-double seconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
+double seconds(std::uint64_t ns) {
+    return static_cast<double>(ns) * 1e-9;
+}
 
 MetricFamily family(const std::string& name, const std::string& help, MetricType type) {
     MetricFamily made;
@@ -69,10 +71,12 @@ void add_sampler_families(std::vector<MetricFamily>& families, const shm::Snapsh
         [](Sampler sampler) { return static_cast<double>(sampler.restarts); });
     add("sampler_heartbeat_age_seconds", "Time since the sampler's last heartbeat", MetricType::Gauge,
         [](Sampler sampler) { return seconds(sampler.heartbeat_age_ns); });
-    MetricFamily stages = family("stage_seconds", "Time a stage of the decision plane takes", MetricType::Histogram);
+    MetricFamily stages =
+        family("stage_seconds", "Time a stage of the decision plane takes", MetricType::Histogram);
     for (const auto& sampler : snapshot.samplers) {
         for (std::size_t stage = 0; stage < sampler.stages.size(); ++stage) {
-            add_histogram(stages, {{"sampler", std::to_string(sampler.index)}, {"stage", proto::kStageNames[stage]}},
+            add_histogram(stages,
+                          {{"sampler", std::to_string(sampler.index)}, {"stage", proto::kStageNames[stage]}},
                           sampler.stages[stage]);
         }
     }
@@ -86,7 +90,8 @@ double overlap(const shm::SessionSnapshot& session) {
 }
 
 void add_session_families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot) {
-    const auto add = [&](const std::string& name, const char* help, MetricType type, const SessionValue& value) {
+    const auto add = [&](const std::string& name, const char* help, MetricType type,
+                         const SessionValue& value) {
         MetricFamily made = family(name, help, type);
         for (const auto& session : snapshot.sessions) {
             if (session.fault.empty()) add_value(made, {{"session", session.name}}, value(session));
@@ -108,15 +113,17 @@ void add_session_families(std::vector<MetricFamily>& families, const shm::Snapsh
         [](Session session) { return static_cast<double>(session.steps_in_flight); });
     add("ring_steps_decided", "Steps decided that the client has not taken", MetricType::Gauge,
         [](Session session) { return static_cast<double>(session.steps_decided_not_taken); });
-    add("overlap_ratio", "Share of the decision time hidden behind the engine's own work", MetricType::Gauge, overlap);
+    add("overlap_ratio", "Share of the decision time hidden behind the engine's own work", MetricType::Gauge,
+        overlap);
     for (std::size_t i = 0; i < proto::kSessionCounterText.size(); ++i) {
         std::string name = proto::kSessionCounterText[i].name;
         const bool time = name.ends_with("_ns");
         if (time) name = name.substr(0, name.size() - 3) + "_seconds";
-        add(name + "_total", proto::kSessionCounterText[i].help, MetricType::Counter, [i, time](Session session) {
-            const auto value = static_cast<double>(session.counters[i]);
-            return time ? value * 1e-9 : value;
-        });
+        add(name + "_total", proto::kSessionCounterText[i].help, MetricType::Counter,
+            [i, time](Session session) {
+                const auto value = static_cast<double>(session.counters[i]);
+                return time ? value * 1e-9 : value;
+            });
     }
 }
 

@@ -40,7 +40,8 @@ std::vector<std::uint32_t> usable_cores(hwloc_topology_t topology) {
 
 std::vector<std::uint32_t> choose_cores(std::size_t wanted, const std::vector<std::uint32_t>& allowed) {
     const Topology topology = load_topology();
-    std::vector<std::uint32_t> cores = topology ? usable_cores(topology.get()) : std::vector<std::uint32_t>{0};
+    std::vector<std::uint32_t> cores =
+        topology ? usable_cores(topology.get()) : std::vector<std::uint32_t>{0};
     if (!allowed.empty()) {
         std::erase_if(cores, [&](std::uint32_t core) {
             return std::find(allowed.begin(), allowed.end(), core) == allowed.end();

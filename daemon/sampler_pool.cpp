@@ -31,14 +31,18 @@ bool is_crash(int status) {
 
 std::string describe(int status) {
     if (WIFEXITED(status)) return "exited with status " + std::to_string(WEXITSTATUS(status));
-    return "was ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
+    return "was ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) +
+           ")";
 }
 
 shm::WaitMode wait_mode(config::Wait wait) {
     switch (wait) {
-        case config::Wait::spin: return shm::WaitMode::spin;
-        case config::Wait::adaptive: return shm::WaitMode::adaptive;
-        case config::Wait::sleep: return shm::WaitMode::sleep;
+        case config::Wait::spin:
+            return shm::WaitMode::spin;
+        case config::Wait::adaptive:
+            return shm::WaitMode::adaptive;
+        case config::Wait::sleep:
+            return shm::WaitMode::sleep;
     }
     return shm::WaitMode::adaptive;
 }
@@ -49,18 +53,21 @@ SamplerPool::SamplerPool(const config::Config& config, shm::Plane& plane, shm::B
                          OnDeath on_death)
     : config_(config), plane_(&plane), bell_(&bell), event_fd_(event_fd), on_death_(std::move(on_death)) {
     const std::uint32_t threads = config.samplers.threads_per_sampler;
-    const std::uint32_t count = config.samplers.count != 0 ? config.samplers.count : default_sampler_count(threads);
+    const std::uint32_t count =
+        config.samplers.count != 0 ? config.samplers.count : default_sampler_count(threads);
     children_.resize(std::min(count, proto::kMaxSamplers));
     if (config.samplers.pin) {
-        const auto cores = place_samplers(static_cast<std::uint32_t>(children_.size()), threads,
-                                          config.samplers.cores);
+        const auto cores =
+            place_samplers(static_cast<std::uint32_t>(children_.size()), threads, config.samplers.cores);
         for (std::size_t i = 0; i < children_.size(); ++i) children_[i].cores = cores[i];
     }
     plane.header().sampler_count = static_cast<std::uint32_t>(children_.size());
     tune_waiting();
 }
 
-SamplerPool::~SamplerPool() { stop(); }
+SamplerPool::~SamplerPool() {
+    stop();
+}
 
 void SamplerPool::start() {
     for (std::size_t index = 0; index < children_.size(); ++index) spawn(index);
@@ -68,7 +75,8 @@ void SamplerPool::start() {
 
 void SamplerPool::tune_waiting() const {
     auto& header = plane_->header();
-    header.wait_mode.store(static_cast<std::uint32_t>(wait_mode(config_.samplers.wait)), std::memory_order_relaxed);
+    header.wait_mode.store(static_cast<std::uint32_t>(wait_mode(config_.samplers.wait)),
+                           std::memory_order_relaxed);
     header.spin_us.store(config_.samplers.spin_us, std::memory_order_relaxed);
     header.max_sleep_us.store(config_.samplers.max_sleep_us, std::memory_order_relaxed);
 }
@@ -83,13 +91,20 @@ void SamplerPool::configure(const config::Samplers& samplers) {
 
 std::vector<std::string> SamplerPool::arguments(std::size_t index) const {
     return {"croupierd",
-            "--sampler", std::to_string(index),
-            "--instance", config_.instance,
-            "--shm-dir", config_.shm.dir,
-            "--threads", std::to_string(config_.samplers.threads_per_sampler),
-            "--cores", children_[index].cores,
-            "--event-fd", std::to_string(event_fd_),
-            "--supervisor", std::to_string(::getpid())};
+            "--sampler",
+            std::to_string(index),
+            "--instance",
+            config_.instance,
+            "--shm-dir",
+            config_.shm.dir,
+            "--threads",
+            std::to_string(config_.samplers.threads_per_sampler),
+            "--cores",
+            children_[index].cores,
+            "--event-fd",
+            std::to_string(event_fd_),
+            "--supervisor",
+            std::to_string(::getpid())};
 }
 
 void SamplerPool::spawn(std::size_t index) {
@@ -129,7 +144,8 @@ void SamplerPool::spawn(std::size_t index) {
 void SamplerPool::reap() {
     for (std::size_t index = 0; index < children_.size(); ++index) {
         int status = 0;
-        if (children_[index].pid != 0 && ::waitpid(children_[index].pid, &status, WNOHANG) > 0) bury(index, status);
+        if (children_[index].pid != 0 && ::waitpid(children_[index].pid, &status, WNOHANG) > 0)
+            bury(index, status);
     }
 }
 
@@ -165,8 +181,8 @@ void SamplerPool::tend() {
         }
         const std::uint64_t beat = entry(index).heartbeat_ns.load(std::memory_order_acquire);
         if (now_ns > beat && now_ns - beat > longest) {
-            spdlog::error("sampler {} (pid {}) has not beaten its heart for {} ms: killing it", index, child.pid,
-                          (now_ns - beat) / 1'000'000);
+            spdlog::error("sampler {} (pid {}) has not beaten its heart for {} ms: killing it", index,
+                          child.pid, (now_ns - beat) / 1'000'000);
             ::kill(child.pid, SIGKILL);
             entry(index).heartbeat_ns.store(now_ns, std::memory_order_relaxed);
         }

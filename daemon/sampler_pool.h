@@ -19,7 +19,8 @@ class SamplerPool {
     // store of the dead one can come after it.
     using OnDeath = std::function<void(std::uint32_t incarnation, bool crashed)>;
 
-    SamplerPool(const config::Config& config, shm::Plane& plane, shm::Bell& bell, int event_fd, OnDeath on_death);
+    SamplerPool(const config::Config& config, shm::Plane& plane, shm::Bell& bell, int event_fd,
+                OnDeath on_death);
     ~SamplerPool();
     SamplerPool(const SamplerPool&) = delete;
     SamplerPool& operator=(const SamplerPool&) = delete;

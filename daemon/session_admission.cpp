@@ -23,7 +23,8 @@ shm::Result<bool> check_order(const SessionRequest& request) {
     if (request.order.empty()) return true;
     if (request.order.size() != request.geometry.vocab) {
         return fail(Errc::bad_argument, "the hotness order has " + std::to_string(request.order.size()) +
-                                            " ids, the vocabulary has " + std::to_string(request.geometry.vocab));
+                                            " ids, the vocabulary has " +
+                                            std::to_string(request.geometry.vocab));
     }
     std::vector<bool> seen(request.geometry.vocab);
     for (std::size_t i = 0; i < request.order.size(); ++i) {
@@ -51,9 +52,11 @@ shm::Result<bool> check_request(const SessionRequest& request, const config::Ses
     if (auto good = check_name(request.name); !good) return good;
     if (auto fault = proto::geometry_fault(request.geometry)) return fail(Errc::bad_geometry, *fault);
     const auto& geometry = request.geometry;
-    if (auto ok = within("max_batch", "sessions.max_batch", geometry.max_batch, quotas.max_batch); !ok) return ok;
+    if (auto ok = within("max_batch", "sessions.max_batch", geometry.max_batch, quotas.max_batch); !ok)
+        return ok;
     if (auto ok = within("vocab", "sessions.max_vocab", geometry.vocab, quotas.max_vocab); !ok) return ok;
-    if (auto ok = within("max_sequences", "sessions.max_sequences", geometry.max_sequences, quotas.max_sequences);
+    if (auto ok =
+            within("max_sequences", "sessions.max_sequences", geometry.max_sequences, quotas.max_sequences);
         !ok) {
         return ok;
     }
@@ -65,11 +68,12 @@ shm::Result<bool> check_request(const SessionRequest& request, const config::Ses
     return check_order(request);
 }
 
-shm::Result<bool> check_room(const SessionRequest& request, const config::Sessions& quotas, std::size_t sessions,
-                             std::uint64_t bytes_in_use) {
+shm::Result<bool> check_room(const SessionRequest& request, const config::Sessions& quotas,
+                             std::size_t sessions, std::uint64_t bytes_in_use) {
     if (sessions >= quotas.max) {
-        return fail(Errc::table_full, "this daemon serves " + std::to_string(quotas.max) +
-                                          " sessions at once (sessions.max in its configuration) and has them");
+        return fail(Errc::table_full,
+                    "this daemon serves " + std::to_string(quotas.max) +
+                        " sessions at once (sessions.max in its configuration) and has them");
     }
     proto::Geometry geometry = request.geometry;
     geometry.has_order = request.order.empty() ? 0 : 1;
@@ -83,7 +87,8 @@ shm::Result<bool> check_room(const SessionRequest& request, const config::Sessio
     if (bytes > left) {
         return fail(Errc::no_memory, "the session needs " + std::to_string(bytes) + " bytes, of " +
                                          std::to_string(quotas.max_total_bytes) +
-                                         " (sessions.max_total_bytes) only " + std::to_string(left) + " are left");
+                                         " (sessions.max_total_bytes) only " + std::to_string(left) +
+                                         " are left");
     }
     return true;
 }
@@ -91,12 +96,11 @@ shm::Result<bool> check_room(const SessionRequest& request, const config::Sessio
 shm::Result<bool> check_same_shape(const shm::Segment& present, const SessionRequest& request) {
     proto::Geometry wanted = request.geometry;
     wanted.has_order = request.order.empty() ? 0 : 1;
-    const bool same = proto::layout_of(wanted) == present.layout() && wanted.dtype == present.geometry().dtype &&
-                      wanted.vocab == present.geometry().vocab && wanted.slots == present.geometry().slots;
-    if (same) return true;
-    return fail(Errc::bad_geometry, "session " + request.name +
-                                        " cannot be resumed with another shape; open it with the shape that it "
-                                        "has, or without resume to begin anew");
+    if (wanted == present.geometry()) return true;
+    return fail(Errc::bad_geometry,
+                "session " + request.name +
+                    " cannot be resumed with another shape; open it with the shape that it "
+                    "has, or without resume to begin anew");
 }
 
 void write_order(const shm::Segment& segment, const std::vector<std::int32_t>& order) {

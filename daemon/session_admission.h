@@ -6,8 +6,8 @@
 namespace croupier::daemon {
 
 shm::Result<bool> check_request(const SessionRequest& request, const config::Sessions& quotas);
-shm::Result<bool> check_room(const SessionRequest& request, const config::Sessions& quotas, std::size_t sessions,
-                             std::uint64_t bytes_in_use);
+shm::Result<bool> check_room(const SessionRequest& request, const config::Sessions& quotas,
+                             std::size_t sessions, std::uint64_t bytes_in_use);
 // A resumed session is the one that was there: every field of its geometry must agree.
 shm::Result<bool> check_same_shape(const shm::Segment& present, const SessionRequest& request);
 // Cuts the hotness order into the ranks' slices: each keeps its own ids, hottest first.

@@ -22,6 +22,15 @@ using shm::Role;
 
 namespace {
 
+// Between the answer to Open and the client's lock on the segment; sessions.reattach_grace_ms may be 0.
+constexpr std::chrono::seconds kTimeToAttach{5};
+
+// A rank's writers number their epochs from 1 on: all but a present one are over.
+std::uint32_t ended_writers(const shm::Segment& segment, std::uint32_t rank) {
+    const std::uint32_t begun = segment.header().writers[rank].epoch.load(std::memory_order_acquire);
+    return begun != 0 && segment.is_held(shm::writer_role(rank)) ? begun - 1 : begun;
+}
+
 // Unguessable and never met again, so that a message for a session that is gone finds no other.
 std::uint64_t fresh_session_id() {
     std::uint64_t id = 0;
@@ -87,7 +96,10 @@ void SessionRegistry::take_in(std::unique_ptr<shm::Segment> segment) {
     header.daemon_pid.store(::getpid(), std::memory_order_relaxed);
     header.daemon_generation.fetch_add(1, std::memory_order_release);
     const std::uint64_t id = header.session_id;
-    watches_[id].writer_was_alive.resize(segment->geometry().tp);
+    auto& ended = watches_[id].writers_ended;
+    for (std::uint32_t rank = 0; rank < segment->geometry().tp; ++rank) {
+        ended.push_back(ended_writers(*segment, rank));
+    }
     sessions_[id] = std::move(segment);
 }
 
@@ -98,7 +110,8 @@ shm::Result<OpenedSession> SessionRegistry::open(const SessionRequest& request) 
     return create(request);
 }
 
-shm::Result<OpenedSession> SessionRegistry::meet_namesake(shm::Segment& present, const SessionRequest& request) {
+shm::Result<OpenedSession> SessionRegistry::meet_namesake(shm::Segment& present,
+                                                          const SessionRequest& request) {
     const std::uint64_t id = present.header().session_id;
     if (present.is_held(Role::client)) {
         if (!request.takeover) {
@@ -114,6 +127,7 @@ shm::Result<OpenedSession> SessionRegistry::meet_namesake(shm::Segment& present,
     }
     if (request.resume) {
         if (auto same = check_same_shape(present, request); !same) return same.error();
+        expect_client(present);
         return OpenedSession{&present, true};
     }
     retire(id, SessionState::closed, "its client is gone and its name is opened anew");
@@ -123,7 +137,8 @@ shm::Result<OpenedSession> SessionRegistry::meet_namesake(shm::Segment& present,
 shm::Result<OpenedSession> SessionRegistry::create(const SessionRequest& request) {
     std::uint64_t in_use = 0;
     for (const auto& [id, segment] : sessions_) in_use += segment->layout().total_bytes;
-    if (auto room = check_room(request, config_.sessions, sessions_.size(), in_use); !room) return room.error();
+    if (auto room = check_room(request, config_.sessions, sessions_.size(), in_use); !room)
+        return room.error();
     shm::SegmentSpec spec;
     spec.directory = config_.shm.dir;
     spec.instance = config_.instance;
@@ -137,12 +152,14 @@ shm::Result<OpenedSession> SessionRegistry::create(const SessionRequest& request
     if (!created) return created.error();
     auto segment = std::make_unique<shm::Segment>(std::move(created).value());
     if (!request.order.empty()) write_order(*segment, request.order);
-    spdlog::info("session {} ({}) opened: vocab {}, tp {}, batch {}, {} slots, tile {}, {} MiB{}{}", request.name,
-                 spec.session_id, spec.geometry.vocab, spec.geometry.tp, spec.geometry.max_batch,
-                 spec.geometry.slots, spec.geometry.tile, segment->layout().total_bytes >> 20U,
-                 segment->hugepage_note().empty() ? "" : ", ", segment->hugepage_note());
+    spdlog::info("session {} ({}) opened: vocab {}, tp {}, batch {}, {} slots, tile {}, {} MiB{}{}",
+                 request.name, spec.session_id, spec.geometry.vocab, spec.geometry.tp,
+                 spec.geometry.max_batch, spec.geometry.slots, spec.geometry.tile,
+                 segment->layout().total_bytes >> 20U, segment->hugepage_note().empty() ? "" : ", ",
+                 segment->hugepage_note());
     const shm::Segment* opened = segment.get();
     take_in(std::move(segment));
+    expect_client(*opened);
     show_to_samplers();
     return OpenedSession{opened, false};
 }
@@ -183,6 +200,12 @@ void SessionRegistry::retire(std::uint64_t id, SessionState final_state, const s
     sessions_.erase(found);
     watches_.erase(id);
     show_to_samplers();
+}
+
+void SessionRegistry::expect_client(const shm::Segment& segment) {
+    Watch& watch = watches_[segment.header().session_id];
+    watch.attach_by = Clock::now() + kTimeToAttach;
+    watch.epoch_before_attach = segment.header().client_epoch.load(std::memory_order_acquire);
 }
 
 void SessionRegistry::show_to_samplers() {
@@ -228,18 +251,22 @@ void SessionRegistry::watch_client(std::uint64_t id, const shm::Segment& segment
     }
     watch.client_was_alive = alive;
     const auto grace = std::chrono::milliseconds(config_.sessions.reattach_grace_ms);
-    if (!alive && Clock::now() - watch.alone_since > grace) abandoned.push_back(id);
+    const bool expected =
+        Clock::now() < watch.attach_by &&
+        segment.header().client_epoch.load(std::memory_order_acquire) == watch.epoch_before_attach;
+    if (!alive && !expected && Clock::now() - watch.alone_since > grace) abandoned.push_back(id);
 }
 
 void SessionRegistry::watch_writers(std::uint64_t id, const shm::Segment& segment) {
     Watch& watch = watches_[id];
     for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
-        const bool alive = segment.is_held(shm::writer_role(rank));
-        if (watch.writer_was_alive[rank] && !alive) {
-            segment.header().counter(SessionCounter::writers_lost).fetch_add(1, std::memory_order_relaxed);
-            spdlog::warn("session {} ({}): the writer of rank {} is gone", segment.header().name, id, rank);
-        }
-        watch.writer_was_alive[rank] = alive;
+        const std::uint32_t ended = ended_writers(segment, rank);
+        if (ended <= watch.writers_ended[rank]) continue;
+        segment.header()
+            .counter(SessionCounter::writers_lost)
+            .fetch_add(ended - watch.writers_ended[rank], std::memory_order_relaxed);
+        watch.writers_ended[rank] = ended;
+        spdlog::warn("session {} ({}): the writer of rank {} is gone", segment.header().name, id, rank);
     }
 }
 
@@ -251,7 +278,8 @@ void SessionRegistry::tend() {
         watch_writers(id, *segment);
         if (!shm::steps_in_flight(*segment).sound) unsound.push_back(id);
     }
-    for (const auto id : abandoned) retire(id, SessionState::closed, "its client is gone and did not come back");
+    for (const auto id : abandoned)
+        retire(id, SessionState::closed, "its client is gone and did not come back");
     for (const auto id : unsound) {
         if (find(id) != nullptr) retire(id, SessionState::closed, "its step counters contradict each other");
     }

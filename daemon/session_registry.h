@@ -57,7 +57,10 @@ class SessionRegistry {
     struct Watch {
         bool client_was_alive = false;
         Clock::time_point alone_since = Clock::now();
-        std::vector<bool> writer_was_alive;
+        // A client that was given the session has until then to attach for the first time.
+        Clock::time_point attach_by{};
+        std::uint32_t epoch_before_attach = 0;
+        std::vector<std::uint32_t> writers_ended;  // by rank
     };
 
     shm::Result<bool> admit(const SessionRequest& request, std::uint64_t bytes) const;
@@ -67,6 +70,7 @@ class SessionRegistry {
     void adopt(const std::string& path);
     void take_in(std::unique_ptr<shm::Segment> segment);
     void retire(std::uint64_t id, proto::SessionState final_state, const std::string& why);
+    void expect_client(const shm::Segment& segment);
     void show_to_samplers();
     void watch_client(std::uint64_t id, const shm::Segment& segment, std::vector<std::uint64_t>& abandoned);
     void watch_writers(std::uint64_t id, const shm::Segment& segment);

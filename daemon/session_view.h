@@ -1,4 +1,5 @@
-// A sampler's view of one session: its mapping, the ranks' slices, and which steps it has nothing left to do in.
+// A sampler's view of one session: its mapping, the ranks' slices, and which steps it has nothing left to do
+// in.
 #pragma once
 
 #include <cstdint>

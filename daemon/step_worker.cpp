@@ -118,7 +118,8 @@ std::size_t StepWorker::decide_share(SessionView& session, const CheckedStep& st
 void StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
                             std::size_t thread) {
     const shm::Segment& segment = session.segment();
-    const std::uint64_t ready = segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
+    const std::uint64_t ready =
+        segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
     const std::uint64_t begin = shm::monotonic_ns();
     entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
     const auto decision = decide_column(session, step, column, workspace(segment.geometry().vocab, thread));

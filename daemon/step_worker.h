@@ -1,4 +1,5 @@
-// What a sampler does with one session: looks at its steps in flight and decides the columns that it can claim.
+// What a sampler does with one session: looks at its steps in flight and decides the columns that it can
+// claim.
 #pragma once
 
 #include <oneapi/tbb/task_arena.h>

@@ -25,6 +25,7 @@
 #include "daemon/session_registry.h"
 #include "daemon/signals.h"
 #include "shm/clock.h"
+#include "shm/snapshot.h"
 
 namespace croupier::daemon {
 namespace {
@@ -45,6 +46,13 @@ struct Foundation {
     CurveKeys keys;
 };
 
+void remove_own_files(const config::Config& config) {
+    ::unlink(shm::plane_path(config.shm.dir, config.instance).c_str());
+    // Clients that outlive their daemon ring the bell that they have mapped: it stays for the next start.
+    if (!shm::segment_files(config.shm.dir, config.instance).empty()) return;
+    ::unlink(shm::bell_path(config.shm.dir, config.instance).c_str());
+}
+
 shm::Result<bool> lay_foundation(const config::Config& config, Foundation& made) {
     // One after the other: each needs what stands before it.
     auto lock = lock_instance(config.run_dir, config.instance);
@@ -57,12 +65,15 @@ shm::Result<bool> lay_foundation(const config::Config& config, Foundation& made)
     if (!event) return event.error();
     if (auto gone = await_orphans(config.shm.dir, config.instance); !gone) return gone.error();
     const shm::FileOwnership ownership{static_cast<mode_t>(config.shm.mode), config.shm.group};
+    auto keys = load_curve_keys(config.control.curve);
+    if (!keys) return keys.error();
     auto bell = shm::Bell::create_or_adopt(config.shm.dir, config.instance, ownership);
     if (!bell) return bell.error();
     auto plane = shm::Plane::create(config.shm.dir, config.instance, ownership);
-    if (!plane) return plane.error();
-    auto keys = load_curve_keys(config.control.curve);
-    if (!keys) return keys.error();
+    if (!plane) {
+        remove_own_files(config);
+        return plane.error();
+    }
     made.lock = std::move(lock).value();
     made.signals = std::move(signals).value();
     made.timer = std::move(timer).value();
@@ -88,13 +99,13 @@ class Supervisor {
     shm::Result<bool> open_doors() {
         if (!base_.keys.secret.empty()) gate_.emplace(context_, base_.keys.authorized);
         const auto& group = config_.shm.group;
-        if (auto bound = bind_endpoint(control_.socket(), config_.control.endpoint, config_.control.ipc_mode, group,
-                                       base_.keys);
+        if (auto bound = bind_endpoint(control_.socket(), config_.control.endpoint, config_.control.ipc_mode,
+                                       group, base_.keys);
             !bound) {
             return bound;
         }
-        if (auto bound = bind_endpoint(decisions_.socket(), config_.decisions.endpoint, config_.control.ipc_mode,
-                                       group, base_.keys);
+        if (auto bound = bind_endpoint(decisions_.socket(), config_.decisions.endpoint,
+                                       config_.control.ipc_mode, group, base_.keys);
             !bound) {
             return bound;
         }
@@ -109,7 +120,8 @@ class Supervisor {
         registry_.adopt_survivors();
         pool_.start();
         uint64_t watchdog_us = 0;
-        if (::sd_watchdog_enabled(0, &watchdog_us) > 0) watchdog_ = std::chrono::microseconds(watchdog_us / 2);
+        if (::sd_watchdog_enabled(0, &watchdog_us) > 0)
+            watchdog_ = std::chrono::microseconds(watchdog_us / 2);
         while (!done_) turn();
         finish();
     }
@@ -138,11 +150,20 @@ class Supervisor {
 
     void on_signal(int signal) {
         switch (signal) {
-            case SIGCHLD: pool_.reap(); break;
-            case SIGHUP: reload(); break;
-            case SIGTERM: begin_drain("SIGTERM"); break;
-            case SIGINT: begin_drain("SIGINT"); break;
-            default: break;
+            case SIGCHLD:
+                pool_.reap();
+                break;
+            case SIGHUP:
+                reload();
+                break;
+            case SIGTERM:
+                begin_drain("SIGTERM");
+                break;
+            case SIGINT:
+                begin_drain("SIGINT");
+                break;
+            default:
+                break;
         }
     }
 
@@ -156,7 +177,8 @@ class Supervisor {
         }
         if (!drain_deadline_) return;
         const bool late = Clock::now() >= *drain_deadline_;
-        if (late) spdlog::warn("steps are still in flight after sessions.drain_timeout_ms: stopping all the same");
+        if (late)
+            spdlog::warn("steps are still in flight after sessions.drain_timeout_ms: stopping all the same");
         done_ = late || registry_.drained();
     }
 
@@ -182,7 +204,8 @@ class Supervisor {
     }
 
     void reload() {
-        // systemd's Type=notify-reload is not in Debian 12: RELOADING and READY bracket the reload for newer ones.
+        // systemd's Type=notify-reload is not in Debian 12: RELOADING and READY bracket the reload for newer
+        // ones.
         ::sd_notify(0, "RELOADING=1");
         const auto loaded = config::load_file(config_path_);
         if (!loaded.config) {
@@ -205,8 +228,7 @@ class Supervisor {
         decisions_.send_completed(registry_);
         registry_.retire_all();
         pool_.stop();
-        ::unlink(shm::plane_path(config_.shm.dir, config_.instance).c_str());
-        ::unlink(shm::bell_path(config_.shm.dir, config_.instance).c_str());
+        remove_own_files(config_);
         spdlog::info("stopped");
     }
 
@@ -239,6 +261,7 @@ int run_supervisor(const config::Config& config, const std::string& config_path)
     Supervisor supervisor(config, config_path, foundation);
     if (auto open = supervisor.open_doors(); !open) {
         spdlog::critical("cannot start: {}", open.error().message);
+        remove_own_files(config);
         return 1;
     }
     supervisor.run();

@@ -12,19 +12,19 @@ enum class SessionCounter : std::uint32_t {
     steps_taken,
     columns_decided,
     columns_failed,
-    columns_redecided,       // claims of dead samplers given to others
-    schedule_ring_full,      // the client found no free step slot
-    records_refused,         // malformed schedule records
-    stale_epoch_refused,     // commits by a client or writer that had been fenced
+    columns_redecided,    // claims of dead samplers given to others
+    schedule_ring_full,   // the client found no free step slot
+    records_refused,      // malformed schedule records
+    stale_epoch_refused,  // commits by a client or writer that had been fenced
     writers_lost,
     writers_attached,
     clients_lost,
     clients_attached,
-    decision_ns,             // logits complete to last commit, summed over steps
-    exposed_ns,              // the part of it during which the scheduler waited
-    logits_wait_ns,          // publication to logits complete: the engine's own stage
+    decision_ns,     // logits complete to last commit, summed over steps
+    exposed_ns,      // the part of it during which the scheduler waited
+    logits_wait_ns,  // publication to logits complete: the engine's own stage
     zmq_steps_sent,
-    zmq_send_deferred,       // the subscriber was slow: the step stayed in the ring
+    zmq_send_deferred,  // the subscriber was slow: the step stayed in the ring
     count_
 };
 

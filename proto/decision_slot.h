@@ -35,14 +35,16 @@ struct RefusalWord {
 // Heads a slot; after it lie, each on its own cache lines: the committed bitmap (a bit a column), the
 // claims, the crash counts and the decisions. A decision is visible once its bit is set, and never changes.
 struct alignas(64) DecisionSlotHead {
-    std::atomic<std::uint64_t> step;          // which step's claims and bits these are
-    std::atomic<std::uint64_t> refusal;       // a RefusalWord
-    std::atomic<std::uint32_t> reopened;      // grows when claims of a dead sampler are freed
+    std::atomic<std::uint64_t> step;      // which step's claims and bits these are
+    std::atomic<std::uint64_t> refusal;   // a RefusalWord
+    std::atomic<std::uint32_t> reopened;  // grows when claims of a dead sampler are freed
     std::atomic<std::uint64_t> logits_ready_ns;
     std::atomic<std::uint64_t> last_commit_ns;
 };
 static_assert(sizeof(DecisionSlotHead) == 64);
 
-constexpr std::uint32_t bitmap_words(std::uint32_t columns) { return (columns + 63) / 64; }
+constexpr std::uint32_t bitmap_words(std::uint32_t columns) {
+    return (columns + 63) / 64;
+}
 
 }  // namespace croupier::proto

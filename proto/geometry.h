@@ -25,6 +25,8 @@ constexpr std::uint32_t kMaxTile = 1024;
 struct RankShard {
     std::uint32_t first_id = 0;
     std::uint32_t count = 0;
+
+    bool operator==(const RankShard&) const = default;
 };
 
 struct Geometry {
@@ -43,6 +45,7 @@ struct Geometry {
     std::array<RankShard, kMaxTp> shards{};
 
     std::uint32_t tiles(std::uint32_t rank) const { return (shards[rank].count + tile - 1) / tile; }
+    bool operator==(const Geometry&) const = default;
 };
 static_assert(sizeof(Geometry) == 12 * 4 + kMaxTp * 8, "bump kSegmentVersion when the geometry changes");
 

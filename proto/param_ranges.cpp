@@ -48,7 +48,8 @@ std::optional<ParamFault> param_fault(const SamplingParams& params) noexcept {
         return ParamFault{"min_tokens", static_cast<double>(params.min_tokens), "at most max_tokens"};
     }
     if ((params.flags & ~(kIgnoreEos | kNoLogprob)) != 0) {
-        return ParamFault{"flags", static_cast<double>(params.flags), "the sum of 1 (ignore EOS) and 2 (no log-prob)"};
+        return ParamFault{"flags", static_cast<double>(params.flags),
+                          "the sum of 1 (ignore EOS) and 2 (no log-prob)"};
     }
     return std::nullopt;
 }

@@ -21,10 +21,10 @@ constexpr double bucket_upper_seconds(std::size_t bucket) {
 }
 
 enum class Stage : std::uint32_t {
-    logits_wait,   // publication to logits complete
-    claim_wait,    // logits complete to the start of a column's decision
-    decide,        // one column
-    step,          // logits complete to the step's last commit
+    logits_wait,  // publication to logits complete
+    claim_wait,   // logits complete to the start of a column's decision
+    decide,       // one column
+    step,         // logits complete to the step's last commit
     count_
 };
 constexpr std::array kStageNames = {"logits_wait", "claim_wait", "decide", "step"};
@@ -40,7 +40,7 @@ enum class SamplerState : std::uint32_t { empty = 0, starting = 1, running = 2, 
 struct alignas(64) SamplerEntry {
     std::atomic<SamplerState> state;
     std::atomic<std::int32_t> pid;
-    std::atomic<std::int32_t> core;       // -1: not pinned
+    std::atomic<std::int32_t> core;          // -1: not pinned
     std::atomic<std::uint32_t> incarnation;  // owner in claim words; never 0, never used twice by one daemon
     std::atomic<std::uint32_t> restarts;
     std::atomic<std::uint64_t> heartbeat_ns;

@@ -8,7 +8,9 @@ namespace croupier::proto {
 
 enum class Dtype : std::uint32_t { bf16 = 0, fp16 = 1, fp32 = 2 };
 
-constexpr std::uint32_t element_bytes(Dtype dtype) { return dtype == Dtype::fp32 ? 4U : 2U; }
+constexpr std::uint32_t element_bytes(Dtype dtype) {
+    return dtype == Dtype::fp32 ? 4U : 2U;
+}
 
 constexpr std::uint32_t kIgnoreEos = 1U << 0U;
 // The decision's log-prob is NaN: it costs a pass over the row that a request without log-probs need not pay.
@@ -42,17 +44,17 @@ static_assert(sizeof(TokenBias) == 8);
 // Why a column has no token. Zero is success, so that a zeroed record never reads as a failure.
 enum class DecisionError : std::uint16_t {
     none = 0,
-    nan_logit,            // a NaN among the row's logits
-    infinite_logit,       // +inf among the row's logits
-    no_token_left,        // every token is masked, banned or -inf
-    bad_parameter,        // a parameter outside its range
-    bad_token,            // an id outside the vocabulary in the history, biases, stops or the draw
-    bad_sequence,         // the column names a slot or uid that is not a live sequence
-    bad_position,         // the column's position does not follow the sequence's log
-    bad_mask,             // the column names a mask row that the session does not have
-    sequence_full,        // the log has no room for another token
-    bad_record,           // the step's schedule record itself is malformed
-    sampler_crashed,      // samplers died repeatedly while they decided this column
+    nan_logit,        // a NaN among the row's logits
+    infinite_logit,   // +inf among the row's logits
+    no_token_left,    // every token is masked, banned or -inf
+    bad_parameter,    // a parameter outside its range
+    bad_token,        // an id outside the vocabulary in the history, biases, stops or the draw
+    bad_sequence,     // the column names a slot or uid that is not a live sequence
+    bad_position,     // the column's position does not follow the sequence's log
+    bad_mask,         // the column names a mask row that the session does not have
+    sequence_full,    // the log has no room for another token
+    bad_record,       // the step's schedule record itself is malformed
+    sampler_crashed,  // samplers died repeatedly while they decided this column
     count_
 };
 

@@ -8,11 +8,11 @@ namespace croupier::proto {
 struct ScheduleColumn {
     std::uint64_t sequence_uid = 0;
     std::uint32_t sequence_slot = 0;
-    std::uint32_t position = 0;         // outputs before the one that is decided
-    std::uint32_t mask_row = 0;         // 0: no grammar mask; else row mask_row - 1 of the step's masks
-    std::uint32_t window_offset = 0;    // reserved for verified decoding: must be 0
-    std::int32_t candidate = -1;        // reserved for verified decoding: must be -1
-    float temperature = 1.0F;           // for the summaries that a GPU writes
+    std::uint32_t position = 0;       // outputs before the one that is decided
+    std::uint32_t mask_row = 0;       // 0: no grammar mask; else row mask_row - 1 of the step's masks
+    std::uint32_t window_offset = 0;  // reserved for verified decoding: must be 0
+    std::int32_t candidate = -1;      // reserved for verified decoding: must be -1
+    float temperature = 1.0F;         // for the summaries that a GPU writes
 };
 static_assert(sizeof(ScheduleColumn) == 32);
 

@@ -22,8 +22,8 @@ std::variant<const Message*, WireFault> parse(const void* bytes, std::size_t siz
 // Finishes `builder` as a message around `body`; its buffer is then ready to send.
 template <typename Table>
 void finish(flatbuffers::FlatBufferBuilder& builder, std::uint64_t request, flatbuffers::Offset<Table> body) {
-    FinishMessageBuffer(builder, CreateMessage(builder, kWireVersion, request, BodyTraits<Table>::enum_value,
-                                               body.Union()));
+    FinishMessageBuffer(
+        builder, CreateMessage(builder, kWireVersion, request, BodyTraits<Table>::enum_value, body.Union()));
 }
 
 }  // namespace croupier::wire

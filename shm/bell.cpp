@@ -80,7 +80,9 @@ void Bell::ring() {
     }
 }
 
-std::uint32_t Bell::seen() const { return page().rung.load(std::memory_order_acquire); }
+std::uint32_t Bell::seen() const {
+    return page().rung.load(std::memory_order_acquire);
+}
 
 void Bell::sleep(std::uint32_t sampler, std::uint32_t seen, std::chrono::nanoseconds timeout) {
     auto& bell = page();

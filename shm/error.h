@@ -9,25 +9,25 @@
 namespace croupier::shm {
 
 enum class Errc : std::uint32_t {
-    not_found = 1,      // no such segment, session or endpoint
+    not_found = 1,  // no such segment, session or endpoint
     permission_denied,
-    no_memory,          // /dev/shm or a quota is full
-    bad_magic,          // not a file of ours
+    no_memory,  // /dev/shm or a quota is full
+    bad_magic,  // not a file of ours
     wrong_version,
     wrong_size,
     corrupt_header,
     bad_geometry,
-    already_held,       // a live process holds this role
-    stale_epoch,        // the caller was fenced while it was away
+    already_held,  // a live process holds this role
+    stale_epoch,   // the caller was fenced while it was away
     session_closed,
-    draining,           // no new steps are taken
+    draining,  // no new steps are taken
     ring_full,
     bad_argument,
     unknown_sequence,
     table_full,
     daemon_gone,
     timed_out,
-    refused,            // the daemon refused the request; the text says why
+    refused,  // the daemon refused the request; the text says why
     system_error,
 };
 

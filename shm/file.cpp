@@ -60,7 +60,9 @@ FileDescriptor::~FileDescriptor() {
     if (fd_ >= 0) ::close(fd_);
 }
 
-int FileDescriptor::release() { return std::exchange(fd_, -1); }
+int FileDescriptor::release() {
+    return std::exchange(fd_, -1);
+}
 
 Result<FileDescriptor> open_file(const std::string& path, Access access) {
     const int flags = (access == Access::read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW;
@@ -126,7 +128,8 @@ Result<bool> publish_name(const FileDescriptor& file, const std::string& path) {
     const std::string source = "/proc/self/fd/" + std::to_string(file.get());
     if (::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
     if (errno == EEXIST) {
-        return fail(Errc::already_held, path + " exists already; `croupier cleanup` removes files of the dead");
+        return fail(Errc::already_held,
+                    path + " exists already; `croupier cleanup` removes files of the dead");
     }
     return system_failure("cannot link", path, errno);
 }

@@ -14,7 +14,9 @@ using proto::SessionCounter;
 namespace {
 
 // Ready words hold 16 bits of the epoch, and 0 means "never attached".
-std::uint32_t epoch_tag(std::uint32_t epoch) { return epoch & 0xFFFFU; }
+std::uint32_t epoch_tag(std::uint32_t epoch) {
+    return epoch & 0xFFFFU;
+}
 
 }  // namespace
 
@@ -89,8 +91,8 @@ Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
     const StepWindow window = steps_in_flight(*segment_);
     if (step < window.first || step >= window.end) {
         return fail(Errc::bad_argument, "step " + std::to_string(step) + " is not in flight: steps " +
-                                            std::to_string(window.first) + " to " + std::to_string(window.end) +
-                                            " (exclusive) are");
+                                            std::to_string(window.first) + " to " +
+                                            std::to_string(window.end) + " (exclusive) are");
     }
     return true;
 }
@@ -99,13 +101,14 @@ Result<bool> LogitsPublisher::publish(std::uint64_t step, std::uint32_t tiles) {
     if (auto allowed = may_publish(step); !allowed) return allowed.error();
     if (tiles > segment_->geometry().tiles(rank_)) {
         return fail(Errc::bad_argument, "rank " + std::to_string(rank_) + " has " +
-                                            std::to_string(segment_->geometry().tiles(rank_)) + " tiles, not " +
-                                            std::to_string(tiles));
+                                            std::to_string(segment_->geometry().tiles(rank_)) +
+                                            " tiles, not " + std::to_string(tiles));
     }
     auto& cell = segment_->ready(segment_->slot_of(step), rank_);
     cell.format = proto::SliceFormat::full_tiles;
     // SYNC: release; pairs with the acquire in slice_ready: who sees the count sees the tiles.
-    cell.word.store(ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), tiles}.pack(), std::memory_order_release);
+    cell.word.store(ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), tiles}.pack(),
+                    std::memory_order_release);
     return true;
 }
 

@@ -44,7 +44,8 @@ Result<Plane> Plane::attach(const std::string& directory, const std::string& ins
     auto size = file_size(file.value(), path);
     if (!size) return size.error();
     if (size.value() != sizeof(PlaneHeader)) {
-        return fail(Errc::wrong_size, path + " has " + std::to_string(size.value()) + " bytes, this build expects " +
+        return fail(Errc::wrong_size, path + " has " + std::to_string(size.value()) +
+                                          " bytes, this build expects " +
                                           std::to_string(sizeof(PlaneHeader)));
     }
     auto mapping = map_file(file.value(), sizeof(PlaneHeader), access, path);
@@ -57,7 +58,8 @@ Result<Plane> Plane::attach(const std::string& directory, const std::string& ins
     }
     if (header.bytes != sizeof(PlaneHeader)) {
         return fail(Errc::corrupt_header, path + " says that it has " + std::to_string(header.bytes) +
-                                              " bytes, this build expects " + std::to_string(sizeof(PlaneHeader)));
+                                              " bytes, this build expects " +
+                                              std::to_string(sizeof(PlaneHeader)));
     }
     return Plane(std::move(file).value(), std::move(mapping).value());
 }

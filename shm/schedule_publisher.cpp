@@ -16,7 +16,8 @@ using proto::SessionCounter;
 Result<SchedulePublisher> SchedulePublisher::attach(Segment& segment) {
     auto& header = segment.header();
     if (!segment.hold(Role::client)) {
-        return fail(Errc::already_held, "session " + std::string(header.name) + " is held by the live client with pid " +
+        return fail(Errc::already_held, "session " + std::string(header.name) +
+                                            " is held by the live client with pid " +
                                             std::to_string(header.client_pid.load()) +
                                             "; close that one first, or open with takeover to fence it");
     }
@@ -26,7 +27,8 @@ Result<SchedulePublisher> SchedulePublisher::attach(Segment& segment) {
     header.counter(SessionCounter::clients_attached).fetch_add(1, std::memory_order_relaxed);
     const StepWindow window = steps_in_flight(segment);
     if (!window.sound) {
-        return fail(Errc::corrupt_header, segment.path() + ": the step counters contradict each other (published " +
+        return fail(Errc::corrupt_header, segment.path() +
+                                              ": the step counters contradict each other (published " +
                                               std::to_string(window.end) + ", taken " +
                                               std::to_string(window.first) + "); open a new session");
     }
@@ -64,7 +66,8 @@ void SchedulePublisher::reset_decisions(std::uint32_t slot, std::uint64_t step, 
         segment_->crashes(slot)[column].store(0, std::memory_order_relaxed);
         segment_->claims(slot)[column].store(unclaimed, std::memory_order_relaxed);
     }
-    head.refusal.store(proto::RefusalWord{static_cast<std::uint32_t>(step), 0}.pack(), std::memory_order_relaxed);
+    head.refusal.store(proto::RefusalWord{static_cast<std::uint32_t>(step), 0}.pack(),
+                       std::memory_order_relaxed);
     head.reopened.store(0, std::memory_order_relaxed);
     head.logits_ready_ns.store(0, std::memory_order_relaxed);
     head.last_commit_ns.store(0, std::memory_order_relaxed);
@@ -78,7 +81,8 @@ Result<std::uint64_t> SchedulePublisher::publish(std::span<const proto::Schedule
     const auto& geometry = segment_->geometry();
     if (columns.empty() || columns.size() > geometry.max_batch) {
         return fail(Errc::bad_argument, "a step has 1 to " + std::to_string(geometry.max_batch) +
-                                            " columns in this session, not " + std::to_string(columns.size()));
+                                            " columns in this session, not " +
+                                            std::to_string(columns.size()));
     }
     if (published_ - taken_ >= geometry.slots) {
         header.counter(SessionCounter::schedule_ring_full).fetch_add(1, std::memory_order_relaxed);

@@ -32,7 +32,8 @@ std::string shmem_policy() {
 Result<std::string> advise_hugepages(const Mapping& mapping, Hugepages wanted) {
     if (wanted == Hugepages::off) return std::string();
     const std::string policy = shmem_policy();
-    const bool possible = policy == "advise" || policy == "always" || policy == "within_size" || policy == "force";
+    const bool possible =
+        policy == "advise" || policy == "always" || policy == "within_size" || policy == "force";
     if (possible && ::madvise(mapping.get_address(), mapping.get_size(), MADV_HUGEPAGE) == 0) {
         return "huge pages advised (shmem_enabled is " + policy + ")";
     }
@@ -43,8 +44,8 @@ Result<std::string> advise_hugepages(const Mapping& mapping, Hugepages wanted) {
 }
 
 std::string both(const char* what, std::uint64_t theirs, std::uint64_t ours) {
-    return std::string(what) + " is " + std::to_string(theirs) + " in the segment and " + std::to_string(ours) +
-           " in this build";
+    return std::string(what) + " is " + std::to_string(theirs) + " in the segment and " +
+           std::to_string(ours) + " in this build";
 }
 
 Result<bool> check_identity(const SegmentHeader& header, std::uint64_t file_bytes, const std::string& path) {
@@ -54,7 +55,8 @@ Result<bool> check_identity(const SegmentHeader& header, std::uint64_t file_byte
                                          std::to_string(proto::kSegmentMagic));
     }
     if (header.version != proto::kSegmentVersion) {
-        return fail(Errc::wrong_version, path + ": " + both("version", header.version, proto::kSegmentVersion) +
+        return fail(Errc::wrong_version, path + ": " +
+                                             both("version", header.version, proto::kSegmentVersion) +
                                              "; update the older of the two");
     }
     if (header.header_bytes != proto::kHeaderBytes) {
@@ -81,7 +83,8 @@ Result<bool> check_content(const SegmentHeader& header, const proto::Geometry& g
     if (proto::header_checksum(header) != header.checksum) {
         return fail(Errc::corrupt_header, path + ": the header's checksum does not match its content");
     }
-    if (header.name[sizeof(header.name) - 1] != '\0' || header.instance[sizeof(header.instance) - 1] != '\0') {
+    if (header.name[sizeof(header.name) - 1] != '\0' ||
+        header.instance[sizeof(header.instance) - 1] != '\0') {
         return fail(Errc::corrupt_header, path + ": a name in the header does not end");
     }
     return true;
@@ -104,7 +107,8 @@ void write_header(void* memory, const SegmentSpec& spec, const proto::SegmentLay
 
 }  // namespace
 
-std::string segment_path(const std::string& directory, const std::string& instance, std::uint64_t session_id) {
+std::string segment_path(const std::string& directory, const std::string& instance,
+                         std::uint64_t session_id) {
     return directory + "/croupier-" + instance + "-" + std::to_string(session_id) + ".seg";
 }
 

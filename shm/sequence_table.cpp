@@ -17,7 +17,8 @@ Result<bool> check_room(const proto::Geometry& geometry, const NewSequence& sequ
                                             "; open it with a larger " + option);
     };
     const std::size_t tokens = sequence.prompt.size() + sequence.output.size();
-    if (tokens >= geometry.max_length) return too_many("tokens", tokens, geometry.max_length - 1, "max_length");
+    if (tokens >= geometry.max_length)
+        return too_many("tokens", tokens, geometry.max_length - 1, "max_length");
     if (sequence.bias.size() > geometry.max_bias) {
         return too_many("logit biases", sequence.bias.size(), geometry.max_bias, "max_bias");
     }
@@ -77,7 +78,8 @@ std::vector<LiveSequence> SequenceTable::live() const {
     for (std::uint32_t index = 0; index < geometry.max_sequences; ++index) {
         const auto& entry = segment_->sequence(index);
         if (entry.state.load(std::memory_order_acquire) != SequenceState::live) continue;
-        const std::uint32_t length = std::min(entry.length.load(std::memory_order_acquire), geometry.max_length);
+        const std::uint32_t length =
+            std::min(entry.length.load(std::memory_order_acquire), geometry.max_length);
         const std::uint32_t prompt = std::min(entry.prompt_length, length);
         const std::int32_t* log = segment_->token_log(index);
         found.push_back({index, entry.uid, {log, prompt}, {log + prompt, length - prompt}});

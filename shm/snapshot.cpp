@@ -11,7 +11,9 @@
 namespace croupier::shm {
 namespace {
 
-std::uint64_t since(std::uint64_t then, std::uint64_t now) { return now > then ? now - then : 0; }
+std::uint64_t since(std::uint64_t then, std::uint64_t now) {
+    return now > then ? now - then : 0;
+}
 
 HistogramSnapshot read_histogram(const proto::LatencyHistogram& histogram) {
     HistogramSnapshot copy;
@@ -119,16 +121,21 @@ Result<Snapshot> observe(const std::string& directory, const std::string& instan
     for (std::uint32_t index = 0; index < samplers; ++index) {
         snapshot.samplers.push_back(read_sampler(plane, index, now));
     }
-    for (const auto& path : segment_files(directory, instance)) snapshot.sessions.push_back(read_session(path));
+    for (const auto& path : segment_files(directory, instance))
+        snapshot.sessions.push_back(read_session(path));
     return snapshot;
 }
 
 const char* session_state_name(proto::SessionState state) {
     switch (state) {
-        case proto::SessionState::active: return "active";
-        case proto::SessionState::draining: return "draining";
-        case proto::SessionState::closed: return "closed";
-        case proto::SessionState::fenced: return "fenced";
+        case proto::SessionState::active:
+            return "active";
+        case proto::SessionState::draining:
+            return "draining";
+        case proto::SessionState::closed:
+            return "closed";
+        case proto::SessionState::fenced:
+            return "fenced";
     }
     return "unknown";
 }

@@ -7,14 +7,17 @@ namespace {
 
 using nlohmann::json;
 
-double seconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
+double seconds(std::uint64_t ns) {
+    return static_cast<double>(ns) * 1e-9;
+}
 
 json sampler_json(const SamplerSnapshot& sampler) {
     json stages;
     for (std::size_t i = 0; i < sampler.stages.size(); ++i) {
         std::uint64_t count = 0;
         for (const auto bucket : sampler.stages[i].buckets) count += bucket;
-        stages[proto::kStageNames[i]] = {{"count", count}, {"sum_seconds", seconds(sampler.stages[i].sum_ns)}};
+        stages[proto::kStageNames[i]] = {{"count", count},
+                                         {"sum_seconds", seconds(sampler.stages[i].sum_ns)}};
     }
     const double up = seconds(sampler.up_ns);
     return {{"index", sampler.index},

@@ -67,7 +67,9 @@ std::uint32_t StepClaims::reopen(std::uint32_t dead_owner, std::uint32_t columns
     return reopen_if(columns, dead_owner, false, crashed);
 }
 
-std::uint32_t StepClaims::reopen_all(std::uint32_t columns) const { return reopen_if(columns, 0, true, false); }
+std::uint32_t StepClaims::reopen_all(std::uint32_t columns) const {
+    return reopen_if(columns, 0, true, false);
+}
 
 std::uint32_t StepClaims::reopen_if(std::uint32_t columns, std::uint32_t owner, bool any_owner,
                                     bool crashed) const {
@@ -88,7 +90,9 @@ std::uint32_t StepClaims::reopen_if(std::uint32_t columns, std::uint32_t owner, 
     }
     if (freed > 0) {
         segment_->decision_head(slot_).reopened.fetch_add(1, std::memory_order_release);
-        segment_->header().counter(SessionCounter::columns_redecided).fetch_add(freed, std::memory_order_relaxed);
+        segment_->header()
+            .counter(SessionCounter::columns_redecided)
+            .fetch_add(freed, std::memory_order_relaxed);
     }
     // The dead one may have set the last bit, or refused the record, and died before it rang.
     announce();
@@ -96,7 +100,8 @@ std::uint32_t StepClaims::reopen_if(std::uint32_t columns, std::uint32_t owner, 
 }
 
 void StepClaims::free_or_give_up(std::uint32_t column, std::uint32_t columns) const {
-    const std::uint32_t crashes = segment_->crashes(slot_)[column].fetch_add(1, std::memory_order_relaxed) + 1;
+    const std::uint32_t crashes =
+        segment_->crashes(slot_)[column].fetch_add(1, std::memory_order_relaxed) + 1;
     if (crashes < kCrashLimit) {
         // SYNC: release; pairs with the acquire in try_claim.
         segment_->claims(slot_)[column].store(ClaimWord{static_cast<std::uint32_t>(step_), 0}.pack(),

@@ -10,7 +10,7 @@ namespace croupier::shm {
 struct StepWindow {
     std::uint64_t first = 0;  // steps first .. end - 1 are published and not yet taken
     std::uint64_t end = 0;
-    bool sound = true;        // false: the counters contradict the ring's size
+    bool sound = true;  // false: the counters contradict the ring's size
 };
 
 StepWindow steps_in_flight(const Segment& segment);

@@ -15,9 +15,12 @@ std::optional<WaitMode> wait_mode_from(std::string_view name) {
 
 const char* wait_mode_name(WaitMode mode) {
     switch (mode) {
-        case WaitMode::spin: return "spin";
-        case WaitMode::adaptive: return "adaptive";
-        case WaitMode::sleep: return "sleep";
+        case WaitMode::spin:
+            return "spin";
+        case WaitMode::adaptive:
+            return "adaptive";
+        case WaitMode::sleep:
+            return "sleep";
     }
     return "unknown";
 }

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tools/sim/child_process.h"
+#include "tools/own_daemon/child_process.h"
 #include "tools/sim/ledger.h"
 
 namespace croupier::tools::sim {

@@ -69,14 +69,16 @@ void bind_to_core(int core) {
     CPU_ZERO(&set);
     CPU_SET(static_cast<std::size_t>(core), &set);
     if (::sched_setaffinity(0, sizeof(set), &set) != 0) {
-        throw std::system_error(errno, std::generic_category(), "cannot bind to core " + std::to_string(core));
+        throw std::system_error(errno, std::generic_category(),
+                                "cannot bind to core " + std::to_string(core));
     }
 }
 
 std::vector<std::uint64_t> time_bare_ring(const RoundOptions& options, std::uint32_t bytes) {
     if (bytes > kLargestPayload) throw std::invalid_argument("the bare ring holds 1 MiB");
     const std::size_t records = std::max<std::size_t>((bytes + sizeof(Record) - 1) / sizeof(Record), 1);
-    void* memory = ::mmap(nullptr, sizeof(TwoLanes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        ::mmap(nullptr, sizeof(TwoLanes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
     auto& lanes = *new (memory) TwoLanes{};
     const std::uint64_t rounds = std::uint64_t{options.warm_up} + options.rounds;

@@ -30,7 +30,8 @@ std::string processor_name() {
 }
 
 std::string line(const char* what, const Percentiles& times) {
-    return fmt::format("{:<44} {:>8.2f} {:>8.2f} {:>8.2f} {:>9.2f}\n", what, times.p50, times.p99, times.p999, times.max);
+    return fmt::format("{:<44} {:>8.2f} {:>8.2f} {:>8.2f} {:>9.2f}\n", what, times.p50, times.p99, times.p999,
+                       times.max);
 }
 
 int run(const IpcOptions& options) {
@@ -68,7 +69,9 @@ int run(const IpcOptions& options) {
     std::cout << fmt::format("{:<44} {:>8} {:>8} {:>8} {:>9}\n", "microseconds", "p50", "p99", "p99.9", "max")
               << line("bare ring, 64 bytes there and back", small_ring)
               << line(fmt::format("bare ring, {} bytes there, 64 back", row_bytes).c_str(), ring)
-              << line(fmt::format("last tile to decision, {} entries, greedy", options.decision.vocab).c_str(), decision)
+              << line(
+                     fmt::format("last tile to decision, {} entries, greedy", options.decision.vocab).c_str(),
+                     decision)
               << line("the same with its log-prob", with_logprob)
               << line("with log-prob, penalties, top-k, top-p, min-p", controls)
               << line("ZMQ ipc, 64 bytes there and back", zmq)
@@ -84,11 +87,14 @@ void add_bench_commands(CLI::App& app, int& status) {
     bench->require_subcommand(1);
     auto* ipc = bench->add_subcommand("ipc", "The plane's latency beside a bare ring and a ZMQ round trip");
     auto options = std::make_shared<IpcOptions>();
-    ipc->add_option("--rounds", options->rounds.rounds, "Measured round trips of each kind")->capture_default_str();
-    ipc->add_option("--vocab", options->decision.vocab, "Entries of the step's one column")->capture_default_str();
+    ipc->add_option("--rounds", options->rounds.rounds, "Measured round trips of each kind")
+        ->capture_default_str();
+    ipc->add_option("--vocab", options->decision.vocab, "Entries of the step's one column")
+        ->capture_default_str();
     ipc->add_option("--own-core", options->rounds.own_core, "The scheduler's core")->capture_default_str();
     ipc->add_option("--peer-core", options->rounds.peer_core, "The other side's core")->capture_default_str();
-    ipc->add_option("--croupierd", options->decision.croupierd, "The daemon's binary (default: beside this one)");
+    ipc->add_option("--croupierd", options->decision.croupierd,
+                    "The daemon's binary (default: beside this one)");
     ipc->add_flag("--json", options->json, "One JSON object");
     ipc->callback([options, &status] {
         try {

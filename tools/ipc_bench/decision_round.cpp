@@ -7,7 +7,7 @@
 #include "gpu_writer/host_writer.h"
 #include "shm/clock.h"
 #include "tools/ipc_bench/rounds.h"
-#include "tools/own_daemon.h"
+#include "tools/own_daemon/own_daemon.h"
 
 namespace croupier::tools {
 namespace {
@@ -57,12 +57,11 @@ client::OpenOptions session_options(const std::string& endpoint, const DecisionO
 }  // namespace
 
 std::vector<std::uint64_t> time_decisions(const RoundOptions& options, const DecisionOptions& decision) {
-    OwnDaemonOptions daemon_options;
-    daemon_options.binary = decision.croupierd;
-    daemon_options.instance = "bench-" + std::to_string(::getpid());
-    daemon_options.wait = "spin";
-    daemon_options.cores = std::to_string(options.peer_core);
-    const OwnDaemon daemon(daemon_options);
+    OwnDaemon daemon(
+        {decision.croupierd, "bench-" + std::to_string(::getpid()), "/dev/shm",
+         "samplers: {count: 1, wait: spin, cores: \"" + std::to_string(options.peer_core) + "\"}\n"});
+    daemon.start();
+    daemon.await_ready();
     const std::string endpoint = daemon.endpoint();
     client::Session session(session_options(endpoint, decision));
     auto writer = gpu_writer::HostWriter::attach(session.segment_path(), 0);
@@ -92,6 +91,7 @@ std::vector<std::uint64_t> time_decisions(const RoundOptions& options, const Dec
         if (round >= options.warm_up) times.push_back(end - begin);
     }
     session.close();
+    daemon.stop();
     return times;
 }
 

@@ -54,7 +54,8 @@ std::vector<std::uint64_t> time_zmq(const RoundOptions& options) {
             const std::uint64_t begin = shm::monotonic_ns();
             socket.send(zmq::buffer(message), zmq::send_flags::none);
             zmq::message_t answer;
-            if (!socket.recv(answer) || answer.size() != message.size()) throw std::runtime_error("no ZMQ echo");
+            if (!socket.recv(answer) || answer.size() != message.size())
+                throw std::runtime_error("no ZMQ echo");
             const std::uint64_t end = shm::monotonic_ns();
             if (round >= options.warm_up) times.push_back(end - begin);
         }

@@ -11,6 +11,7 @@
 
 #include "shm/clock.h"
 #include "shm/futex.h"
+#include "tools/sim/daemon_options.h"
 #include "tools/sim/scheduler_process.h"
 #include "tools/sim/verifier.h"
 #include "tools/sim/writer_process.h"
@@ -51,7 +52,7 @@ Orchestrator::Orchestrator(const SimOptions& options)
     : world_(options), chaos_(options), view_(world_), started_ns_(shm::monotonic_ns()) {
     world_.session_name = "sim-" + std::to_string(::getpid());
     if (options.endpoint.empty()) {
-        daemon_ = std::make_unique<SimDaemon>(options, world_.session_name);
+        daemon_ = std::make_unique<OwnDaemon>(daemon_options(options, world_.session_name));
         world_.endpoint = daemon_->endpoint();
     } else {
         world_.endpoint = options.endpoint;

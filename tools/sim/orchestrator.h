@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "tools/own_daemon/child_process.h"
+#include "tools/own_daemon/own_daemon.h"
 #include "tools/sim/chaos.h"
-#include "tools/sim/child_process.h"
 #include "tools/sim/live_view.h"
 #include "tools/sim/report.h"
-#include "tools/sim/sim_daemon.h"
 #include "tools/sim/world.h"
 
 namespace croupier::tools::sim {
@@ -40,7 +40,7 @@ class Orchestrator {
     Chaos chaos_;
     LiveView view_;
     std::uint64_t started_ns_;
-    std::unique_ptr<SimDaemon> daemon_;
+    std::unique_ptr<OwnDaemon> daemon_;
     ChildProcess scheduler_;
     std::vector<ChildProcess> writers_;
     std::vector<ChildProcess> verifiers_;

@@ -35,7 +35,8 @@ shm::Result<Cleaned> clean_up(const std::string& directory, const std::string& i
     Cleaned cleaned;
     auto plane = shm::Plane::attach(directory, instance, shm::Access::read_only);
     if (plane && plane.value().daemon_alive()) {
-        return shm::fail(shm::Errc::already_held, "instance " + instance + " is served by the live daemon with pid " +
+        return shm::fail(shm::Errc::already_held, "instance " + instance +
+                                                      " is served by the live daemon with pid " +
                                                       std::to_string(plane.value().header().daemon_pid) +
                                                       ", which cleans up for itself");
     }

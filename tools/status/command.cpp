@@ -53,7 +53,8 @@ int run_cleanup(const Target& target) {
     auto cleaned = clean_up(target.directory, target.instance);
     if (!cleaned) return say_error(cleaned.error(), target);
     if (target.json) {
-        std::cout << nlohmann::json{{"removed", cleaned.value().removed}, {"kept", cleaned.value().kept}} << "\n";
+        std::cout << nlohmann::json{{"removed", cleaned.value().removed}, {"kept", cleaned.value().kept}}
+                  << "\n";
         return 0;
     }
     for (const auto& path : cleaned.value().removed) std::cout << "removed " << path << "\n";
@@ -66,7 +67,8 @@ int run_cleanup(const Target& target) {
 
 void add_status_commands(CLI::App& app, int& status) {
     auto* show = app.add_subcommand("status", "What a daemon does: samplers, sessions, rings, errors");
-    show->footer("Reads the daemon's files without disturbing anybody, also those of a dead one (exit status 3).");
+    show->footer(
+        "Reads the daemon's files without disturbing anybody, also those of a dead one (exit status 3).");
     const auto shown = add_target(*show);
     show->callback([shown, &status] { status = show_status(*shown); });
 

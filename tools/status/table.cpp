@@ -9,7 +9,9 @@ namespace {
 
 using proto::SessionCounter;
 
-double seconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
+double seconds(std::uint64_t ns) {
+    return static_cast<double>(ns) * 1e-9;
+}
 
 std::string bar(double share, int width) {
     std::string drawn;
@@ -18,30 +20,32 @@ std::string bar(double share, int width) {
 }
 
 std::string sampler_lines(const shm::Snapshot& snapshot) {
-    std::string text = fmt::format("{:>7} {:>8} {:>5} {:>6} {:>12} {:>10} {:>8}  busy\n", "sampler", "pid", "core",
-                                   "alive", "heartbeat", "columns", "restarts");
+    std::string text = fmt::format("{:>7} {:>8} {:>5} {:>6} {:>12} {:>10} {:>8}  busy\n", "sampler", "pid",
+                                   "core", "alive", "heartbeat", "columns", "restarts");
     for (const auto& sampler : snapshot.samplers) {
         const double up = seconds(sampler.up_ns);
         const double busy = up > 0 ? seconds(sampler.busy_ns) / up : 0;
         text += fmt::format("{:>7} {:>8} {:>5} {:>6} {:>9.0f} ms {:>10} {:>8}  {} {:.0f} %\n", sampler.index,
                             sampler.pid, sampler.core, sampler.alive ? "yes" : "NO",
-                            seconds(sampler.heartbeat_age_ns) * 1e3, sampler.columns, sampler.restarts, bar(busy, 10),
-                            busy * 100);
+                            seconds(sampler.heartbeat_age_ns) * 1e3, sampler.columns, sampler.restarts,
+                            bar(busy, 10), busy * 100);
     }
     return text;
 }
 
 std::string session_lines(const shm::SessionSnapshot& session) {
-    if (!session.fault.empty()) return fmt::format("\nsession at {}\n  cannot be read: {}\n", session.path, session.fault);
+    if (!session.fault.empty())
+        return fmt::format("\nsession at {}\n  cannot be read: {}\n", session.path, session.fault);
     const auto& shape = session.geometry;
     const double depth = static_cast<double>(session.steps_in_flight) / shape.slots;
     std::string text = fmt::format(
-        "\nsession {} ({}), {}\n  vocab {}, tp {}, batch {}, tile {}, {} MiB; client pid {} {}; {} of {} writers\n"
+        "\nsession {} ({}), {}\n  vocab {}, tp {}, batch {}, tile {}, {} MiB; client pid {} {}; {} of {} "
+        "writers\n"
         "  ring {} {} of {} slots in flight, {} decided and not taken; {} live sequences\n",
-        session.name, session.id, shm::session_state_name(session.state), shape.vocab, shape.tp, shape.max_batch,
-        shape.tile, session.bytes >> 20U, session.client_pid, session.client_alive ? "alive" : "GONE",
-        session.writers_alive, shape.tp, bar(depth, 10), session.steps_in_flight, shape.slots,
-        session.steps_decided_not_taken, session.live_sequences);
+        session.name, session.id, shm::session_state_name(session.state), shape.vocab, shape.tp,
+        shape.max_batch, shape.tile, session.bytes >> 20U, session.client_pid,
+        session.client_alive ? "alive" : "GONE", session.writers_alive, shape.tp, bar(depth, 10),
+        session.steps_in_flight, shape.slots, session.steps_decided_not_taken, session.live_sequences);
     const double decision = seconds(session.counter(SessionCounter::decision_ns));
     if (decision > 0) {
         text += fmt::format("  overlap {:.1f} % of the decision time was hidden behind the engine\n",
@@ -50,7 +54,8 @@ std::string session_lines(const shm::SessionSnapshot& session) {
     for (std::size_t i = 0; i < session.counters.size(); ++i) {
         const std::string name = proto::kSessionCounterText[i].name;
         if (session.counters[i] != 0 && !name.ends_with("_ns")) {
-            text += fmt::format("  {:>22} {:>12}  {}\n", name, session.counters[i], proto::kSessionCounterText[i].help);
+            text += fmt::format("  {:>22} {:>12}  {}\n", name, session.counters[i],
+                                proto::kSessionCounterText[i].help);
         }
     }
     return text;
@@ -59,9 +64,9 @@ std::string session_lines(const shm::SessionSnapshot& session) {
 }  // namespace
 
 std::string to_table(const shm::Snapshot& snapshot) {
-    std::string text = fmt::format("instance {}: daemon pid {} {}, up {:.0f} s\n\n", snapshot.instance,
-                                   snapshot.daemon_pid, snapshot.daemon_alive ? "alive" : "DEAD (its files remain)",
-                                   seconds(snapshot.up_ns));
+    std::string text =
+        fmt::format("instance {}: daemon pid {} {}, up {:.0f} s\n\n", snapshot.instance, snapshot.daemon_pid,
+                    snapshot.daemon_alive ? "alive" : "DEAD (its files remain)", seconds(snapshot.up_ns));
     text += sampler_lines(snapshot);
     for (const auto& session : snapshot.sessions) text += session_lines(session);
     if (snapshot.sessions.empty()) text += "\nno sessions\n";

@@ -1,4 +1,4 @@
-#include "tools/sim/child_process.h"
+#include "tools/own_daemon/child_process.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-namespace croupier::tools::sim {
+namespace croupier::tools {
 namespace {
 
 constexpr int kCannotExecute = 127;
@@ -108,4 +108,4 @@ std::optional<ChildEnd> ChildProcess::wait() {
     return end;
 }
 
-}  // namespace croupier::tools::sim
+}  // namespace croupier::tools

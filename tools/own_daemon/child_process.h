@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace croupier::tools::sim {
+namespace croupier::tools {
 
 struct ChildEnd {
     int exit_code = 0;
@@ -44,4 +44,4 @@ class ChildProcess {
     pid_t pid_ = 0;
 };
 
-}  // namespace croupier::tools::sim
+}  // namespace croupier::tools

@@ -1,4 +1,4 @@
-#include "tools/sim/sim_daemon.h"
+#include "tools/own_daemon/own_daemon.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,25 +14,27 @@
 #include <thread>
 #include <utility>
 
-namespace croupier::tools::sim {
+#include "shm/plane.h"
+
+namespace croupier::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::chrono::seconds kStartPatience{20};
 constexpr std::chrono::seconds kStopPatience{20};
 constexpr std::size_t kLogTail = 2000;
 
-std::string find_executable(const SimOptions& options) {
-    const fs::path path = options.croupierd.empty()
-                              ? fs::read_symlink("/proc/self/exe").parent_path() / "croupierd"
-                              : fs::path(options.croupierd);
+std::string find_executable(const std::string& wanted) {
+    const fs::path path =
+        wanted.empty() ? fs::read_symlink("/proc/self/exe").parent_path() / "croupierd" : fs::path(wanted);
     if (::access(path.c_str(), X_OK) == 0) return path.string();
     throw std::runtime_error("there is no daemon to start at " + path.string() +
                              "; name it with --croupierd, or use a running one with --endpoint");
 }
 
 std::string make_directory() {
-    std::string path = (fs::temp_directory_path() / "croupier-sim-XXXXXX").string();
+    std::string path = (fs::temp_directory_path() / "croupier-XXXXXX").string();
     if (::mkdtemp(path.data()) == nullptr) {
         throw std::system_error(errno, std::generic_category(), "cannot make a directory like " + path);
     }
@@ -41,53 +43,66 @@ std::string make_directory() {
 
 }  // namespace
 
-SimDaemon::SimDaemon(const SimOptions& options, std::string instance)
-    : instance_(std::move(instance)),
-      executable_(find_executable(options)),
-      directory_(make_directory()),
-      keep_(options.keep) {
-    write_config(options);
+OwnDaemon::OwnDaemon(OwnDaemonOptions options) : options_(std::move(options)), directory_(make_directory()) {
+    options_.executable = find_executable(options_.executable);
+    write_config();
 }
 
-SimDaemon::~SimDaemon() {
-    if (keep_) return;
+OwnDaemon::~OwnDaemon() {
+    if (options_.keep) return;
     std::error_code ignored;
     fs::remove_all(directory_, ignored);
 }
 
-std::string SimDaemon::endpoint() const {
+std::string OwnDaemon::endpoint() const {
     return "ipc://" + directory_ + "/control.sock";
 }
 
-void SimDaemon::write_config(const SimOptions& options) const {
+void OwnDaemon::write_config() const {
     std::ofstream file(directory_ + "/croupierd.yaml");
-    file << "instance: " << instance_ << "\nrun_dir: " << directory_ << "\nshm:\n  dir: " << options.shm_dir
-         << "\nsamplers:\n  count: " << options.samplers
-         << "\n  threads_per_sampler: " << options.threads_per_sampler << "\n  wait: "
-         << options.wait
-         // The imitated GPUs compute on the same cores: the kernel balances them better than a fixed place.
-         << "\n  pin: false\n  restart_backoff_ms: 1"
-         << "\nsessions:\n  max_batch: " << options.batch
-         << "\n  max_sequences: " << options.batch * options.steps_in_flight()
-         << "\n  max_sequence_tokens: " << options.prompt_max + options.output_max + 2
-         << "\n  reattach_grace_ms: 60000\n  drain_timeout_ms: 1000"
-         << "\ncontrol:\n  endpoint: " << endpoint() << "\ndecisions:\n  endpoint: ipc://" << directory_
-         << "/decisions.sock\nmetrics:\n  listen: \"off\"\nlog:\n  level: info\n";
+    file << "instance: " << options_.instance << "\nrun_dir: " << directory_
+         << "\nshm:\n  dir: " << options_.shm_dir << "\n"
+         << options_.sections << "control:\n  endpoint: " << endpoint() << "\ndecisions:\n  endpoint: ipc://"
+         << directory_ << "/decisions.sock\nmetrics:\n  listen: \"off\"\n";
     if (!file.flush()) throw std::runtime_error("cannot write " + directory_ + "/croupierd.yaml");
 }
 
-void SimDaemon::start() {
-    process_ = ChildProcess::execute({executable_, "--config", directory_ + "/croupierd.yaml"},
+bool OwnDaemon::every_sampler_runs() const {
+    auto plane = shm::Plane::attach(options_.shm_dir, options_.instance, shm::Access::read_only);
+    if (!plane || plane.value().header().sampler_count == 0) return false;
+    const auto& header = plane.value().header();
+    for (std::uint32_t index = 0; index < header.sampler_count; ++index) {
+        if (header.samplers[index].state.load(std::memory_order_acquire) != proto::SamplerState::running)
+            return false;
+    }
+    return true;
+}
+
+void OwnDaemon::await_ready() {
+    const auto deadline = std::chrono::steady_clock::now() + kStartPatience;
+    while (!every_sampler_runs()) {
+        const bool late = std::chrono::steady_clock::now() > deadline;
+        if (late || process_.poll()) {
+            throw std::runtime_error(
+                (late ? "croupierd is not ready in time:\n" : "croupierd ended at its start:\n") +
+                end_of_log());
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+}
+
+void OwnDaemon::start() {
+    process_ = ChildProcess::execute({options_.executable, "--config", directory_ + "/croupierd.yaml"},
                                      directory_ + "/croupierd.log");
 }
 
-void SimDaemon::kill_and_restart() {
+void OwnDaemon::kill_and_restart() {
     process_.send(SIGKILL);
     process_.wait();
     start();
 }
 
-bool SimDaemon::stop() {
+bool OwnDaemon::stop() {
     process_.send(SIGTERM);
     const auto deadline = std::chrono::steady_clock::now() + kStopPatience;
     while (process_.running()) {
@@ -102,7 +117,7 @@ bool SimDaemon::stop() {
     return false;
 }
 
-std::string SimDaemon::end_of_log() const {
+std::string OwnDaemon::end_of_log() const {
     std::ifstream file(directory_ + "/croupierd.log");
     std::stringstream content;
     content << file.rdbuf();
@@ -123,4 +138,4 @@ std::size_t files_of_instance(const std::string& directory, const std::string& i
     return count;
 }
 
-}  // namespace croupier::tools::sim
+}  // namespace croupier::tools

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# The documented example, as a newcomer runs it: against a daemon of its own, it prints eight tokens.
+set -euo pipefail
+croupierd=$1
+example=$2
+folder=$(mktemp -d)
+cat >"$folder/croupierd.yaml" <<EOF
+instance: example-$$
+run_dir: $folder
+samplers: {count: 1}
+control: {endpoint: "ipc://$folder/control.sock"}
+decisions: {endpoint: "ipc://$folder/decisions.sock"}
+metrics: {listen: "off"}
+EOF
+"$croupierd" --config "$folder/croupierd.yaml" 2>"$folder/log" &
+daemon=$!
+trap 'kill "$daemon" 2>/dev/null || true; wait "$daemon" || true; rm -rf "$folder"' EXIT
+# The client waits for the socket of a daemon that is just starting.
+lines=$("$example" "ipc://$folder/control.sock" | tee /dev/stderr | grep -cE '^[0-9]+$')
+[ "$lines" -eq 8 ] || { echo "expected eight tokens, got $lines"; cat "$folder/log"; exit 1; }

@@ -1,0 +1,155 @@
+// The whole chain decides what the reference decides, whatever the way the work is cut and carried.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <random>
+
+#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/small_engine.h"
+
+using namespace croupier;
+using namespace croupier::test;
+
+namespace {
+
+constexpr int kSteps = 12;
+
+Streams streams_of(const DaemonProcess& daemon, const EngineShape& shape) {
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(shape.batch);
+    engine.steps(kSteps);
+    return engine.streams();
+}
+
+std::vector<std::int32_t> permutation(std::uint32_t vocab) {
+    std::vector<std::int32_t> order(vocab);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), std::mt19937(7));
+    return order;
+}
+
+}  // namespace
+
+TEST_CASE("neither tiles nor ranks nor the way of the decisions change a token") {
+    const DaemonProcess daemon;
+    const Streams plain = streams_of(daemon, {});
+    REQUIRE(plain.size() == 8);
+    for (const auto& [uid, stream] : plain) REQUIRE(stream.size() == kSteps);
+    for (const std::uint32_t tile : {1U, 64U}) {
+        for (const std::uint32_t tp : {1U, 2U, 3U}) {
+            for (const bool zmq : {false, true}) {
+                INFO("tile " << tile << ", tp " << tp << (zmq ? ", ZMQ" : ", ring"));
+                EngineShape shape;
+                shape.tile = tile;
+                shape.tp = tp;
+                shape.decisions_over_zmq = zmq;
+                CHECK(streams_of(daemon, shape) == plain);
+            }
+        }
+    }
+}
+
+TEST_CASE("neither the number of samplers nor that of their threads changes a token") {
+    const Streams one = streams_of(DaemonProcess("{count: 1}"), {});
+    CHECK(streams_of(DaemonProcess("{count: 2, wait: sleep}"), {}) == one);
+    CHECK(streams_of(DaemonProcess("{count: 4, pin: false}"), {}) == one);
+    CHECK(streams_of(DaemonProcess("{count: 1, threads_per_sampler: 2}"), {}) == one);
+    CHECK(streams_of(DaemonProcess("{count: 2, threads_per_sampler: 2, wait: spin}"), {}) == one);
+}
+
+TEST_CASE("a hotness order leaves greedy and truncated streams as they are") {
+    const DaemonProcess daemon;
+    const Streams plain = streams_of(daemon, {});
+    EngineShape shape;
+    shape.order = permutation(shape.vocab);
+    for (const std::uint32_t tp : {1U, 3U}) {
+        shape.tp = tp;
+        const Streams permuted = streams_of(daemon, shape);
+        for (const auto& [uid, stream] : plain) {
+            const auto params = SmallEngine::sequence(uid, shape.vocab).params;
+            // An untruncated draw walks vocabulary order, of which the hotness order is a part.
+            const bool untruncated = params.temperature > 0 && params.top_k == 0 && params.top_p == 1.0;
+            INFO("sequence " << uid << ", tp " << tp);
+            if (!untruncated) CHECK(permuted.at(uid) == stream);
+        }
+    }
+}
+
+TEST_CASE("grammar masks reach the decision, step by step, by ring and by ZMQ") {
+    const DaemonProcess daemon;
+    EngineShape shape;
+    shape.masked = true;
+    const Streams masked = streams_of(daemon, shape);
+    for (const auto& [uid, stream] : masked) {
+        for (std::uint32_t position = 0; position < stream.size(); ++position) {
+            const auto token = static_cast<std::uint32_t>(stream[position]);
+            INFO("sequence " << uid << " at position " << position);
+            CHECK((SmallEngine::mask(shape.vocab, uid, position)[token / 32] >> token % 32 & 1U) == 1);
+        }
+    }
+    shape.decisions_over_zmq = true;
+    CHECK(streams_of(daemon, shape) == masked);
+}
+
+TEST_CASE("randoms from the writer are the ones that are drawn with") {
+    const DaemonProcess daemon;
+    EngineShape shape;
+    shape.randoms_supplied = true;
+    const Streams supplied = streams_of(daemon, shape);
+    CHECK(supplied != streams_of(daemon, {}));
+    shape.tp = 3;
+    CHECK(streams_of(daemon, shape) == supplied);
+}
+
+TEST_CASE("eight steps in flight give the streams of one at a time") {
+    const DaemonProcess daemon;
+    EngineShape shape;
+    shape.steps_in_flight = 8;
+    SmallEngine engine(daemon.endpoint(), "deep", shape);
+    engine.admit(8);
+    for (int round = 0; round < kSteps; ++round) {
+        for (std::uint64_t uid = 1; uid <= 8; ++uid) {
+            const croupier_column column{uid, nullptr};
+            engine.session().submit({&column, 1});
+        }
+        for (int i = 0; i < 8; ++i) engine.write();
+        for (int i = 0; i < 8; ++i) engine.collect_columns(1);
+    }
+    SmallEngine plain(daemon.endpoint(), "plain");
+    plain.admit(8);
+    plain.steps(kSteps);
+    CHECK(engine.streams() == plain.streams());
+}
+
+TEST_CASE("EOS, stop ids, min_tokens and max_tokens are flagged where the reference flags them") {
+    const DaemonProcess daemon;
+    const EngineShape shape;
+    // The second greedy token of the row sequence 4 sees, so that the stops are sure to be met.
+    SmallEngine scout(daemon.endpoint(), "scout", shape);
+    scout.admit(4);
+    scout.steps(4);
+    const std::int32_t met = scout.streams().at(4)[1];
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    auto asked = SmallEngine::sequence(4, shape.vocab);
+    asked.params.eos_token_id = met;
+    engine.admit(asked);
+    engine.steps(4);
+    CHECK((engine.flags().at(4)[1] & CROUPIER_STOPPED) == CROUPIER_STOPPED_EOS);
+    CHECK((engine.flags().at(4)[0] & CROUPIER_STOPPED) == 0);
+
+    SmallEngine stops(daemon.endpoint(), "stops", shape);
+    asked = SmallEngine::sequence(4, shape.vocab);
+    asked.stop_ids = {met};
+    asked.params.max_tokens = 3;
+    stops.admit(asked);
+    stops.steps(3);
+    CHECK((stops.flags().at(4)[1] & CROUPIER_STOPPED) == CROUPIER_STOPPED_TOKEN);
+    CHECK((stops.flags().at(4)[2] & CROUPIER_STOPPED_LENGTH) != 0);
+
+    SmallEngine late(daemon.endpoint(), "late", shape);
+    asked.params.min_tokens = 3;
+    late.admit(asked);
+    late.steps(3);
+    CHECK(late.streams().at(4)[1] != met);
+    CHECK((late.flags().at(4)[1] & CROUPIER_STOPPED) == 0);
+}

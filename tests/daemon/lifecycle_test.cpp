@@ -1,0 +1,203 @@
+// Start, reload, drain and end, as systemd and an operator see them.
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/daemon/control_peer.h"
+#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/loopback.h"
+#include "tests/daemon/small_engine.h"
+
+using namespace croupier;
+using namespace croupier::test;
+using Catch::Contains;
+
+namespace {
+
+// The socket of a service manager, in the environment of daemons that start while this lives.
+class NotifySocket {
+  public:
+    NotifySocket() : fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        const std::string path = files_.directory() + "/notify";
+        path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+        REQUIRE(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+        ::setenv("NOTIFY_SOCKET", path.c_str(), 1);
+        ::setenv("WATCHDOG_USEC", "200000", 1);
+    }
+    ~NotifySocket() {
+        ::unsetenv("NOTIFY_SOCKET");
+        ::unsetenv("WATCHDOG_USEC");
+        ::close(fd_);
+    }
+
+    // Reads until `text` comes; false when it does not.
+    bool hears(const std::string& text) {
+        pollfd ready{fd_, POLLIN, 0};
+        while (::poll(&ready, 1, 20000) == 1) {
+            std::array<char, 512> buffer{};
+            const auto length = ::recv(fd_, buffer.data(), buffer.size(), 0);
+            if (std::string(buffer.data(), static_cast<std::size_t>(length)).find(text) != std::string::npos)
+                return true;
+        }
+        return false;
+    }
+
+  private:
+    Sandbox files_;
+    int fd_;
+};
+
+// A start that has to fail: exit status 1, the reason, and nothing left in /dev/shm.
+std::string failed_start(const Sandbox& sandbox, const std::string& extra) {
+    sandbox.write_config(kTwoSamplers, extra);
+    const Ended ended = run_croupierd(sandbox, {"--config", sandbox.config_path()});
+    CHECK(ended.status == 1);
+    CHECK(sandbox.files_in_shm() == 0);
+    return ended.output.substr(ended.output.find("cannot start"));
+}
+
+}  // namespace
+
+TEST_CASE("SIGTERM lets the steps in flight finish, refuses new ones, and leaves nothing behind") {
+    const bool zmq = GENERATE(false, true);
+    DaemonProcess daemon;
+    EngineShape shape;
+    shape.decisions_over_zmq = zmq;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(8);
+    engine.step();
+    engine.submit();
+    daemon.signal(SIGTERM);
+    REQUIRE(eventually([&] { return daemon.says("draining (SIGTERM)"); }));
+    CHECK_THAT(failure_of([&] { engine.submit(); }), Contains("draining"));
+    CHECK_THAT(failure_of([&] { SmallEngine(daemon.endpoint(), "late"); }), Contains("draining"));
+    CHECK(daemon.files_in_shm() == 3);
+    engine.write();
+    engine.collect();
+    CHECK(daemon.await_end() == 0);
+    CHECK(daemon.files_in_shm() == 0);
+    CHECK_THAT(failure_of([&] { engine.submit(); }), Contains("session_closed"));
+}
+
+TEST_CASE("a drain ends after sessions.drain_timeout_ms though logits never come") {
+    DaemonProcess daemon(kTwoSamplers, "sessions: {drain_timeout_ms: 100}");
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.submit();
+    CHECK(daemon.terminate() == 0);
+    CHECK(daemon.says("steps are still in flight"));
+    CHECK(daemon.files_in_shm() == 0);
+    CHECK_THAT(failure_of([&] { engine.session().wait(1000); }), Contains("session_closed"));
+}
+
+TEST_CASE("Drain over the control socket ends the daemon as SIGTERM does") {
+    DaemonProcess daemon;
+    ControlPeer peer(daemon.endpoint());
+    flatbuffers::FlatBufferBuilder builder;
+    wire::finish(builder, 3, wire::CreateDrain(builder));
+    peer.send(builder);
+    const wire::Message* answer = peer.receive();
+    REQUIRE(answer != nullptr);
+    CHECK(answer->body_type() == wire::Body::Draining);
+    CHECK(daemon.await_end() == 0);
+    CHECK(daemon.files_in_shm() == 0);
+}
+
+TEST_CASE("SIGHUP puts reloadable keys in force and names those that need a restart") {
+    DaemonProcess daemon(kTwoSamplers, "sessions: {max: 1}");
+    SmallEngine first(daemon.endpoint(), "first");
+    CHECK_THAT(failure_of([&] { SmallEngine(daemon.endpoint(), "second"); }), Contains("sessions.max"));
+    daemon.write_config("{count: 3, wait: adaptive, max_sleep_us: 77}", "sessions: {max: 2}");
+    daemon.signal(SIGHUP);
+    REQUIRE(eventually([&] { return daemon.says("is in force"); }));
+    CHECK(daemon.says("samplers.count changes with a restart only"));
+    CHECK_FALSE(daemon.says("sessions.max changes with a restart only"));
+    CHECK(daemon.plane().header().max_sleep_us.load() == 77);
+    CHECK(daemon.plane().header().sampler_count == 2);
+    SmallEngine second(daemon.endpoint(), "second");
+    second.admit(8);
+    second.steps(2);
+}
+
+TEST_CASE("SIGHUP with a broken file changes nothing and says line and key") {
+    DaemonProcess daemon(kTwoSamplers, "sessions: {max: 1}");
+    daemon.write_config("{count: 2, spin_us: many}", "sessions: {max: 2}");
+    daemon.signal(SIGHUP);
+    REQUIRE(eventually([&] { return daemon.says("the configuration stays as it is"); }));
+    CHECK_THAT(daemon.log(), Contains("croupierd.yaml:3") && Contains("samplers.spin_us"));
+    SmallEngine first(daemon.endpoint(), "first");
+    CHECK_THAT(failure_of([&] { SmallEngine(daemon.endpoint(), "second"); }), Contains("sessions.max"));
+    first.admit(8);
+    first.step();
+}
+
+TEST_CASE("--check-config says by its exit code whether the file is sound") {
+    const Sandbox sandbox;
+    const auto check = [&] {
+        return run_croupierd(sandbox, {"--config", sandbox.config_path(), "--check-config"});
+    };
+    sandbox.write_config(kTwoSamplers, "");
+    CHECK(check().status == 0);
+    sandbox.write_config(kTwoSamplers, "sesions: {max: 1}");
+    const Ended misspelt = check();
+    CHECK(misspelt.status == 2);
+    CHECK_THAT(misspelt.output, Contains("sesions"));
+    std::filesystem::remove(sandbox.config_path());
+    const Ended missing = check();
+    CHECK(missing.status == 2);
+    CHECK_THAT(missing.output, Contains(sandbox.config_path()));
+}
+
+TEST_CASE("the service manager hears READY, the watchdog's beat, and STOPPING") {
+    NotifySocket manager;
+    DaemonProcess daemon;
+    CHECK(manager.hears("READY=1"));
+    CHECK(manager.hears("WATCHDOG=1"));
+    CHECK(manager.hears("WATCHDOG=1"));
+    daemon.signal(SIGHUP);
+    CHECK(manager.hears("RELOADING=1"));
+    CHECK(manager.hears("READY=1"));
+    daemon.signal(SIGTERM);
+    CHECK(manager.hears("STOPPING=1"));
+    CHECK(daemon.await_end() == 0);
+}
+
+TEST_CASE("a start that fails exits with 1, says what is wrong, and leaves nothing in /dev/shm") {
+    const Sandbox sandbox;
+    const HeldPort held;
+    const std::string address = "127.0.0.1:" + std::to_string(held.port());
+    CHECK_THAT(failed_start(sandbox, "metrics: {listen: \"" + address + "\"}"),
+               Contains(address) && Contains("metrics.listen"));
+    CHECK_THAT(failed_start(sandbox, "control: {endpoint: \"ipc:///proc/none/control.sock\"}"),
+               Contains("cannot bind") && Contains("/proc/none/control.sock"));
+    CHECK_THAT(failed_start(sandbox, "decisions: {endpoint: \"ipc:///proc/none/decisions.sock\"}"),
+               Contains("cannot bind") && Contains("/proc/none/decisions.sock"));
+    CHECK_THAT(failed_start(sandbox, "run_dir: /proc/none"), Contains("run_dir") && Contains("/proc/none"));
+    CHECK_THAT(failed_start(sandbox, "shm: {dir: /nowhere/shm}"), Contains("/nowhere/shm"));
+    CHECK_THAT(failed_start(sandbox, "shm: {group: no-such-group}"), Contains("no-such-group"));
+}
+
+TEST_CASE("a failed start between a daemon's death and its return costs a living client nothing") {
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.step();
+    daemon.kill_now();
+    const HeldPort held;
+    const std::string address = "127.0.0.1:" + std::to_string(held.port());
+    daemon.write_config(kTwoSamplers, "metrics: {listen: \"" + address + "\"}");
+    CHECK(run_croupierd(daemon, {"--config", daemon.config_path()}).status == 1);
+    daemon.write_config("{count: 2, wait: sleep}", "");
+    daemon.start();
+    REQUIRE(daemon.await_ready());
+    engine.steps(3);
+}

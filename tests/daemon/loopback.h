@@ -1,0 +1,46 @@
+// Ports of 127.0.0.1 for tests.
+#pragma once
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace croupier::test {
+
+inline sockaddr_in loopback(std::uint16_t port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    return address;
+}
+
+// A port on which nobody else can listen for as long as this lives.
+class HeldPort {
+  public:
+    HeldPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_in address = loopback(0);
+        socklen_t length = sizeof(address);
+        ::bind(fd_, reinterpret_cast<const sockaddr*>(&address), length);
+        ::listen(fd_, 1);
+        ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length);
+        port_ = ntohs(address.sin_port);
+    }
+    ~HeldPort() { ::close(fd_); }
+    HeldPort(const HeldPort&) = delete;
+    HeldPort& operator=(const HeldPort&) = delete;
+
+    std::uint16_t port() const { return port_; }
+
+  private:
+    int fd_;
+    std::uint16_t port_ = 0;
+};
+
+inline std::uint16_t free_port() {
+    return HeldPort().port();
+}
+
+}  // namespace croupier::test

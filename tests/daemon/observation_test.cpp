@@ -1,0 +1,194 @@
+// What a monitoring system, an operator and a post-mortem can see.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "shm/snapshot.h"
+#include "tests/daemon/control_peer.h"
+#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/loopback.h"
+#include "tests/daemon/small_engine.h"
+
+using namespace croupier;
+using namespace croupier::test;
+using Catch::Contains;
+using proto::SessionCounter;
+
+namespace {
+
+std::string http_get(std::uint16_t port, const std::string& path) {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const sockaddr_in address = loopback(port);
+    REQUIRE(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+    const std::string request = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    REQUIRE(::send(fd, request.data(), request.size(), 0) == static_cast<ssize_t>(request.size()));
+    std::string answer;
+    std::array<char, 4096> buffer{};
+    for (ssize_t got = 0; (got = ::recv(fd, buffer.data(), buffer.size(), 0)) > 0;) {
+        answer.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+    ::close(fd);
+    return answer;
+}
+
+// Samples by name and labels, as text lines have them.
+std::map<std::string, double> samples(const std::string& page) {
+    std::map<std::string, double> found;
+    std::istringstream lines(page.substr(page.find("\r\n\r\n") + 4));
+    for (std::string line; std::getline(lines, line);) {
+        const auto blank = line.rfind(' ');
+        if (line.empty() || line.front() == '#' || blank == std::string::npos) continue;
+        found[line.substr(0, blank)] = std::strtod(line.c_str() + blank, nullptr);
+    }
+    return found;
+}
+
+struct Watched {
+    std::uint16_t port = free_port();
+    DaemonProcess daemon{kTwoSamplers, "metrics: {listen: \"127.0.0.1:" + std::to_string(port) + "\"}"};
+    SmallEngine engine{daemon.endpoint(), "engine"};
+
+    std::map<std::string, double> metrics() const { return samples(http_get(port, "/metrics")); }
+};
+
+}  // namespace
+
+TEST_CASE("/metrics follows the steps that are decided") {
+    Watched watched;
+    const std::string session = "{session=\"engine\"}";
+    watched.engine.admit(8);
+    CHECK(watched.metrics().at("croupier_steps_taken_total" + session) == 0);
+    watched.engine.steps(3);
+    watched.engine.submit();
+    const auto after = watched.metrics();
+    CHECK(after.at("croupier_steps_published_total" + session) == 4);
+    CHECK(after.at("croupier_steps_taken_total" + session) == 3);
+    CHECK(after.at("croupier_columns_decided_total" + session) == 24);
+    CHECK(after.at("croupier_ring_steps_in_flight" + session) == 1);
+    CHECK(after.at("croupier_ring_slots" + session) == 2);
+    CHECK(after.at("croupier_session_sequences" + session) == 8);
+    CHECK(after.at("croupier_session_client_up" + session) == 1);
+    CHECK(after.at("croupier_session_writers" + session) == 2);
+    CHECK(after.at("croupier_decision_seconds_total" + session) > 0);
+    double columns = 0;
+    for (const char* sampler : {"{sampler=\"0\"}", "{sampler=\"1\"}"}) {
+        CHECK(after.at(std::string("croupier_sampler_up") + sampler) == 1);
+        columns += after.at(std::string("croupier_sampler_columns_total") + sampler);
+    }
+    CHECK(columns == 24);
+    watched.engine.write();
+    watched.engine.collect();
+}
+
+TEST_CASE("every family of /metrics has its help and type, and every counter of a session is there") {
+    const Watched watched;
+    const std::string page = http_get(watched.port, "/metrics");
+    CHECK_THAT(page, Contains("HTTP/1.1 200 OK") && Contains("text/plain; version=0.0.4"));
+    std::set<std::string> described;
+    std::istringstream lines(page);
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::string hash, kind, name, rest;
+        words >> hash >> kind >> name >> rest;
+        if (hash != "#") continue;
+        INFO(line);
+        CHECK_FALSE(rest.empty());
+        if (kind == "TYPE") described.insert(name);
+    }
+    for (const auto& [name, value] : samples(page)) {
+        std::string family = name.substr(0, name.find('{'));
+        for (const char* part : {"_bucket", "_sum", "_count"}) {
+            if (family == std::string("croupier_stage_seconds") + part) family = "croupier_stage_seconds";
+        }
+        INFO(name);
+        CHECK(described.contains(family));
+    }
+    for (const auto& text : proto::kSessionCounterText) {
+        std::string name = text.name;
+        if (name.ends_with("_ns")) name = name.substr(0, name.size() - 3) + "_seconds";
+        CHECK(described.contains("croupier_" + name + "_total"));
+    }
+}
+
+TEST_CASE("/livez and /readyz say ok, and /readyz says why it is not") {
+    Watched watched;
+    CHECK_THAT(http_get(watched.port, "/livez"), Contains("200 OK") && Contains("ok"));
+    CHECK(eventually([&] { return http_get(watched.port, "/readyz").find("200 OK") != std::string::npos; }));
+    CHECK_THAT(http_get(watched.port, "/nothing"), Contains("404"));
+    watched.engine.admit(8);
+    watched.engine.submit();
+    watched.daemon.signal(SIGTERM);
+    CHECK(
+        eventually([&] { return http_get(watched.port, "/readyz").find("draining") != std::string::npos; }));
+    CHECK_THAT(http_get(watched.port, "/readyz"), Contains("503"));
+    watched.engine.write();
+    watched.engine.collect();
+    CHECK(watched.daemon.await_end() == 0);
+}
+
+TEST_CASE("a session's deeds are seen in the snapshot of a living daemon, and of a dead one") {
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(5);
+    engine.steps(2);
+    engine.submit();
+    auto living = shm::observe("/dev/shm", daemon.instance());
+    REQUIRE(living);
+    CHECK(living.value().daemon_alive);
+    CHECK(living.value().daemon_pid == daemon.pid());
+    REQUIRE(living.value().samplers.size() == 2);
+    for (const auto& sampler : living.value().samplers) CHECK(sampler.alive);
+    daemon.kill_now();
+    CHECK(eventually([&] {
+        const auto dead = shm::observe("/dev/shm", daemon.instance()).value();
+        return !dead.daemon_alive && !dead.samplers[0].alive && !dead.samplers[1].alive;
+    }));
+    const auto dead = shm::observe("/dev/shm", daemon.instance()).value();
+    for (const auto& snapshot : {living.value(), dead}) {
+        REQUIRE(snapshot.sessions.size() == 1);
+        const auto& session = snapshot.sessions[0];
+        CHECK(session.name == "engine");
+        CHECK(session.client_alive);
+        CHECK(session.client_pid == ::getpid());
+        CHECK(session.writers_alive == 2);
+        CHECK(session.live_sequences == 5);
+        CHECK(session.steps_in_flight == 1);
+        CHECK(session.counter(SessionCounter::columns_decided) == 10);
+    }
+    daemon.start();
+    REQUIRE(daemon.await_ready());
+    engine.write();
+    engine.collect();
+}
+
+TEST_CASE("Statistics over the control socket tell what the snapshot tells") {
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.steps(2);
+    ControlPeer peer(daemon.endpoint());
+    flatbuffers::FlatBufferBuilder builder;
+    wire::finish(builder, 9, wire::CreateStatistics(builder));
+    peer.send(builder);
+    const wire::Message* answer = peer.receive();
+    REQUIRE(answer != nullptr);
+    REQUIRE(answer->body_as_StatisticsReply() != nullptr);
+    CHECK(answer->request() == 9);
+    const auto told = nlohmann::json::parse(answer->body_as_StatisticsReply()->json()->str());
+    const auto seen =
+        nlohmann::json::parse(shm::to_json(shm::observe("/dev/shm", daemon.instance()).value()));
+    CHECK(told.at("sessions") == seen.at("sessions"));
+    CHECK(told.at("instance") == daemon.instance());
+    CHECK(told.at("daemon").at("pid") == daemon.pid());
+    CHECK(told.at("sessions").at(0).at("counters").at("columns_decided") == 16);
+    for (const auto& [key, value] : seen.items()) CHECK(told.contains(key));
+    for (const auto& [key, value] : seen.at("samplers").at(0).items())
+        CHECK(told.at("samplers").at(0).contains(key));
+}

@@ -1,0 +1,238 @@
+// Whoever dies, at whatever moment: the streams go on, nothing is lost and nothing is decided twice.
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "shm/snapshot.h"
+#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/small_engine.h"
+#include "tests/shm/child_process.h"
+
+using namespace croupier;
+using namespace croupier::test;
+using proto::SessionCounter;
+using shm::ChildProcess;
+using shm::Shared;
+
+namespace {
+
+std::uint64_t counter_of(const SmallEngine& engine, SessionCounter which) {
+    const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+    return segment.value().header().counter(which).load();
+}
+
+Streams undisturbed(int steps, const EngineShape& shape = {}) {
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "undisturbed", shape);
+    engine.admit(shape.batch);
+    engine.steps(steps);
+    return engine.streams();
+}
+
+// What a child process of these tests does until it is killed; false when it could not.
+template <typename Body>
+ChildProcess start_child(Body&& body) {
+    return ChildProcess::start([&] {
+        try {
+            body();
+        } catch (const std::exception& failure) {
+            std::fprintf(stderr, "child: %s\n", failure.what());
+            return 1;
+        }
+        return 0;
+    });
+}
+
+}  // namespace
+
+TEST_CASE("samplers that are killed while steps are in flight are replaced, and no token changes") {
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.steps(2);
+    std::uint32_t kills = 0;
+    for (const std::uint32_t victim : {0U, 1U, 0U, 1U}) {
+        engine.submit();
+        const pid_t pid = daemon.sampler_pid(victim);
+        ::kill(pid, SIGKILL);
+        ++kills;
+        engine.write();
+        engine.collect();
+        REQUIRE(eventually([&] { return daemon.sampler_restarts() == kills && daemon.await_ready(); }));
+        CHECK(daemon.sampler_pid(victim) != pid);
+    }
+    engine.steps(2);
+    CHECK(engine.streams() == undisturbed(8));
+    CHECK(counter_of(engine, SessionCounter::columns_decided) == 8 * 8);
+    CHECK(counter_of(engine, SessionCounter::columns_failed) == 0);
+}
+
+TEST_CASE("columns that a killed sampler had claimed are decided again, once") {
+    // One sampler, stopped in the middle of a step of many columns: it surely holds a claim when it dies.
+    const DaemonProcess daemon("{count: 1}");
+    EngineShape shape;
+    shape.vocab = 60000;
+    shape.batch = 64;
+    shape.max_sequences = 64;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(64);
+    std::uint64_t steps = 0;
+    while (counter_of(engine, SessionCounter::columns_redecided) == 0 && steps < 8) {
+        const std::uint64_t before = counter_of(engine, SessionCounter::columns_decided);
+        const std::uint32_t restarts = daemon.sampler_restarts();
+        engine.submit();
+        engine.write();
+        REQUIRE(eventually([&] { return counter_of(engine, SessionCounter::columns_decided) > before + 3; }));
+        ::kill(daemon.sampler_pid(0), SIGKILL);
+        engine.collect();
+        REQUIRE(eventually([&] { return daemon.sampler_restarts() > restarts && daemon.await_ready(); }));
+        ++steps;
+    }
+    CHECK(counter_of(engine, SessionCounter::columns_redecided) > 0);
+    CHECK(counter_of(engine, SessionCounter::columns_decided) == steps * 64);
+}
+
+TEST_CASE("a sampler that hangs is killed after heartbeat_timeout_ms and replaced") {
+    const DaemonProcess daemon("{count: 2, heartbeat_timeout_ms: 200}");
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.step();
+    const pid_t hung = daemon.sampler_pid(1);
+    ::kill(hung, SIGSTOP);
+    engine.steps(2);
+    REQUIRE(eventually([&] { return daemon.sampler_restarts() >= 1 && daemon.await_ready(); }));
+    CHECK(daemon.sampler_pid(1) != hung);
+    CHECK(daemon.says("has not beaten its heart"));
+    engine.steps(2);
+    CHECK(engine.streams() == undisturbed(5));
+}
+
+TEST_CASE("a daemon that is killed with steps in flight and started again: no call fails, no token changes") {
+    const bool zmq = GENERATE(false, true);
+    DaemonProcess daemon;
+    EngineShape shape;
+    shape.decisions_over_zmq = zmq;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(8);
+    engine.step();
+    for (int round = 0; round < 5; ++round) {
+        INFO("round " << round << (zmq ? ", ZMQ" : ", ring"));
+        engine.submit();
+        // Before the logits, and after them: the daemon dies waiting, and deciding.
+        if (round % 2 == 0) engine.write();
+        daemon.kill_now();
+        if (round % 2 == 1) engine.write();
+        daemon.start();
+        engine.collect();
+        REQUIRE(daemon.await_ready());
+    }
+    engine.step();
+    CHECK(engine.streams() == undisturbed(7));
+    CHECK(counter_of(engine, SessionCounter::steps_taken) == 7);
+    CHECK(counter_of(engine, SessionCounter::columns_failed) == 0);
+}
+
+TEST_CASE("a writer that is killed is replaced by a new process, and the stream goes on") {
+    struct Progress {
+        std::atomic<int> attached{0};
+    };
+    const DaemonProcess daemon;
+    EngineShape shape;
+    shape.tp = 1;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(8);
+    engine.step();
+    engine.detach_writers();
+    const Shared<Progress> progress;
+    auto first = start_child([&] {
+        auto writer = gpu_writer::HostWriter::attach(engine.segment_path(), 0);
+        const auto step = writer.value().wait_step(std::chrono::seconds(20));
+        // Half of a slice, announced as such; then nothing more ever comes of it.
+        const std::vector<std::uint16_t> junk(shape.vocab, 0x7FC0);
+        writer.value().write_column(*step, 0, junk.data());
+        if (!writer.value().publish(*step, 1)) throw std::runtime_error("refused");
+        progress->attached = 1;
+        ::raise(SIGSTOP);
+    });
+    engine.submit();
+    REQUIRE(eventually([&] { return progress->attached == 1; }));
+    first.kill_and_reap();
+    REQUIRE(eventually([&] { return counter_of(engine, SessionCounter::writers_lost) == 2; }));
+    engine.attach_writers();
+    engine.write();
+    engine.collect();
+    engine.steps(2);
+    CHECK(engine.streams() == undisturbed(4));
+    CHECK(counter_of(engine, SessionCounter::columns_failed) == 0);
+}
+
+TEST_CASE("a new client resumes the sequences, outputs and steps in flight of one that was killed") {
+    const bool zmq = GENERATE(false, true);
+    const DaemonProcess daemon;
+    EngineShape shape;
+    shape.decisions_over_zmq = zmq;
+    const Shared<std::atomic<int>> submitted;
+    auto child = start_child([&] {
+        SmallEngine engine(daemon.endpoint(), "engine", shape);
+        engine.admit(8);
+        for (int i = 0; i < 3; ++i) {
+            engine.submit();
+            engine.write();
+            if (!engine.session().wait(20000)) throw std::runtime_error("no step");
+        }
+        engine.submit();
+        *submitted = 1;
+        ::raise(SIGSTOP);
+    });
+    REQUIRE(eventually([&] { return *submitted == 1; }));
+    child.kill_and_reap();
+    shape.resume = true;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    CHECK(engine.session().resumed());
+    REQUIRE(engine.streams().size() == 8);
+    for (const auto& [uid, stream] : engine.streams()) CHECK(stream.size() == 3);
+    REQUIRE(engine.session().in_flight() == 1);
+    engine.write();
+    engine.collect();
+    engine.steps(2);
+    CHECK(engine.streams() == undisturbed(6));
+    CHECK(counter_of(engine, SessionCounter::columns_decided) == 6 * 8);
+    CHECK(counter_of(engine, SessionCounter::clients_attached) == 2);
+}
+
+TEST_CASE("a session whose client does not come back is reaped, and its neighbour is undisturbed") {
+    const DaemonProcess daemon(kTwoSamplers, "sessions: {reattach_grace_ms: 200}");
+    SmallEngine neighbour(daemon.endpoint(), "neighbour");
+    neighbour.admit(8);
+    const Shared<std::atomic<int>> submitted;
+    auto child = start_child([&] {
+        SmallEngine engine(daemon.endpoint(), "engine");
+        engine.admit(8);
+        engine.submit();
+        *submitted = 1;
+        ::raise(SIGSTOP);
+    });
+    REQUIRE(eventually([&] { return *submitted == 1; }));
+    REQUIRE(daemon.files_in_shm() == 4);
+    neighbour.submit();
+    child.kill_and_reap();
+    neighbour.write();
+    neighbour.collect();
+    REQUIRE(eventually([&] { return daemon.files_in_shm() == 3; }));
+    CHECK(daemon.says("its client is gone and did not come back"));
+    neighbour.steps(3);
+    CHECK(neighbour.streams() == undisturbed(4));
+    EngineShape shape;
+    shape.resume = true;
+    SmallEngine late(daemon.endpoint(), "engine", shape);
+    CHECK_FALSE(late.session().resumed());
+}
+
+TEST_CASE("without a grace a new session still waits for its own client to attach") {
+    const DaemonProcess daemon(kTwoSamplers, "sessions: {reattach_grace_ms: 0}");
+    for (int round = 0; round < 20; ++round) {
+        SmallEngine engine(daemon.endpoint(), "engine-" + std::to_string(round));
+        engine.admit(2);
+        engine.step();
+    }
+    CHECK(eventually([&] { return daemon.files_in_shm() == 2; }));
+}

@@ -1,0 +1,248 @@
+// Who may have a session, of what size, under which name; and what becomes of one that is taken over.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+#include "tests/daemon/control_peer.h"
+#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/small_engine.h"
+#include "tests/shm/child_process.h"
+
+using namespace croupier;
+using namespace croupier::test;
+using Catch::Contains;
+using proto::SessionCounter;
+using shm::ChildProcess;
+using shm::Shared;
+
+namespace {
+
+std::string open_failure(const DaemonProcess& daemon, const std::string& name, const EngineShape& shape) {
+    return failure_of([&] { SmallEngine(daemon.endpoint(), name, shape); });
+}
+
+// An Open as a client that does not check its own options would send it.
+std::string raw_refusal(const DaemonProcess& daemon, const std::vector<std::int32_t>& order) {
+    flatbuffers::FlatBufferBuilder builder;
+    const auto name = builder.CreateString("raw");
+    const auto ids = builder.CreateVector(order);
+    wire::OpenBuilder open(builder);
+    open.add_name(name);
+    open.add_vocab(100);
+    open.add_tp(1);
+    open.add_max_batch(1);
+    open.add_slots(1);
+    open.add_tile(64);
+    open.add_max_sequences(1);
+    open.add_max_length(16);
+    open.add_max_bias(1);
+    open.add_max_stop_ids(1);
+    open.add_order(ids);
+    wire::finish(builder, 1, open.Finish());
+    ControlPeer peer(daemon.endpoint());
+    peer.send(builder);
+    return peer.refusal();
+}
+
+}  // namespace
+
+TEST_CASE("every quota refuses what is beyond it, naming its key, and lets its limit pass") {
+    const DaemonProcess daemon(kTwoSamplers,
+                               "sessions: {max: 2, max_batch: 8, max_vocab: 1000, max_sequences: 16, "
+                               "max_sequence_tokens: 256, max_segment_bytes: 1MiB, max_total_bytes: 3MiB}");
+    const EngineShape most;  // exactly at each of the limits on counts
+    SmallEngine engine(daemon.endpoint(), "engine", most);
+    const auto beyond = [&](auto EngineShape::*field) {
+        EngineShape shape;
+        shape.*field += 1;
+        return open_failure(daemon, "beyond", shape);
+    };
+    CHECK_THAT(beyond(&EngineShape::batch), Contains("sessions.max_batch"));
+    CHECK_THAT(beyond(&EngineShape::vocab), Contains("sessions.max_vocab"));
+    CHECK_THAT(beyond(&EngineShape::max_sequences), Contains("sessions.max_sequences"));
+    CHECK_THAT(beyond(&EngineShape::max_length), Contains("sessions.max_sequence_tokens"));
+    EngineShape large;
+    large.steps_in_flight = 64;
+    large.tp = 1;
+    CHECK_THAT(open_failure(daemon, "large", large), Contains("sessions.max_segment_bytes"));
+    CHECK(daemon.files_in_shm() == 3);
+    engine.admit(8);
+    engine.steps(2);
+}
+
+TEST_CASE("sessions.max and sessions.max_total_bytes count what is open, and a close gives room") {
+    const DaemonProcess daemon(kTwoSamplers,
+                               "sessions: {max: 2, max_segment_bytes: 2MiB, max_total_bytes: 2MiB}");
+    EngineShape large;
+    large.steps_in_flight = 64;
+    SmallEngine first(daemon.endpoint(), "first", large);
+    CHECK_THAT(open_failure(daemon, "second", large), Contains("sessions.max_total_bytes"));
+    SmallEngine second(daemon.endpoint(), "second");
+    CHECK_THAT(open_failure(daemon, "third", {}), Contains("sessions.max in its configuration"));
+    const std::string path = first.segment_path();
+    first.session().close();
+    CHECK_FALSE(std::filesystem::exists(path));
+    SmallEngine third(daemon.endpoint(), "third", large);
+    third.admit(8);
+    third.steps(2);
+}
+
+TEST_CASE("the memory of a closed session is given back, by the samplers too") {
+    const DaemonProcess daemon;
+    EngineShape shape;
+    shape.vocab = 100000;
+    shape.steps_in_flight = 4;
+    std::string path;
+    {
+        SmallEngine engine(daemon.endpoint(), "engine", shape);
+        engine.admit(2);
+        engine.step();
+        path = engine.segment_path();
+        engine.session().close();
+    }
+    const auto maps_it = [&](pid_t pid) {
+        std::ostringstream maps;
+        maps << std::ifstream("/proc/" + std::to_string(pid) + "/maps").rdbuf();
+        return maps.str().find(path) != std::string::npos;
+    };
+    CHECK(eventually([&] {
+        return !maps_it(daemon.pid()) && !maps_it(daemon.sampler_pid(0)) && !maps_it(daemon.sampler_pid(1));
+    }));
+}
+
+TEST_CASE("a name that a live client holds is refused with the client's pid") {
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    CHECK_THAT(open_failure(daemon, "engine", {}), Contains("already_held") &&
+                                                       Contains("pid " + std::to_string(::getpid())) &&
+                                                       Contains("takeover"));
+    engine.admit(8);
+    engine.step();
+}
+
+TEST_CASE("a takeover fences the old client: its calls are refused and counted, the new session works") {
+    const DaemonProcess daemon;
+    SmallEngine old(daemon.endpoint(), "engine");
+    old.admit(8);
+    old.submit();
+    const auto segment = shm::Segment::attach(old.segment_path(), shm::Access::read_only);
+    EngineShape shape;
+    shape.takeover = true;
+    SmallEngine taken(daemon.endpoint(), "engine", shape);
+    CHECK_THAT(failure_of([&] { old.submit(); }), Contains("stale_epoch") && Contains("taken over"));
+    CHECK_THAT(failure_of([&] { old.session().wait(1000); }), Contains("stale_epoch"));
+    CHECK_THROWS_WITH(old.write(), Contains("fenced"));
+    CHECK(segment.value().header().counter(SessionCounter::stale_epoch_refused).load() >= 3);
+    taken.admit(8);
+    taken.steps(3);
+}
+
+TEST_CASE("a paused client and its writer that wake after a takeover are refused") {
+    struct Story {
+        std::atomic<int> paused{0};
+        std::atomic<int> client_refused{0};
+        std::atomic<int> writer_refused{0};
+    };
+    const DaemonProcess daemon;
+    const Shared<Story> story;
+    auto sleeper = ChildProcess::start([&] {
+        try {
+            SmallEngine engine(daemon.endpoint(), "engine");
+            engine.admit(8);
+            engine.submit();
+            story->paused = 1;
+            ::raise(SIGSTOP);
+            const std::string refused = failure_of([&] { engine.submit(); });
+            story->client_refused = refused.find("stale_epoch") != std::string::npos ? 1 : 0;
+            try {
+                engine.write();
+            } catch (const std::runtime_error& fenced) {
+                story->writer_refused =
+                    std::string(fenced.what()).find("fenced") != std::string::npos ? 1 : 0;
+            }
+            return 0;
+        } catch (const std::exception&) {
+            return 1;
+        }
+    });
+    REQUIRE(sleeper.wait_until_stopped());
+    REQUIRE(story->paused == 1);
+    EngineShape shape;
+    shape.takeover = true;
+    SmallEngine taken(daemon.endpoint(), "engine", shape);
+    taken.admit(8);
+    taken.step();
+    taken.submit();
+    sleeper.send(SIGCONT);
+    CHECK(sleeper.wait() == 0);
+    CHECK(story->client_refused == 1);
+    CHECK(story->writer_refused == 1);
+    taken.write();
+    taken.collect();
+    taken.steps(2);
+}
+
+TEST_CASE("sessions of different shapes are served side by side") {
+    const DaemonProcess daemon;
+    std::vector<EngineShape> shapes(4);
+    shapes[1].vocab = 32000;
+    shapes[1].tp = 3;
+    shapes[1].batch = 3;
+    shapes[2].vocab = 77;
+    shapes[2].tp = 1;
+    shapes[2].tile = 1;
+    shapes[2].batch = 5;
+    shapes[3].vocab = 5003;
+    shapes[3].tile = 16;
+    shapes[3].decisions_over_zmq = true;
+    std::vector<std::unique_ptr<SmallEngine>> engines;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+        engines.push_back(
+            std::make_unique<SmallEngine>(daemon.endpoint(), "engine-" + std::to_string(i), shapes[i]));
+        engines.back()->admit(shapes[i].batch);
+    }
+    for (int round = 0; round < 5; ++round) {
+        for (auto& engine : engines) engine->submit();
+        for (auto& engine : engines) engine->write();
+        for (auto& engine : engines) engine->collect();
+    }
+}
+
+TEST_CASE("an order that is no permutation of the vocabulary is refused, saying which entry") {
+    const DaemonProcess daemon;
+    std::vector<std::int32_t> order(100);
+    std::iota(order.begin(), order.end(), 0);
+    auto twice = order;
+    twice[7] = 8;
+    CHECK_THAT(raw_refusal(daemon, twice), Contains("entry 8 is 8, which came before"));
+    auto outside = order;
+    outside[3] = 100;
+    CHECK_THAT(raw_refusal(daemon, outside), Contains("entry 3 is 100, which is no id"));
+    outside[3] = -1;
+    CHECK_THAT(raw_refusal(daemon, outside), Contains("entry 3 is -1, which is no id"));
+    order.pop_back();
+    CHECK_THAT(raw_refusal(daemon, order), Contains("has 99 ids") && Contains("has 100"));
+    CHECK(daemon.files_in_shm() == 2);
+}
+
+TEST_CASE("a session is resumed in its own shape only, and stays resumable after a refusal") {
+    const DaemonProcess daemon;
+    {
+        SmallEngine gone(daemon.endpoint(), "engine");
+        gone.admit(3);
+    }
+    EngineShape other;
+    other.resume = true;
+    other.tile = 1;
+    CHECK_THAT(open_failure(daemon, "engine", other), Contains("another shape"));
+    EngineShape same;
+    same.resume = true;
+    SmallEngine engine(daemon.endpoint(), "engine", same);
+    CHECK(engine.session().resumed());
+    CHECK(engine.streams().size() == 3);
+    engine.steps(2);
+}

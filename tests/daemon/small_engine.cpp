@@ -1,0 +1,252 @@
+#include "tests/daemon/small_engine.h"
+
+#include <bit>
+#include <catch2/catch.hpp>
+#include <span>
+#include <stdexcept>
+
+#include "sampler/decide.h"
+#include "sampler/philox.h"
+#include "sampler/workspace.h"
+
+namespace croupier::test {
+namespace {
+
+std::uint16_t to_bf16(float value) {
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U);
+}
+
+proto::SamplingParams plain(const croupier_params& params) {
+    proto::SamplingParams copy;
+    copy.seed = params.seed;
+    copy.temperature = params.temperature;
+    copy.top_p = params.top_p;
+    copy.min_p = params.min_p;
+    copy.repetition_penalty = params.repetition_penalty;
+    copy.frequency_penalty = params.frequency_penalty;
+    copy.presence_penalty = params.presence_penalty;
+    copy.top_k = params.top_k;
+    copy.eos_token_id = params.eos_token_id;
+    copy.min_tokens = params.min_tokens;
+    copy.max_tokens = params.max_tokens;
+    copy.flags = params.flags;
+    return copy;
+}
+
+std::uint64_t mixed(std::uint64_t uid, std::uint32_t position) {
+    return uid * 0x9E3779B97F4A7C15ULL + position * 0xBF58476D1CE4E5B9ULL + 1;
+}
+
+const char* text_or_null(const std::string& text) {
+    return text.empty() ? nullptr : text.c_str();
+}
+
+}  // namespace
+
+SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, const EngineShape& shape,
+                         std::uint32_t timeout_ms)
+    : shape_(shape) {
+    geometry_.vocab = shape.vocab;
+    geometry_.tp = shape.tp;
+    proto::fill_even_shards(geometry_);
+    client::OpenOptions options;
+    options.endpoint = endpoint.c_str();
+    options.name = name.c_str();
+    options.vocab = shape.vocab;
+    options.tp = shape.tp;
+    options.max_batch = shape.batch;
+    options.steps_in_flight = shape.steps_in_flight;
+    options.tile = shape.tile;
+    options.max_sequences = shape.max_sequences;
+    options.max_length = shape.max_length;
+    options.mask_rows = shape.masked ? shape.batch : 0;
+    options.randoms_supplied = shape.randoms_supplied ? 1 : 0;
+    options.takeover = shape.takeover ? 1 : 0;
+    options.resume = shape.resume ? 1 : 0;
+    options.decisions_over_zmq = shape.decisions_over_zmq ? 1 : 0;
+    options.order = shape.order.empty() ? nullptr : shape.order.data();
+    options.timeout_ms = timeout_ms;
+    options.server_key = text_or_null(shape.server_key);
+    options.client_public_key = text_or_null(shape.client_public_key);
+    options.client_secret_key = text_or_null(shape.client_secret_key);
+    session_ = std::make_unique<client::Session>(options);
+    attach_writers();
+    for (const auto uid : session_->live()) {
+        asked_[uid] = sequence(uid, shape.vocab);
+        streams_[uid] = session_->output(uid);
+    }
+}
+
+void SmallEngine::attach_writers() {
+    writers_.clear();
+    for (std::uint32_t rank = 0; rank < shape_.tp; ++rank) {
+        auto writer = gpu_writer::HostWriter::attach(session_->segment_path(), rank);
+        if (!writer) throw std::runtime_error(writer.error().message);
+        writers_.push_back(std::make_unique<gpu_writer::HostWriter>(std::move(writer).value()));
+    }
+}
+
+std::vector<float> SmallEngine::row(std::uint32_t vocab, std::uint64_t uid, std::uint32_t position) {
+    std::vector<float> values(vocab);
+    std::uint64_t state = mixed(uid, position);
+    for (auto& value : values) {
+        state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+        const float wide = static_cast<float>(state >> 40U) / 1048576.0F - 8.0F;
+        value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(wide) & 0xFFFF0000U);
+    }
+    return values;
+}
+
+std::vector<std::uint32_t> SmallEngine::mask(std::uint32_t vocab, std::uint64_t uid, std::uint32_t position) {
+    std::vector<std::uint32_t> words((vocab + 31) / 32);
+    std::uint64_t state = ~mixed(uid, position);
+    for (auto& word : words) {
+        state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+        word = static_cast<std::uint32_t>(state >> 32U);
+    }
+    return words;
+}
+
+client::Sequence SmallEngine::sequence(std::uint64_t uid, std::uint32_t vocab) {
+    client::Sequence made;
+    made.uid = uid;
+    for (std::uint32_t i = 0; i < 5 + uid % 7; ++i) {
+        made.prompt.push_back(static_cast<std::int32_t>((uid * 31 + i * 17) % vocab));
+    }
+    made.params.seed = uid * 1000 + 7;
+    made.params.temperature = uid % 4 == 0 ? 0.0 : 0.5 + 0.25 * static_cast<double>(uid % 4);
+    if (uid % 3 == 1) made.params.top_k = 20;
+    if (uid % 3 == 2) made.params.top_p = 0.9;
+    if (uid % 2 == 1) {
+        made.params.repetition_penalty = 1.2;
+        made.params.frequency_penalty = 0.3;
+        made.params.presence_penalty = 0.2;
+        made.bias.push_back({static_cast<std::int32_t>(uid % vocab), 2.5F});
+    }
+    return made;
+}
+
+void SmallEngine::admit(std::uint32_t count) {
+    for (std::uint64_t uid = 1; uid <= count; ++uid) admit(sequence(uid, shape_.vocab));
+}
+
+void SmallEngine::admit(const client::Sequence& sequence) {
+    session_->add(sequence);
+    asked_[sequence.uid] = sequence;
+    streams_[sequence.uid] = sequence.output;
+    submitted_[sequence.uid] = static_cast<std::uint32_t>(sequence.output.size());
+}
+
+std::uint64_t SmallEngine::submit() {
+    std::vector<croupier_column> columns;
+    std::vector<std::vector<std::uint32_t>> masks;
+    for (const auto& [uid, asked] : asked_) {
+        if (shape_.masked) masks.push_back(mask(shape_.vocab, uid, submitted_[uid]++));
+        columns.push_back({uid, shape_.masked ? masks.back().data() : nullptr});
+    }
+    return session_->submit(columns);
+}
+
+std::vector<std::int32_t> SmallEngine::ids_of(const proto::RankShard& shard) const {
+    std::vector<std::int32_t> ids;
+    for (std::uint32_t i = 0; i < shape_.vocab; ++i) {
+        const std::int32_t id = shape_.order.empty() ? static_cast<std::int32_t>(i) : shape_.order[i];
+        const auto number = static_cast<std::uint32_t>(id);
+        if (number >= shard.first_id && number < shard.first_id + shard.count) ids.push_back(id);
+    }
+    return ids;
+}
+
+std::uint32_t SmallEngine::random(std::uint64_t uid, std::uint32_t position) const {
+    if (shape_.randoms_supplied) return static_cast<std::uint32_t>(mixed(uid, position) >> 13U);
+    return sampler::random_at(asked_.at(uid).params.seed, position, 0);
+}
+
+void SmallEngine::write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const {
+    const auto columns = writer.columns(step);
+    const auto ids = ids_of(geometry_.shards[writer.rank()]);
+    for (std::uint32_t column = 0; column < columns.size(); ++column) {
+        const auto values = row(shape_.vocab, columns[column].sequence_uid, columns[column].position);
+        std::vector<std::uint16_t> slice;
+        for (const auto id : ids) slice.push_back(to_bf16(values[static_cast<std::size_t>(id)]));
+        writer.write_column(step, column, slice.data());
+    }
+}
+
+void SmallEngine::write() {
+    for (auto& writer : writers_) {
+        const auto step = writer->wait_step(std::chrono::seconds(20));
+        if (!step) throw std::runtime_error("no step wants logits");
+        const auto columns = writer->columns(*step);
+        write_slices(*writer, *step);
+        if (shape_.randoms_supplied && writer->rank() == 0) {
+            for (std::uint32_t column = 0; column < columns.size(); ++column) {
+                writer->randoms(*step)[column].stream[0] =
+                    random(columns[column].sequence_uid, columns[column].position);
+            }
+            if (auto published = writer->publish_randoms(*step); !published) {
+                throw std::runtime_error(published.error().message);
+            }
+        }
+        if (auto published = writer->publish_all(*step); !published) {
+            throw std::runtime_error(published.error().message);
+        }
+    }
+}
+
+croupier_decision SmallEngine::expected(std::uint64_t uid) const {
+    const client::Sequence& asked = asked_.at(uid);
+    const auto& output = streams_.at(uid);
+    const auto position = static_cast<std::uint32_t>(output.size());
+    const auto values = row(shape_.vocab, uid, position);
+    std::vector<std::vector<std::int32_t>> ids;
+    std::vector<std::vector<float>> elements;
+    std::vector<sampler::Slice> slices;
+    for (std::uint32_t rank = 0; rank < shape_.tp; ++rank) {
+        const auto& shard = geometry_.shards[rank];
+        ids.push_back(ids_of(shard));
+        elements.emplace_back();
+        for (const auto id : ids.back()) elements.back().push_back(values[static_cast<std::size_t>(id)]);
+        const std::int32_t* order = shape_.order.empty() ? nullptr : ids.back().data();
+        slices.push_back({elements.back().data(), shard.count, shard.first_id, order});
+    }
+    const sampler::RowView view{proto::Dtype::fp32, shape_.vocab, 1, 1, 0, slices};
+    const proto::SamplingParams params = plain(asked.params);
+    std::vector<proto::TokenBias> bias;
+    for (const auto& entry : asked.bias) bias.push_back({entry.token, entry.bias});
+    std::vector<std::uint32_t> allowed;
+    if (shape_.masked) allowed = mask(shape_.vocab, uid, position);
+    sampler::Request request;
+    request.params = &params;
+    request.bias = bias;
+    request.stop_ids = asked.stop_ids;
+    request.prompt = asked.prompt;
+    request.output = output;
+    request.mask = allowed;
+    request.max_length = shape_.max_length;
+    request.random = random(uid, position);
+    sampler::Workspace workspace(shape_.vocab);
+    const auto decision = sampler::decide(view, request, workspace);
+    return {uid,      decision.token, decision.logprob,
+            position, decision.flags, static_cast<std::uint16_t>(decision.error)};
+}
+
+void SmallEngine::collect_columns(std::size_t columns) {
+    const auto step = session_->wait(20000);
+    REQUIRE(step);
+    REQUIRE(step->refused == 0);
+    CHECK(step->decisions.size() == columns);
+    for (const auto& decision : step->decisions) {
+        INFO("sequence " << decision.uid << " at position " << decision.position);
+        const auto wanted = expected(decision.uid);
+        CHECK(decision.error == wanted.error);
+        CHECK(decision.token == wanted.token);
+        CHECK(decision.position == wanted.position);
+        CHECK(decision.flags == wanted.flags);
+        CHECK(decision.logprob == wanted.logprob);
+        streams_[decision.uid].push_back(decision.token);
+        flags_[decision.uid].push_back(decision.flags);
+    }
+}
+
+}  // namespace croupier::test

@@ -1,0 +1,134 @@
+// Over TCP: only with keys, and only for those whose key is known.
+#include <array>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <zmq.hpp>
+
+#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/loopback.h"
+#include "tests/daemon/small_engine.h"
+
+using namespace croupier;
+using namespace croupier::test;
+using Catch::Contains;
+
+namespace {
+
+struct KeyPair {
+    std::string open;
+    std::string secret;
+};
+
+KeyPair fresh_keys() {
+    std::array<char, 41> open{};
+    std::array<char, 41> secret{};
+    zmq_curve_keypair(open.data(), secret.data());
+    return {open.data(), secret.data()};
+}
+
+// The files and ports that a TCP configuration names.
+struct TcpSetup {
+    Sandbox files;
+    KeyPair server = fresh_keys();
+    KeyPair client = fresh_keys();
+    std::string control = "tcp://127.0.0.1:" + std::to_string(free_port());
+    std::string decisions = "tcp://127.0.0.1:" + std::to_string(free_port());
+
+    TcpSetup() {
+        std::ofstream(files.directory() + "/secret") << server.secret << "\n";
+        std::ofstream(files.directory() + "/clients") << "# known engines\n" << client.open << "  # one\n";
+    }
+    std::string yaml() const {
+        return "control:\n  endpoint: \"" + control + "\"\n  curve: {secret_key_file: " + files.directory() +
+               "/secret, authorized_keys_file: " + files.directory() + "/clients}\ndecisions: {endpoint: \"" +
+               decisions + "\"}\n";
+    }
+    EngineShape shape(const KeyPair& keys) const {
+        EngineShape made;
+        made.server_key = server.open;
+        made.client_public_key = keys.open;
+        made.client_secret_key = keys.secret;
+        return made;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a client with an authorised key is served over TCP, its decisions too") {
+    const TcpSetup setup;
+    DaemonProcess daemon(kTwoSamplers, setup.yaml());
+    EngineShape shape = setup.shape(setup.client);
+    shape.decisions_over_zmq = true;
+    SmallEngine engine(setup.control, "engine", shape);
+    engine.admit(8);
+    engine.steps(3);
+    engine.submit();
+    daemon.restart_after_kill();
+    engine.write();
+    engine.collect();
+    engine.session().close();
+}
+
+TEST_CASE("an unknown key, a wrong server key and no key at all are refused over TCP, and the log says so") {
+    const TcpSetup setup;
+    const DaemonProcess daemon(kTwoSamplers, setup.yaml());
+    const auto open_with = [&](const EngineShape& shape) {
+        return failure_of([&] { SmallEngine(setup.control, "engine", shape, 1000); });
+    };
+    CHECK_THAT(open_with(setup.shape(fresh_keys())), Contains("timed_out") && Contains("authorized keys"));
+    CHECK(eventually([&] { return daemon.says("its CURVE key is not among the authorized ones"); }));
+    EngineShape wrong_server = setup.shape(setup.client);
+    wrong_server.server_key = fresh_keys().open;
+    CHECK_THAT(open_with(wrong_server), Contains("timed_out"));
+    CHECK_THAT(open_with({}), Contains("server_key") && Contains("CURVE"));
+    CHECK(daemon.files_in_shm() == 2);
+
+    // A peer that speaks no CURVE at all never gets as far as a message.
+    zmq::context_t context;
+    zmq::socket_t plain(context, zmq::socket_type::dealer);
+    plain.set(zmq::sockopt::linger, 0);
+    zmq_socket_monitor(
+        plain.handle(), "inproc://monitor",
+        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_DISCONNECTED);
+    zmq::socket_t monitor(context, zmq::socket_type::pair);
+    monitor.connect("inproc://monitor");
+    plain.connect(setup.control);
+    zmq::pollitem_t item{monitor.handle(), 0, ZMQ_POLLIN, 0};
+    CHECK(zmq::poll(&item, 1, std::chrono::seconds(20)) == 1);
+
+    SmallEngine engine(setup.control, "engine", setup.shape(setup.client));
+    engine.admit(8);
+    engine.step();
+}
+
+TEST_CASE("a key that looks like a comment, because # is a digit of Z85, is a key all the same") {
+    TcpSetup setup;
+    for (setup.client = fresh_keys(); setup.client.open.find('#') == std::string::npos;)
+        setup.client = fresh_keys();
+    std::ofstream(setup.files.directory() + "/clients")
+        << "# known engines\n\n  " << setup.client.open << " # one\n";
+    const DaemonProcess daemon(kTwoSamplers, setup.yaml());
+    SmallEngine engine(setup.control, "engine", setup.shape(setup.client));
+    engine.admit(8);
+    engine.step();
+}
+
+TEST_CASE("TCP without keys is refused by --check-config and at start") {
+    const Sandbox sandbox;
+    sandbox.write_config(kTwoSamplers,
+                         "control: {endpoint: \"tcp://127.0.0.1:" + std::to_string(free_port()) + "\"}");
+    const Ended checked = run_croupierd(sandbox, {"--config", sandbox.config_path(), "--check-config"});
+    CHECK(checked.status == 2);
+    CHECK_THAT(checked.output, Contains("control.endpoint") && Contains("control.curve.secret_key_file"));
+    CHECK(run_croupierd(sandbox, {"--config", sandbox.config_path()}).status == 2);
+}
+
+TEST_CASE("a key file that holds no key stops the start, naming the file and its line") {
+    const TcpSetup setup;
+    std::ofstream(setup.files.directory() + "/clients") << "\nnot-a-key\n";
+    setup.files.write_config(kTwoSamplers, setup.yaml());
+    const Ended ended = run_croupierd(setup.files, {"--config", setup.files.config_path()});
+    CHECK(ended.status == 1);
+    CHECK_THAT(ended.output, Contains("/clients:2") && Contains("authorized_keys_file"));
+    CHECK(setup.files.files_in_shm() == 0);
+}
