@@ -79,7 +79,14 @@ client::Sequence client_sequence(const World& world, const Request& request) {
 }
 
 std::optional<client::Step> wait_step(client::Session& session, std::uint32_t timeout_ms) {
-    auto step = session.wait(timeout_ms);
+    std::optional<client::Step> step;
+    try {
+        step = session.wait(timeout_ms);
+    } catch (const client::Failure& failure) {
+        // As engines do: a daemon that was killed comes back, and the session goes on where it was. How long
+        // that may take is --timeout-s's to say.
+        if (failure.name() != "daemon_gone") throw;
+    }
     if (step && step->refused != 0) {
         throw std::runtime_error("step " + std::to_string(step->step) +
                                  " was refused: " + croupier_decision_error_text(step->refused));
