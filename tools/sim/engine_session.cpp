@@ -78,15 +78,23 @@ client::Sequence client_sequence(const World& world, const Request& request) {
     return sequence;
 }
 
-std::optional<client::Step> wait_step(client::Session& session, std::uint32_t timeout_ms) {
-    std::optional<client::Step> step;
+namespace {
+
+// A daemon that was killed comes back, and the session goes on where it was: engines wait again, and so do
+// we. How long that may take is --timeout-s's to say.
+std::optional<client::Step> wait_through_restarts(client::Session& session, std::uint32_t timeout_ms) {
     try {
-        step = session.wait(timeout_ms);
+        return session.wait(timeout_ms);
     } catch (const client::Failure& failure) {
-        // As engines do: a daemon that was killed comes back, and the session goes on where it was. How long
-        // that may take is --timeout-s's to say.
         if (failure.name() != "daemon_gone") throw;
+        return std::nullopt;
     }
+}
+
+}  // namespace
+
+std::optional<client::Step> wait_step(client::Session& session, std::uint32_t timeout_ms) {
+    const auto step = wait_through_restarts(session, timeout_ms);
     if (step && step->refused != 0) {
         throw std::runtime_error("step " + std::to_string(step->step) +
                                  " was refused: " + croupier_decision_error_text(step->refused));
