@@ -34,16 +34,17 @@ bool StepClaims::commit(std::uint32_t column, std::uint32_t columns, const proto
     std::uint64_t last = head.last_commit_ns.load(std::memory_order_relaxed);
     while (last < now && !head.last_commit_ns.compare_exchange_weak(last, now, std::memory_order_relaxed)) {
     }
-    auto& header = segment_->header();
-    const auto which = decision.error == proto::DecisionError::none ? SessionCounter::columns_decided
-                                                                    : SessionCounter::columns_failed;
-    header.counter(which).fetch_add(1, std::memory_order_relaxed);
     // SYNC: release; pairs with the acquire in step_complete: the decision, the log and its length are
     // visible with the bit. fetch_or is idempotent, so a column cannot count twice towards the step.
     segment_->committed(slot_)[column / 64].fetch_or(1ULL << (column % 64), std::memory_order_seq_cst);
-    if (!step_complete(*segment_, slot_, columns)) return false;
-    announce();
-    return true;
+    const bool complete = step_complete(*segment_, slot_, columns);
+    if (complete) announce();
+    // Counted last: the counters share lines with the client's, and who waits should not wait for those. A
+    // sampler that dies before this line leaves a statistic one too low, and no decision.
+    const auto which = decision.error == proto::DecisionError::none ? SessionCounter::columns_decided
+                                                                    : SessionCounter::columns_failed;
+    segment_->header().counter(which).fetch_add(1, std::memory_order_relaxed);
+    return complete;
 }
 
 void StepClaims::refuse(proto::DecisionError why) const {
