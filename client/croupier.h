@@ -14,6 +14,7 @@
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(modernize-use-using): this header is C. */
 #define CROUPIER_ABI_VERSION 1U
 
 typedef struct croupier_session croupier_session;
@@ -153,6 +154,8 @@ int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step*
 
 const char* croupier_error_name(uint32_t code);
 const char* croupier_decision_error_text(uint16_t error);
+
+/* NOLINTEND(modernize-use-using) */
 
 #ifdef __cplusplus
 }
