@@ -13,8 +13,6 @@
 #include "shm/clock.h"
 #include "shm/wait_strategy.h"
 
-extern char** environ;
-
 namespace croupier::daemon {
 namespace {
 
@@ -117,6 +115,7 @@ void SamplerPool::spawn(std::size_t index) {
     shared.heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_release);
     std::vector<std::string> words = arguments(index);
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     posix_spawnattr_t attributes;
