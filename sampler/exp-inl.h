@@ -1,4 +1,4 @@
-// exp_in_range of sampler/exp.h for a vector: operation for operation the same, so bit for bit the same.
+// exp_nonpositive of sampler/exp.h for a vector: operation for operation the same, so bit for bit the same.
 // Included once for each instruction set (Highway's foreach_target).
 #if defined(CROUPIER_SAMPLER_EXP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROUPIER_SAMPLER_EXP_INL_H_

@@ -10,7 +10,7 @@ namespace croupier::sampler {
 // is 298 orders of magnitude below 2^-32, the finest step of a draw.
 constexpr double kExpUnderflow = -709.0;
 
-// Shared with the vector form (exp-inl.h), which repeats exp_in_range operation for operation.
+// Shared with the vector form (exp-inl.h), which repeats exp_nonpositive operation for operation.
 namespace exp_constants {
 constexpr double kLog2E = 0x1.71547652b82fep+0;
 // 42 bits of ln 2, so that its product with n, of at most 11 bits, is exact.
@@ -24,18 +24,15 @@ constexpr double kQ[10] = {0x1.0000000000001p-1,  0x1.5555555555556p-3,  0x1.555
                            0x1.af38a9b0ec855p-26};
 }  // namespace exp_constants
 
-inline double clamped_for_exp(double x) {
-    return x > kExpUnderflow ? x : kExpUnderflow;
-}
-
-// exp(x) for kExpUnderflow <= x <= 0; at most 2 ulp off down to -708. Cody-Waite reduction to |r| <= ln2 / 2,
+// exp(x) for x <= 0, -inf included; at most 2 ulp off down to -708. Cody-Waite reduction to |r| <= ln2 / 2,
 // then 1 + r + r^2 q(r) with q of degree 9 through Chebyshev nodes (its own error is 2e-17). Every operation
 // is a single rounded IEEE one (-ffp-contract=off): a vector unit repeats it exactly.
-inline double exp_in_range(double x) {
+inline double exp_nonpositive(double x) {
     using namespace exp_constants;
-    const double shifted = x * kLog2E + kRounder;
+    const double clamped = x > kExpUnderflow ? x : kExpUnderflow;
+    const double shifted = clamped * kLog2E + kRounder;
     const double n = shifted - kRounder;
-    const double r = (x - n * kLn2High) - n * kLn2Low;
+    const double r = (clamped - n * kLn2High) - n * kLn2Low;
 
     // Pairs, not Horner's chain: half the latency, which is what bounds a loop over it.
     const double r2 = r * r;
@@ -51,12 +48,6 @@ inline double exp_in_range(double x) {
     // n = -1023, that of kExpUnderflow, makes a scale of +0.
     const auto scale = std::bit_cast<double>((std::bit_cast<std::uint64_t>(shifted) + 1023U) << 52U);
     return power * scale;
-}
-
-// exp(x) for x <= 0, -inf included. A loop that should vectorise clamps in a loop of its own: GCC turns the
-// choice into a branch around the polynomial.
-inline double exp_nonpositive(double x) {
-    return exp_in_range(clamped_for_exp(x));
 }
 
 }  // namespace croupier::sampler
