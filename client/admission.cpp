@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "client/abi_fields.h"
 #include "proto/param_ranges.h"
 
 namespace croupier::client {
@@ -28,23 +29,6 @@ std::optional<std::string> ids_fault(const IdList& list, std::uint32_t vocab) {
         return id_fault(std::string(list.name) + "[" + std::to_string(i) + "]", list.ids[i], vocab);
     }
     return std::nullopt;
-}
-
-proto::SamplingParams params_of(const croupier_params& given) {
-    proto::SamplingParams params;
-    params.seed = given.seed;
-    params.temperature = given.temperature;
-    params.top_p = given.top_p;
-    params.min_p = given.min_p;
-    params.repetition_penalty = given.repetition_penalty;
-    params.frequency_penalty = given.frequency_penalty;
-    params.presence_penalty = given.presence_penalty;
-    params.top_k = given.top_k;
-    params.eos_token_id = given.eos_token_id;
-    params.min_tokens = given.min_tokens;
-    params.max_tokens = given.max_tokens;
-    params.flags = given.flags;
-    return params;
 }
 
 std::optional<std::string> copy_bias(const croupier_sequence& from, std::uint32_t vocab,
@@ -81,7 +65,7 @@ shm::Result<Admitted> check_sequence(const croupier_sequence& from, std::uint32_
     Admitted admitted;
     shm::NewSequence& sequence = admitted.sequence;
     sequence.uid = from.uid;
-    sequence.params = params_of(from.params);
+    sequence.params = params_from_abi(from.params);
     if (auto fault = params_fault(sequence.params, vocab)) return refuse(*fault);
     const std::array lists = {IdList{"prompt", from.prompt, from.prompt_count},
                               IdList{"output", from.output, from.output_count},

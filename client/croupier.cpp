@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "client/abi_fields.h"
 #include "client/attached_session.h"
 #include "client/decision_text.h"
 #include "proto/sampling.h"
@@ -82,19 +83,7 @@ void croupier_open_options_init(croupier_open_options* options) {
 }
 
 void croupier_params_init(croupier_params* params) {
-    const proto::SamplingParams defaults;
-    *params = {defaults.seed,
-               defaults.temperature,
-               defaults.top_p,
-               defaults.min_p,
-               defaults.repetition_penalty,
-               defaults.frequency_penalty,
-               defaults.presence_penalty,
-               defaults.top_k,
-               defaults.eos_token_id,
-               defaults.min_tokens,
-               defaults.max_tokens,
-               defaults.flags};
+    *params = croupier::client::params_to_abi({});
 }
 
 int croupier_open(const croupier_open_options* options, croupier_session** session, croupier_error* error) {

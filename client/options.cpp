@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "client/abi_fields.h"
 #include "proto/segment_header.h"
 
 namespace croupier::client {
@@ -15,24 +16,6 @@ constexpr std::uint32_t kDefaultTimeoutMs = 5000;
 
 std::string text_of(const char* text) {
     return text == nullptr ? std::string() : std::string(text);
-}
-
-Geometry geometry_of(const croupier_open_options& options) {
-    Geometry geometry;
-    geometry.vocab = options.vocab;
-    geometry.tp = options.tp;
-    geometry.max_batch = options.max_batch;
-    geometry.slots = options.steps_in_flight;
-    geometry.dtype = static_cast<proto::Dtype>(options.dtype);
-    geometry.tile = options.tile;
-    geometry.max_sequences = options.max_sequences;
-    geometry.max_length = options.max_length;
-    geometry.max_bias = options.max_bias;
-    geometry.max_stop_ids = options.max_stop_ids;
-    geometry.mask_rows = options.mask_rows;
-    geometry.has_order = options.order != nullptr ? 1 : 0;
-    proto::fill_even_shards(geometry);
-    return geometry;
 }
 
 std::optional<std::string> options_fault(const croupier_open_options& options, const Geometry& geometry) {
@@ -80,7 +63,7 @@ shm::Result<OpenRequest> check_options(const croupier_open_options& options) {
                              ", this library has " + std::to_string(CROUPIER_ABI_VERSION) +
                              "; start from croupier_open_options_init() and rebuild");
     }
-    const Geometry geometry = geometry_of(options);
+    const Geometry geometry = geometry_from_abi(options);
     if (auto fault = options_fault(options, geometry)) return shm::fail(Errc::bad_argument, *fault);
     OpenRequest request;
     request.endpoint = options.endpoint;

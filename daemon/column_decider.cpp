@@ -90,8 +90,8 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
     __builtin_prefetch(segment.token_log(sequence));
 }
 
-proto::Decision decide_column(const SessionView& session, const CheckedStep& step, std::uint32_t column,
-                              sampler::Workspace& workspace) {
+proto::Decision decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column,
+                              std::size_t thread, sampler::Workspace& workspace) {
     const shm::Segment& segment = session.segment();
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     CheckedSequence sequence;
@@ -110,7 +110,8 @@ proto::Decision decide_column(const SessionView& session, const CheckedStep& ste
             const std::uint32_t words = (segment.geometry().vocab + 31) / 32;
             request.mask = {segment.mask_row(step.slot, asked.mask_row - 1), words};
         }
-        decision = sampler::decide(session.row(step.slot, step.columns, column), request, workspace);
+        auto& state = session.states().of(thread, asked.sequence_slot, asked.sequence_uid, sequence.params);
+        decision = sampler::decide(session.row(step.slot, step.columns, column), request, state, workspace);
     }
     decision.sequence_uid = asked.sequence_uid;
     decision.position = asked.position;

@@ -2,6 +2,7 @@
 // been written by a mad process: it is copied once, checked, and only then used.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "daemon/session_view.h"
@@ -26,7 +27,7 @@ proto::DecisionError check_record(const shm::Segment& segment, std::uint64_t ste
 void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column);
 
 // Decides a claimed column and appends its token to the sequence's log; the caller commits.
-proto::Decision decide_column(const SessionView& session, const CheckedStep& step, std::uint32_t column,
-                              sampler::Workspace& workspace);
+proto::Decision decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column,
+                              std::size_t thread, sampler::Workspace& workspace);
 
 }  // namespace croupier::daemon

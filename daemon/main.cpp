@@ -1,6 +1,8 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
 #include <iostream>
 
 #include "config/load.h"
@@ -44,9 +46,7 @@ int serve(const std::string& path, bool check_only, bool print_only) {
     return croupier::daemon::run_supervisor(*loaded.config, path);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
     CLI::App app{"croupierd: turns logits in shared memory into tokens, off the GPUs"};
     app.footer(kFooter);
     app.set_version_flag("--version", CROUPIER_VERSION);
@@ -69,4 +69,15 @@ int main(int argc, char** argv) {
     if (index->count() == 0) return serve(path, check_only, print_only);
     croupier::daemon::set_up_log({});
     return croupier::daemon::run_sampler(sampler);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run(argc, argv);
+    } catch (const std::exception& failure) {
+        std::fprintf(stderr, "croupierd: %s\n", failure.what());
+        return 1;
+    }
 }

@@ -89,12 +89,11 @@ class Sampler {
         sessions_ = std::move(kept);
         wait_.configure(settings());
         table_seen_ = version;
-        entry().table_seen.store(version, std::memory_order_release);
     }
 
-    static std::unique_ptr<SessionView> attach(const proto::SessionTableEntry& row, std::uint64_t id) {
+    std::unique_ptr<SessionView> attach(const proto::SessionTableEntry& row, std::uint64_t id) const {
         const std::string path(row.path, ::strnlen(row.path, sizeof(row.path)));
-        auto view = SessionView::attach(path);
+        auto view = SessionView::attach(path, options_.threads);
         if (!view) {
             spdlog::error("cannot serve session {}: {}", id, view.error().message);
             return nullptr;

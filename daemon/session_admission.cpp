@@ -46,6 +46,25 @@ shm::Result<bool> within(const char* field, const char* key, std::uint64_t value
                                    std::to_string(most) + " (" + key + " in its configuration)");
 }
 
+// Every rank keeps its own ids, hottest first.
+std::vector<std::int32_t> cut_order(const proto::Geometry& geometry, const std::vector<std::int32_t>& order) {
+    std::vector<std::int32_t> cut(order.size());
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+        const auto& shard = geometry.shards[rank];
+        auto* next = cut.data() + shard.first_id;
+        for (const std::int32_t id : order) {
+            const auto number = static_cast<std::uint32_t>(id);
+            if (number >= shard.first_id && number - shard.first_id < shard.count) *next++ = id;
+        }
+    }
+    return cut;
+}
+
+shm::Result<bool> not_resumable(const SessionRequest& request, Errc code, const std::string& what) {
+    return fail(code, "session " + request.name + " cannot be resumed with another " + what +
+                          "; open it with the " + what + " that it has, or without resume to begin anew");
+}
+
 }  // namespace
 
 shm::Result<bool> check_request(const SessionRequest& request, const config::Sessions& quotas) {
@@ -93,27 +112,18 @@ shm::Result<bool> check_room(const SessionRequest& request, const config::Sessio
     return true;
 }
 
-shm::Result<bool> check_same_shape(const shm::Segment& present, const SessionRequest& request) {
+shm::Result<bool> check_same_session(const shm::Segment& present, const SessionRequest& request) {
     proto::Geometry wanted = request.geometry;
     wanted.has_order = request.order.empty() ? 0 : 1;
-    if (wanted == present.geometry()) return true;
-    return fail(Errc::bad_geometry,
-                "session " + request.name +
-                    " cannot be resumed with another shape; open it with the shape that it "
-                    "has, or without resume to begin anew");
+    if (wanted != present.geometry()) return not_resumable(request, Errc::bad_geometry, "shape");
+    const auto order = cut_order(wanted, request.order);
+    if (std::equal(order.begin(), order.end(), present.order().begin(), present.order().end())) return true;
+    return not_resumable(request, Errc::bad_argument, "hotness order");
 }
 
 void write_order(const shm::Segment& segment, const std::vector<std::int32_t>& order) {
-    const auto& geometry = segment.geometry();
-    const auto target = segment.order();
-    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
-        const auto& shard = geometry.shards[rank];
-        auto* next = target.data() + shard.first_id;
-        for (const std::int32_t id : order) {
-            const auto number = static_cast<std::uint32_t>(id);
-            if (number >= shard.first_id && number - shard.first_id < shard.count) *next++ = id;
-        }
-    }
+    const auto cut = cut_order(segment.geometry(), order);
+    std::copy(cut.begin(), cut.end(), segment.order().begin());
 }
 
 }  // namespace croupier::daemon

@@ -126,7 +126,7 @@ shm::Result<OpenedSession> SessionRegistry::meet_namesake(shm::Segment& present,
         return create(request);
     }
     if (request.resume) {
-        if (auto same = check_same_shape(present, request); !same) return same.error();
+        if (auto same = check_same_session(present, request); !same) return same.error();
         expect_client(present);
         return OpenedSession{&present, true};
     }

@@ -4,7 +4,10 @@
 
 namespace croupier::daemon {
 
-SessionView::SessionView(shm::Segment segment) : segment_(std::move(segment)) {
+SessionView::SessionView(shm::Segment segment, std::uint32_t threads)
+    : segment_(std::move(segment)),
+      states_(segment_.geometry().vocab, segment_.geometry().max_length, segment_.geometry().max_sequences,
+              threads) {
     const auto& geometry = segment_.geometry();
     id_ = segment_.header().session_id;
     exhausted_.resize(geometry.slots);
@@ -14,15 +17,16 @@ SessionView::SessionView(shm::Segment segment) : segment_(std::move(segment)) {
         for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
             const auto& shard = geometry.shards[rank];
             const std::int32_t* ids = order.empty() ? nullptr : order.data() + shard.first_id;
-            slices_[slot].push_back({segment_.logits(slot, rank), shard.count, shard.first_id, ids});
+            slices_[slot].push_back({segment_.logits(slot, rank), shard.count, shard.first_id, ids, {}});
         }
     }
 }
 
-shm::Result<std::unique_ptr<SessionView>> SessionView::attach(const std::string& path) {
+shm::Result<std::unique_ptr<SessionView>> SessionView::attach(const std::string& path,
+                                                              std::uint32_t threads) {
     auto segment = shm::Segment::attach(path, shm::Access::read_write);
     if (!segment) return segment.error();
-    return std::unique_ptr<SessionView>(new SessionView(std::move(segment).value()));
+    return std::unique_ptr<SessionView>(new SessionView(std::move(segment).value(), threads));
 }
 
 bool SessionView::served() const {

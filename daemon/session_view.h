@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/sequence_states.h"
 #include "sampler/row_view.h"
 #include "shm/segment.h"
 
@@ -14,7 +15,7 @@ namespace croupier::daemon {
 
 class SessionView {
   public:
-    static shm::Result<std::unique_ptr<SessionView>> attach(const std::string& path);
+    static shm::Result<std::unique_ptr<SessionView>> attach(const std::string& path, std::uint32_t threads);
 
     const shm::Segment& segment() const { return segment_; }
     std::uint64_t id() const { return id_; }
@@ -23,12 +24,14 @@ class SessionView {
     // The row of one column of the step in `slot`, read in place.
     sampler::RowView row(std::uint32_t slot, std::uint32_t columns, std::uint32_t column) const;
 
+    SequenceStates& states() { return states_; }
+
     // A step whose claims are all taken needs no second look, unless claims are freed again.
     bool exhausted(std::uint64_t step) const;
     void note_exhausted(std::uint64_t step, std::uint32_t reopened_before);
 
   private:
-    explicit SessionView(shm::Segment segment);
+    SessionView(shm::Segment segment, std::uint32_t threads);
 
     struct Exhausted {
         std::uint64_t step = ~0ULL;
@@ -37,6 +40,7 @@ class SessionView {
 
     shm::Segment segment_;
     std::uint64_t id_ = 0;
+    SequenceStates states_;
     std::vector<std::vector<sampler::Slice>> slices_;  // [slot][rank]
     std::vector<Exhausted> exhausted_;                 // [slot]
 };

@@ -122,7 +122,8 @@ void StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::
         segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
     const std::uint64_t begin = shm::monotonic_ns();
     entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
-    const auto decision = decide_column(session, step, column, workspace(segment.geometry().vocab, thread));
+    const auto decision =
+        decide_column(session, step, column, thread, workspace(segment.geometry().vocab, thread));
     const shm::StepClaims claims(segment, step.step);
     const bool last = claims.commit(column, step.columns, decision);
     const std::uint64_t end = shm::monotonic_ns();

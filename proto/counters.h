@@ -7,26 +7,44 @@
 
 namespace croupier::proto {
 
+// In the order of their authors, each of whom has a cache line of his own (counter_place): a decision that is
+// counted must not take the client's line from the scheduler's core.
 enum class SessionCounter : std::uint32_t {
+    // The client, at its steps.
     steps_published,
     steps_taken,
+    decision_ns,         // logits complete to last commit, summed over steps
+    exposed_ns,          // the part of it during which the scheduler waited
+    logits_wait_ns,      // publication to logits complete: the engine's own stage
+    schedule_ring_full,  // the client found no free step slot
+    clients_attached,
+    // The samplers, at their columns.
     columns_decided,
     columns_failed,
-    columns_redecided,    // claims of dead samplers given to others
-    schedule_ring_full,   // the client found no free step slot
-    records_refused,      // malformed schedule records
+    columns_redecided,  // claims of dead samplers given to others
+    records_refused,    // malformed schedule records
+    // The supervisor and the writers, and whoever is refused.
     stale_epoch_refused,  // commits by a client or writer that had been fenced
     writers_lost,
     writers_attached,
     clients_lost,
-    clients_attached,
-    decision_ns,     // logits complete to last commit, summed over steps
-    exposed_ns,      // the part of it during which the scheduler waited
-    logits_wait_ns,  // publication to logits complete: the engine's own stage
     zmq_steps_sent,
     zmq_send_deferred,  // the subscriber was slow: the step stayed in the ring
     count_
 };
+
+constexpr std::size_t kCountersInLine = 8;
+constexpr std::size_t kCounterLines = 3;
+
+constexpr std::size_t counter_place(SessionCounter which) {
+    constexpr std::array kFirstOfLine = {SessionCounter::steps_published, SessionCounter::columns_decided,
+                                         SessionCounter::stale_epoch_refused};
+    static_assert(kFirstOfLine.size() == kCounterLines);
+    std::size_t line = kCounterLines - 1;
+    while (which < kFirstOfLine[line]) --line;
+    return line * kCountersInLine + static_cast<std::size_t>(which) -
+           static_cast<std::size_t>(kFirstOfLine[line]);
+}
 
 struct CounterText {
     const char* name;
@@ -36,19 +54,19 @@ struct CounterText {
 constexpr std::array kSessionCounterText = {
     CounterText{"steps_published", "Steps that the client published"},
     CounterText{"steps_taken", "Steps whose decisions the client took"},
+    CounterText{"decision_ns", "Time from logits complete to the step's last commit"},
+    CounterText{"exposed_ns", "Part of the decision time during which the scheduler waited"},
+    CounterText{"logits_wait_ns", "Time from publication to logits complete"},
+    CounterText{"schedule_ring_full", "Submissions refused because every step slot was in flight"},
+    CounterText{"clients_attached", "Clients that attached"},
     CounterText{"columns_decided", "Columns decided with a token"},
     CounterText{"columns_failed", "Columns decided with an error"},
     CounterText{"columns_redecided", "Columns taken back from samplers that died"},
-    CounterText{"schedule_ring_full", "Submissions refused because every step slot was in flight"},
     CounterText{"records_refused", "Schedule records refused as malformed"},
     CounterText{"stale_epoch_refused", "Commits refused because their author had been fenced"},
     CounterText{"writers_lost", "Logits writers that died"},
     CounterText{"writers_attached", "Logits writers that attached"},
     CounterText{"clients_lost", "Clients that died"},
-    CounterText{"clients_attached", "Clients that attached"},
-    CounterText{"decision_ns", "Time from logits complete to the step's last commit"},
-    CounterText{"exposed_ns", "Part of the decision time during which the scheduler waited"},
-    CounterText{"logits_wait_ns", "Time from publication to logits complete"},
     CounterText{"zmq_steps_sent", "Steps sent over the ZMQ decision stream"},
     CounterText{"zmq_send_deferred", "Steps kept in the ring because the ZMQ subscriber was slow"},
 };

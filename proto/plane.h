@@ -44,7 +44,6 @@ struct alignas(64) SamplerEntry {
     std::atomic<std::uint32_t> incarnation;  // owner in claim words; never 0, never used twice by one daemon
     std::atomic<std::uint32_t> restarts;
     std::atomic<std::uint64_t> heartbeat_ns;
-    std::atomic<std::uint64_t> table_seen;  // the session table's version that it acts on
     alignas(64) std::atomic<std::uint64_t> columns;
     std::atomic<std::uint64_t> busy_ns;
     std::atomic<std::uint64_t> started_ns;

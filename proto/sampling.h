@@ -1,6 +1,7 @@
 // What a request asks of a decision and what a decision answers: plain types, shared by every folder.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <type_traits>
 
@@ -16,6 +17,31 @@ constexpr std::uint32_t kIgnoreEos = 1U << 0U;
 // The decision's log-prob is NaN: it costs a pass over the row that a request without log-probs need not pay.
 constexpr std::uint32_t kNoLogprob = 1U << 1U;
 
+// The steps that a request may put in an order of its own; the others have a fixed place.
+enum class Step : std::uint8_t {
+    end = 0,  // a list's end; a list that begins with it stands for the default order
+    penalties,
+    dry,
+    top_n_sigma,
+    temperature,
+    min_p,
+    top_k,
+    top_p,
+    typical_p,
+    xtc,
+    count_
+};
+constexpr std::uint32_t kOrderSteps = 12;  // of which the last is always `end`
+using StepOrder = std::array<Step, kOrderSteps>;
+constexpr StepOrder kDefaultOrder = {Step::penalties,   Step::dry,       Step::top_n_sigma,
+                                     Step::temperature, Step::min_p,     Step::top_k,
+                                     Step::top_p,       Step::typical_p, Step::xtc};
+
+constexpr std::uint32_t kMaxLogprobs = 1024;
+
+enum class Rng : std::uint8_t { philox = 0, gumbel, sglang, vllm, count_ };
+enum class LogprobMode : std::uint8_t { raw = 0, processed, count_ };
+
 // Names and meanings are those of docs/semantics.md; ranges are in proto/param_ranges.cpp.
 struct SamplingParams {
     std::uint64_t seed = 0;
@@ -25,15 +51,44 @@ struct SamplingParams {
     double repetition_penalty = 1.0;
     double frequency_penalty = 0.0;
     double presence_penalty = 0.0;
+    double dynatemp_range = 0.0;  // 0: off
+    double dynatemp_exponent = 1.0;
+    double top_n_sigma = -1.0;  // 0 or less: off
+    double typical_p = 1.0;
+    double xtc_probability = 0.0;
+    double xtc_threshold = 0.1;
+    double dry_multiplier = 0.0;  // 0: off
+    double dry_base = 1.75;
+    double mirostat_tau = 5.0;
+    double mirostat_eta = 0.1;
+    double adaptive_target = -1.0;  // below 0: off
+    double adaptive_decay = 0.9;
     std::int32_t top_k = 0;  // 0 or -1: off
     std::int32_t eos_token_id = -1;
     std::uint32_t min_tokens = 0;
     std::uint32_t max_tokens = 0;  // 0: bounded by the session's longest sequence only
     std::uint32_t flags = 0;
-    std::uint32_t hot_size = 0;  // pinned at admission; 0: the whole vocabulary is hot
+    std::uint32_t hot_size = 0;            // pinned at admission; 0: the whole vocabulary is hot
+    std::int32_t penalty_last_n = -1;      // -1: prompt and output, each as its penalty says; 0: no penalties
+    std::int32_t dry_penalty_last_n = -1;  // -1: the whole history; 0: off
+    std::int32_t dry_allowed_length = 2;
+    std::uint32_t logprobs = 0;  // how many of the best, beside the drawn token's own
+    std::uint8_t mirostat = 0;   // 1 and 2: its versions
+    Rng rng = Rng::philox;
+    LogprobMode logprob_mode = LogprobMode::raw;
+    std::uint8_t reserved = 0;
+    StepOrder order{};
 };
-static_assert(sizeof(SamplingParams) == 80 && std::is_trivially_copyable_v<SamplingParams>,
+static_assert(sizeof(SamplingParams) == 208 && std::is_trivially_copyable_v<SamplingParams>,
               "SamplingParams crosses processes: bump kSegmentVersion when it changes");
+
+// What mirostat and adaptive-p carry from one decision of a sequence to the next. It cannot be computed from
+// the token log: it depends on rows that are gone.
+struct Feedback {
+    double level = 0.0;   // mirostat: mu; adaptive-p: the weighted sum of probabilities drawn
+    double weight = 0.0;  // 0: nothing decided yet; mirostat: 1; adaptive-p: the sum of the weights
+};
+static_assert(sizeof(Feedback) == 16);
 
 struct TokenBias {
     std::int32_t token;

@@ -11,7 +11,7 @@ namespace croupier::proto {
 
 constexpr std::uint64_t kSegmentMagic = 0x3130474553505243ULL;  // "CRPSEG01"
 // Grows with every change to a struct or a size in this folder; old and new refuse each other by it.
-constexpr std::uint32_t kSegmentVersion = 1;
+constexpr std::uint32_t kSegmentVersion = 2;
 constexpr std::uint32_t kHeaderBytes = 8192;
 
 // Where each region starts and how far apart its slots lie, in bytes. A pure function of the geometry:
@@ -84,11 +84,9 @@ struct SegmentHeader {
     std::atomic<std::uint32_t> client_sleeps;
 
     WriterCell writers[kMaxTp];
-    alignas(64) std::atomic<std::uint64_t> counters[static_cast<std::size_t>(SessionCounter::count_)];
+    alignas(64) std::atomic<std::uint64_t> counters[kCounterLines * kCountersInLine];
 
-    std::atomic<std::uint64_t>& counter(SessionCounter which) {
-        return counters[static_cast<std::size_t>(which)];
-    }
+    std::atomic<std::uint64_t>& counter(SessionCounter which) { return counters[counter_place(which)]; }
 };
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 

@@ -21,6 +21,6 @@ struct alignas(64) SequenceEntry {
     std::uint64_t uid;
     SamplingParams params;
 };
-static_assert(sizeof(SequenceEntry) == 128);
+static_assert(sizeof(SequenceEntry) == 256);
 
 }  // namespace croupier::proto

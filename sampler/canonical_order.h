@@ -12,7 +12,8 @@ inline bool canonically_before(const Candidate& a, const Candidate& b) {
     return a.value > b.value || (a.value == b.value && a.token < b.token);
 }
 
-// Sorts the workspace's first `count` candidates.
+// Sort the workspace's first `count` candidates.
 void sort_canonically(Workspace& workspace, std::uint32_t count);
+void sort_by_position(Workspace& workspace, std::uint32_t count);
 
 }  // namespace croupier::sampler

@@ -1,18 +1,19 @@
 #include "sampler/decide.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
-#include <optional>
 
-#include "proto/param_ranges.h"
-#include "sampler/adjust.h"
-#include "sampler/blocks.h"
-#include "sampler/history.h"
+#include "sampler/adjuster.h"
+#include "sampler/blocked_row.h"
+#include "sampler/candidates.h"
+#include "sampler/canonical_order.h"
+#include "sampler/chain.h"
+#include "sampler/draw.h"
+#include "sampler/logprobs.h"
 #include "sampler/params.h"
-#include "sampler/row_reader.h"
-#include "sampler/survivors.h"
+#include "sampler/request_check.h"
+#include "sampler/row_scan.h"
 #include "sampler/vocabulary_order.h"
 
 namespace croupier::sampler {
@@ -22,54 +23,55 @@ using proto::Decision;
 using proto::DecisionError;
 using proto::SamplingParams;
 
-constexpr double kNothing = -std::numeric_limits<double>::infinity();
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();
 
-struct Choice {
-    std::uint32_t token;
-    std::uint32_t position;  // in vocabulary order
+// One decision from a checked request on.
+class Decider {
+  public:
+    Decider(const RowView& view, const SamplingParams& params, const Request& request, SequenceState& state,
+            Workspace& workspace)
+        : params_(params),
+          request_(request),
+          workspace_(workspace),
+          order_(view, workspace.positions),
+          row_(lay_in_blocks(view, workspace)),
+          adjust_(params, request, state, workspace),
+          search_(row_, order_, adjust_, request, workspace) {}
+
+    DecisionError scan();
+    DecisionError choose();
+    std::int32_t token() const { return static_cast<std::int32_t>(drawn_.token); }
+    float logprob();
+
+  private:
+    void choose_greedy(std::uint32_t candidates);
+    void choose_of_all(std::uint32_t candidates);
+    void choose_survivor(std::uint32_t candidates, const Pruning& pruning);
+    void note_distribution(Survivors survivors, double scale);
+    void answer_support(const Survivors& survivors);
+    bool wants_logprob() const { return (params_.flags & proto::kNoLogprob) == 0; }
+    bool wants_processed() const {
+        return wants_logprob() && params_.logprob_mode == proto::LogprobMode::processed;
+    }
+
+    const SamplingParams& params_;
+    const Request& request_;
+    Workspace& workspace_;
+    VocabularyOrder order_;
+    BlockedRow row_;
+    Adjuster adjust_;
+    CandidateSearch search_;
+    Candidate drawn_{};
+    float processed_logprob_ = kNoLogprob;
 };
 
-bool all_inside(std::span<const std::int32_t> tokens, std::uint32_t vocab) {
-    std::uint32_t outside = 0;
-    for (const std::int32_t token : tokens) outside |= static_cast<std::uint32_t>(token) >= vocab ? 1U : 0U;
-    return outside == 0;
-}
-
-DecisionError bias_fault(std::span<const proto::TokenBias> bias, std::uint32_t vocab) {
-    for (const proto::TokenBias& each : bias) {
-        if (!proto::bias_in_range(each.bias)) return DecisionError::bad_parameter;
-        if (static_cast<std::uint32_t>(each.token) >= vocab) return DecisionError::bad_token;
-    }
-    return DecisionError::none;
-}
-
-// Ids are checked here even where nothing will index by them, so that what is refused does not depend on
-// which controls are on.
-DecisionError request_fault(const RowView& view, const SamplingParams& params, const Request& request,
-                            const Workspace& workspace) {
-    if (!view_is_consistent(view) || view.vocab != workspace.vocab) return DecisionError::bad_record;
-    if (proto::param_fault(params)) return DecisionError::bad_parameter;
-    if (request.prompt.size() + request.output.size() >= request.max_length) {
-        return DecisionError::sequence_full;
-    }
-    if (!request.mask.empty() && request.mask.size() < (std::size_t{view.vocab} + 31) / 32) {
-        return DecisionError::bad_mask;
-    }
-    const bool eos_inside =
-        params.eos_token_id < 0 || static_cast<std::uint32_t>(params.eos_token_id) < view.vocab;
-    if (!eos_inside || !all_inside(request.stop_ids, view.vocab) || !all_inside(request.prompt, view.vocab) ||
-        !all_inside(request.output, view.vocab)) {
-        return DecisionError::bad_token;
-    }
-    return bias_fault(request.bias, view.vocab);
-}
-
-// Step 1, and the row that raw log-probs are of. A NaN or +inf is an error even where the mask hides it:
-// a row that holds one comes from a broken forward pass.
-DecisionError read_and_mask(const RowView& view, std::span<const std::uint32_t> mask,
-                            const VocabularyOrder& order, Workspace& workspace) {
-    switch (read_row(view, workspace.row)) {
+// A NaN or +inf is an error even where the mask hides it: a row that holds one comes from a broken forward
+// pass.
+DecisionError Decider::scan() {
+    const auto block_max = workspace_.block_max.first(row_.blocks);
+    const RowFault fault =
+        row_.summarised ? judge_block_maxima(block_max) : scan_block_maxima(row_, block_max);
+    switch (fault) {
         case RowFault::nan:
             return DecisionError::nan_logit;
         case RowFault::positive_infinity:
@@ -77,151 +79,145 @@ DecisionError read_and_mask(const RowView& view, std::span<const std::uint32_t> 
         case RowFault::none:
             break;
     }
-    if (!mask.empty() && !apply_mask(mask, view.vocab, order, workspace.row)) return DecisionError::bad_token;
     return DecisionError::none;
 }
 
-bool has_penalties(const SamplingParams& params) {
-    return params.repetition_penalty != 1.0 || params.frequency_penalty != 0.0 ||
-           params.presence_penalty != 0.0;
+bool draws_from_all(const SamplingParams& params) {
+    return !is_truncated(params) && !has_mirostat(params) && !has_adaptive_p(params) &&
+           !(takes_step(params, proto::Step::temperature) && params.dynatemp_range > 0.0);
 }
 
-bool apply_penalties(const SamplingParams& params, const Request& request, const VocabularyOrder& order,
-                     Workspace& workspace) {
-    const History history(request.prompt, request.output, order, workspace);
-    if (!history.valid()) return false;
-    if (params.repetition_penalty != 1.0) {
-        apply_repetition_penalty(params.repetition_penalty, history, workspace.adjusted);
+DecisionError Decider::choose() {
+    Pruning pruning = pruning_of(params_);
+    // A greedy request's processed log-probs are those of all tokens.
+    if (is_greedy(params_) && wants_processed()) pruning.top_k = 0;
+    const Gathered gathered = search_.search(pruning);
+    if (!gathered.sound) return DecisionError::bad_token;
+    if (gathered.count == 0) return DecisionError::no_token_left;
+    if (is_greedy(params_)) {
+        choose_greedy(gathered.count);
+    } else if (draws_from_all(params_)) {
+        choose_of_all(gathered.count);
+    } else {
+        choose_survivor(gathered.count, pruning);
     }
-    apply_frequency_penalty(params.frequency_penalty, history, workspace.adjusted);
-    apply_presence_penalty(params.presence_penalty, history, workspace.adjusted);
-    return true;
+    return DecisionError::none;
 }
 
-enum class Adjusted { no, yes, bad_token };
-
-// Steps 4 to 8, in the page's order.
-Adjusted adjust(const SamplingParams& params, const Request& request, const VocabularyOrder& order,
-                Workspace& workspace) {
-    const bool bans = request.output.size() < params.min_tokens;
-    if (bans && !ban_stops(params.eos_token_id, request.stop_ids, order, workspace.adjusted)) {
-        return Adjusted::bad_token;
-    }
-    if (!add_bias(request.bias, order, workspace.adjusted)) return Adjusted::bad_token;
-    if (has_penalties(params) && !apply_penalties(params, request, order, workspace)) {
-        return Adjusted::bad_token;
-    }
-    return bans || !request.bias.empty() || has_penalties(params) ? Adjusted::yes : Adjusted::no;
+void Decider::choose_greedy(std::uint32_t candidates) {
+    const auto all = workspace_.candidates.first(candidates);
+    drawn_ = *std::min_element(all.begin(), all.end(), canonically_before);
+    if (wants_processed()) note_distribution(Survivors(workspace_, candidates), 1.0);
+    workspace_.support.front() = {token(), 1.0};
+    workspace_.answer_space.support = workspace_.support.first(request_.wants_support ? 1 : 0);
 }
 
-std::optional<Choice> choose_first_maximum(double maximum, const VocabularyOrder& order,
-                                           const Workspace& workspace) {
-    std::optional<Choice> first;
-    for (std::uint32_t block = 0; block < workspace.blocks; ++block) {
-        if (workspace.block_max[block] != maximum) continue;
-        for (std::uint32_t position = block * kBlock; position < (block + 1) * kBlock; ++position) {
-            if (workspace.adjusted[position] != maximum) continue;
-            const auto token = order.token_at(position);
-            if (!token) return std::nullopt;
-            if (!first || *token < first->token) first = Choice{*token, position};
-            if (order.is_identity()) return first;
+void Decider::choose_of_all(std::uint32_t candidates) {
+    const bool tempered = takes_step(params_, proto::Step::temperature);
+    const double temperature = tempered ? effective_temperature(params_) : 1.0;
+    drawn_ = params_.rng == proto::Rng::philox
+                 ? draw_in_vocabulary_order(request_.random, candidates, 1.0 / temperature, workspace_)
+                 : draw_perturbed(params_, request_, candidates, temperature, workspace_);
+    if (wants_processed() || request_.wants_support) {
+        note_distribution(Survivors(workspace_, candidates), 1.0 / temperature);
+    }
+}
+
+void Decider::choose_survivor(std::uint32_t candidates, const Pruning& pruning) {
+    Survivors survivors(workspace_, candidates);
+    Chain chain(params_, request_, adjust_, workspace_);
+    (void)chain.apply(survivors, pruning.adjustments, {});
+    const double scale = survivors.scale();
+    if (has_mirostat(params_) || has_adaptive_p(params_)) {
+        drawn_ = draw_survivor(params_, request_, survivors, workspace_);
+    } else if (params_.rng != proto::Rng::philox) {
+        drawn_ = draw_perturbed(params_, request_, survivors.flatten(), chain.temperature(), workspace_);
+        survivors = Survivors(workspace_, survivors.tokens());
+        survivors.weigh(scale);
+    } else if (is_truncated(params_)) {
+        drawn_ = draw_survivor(params_, request_, survivors, workspace_);
+    } else {
+        const std::uint32_t tokens = survivors.flatten();
+        sort_by_position(workspace_, tokens);
+        drawn_ = draw_in_vocabulary_order(request_.random, tokens, scale, workspace_);
+        survivors = Survivors(workspace_, tokens);
+        survivors.weigh(scale);
+    }
+    note_distribution(survivors, survivors.scale());
+}
+
+void Decider::note_distribution(Survivors survivors, double scale) {
+    survivors.weigh(scale);
+    if (request_.wants_support) answer_support(survivors);
+    if (wants_processed()) {
+        processed_logprob_ = processed_logprobs(params_.logprobs, drawn_, survivors, workspace_);
+    }
+}
+
+void Decider::answer_support(const Survivors& survivors) {
+    const auto total = static_cast<double>(survivors.total());
+    std::uint32_t count = 0;
+    for (const EqualClass& each : survivors.classes()) {
+        const double probability = static_cast<double>(each.mass) / total;
+        for (std::uint32_t i = 0; i < each.size; ++i) {
+            const auto id = static_cast<std::int32_t>(survivors.member(each, i).token);
+            workspace_.support[count++] = {id, probability};
         }
     }
-    return first;
+    workspace_.answer_space.support = workspace_.support.first(count);
 }
 
-std::optional<Choice> draw_truncated(const SamplingParams& params, const Weigher& weigh, std::uint32_t random,
-                                     const VocabularyOrder& order, Workspace& workspace) {
-    const auto candidates = keep_min_p_and_top_k(params.min_p, params.top_k, weigh, order, workspace);
-    if (!candidates) return std::nullopt;
-    Classes classes = make_classes(*candidates, weigh, workspace);
-    if (params.top_p < 1.0) classes = keep_top_p(classes, params.top_p, workspace);
-    const Candidate& drawn = draw_survivor(classes, random, workspace);
-    return Choice{drawn.token, drawn.position};
-}
-
-// `raw_mass`: not null if the row's raw masses are also those of the distribution that is drawn from.
-std::optional<Choice> draw_untruncated(const Weigher& weigh, const double* raw_mass, std::uint32_t random,
-                                       const VocabularyOrder& order, Workspace& workspace) {
-    const double mass =
-        raw_mass != nullptr ? *raw_mass : sum_block_masses(workspace.adjusted, weigh, workspace.block_mass);
-    const double target = uniform_of(random) * mass;
-    const std::uint32_t position = find_mass(workspace.adjusted, weigh, workspace.block_mass, target);
-    const auto token = order.token_at(position);
-    if (!token) return std::nullopt;
-    return Choice{*token, position};
-}
-
-std::optional<Choice> choose(const SamplingParams& params, const Weigher& weigh, std::uint32_t random,
-                             const double* raw_mass, const VocabularyOrder& order, Workspace& workspace) {
-    if (is_greedy(params)) return choose_first_maximum(weigh.maximum, order, workspace);
-    if (is_truncated(params)) return draw_truncated(params, weigh, random, order, workspace);
-    return draw_untruncated(weigh, raw_mass, random, order, workspace);
+float Decider::logprob() {
+    if (!wants_logprob()) return kNoLogprob;
+    if (wants_processed()) return processed_logprob_;
+    return raw_logprobs(params_.logprobs, drawn_, row_, request_, search_, workspace_);
 }
 
 std::uint16_t kind_flag(const SamplingParams& params) {
     if (is_greedy(params)) return proto::kGreedy;
-    if (is_truncated(params)) return proto::kTruncated;
-    return 0;
-}
-
-bool contains(std::span<const std::int32_t> tokens, std::int32_t token) {
-    return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
+    return is_truncated(params) ? std::uint16_t{proto::kTruncated} : std::uint16_t{0};
 }
 
 std::uint16_t stop_flag(const SamplingParams& params, const Request& request, std::int32_t token) {
     const bool ignores_eos = (params.flags & proto::kIgnoreEos) != 0;
     if (!ignores_eos && token == params.eos_token_id) return proto::kStoppedByEos;
-    if (contains(request.stop_ids, token)) return proto::kStoppedByToken;
+    const auto& stops = request.stop_ids;
+    if (std::find(stops.begin(), stops.end(), token) != stops.end()) return proto::kStoppedByToken;
     const std::size_t outputs = request.output.size() + 1;
     const bool enough = params.max_tokens > 0 && outputs >= params.max_tokens;
     const bool full = request.prompt.size() + outputs >= request.max_length;
-    if (enough || full) return proto::kStoppedByLength;
-    return 0;
+    return enough || full ? std::uint16_t{proto::kStoppedByLength} : std::uint16_t{0};
 }
 
-Decision failed(Decision decision, DecisionError error) {
-    decision.error = error;
-    return decision;
+DecisionError decide_checked(const RowView& view, const SamplingParams& params, const Request& request,
+                             SequenceState& state, Workspace& workspace, Decision& decision) {
+    Decider decider(view, params, request, state, workspace);
+    const DecisionError row_fault = decider.scan();
+    if (row_fault != DecisionError::none) return row_fault;
+    const DecisionError fault = decider.choose();
+    if (fault != DecisionError::none) return fault;
+    decision.token = decider.token();
+    decision.logprob = decider.logprob();
+    decision.flags =
+        static_cast<std::uint16_t>(kind_flag(params) | stop_flag(params, request, decision.token));
+    return DecisionError::none;
 }
 
 }  // namespace
 
-Decision decide(const RowView& view, const Request& request, Workspace& workspace) noexcept {
+Decision decide(const RowView& view, const Request& request, SequenceState& state,
+                Workspace& workspace) noexcept {
     // A copy: what was checked must be what is used, and the original lies in shared memory.
     const SamplingParams params = *request.params;
+    workspace.answer_space = {};
+    workspace.answer_space.feedback = request.feedback;
     Decision decision;
     decision.position = static_cast<std::uint32_t>(request.output.size());
-    const DecisionError fault = request_fault(view, params, request, workspace);
-    if (fault != DecisionError::none) return failed(decision, fault);
-
-    const VocabularyOrder order(view, workspace.positions);
-    const DecisionError row_fault = read_and_mask(view, request.mask, order, workspace);
-    if (row_fault != DecisionError::none) return failed(decision, row_fault);
-    const Weigher raw = {widen_blocks(workspace.row, workspace.adjusted, workspace.block_max), 1.0};
-    if (raw.maximum == kNothing) return failed(decision, DecisionError::no_token_left);
-    const bool wants_logprob = (params.flags & proto::kNoLogprob) == 0;
-    const double raw_mass =
-        wants_logprob ? sum_block_masses(workspace.adjusted, raw, workspace.block_mass) : kUnknown;
-
-    const Adjusted adjusted = adjust(params, request, order, workspace);
-    if (adjusted == Adjusted::bad_token) return failed(decision, DecisionError::bad_token);
-    Weigher weigh = {raw.maximum, 1.0 / effective_temperature(params)};
-    if (adjusted == Adjusted::yes) {
-        weigh.maximum = find_block_maxima(workspace.adjusted, workspace.block_max);
-        if (weigh.maximum == kNothing) return failed(decision, DecisionError::no_token_left);
+    decision.error = view.vocab == workspace.vocab ? request_fault(view, params, request, state)
+                                                   : DecisionError::bad_record;
+    if (decision.error == DecisionError::none) {
+        decision.error = decide_checked(view, params, request, state, workspace, decision);
     }
-
-    const bool raw_masses_hold = wants_logprob && adjusted == Adjusted::no && weigh.scale == 1.0;
-    const auto choice =
-        choose(params, weigh, request.random, raw_masses_hold ? &raw_mass : nullptr, order, workspace);
-    if (!choice) return failed(decision, DecisionError::bad_token);
-
-    decision.token = static_cast<std::int32_t>(choice->token);
-    const double raw_logit = static_cast<double>(workspace.row[choice->position]);
-    decision.logprob = static_cast<float>((raw_logit - raw.maximum) - std::log(raw_mass));
-    decision.flags =
-        static_cast<std::uint16_t>(kind_flag(params) | stop_flag(params, request, decision.token));
     return decision;
 }
 

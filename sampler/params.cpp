@@ -3,19 +3,81 @@
 #include <algorithm>
 
 namespace croupier::sampler {
+namespace {
 
 using proto::SamplingParams;
+using proto::Step;
+
+bool is_switched_on(const SamplingParams& params, Step step) {
+    switch (step) {
+        case Step::penalties:
+            return params.penalty_last_n != 0 &&
+                   (params.repetition_penalty != 1.0 || params.frequency_penalty != 0.0 ||
+                    params.presence_penalty != 0.0);
+        case Step::dry:
+            return params.dry_multiplier > 0.0 && params.dry_penalty_last_n != 0;
+        case Step::top_n_sigma:
+            return params.top_n_sigma > 0.0;
+        case Step::temperature:
+            return true;
+        case Step::min_p:
+            return params.min_p > 0.0;
+        case Step::top_k:
+            return params.top_k > 0;
+        case Step::top_p:
+            return params.top_p < 1.0;
+        case Step::typical_p:
+            return params.typical_p < 1.0;
+        case Step::xtc:
+            return params.xtc_probability > 0.0 && params.xtc_threshold <= 0.5;
+        case Step::end:
+        case Step::count_:
+            break;
+    }
+    return false;
+}
+
+bool is_filter(Step step) {
+    return step != Step::penalties && step != Step::dry && step != Step::temperature;
+}
+
+bool greedy_takes(Step step) {
+    return step == Step::penalties || step == Step::dry;
+}
+
+}  // namespace
 
 bool is_greedy(const SamplingParams& params) noexcept {
     return params.temperature < 1e-5;
 }
 
 double effective_temperature(const SamplingParams& params) noexcept {
-    return std::max(params.temperature, 0.01);
+    return std::max(params.temperature, kLowestTemperature);
+}
+
+const proto::StepOrder& order_of(const SamplingParams& params) noexcept {
+    return params.order[0] == Step::end ? proto::kDefaultOrder : params.order;
+}
+
+bool takes_step(const SamplingParams& params, Step step) noexcept {
+    if (is_greedy(params) && !greedy_takes(step)) return false;
+    if (!is_switched_on(params, step)) return false;
+    const proto::StepOrder& order = order_of(params);
+    return std::find(order.begin(), order.end(), step) != order.end();
 }
 
 bool is_truncated(const SamplingParams& params) noexcept {
-    return params.top_k > 0 || params.top_p < 1.0 || params.min_p > 0.0;
+    const proto::StepOrder& order = order_of(params);
+    return std::any_of(order.begin(), order.end(),
+                       [&params](Step step) { return is_filter(step) && takes_step(params, step); });
+}
+
+bool has_mirostat(const SamplingParams& params) noexcept {
+    return params.mirostat != 0 && !is_greedy(params);
+}
+
+bool has_adaptive_p(const SamplingParams& params) noexcept {
+    return params.adaptive_target >= 0.0 && !is_greedy(params);
 }
 
 }  // namespace croupier::sampler

@@ -5,13 +5,27 @@
 
 namespace croupier::sampler {
 
-// Temperatures below 1e-5 ask for the first maximum.
+// Below it the weights of all but the maximum vanish anyway.
+constexpr double kLowestTemperature = 0.01;
+
+// Temperatures below 1e-5 ask for the first maximum, whatever the order says.
 bool is_greedy(const proto::SamplingParams& params) noexcept;
 
-// 0 < T < 0.01 counts as 0.01, below which the weights of all but the maximum vanish anyway.
+// 0 < T < 0.01 counts as 0.01.
 double effective_temperature(const proto::SamplingParams& params) noexcept;
 
-// Whether any filter is on, so that the draw walks the survivors in canonical order.
+// The order that the request asks for, the default one where it asks for none.
+const proto::StepOrder& order_of(const proto::SamplingParams& params) noexcept;
+
+// Whether the step is in the order and its values switch it on. A greedy request takes no step but penalties
+// and DRY.
+bool takes_step(const proto::SamplingParams& params, proto::Step step) noexcept;
+
+// Whether any filter is on, so that the draw walks the survivors in canonical order, whatever was removed.
 bool is_truncated(const proto::SamplingParams& params) noexcept;
+
+// Mirostat and adaptive-p take the draw's place; both walk in canonical order too.
+bool has_mirostat(const proto::SamplingParams& params) noexcept;
+bool has_adaptive_p(const proto::SamplingParams& params) noexcept;
 
 }  // namespace croupier::sampler

@@ -8,12 +8,21 @@
 
 namespace croupier::sampler {
 
+constexpr std::uint32_t kMaxSlices = 64;
+
+// What the writer says of each tile of a slice: [ceil(entries / tile)][columns]. It is believed as the logits
+// are: a tile with a NaN must have a NaN for its maximum.
+struct TileSummaries {
+    const float* maxima = nullptr;  // null: there are none
+};
+
 // A rank's slice: [ceil(entries / tile)][columns][tile] elements, entries in the order of `ids`.
 struct Slice {
     const void* elements = nullptr;
     std::uint32_t entries = 0;          // real entries; what fills the last tile is padding
     std::uint32_t first_id = 0;         // the rank's ids are first_id .. first_id + entries - 1
     const std::int32_t* ids = nullptr;  // position -> token id; null: identity
+    TileSummaries summaries = {};
 };
 
 struct RowView {
@@ -24,5 +33,8 @@ struct RowView {
     std::uint32_t column = 0;
     std::span<const Slice> slices;
 };
+
+// Whether the view's slices follow one another over the ids 0 .. vocab - 1 and its column exists.
+bool view_is_consistent(const RowView& view) noexcept;
 
 }  // namespace croupier::sampler

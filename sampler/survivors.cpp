@@ -1,160 +1,197 @@
 #include "sampler/survivors.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <limits>
 
 #include "sampler/canonical_order.h"
+#include "sampler/formulas.h"
 
 namespace croupier::sampler {
 namespace {
 
-constexpr double kNothing = -std::numeric_limits<double>::infinity();
-
-// No token below it can pass min_p. Its slack exceeds the rounding of log and of the weights by far; what
-// lies above it is judged by its weight, so that no bit of log reaches a decision.
-double min_p_floor(double min_p, const Weigher& weigh) {
-    if (min_p <= 0.0) return kNothing;
-    const double reach = std::log(min_p) / weigh.scale;
-    const double slack = 1e-9 * (1.0 + std::abs(weigh.maximum) + std::abs(reach));
-    return weigh.maximum + reach - slack;
-}
-
-class SurvivorScan {
-  public:
-    SurvivorScan(double min_p, std::uint32_t top_k, const Weigher& weigh, Workspace& workspace)
-        : min_p_(min_p),
-          top_k_(top_k),
-          weigh_(weigh),
-          candidates_(workspace.candidates),
-          floor_(min_p_floor(min_p, weigh)),
-          // Twice k, so that a cut is paid for by k insertions; small k would cut too often.
-          room_(std::min<std::uint64_t>(candidates_.size(), std::max(std::uint64_t{top_k} * 2, kLeastRoom))) {
+// How many of a class's members have a mass before them that `holds`, which it stops to do as masses grow.
+// The first does.
+template <typename Holds>
+std::uint32_t members_while(const EqualClass& of, Mass before, Holds holds) {
+    std::uint32_t fewest = 1;
+    std::uint32_t most = of.size;
+    while (fewest < most) {
+        const std::uint32_t middle = fewest + (most - fewest + 1) / 2;
+        const bool within = holds(static_cast<double>(before + of.mass * (middle - 1)));
+        (within ? fewest : most) = within ? middle : middle - 1;
     }
-
-    bool may_pass(double value) const { return value >= floor_ && value > kNothing; }
-
-    void offer(const Candidate& candidate) {
-        if (min_p_ > 0.0 && weigh_(candidate.value) < min_p_) return;
-        candidates_[count_++] = candidate;
-        if (top_k_ > 0 && count_ == room_) cut();
-    }
-
-    std::uint32_t finish() {
-        if (top_k_ > 0) cut();
-        return count_;
-    }
-
-  private:
-    static constexpr std::uint64_t kLeastRoom = 256;
-
-    // Ties with the worst that is kept may still win by their id: the floor does not exclude them.
-    void cut() {
-        if (count_ <= top_k_) return;
-        const auto kept = candidates_.begin() + (top_k_ - 1);
-        std::nth_element(candidates_.begin(), kept, candidates_.begin() + count_, canonically_before);
-        floor_ = std::max(floor_, kept->value);
-        count_ = top_k_;
-    }
-
-    double min_p_;
-    std::uint32_t top_k_;
-    const Weigher& weigh_;
-    std::span<Candidate> candidates_;
-    double floor_;
-    std::uint64_t room_;
-    std::uint32_t count_ = 0;
-};
-
-bool scan_block(std::uint32_t block, const VocabularyOrder& order, const Workspace& workspace,
-                SurvivorScan& scan) {
-    for (std::uint32_t position = block * kBlock; position < (block + 1) * kBlock; ++position) {
-        const double value = workspace.adjusted[position];
-        if (!scan.may_pass(value)) continue;
-        const auto token = order.token_at(position);
-        if (!token) return false;
-        scan.offer({value, *token, position});
-    }
-    return true;
-}
-
-// The first of 0 .. size for which `holds`, which stays true once it is: mass grows with the member.
-template <typename Predicate>
-std::uint32_t first_member(std::uint32_t size, Predicate holds) {
-    std::uint32_t low = 0;
-    std::uint32_t high = size;
-    while (low < high) {
-        const std::uint32_t middle = low + (high - low) / 2;
-        if (holds(middle)) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return low;
-}
-
-double mass_after(double before, std::uint32_t members, double weight) {
-    return before + static_cast<double>(members) * weight;
+    return fewest;
 }
 
 }  // namespace
 
-std::optional<std::uint32_t> keep_min_p_and_top_k(double min_p, std::int32_t top_k, const Weigher& weigh,
-                                                  const VocabularyOrder& order, Workspace& workspace) {
-    SurvivorScan scan(min_p, static_cast<std::uint32_t>(std::max(top_k, 0)), weigh, workspace);
-    for (std::uint32_t block = 0; block < workspace.blocks; ++block) {
-        if (!scan.may_pass(workspace.block_max[block])) continue;
-        if (!scan_block(block, order, workspace, scan)) return std::nullopt;
-    }
-    return scan.finish();
-}
-
-Classes make_classes(std::uint32_t candidates, const Weigher& weigh, Workspace& workspace) {
+Survivors::Survivors(Workspace& workspace, std::uint32_t candidates) : workspace_(&workspace) {
     sort_canonically(workspace, candidates);
-    Classes classes;
-    for (std::uint32_t begin = 0; begin < candidates;) {
+    std::uint32_t begin = 0;
+    while (begin < candidates) {
         const double value = workspace.candidates[begin].value;
         std::uint32_t end = begin + 1;
         while (end < candidates && workspace.candidates[end].value == value) ++end;
-        const EqualClass equal = {weigh(value), begin, end - begin};
-        workspace.classes[classes.count++] = equal;
-        classes.mass = mass_after(classes.mass, equal.size, equal.weight);
+        workspace.classes[count_++] = {value, 0.0, 0, begin, end - begin};
         begin = end;
     }
-    return classes;
 }
 
-Classes keep_top_p(const Classes& classes, double top_p, Workspace& workspace) {
-    const double limit = top_p * classes.mass;
-    Classes kept;
-    while (kept.count < classes.count && kept.mass < limit) {
-        EqualClass& equal = workspace.classes[kept.count++];
-        const double before = kept.mass;
-        equal.size = first_member(equal.size, [&](std::uint32_t member) {
-            return mass_after(before, member, equal.weight) >= limit;
-        });
-        kept.mass = mass_after(before, equal.size, equal.weight);
+void Survivors::weigh(double scale) {
+    const Weigher weigher = {classes().front().value, scale};
+    if (weigher.maximum == weigher_.maximum && weigher.scale == weigher_.scale) return;
+    weigher_ = weigher;
+    for (EqualClass& each : kept()) {
+        each.weight = weigher.weight(each.value);
+        each.mass = mass_of_weight(each.weight);
     }
-    return kept;
 }
 
-const Candidate& draw_survivor(const Classes& classes, std::uint32_t random, const Workspace& workspace) {
-    const double target = uniform_of(random) * classes.mass;
-    double before = 0.0;
-    for (const EqualClass& equal : workspace.classes.first(classes.count)) {
-        const double after = mass_after(before, equal.size, equal.weight);
+std::uint32_t Survivors::tokens() const {
+    std::uint32_t tokens = 0;
+    for (const EqualClass& each : classes()) tokens += each.size;
+    return tokens;
+}
+
+Mass Survivors::total() const {
+    Mass total = 0;
+    for (const EqualClass& each : classes()) total += each.total();
+    return total;
+}
+
+void Survivors::keep_first(std::uint32_t classes, std::uint32_t members_of_last) {
+    count_ = classes;
+    kept().back().size = members_of_last;
+}
+
+std::span<const ValueClass> Survivors::values() {
+    const std::span<ValueClass> values = workspace_->value_classes.first(count_);
+    std::transform(classes().begin(), classes().end(), values.begin(), [](const EqualClass& each) {
+        return ValueClass{each.value, each.size};
+    });
+    return values;
+}
+
+void Survivors::keep_n_sigma(double n) {
+    const double floor = classes().front().value - n * deviation_of(values());
+    while (count_ > 1 && kept().back().value < floor) --count_;
+}
+
+void Survivors::keep_min_p(double min_p) {
+    while (count_ > 1 && kept().back().weight < min_p) --count_;
+}
+
+void Survivors::keep_top_k(std::uint32_t k) {
+    std::uint32_t before = 0;
+    for (std::uint32_t i = 0; i < count_; ++i) {
+        const std::uint32_t size = kept()[i].size;
+        if (before + size >= k) return keep_first(i + 1, k - before);
+        before += size;
+    }
+}
+
+bool Survivors::keep_top_p(double top_p, const TotalMass& outside) {
+    const Mass inside = total();
+    const double low = top_p * static_cast<double>(inside + outside.low);
+    const double high = top_p * static_cast<double>(inside + outside.high);
+    Mass before = 0;
+    for (std::uint32_t i = 0; i < count_; ++i) {
+        const EqualClass& each = kept()[i];
+        const std::uint32_t members = members_while(each, before, [low](double mass) { return mass < low; });
+        const Mass after = before + each.mass * members;
+        if (members == each.size && static_cast<double>(after) < low) {
+            before = after;
+            continue;
+        }
+        // Neither limit lets a token through that the other stops.
+        const bool agree = static_cast<double>(after) >= high;
+        keep_first(i + 1, members);
+        return agree;
+    }
+    return outside.high == 0;
+}
+
+double Survivors::entropy() {
+    return entropy_of(values(), weigher_, total());
+}
+
+void Survivors::keep_typical(double typical_p) {
+    const Mass total = this->total();
+    const double log_of_total = log_total(total);
+    const double entropy = this->entropy();
+    const std::span<EqualClass> all = kept();
+    const auto shift = [&](const EqualClass& each) {
+        return typical_distance(weigher_.exponent(each.value), log_of_total, entropy);
+    };
+    const std::span<std::uint32_t> order = workspace_->class_order.first(count_);
+    for (std::uint32_t i = 0; i < count_; ++i) order[i] = i;
+    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+        const double shift_a = shift(all[a]);
+        const double shift_b = shift(all[b]);
+        return shift_a < shift_b || (shift_a == shift_b && a < b);
+    });
+    const double limit = typical_p * static_cast<double>(total);
+    Mass before = 0;
+    for (const std::uint32_t i : order) {
+        const Mass mass = all[i].total();
+        const auto within = [limit](double mass_before) { return mass_before <= limit; };
+        const bool reached = within(static_cast<double>(before));
+        all[i].size = reached ? members_while(all[i], before, within) : 0;
+        before += mass;
+    }
+    const auto gone =
+        std::remove_if(all.begin(), all.end(), [](const EqualClass& each) { return each.size == 0; });
+    count_ = static_cast<std::uint32_t>(gone - all.begin());
+}
+
+void Survivors::drop_top(double threshold) {
+    const double limit = threshold * static_cast<double>(total());
+    std::uint32_t above = 0;
+    for (const EqualClass& each : classes()) {
+        if (static_cast<double>(each.mass) < limit) break;
+        above += each.size;
+    }
+    // All but the last that reaches the threshold.
+    for (std::uint32_t dropping = above > 0 ? above - 1 : 0; dropping > 0;) {
+        EqualClass& front = kept().front();
+        const std::uint32_t some = std::min(dropping, front.size);
+        front.begin += some;
+        front.size -= some;
+        dropping -= some;
+        if (front.size == 0) {
+            ++first_;
+            --count_;
+        }
+    }
+}
+
+void Survivors::keep_surprise_up_to(double limit) {
+    const Mass total = this->total();
+    const auto surprises = [&](const EqualClass& each) { return surprise_of(each.mass, total) > limit; };
+    while (count_ > 1 && surprises(kept().back())) --count_;
+    if (surprises(kept().front())) keep_first(1, 1);
+}
+
+Survivors::Member Survivors::member_past(Mass target) const {
+    Mass before = 0;
+    for (const EqualClass& each : classes()) {
+        const Mass after = before + each.total();
         if (after > target) {
-            const std::uint32_t member = first_member(equal.size, [&](std::uint32_t index) {
-                return mass_after(before, index + 1, equal.weight) > target;
-            });
-            return workspace.candidates[equal.begin + member];
+            const auto index = static_cast<std::uint32_t>((target - before) / each.mass);
+            return {&each, member(each, index)};
         }
         before = after;
     }
-    const EqualClass& last = workspace.classes[classes.count - 1];
-    return workspace.candidates[last.begin + last.size - 1];
+    const EqualClass& last = classes().back();
+    return {&last, member(last, last.size - 1)};
+}
+
+std::uint32_t Survivors::flatten() const {
+    std::uint32_t count = 0;
+    for (const EqualClass& each : classes()) {
+        for (std::uint32_t i = 0; i < each.size; ++i) workspace_->candidates[count++] = member(each, i);
+    }
+    return count;
 }
 
 }  // namespace croupier::sampler

@@ -1,41 +1,67 @@
-// Steps 12 to 14 and 17 of docs/semantics.md: which tokens survive the filters, and which of them is drawn.
+// The filters of docs/semantics.md over classes of equal values: what a filter decides, it decides for a
+// value, and within a class by the number of members before.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 
-#include "sampler/blocks.h"
-#include "sampler/vocabulary_order.h"
+#include "proto/sampling.h"
+#include "sampler/formulas.h"
 #include "sampler/workspace.h"
 
 namespace croupier::sampler {
 
-// (r + 1/2) / 2^32: exact in double, never 0 and never 1.
-constexpr double uniform_of(std::uint32_t random) {
-    return (static_cast<double>(random) + 0.5) * 0x1p-32;
-}
-
-// min_p (0: off), then top_k (0 or less: off), in one scan: how many of the workspace's candidates, in no
-// particular order, survive both. Reads the workspace's adjusted logits and their block maxima. Empty if
-// the order holds an id outside the vocabulary.
-std::optional<std::uint32_t> keep_min_p_and_top_k(double min_p, std::int32_t top_k, const Weigher& weigh,
-                                                  const VocabularyOrder& order, Workspace& workspace);
-
-// Survivors as classes of equal logits in canonical order. The mass before a class's member j (from 0) is
-// the mass before the class + j * weight, and that after it the mass before it + size * weight.
-struct Classes {
-    std::uint32_t count = 0;
-    double mass = 0.0;
+// What the mass of all tokens lies between. A filter that needs it decides only if both ends decide alike.
+struct TotalMass {
+    Mass low = 0;
+    Mass high = 0;
 };
 
-// Sorts the first `candidates` candidates and groups them.
-Classes make_classes(std::uint32_t candidates, const Weigher& weigh, Workspace& workspace);
+class Survivors {
+  public:
+    // Takes the workspace's first `candidates`, sorts and groups them. At least one.
+    Survivors(Workspace& workspace, std::uint32_t candidates);
 
-// Keeps a token iff the mass before it is < top_p of all.
-Classes keep_top_p(const Classes& classes, double top_p, Workspace& workspace);
+    // Weighs every class at 1 / temperature, the best class being the heaviest.
+    void weigh(double scale);
+    double scale() const { return weigher_.scale; }
+    const Weigher& weigher() const { return weigher_; }
 
-// Inverse CDF over the classes: the first member whose mass reaches past the uniform's share of all.
-const Candidate& draw_survivor(const Classes& classes, std::uint32_t random, const Workspace& workspace);
+    std::uint32_t tokens() const;
+    Mass total() const;
+    std::span<const EqualClass> classes() const { return workspace_->classes.subspan(first_, count_); }
+
+    void keep_n_sigma(double n);
+    void keep_min_p(double min_p);
+    void keep_top_k(std::uint32_t k);
+    // With the mass of what is not among the candidates; false: it leaves open what is kept.
+    [[nodiscard]] bool keep_top_p(double top_p, const TotalMass& outside);
+    void keep_typical(double typical_p);
+    void drop_top(double threshold);         // XTC
+    void keep_surprise_up_to(double limit);  // mirostat v2
+    double entropy();
+
+    struct Member {
+        const EqualClass* of = nullptr;
+        Candidate candidate;
+    };
+    // In canonical order, the first at whose end the running mass is above `target`.
+    Member member_past(Mass target) const;
+    Candidate member(const EqualClass& of, std::uint32_t index) const {
+        return workspace_->candidates[of.begin + index];
+    }
+    // Puts the survivors back, one by one, as the workspace's first candidates; returns how many.
+    std::uint32_t flatten() const;
+
+  private:
+    std::span<EqualClass> kept() { return workspace_->classes.subspan(first_, count_); }
+    std::span<const ValueClass> values();
+    void keep_first(std::uint32_t classes, std::uint32_t members_of_last);
+
+    Workspace* workspace_;
+    std::uint32_t first_ = 0;
+    std::uint32_t count_ = 0;
+    Weigher weigher_{0.0, 0.0};
+};
 
 }  // namespace croupier::sampler

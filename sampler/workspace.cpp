@@ -1,7 +1,12 @@
 #include "sampler/workspace.h"
 
+#include <array>
 #include <cstring>
 #include <new>
+
+#include "sampler/blocked_row.h"
+#include "sampler/formulas.h"
+#include "sampler/row_scan.h"
 
 namespace croupier::sampler {
 namespace {
@@ -27,29 +32,43 @@ class Carver {
 
 std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     Carver carver(memory);
-    const std::size_t padded = std::size_t{workspace.blocks} * kBlock;
-    carver.deal(workspace.row, padded);
-    carver.deal(workspace.adjusted, padded);
-    carver.deal(workspace.block_max, workspace.blocks);
-    carver.deal(workspace.block_mass, workspace.blocks);
-    carver.deal(workspace.counts, workspace.vocab);
-    carver.deal(workspace.touched, workspace.vocab);
-    carver.deal(workspace.positions, workspace.vocab);
-    carver.deal(workspace.candidates, workspace.vocab);
-    carver.deal(workspace.sort_buffer, workspace.vocab);
-    carver.deal(workspace.classes, workspace.vocab);
+    const std::size_t vocab = workspace.vocab;
+    // Each slice may end in a partial block.
+    const std::size_t blocks = vocab / kBlock + kMaxSlices;
+    const std::size_t bitmap = (vocab + 63) / 64;
+    carver.deal(workspace.runs, std::size_t{kMaxSlices} * 2);
+    carver.deal(workspace.tails, std::size_t{kMaxSlices} * kBlock * sizeof(float));
+    carver.deal(workspace.gathered, vocab * sizeof(float));
+    carver.deal(workspace.block_max, blocks);
+    carver.deal(workspace.group_weight, blocks);
+    carver.deal(workspace.found, vocab);
+    carver.deal(workspace.positions, vocab);
+    carver.deal(workspace.special, bitmap);
+    carver.deal(workspace.listed, bitmap);
+    carver.deal(workspace.candidates, vocab);
+    carver.deal(workspace.sort_buffer, vocab);
+    carver.deal(workspace.classes, vocab);
+    carver.deal(workspace.class_order, vocab);
+    carver.deal(workspace.value_classes, vocab);
     carver.deal(workspace.digit_counts, std::size_t{kSortDigits} << kDigitBits);
+    carver.deal(workspace.support, vocab);
+    carver.deal(workspace.logprobs, std::size_t{proto::kMaxLogprobs} + 1);
     return carver.used();
 }
 
 }  // namespace
 
+const char* name_of(Path path) noexcept {
+    constexpr std::array kNames = {"none", "threshold", "mass", "whole_row", "listed"};
+    static_assert(kNames.size() == static_cast<std::size_t>(Path::count_));
+    return path < Path::count_ ? kNames[static_cast<std::size_t>(path)] : "unknown";
+}
+
 void Workspace::Release::operator()(std::byte* memory) const noexcept {
     ::operator delete[](memory, std::align_val_t{kLine});
 }
 
-Workspace::Workspace(std::uint32_t vocabulary)
-    : vocab(vocabulary), blocks((vocabulary + kBlock - 1) / kBlock) {
+Workspace::Workspace(std::uint32_t vocabulary) : vocab(vocabulary) {
     const std::size_t bytes = deal_all(*this, nullptr);
     memory_.reset(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kLine})));
     std::memset(memory_.get(), 0, bytes);

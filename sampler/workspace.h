@@ -6,11 +6,16 @@
 #include <memory>
 #include <span>
 
+#include "sampler/mass.h"
+#include "sampler/request.h"
+
 namespace croupier::sampler {
 
-// Sums and maxima are taken over blocks of this many consecutive positions of vocabulary order, the last
-// one filled up with -inf. The size is part of the reduction order: docs/decisions/0002.
 constexpr std::uint32_t kBlock = 64;
+
+struct BlockRun;
+struct Found;
+struct ValueClass;
 
 struct Candidate {
     double value;  // adjusted logit
@@ -18,15 +23,40 @@ struct Candidate {
     std::uint32_t position;  // in vocabulary order
 };
 
-// Survivors with equal adjusted logits: `size` of them from `begin` on in canonical order.
+// Survivors of equal value, consecutive among the sorted candidates.
 struct EqualClass {
+    double value;
     double weight;
+    Mass mass;  // of one of them
     std::uint32_t begin;
     std::uint32_t size;
+
+    Mass total() const { return mass * size; }
 };
 
 constexpr std::uint32_t kDigitBits = 11;
 constexpr std::uint32_t kSortDigits = 8;  // 2 of the token id, 6 of the logit
+
+// How a decision was reached: what was read, and what proved that the rest could not matter.
+enum class Path : std::uint8_t {
+    none,
+    threshold,  // only blocks whose maximum reaches the threshold; all others are certified to lie below it
+    mass,       // the same for the head, and the total mass from a bounded sum
+    whole_row,  // every token was a candidate
+    listed,     // only the tokens that the request allows by id
+    count_
+};
+const char* name_of(Path path) noexcept;
+
+// Beside the decision: valid until the workspace's next one.
+struct Answer {
+    std::span<const Survivor> support;
+    std::span<const RankedLogprob> logprobs;
+    proto::Feedback feedback;
+    Path path = Path::none;
+    std::uint32_t candidates = 0;   // tokens that were looked at one by one
+    std::uint32_t blocks_read = 0;  // blocks of 64 whose elements were compared, beside the scan
+};
 
 class Workspace {
   private:
@@ -40,20 +70,28 @@ class Workspace {
     Workspace(const Workspace&) = delete;
     Workspace& operator=(const Workspace&) = delete;
 
-    const std::uint32_t vocab;
-    const std::uint32_t blocks;
+    const Answer& answer() const { return answer_space; }
 
-    std::span<float> row;        // the raw row in vocabulary order, filled up to whole blocks
-    std::span<double> adjusted;  // likewise
-    std::span<double> block_max;
-    std::span<double> block_mass;
-    std::span<std::uint32_t> counts;     // a position's standing in the history; all zero between decisions
-    std::span<std::uint32_t> touched;    // positions with a non-zero count
+    const std::uint32_t vocab;
+
+    std::span<BlockRun> runs;
+    std::span<std::byte> tails;     // the slices' last, partial blocks
+    std::span<std::byte> gathered;  // a column that cannot be read in place
+    std::span<float> block_max;
+    std::span<double> group_weight;  // of up to eight blocks each
+    std::span<Found> found;
     std::span<std::uint32_t> positions;  // last known position of each token: checked at every use
+    std::span<std::uint64_t> special;    // a bit a token: has a rule of its own; all zero between decisions
+    std::span<std::uint64_t> listed;     // a bit a token: is among the candidates; all zero between searches
     std::span<Candidate> candidates;
     std::span<Candidate> sort_buffer;
     std::span<EqualClass> classes;
+    std::span<std::uint32_t> class_order;
+    std::span<ValueClass> value_classes;
     std::span<std::uint32_t> digit_counts;  // kSortDigits tables of 1 << kDigitBits
+    std::span<Survivor> support;
+    std::span<RankedLogprob> logprobs;
+    Answer answer_space;
 };
 
 }  // namespace croupier::sampler

@@ -69,7 +69,7 @@ SessionSnapshot read_session(const std::string& path) {
         return session;
     }
     const Segment& segment = attached.value();
-    const auto& header = segment.header();
+    auto& header = segment.header();
     session.id = header.session_id;
     session.name = header.name;
     session.state = header.state.load(std::memory_order_relaxed);
@@ -81,7 +81,8 @@ SessionSnapshot read_session(const std::string& path) {
         if (segment.is_held(writer_role(rank))) ++session.writers_alive;
     }
     for (std::size_t i = 0; i < session.counters.size(); ++i) {
-        session.counters[i] = header.counters[i].load(std::memory_order_relaxed);
+        session.counters[i] =
+            header.counter(static_cast<proto::SessionCounter>(i)).load(std::memory_order_relaxed);
     }
     count_rings(segment, session);
     return session;

@@ -39,8 +39,8 @@ bool StepClaims::commit(std::uint32_t column, std::uint32_t columns, const proto
     segment_->committed(slot_)[column / 64].fetch_or(1ULL << (column % 64), std::memory_order_seq_cst);
     const bool complete = step_complete(*segment_, slot_, columns);
     if (complete) announce();
-    // Counted last: the counters share lines with the client's, and who waits should not wait for those. A
-    // sampler that dies before this line leaves a statistic one too low, and no decision.
+    // Counted last: the line is shared by all samplers, and who waits should not wait for it. A sampler that
+    // dies before this line leaves a statistic one too low, and no decision.
     const auto which = decision.error == proto::DecisionError::none ? SessionCounter::columns_decided
                                                                     : SessionCounter::columns_failed;
     segment_->header().counter(which).fetch_add(1, std::memory_order_relaxed);

@@ -5,14 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 namespace croupier::shm {
 
 enum class WaitMode : std::uint32_t { spin = 0, adaptive = 1, sleep = 2 };
-
-std::optional<WaitMode> wait_mode_from(std::string_view name);
-const char* wait_mode_name(WaitMode mode);
 
 struct WaitSettings {
     WaitMode mode = WaitMode::adaptive;

@@ -1,15 +1,24 @@
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
 
+#include "tools/decide/command.h"
+#include "tools/explain/command.h"
 #include "tools/ipc_bench/command.h"
 #include "tools/sim/command.h"
 #include "tools/status/command.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int argc, char** argv) {
     CLI::App app{"croupier: look at, try and measure a decision plane"};
     app.footer(R"(
 Examples:
   croupier sim --demo                     a simulated engine against a daemon of its own
   croupier status                         what the running daemon does
+  echo '{"logits": [1, 3, 2], "seed": 7}' | croupier decide
+                                          a decision, by the code that the daemon runs
+  croupier explain request.json           why this token: step by step, with a picture
   croupier bench ipc --json               the plane's latency beside a bare ring and ZMQ
 Each command has its own --help.)");
     app.set_version_flag("--version", CROUPIER_VERSION);
@@ -17,7 +26,20 @@ Each command has its own --help.)");
     int status = 0;
     croupier::tools::add_sim_command(app, status);
     croupier::tools::add_status_commands(app, status);
+    croupier::tools::add_decide_command(app, status);
+    croupier::tools::add_explain_command(app, status);
     croupier::tools::add_bench_commands(app, status);
     CLI11_PARSE(app, argc, argv);
     return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run(argc, argv);
+    } catch (const std::exception& failure) {
+        std::fprintf(stderr, "croupier: %s\n", failure.what());
+        return 1;
+    }
 }

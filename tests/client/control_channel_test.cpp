@@ -32,7 +32,7 @@ Bytes statistics(std::uint64_t request, const char* json) {
 // The other end of the wire: answers each request with the frames that `answer` gives for its number.
 class Peer {
   public:
-    Peer(std::string endpoint, std::size_t requests, std::function<Answers(std::uint64_t)> answer)
+    Peer(const std::string& endpoint, std::size_t requests, std::function<Answers(std::uint64_t)> answer)
         : socket_(context_, zmq::socket_type::router) {
         socket_.bind(endpoint);
         thread_ = std::jthread([this, requests, answer = std::move(answer)] {

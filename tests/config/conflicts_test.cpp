@@ -6,33 +6,41 @@ namespace croupier::config {
 
 TEST_CASE("a segment may be as large as all segments together, and no larger") {
     load_valid("sessions:\n  max_segment_bytes: 1GiB\n  max_total_bytes: 1GiB\n");
-    expect_problem("sessions:\n  max_total_bytes: 1GiB\n  max_segment_bytes: 2GiB\n", 3,
-                   "sessions.max_segment_bytes", "2GiB is more than sessions.max_total_bytes, which is 1GiB");
-    expect_problem("sessions:\n  max: 2\n  max_total_bytes: 1GiB\n", 3, "sessions.max_segment_bytes",
-                   "16GiB is more than sessions.max_total_bytes");
+    expect_problems({
+        {"sessions:\n  max_total_bytes: 1GiB\n  max_segment_bytes: 2GiB\n", 3, "sessions.max_segment_bytes",
+         "2GiB is more than sessions.max_total_bytes, which is 1GiB"},
+        {"sessions:\n  max: 2\n  max_total_bytes: 1GiB\n", 3, "sessions.max_segment_bytes",
+         "16GiB is more than sessions.max_total_bytes"},
+    });
 }
 
 TEST_CASE("the two endpoints differ") {
-    expect_problem("control:\n  endpoint: ipc:///a\ndecisions:\n  endpoint: ipc:///a\n", 4,
-                   "decisions.endpoint", "is control.endpoint too");
-    expect_problem("control:\n  endpoint: ipc:///run/croupier/decisions.sock\n", 2, "decisions.endpoint",
-                   "is control.endpoint too");
+    expect_problems({
+        {"control:\n  endpoint: ipc:///a\ndecisions:\n  endpoint: ipc:///a\n", 4, "decisions.endpoint",
+         "is control.endpoint too"},
+        {"control:\n  endpoint: ipc:///run/croupier/decisions.sock\n", 2, "decisions.endpoint",
+         "is control.endpoint too"},
+    });
 }
 
 TEST_CASE("an endpoint on TCP needs both keys of CURVE") {
     const std::string control = "control:\n  endpoint: tcp://127.0.0.1:5555\n";
     const std::string secret = "  curve:\n    secret_key_file: /k\n";
-    expect_problem(control, 2, "control.endpoint", "control.curve.secret_key_file");
-    expect_problem(control + secret, 2, "control.endpoint", "control.curve.authorized_keys_file");
-    expect_problem("decisions:\n  endpoint: tcp://a:1\n", 2, "decisions.endpoint", "needs both");
+    expect_problems({
+        {control, 2, "control.endpoint", "control.curve.secret_key_file"},
+        {control + secret, 2, "control.endpoint", "control.curve.authorized_keys_file"},
+        {"decisions:\n  endpoint: tcp://a:1\n", 2, "decisions.endpoint", "needs both"},
+    });
     load_valid(control + secret + "    authorized_keys_file: /a\n");
 }
 
 TEST_CASE("one key of CURVE without the other is refused") {
-    expect_problem("control:\n  curve:\n    secret_key_file: /k\n", 3, "control.curve.secret_key_file",
-                   "is set without control.curve.authorized_keys_file");
-    expect_problem("control:\n  curve:\n    authorized_keys_file: /k\n", 3,
-                   "control.curve.authorized_keys_file", "is set without control.curve.secret_key_file");
+    expect_problems({
+        {"control:\n  curve:\n    secret_key_file: /k\n", 3, "control.curve.secret_key_file",
+         "is set without control.curve.authorized_keys_file"},
+        {"control:\n  curve:\n    authorized_keys_file: /k\n", 3, "control.curve.authorized_keys_file",
+         "is set without control.curve.secret_key_file"},
+    });
     load_valid("control:\n  curve:\n    secret_key_file: /k\n    authorized_keys_file: /a\n");
 }
 

@@ -5,17 +5,21 @@
 namespace croupier::config {
 
 TEST_CASE("an indentation with a tab is reported at its line") {
-    expect_problem("samplers:\n  pin: true\n\tcount: 4\n", 3, "", "indented with a tab");
-    expect_problem("samplers:\n\tcount: 4\n", 2, "", "indented with a tab");
-    expect_problem("samplers:\n  \tcount: 4\n", 2, "", "indented with a tab");
+    expect_problems({
+        {"samplers:\n  pin: true\n\tcount: 4\n", 3, "", "indented with a tab"},
+        {"samplers:\n\tcount: 4\n", 2, "", "indented with a tab"},
+        {"samplers:\n  \tcount: 4\n", 2, "", "indented with a tab"},
+    });
 }
 
 TEST_CASE("a missing colon is reported at its line with what to write") {
-    expect_problem("samplers:\n  pin: true\n  count 4\n  wait: spin\n", 3, "", "write \"count: 4\"");
-    expect_problem("samplers:\n  count 4\n", 2, "", "write \"count: 4\"");
-    expect_problem("samplers:\n  count:4\n", 2, "", "write \"count: 4\"");
-    expect_problem("samplers:\n  count = 4\n", 2, "", "write \"count: 4\"");
-    expect_problem("samplers\n  count: 4\n", 1, "", "write \"samplers:\"");
+    expect_problems({
+        {"samplers:\n  pin: true\n  count 4\n  wait: spin\n", 3, "", "write \"count: 4\""},
+        {"samplers:\n  count 4\n", 2, "", "write \"count: 4\""},
+        {"samplers:\n  count:4\n", 2, "", "write \"count: 4\""},
+        {"samplers:\n  count = 4\n", 2, "", "write \"count: 4\""},
+        {"samplers\n  count: 4\n", 1, "", "write \"samplers:\""},
+    });
 }
 
 TEST_CASE("a value below a missing colon is checked all the same") {
@@ -27,8 +31,10 @@ TEST_CASE("a value below a missing colon is checked all the same") {
 }
 
 TEST_CASE("a quote that is not closed is reported where it is opened") {
-    expect_problem("control:\n  endpoint: \"ipc:///a\n  ipc_mode: 0660\n", 2, "", "not closed on this line");
-    expect_problem("shm:\n  group: 'it''s\n", 2, "", "not closed on this line");
+    expect_problems({
+        {"control:\n  endpoint: \"ipc:///a\n  ipc_mode: 0660\n", 2, "", "not closed on this line"},
+        {"shm:\n  group: 'it''s\n", 2, "", "not closed on this line"},
+    });
     CHECK(only_problem("shm:\n  group: 'x\n").column == 10);
 }
 
@@ -42,27 +48,32 @@ TEST_CASE("a bracket that is not closed is reported where it is opened") {
 }
 
 TEST_CASE("a wrong indentation is reported at its line") {
-    expect_problem("log:\n    level: info\n  format: json\n", 3, "", "indented unlike the keys beside it");
-    expect_problem("log:\n  level: info\n   format: json\n", 3, "",
-                   "indent the line like the keys beside it");
-    expect_problem(" instance: a\nrun_dir: /run\n", 2, "", "outermost keys all begin in the first column");
+    expect_problems({
+        {"log:\n    level: info\n  format: json\n", 3, "", "indented unlike the keys beside it"},
+        {"log:\n  level: info\n   format: json\n", 3, "", "indent the line like the keys beside it"},
+        {" instance: a\nrun_dir: /run\n", 2, "", "outermost keys all begin in the first column"},
+    });
 }
 
 TEST_CASE("a value that YAML gives a meaning of its own is reported at its line") {
-    expect_problem("shm:\n  group: @wheel\n", 2, "", "put it in quotes");
-    expect_problem("shm:\n  group: *wheel\n", 2, "", "aliases");
-    expect_problem("shm:\n  group: !wheel\n", 2, "", "tags");
-    expect_problem("shm:\n  group: !!str a\n", 2, "", "tags");
-    expect_problem("shm:\n  group: &a wheel\n", 2, "", "anchors");
-    expect_problem("shm:\n  group: a: b\n", 2, "", "quote a value that contains");
-    expect_problem("shm:\n  group: \"\\q\"\n", 2, "", "escape");
+    expect_problems({
+        {"shm:\n  group: @wheel\n", 2, "", "put it in quotes"},
+        {"shm:\n  group: *wheel\n", 2, "", "aliases"},
+        {"shm:\n  group: !wheel\n", 2, "", "tags"},
+        {"shm:\n  group: !!str a\n", 2, "", "tags"},
+        {"shm:\n  group: &a wheel\n", 2, "", "anchors"},
+        {"shm:\n  group: a: b\n", 2, "", "quote a value that contains"},
+        {"shm:\n  group: \"\\q\"\n", 2, "", "escape"},
+    });
 }
 
 TEST_CASE("a file that holds no keys is refused") {
-    expect_problem("- a\n- b\n", 1, "", "has to hold keys with values");
-    expect_problem("[a, b]\n", 1, "", "has to hold keys with values");
-    expect_problem(": 4\n", 1, "", "without a key before it");
-    expect_problem("{[a]: 4}\n", 1, "", "without a key before it");
+    expect_problems({
+        {"- a\n- b\n", 1, "", "has to hold keys with values"},
+        {"[a, b]\n", 1, "", "has to hold keys with values"},
+        {": 4\n", 1, "", "without a key before it"},
+        {"{[a]: 4}\n", 1, "", "without a key before it"},
+    });
 }
 
 TEST_CASE("a second document is refused") {
@@ -70,10 +81,11 @@ TEST_CASE("a second document is refused") {
 }
 
 TEST_CASE("bytes that are not text are refused at their line") {
-    expect_problem(std::string_view("log:\n  level: in\0fo\n", 20), 2, "",
-                   "the byte 0 is a control character");
-    expect_problem("instance: a\n\x04\nrubbish\n", 2, "", "the byte 4 is a control character");
-    expect_problem("instance: a\rlog:\n", 1, "", "the byte 13 is a control character");
+    expect_problems({
+        {std::string_view("log:\n  level: in\0fo\n", 20), 2, "", "the byte 0 is a control character"},
+        {"instance: a\n\x04\nrubbish\n", 2, "", "the byte 4 is a control character"},
+        {"instance: a\rlog:\n", 1, "", "the byte 13 is a control character"},
+    });
 }
 
 TEST_CASE("deep nesting is refused before it can exhaust the stack") {

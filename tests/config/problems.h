@@ -2,6 +2,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,17 @@ inline void expect_problem(std::string_view text, int line, const std::string& k
     CHECK(problem.line == line);
     CHECK(problem.key == key);
     CHECK_THAT(problem.message, Catch::Matchers::Contains(message));
+}
+
+struct Mistake {
+    std::string_view text;
+    int line;
+    const char* key;
+    const char* message;
+};
+
+inline void expect_problems(std::initializer_list<Mistake> mistakes) {
+    for (const auto& [text, line, key, message] : mistakes) expect_problem(text, line, key, message);
 }
 
 // For mistakes that bring others with them.

@@ -25,6 +25,7 @@ class ControlPeer {
     }
     void send(const std::vector<std::string>& frames) {
         std::vector<zmq::const_buffer> parts;
+        parts.reserve(frames.size());
         for (const auto& frame : frames) parts.push_back(zmq::buffer(frame));
         zmq::send_multipart(socket_, parts);
     }

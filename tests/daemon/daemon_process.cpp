@@ -27,6 +27,7 @@ std::string read_text(const std::string& path) {
 pid_t spawn_croupierd(std::vector<std::string> arguments, const std::string& output) {
     arguments.insert(arguments.begin(), CROUPIERD_PATH);
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (auto& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
     const pid_t test = ::getpid();
@@ -61,10 +62,16 @@ void for_each_file(const std::string& instance, Visit&& visit) {
 }  // namespace
 
 bool eventually(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto begin = std::chrono::steady_clock::now();
     while (!condition()) {
-        if (std::chrono::steady_clock::now() > deadline) return false;
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        const auto waited = std::chrono::steady_clock::now() - begin;
+        if (waited > std::chrono::seconds(20)) return false;
+        // Often at first: some states are over within microseconds.
+        if (waited < std::chrono::milliseconds(2)) {
+            std::this_thread::yield();
+        } else {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
     }
     return true;
 }

@@ -246,3 +246,23 @@ TEST_CASE("a session is resumed in its own shape only, and stays resumable after
     CHECK(engine.streams().size() == 3);
     engine.steps(2);
 }
+
+TEST_CASE("a session is resumed with its own hotness order only, and stays resumable after a refusal") {
+    const DaemonProcess daemon;
+    EngineShape shape;
+    shape.order.resize(shape.vocab);
+    std::iota(shape.order.rbegin(), shape.order.rend(), 0);
+    {
+        SmallEngine gone(daemon.endpoint(), "engine", shape);
+        gone.admit(3);
+    }
+    EngineShape other = shape;
+    other.resume = true;
+    std::swap(other.order[0], other.order[1]);
+    CHECK_THAT(open_failure(daemon, "engine", other),
+               Contains("another hotness order") && Contains("without resume to begin anew"));
+    shape.resume = true;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    CHECK(engine.session().resumed());
+    engine.steps(2);
+}

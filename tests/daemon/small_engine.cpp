@@ -5,8 +5,10 @@
 #include <span>
 #include <stdexcept>
 
-#include "sampler/decide.h"
+#include "client/abi_fields.h"
 #include "sampler/philox.h"
+#include "sampler/reference/decide.h"
+#include "sampler/row_mass.h"
 #include "sampler/workspace.h"
 
 namespace croupier::test {
@@ -14,23 +16,6 @@ namespace {
 
 std::uint16_t to_bf16(float value) {
     return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U);
-}
-
-proto::SamplingParams plain(const croupier_params& params) {
-    proto::SamplingParams copy;
-    copy.seed = params.seed;
-    copy.temperature = params.temperature;
-    copy.top_p = params.top_p;
-    copy.min_p = params.min_p;
-    copy.repetition_penalty = params.repetition_penalty;
-    copy.frequency_penalty = params.frequency_penalty;
-    copy.presence_penalty = params.presence_penalty;
-    copy.top_k = params.top_k;
-    copy.eos_token_id = params.eos_token_id;
-    copy.min_tokens = params.min_tokens;
-    copy.max_tokens = params.max_tokens;
-    copy.flags = params.flags;
-    return copy;
 }
 
 std::uint64_t mixed(std::uint64_t uid, std::uint32_t position) {
@@ -168,6 +153,7 @@ void SmallEngine::write_slices(gpu_writer::HostWriter& writer, std::uint64_t ste
     for (std::uint32_t column = 0; column < columns.size(); ++column) {
         const auto values = row(shape_.vocab, columns[column].sequence_uid, columns[column].position);
         std::vector<std::uint16_t> slice;
+        slice.reserve(ids.size());
         for (const auto id : ids) slice.push_back(to_bf16(values[static_cast<std::size_t>(id)]));
         writer.write_column(step, column, slice.data());
     }
@@ -211,8 +197,9 @@ croupier_decision SmallEngine::expected(std::uint64_t uid) const {
         slices.push_back({elements.back().data(), shard.count, shard.first_id, order});
     }
     const sampler::RowView view{proto::Dtype::fp32, shape_.vocab, 1, 1, 0, slices};
-    const proto::SamplingParams params = plain(asked.params);
+    const proto::SamplingParams params = client::params_from_abi(asked.params);
     std::vector<proto::TokenBias> bias;
+    bias.reserve(asked.bias.size());
     for (const auto& entry : asked.bias) bias.push_back({entry.token, entry.bias});
     std::vector<std::uint32_t> allowed;
     if (shape_.masked) allowed = mask(shape_.vocab, uid, position);
@@ -225,8 +212,7 @@ croupier_decision SmallEngine::expected(std::uint64_t uid) const {
     request.mask = allowed;
     request.max_length = shape_.max_length;
     request.random = random(uid, position);
-    sampler::Workspace workspace(shape_.vocab);
-    const auto decision = sampler::decide(view, request, workspace);
+    const auto decision = sampler::reference::decide(view, request).decision;
     return {uid,      decision.token, decision.logprob,
             position, decision.flags, static_cast<std::uint16_t>(decision.error)};
 }
@@ -243,7 +229,7 @@ void SmallEngine::collect_columns(std::size_t columns) {
         CHECK(decision.token == wanted.token);
         CHECK(decision.position == wanted.position);
         CHECK(decision.flags == wanted.flags);
-        CHECK(decision.logprob == wanted.logprob);
+        CHECK(sampler::logprobs_agree(decision.logprob, wanted.logprob));
         streams_[decision.uid].push_back(decision.token);
         flags_[decision.uid].push_back(decision.flags);
     }

@@ -43,7 +43,7 @@ class World {
   public:
     World()
         : segment_(create()),
-          view_(daemon::SessionView::attach(segment_.path()).value()),
+          view_(daemon::SessionView::attach(segment_.path(), 1).value()),
           workspace_(kVocab) {
         ::unlink(segment_.path().c_str());
         publish_sound_step();
@@ -82,7 +82,7 @@ class World {
         require(step.columns >= 1 && step.columns <= kBatch);
         for (std::uint32_t column = 0; column < step.columns; ++column) {
             require(claims.try_claim(column, kSampler));
-            const auto decision = daemon::decide_column(*view_, step, column, workspace_);
+            const auto decision = daemon::decide_column(*view_, step, column, 0, workspace_);
             require(decision.error < DecisionError::count_);
             const bool decided = decision.error == DecisionError::none;
             require(decided == (decision.token >= 0 && decision.token < static_cast<std::int32_t>(kVocab)));

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -128,4 +129,23 @@ TEST_CASE("the header's checksum covers every byte before it") {
         bytes[i] ^= 0x10U;
     }
     CHECK(header_checksum(header) == clean);
+}
+
+TEST_CASE("every counter has a place of its own, and no two authors' counters share a cache line") {
+    const auto line = [](SessionCounter which) { return counter_place(which) / kCountersInLine; };
+    const auto last = static_cast<std::uint32_t>(SessionCounter::count_);
+    std::set<std::size_t> places;
+    std::set<std::size_t> lines;
+    for (std::uint32_t which = 0; which < last; ++which) {
+        places.insert(counter_place(static_cast<SessionCounter>(which)));
+        lines.insert(line(static_cast<SessionCounter>(which)));
+    }
+    CHECK(places.size() == last);
+    CHECK(*places.rbegin() < kCounterLines * kCountersInLine);
+    CHECK(lines.size() == kCounterLines);
+    CHECK(line(SessionCounter::steps_taken) == line(SessionCounter::clients_attached));
+    CHECK(line(SessionCounter::columns_decided) == line(SessionCounter::records_refused));
+    CHECK(line(SessionCounter::clients_attached) != line(SessionCounter::columns_decided));
+    CHECK(line(SessionCounter::records_refused) != line(SessionCounter::stale_epoch_refused));
+    CHECK(offsetof(SegmentHeader, counters) % 64 == 0);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "row_fixture.h"
@@ -21,6 +22,9 @@ struct RandomCase {
     proto::SamplingParams params;
     std::vector<proto::TokenBias> bias;
     std::vector<std::int32_t> stop_ids;
+    std::vector<std::int32_t> allowed_ids;
+    std::vector<std::int32_t> bad_words;
+    std::vector<std::int32_t> breakers;
     std::vector<std::int32_t> prompt;
     std::vector<std::int32_t> output;
     std::vector<std::uint32_t> mask;
@@ -28,5 +32,8 @@ struct RandomCase {
 };
 
 void fill_case(RandomCase& out, std::uint32_t vocab, std::mt19937_64& generator);
+
+// The case in a few words, for a failure's message.
+std::string describe(const RandomCase& random_case);
 
 }  // namespace croupier::sampler::test

@@ -2,8 +2,8 @@
 #include <set>
 #include <vector>
 
+#include "deciding.h"
 #include "row_fixture.h"
-#include "sampler/decide.h"
 
 namespace croupier::sampler::test {
 namespace {
@@ -19,7 +19,7 @@ std::set<std::int32_t> drawn_tokens(const std::vector<float>& logits, const prot
         request.params = &params;
         request.max_length = 10;
         request.random = i << 24U;
-        tokens.insert(decide(row.view(), request, workspace).token);
+        tokens.insert(decide_once(row.view(), request, workspace).token);
     }
     return tokens;
 }
@@ -30,7 +30,7 @@ proto::Decision decide_first(const proto::SamplingParams& params, Request reques
     const RowFixture row(logits, {});
     Workspace workspace(8);
     request.params = &params;
-    return decide(row.view(), request, workspace);
+    return decide_once(row.view(), request, workspace);
 }
 
 proto::SamplingParams greedy() {

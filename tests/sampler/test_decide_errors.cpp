@@ -2,8 +2,8 @@
 #include <limits>
 #include <vector>
 
+#include "deciding.h"
 #include "row_fixture.h"
-#include "sampler/decide.h"
 
 namespace croupier::sampler::test {
 namespace {
@@ -32,7 +32,7 @@ struct Subject {
     }
     DecisionError error_of(const RowView& view) const {
         Workspace workspace(workspace_vocab);
-        const proto::Decision decision = decide(view, request, workspace);
+        const proto::Decision decision = decide_once(view, request, workspace);
         CHECK((decision.token == -1) == (decision.error != DecisionError::none));
         return decision.error;
     }

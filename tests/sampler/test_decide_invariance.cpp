@@ -1,7 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "case_generator.h"
-#include "sampler/decide.h"
+#include "deciding.h"
+#include "sampler/row_mass.h"
 
 namespace croupier::sampler::test {
 namespace {
@@ -10,7 +11,8 @@ void require_same(const proto::Decision& a, const proto::Decision& b) {
     REQUIRE(a.error == b.error);
     REQUIRE(a.token == b.token);
     REQUIRE(a.flags == b.flags);
-    REQUIRE(a.logprob == b.logprob);
+    // The total of a raw log-prob is summed slice by slice, in float (docs/decisions/0005).
+    REQUIRE(logprobs_agree(a.logprob, b.logprob));
 }
 
 }  // namespace
@@ -24,10 +26,10 @@ TEST_CASE("neither dtype, tile, batch, column nor tensor parallelism changes a d
     for (int number = 0; number < 1500; ++number) {
         fill_case(random_case, kVocab, generator);
         const RowFixture reference_row(random_case.logits, plain);
-        const proto::Decision reference = decide(reference_row.view(), random_case.request, workspace);
+        const proto::Decision reference = decide_once(reference_row.view(), random_case.request, workspace);
         random_case.shape.permuted = false;
         const RowFixture row(random_case.logits, random_case.shape);
-        require_same(decide(row.view(), random_case.request, workspace), reference);
+        require_same(decide_once(row.view(), random_case.request, workspace), reference);
     }
 }
 
@@ -41,11 +43,11 @@ TEST_CASE("a hotness order changes no greedy and no truncated decision") {
         fill_case(random_case, kVocab, generator);
         random_case.shape.permuted = false;
         const RowFixture plain(random_case.logits, random_case.shape);
-        const proto::Decision reference = decide(plain.view(), random_case.request, workspace);
+        const proto::Decision reference = decide_once(plain.view(), random_case.request, workspace);
         if ((reference.flags & (proto::kGreedy | proto::kTruncated)) == 0) continue;
         random_case.shape.permuted = true;
         const RowFixture permuted(random_case.logits, random_case.shape, random_case.order_seed);
-        const proto::Decision decision = decide(permuted.view(), random_case.request, workspace);
+        const proto::Decision decision = decide_once(permuted.view(), random_case.request, workspace);
         REQUIRE(decision.token == reference.token);
         REQUIRE(decision.flags == reference.flags);
         ++compared;
@@ -62,8 +64,8 @@ TEST_CASE("a decision leaves nothing behind that changes the next one") {
         fill_case(random_case, kVocab, generator);
         const RowFixture row(random_case.logits, random_case.shape, random_case.order_seed);
         Workspace fresh(kVocab);
-        require_same(decide(row.view(), random_case.request, used),
-                     decide(row.view(), random_case.request, fresh));
+        require_same(decide_once(row.view(), random_case.request, used),
+                     decide_once(row.view(), random_case.request, fresh));
     }
 }
 

@@ -3,10 +3,10 @@
 #include <map>
 #include <vector>
 
-#include "oracle.h"
+#include "deciding.h"
 #include "row_fixture.h"
-#include "sampler/decide.h"
 #include "sampler/philox.h"
+#include "sampler/reference/decide.h"
 
 namespace croupier::sampler::test {
 namespace {
@@ -39,16 +39,15 @@ void check_distribution(const proto::SamplingParams& params, bool permuted) {
     std::map<std::int32_t, double> observed;
     for (std::uint32_t position = 0; position < kDraws; ++position) {
         request.random = random_at(params.seed, position, 0);
-        observed[decide(row.view(), request, workspace).token] += 1.0;
+        observed[decide_once(row.view(), request, workspace).token] += 1.0;
     }
 
-    const std::vector<Weighted> survivors = oracle_survivors(oracle_adjusted(logits, request), params);
-    double total = 0.0;
-    for (const Weighted& survivor : survivors) total += survivor.weight;
+    request.wants_support = true;
+    const std::vector<Survivor> survivors = reference::decide(row.view(), request).support;
     double statistic = 0.0;
     double seen = 0.0;
-    for (const Weighted& survivor : survivors) {
-        const double expected = kDraws * survivor.weight / total;
+    for (const Survivor& survivor : survivors) {
+        const double expected = kDraws * survivor.probability;
         REQUIRE(expected > 5.0);
         statistic += std::pow(observed[survivor.token] - expected, 2.0) / expected;
         seen += observed[survivor.token];

@@ -93,4 +93,62 @@ TEST_CASE("temperatures below 1e-5 are greedy and those below 0.01 count as 0.01
     CHECK(effective_temperature(params) == 0.02);
 }
 
+TEST_CASE("a request truncates when a filter's value switches it on") {
+    SamplingParams params;
+    CHECK_FALSE(is_truncated(params));
+    SECTION("top_n_sigma") {
+        params.top_n_sigma = 0.1;
+    }
+    SECTION("min_p") {
+        params.min_p = 0.1;
+    }
+    SECTION("top_k") {
+        params.top_k = 1;
+    }
+    SECTION("top_p") {
+        params.top_p = 0.999;
+    }
+    SECTION("typical_p") {
+        params.typical_p = 0.999;
+    }
+    SECTION("XTC") {
+        params.xtc_probability = 0.1;
+    }
+    CHECK(is_truncated(params));
+    params.temperature = 0.0;
+    CHECK_FALSE(is_truncated(params));
+}
+
+TEST_CASE("values that switch a filter off do not truncate") {
+    SamplingParams params;
+    params.top_n_sigma = 0.0;
+    params.top_k = -1;
+    params.xtc_probability = 1.0;
+    params.xtc_threshold = 0.51;
+    params.penalty_last_n = 0;
+    params.presence_penalty = 1.0;
+    params.dry_penalty_last_n = 0;
+    params.dry_multiplier = 1.0;
+    params.mirostat = 2;
+    CHECK_FALSE(is_truncated(params));
+    CHECK_FALSE(takes_step(params, proto::Step::penalties));
+    CHECK_FALSE(takes_step(params, proto::Step::dry));
+    CHECK(has_mirostat(params));
+}
+
+TEST_CASE("a step that the request's order leaves out is not taken") {
+    SamplingParams params;
+    params.top_k = 5;
+    params.min_p = 0.5;
+    params.dry_multiplier = 1.0;
+    CHECK(takes_step(params, proto::Step::top_k));
+    params.order = {proto::Step::dry, proto::Step::min_p};
+    CHECK_FALSE(takes_step(params, proto::Step::top_k));
+    CHECK(takes_step(params, proto::Step::min_p));
+    CHECK_FALSE(takes_step(params, proto::Step::temperature));
+    params.temperature = 0.0;
+    CHECK_FALSE(takes_step(params, proto::Step::min_p));
+    CHECK(takes_step(params, proto::Step::dry));
+}
+
 }  // namespace croupier::sampler

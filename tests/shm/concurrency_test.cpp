@@ -212,6 +212,7 @@ TEST_CASE("samplers and the writer that are killed again and again lose no colum
         const std::uint32_t owner = next_owner++;
         return Sampler{owner, start_sampler(session, owner, *tally)};
     };
+    samplers.reserve(kSamplers);
     for (std::uint32_t i = 0; i < kSamplers; ++i) samplers.push_back(hire());
     auto writer = start_writer(session, *tally);
     auto client = SchedulePublisher::attach(segment);

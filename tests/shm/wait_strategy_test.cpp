@@ -32,10 +32,3 @@ TEST_CASE("adaptive sleeps only after its patience, and work renews the patience
     CHECK(sleeps_in(impatient, 10) == 10);
     CHECK(sleeps_in(impatient, 10, 1) == 0);
 }
-
-TEST_CASE("every mode is known by its name, and nothing else is") {
-    for (const WaitMode mode : {WaitMode::spin, WaitMode::adaptive, WaitMode::sleep}) {
-        CHECK(wait_mode_from(wait_mode_name(mode)) == mode);
-    }
-    CHECK_FALSE(wait_mode_from("Spin").has_value());
-}

@@ -73,6 +73,7 @@ TEST_CASE("prompts reach the longest that was asked for, and most are short") {
     options.steps = 20000;
     const RequestPlan plan(options);
     std::vector<std::uint32_t> lengths;
+    lengths.reserve(plan.size());
     for (std::uint32_t i = 0; i < plan.size(); ++i) lengths.push_back(plan[i].prompt_length);
     std::sort(lengths.begin(), lengths.end());
     CHECK(lengths.front() >= 1);

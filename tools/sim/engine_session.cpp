@@ -4,47 +4,21 @@
 #include <string>
 #include <utility>
 
+#include "client/abi_fields.h"
+
 namespace croupier::tools::sim {
 namespace {
 
 constexpr std::uint32_t kOpenTimeoutMs = 15000;
 constexpr int kCloseAttempts = 3;
 
-croupier_params client_params(const proto::SamplingParams& from) {
-    client::Params params;
-    params.seed = from.seed;
-    params.temperature = from.temperature;
-    params.top_p = from.top_p;
-    params.min_p = from.min_p;
-    params.repetition_penalty = from.repetition_penalty;
-    params.frequency_penalty = from.frequency_penalty;
-    params.presence_penalty = from.presence_penalty;
-    params.top_k = from.top_k;
-    params.eos_token_id = from.eos_token_id;
-    params.min_tokens = from.min_tokens;
-    params.max_tokens = from.max_tokens;
-    params.flags = from.flags;
-    return params;
-}
-
 }  // namespace
 
 client::Session open_session(const World& world) {
-    const proto::Geometry& geometry = world.vocabulary.geometry;
     client::OpenOptions options;
     options.endpoint = world.endpoint.c_str();
     options.name = world.session_name.c_str();
-    options.vocab = geometry.vocab;
-    options.tp = geometry.tp;
-    options.max_batch = geometry.max_batch;
-    options.steps_in_flight = geometry.slots;
-    options.dtype = static_cast<std::uint32_t>(geometry.dtype);
-    options.tile = geometry.tile;
-    options.max_sequences = geometry.max_sequences;
-    options.max_length = geometry.max_length;
-    options.max_bias = geometry.max_bias;
-    options.max_stop_ids = geometry.max_stop_ids;
-    options.mask_rows = geometry.mask_rows;
+    client::geometry_to_abi(world.vocabulary.geometry, options);
     options.order = world.vocabulary.hot_first.empty() ? nullptr : world.vocabulary.hot_first.data();
     options.resume = 1;
     options.decisions_over_zmq = world.options.decisions_over_zmq ? 1 : 0;
@@ -68,7 +42,7 @@ void close_session(client::Session& session, const World& world) {
 client::Sequence client_sequence(const World& world, const Request& request) {
     client::Sequence sequence;
     sequence.uid = request.uid();
-    static_cast<croupier_params&>(sequence.params) = client_params(request.params);
+    static_cast<croupier_params&>(sequence.params) = client::params_to_abi(request.params);
     sequence.prompt = world.plan.prompt(request.index);
     for (std::uint32_t position = 0; position < world.ledger.count(request.index); ++position) {
         sequence.output.push_back(world.ledger.entry(request.index, position).token);

@@ -1,13 +1,15 @@
 #include "tools/sim/verifier.h"
 
+#include <malloc.h>
 #include <sched.h>
 
-#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <limits>
 
 #include "sampler/philox.h"
+#include "sampler/reference/decide.h"
+#include "sampler/row_mass.h"
 #include "shm/futex.h"
 
 namespace croupier::tools::sim {
@@ -28,12 +30,12 @@ bool same(const LedgerEntry& entry, const proto::Decision& decision) {
     // A scheduler that was killed took the rest of the decision with it; its end must still be right.
     if (entry.from_log != 0) return (entry.last != 0) == ((decision.flags & proto::kStoppedMask) != 0);
     return entry.flags == decision.flags && entry.error == static_cast<std::uint16_t>(decision.error) &&
-           std::bit_cast<std::uint32_t>(entry.logprob) == std::bit_cast<std::uint32_t>(decision.logprob);
+           sampler::logprobs_agree(entry.logprob, decision.logprob);
 }
 
 }  // namespace
 
-Verifier::Verifier(const World& world) : world_(world), workspace_(world.vocabulary.geometry.vocab) {
+Verifier::Verifier(const World& world) : world_(world) {
     const proto::Geometry& geometry = world.vocabulary.geometry;
     const std::uint32_t bytes = proto::element_bytes(geometry.dtype);
     slices_.reserve(geometry.tp);
@@ -66,7 +68,7 @@ proto::Decision Verifier::decide_again(const Request& request, std::uint32_t pos
     asked.mask = world_.masks.row(request, position);
     asked.max_length = geometry.max_length;
     asked.random = sampler::random_at(request.params.seed, position, 0);
-    return sampler::decide({geometry.dtype, geometry.vocab, kTile, 1, 0, views_}, asked, workspace_);
+    return sampler::reference::decide({geometry.dtype, geometry.vocab, kTile, 1, 0, views_}, asked).decision;
 }
 
 void Verifier::verify(const Request& request) {
@@ -101,6 +103,10 @@ void Verifier::note_mismatch(const Request& request, std::uint32_t position,
 void run_verifier(World& world) {
     sched_param idle{};
     ::sched_setscheduler(0, SCHED_IDLE, &idle);
+    // The reference makes and drops vectors of the vocabulary's size: given back to the kernel each time,
+    // half of its time would be page faults.
+    ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
     Verifier verifier(world);
     LedgerHead& head = world.ledger.head();
     std::uint32_t done_below = 0;  // requests below it are claimed by one verifier or another

@@ -1,4 +1,4 @@
-// Decides everything again, with the library alone and rows of another layout, and compares bit for bit.
+// Decides everything again, with the reference and rows of another layout, and compares.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sampler/decide.h"
-#include "sampler/workspace.h"
+#include "sampler/row_view.h"
 #include "tools/sim/world.h"
 
 namespace croupier::tools::sim {
@@ -24,7 +23,6 @@ class Verifier {
     void note_mismatch(const Request& request, std::uint32_t position, const proto::Decision& expected);
 
     const World& world_;
-    sampler::Workspace workspace_;
     std::vector<std::vector<std::byte>> slices_;
     std::vector<sampler::Slice> views_;
     std::vector<std::int32_t> prompt_;

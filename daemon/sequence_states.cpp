@@ -1,0 +1,29 @@
+#include "daemon/sequence_states.h"
+
+#include <cstring>
+
+namespace croupier::daemon {
+
+SequenceStates::SequenceStates(std::uint32_t vocab, std::uint32_t max_length, std::uint32_t sequences,
+                               std::uint32_t threads)
+    : vocab_(vocab),
+      max_length_(max_length),
+      sequences_(sequences),
+      tracked_(std::size_t{sequences} * threads) {}
+
+sampler::SequenceState& SequenceStates::of(std::size_t thread, std::uint32_t slot, std::uint64_t uid,
+                                           const proto::SamplingParams& params) {
+    Tracked& tracked = tracked_[thread * sequences_ + slot];
+    const bool known = tracked.state != nullptr && tracked.uid == uid &&
+                       std::memcmp(&tracked.params, &params, sizeof(params)) == 0;
+    if (known) return *tracked.state;
+    if (tracked.state == nullptr) {
+        tracked.state = std::make_unique<sampler::SequenceState>(vocab_, max_length_);
+    }
+    tracked.state->begin(params, {});
+    tracked.uid = uid;
+    tracked.params = params;
+    return *tracked.state;
+}
+
+}  // namespace croupier::daemon

@@ -1,0 +1,36 @@
+// What a sampler's threads have derived from the token logs of one session: by thread, because two columns
+// that a broken client gave the same sequence may be decided at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "proto/sampling.h"
+#include "sampler/sequence_state.h"
+
+namespace croupier::daemon {
+
+class SequenceStates {
+  public:
+    SequenceStates(std::uint32_t vocab, std::uint32_t max_length, std::uint32_t sequences,
+                   std::uint32_t threads);
+
+    // The state of the sequence in this slot; begun anew when the slot holds another, or other parameters.
+    sampler::SequenceState& of(std::size_t thread, std::uint32_t slot, std::uint64_t uid,
+                               const proto::SamplingParams& params);
+
+  private:
+    struct Tracked {
+        std::uint64_t uid = 0;
+        proto::SamplingParams params;
+        std::unique_ptr<sampler::SequenceState> state;
+    };
+
+    std::uint32_t vocab_;
+    std::uint32_t max_length_;
+    std::uint32_t sequences_;
+    std::vector<Tracked> tracked_;  // [thread][slot]
+};
+
+}  // namespace croupier::daemon

@@ -1,0 +1,124 @@
+#include "sampler/adjuster.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sampler/formulas.h"
+#include "sampler/params.h"
+
+namespace croupier::sampler {
+namespace {
+
+constexpr double kNothing = -std::numeric_limits<double>::infinity();
+
+// A bad word's last id is banned when the output ends with the rest of it.
+bool completes(std::span<const std::int32_t> word, std::span<const std::int32_t> output) {
+    const std::size_t rest = word.size() - 1;
+    return rest <= output.size() &&
+           std::equal(word.begin(), word.end() - 1, output.end() - static_cast<std::ptrdiff_t>(rest));
+}
+
+bool contains(std::span<const std::int32_t> tokens, std::uint32_t token) {
+    return std::find(tokens.begin(), tokens.end(), static_cast<std::int32_t>(token)) != tokens.end();
+}
+
+}  // namespace
+
+Adjuster::Adjuster(const proto::SamplingParams& params, const Request& request, SequenceState& state,
+                   Workspace& workspace)
+    : params_(params),
+      request_(request),
+      state_(state),
+      mask_(request.mask),
+      special_(workspace.special),
+      repeats_(takes_step(params, proto::Step::dry) ? state.repeats()
+                                                    : std::span<const SequenceState::Repeat>{}),
+      bans_stops_(request.output.size() < params.min_tokens),
+      has_penalties_(takes_step(params, proto::Step::penalties)),
+      has_special_(!request.bias.empty() || !request.bad_words.empty() || !request.allowed_ids.empty() ||
+                   (bans_stops_ && (params.eos_token_id >= 0 || !request.stop_ids.empty())) ||
+                   !repeats_.empty()) {
+    visit_special([this](std::uint32_t token) { special_[token / 64] |= std::uint64_t{1} << (token % 64); });
+}
+
+Adjuster::~Adjuster() {
+    visit_special([this](std::uint32_t token) { special_[token / 64] = 0; });
+}
+
+// Allowed ids are not among them: where there are some, only they are looked at.
+template <typename Visit>
+void Adjuster::visit_special(Visit visit) const {
+    if (!has_special_) return;
+    const auto visit_all = [&](std::span<const std::int32_t> tokens) {
+        for (const std::int32_t token : tokens) visit(static_cast<std::uint32_t>(token));
+    };
+    for (const proto::TokenBias& each : request_.bias) visit(static_cast<std::uint32_t>(each.token));
+    for (const SequenceState::Repeat& repeat : repeats_) visit(repeat.token);
+    for_each_list(request_.bad_words, [&](std::span<const std::int32_t> word) {
+        visit(static_cast<std::uint32_t>(word.back()));
+    });
+    if (!bans_stops_) return;
+    if (params_.eos_token_id >= 0) visit(static_cast<std::uint32_t>(params_.eos_token_id));
+    visit_all(request_.stop_ids);
+}
+
+bool Adjuster::lowers_only(Adjustments on) const {
+    return !on.penalties || !has_penalties_ ||
+           (params_.repetition_penalty >= 1.0 && params_.frequency_penalty >= 0.0 &&
+            params_.presence_penalty >= 0.0);
+}
+
+bool Adjuster::changes_nothing(Adjustments on) const {
+    return mask_.empty() && !(on.rules && has_special_) && !(on.dry && !repeats_.empty()) &&
+           !(on.penalties && has_penalties_);
+}
+
+bool Adjuster::banned(std::uint32_t token) const {
+    if (bans_stops_ &&
+        (contains(request_.stop_ids, token) || params_.eos_token_id == static_cast<std::int32_t>(token))) {
+        return true;
+    }
+    bool bad = false;
+    for_each_list(request_.bad_words, [&](std::span<const std::int32_t> word) {
+        bad = bad || (word.back() == static_cast<std::int32_t>(token) && completes(word, request_.output));
+    });
+    return bad;
+}
+
+double Adjuster::ruled(std::uint32_t token, double value) const {
+    if (!is_special(token)) return value;
+    if (banned(token)) return kNothing;
+    for (const proto::TokenBias& each : request_.bias) {
+        if (each.token == static_cast<std::int32_t>(token)) value += static_cast<double>(each.bias);
+    }
+    return value;
+}
+
+double Adjuster::penalised(std::uint32_t token, double value) const {
+    if (!has_penalties_ || !state_.seen(token)) return value;
+    value = value > 0.0 ? value / params_.repetition_penalty : value * params_.repetition_penalty;
+    const std::uint32_t occurrences = state_.occurrences(token);
+    value -= params_.frequency_penalty * static_cast<double>(occurrences);
+    return occurrences > 0 ? value - params_.presence_penalty : value;
+}
+
+double Adjuster::repeated(std::uint32_t token, double value) const {
+    if (repeats_.empty() || !is_special(token)) return value;
+    const auto repeat =
+        std::find_if(repeats_.begin(), repeats_.end(),
+                     [token](const SequenceState::Repeat& each) { return each.token == token; });
+    return repeat == repeats_.end() ? value : value - dry_penalty(params_, repeat->length);
+}
+
+double Adjuster::operator()(std::uint32_t token, float value, Adjustments on) const {
+    if (masked(token)) return kNothing;
+    auto adjusted = static_cast<double>(value);
+    if (on.rules) adjusted = ruled(token, adjusted);
+    if (on.dry && on.dry_first) adjusted = repeated(token, adjusted);
+    if (on.penalties) adjusted = penalised(token, adjusted);
+    if (on.dry && !on.dry_first) adjusted = repeated(token, adjusted);
+    return adjusted;
+}
+
+}  // namespace croupier::sampler

@@ -1,0 +1,71 @@
+// Steps 1 to 9 of docs/semantics.md for one token at a time: a decision adjusts only the tokens that it looks
+// at.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "proto/sampling.h"
+#include "sampler/request.h"
+#include "sampler/sequence_state.h"
+#include "sampler/workspace.h"
+
+namespace croupier::sampler {
+
+// Which steps after the mask are part of the adjustment.
+struct Adjustments {
+    bool rules = false;  // 2 to 5
+    bool penalties = false;
+    bool dry = false;
+    bool dry_first = false;  // before the penalties
+};
+
+class Adjuster {
+  public:
+    // Every id of the request's lists must be inside the vocabulary.
+    Adjuster(const proto::SamplingParams& params, const Request& request, SequenceState& state,
+             Workspace& workspace);
+    ~Adjuster();
+    Adjuster(const Adjuster&) = delete;
+    Adjuster& operator=(const Adjuster&) = delete;
+
+    // No token ends above where it stood, except those with a positive bias.
+    bool lowers_only(Adjustments on) const;
+    bool changes_nothing(Adjustments on) const;
+
+    bool masked(std::uint32_t token) const {
+        return !mask_.empty() && (mask_[token / 32] >> (token % 32) & 1U) == 0;
+    }
+    double ruled(std::uint32_t token, double value) const;      // steps 3 to 5
+    double penalised(std::uint32_t token, double value) const;  // steps 6 to 8
+    double repeated(std::uint32_t token, double value) const;   // step 9
+    double operator()(std::uint32_t token, float value, Adjustments on) const;
+
+  private:
+    bool is_special(std::uint32_t token) const { return (special_[token / 64] >> (token % 64) & 1U) != 0; }
+    template <typename Visit>
+    void visit_special(Visit visit) const;
+    bool banned(std::uint32_t token) const;
+
+    const proto::SamplingParams& params_;
+    const Request& request_;
+    SequenceState& state_;
+    std::span<const std::uint32_t> mask_;
+    std::span<std::uint64_t> special_;
+    std::span<const SequenceState::Repeat> repeats_;
+    bool bans_stops_;
+    bool has_penalties_;
+    bool has_special_;
+};
+
+// Calls `word` with each list of `lists`, which must be well formed.
+template <typename Visit>
+void for_each_list(TokenLists lists, Visit visit) {
+    while (!lists.empty()) {
+        const auto length = static_cast<std::size_t>(lists.front());
+        visit(lists.subspan(1, length));
+        lists = lists.subspan(1 + length);
+    }
+}
+
+}  // namespace croupier::sampler

@@ -1,0 +1,182 @@
+#include "sampler/candidates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "sampler/canonical_order.h"
+#include "sampler/log.h"
+#include "sampler/row_scan.h"
+
+namespace croupier::sampler {
+namespace {
+
+constexpr double kNothing = -std::numeric_limits<double>::infinity();
+constexpr float kNoFloor = -std::numeric_limits<float>::infinity();
+
+// No token below it can pass min_p. Its slack exceeds the rounding of log and of the weights by far; what
+// lies above it is judged by its weight, so that no bit of log reaches a decision.
+double min_p_floor(const Pruning& pruning, double maximum) {
+    const double reach = log_positive(pruning.min_p) / pruning.scale;
+    const double slack = 1e-9 * (1.0 + std::abs(maximum) + std::abs(reach));
+    return maximum + reach - slack;
+}
+
+// The largest float not above it: no float that reaches the value lies below.
+float float_below(double value) {
+    const auto near = static_cast<float>(value);
+    return static_cast<double>(near) <= value ? near : std::nextafter(near, kNoFloor);
+}
+
+std::uint64_t bit_of(std::uint32_t token) {
+    return std::uint64_t{1} << (token % 64);
+}
+
+}  // namespace
+
+float floor_for_blocks(std::span<const float> block_max, std::uint32_t wanted) noexcept {
+    if (wanted >= block_max.size()) return kNoFloor;
+    float high = largest_of(block_max);
+    // Eight nats below the best is where the search starts: most rows' best blocks lie closer together.
+    float low = high - 8.0F;
+    std::uint32_t at_low = count_at_least(block_max, low);
+    for (float step = 16.0F; at_low < wanted; step *= 4.0F) {
+        if (!(high - low < 1e6F)) return kNoFloor;
+        high = low;
+        low -= step;
+        at_low = count_at_least(block_max, low);
+    }
+    // A quarter more than wanted is near enough: halving on would cost more than the blocks it saves.
+    for (int halvings = 0; halvings < 24 && at_low > wanted + wanted / 4; ++halvings) {
+        const float middle = low + (high - low) * 0.5F;
+        const std::uint32_t at_middle = count_at_least(block_max, middle);
+        if (at_middle >= wanted) {
+            low = middle;
+            at_low = at_middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+bool CandidateSearch::is_listed(std::uint32_t token) const {
+    return (workspace_.listed[token / 64] & bit_of(token)) != 0;
+}
+
+void CandidateSearch::list(std::uint32_t token) {
+    workspace_.listed[token / 64] |= bit_of(token);
+}
+
+bool CandidateSearch::take(std::int32_t token, Adjustments on, std::uint32_t& count) {
+    const auto id = static_cast<std::uint32_t>(token);
+    if (is_listed(id)) return true;
+    list(id);
+    const auto position = order_.position_of(token);
+    if (!position) return false;
+    const double value = adjust_(id, row_.value_at(*position), on);
+    if (value > kNothing) workspace_.candidates[count++] = {value, id, *position};
+    return true;
+}
+
+// Tokens that a bias lifts can pass from below any floor: they are looked at in any case.
+std::uint32_t CandidateSearch::take_raised(Adjustments on, bool& sound) {
+    std::uint32_t count = 0;
+    for (const proto::TokenBias& each : request_.bias) {
+        if (each.bias > 0.0F) sound = take(each.token, on, count) && sound;
+    }
+    return count;
+}
+
+void CandidateSearch::forget_raised() {
+    for (const proto::TokenBias& each : request_.bias) {
+        workspace_.listed[static_cast<std::uint32_t>(each.token) / 64] = 0;
+    }
+}
+
+Gathered CandidateSearch::at_least(float floor, Adjustments on) {
+    const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
+    const std::uint32_t found = find_at_least(row_, block_max, floor, workspace_.found);
+    Gathered result;
+    // From no floor on, all are found in vocabulary order, lifted or not.
+    const bool apart = floor > kNoFloor && on.rules;
+    if (apart) result.count = take_raised(on, result.sound);
+    for (const Found& each : workspace_.found.first(found)) {
+        const auto token = order_.token_at(each.position);
+        if (!token) {
+            result.sound = false;
+            continue;
+        }
+        if (apart && is_listed(*token)) continue;
+        const double value = adjust_(*token, each.value, on);
+        // An order with an id in it twice, which only a broken client writes, could find more than there are.
+        if (value > kNothing && result.count < workspace_.vocab)
+            workspace_.candidates[result.count++] = {value, *token, each.position};
+    }
+    if (apart) forget_raised();
+    workspace_.answer_space.candidates += found;
+    return result;
+}
+
+Gathered CandidateSearch::listed(Adjustments on) {
+    Gathered result;
+    for (const std::int32_t token : request_.allowed_ids) {
+        result.sound = take(token, on, result.count) && result.sound;
+    }
+    for (const std::int32_t token : request_.allowed_ids) {
+        workspace_.listed[static_cast<std::uint32_t>(token) / 64] = 0;
+    }
+    sort_by_position(workspace_, result.count);
+    workspace_.answer_space.candidates += result.count;
+    return result;
+}
+
+// A bound that the survivors of the pruning reach, from some of the candidates: -inf when they do not tell.
+double CandidateSearch::needed(const Pruning& pruning, std::uint32_t count) {
+    double bound = kNothing;
+    const auto begin = workspace_.candidates.begin();
+    const auto end = begin + count;
+    const auto k = static_cast<std::uint32_t>(pruning.top_k);
+    if (k > 0 && count >= k) {
+        std::nth_element(begin, begin + (k - 1), end, canonically_before);
+        bound = (begin + (k - 1))->value;
+    }
+    if (pruning.min_p > 0.0 && count > 0) {
+        const auto best = std::min_element(begin, end, canonically_before);
+        bound = std::max(bound, min_p_floor(pruning, best->value));
+    }
+    return bound;
+}
+
+Gathered CandidateSearch::prune(const Pruning& pruning) {
+    constexpr std::uint32_t kFewBlocks = 4;
+    const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
+    std::uint32_t wanted = pruning.top_k > 0 ? static_cast<std::uint32_t>(pruning.top_k) : kFewBlocks;
+    for (;;) {
+        const float floor = floor_for_blocks(block_max, wanted);
+        Gathered found = at_least(floor, pruning.adjustments);
+        if (floor == kNoFloor) return found;
+        // What was not found is below the floor, raw, and adjusted no higher.
+        const double bound = needed(pruning, found.count);
+        if (bound >= static_cast<double>(floor)) return found;
+        if (bound > kNothing) return at_least(float_below(bound), pruning.adjustments);
+        wanted = wanted > row_.blocks / 8 ? row_.blocks : wanted * 8;
+    }
+}
+
+Gathered CandidateSearch::search(const Pruning& pruning) {
+    Answer& answer = workspace_.answer_space;
+    if (pruning.adjustments.rules && !request_.allowed_ids.empty()) {
+        answer.path = Path::listed;
+        return listed(pruning.adjustments);
+    }
+    if (pruning.none() || !adjust_.lowers_only(pruning.adjustments)) {
+        answer.path = Path::whole_row;
+        return at_least(kNoFloor, pruning.adjustments);
+    }
+    answer.path = Path::threshold;
+    return prune(pruning);
+}
+
+}  // namespace croupier::sampler

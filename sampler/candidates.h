@@ -1,0 +1,65 @@
+// Truncation first: the tokens that can survive the first filters, found by a threshold on the raw row, with
+// the proof that no other token can.
+#pragma once
+
+#include <cstdint>
+
+#include "sampler/adjuster.h"
+#include "sampler/blocked_row.h"
+#include "sampler/vocabulary_order.h"
+#include "sampler/workspace.h"
+
+namespace croupier::sampler {
+
+// What the first filters of an order let through at most. All tokens, when it says nothing.
+struct Pruning {
+    std::int32_t top_k = 0;
+    double min_p = 0.0;
+    double scale = 1.0;  // at which min_p weighs
+    Adjustments adjustments;
+
+    bool none() const { return top_k == 0 && min_p == 0.0; }
+};
+
+struct Gathered {
+    std::uint32_t count = 0;
+    bool sound = true;  // false: the order holds an id outside the vocabulary
+};
+
+class CandidateSearch {
+  public:
+    CandidateSearch(const BlockedRow& row, const VocabularyOrder& order, const Adjuster& adjust,
+                    const Request& request, Workspace& workspace)
+        : row_(row), order_(order), adjust_(adjust), request_(request), workspace_(workspace) {}
+
+    // Leaves in the workspace's candidates, adjusted, every token that can pass; others may be among them.
+    // With nothing to prune by, all tokens above -inf, in vocabulary order.
+    Gathered search(const Pruning& pruning);
+
+    const VocabularyOrder& order() const { return order_; }
+
+    // All tokens whose raw value is at least `floor` and whose adjusted one is above -inf.
+    Gathered at_least(float floor, Adjustments on);
+
+  private:
+    Gathered listed(Adjustments on);
+    Gathered prune(const Pruning& pruning);
+    double needed(const Pruning& pruning, std::uint32_t count);
+    void list(std::uint32_t token);
+    bool is_listed(std::uint32_t token) const;
+    std::uint32_t take_raised(Adjustments on, bool& sound);
+    void forget_raised();
+    bool take(std::int32_t token, Adjustments on, std::uint32_t& count);
+
+    const BlockedRow& row_;
+    const VocabularyOrder& order_;
+    const Adjuster& adjust_;
+    const Request& request_;
+    Workspace& workspace_;
+};
+
+// The largest value that at least `wanted` of the blocks reach, or one a little below it; -inf when there are
+// fewer.
+float floor_for_blocks(std::span<const float> block_max, std::uint32_t wanted) noexcept;
+
+}  // namespace croupier::sampler

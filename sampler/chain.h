@@ -1,0 +1,42 @@
+// A request's order of steps: what it lets the search prune by, and its filters one after another.
+#pragma once
+
+#include "proto/sampling.h"
+#include "sampler/adjuster.h"
+#include "sampler/candidates.h"
+#include "sampler/survivors.h"
+#include "sampler/workspace.h"
+
+namespace croupier::sampler {
+
+// What stands in the order before its first filter, and what that filter lets through.
+Pruning pruning_of(const proto::SamplingParams& params) noexcept;
+
+// Whether the first filter that is on is top_p, at a temperature that is known.
+bool begins_with_top_p(const proto::SamplingParams& params) noexcept;
+
+class Chain {
+  public:
+    Chain(const proto::SamplingParams& params, const Request& request, const Adjuster& adjust,
+          Workspace& workspace)
+        : params_(params), request_(request), adjust_(adjust), workspace_(workspace) {}
+
+    // Applies the order's filters to candidates that were searched for with `done`. Leaves the survivors
+    // weighed at the final temperature. `outside`: the mass of the tokens that are no candidates, which must
+    // be below any that survives. False: what is outside leaves a filter open.
+    [[nodiscard]] bool apply(Survivors& survivors, const Adjustments& done, const TotalMass& outside);
+    double temperature() const { return temperature_; }
+
+  private:
+    void adjust_late(Survivors& survivors, proto::Step step);
+    void set_temperature(Survivors& survivors);
+    bool xtc_acts() const;
+
+    const proto::SamplingParams& params_;
+    const Request& request_;
+    const Adjuster& adjust_;
+    Workspace& workspace_;
+    double temperature_ = 1.0;
+};
+
+}  // namespace croupier::sampler

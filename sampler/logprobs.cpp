@@ -1,0 +1,80 @@
+#include "sampler/logprobs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "sampler/canonical_order.h"
+#include "sampler/formulas.h"
+#include "sampler/log.h"
+#include "sampler/row_mass.h"
+#include "sampler/row_scan.h"
+
+namespace croupier::sampler {
+namespace {
+
+void answer(Workspace& workspace, std::uint32_t count) {
+    workspace.answer_space.logprobs = workspace.logprobs.first(count);
+}
+
+}  // namespace
+
+float processed_logprobs(std::uint32_t best, const Candidate& drawn, Survivors& survivors,
+                         Workspace& workspace) {
+    const double log_of_total = log_total(survivors.total());
+    const auto logprob_of = [&](double value) {
+        return static_cast<float>(survivors.weigher().exponent(value) - log_of_total);
+    };
+    RankedLogprob own = {static_cast<std::int32_t>(drawn.token), logprob_of(drawn.value), 1};
+    std::uint32_t count = 1;
+    std::uint32_t above = 0;
+    for (const EqualClass& each : survivors.classes()) {
+        if (each.value > drawn.value) own.rank += each.size;
+        for (std::uint32_t i = 0; i < each.size && count <= best; ++i) {
+            const auto token = static_cast<std::int32_t>(survivors.member(each, i).token);
+            workspace.logprobs[count++] = {token, logprob_of(each.value), above + 1};
+        }
+        above += each.size;
+    }
+    workspace.logprobs[0] = own;
+    if (best > 0) answer(workspace, count);
+    return own.logprob;
+}
+
+float raw_logprobs(std::uint32_t best, const Candidate& drawn, const BlockedRow& row, const Request& request,
+                   CandidateSearch& search, Workspace& workspace) {
+    const double value = row.value_at(drawn.position);
+    Pruning pruning;
+    pruning.top_k = static_cast<std::int32_t>(std::max(best, 1U));
+    double maximum = largest_of(workspace.block_max.first(row.blocks));
+    std::uint32_t found = 0;
+    if (best > 0 || !request.mask.empty()) {
+        found = search.search(pruning).count;
+        const auto some = workspace.candidates.first(found);
+        found = std::min(found, static_cast<std::uint32_t>(pruning.top_k));
+        std::partial_sort(some.begin(), some.begin() + found, some.end(), canonically_before);
+        if (found > 0) maximum = some.front().value;
+    }
+    const double log_of_total =
+        log_positive(total_weight(row, request.mask, search.order(), maximum, 1.0, workspace));
+    const auto logprob_of = [&](double logit) {
+        return static_cast<float>((logit - maximum) - log_of_total);
+    };
+    if (best == 0) return logprob_of(value);
+
+    const auto list = workspace.candidates.first(std::min(found, best));
+    std::uint32_t count = 1;
+    std::uint32_t rank = 1;
+    for (const Candidate& each : list) {
+        if (count > 1 && each.value < list[count - 2].value) rank = count;
+        workspace.logprobs[count++] = {static_cast<std::int32_t>(each.token), logprob_of(each.value), rank};
+    }
+    const float above = std::nextafter(static_cast<float>(value), std::numeric_limits<float>::infinity());
+    const std::uint32_t own_rank = 1 + search.at_least(above, {}).count;
+    workspace.logprobs[0] = {static_cast<std::int32_t>(drawn.token), logprob_of(value), own_rank};
+    answer(workspace, count);
+    return workspace.logprobs[0].logprob;
+}
+
+}  // namespace croupier::sampler

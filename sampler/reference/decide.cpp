@@ -1,0 +1,152 @@
+#include "sampler/reference/decide.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "sampler/params.h"
+#include "sampler/reference/account.h"
+#include "sampler/reference/checks.h"
+#include "sampler/reference/draws.h"
+#include "sampler/reference/logprobs.h"
+#include "sampler/reference/steps.h"
+
+namespace croupier::sampler::reference {
+namespace {
+
+using proto::DecisionError;
+using proto::SamplingParams;
+using proto::Step;
+
+struct Named {
+    Step step;
+    const char* name;
+    std::string (*take)(const Request&, Left&);
+};
+
+constexpr Named kSteps[] = {
+    {Step::penalties, "penalties", apply_penalties},
+    {Step::dry, "dry", apply_dry},
+    {Step::top_n_sigma, "top_n_sigma", keep_top_n_sigma},
+    {Step::temperature, "temperature", set_temperature},
+    {Step::min_p, "min_p", keep_min_p},
+    {Step::top_k, "top_k", keep_top_k},
+    {Step::top_p, "top_p", keep_top_p},
+    {Step::typical_p, "typical_p", keep_typical_p},
+    {Step::xtc, "xtc", exclude_top_choices},
+};
+
+DecisionError error_of(RowFault fault) {
+    switch (fault) {
+        case RowFault::nan:
+            return DecisionError::nan_logit;
+        case RowFault::positive_infinity:
+            return DecisionError::infinite_logit;
+        case RowFault::bad_token:
+            return DecisionError::bad_token;
+        case RowFault::none:
+            break;
+    }
+    return DecisionError::none;
+}
+
+// Steps 2 to 5. Stops at the one that leaves nothing.
+void adjust(const Request& request, Left& left, Account& account) {
+    const auto take = [&](bool on, const char* name, std::string (*step)(const Request&, Left&)) {
+        if (!on || left.tokens.empty()) return;
+        account.take(name, left, [&] { return step(request, left); });
+    };
+    take(!request.allowed_ids.empty(), "allowed_token_ids", keep_allowed_ids);
+    take(!request.bad_words.empty(), "bad_words", ban_bad_words);
+    take(request.output.size() < request.params->min_tokens, "min_tokens", ban_stops_before_min_tokens);
+    take(!request.bias.empty(), "logit_bias", add_logit_bias);
+}
+
+// Steps 6 to 16, in the request's order.
+void take_steps(const Request& request, Left& left, Account& account) {
+    for (const Step step : order_of(*request.params)) {
+        if (!takes_step(*request.params, step)) continue;
+        const auto* named = std::find_if(std::begin(kSteps), std::end(kSteps),
+                                         [step](const Named& each) { return each.step == step; });
+        account.take(named->name, left, [&] { return named->take(request, left); });
+    }
+}
+
+std::uint16_t kind_flag(const SamplingParams& params) {
+    if (is_greedy(params)) return proto::kGreedy;
+    return is_truncated(params) ? std::uint16_t{proto::kTruncated} : std::uint16_t{0};
+}
+
+std::uint16_t stop_flag(const Request& request, std::int32_t token) {
+    const SamplingParams& params = *request.params;
+    const bool ignores_eos = (params.flags & proto::kIgnoreEos) != 0;
+    if (!ignores_eos && token == params.eos_token_id) return proto::kStoppedByEos;
+    const auto stop = std::find(request.stop_ids.begin(), request.stop_ids.end(), token);
+    if (stop != request.stop_ids.end()) return proto::kStoppedByToken;
+    const std::size_t outputs = request.output.size() + 1;
+    const bool enough = params.max_tokens > 0 && outputs >= params.max_tokens;
+    const bool full = request.prompt.size() + outputs >= request.max_length;
+    return enough || full ? std::uint16_t{proto::kStoppedByLength} : std::uint16_t{0};
+}
+
+// A greedy draw is from one token.
+std::vector<Survivor> support_of(const SamplingParams& params, Left left, std::int32_t drawn) {
+    if (is_greedy(params)) return {{drawn, 1.0}};
+    sort_canonically(left);
+    const Weights weights = weights_of(left);
+    std::vector<Survivor> support;
+    for (std::size_t i = 0; i < left.tokens.size(); ++i) {
+        const double share = static_cast<double>(weights.masses[i]) / static_cast<double>(weights.total);
+        support.push_back({left.tokens[i].id, share});
+    }
+    return support;
+}
+
+void add_logprobs(const SamplingParams& params, const Left& raw, const Left& left, Outcome& outcome) {
+    outcome.decision.logprob = std::numeric_limits<float>::quiet_NaN();
+    if ((params.flags & proto::kNoLogprob) != 0) return;
+    const bool processed = params.logprob_mode == proto::LogprobMode::processed;
+    outcome.logprobs = ranked_logprobs(processed ? left : raw, outcome.decision.token, params.logprobs);
+    outcome.decision.logprob = outcome.logprobs.front().logprob;
+    if (params.logprobs == 0) outcome.logprobs.clear();
+}
+
+Outcome failed(Outcome outcome, DecisionError error, Account account) {
+    outcome.decision.error = error;
+    outcome.account = std::move(account).steps();
+    return outcome;
+}
+
+}  // namespace
+
+Outcome decide(const RowView& row, const Request& request) {
+    Outcome outcome;
+    Account account(request.wants_support);
+    outcome.decision.position = static_cast<std::uint32_t>(request.output.size());
+    outcome.feedback = request.feedback;
+    const DecisionError fault = request_fault(row, request);
+    if (fault != DecisionError::none) return failed(std::move(outcome), fault, account);
+
+    Left left;
+    const DecisionError row_fault = error_of(read_row(row, left));
+    if (row_fault != DecisionError::none) return failed(std::move(outcome), row_fault, account);
+    if (!request.mask.empty() && !left.tokens.empty()) {
+        account.take("mask", left, [&] { return apply_mask(request, left); });
+    }
+    const Left raw = left;
+    adjust(request, left, account);
+    if (left.tokens.empty()) return failed(std::move(outcome), DecisionError::no_token_left, account);
+    take_steps(request, left, account);
+
+    const Draw drawn = draw(request, row.vocab, left, account);
+    const std::int32_t token = left.tokens[drawn.drawn].id;
+    outcome.decision.token = token;
+    outcome.decision.flags =
+        static_cast<std::uint16_t>(kind_flag(*request.params) | stop_flag(request, token));
+    outcome.feedback = drawn.feedback;
+    add_logprobs(*request.params, raw, left, outcome);
+    if (request.wants_support) outcome.support = support_of(*request.params, left, token);
+    outcome.account = std::move(account).steps();
+    return outcome;
+}
+
+}  // namespace croupier::sampler::reference

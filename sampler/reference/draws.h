@@ -1,0 +1,22 @@
+// Step 17: the draw, or what takes its place.
+#pragma once
+
+#include <cstddef>
+
+#include "proto/sampling.h"
+#include "sampler/reference/account.h"
+#include "sampler/reference/left.h"
+#include "sampler/request.h"
+
+namespace croupier::sampler::reference {
+
+struct Draw {
+    Weights weights;        // of the tokens that it left: those that were drawn from
+    std::size_t drawn = 0;  // the drawn token's place among them
+    proto::Feedback feedback;
+};
+
+// `left` becomes the distribution that is drawn from.
+Draw draw(const Request& request, std::uint32_t vocab, Left& left, Account& account);
+
+}  // namespace croupier::sampler::reference

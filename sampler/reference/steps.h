@@ -1,0 +1,47 @@
+// The steps of docs/semantics.md up to the draw, one function a step. Each returns a sentence on what it did.
+#pragma once
+
+#include <sstream>
+#include <string>
+
+#include "sampler/reference/left.h"
+#include "sampler/request.h"
+
+namespace croupier::sampler::reference {
+
+template <class... Parts>
+std::string sentence(const Parts&... parts) {
+    std::ostringstream text;
+    (text << ... << parts);
+    return text.str();
+}
+
+// Steps 1 to 5 (adjust.cpp). What they forbid is no longer left.
+std::string apply_mask(const Request& request, Left& left);
+std::string keep_allowed_ids(const Request& request, Left& left);
+std::string ban_bad_words(const Request& request, Left& left);
+std::string ban_stops_before_min_tokens(const Request& request, Left& left);
+std::string add_logit_bias(const Request& request, Left& left);
+
+// Steps 6 to 8 (penalties.cpp) and 9 (dry.cpp).
+std::string apply_penalties(const Request& request, Left& left);
+std::string apply_dry(const Request& request, Left& left);
+
+// Steps 10 to 16 (filters.cpp).
+std::string keep_top_n_sigma(const Request& request, Left& left);
+std::string set_temperature(const Request& request, Left& left);
+std::string keep_min_p(const Request& request, Left& left);
+std::string keep_top_k(const Request& request, Left& left);
+std::string keep_top_p(const Request& request, Left& left);
+std::string keep_typical_p(const Request& request, Left& left);
+std::string exclude_top_choices(const Request& request, Left& left);
+
+// Where the streams of randoms stand.
+inline std::uint64_t random_position(const Request& request) {
+    return request.output.size() + std::uint64_t{request.position_shift};
+}
+
+// The newest tokens of prompt and output together, oldest first.
+std::vector<std::int32_t> newest_tokens(const Request& request, std::size_t count);
+
+}  // namespace croupier::sampler::reference

@@ -1,0 +1,43 @@
+// What is asked of a decision, and what is answered beside the decision itself.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "proto/sampling.h"
+
+namespace croupier::sampler {
+
+// Several lists of token ids in one: each list's length, then its ids.
+using TokenLists = std::span<const std::int32_t>;
+
+struct Request {
+    const proto::SamplingParams* params = nullptr;
+    std::span<const proto::TokenBias> bias;
+    std::span<const std::int32_t> stop_ids;
+    std::span<const std::int32_t> allowed_ids;  // empty: all allowed
+    TokenLists bad_words;
+    TokenLists dry_breakers;
+    std::span<const std::int32_t> prompt;
+    std::span<const std::int32_t> output;  // its length is the position that is decided
+    std::span<const std::uint32_t> mask;   // 1 = allowed, least significant bit first; empty: all allowed
+    std::uint32_t max_length = 0;          // prompt and output may not grow past this
+    std::uint32_t random = 0;              // stream 0 at this position (sampler/philox.h)
+    std::uint32_t position_shift = 0;      // the randoms' position is that of the output plus this
+    proto::Feedback feedback;              // what the sequence's previous decision left
+    bool wants_support = false;            // answer every survivor
+};
+
+// One token of the distribution that was drawn from.
+struct Survivor {
+    std::int32_t token;
+    double probability;
+};
+
+struct RankedLogprob {
+    std::int32_t token;
+    float logprob;
+    std::uint32_t rank;  // 1 + the number of tokens strictly above
+};
+
+}  // namespace croupier::sampler

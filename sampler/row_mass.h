@@ -1,0 +1,31 @@
+// The weight of a whole row, summed in float at the speed of the vector unit, with a bound on its error.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include "sampler/blocked_row.h"
+#include "sampler/vocabulary_order.h"
+#include "sampler/workspace.h"
+
+namespace croupier::sampler {
+
+// What total_weight() may be off, as a share of it. The argument's three roundings make 1.3e-7 |t| for a
+// weight of 2^-t, the polynomial 3e-7, the sums 4e-7; weights below 2^-20 of the best, whose argument is off
+// most, are a share of a sum that the best alone makes >= 1 only where there are many: 2^-20 * 2^20 * 2.6e-6.
+constexpr double kWeightError = 4e-6;
+
+// Whether a raw log-prob with a total of that error, rounded to float, may stand for another's.
+inline bool logprobs_agree(float a, float b) {
+    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+    if (a == b) return true;
+    return std::abs(a - b) <= static_cast<float>(kWeightError) + std::abs(b) * 0x1p-22F;
+}
+
+// The sum of exp((x - maximum) * scale) over the row's tokens that the mask allows, the same on every
+// instruction set. Fills the sum of each group of up to eight blocks of a run.
+double total_weight(const BlockedRow& row, std::span<const std::uint32_t> mask, const VocabularyOrder& order,
+                    double maximum, double scale, Workspace& workspace) noexcept;
+
+}  // namespace croupier::sampler

@@ -1,0 +1,279 @@
+// Compiled once for each instruction set and chosen at run time: maxima and comparisons are the same in all.
+#include "sampler/row_scan.h"
+
+#include <hwy/cache_control.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "sampler/row_scan.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "sampler/widen-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace croupier::sampler::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// How far ahead of the scan a block is asked for: out of L3, less leaves the core waiting, more gains
+// nothing.
+constexpr std::size_t kAhead = 16;
+constexpr std::size_t kLine = 64;
+
+// Codes are sign and magnitude. Signed, they order as values do where one is not negative; all negative, the
+// smallest unsigned one is the largest value. So neither needs a transformation for each element.
+template <typename Code>
+struct Codes {
+    using Signed = std::make_signed_t<Code>;
+    static constexpr std::size_t kWidth = kBlock * sizeof(Code);
+    static constexpr Code kMagnitude = std::numeric_limits<Signed>::max();
+
+    const hn::CappedTag<Code, kBlock> d;
+    const hn::RebindToSigned<decltype(d)> ds;
+    using Vector = hn::Vec<decltype(d)>;
+
+    HWY_ATTR Codes() : top(hn::Zero(d)) {}
+
+    // The largest unsigned code tells a NaN with a sign, the largest signed one +inf and NaN without.
+    Vector top;
+
+    Code largest_of_block(const Code* HWY_RESTRICT block) {
+        const std::size_t lanes = hn::Lanes(d);
+        auto most = hn::Set(ds, std::numeric_limits<Signed>::min());
+        auto least = hn::Set(d, std::numeric_limits<Code>::max());
+        for (std::size_t i = 0; i < kBlock; i += lanes) {
+            const auto codes = hn::LoadU(d, block + i);
+            most = hn::Max(most, hn::BitCast(ds, codes));
+            least = hn::Min(least, codes);
+            top = hn::Max(top, codes);
+        }
+        const auto folded = hn::Xor(hn::BitCast(ds, least), hn::Set(ds, static_cast<Signed>(kMagnitude)));
+        const auto keys = hn::IfThenElse(hn::Lt(most, hn::Zero(ds)), folded, most);
+        const Signed key = largest_lane(keys);
+        return static_cast<Code>(key < 0 ? key ^ static_cast<Signed>(kMagnitude) : key);
+    }
+
+    // Through unsigned minima, for which x86 has an instruction on eight lanes of 16 bits.
+    template <class V>
+    Signed largest_lane(V keys) const {
+        const auto flipped = hn::BitCast(d, hn::Xor(keys, hn::Set(ds, static_cast<Signed>(kMagnitude))));
+        return static_cast<Signed>(least_lane(d, flipped) ^ kMagnitude);
+    }
+
+    template <class D, class V>
+    static Code least_lane(D tag, V codes) {
+#if HWY_TARGET != HWY_SCALAR
+        if constexpr (hn::MaxLanes(D()) * sizeof(Code) > 16) {
+            const hn::Half<D> half;
+            return least_lane(half, hn::Min(hn::LowerHalf(half, codes), hn::UpperHalf(half, codes)));
+        }
+#endif
+        return hn::GetLane(hn::MinOfLanes(tag, codes));
+    }
+
+    Code largest_code() const {
+        HWY_ALIGN Code codes[HWY_MAX_BYTES / sizeof(Code)];
+        hn::Store(top, d, codes);
+        return *std::max_element(codes, codes + hn::Lanes(d));
+    }
+};
+
+template <typename Code, typename ToFloat>
+void ScanRun(Codes<Code>& codes, const BlockRun& run, ToFloat to_float, float* HWY_RESTRICT block_max) {
+    const std::byte* block = run.elements;
+    for (std::uint32_t i = 0; i < run.blocks; ++i, block += run.stride) {
+        for (std::size_t line = 0; line < Codes<Code>::kWidth; line += kLine) {
+            hwy::Prefetch(block + kAhead * run.stride + line);
+        }
+        block_max[i] = to_float(codes.largest_of_block(reinterpret_cast<const Code*>(block)));
+    }
+}
+
+template <typename Code, typename ToFloat>
+std::uint32_t ScanRow(const BlockedRow& row, ToFloat to_float, float* HWY_RESTRICT block_max) {
+    Codes<Code> codes;
+    for (const BlockRun& run : row.runs) ScanRun<Code>(codes, run, to_float, block_max + run.first_block);
+    return codes.largest_code();
+}
+
+// Returns the largest code, unsigned.
+std::uint32_t ScanMaxima(const BlockedRow& row, float* HWY_RESTRICT block_max) {
+    switch (row.dtype) {
+        case proto::Dtype::bf16:
+            return ScanRow<std::uint16_t>(
+                row, [](std::uint16_t code) { return std::bit_cast<float>(std::uint32_t{code} << 16U); },
+                block_max);
+        case proto::Dtype::fp16:
+            return ScanRow<std::uint16_t>(
+                row, [](std::uint16_t code) { return value_of_code(proto::Dtype::fp16, code); }, block_max);
+        case proto::Dtype::fp32:
+            break;
+    }
+    return ScanRow<std::uint32_t>(
+        row, [](std::uint32_t code) { return std::bit_cast<float>(code); }, block_max);
+}
+
+std::size_t CountAtLeast(const float* HWY_RESTRICT values, std::size_t count, float floor) {
+    const Floats d;
+    const hn::RebindToSigned<Floats> di;
+    const std::size_t lanes = hn::Lanes(d);
+    const auto bound = hn::Set(d, floor);
+    auto counts = hn::Zero(di);
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+        const auto reached = hn::Ge(hn::LoadU(d, values + i), bound);
+        counts = hn::Sub(counts, hn::BitCast(di, hn::VecFromMask(d, reached)));
+    }
+    std::size_t total = static_cast<std::size_t>(hn::GetLane(hn::SumOfLanes(di, counts)));
+    for (; i < count; ++i) total += values[i] >= floor ? 1 : 0;
+    return total;
+}
+
+// Or -inf: neither NaN nor +inf is below +inf.
+bool NoneInfinite(const float* HWY_RESTRICT values, std::size_t count) {
+    const Floats d;
+    const hn::RebindToSigned<Floats> di;
+    const std::size_t lanes = hn::Lanes(d);
+    const auto infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+    auto below = hn::Set(di, -1);
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+        const auto finite = hn::Lt(hn::LoadU(d, values + i), infinity);
+        below = hn::And(below, hn::BitCast(di, hn::VecFromMask(d, finite)));
+    }
+    bool all = hn::AllTrue(di, hn::Lt(below, hn::Zero(di)));
+    for (; i < count; ++i) all = all && values[i] < std::numeric_limits<float>::infinity();
+    return all;
+}
+
+float LargestOf(const float* HWY_RESTRICT values, std::size_t count) {
+    const Floats d;
+    const std::size_t lanes = hn::Lanes(d);
+    float largest = -std::numeric_limits<float>::infinity();
+    auto most = hn::Set(d, largest);
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes) most = hn::Max(most, hn::LoadU(d, values + i));
+    largest = hn::GetLane(hn::MaxOfLanes(d, most));
+    for (; i < count; ++i) largest = std::max(largest, values[i]);
+    return largest;
+}
+
+template <class V>
+std::uint64_t ReachedBits(Floats d, V values, float floor) {
+    std::uint8_t bytes[8] = {};
+    hn::StoreMaskBits(d, hn::Ge(values, hn::Set(d, floor)), bytes);
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, bytes, sizeof(bits));
+    return bits;
+}
+
+// Which of up to 64 values reach the floor.
+std::uint64_t ReachedBits(const float* HWY_RESTRICT values, std::size_t count, float floor) {
+    const Floats d;
+    const std::size_t lanes = hn::Lanes(d);
+    std::uint64_t reached = 0;
+    const std::size_t whole = count - count % lanes;
+    std::size_t i = 0;
+    for (; i < whole; i += lanes) reached |= ReachedBits(d, hn::LoadU(d, values + i), floor) << i;
+    for (; i < count; ++i) reached |= (values[i] >= floor ? std::uint64_t{1} : 0) << i;
+    return reached;
+}
+
+std::size_t FindInBlock(proto::Dtype dtype, const std::byte* HWY_RESTRICT block, std::uint32_t position,
+                        float floor, Found* HWY_RESTRICT found) {
+    HWY_ALIGN float values[kBlock];
+    WidenBlock(dtype, block, values);
+    std::size_t count = 0;
+    for (std::uint64_t bits = ReachedBits(values, kBlock, floor); bits != 0; bits &= bits - 1) {
+        const auto i = static_cast<std::uint32_t>(std::countr_zero(bits));
+        found[count++] = {position + i, values[i]};
+    }
+    return count;
+}
+
+std::size_t FindAtLeast(const BlockedRow& row, const float* HWY_RESTRICT block_max, float floor,
+                        Found* HWY_RESTRICT found) {
+    std::size_t count = 0;
+    for (const BlockRun& run : row.runs) {
+        const float* maxima = block_max + run.first_block;
+        for (std::uint32_t first = 0; first < run.blocks; first += 64) {
+            const std::size_t some = std::min<std::size_t>(64, run.blocks - first);
+            for (std::uint64_t bits = ReachedBits(maxima + first, some, floor); bits != 0; bits &= bits - 1) {
+                const std::uint32_t block = first + static_cast<std::uint32_t>(std::countr_zero(bits));
+                count += FindInBlock(row.dtype, run.elements + block * run.stride,
+                                     run.first_position + block * kBlock, floor, found + count);
+            }
+        }
+    }
+    return count;
+}
+
+}  // namespace croupier::sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace croupier::sampler {
+
+HWY_EXPORT(ScanMaxima);
+HWY_EXPORT(CountAtLeast);
+HWY_EXPORT(NoneInfinite);
+HWY_EXPORT(LargestOf);
+HWY_EXPORT(FindAtLeast);
+
+namespace {
+
+std::uint32_t negative_infinity_code(proto::Dtype dtype) {
+    switch (dtype) {
+        case proto::Dtype::bf16:
+            return 0xFF80U;
+        case proto::Dtype::fp16:
+            return 0xFC00U;
+        case proto::Dtype::fp32:
+            break;
+    }
+    return 0xFF800000U;
+}
+
+}  // namespace
+
+RowFault judge_block_maxima(std::span<const float> block_max) noexcept {
+    if (HWY_DYNAMIC_DISPATCH(NoneInfinite)(block_max.data(), block_max.size())) return RowFault::none;
+    bool infinite = false;
+    for (const float maximum : block_max) {
+        if (maximum != maximum) return RowFault::nan;
+        infinite = infinite || maximum == std::numeric_limits<float>::infinity();
+    }
+    return infinite ? RowFault::positive_infinity : RowFault::none;
+}
+
+RowFault scan_block_maxima(const BlockedRow& row, std::span<float> block_max) noexcept {
+    const std::uint32_t most = HWY_DYNAMIC_DISPATCH(ScanMaxima)(row, block_max.data());
+    if (most > negative_infinity_code(row.dtype)) return RowFault::nan;
+    return judge_block_maxima(block_max.first(row.blocks));
+}
+
+float largest_of(std::span<const float> values) noexcept {
+    return HWY_DYNAMIC_DISPATCH(LargestOf)(values.data(), values.size());
+}
+
+std::uint32_t count_at_least(std::span<const float> values, float floor) noexcept {
+    return static_cast<std::uint32_t>(
+        HWY_DYNAMIC_DISPATCH(CountAtLeast)(values.data(), values.size(), floor));
+}
+
+std::uint32_t find_at_least(const BlockedRow& row, std::span<const float> block_max, float floor,
+                            std::span<Found> found) noexcept {
+    // No element below it is finite: -inf is never found.
+    const float least = std::max(floor, std::numeric_limits<float>::lowest());
+    return static_cast<std::uint32_t>(
+        HWY_DYNAMIC_DISPATCH(FindAtLeast)(row, block_max.data(), least, found.data()));
+}
+
+}  // namespace croupier::sampler
+#endif  // HWY_ONCE

@@ -1,0 +1,34 @@
+// The vector passes over a row's blocks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "sampler/blocked_row.h"
+
+namespace croupier::sampler {
+
+enum class RowFault { none, nan, positive_infinity };
+
+// Fills the largest value of each block, reading every element once. A NaN is reported before a +inf.
+RowFault scan_block_maxima(const BlockedRow& row, std::span<float> block_max) noexcept;
+// The same of maxima that the writer gave.
+RowFault judge_block_maxima(std::span<const float> block_max) noexcept;
+
+float largest_of(std::span<const float> values) noexcept;
+
+// How many are at least `floor`.
+std::uint32_t count_at_least(std::span<const float> values, float floor) noexcept;
+
+// One element of a row that was found: where it stands in vocabulary order, and its value.
+struct Found {
+    std::uint32_t position;
+    float value;
+};
+
+// All elements of at least `floor`, in vocabulary order, out of the blocks whose maximum reaches it; -inf is
+// never found. Returns how many.
+std::uint32_t find_at_least(const BlockedRow& row, std::span<const float> block_max, float floor,
+                            std::span<Found> found) noexcept;
+
+}  // namespace croupier::sampler

@@ -1,0 +1,15 @@
+// One decision by the fast path, from a state of its own.
+#pragma once
+
+#include "sampler/decide.h"
+
+namespace croupier::sampler::test {
+
+inline proto::Decision decide_once(const RowView& row, const Request& request, Workspace& workspace) {
+    SequenceState state(row.vocab,
+                        static_cast<std::uint32_t>(request.prompt.size() + request.output.size()) + 1);
+    state.begin(*request.params, request.dry_breakers);
+    return decide(row, request, state, workspace);
+}
+
+}  // namespace croupier::sampler::test

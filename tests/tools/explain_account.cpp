@@ -1,0 +1,142 @@
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/explain/explained.h"
+#include "tools/explain/page.h"
+#include "tools/explain/terminal.h"
+
+namespace croupier::tools {
+namespace {
+
+using Catch::Matchers::Contains;
+
+Explained explained(const Json& request) {
+    RowFiles files;
+    Decider decider;
+    return explain(read_case(request, files), decider);
+}
+
+// Every tag that is opened is closed, in its turn, and no text holds a bare ampersand.
+bool well_formed(const std::string& page) {
+    std::vector<std::string> open;
+    for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
+        const std::size_t end = page.find('>', at);
+        if (end == std::string::npos || page.find('<', at + 1) < end) return false;
+        const std::string tag = page.substr(at + 1, end - at - 1);
+        if (tag.starts_with("!DOCTYPE") || tag.ends_with("/")) continue;
+        const std::string name = tag.substr(0, tag.find(' '));
+        if (!name.starts_with("/")) {
+            open.push_back(name);
+        } else if (open.empty() || open.back() != name.substr(1)) {
+            return false;
+        } else {
+            open.pop_back();
+        }
+    }
+    for (std::size_t at = page.find('&'); at != std::string::npos; at = page.find('&', at + 1)) {
+        if (page.find(';', at) - at > 5) return false;
+    }
+    return open.empty();
+}
+
+const std::vector<Json>& kinds() {
+    static const std::vector<Json> all = {
+        Json::object(),      {{"temperature", 0}},     {{"top_p", 0.8}, {"temperature", 0.6}},
+        {{"mirostat", 1}},   {{"mirostat", 2}},        {{"adaptive_target", 0.5}},
+        {{"rng", "gumbel"}}, {{"xtc_probability", 1}}, {{"presence_penalty", 2}}};
+    return all;
+}
+
+Json request(const Json& params, std::uint64_t seed) {
+    Json logits = Json::array();
+    for (int id = 0; id < 40; ++id) logits.push_back((id * 7 % 40) / 8.0);
+    return {{"logits", logits}, {"params", params}, {"output", {5, 6}}, {"seed", seed}};
+}
+
+}  // namespace
+
+TEST_CASE("explain: the token is the one that decide answers, and the uniform fell into its part") {
+    RowFiles files;
+    Decider decider;
+    for (const Json& params : kinds()) {
+        for (std::uint64_t seed = 0; seed < 20; ++seed) {
+            INFO(params.dump() << " seed " << seed);
+            const Json asked = request(params, seed);
+            const Explained account = explained(asked);
+            const Json answer = Json::parse(answer_line(asked.dump(), "line 1", files, decider));
+            CHECK(account.outcome.decision.token == answer.at("tokens")[0]);
+            CHECK(account.drawn().token == account.outcome.decision.token);
+            CHECK(account.fast.token == account.outcome.decision.token);
+            CHECK(account.drawn_logprob().token == account.outcome.decision.token);
+            REQUIRE(account.mark.has_value() == account.chooser.empty());
+            if (!account.mark) continue;
+            CHECK(account.mark->begin <= account.mark->uniform + 1e-9);
+            CHECK(account.mark->uniform < account.mark->end + 1e-9);
+            CHECK(account.mark->end - account.mark->begin == Approx(account.drawn().after));
+        }
+    }
+}
+
+TEST_CASE("explain: the shares before are the row's and sum to one") {
+    const Explained account =
+        explained({{"logits", {1, 2, 3, "-inf"}}, {"params", {{"top_k", 3}, {"temperature", 9}}}});
+    double before = 0.0;
+    for (const TokenShare& each : account.top) before += each.before;
+    CHECK(before == Approx(1.0));
+    CHECK(account.top[0].before == Approx(0.66524096));
+}
+
+TEST_CASE("explain: the picture for a terminal marks the drawn token and keeps to its style") {
+    const Explained account = explained(request({{"top_k", 30}, {"temperature", 2}}, 4));
+    const std::string token = std::to_string(account.outcome.decision.token);
+    const std::string plain = to_terminal(account, {});
+    CHECK_THAT(plain, Contains("token " + token + " at position 2") && Contains("#") && Contains("\n> "));
+    CHECK_THAT(plain, Contains("kept the best 30") && Contains("more tokens, "));
+    CHECK(plain.find("\033") == std::string::npos);
+    CHECK(plain.find("█") == std::string::npos);
+    const std::string coloured = to_terminal(account, {.colour = true, .blocks = true, .width = 100});
+    CHECK_THAT(coloured, Contains("\033[32m>") && Contains("█"));
+}
+
+TEST_CASE("explain: a token of the history or with a bias says so") {
+    Json asked = request({{"logit_bias", {{"5", 9.5}}}}, 1);
+    asked["prompt"] = {5, 5, 3};
+    const Explained account = explained(asked);
+    CHECK(standing_in_words(account.top.front()) == "2 in the prompt, 1 in the output, bias +9.5");
+    CHECK_THAT(to_terminal(account, {}), Contains("(2 in the prompt, 1 in the output, bias +9.5)"));
+    CHECK_THAT(to_page(account), Contains("(2 in the prompt, 1 in the output, bias +9.5)"));
+}
+
+TEST_CASE("explain: the page is well-formed, refers to nothing outside, and marks the drawn token") {
+    for (const Json& params : kinds()) {
+        INFO(params.dump());
+        const Explained account = explained(request(params, 8));
+        const std::string page = to_page(account);
+        const std::string token = std::to_string(account.outcome.decision.token);
+        CHECK(well_formed(page));
+        CHECK_THAT(page, Contains("<h1>Why token " + token + "?</h1>") && Contains("class=\"drawn\""));
+        CHECK_THAT(page, Contains("token " + token + ": "));
+        CHECK(page.find("http") == std::string::npos);
+        CHECK(page.find("src=") == std::string::npos);
+        CHECK(page.find("nan") == std::string::npos);
+        CHECK((page.find("class=\"mark\"") != std::string::npos) == account.mark.has_value());
+    }
+}
+
+TEST_CASE(
+    "explain: the account as an object has the steps in their order and the path of the daemon's code") {
+    const OrderedJson object =
+        to_json(explained(request({{"top_k", 30}, {"top_p", 0.9}, {"temperature", 2}}, 4)));
+    std::vector<std::string> steps;
+    for (const auto& step : object.at("steps")) steps.push_back(step.at("step").get<std::string>());
+    CHECK(steps == std::vector<std::string>{"temperature", "top_k", "top_p", "draw"});
+    CHECK_FALSE(object.at("fast").at("path").get<std::string>().empty());
+    CHECK(object.at("draw").at("uniform").get<double>() > 0.0);
+}
+
+TEST_CASE("explain: a request that cannot be decided is refused with the reason") {
+    CHECK_THROWS_WITH(explained({{"logits", {1, "nan"}}}), Contains("the logit of id 1 is NaN"));
+}
+
+}  // namespace croupier::tools

@@ -1,0 +1,57 @@
+// One request to `croupier decide` or `croupier explain`, with all that it refers to.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/sampling.h"
+#include "sampler/request.h"
+#include "tools/decide/fields.h"
+#include "tools/decide/params.h"
+#include "tools/decide/row.h"
+#include "tools/decide/row_files.h"
+
+namespace croupier::tools {
+
+enum class Impl { fast, reference };
+
+struct Case {
+    Row row;
+    Params params;
+    std::vector<std::int32_t> prompt;
+    std::vector<std::int32_t> output;
+    std::vector<std::uint32_t> mask;
+    proto::Feedback feedback;
+    std::uint32_t position = 0;
+    std::uint32_t max_length = 0;
+    std::uint32_t draws = 1;
+    bool wants_support = false;
+    bool wants_logprobs = false;
+    Impl impl = Impl::fast;
+    std::optional<std::int64_t> target;  // the instruction set that is forced (tools/decide/target.h)
+};
+
+const std::vector<std::string>& dtype_names();  // as proto::Dtype counts
+
+// Both throw RequestError.
+Json parse_json(std::string_view text);
+Case read_case(const Json& request, RowFiles& files);
+
+// What the sampler is asked for one draw of one child; it refers to the case and to itself.
+class Asked {
+  public:
+    Asked(const Case& of, std::uint32_t child, std::uint32_t draw);
+    Asked(const Asked&) = delete;
+    Asked& operator=(const Asked&) = delete;
+
+    const sampler::Request& request() const { return request_; }
+
+  private:
+    proto::SamplingParams params_;
+    sampler::Request request_;
+};
+
+}  // namespace croupier::tools

@@ -1,0 +1,68 @@
+#include "tools/decide/command.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/decide/answer.h"
+
+namespace croupier::tools {
+namespace {
+
+constexpr const char* kHelp =
+    R"(A request is one line; only logits, or row, is needed. Its answer is one line.
+  {"logits": [1, 3.5, "-inf"], "params": {"temperature": 0}}
+      {"tokens":[1],"flags":["greedy"]}
+  {"logits": [1, 3, 2], "params": {"top_k": 2}, "seed": 7, "draws": 5, "support": true}
+      five draws at consecutive positions, and [id, probability] of every token left
+  {"row": {"file": "rows.bf16", "dtype": "bf16", "vocab": 151936, "index": 3}, "logprobs": 5}
+      [id, log-probability, rank] of the drawn token and of the five best
+  {"logits": [1, 3, 2], "output": [1, 1], "params": {"frequency_penalty": 2, "n": 3}}
+      three children, with seeds 0, 1 and 2
+  {"logits": [1, 3, 2], "impl": "reference"}, or "target": "avx2"
+      the plain reference in double precision, or the fast code on one instruction set
+
+Keys: logits or row; dtype (bf16, fp16, fp32), tile, ranks; params; prompt, output; seed, position, draws;
+support, logprobs, mask, feedback {level, weight}, max_length; impl (fast, reference), target.
+A mistake is answered with {"error": ...}, and the next line is read. docs/decide.md says it all.)";
+
+void answer_stream(std::istream& lines, const std::string& name, RowFiles& files, Decider& decider) {
+    std::size_t count = 0;
+    for (std::string line; std::getline(lines, line);) {
+        ++count;
+        if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+        // Flushed: whoever drives this through pipes waits for the answer before the next request.
+        std::cout << answer_line(line, name + std::to_string(count), files, decider) << std::endl;
+    }
+}
+
+int run(const std::vector<std::string>& paths) {
+    RowFiles files;
+    Decider decider;
+    if (paths.empty()) answer_stream(std::cin, "line ", files, decider);
+    for (const std::string& path : paths) {
+        std::ifstream lines(path);
+        if (!lines || std::filesystem::is_directory(path)) {
+            std::cerr << "decide: cannot read '" << path << "'\n";
+            return 1;
+        }
+        answer_stream(lines, path + ", line ", files, decider);
+    }
+    return 0;
+}
+
+}  // namespace
+
+void add_decide_command(CLI::App& app, int& status) {
+    auto* decide = app.add_subcommand("decide", "Decisions for JSON lines, by the code that the daemon runs");
+    decide->footer(kHelp);
+    auto paths = std::make_shared<std::vector<std::string>>();
+    decide->add_option("files", *paths, "Files of requests; standard input when there are none");
+    decide->callback([paths, &status] { status = run(*paths); });
+}
+
+}  // namespace croupier::tools

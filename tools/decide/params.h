@@ -1,0 +1,27 @@
+// The "params" of a request: the names of docs/semantics.md.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/sampling.h"
+#include "tools/decide/fields.h"
+
+namespace croupier::tools {
+
+struct Params {
+    proto::SamplingParams sampling;
+    std::uint32_t children = 1;  // the parameter n
+    std::vector<proto::TokenBias> bias;
+    std::vector<std::int32_t> stop_ids;
+    std::vector<std::int32_t> allowed_ids;
+    std::vector<std::int32_t> bad_words;     // each list's length, then its ids
+    std::vector<std::int32_t> dry_breakers;  // likewise
+};
+
+const std::vector<std::string>& step_names();  // as proto::Step counts, the end left out
+
+// Types and sizes are judged here; ranges are the sampler's to judge (proto/param_ranges.h).
+Params read_params(const Json& object);
+
+}  // namespace croupier::tools

@@ -1,0 +1,105 @@
+#include "tools/explain/command.h"
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tools/explain/explained.h"
+#include "tools/explain/page.h"
+#include "tools/explain/terminal.h"
+
+namespace croupier::tools {
+namespace {
+
+constexpr const char* kHelp = R"(The request is one of `croupier decide`; its draws and n are left aside.
+Examples:
+  echo '{"logits": [1, 3, 2.5, 0], "params": {"top_p": 0.9}, "seed": 7}' | croupier explain
+  croupier explain request.json --html why.html
+  croupier explain --row rows.bf16 --vocab 151936 --index 3 --params '{"temperature": 0.7, "top_k": 40}'
+The account is the reference's; the path is that of the daemon's code. docs/decide.md says it all.)";
+
+struct ExplainOptions {
+    std::string request_file;
+    std::string row_file;
+    std::uint32_t vocab = 0;
+    std::uint64_t index = 0;
+    std::uint64_t seed = 0;
+    std::string dtype = "bf16";
+    std::string params = "{}";
+    std::string page_file;
+    bool json = false;
+};
+
+Json read_request(const ExplainOptions& options) {
+    if (!options.row_file.empty()) {
+        const Json row = {{"file", options.row_file},
+                          {"dtype", options.dtype},
+                          {"vocab", options.vocab},
+                          {"index", options.index}};
+        return {{"row", row}, {"params", parse_json(options.params)}, {"seed", options.seed}};
+    }
+    if (options.request_file.empty()) {
+        return parse_json(std::string(std::istreambuf_iterator<char>(std::cin), {}));
+    }
+    std::ifstream file(options.request_file);
+    if (!file) throw RequestError("cannot read '" + options.request_file + "'");
+    return parse_json(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+void write_page(const std::string& path, const Explained& explained) {
+    std::ofstream file(path);
+    file << to_page(explained);
+    if (!file.flush()) throw RequestError("cannot write '" + path + "'");
+}
+
+int run(const ExplainOptions& options) {
+    try {
+        RowFiles files;
+        Decider decider;
+        const Explained explained = explain(read_case(read_request(options), files), decider);
+        if (!options.page_file.empty()) write_page(options.page_file, explained);
+        if (options.json) {
+            std::cout << to_json(explained).dump() << "\n";
+        } else {
+            std::cout << to_terminal(explained, style_of_stdout());
+        }
+        return 0;
+    } catch (const std::exception& error) {
+        if (options.json) {
+            std::cout << Json{{"error", error.what()}}.dump(-1, ' ', false, Json::error_handler_t::replace)
+                      << "\n";
+        } else {
+            std::cerr << "explain: " << error.what() << "\n";
+        }
+        return 1;
+    }
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app, int& status) {
+    auto* explain = app.add_subcommand("explain", "Why this token: a decision step by step");
+    explain->footer(kHelp);
+    auto options = std::make_shared<ExplainOptions>();
+    auto* request = explain->add_option("request", options->request_file,
+                                        "File of one request; standard input when there is none");
+    auto* row = explain->add_option("--row", options->row_file, "A file of rows, instead of a request");
+    row->excludes(request);
+    auto* vocab = explain->add_option("--vocab", options->vocab, "Logits in each of its rows")->needs(row);
+    row->needs(vocab);
+    explain->add_option("--index", options->index, "The row's number")->needs(row)->capture_default_str();
+    explain->add_option("--dtype", options->dtype, "bf16, fp16 or fp32")->needs(row)->capture_default_str();
+    explain->add_option("--seed", options->seed, "The seed")->needs(row)->capture_default_str();
+    explain->add_option("--params", options->params, "The parameters, as a JSON object")
+        ->needs(row)
+        ->capture_default_str();
+    explain->add_option("--html", options->page_file, "Write a page with plots, which needs nothing else");
+    explain->add_flag("--json", options->json, "One JSON object");
+    explain->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace croupier::tools

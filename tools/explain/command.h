@@ -1,0 +1,12 @@
+// `croupier explain`: why this token?
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace croupier::tools {
+
+void add_explain_command(CLI::App& app, int& status);
+
+}  // namespace croupier::tools

@@ -1,0 +1,184 @@
+#include "tools/explain/explained.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sampler/params.h"
+#include "tools/decide/faults.h"
+#include "tools/decide/target.h"
+
+namespace croupier::tools {
+namespace {
+
+constexpr std::size_t kTop = 20;
+// The finest step of a draw, by which a sum of rounded probabilities may miss the exact one.
+constexpr double kFinest = 0x1p-32;
+
+// The softmax of the row before any step.
+class Before {
+  public:
+    explicit Before(const Row& row) : row_(row) {
+        double greatest = -std::numeric_limits<double>::infinity();
+        const auto vocab = static_cast<std::int32_t>(row.vocab());
+        for (std::int32_t id = 0; id < vocab; ++id) greatest = std::max(greatest, row.logit(id));
+        double total = 0.0;
+        for (std::int32_t id = 0; id < vocab; ++id) total += std::exp(row.logit(id) - greatest);
+        log_total_ = greatest + std::log(total);
+    }
+    double operator()(std::int32_t token) const { return std::exp(row_.logit(token) - log_total_); }
+
+  private:
+    const Row& row_;
+    double log_total_ = 0.0;
+};
+
+std::string chooser_of(const proto::SamplingParams& params) {
+    if (sampler::has_mirostat(params) || sampler::has_adaptive_p(params)) return "";
+    if (sampler::is_greedy(params)) return "greedy: the first of the largest logits";
+    switch (params.rng) {
+        case proto::Rng::gumbel:
+            return "rng gumbel: the largest of logit / T plus each token's own noise";
+        case proto::Rng::sglang:
+            return "rng sglang: the largest of log-prob plus SGLang's noise";
+        case proto::Rng::vllm:
+            return "rng vllm: the largest of logit / T plus vLLM's noise";
+        default:
+            return "";
+    }
+}
+
+TokenShare share_of(const Case& of, const sampler::Survivor& survivor, double before, bool drawn) {
+    const auto times = [&](const std::vector<std::int32_t>& tokens) {
+        return static_cast<std::size_t>(std::count(tokens.begin(), tokens.end(), survivor.token));
+    };
+    const auto bias = std::find_if(of.params.bias.begin(), of.params.bias.end(),
+                                   [&](const auto& each) { return each.token == survivor.token; });
+    return {.token = survivor.token,
+            .before = before,
+            .after = survivor.probability,
+            .drawn = drawn,
+            .in_prompt = times(of.prompt),
+            .in_output = times(of.output),
+            .bias = bias == of.params.bias.end() ? 0.0F : bias->bias};
+}
+
+void add_top(const Case& of, Explained& result) {
+    const Before before(of.row);
+    const std::int32_t drawn = result.outcome.decision.token;
+    double shown = 0.0;
+    std::size_t place = 0;
+    for (const sampler::Survivor& each : result.outcome.support) {
+        if (place++ >= kTop && each.token != drawn) continue;
+        result.top.push_back(share_of(of, each, before(each.token), each.token == drawn));
+        shown += each.probability;
+    }
+    const bool all = result.top.size() == result.outcome.support.size();
+    result.others = all ? 0.0 : std::max(0.0, 1.0 - shown);
+}
+
+void add_draw(const sampler::Request& request, Explained& result) {
+    std::vector<sampler::Survivor> walked = result.outcome.support;
+    if (!result.canonical) {
+        std::sort(walked.begin(), walked.end(),
+                  [](const auto& a, const auto& b) { return a.token < b.token; });
+    }
+    const double uniform = (request.random + 0.5) * 0x1p-32;
+    double end = 0.0;
+    for (const sampler::Survivor& each : walked) {
+        const double begin = end;
+        end += each.probability;
+        result.running.push_back(end);
+        const bool inside = uniform >= begin - kFinest && uniform < end + kFinest;
+        if (result.chooser.empty() && inside && each.token == result.outcome.decision.token) {
+            result.mark = DrawMark{uniform, begin, end};
+        }
+    }
+}
+
+}  // namespace
+
+const TokenShare& Explained::drawn() const {
+    return *std::find_if(top.begin(), top.end(), [](const TokenShare& each) { return each.drawn; });
+}
+
+Explained explain(Case of, Decider& decider) {
+    of.wants_support = true;
+    of.wants_logprobs = true;
+    of.params.sampling.flags &= ~proto::kNoLogprob;
+    use_target(of.target);
+    const proto::SamplingParams& params = of.params.sampling;
+    const Asked asked(of, 0, 0);
+
+    Explained result;
+    result.outcome = decider.decide(of.row.view(), asked.request(), Impl::reference);
+    const proto::Decision& decision = result.outcome.decision;
+    if (decision.error != proto::DecisionError::none) throw RequestError(describe(decision.error, of));
+    const Outcome fast = decider.decide(of.row.view(), asked.request(), Impl::fast);
+    result.fast = {fast.path, fast.decision.token, fast.decision.flags};
+    result.vocab = of.row.vocab();
+    result.dtype = dtype_names()[static_cast<std::size_t>(of.row.dtype())];
+    result.seed = params.seed;
+    result.position = of.position;
+    result.canonical =
+        sampler::is_truncated(params) || sampler::has_mirostat(params) || sampler::has_adaptive_p(params);
+    result.chooser = chooser_of(params);
+    add_top(of, result);
+    add_draw(asked.request(), result);
+    return result;
+}
+
+std::string flags_in_words(const Explained& explained) {
+    const auto names = flag_names(explained.outcome.decision.flags);
+    return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string standing_in_words(const TokenShare& share) {
+    std::vector<std::string> parts;
+    if (share.in_prompt > 0) parts.push_back(fmt::format("{} in the prompt", share.in_prompt));
+    if (share.in_output > 0) parts.push_back(fmt::format("{} in the output", share.in_output));
+    if (share.bias != 0.0F) parts.push_back(fmt::format("bias {:+g}", share.bias));
+    return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+OrderedJson to_json(const Explained& e) {
+    OrderedJson steps = OrderedJson::array();
+    for (const auto& step : e.outcome.account) {
+        steps.push_back({{"step", step.step},
+                         {"tokens_left", step.tokens_left},
+                         {"mass_left", number(step.mass_left)},
+                         {"did", step.did}});
+    }
+    OrderedJson top = OrderedJson::array();
+    for (const TokenShare& each : e.top) {
+        top.push_back({{"token", each.token},
+                       {"before", each.before},
+                       {"after", each.after},
+                       {"in_prompt", each.in_prompt},
+                       {"in_output", each.in_output},
+                       {"bias", each.bias}});
+    }
+    OrderedJson result = {{"token", e.outcome.decision.token},
+                          {"probability", e.drawn().after},
+                          {"logprob", number(e.drawn_logprob().logprob)},
+                          {"rank", e.drawn_logprob().rank},
+                          {"flags", flag_names(e.outcome.decision.flags)},
+                          {"seed", e.seed},
+                          {"position", e.position},
+                          {"vocab", e.vocab},
+                          {"dtype", e.dtype},
+                          {"tokens_left", e.outcome.support.size()},
+                          {"draw_order", e.canonical ? "canonical" : "vocabulary"}};
+    if (e.mark)
+        result["draw"] = {{"uniform", e.mark->uniform}, {"begin", e.mark->begin}, {"end", e.mark->end}};
+    if (!e.chooser.empty()) result["chosen_by"] = e.chooser;
+    result["fast"] = {{"path", e.fast.path}, {"token", e.fast.token}, {"flags", flag_names(e.fast.flags)}};
+    result["steps"] = std::move(steps);
+    result["top"] = std::move(top);
+    result["others"] = e.others;
+    return result;
+}
+
+}  // namespace croupier::tools

@@ -1,0 +1,67 @@
+// Why this token: one decision with all that led to it, ready to be shown.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/decide/answer.h"
+#include "tools/decide/case.h"
+#include "tools/decide/decider.h"
+
+namespace croupier::tools {
+
+struct TokenShare {
+    std::int32_t token;
+    double before;  // its probability in the row as it came
+    double after;   // in the distribution that was drawn from
+    bool drawn;
+    // What penalties and biases go by.
+    std::size_t in_prompt;
+    std::size_t in_output;
+    float bias;
+};
+
+// Where the uniform number fell among the running probabilities.
+struct DrawMark {
+    double uniform;
+    double begin;
+    double end;  // the drawn token's part is [begin, end)
+};
+
+struct FastWay {
+    std::string path;
+    std::int32_t token;
+    std::uint16_t flags;
+};
+
+struct Explained {
+    std::uint32_t vocab = 0;
+    std::string dtype;
+    std::uint64_t seed = 0;
+    std::uint32_t position = 0;
+    bool canonical = false;       // the draw walked in canonical order, else in that of the vocabulary
+    std::string chooser;          // what chose, in words, where no uniform number did
+    Outcome outcome;              // the reference's
+    FastWay fast;                 // what the daemon's code does with the same request
+    std::vector<TokenShare> top;  // the likeliest, the drawn token always among them
+    double others = 0.0;          // the probability of all that `top` leaves out
+    std::optional<DrawMark> mark;
+    std::vector<double> running;  // the running probability at each survivor's end, as the draw walks
+
+    const TokenShare& drawn() const;
+    const sampler::RankedLogprob& drawn_logprob() const { return outcome.logprobs.front(); }
+};
+
+// Throws RequestError, also with the decision's own error.
+Explained explain(Case of, Decider& decider);
+
+// "none", or the flags' names.
+std::string flags_in_words(const Explained& explained);
+// Where the token stands in the history, and its bias; empty for a token with neither.
+std::string standing_in_words(const TokenShare& share);
+
+OrderedJson to_json(const Explained& explained);
+
+}  // namespace croupier::tools

@@ -1,0 +1,191 @@
+#include "tools/explain/page.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace croupier::tools {
+namespace {
+
+constexpr double kWidth = 760;
+constexpr double kHeight = 260;
+constexpr double kLeft = 56;
+constexpr double kBottom = 34;
+constexpr double kTopMargin = 10;
+constexpr double kPlotWidth = kWidth - kLeft - 10;
+constexpr double kPlotHeight = kHeight - kBottom - kTopMargin;
+constexpr std::size_t kCurvePoints = 400;
+
+constexpr const char* kStyle = R"(
+:root { color-scheme: light dark; --ink: #1d2330; --paper: #fdfdfb; --soft: #9aa3b2; --bar: #3b6fb6; --mark: #c2410c; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e8ee; --paper: #14171d; --soft: #6b7484; --bar: #7aa7e6; --mark: #fb923c; }
+}
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+       max-width: 50em; margin: 2em auto; padding: 0 1em; }
+h1 { font-size: 1.5em; } h2 { font-size: 1.1em; margin-top: 2em; }
+table { border-collapse: collapse; } th, td { padding: .25em .8em; text-align: left; vertical-align: top; }
+th { border-bottom: 1px solid var(--soft); } td.number { text-align: right; font-variant-numeric: tabular-nums; }
+svg { width: 100%; height: auto; } svg text { font: 11px system-ui, sans-serif; fill: var(--ink); }
+.axis { stroke: var(--soft); fill: none; } .before { fill: var(--soft); } .after { fill: var(--bar); }
+.drawn { fill: var(--mark); } .curve { stroke: var(--bar); fill: none; stroke-width: 1.5; }
+.mark { stroke: var(--mark); stroke-dasharray: 4 3; fill: none; }
+.part { fill: var(--mark); opacity: .25; }
+)";
+
+std::string escaped(std::string_view text) {
+    std::string result;
+    for (const char c : text) {
+        switch (c) {
+            case '&':
+                result += "&amp;";
+                break;
+            case '<':
+                result += "&lt;";
+                break;
+            case '>':
+                result += "&gt;";
+                break;
+            case '"':
+                result += "&quot;";
+                break;
+            default:
+                result += c;
+        }
+    }
+    return result;
+}
+
+double y_of(double share) {
+    return kTopMargin + (1.0 - share) * kPlotHeight;
+}
+
+std::string frame(double tallest, const std::string& below) {
+    std::string text = fmt::format("<path class=\"axis\" d=\"M{0} {1} V{2} H{3}\"/>\n", kLeft, kTopMargin,
+                                   y_of(0), kLeft + kPlotWidth);
+    for (const double part : {0.0, 0.5, 1.0}) {
+        text += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{:.4g}</text>\n", kLeft - 6,
+                            y_of(part) + 4, part * tallest);
+    }
+    return text + fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+                              kLeft + kPlotWidth / 2, kHeight - 2, escaped(below));
+}
+
+std::string svg(const char* label, const std::string& content) {
+    return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n", kWidth,
+                       kHeight, label, content);
+}
+
+std::string column(const char* kind, double x, double width, double share, const std::string& title) {
+    return fmt::format(
+        "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.2f}\" width=\"{:.1f}\" "
+        "height=\"{:.2f}\"><title>{}</title></rect>\n",
+        kind, x, y_of(share), width, share * kPlotHeight, title);
+}
+
+std::string distribution(const Explained& e) {
+    double tallest = 0.0;
+    for (const TokenShare& each : e.top) tallest = std::max({tallest, each.after, each.before});
+    std::string content = frame(tallest, "token id; grey: the row as it came, coloured: what was drawn from");
+    const double step = kPlotWidth / static_cast<double>(e.top.size());
+    const double half = std::min(step * 0.4, 24.0);
+    double middle = kLeft + step / 2;
+    for (const TokenShare& each : e.top) {
+        std::string title = fmt::format("token {}: {:.6g} before, {:.6g} after{}", each.token,
+                                              each.before, each.after, each.drawn ? ", drawn" : "");
+        const std::string standing = standing_in_words(each);
+        if (!standing.empty()) title += " (" + standing + ")";
+        content += column("before", middle - half, half, each.before / tallest, title);
+        content += column(each.drawn ? "drawn" : "after", middle, half, each.after / tallest, title);
+        content += fmt::format("<text x=\"{0:.1f}\" y=\"{1}\" text-anchor=\"middle\"{3}>{2}</text>\n", middle,
+                               y_of(0) + 14, each.token, each.drawn ? " font-weight=\"bold\"" : "");
+        middle += step;
+    }
+    return svg("The distribution before and after", content);
+}
+
+// A long tail would press the head into one pixel: the canonical order is shown on a logarithmic scale.
+double x_of(const Explained& e, std::size_t ended) {
+    const auto count = static_cast<double>(e.running.size());
+    const auto place = static_cast<double>(ended);
+    return kLeft + kPlotWidth * (e.canonical ? std::log1p(place) / std::log1p(count) : place / count);
+}
+
+std::string curve(const Explained& e) {
+    std::string path = fmt::format("M{} {:.2f}", kLeft, y_of(0));
+    double last = kLeft;
+    const std::size_t count = e.running.size();
+    for (std::size_t i = 0; i < count; ++i) {
+        const double x = x_of(e, i + 1);
+        const bool far_enough = x - last >= kPlotWidth / static_cast<double>(kCurvePoints);
+        if (!far_enough && i + 1 != count) continue;
+        path += fmt::format(" V{:.2f} H{:.2f}", y_of(std::min(1.0, e.running[i])), x);
+        last = x;
+    }
+    return fmt::format("<path class=\"curve\" d=\"{}\"/>\n", path);
+}
+
+std::string cumulative(const Explained& e) {
+    const std::string order =
+        e.canonical ? "tokens in canonical order (logarithmic)" : "tokens in the order of the vocabulary";
+    std::string content = frame(1.0, order);
+    if (e.mark) {
+        content +=
+            fmt::format("<rect class=\"part\" x=\"{}\" y=\"{:.2f}\" width=\"{}\" height=\"{:.2f}\"/>\n",
+                        kLeft, y_of(std::min(1.0, e.mark->end)), kPlotWidth,
+                        std::max(1.0, (e.mark->end - e.mark->begin) * kPlotHeight));
+        content += fmt::format("<path class=\"mark\" d=\"M{} {:.2f} H{}\"/>\n", kLeft, y_of(e.mark->uniform),
+                               kLeft + kPlotWidth);
+        content +=
+            fmt::format("<text x=\"{}\" y=\"{:.2f}\" text-anchor=\"end\">u = {:.6f}, token {}</text>\n",
+                        kLeft + kPlotWidth - 4, std::max(20.0, y_of(e.mark->uniform) - 4), e.mark->uniform,
+                        e.outcome.decision.token);
+    }
+    return svg("The running probability and where the uniform number fell", content + curve(e));
+}
+
+std::string steps(const Explained& e) {
+    std::string rows;
+    for (const auto& step : e.outcome.account) {
+        rows += fmt::format(
+            "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{:.6f}</td><td>{}</td></tr>\n",
+            escaped(step.step), step.tokens_left, step.mass_left, escaped(step.did));
+    }
+    return "<table>\n<tr><th>step</th><th>tokens left</th><th>mass left</th><th>what it did</th></tr>\n" +
+           rows + "</table>\n";
+}
+
+std::string summary(const Explained& e) {
+    const auto& logprob = e.drawn_logprob();
+    std::string text = fmt::format(
+        "<p>Position {}, seed {}, a row of {} logits in {}; {} tokens were left to draw from.</p>\n",
+        e.position, e.seed, e.vocab, e.dtype, e.outcome.support.size());
+    text +=
+        fmt::format("<p>Its probability was {:.6g}, its log-prob is {:.6g}, its rank {}. Flags: {}.</p>\n",
+                    e.drawn().after, logprob.logprob, logprob.rank, flags_in_words(e));
+    if (!e.chooser.empty()) text += fmt::format("<p>Chosen by {}.</p>\n", escaped(e.chooser));
+    if (e.mark) {
+        text += fmt::format("<p>The uniform number {:.9f} fell into its part, {:.9f} to {:.9f}.</p>\n",
+                            e.mark->uniform, e.mark->begin, e.mark->end);
+    }
+    return text + fmt::format("<p>The daemon's code took the path <b>{}</b> to token {}.</p>\n",
+                              escaped(e.fast.path), e.fast.token);
+}
+
+}  // namespace
+
+std::string to_page(const Explained& e) {
+    const std::string title = fmt::format("Why token {}?", e.outcome.decision.token);
+    std::string page =
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+        "<meta name=\"viewport\" content=\"width=device-width\"/>\n";
+    page += fmt::format("<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n", title, kStyle,
+                        title);
+    page += summary(e) + "<h2>The distribution</h2>\n" + distribution(e);
+    page += "<h2>The draw</h2>\n" + cumulative(e) + "<h2>The steps</h2>\n" + steps(e);
+    return page + "</body>\n</html>\n";
+}
+
+}  // namespace croupier::tools
