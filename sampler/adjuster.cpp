@@ -46,23 +46,6 @@ Adjuster::~Adjuster() {
     visit_special([this](std::uint32_t token) { special_[token / 64] = 0; });
 }
 
-// Allowed ids are not among them: where there are some, only they are looked at.
-template <typename Visit>
-void Adjuster::visit_special(Visit visit) const {
-    if (!has_special_) return;
-    const auto visit_all = [&](std::span<const std::int32_t> tokens) {
-        for (const std::int32_t token : tokens) visit(static_cast<std::uint32_t>(token));
-    };
-    for (const proto::TokenBias& each : request_.bias) visit(static_cast<std::uint32_t>(each.token));
-    for (const SequenceState::Repeat& repeat : repeats_) visit(repeat.token);
-    for_each_list(request_.bad_words, [&](std::span<const std::int32_t> word) {
-        visit(static_cast<std::uint32_t>(word.back()));
-    });
-    if (!bans_stops_) return;
-    if (params_.eos_token_id >= 0) visit(static_cast<std::uint32_t>(params_.eos_token_id));
-    visit_all(request_.stop_ids);
-}
-
 bool Adjuster::lowers_only(Adjustments on) const {
     return !on.penalties || !has_penalties_ ||
            (params_.repetition_penalty >= 1.0 && params_.frequency_penalty >= 0.0 &&

@@ -33,6 +33,14 @@ class Adjuster {
     bool lowers_only(Adjustments on) const;
     bool changes_nothing(Adjustments on) const;
 
+    // Calls visit(token) for each token that these adjustments may change; one may come more than once.
+    template <typename Visit>
+    void visit_changed(Adjustments on, Visit visit) const {
+        visit_special(visit);
+        if (!on.penalties || !has_penalties_) return;
+        for (const std::uint32_t token : state_.distinct()) visit(token);
+    }
+
     bool masked(std::uint32_t token) const {
         return !mask_.empty() && (mask_[token / 32] >> (token % 32) & 1U) == 0;
     }
@@ -43,6 +51,7 @@ class Adjuster {
 
   private:
     bool is_special(std::uint32_t token) const { return (special_[token / 64] >> (token % 64) & 1U) != 0; }
+    // Allowed ids are not among them: where there are some, only they are looked at.
     template <typename Visit>
     void visit_special(Visit visit) const;
     bool banned(std::uint32_t token) const;
@@ -66,6 +75,22 @@ void for_each_list(TokenLists lists, Visit visit) {
         visit(lists.subspan(1, length));
         lists = lists.subspan(1 + length);
     }
+}
+
+template <typename Visit>
+void Adjuster::visit_special(Visit visit) const {
+    if (!has_special_) return;
+    const auto visit_all = [&](std::span<const std::int32_t> tokens) {
+        for (const std::int32_t token : tokens) visit(static_cast<std::uint32_t>(token));
+    };
+    for (const proto::TokenBias& each : request_.bias) visit(static_cast<std::uint32_t>(each.token));
+    for (const SequenceState::Repeat& repeat : repeats_) visit(repeat.token);
+    for_each_list(request_.bad_words, [&](std::span<const std::int32_t> word) {
+        visit(static_cast<std::uint32_t>(word.back()));
+    });
+    if (!bans_stops_) return;
+    if (params_.eos_token_id >= 0) visit(static_cast<std::uint32_t>(params_.eos_token_id));
+    visit_all(request_.stop_ids);
 }
 
 }  // namespace croupier::sampler

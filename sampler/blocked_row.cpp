@@ -167,13 +167,16 @@ const BlockRun& BlockedRow::run_at(std::uint32_t position) const {
     });
 }
 
-float BlockedRow::value_at(std::uint32_t position) const {
-    const BlockRun& run = run_at(position);
-    const std::uint32_t inside = position - run.first_position;
+float BlockedRow::value_in(const BlockRun& run, std::uint32_t entry) const {
     const std::size_t bytes = proto::element_bytes(dtype);
     std::uint32_t code = 0;
-    std::memcpy(&code, run.elements + inside / kBlock * run.stride + inside % kBlock * bytes, bytes);
+    std::memcpy(&code, run.elements + entry / kBlock * run.stride + entry % kBlock * bytes, bytes);
     return value_of_code(dtype, code);
+}
+
+float BlockedRow::value_at(std::uint32_t position) const {
+    const BlockRun& run = run_at(position);
+    return value_in(run, position - run.first_position);
 }
 
 }  // namespace croupier::sampler

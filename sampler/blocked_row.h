@@ -31,6 +31,7 @@ struct BlockedRow {
     const BlockRun& run_of(std::uint32_t block) const;
     const BlockRun& run_at(std::uint32_t position) const;
     float value_at(std::uint32_t position) const;
+    float value_in(const BlockRun& run, std::uint32_t entry) const;
 };
 
 // What cannot be read in place goes to the workspace first: the last, partial block of a slice, whose padding

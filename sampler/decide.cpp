@@ -11,6 +11,7 @@
 #include "sampler/chain.h"
 #include "sampler/draw.h"
 #include "sampler/logprobs.h"
+#include "sampler/mass_search.h"
 #include "sampler/params.h"
 #include "sampler/request_check.h"
 #include "sampler/row_scan.h"
@@ -44,6 +45,7 @@ class Decider {
     float logprob();
 
   private:
+    bool choose_by_mass(const Pruning& pruning);
     void choose_greedy(std::uint32_t candidates);
     void choose_of_all(std::uint32_t candidates);
     void choose_survivor(std::uint32_t candidates, const Pruning& pruning);
@@ -87,10 +89,29 @@ bool draws_from_all(const SamplingParams& params) {
            !(takes_step(params, proto::Step::temperature) && params.dynatemp_range > 0.0);
 }
 
+// What needs the mass of the whole row and no more of most of it.
+bool Decider::choose_by_mass(const Pruning& pruning) {
+    if (!request_.allowed_ids.empty() || params_.rng != proto::Rng::philox) return false;
+    MassSearch masses(row_, adjust_, search_, request_, pruning, workspace_);
+    if (draws_from_all(params_) && !wants_processed() && !request_.wants_support) {
+        const auto drawn = masses.draw();
+        drawn_ = drawn.value_or(Candidate{});
+        return drawn.has_value();
+    }
+    if (!begins_with_top_p(params_)) return false;
+    Chain chain(params_, request_, adjust_, workspace_);
+    auto survivors = masses.filter(chain);
+    if (!survivors) return false;
+    drawn_ = draw_survivor(params_, request_, *survivors, workspace_);
+    note_distribution(*survivors, survivors->scale());
+    return true;
+}
+
 DecisionError Decider::choose() {
     Pruning pruning = pruning_of(params_);
     // A greedy request's processed log-probs are those of all tokens.
     if (is_greedy(params_) && wants_processed()) pruning.top_k = 0;
+    if (!is_greedy(params_) && pruning.none() && choose_by_mass(pruning)) return DecisionError::none;
     const Gathered gathered = search_.search(pruning);
     if (!gathered.sound) return DecisionError::bad_token;
     if (gathered.count == 0) return DecisionError::no_token_left;

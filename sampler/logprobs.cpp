@@ -56,8 +56,8 @@ float raw_logprobs(std::uint32_t best, const Candidate& drawn, const BlockedRow&
         std::partial_sort(some.begin(), some.begin() + found, some.end(), canonically_before);
         if (found > 0) maximum = some.front().value;
     }
-    const double log_of_total =
-        log_positive(total_weight(row, request.mask, search.order(), maximum, 1.0, workspace));
+    const MassQuery all = {row, request.mask, search.order(), maximum, 1.0};
+    const double log_of_total = log_positive(total_weight(all, workspace));
     const auto logprob_of = [&](double logit) {
         return static_cast<float>((logit - maximum) - log_of_total);
     };

@@ -13,6 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "sampler/exp-inl.h"
 #include "sampler/widen-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,9 +24,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr std::size_t kLanes = 16;
 using SumLanes = hn::CappedTag<float, kLanes>;
 using V = hn::Vec<SumLanes>;
-
-// Lanes are added up in float over so many blocks: more would add to the error, fewer to the cost.
-constexpr std::uint32_t kGroup = 8;
 
 // 2^((x - maximum) * scale), scale in bits: a rounding to whole powers and a polynomial for the rest, from
 // -1/2 to 1/2, through Chebyshev nodes.
@@ -129,30 +127,74 @@ void HideMasked(std::span<const std::uint32_t> mask, const VocabularyOrder& orde
     }
 }
 
-double TotalWeight(const BlockedRow& row, std::span<const std::uint32_t> mask, const VocabularyOrder& order,
-                   double maximum, double scale, double* HWY_RESTRICT group_weight) {
-    const Weights weights(maximum, scale);
+// The group's elements as floats, those that the mask hides -inf.
+void WidenGroup(const MassQuery& query, const BlockRun& run, std::uint32_t first, std::uint32_t blocks,
+                float* HWY_RESTRICT values) {
+    for (std::uint32_t i = 0; i < blocks; ++i) {
+        const std::uint32_t before = (first + i) * kBlock;
+        float* own = values + std::size_t{i} * kBlock;
+        WidenBlock(query.row.dtype, run.elements + (first + i) * run.stride, own);
+        if (query.mask.empty()) continue;
+        HideMasked(query.mask, query.order, run.first_position + before,
+                   std::min(kBlock, run.entries - before), own);
+    }
+}
+
+double TotalWeight(const MassQuery& query, double* HWY_RESTRICT group_weight) {
+    const Weights weights(query.maximum, query.scale);
     HWY_ALIGN float values[kGroup * kBlock];
     double total = 0.0;
-    for (const BlockRun& run : row.runs) {
+    for (const BlockRun& run : query.row.runs) {
         for (std::uint32_t first = 0; first < run.blocks; first += kGroup) {
             const std::uint32_t blocks = std::min(kGroup, run.blocks - first);
-            const std::byte* elements = run.elements + first * run.stride;
             double weight = 0.0;
-            if (row.dtype == proto::Dtype::bf16 && mask.empty()) {
-                weight = GroupBf16(weights, elements, run.stride, blocks);
+            if (query.row.dtype == proto::Dtype::bf16 && query.mask.empty()) {
+                weight = GroupBf16(weights, run.elements + first * run.stride, run.stride, blocks);
             } else {
-                for (std::uint32_t i = 0; i < blocks; ++i) {
-                    const std::uint32_t before = (first + i) * kBlock;
-                    const std::uint32_t entries = std::min(kBlock, run.entries - before);
-                    WidenBlock(row.dtype, elements + i * run.stride, values + i * kBlock);
-                    if (!mask.empty())
-                        HideMasked(mask, order, run.first_position + before, entries, values + i * kBlock);
-                }
+                WidenGroup(query, run, first, blocks, values);
                 weight = GroupWidened(weights, values, blocks);
             }
             total += weight;
             *group_weight++ = weight;
+        }
+    }
+    return total;
+}
+
+using MassLanes = hn::CappedTag<double, 8>;
+
+// A rounder is added to each weight and taken off the sum: what is left are the low bits, whole numbers.
+Mass MassOf(const float* HWY_RESTRICT values, std::size_t count, double maximum, double scale) {
+    const MassLanes d;
+    const hn::RebindToUnsigned<MassLanes> du;
+    const hn::Rebind<float, MassLanes> narrow;
+    const std::size_t lanes = hn::Lanes(d);
+    const auto top = hn::Set(d, maximum);
+    const auto times = hn::Set(d, scale);
+    auto sum = hn::Zero(du);
+    for (std::size_t i = 0; i < count; i += lanes) {
+        const auto value = hn::PromoteTo(d, hn::LoadU(narrow, values + i));
+        const auto weight = exp_nonpositive_vector(d, hn::Mul(hn::Sub(value, top), times));
+        const auto rounded = hn::Add(hn::Mul(weight, hn::Set(d, kMassUnit)), hn::Set(d, kMassRounder));
+        sum = hn::Add(sum, hn::BitCast(du, rounded));
+    }
+    HWY_ALIGN std::uint64_t each[8];
+    hn::Store(sum, du, each);
+    Mass total = 0;
+    for (std::size_t lane = 0; lane < lanes; ++lane) total += each[lane];
+    return total - kMassRounderBits * count;
+}
+
+Mass TotalMass(const MassQuery& query, Mass* HWY_RESTRICT group_mass) {
+    HWY_ALIGN float values[kGroup * kBlock];
+    Mass total = 0;
+    for (const BlockRun& run : query.row.runs) {
+        for (std::uint32_t first = 0; first < run.blocks; first += kGroup) {
+            const std::uint32_t blocks = std::min(kGroup, run.blocks - first);
+            WidenGroup(query, run, first, blocks, values);
+            const Mass mass = MassOf(values, std::size_t{blocks} * kBlock, query.maximum, query.scale);
+            total += mass;
+            *group_mass++ = mass;
         }
     }
     return total;
@@ -165,10 +207,14 @@ HWY_AFTER_NAMESPACE();
 namespace croupier::sampler {
 
 HWY_EXPORT(TotalWeight);
+HWY_EXPORT(TotalMass);
 
-double total_weight(const BlockedRow& row, std::span<const std::uint32_t> mask, const VocabularyOrder& order,
-                    double maximum, double scale, Workspace& workspace) noexcept {
-    return HWY_DYNAMIC_DISPATCH(TotalWeight)(row, mask, order, maximum, scale, workspace.group_weight.data());
+double total_weight(const MassQuery& query, Workspace& workspace) noexcept {
+    return HWY_DYNAMIC_DISPATCH(TotalWeight)(query, workspace.group_weight.data());
+}
+
+Mass total_mass(const MassQuery& query, Workspace& workspace) noexcept {
+    return HWY_DYNAMIC_DISPATCH(TotalMass)(query, workspace.group_mass.data());
 }
 
 }  // namespace croupier::sampler

@@ -23,9 +23,23 @@ inline bool logprobs_agree(float a, float b) {
     return std::abs(a - b) <= static_cast<float>(kWeightError) + std::abs(b) * 0x1p-22F;
 }
 
-// The sum of exp((x - maximum) * scale) over the row's tokens that the mask allows, the same on every
-// instruction set. Fills the sum of each group of up to eight blocks of a run.
-double total_weight(const BlockedRow& row, std::span<const std::uint32_t> mask, const VocabularyOrder& order,
-                    double maximum, double scale, Workspace& workspace) noexcept;
+// Blocks are summed in groups of up to so many of a run: in float, more would add to the error, fewer to the
+// cost.
+constexpr std::uint32_t kGroup = 8;
+
+// What is summed: the row's tokens that the mask allows, each exp((x - maximum) * scale).
+struct MassQuery {
+    const BlockedRow& row;
+    std::span<const std::uint32_t> mask;
+    const VocabularyOrder& order;
+    double maximum;
+    double scale;
+};
+
+// In float, the same on every instruction set. Fills the workspace's group weights.
+double total_weight(const MassQuery& query, Workspace& workspace) noexcept;
+
+// Exactly, in the whole numbers of sampler/mass.h; several times slower. Fills the workspace's group masses.
+Mass total_mass(const MassQuery& query, Workspace& workspace) noexcept;
 
 }  // namespace croupier::sampler

@@ -64,6 +64,10 @@ void Survivors::keep_first(std::uint32_t classes, std::uint32_t members_of_last)
     kept().back().size = members_of_last;
 }
 
+void Survivors::drop_below(double floor) {
+    while (count_ > 0 && kept().back().value < floor) --count_;
+}
+
 std::span<const ValueClass> Survivors::values() {
     const std::span<ValueClass> values = workspace_->value_classes.first(count_);
     std::transform(classes().begin(), classes().end(), values.begin(), [](const EqualClass& each) {

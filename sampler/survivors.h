@@ -31,6 +31,8 @@ class Survivors {
     Mass total() const;
     std::span<const EqualClass> classes() const { return workspace_->classes.subspan(first_, count_); }
 
+    // What lies below may not be all there is at its value.
+    void drop_below(double floor);
     void keep_n_sigma(double n);
     void keep_min_p(double min_p);
     void keep_top_k(std::uint32_t k);

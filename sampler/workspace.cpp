@@ -41,6 +41,7 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.gathered, vocab * sizeof(float));
     carver.deal(workspace.block_max, blocks);
     carver.deal(workspace.group_weight, blocks);
+    carver.deal(workspace.group_mass, blocks);
     carver.deal(workspace.found, vocab);
     carver.deal(workspace.positions, vocab);
     carver.deal(workspace.special, bitmap);

@@ -79,6 +79,7 @@ class Workspace {
     std::span<std::byte> gathered;  // a column that cannot be read in place
     std::span<float> block_max;
     std::span<double> group_weight;  // of up to eight blocks each
+    std::span<Mass> group_mass;
     std::span<Found> found;
     std::span<std::uint32_t> positions;  // last known position of each token: checked at every use
     std::span<std::uint64_t> special;    // a bit a token: has a rule of its own; all zero between decisions

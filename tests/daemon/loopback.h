@@ -5,7 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <system_error>
 
 namespace croupier::test {
 
@@ -23,8 +25,9 @@ class HeldPort {
     HeldPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
         sockaddr_in address = loopback(0);
         socklen_t length = sizeof(address);
-        ::bind(fd_, reinterpret_cast<const sockaddr*>(&address), length);
-        ::listen(fd_, 1);
+        if (::bind(fd_, reinterpret_cast<const sockaddr*>(&address), length) != 0 || ::listen(fd_, 1) != 0) {
+            throw std::system_error(errno, std::generic_category(), "no port of 127.0.0.1 can be had");
+        }
         ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length);
         port_ = ntohs(address.sin_port);
     }

@@ -99,7 +99,7 @@ TEST_CASE("samplers that are killed while steps are in flight are replaced, and 
     }
     engine.steps(2);
     CHECK(engine.streams() == undisturbed(8));
-    CHECK(counter_of(engine, SessionCounter::columns_decided) == 8 * 8);
+    CHECK(counter_of(engine, SessionCounter::columns_decided) == std::uint64_t{8} * 8);
     CHECK(counter_of(engine, SessionCounter::columns_failed) == 0);
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("a new client resumes the sequences, outputs and steps in flight of on
     engine.collect();
     engine.steps(2);
     CHECK(engine.streams() == undisturbed(6));
-    CHECK(counter_of(engine, SessionCounter::columns_decided) == 6 * 8);
+    CHECK(counter_of(engine, SessionCounter::columns_decided) == std::uint64_t{6} * 8);
     CHECK(counter_of(engine, SessionCounter::clients_attached) == 2);
 }
 

@@ -96,7 +96,7 @@ client::Sequence SmallEngine::sequence(std::uint64_t uid, std::uint32_t vocab) {
     client::Sequence made;
     made.uid = uid;
     for (std::uint32_t i = 0; i < 5 + uid % 7; ++i) {
-        made.prompt.push_back(static_cast<std::int32_t>((uid * 31 + i * 17) % vocab));
+        made.prompt.push_back(static_cast<std::int32_t>((uid * 31 + std::uint64_t{i} * 17) % vocab));
     }
     made.params.seed = uid * 1000 + 7;
     made.params.temperature = uid % 4 == 0 ? 0.0 : 0.5 + 0.25 * static_cast<double>(uid % 4);

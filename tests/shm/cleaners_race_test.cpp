@@ -60,6 +60,7 @@ int claim(const std::string& path, std::uint64_t step, std::uint32_t owner, Tall
 
 void race(const TestSession& session, std::uint64_t step, Tally& tally) {
     std::vector<ChildProcess> racers;
+    racers.reserve(std::size_t{kCleaners + kClaimers});
     for (int i = 0; i < kCleaners; ++i) {
         racers.push_back(ChildProcess::start([&] { return clean(session.path(), step, tally); }));
     }
@@ -100,8 +101,8 @@ TEST_CASE("cleaners that race free each column once, count each death once, and 
         }
         REQUIRE(take_all(client.value(), segment));
     }
-    CHECK(session.count(SessionCounter::columns_redecided) == kRounds * kColumns);
-    CHECK(session.count(SessionCounter::columns_decided) == kRounds * kColumns);
+    CHECK(session.count(SessionCounter::columns_redecided) == std::uint64_t{kRounds} * kColumns);
+    CHECK(session.count(SessionCounter::columns_decided) == std::uint64_t{kRounds} * kColumns);
 }
 
 TEST_CASE("cleaners that race at the crash limit answer each column once, and no claimer gets one") {
@@ -125,5 +126,5 @@ TEST_CASE("cleaners that race at the crash limit answer each column once, and no
         }
         client.value().take();
     }
-    CHECK(session.count(SessionCounter::columns_failed) == kRounds * kColumns);
+    CHECK(session.count(SessionCounter::columns_failed) == std::uint64_t{kRounds} * kColumns);
 }

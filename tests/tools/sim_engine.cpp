@@ -22,7 +22,7 @@ SimOptions small_engine() {
 
 Report run(const SimOptions& options) {
     Orchestrator orchestrator(options);
-    const Report report = orchestrator.run();
+    Report report = orchestrator.run();
     INFO(report.fault);
     INFO(report.first_mismatch);
     CHECK(report.sound());
@@ -87,7 +87,7 @@ TEST_CASE("a run that cannot be done in time says so and leaves nothing behind")
     options.stage_ms = 2000.0;
     options.timeout_s = 1;
     Orchestrator orchestrator(options);
-    const Report report = orchestrator.run();
+    Report report = orchestrator.run();
     CHECK_FALSE(report.sound());
     CHECK(report.unfinished > 0);
     CHECK_THAT(report.fault, Catch::Contains("--timeout-s 1"));

@@ -3,12 +3,11 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "tools/environment.h"
 #include "tools/ipc_bench/rounds.h"
 #include "tools/percentiles.h"
 
@@ -20,14 +19,6 @@ struct IpcOptions {
     DecisionOptions decision;
     bool json = false;
 };
-
-std::string processor_name() {
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line);) {
-        if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-    }
-    return "unknown";
-}
 
 std::string line(const char* what, const Percentiles& times) {
     return fmt::format("{:<44} {:>8.2f} {:>8.2f} {:>8.2f} {:>9.2f}\n", what, times.p50, times.p99, times.p999,
@@ -59,10 +50,7 @@ int run(const IpcOptions& options) {
                                     {"decision_to_zmq_p50", decision.p50 / zmq.p50},
                                     {"rounds", options.rounds.rounds},
                                     {"vocab", options.decision.vocab},
-                                    {"environment",
-                                     {{"processor", processor_name()},
-                                      {"cores", std::thread::hardware_concurrency()},
-                                      {"version", CROUPIER_VERSION}}}}
+                                    {"environment", environment()}}
                   << "\n";
         return 0;
     }
@@ -82,10 +70,8 @@ int run(const IpcOptions& options) {
 
 }  // namespace
 
-void add_bench_commands(CLI::App& app, int& status) {
-    auto* bench = app.add_subcommand("bench", "Measurements; every answer is a ratio of one run");
-    bench->require_subcommand(1);
-    auto* ipc = bench->add_subcommand("ipc", "The plane's latency beside a bare ring and a ZMQ round trip");
+void add_ipc_bench(CLI::App& bench, int& status) {
+    auto* ipc = bench.add_subcommand("ipc", "The plane's latency beside a bare ring and a ZMQ round trip");
     auto options = std::make_shared<IpcOptions>();
     ipc->add_option("--rounds", options->rounds.rounds, "Measured round trips of each kind")
         ->capture_default_str();

@@ -7,6 +7,7 @@ class App;
 
 namespace croupier::tools {
 
-void add_bench_commands(CLI::App& app, int& status);
+// `bench` is the command that it belongs under.
+void add_ipc_bench(CLI::App& bench, int& status);
 
 }  // namespace croupier::tools

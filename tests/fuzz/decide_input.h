@@ -1,0 +1,45 @@
+// A row and a request of any kind, made of a fuzzer's bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "proto/sampling.h"
+#include "sampler/request.h"
+#include "sampler/row_view.h"
+
+namespace croupier::fuzz {
+
+constexpr std::uint32_t kMaxVocab = 600;
+constexpr std::uint32_t kMaxHistory = 48;  // of prompt and output together
+
+struct DecideInput {
+    DecideInput(const std::uint8_t* data, std::size_t size);
+    DecideInput(const DecideInput&) = delete;  // `row` and `request` point into it
+    DecideInput& operator=(const DecideInput&) = delete;
+
+    std::uint32_t vocab = 1;
+    // Ids of a hotness order that are outside their slice or there twice, as no client in its senses writes.
+    bool broken_order = false;
+    std::uint8_t instruction_set = 0;
+
+    std::vector<std::vector<std::byte>> elements;  // by slice, as large as the view says and no larger
+    std::vector<std::vector<std::int32_t>> ids;
+    std::vector<std::vector<float>> maxima;
+    std::vector<sampler::Slice> slices;
+    sampler::RowView row;
+
+    proto::SamplingParams params;
+    std::vector<proto::TokenBias> bias;
+    std::vector<std::int32_t> stop_ids;
+    std::vector<std::int32_t> allowed_ids;
+    std::vector<std::int32_t> bad_words;
+    std::vector<std::int32_t> breakers;
+    std::vector<std::int32_t> prompt;
+    std::vector<std::int32_t> output;
+    std::vector<std::uint32_t> mask;
+    sampler::Request request;
+};
+
+}  // namespace croupier::fuzz
