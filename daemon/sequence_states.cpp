@@ -14,8 +14,10 @@ SequenceStates::SequenceStates(std::uint32_t vocab, std::uint32_t max_length, st
 sampler::SequenceState& SequenceStates::of(std::size_t thread, std::uint32_t slot, std::uint64_t uid,
                                            const proto::SamplingParams& params) {
     Tracked& tracked = tracked_[thread * sequences_ + slot];
-    const bool known = tracked.state != nullptr && tracked.uid == uid &&
-                       std::memcmp(&tracked.params, &params, sizeof(params)) == 0;
+    // Bit for bit, which a struct without padding allows: another NaN or zero is another request.
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
+    const bool same_params = std::memcmp(&tracked.params, &params, sizeof(params)) == 0;
+    const bool known = tracked.state != nullptr && tracked.uid == uid && same_params;
     if (known) return *tracked.state;
     if (tracked.state == nullptr) {
         tracked.state = std::make_unique<sampler::SequenceState>(vocab_, max_length_);

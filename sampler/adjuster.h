@@ -41,6 +41,10 @@ class Adjuster {
         for (const std::uint32_t token : state_.distinct()) visit(token);
     }
 
+    void prefetch(std::uint32_t token) const {
+        if (has_penalties_) state_.prefetch(token);
+    }
+
     bool masked(std::uint32_t token) const {
         return !mask_.empty() && (mask_[token / 32] >> (token % 32) & 1U) == 0;
     }

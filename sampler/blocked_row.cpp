@@ -110,6 +110,7 @@ class BlockLayer {
     void take_summaries() {
         std::uint32_t block = 0;
         for (const Slice& slice : view_.slices) {
+            if (slice.entries == 0) continue;
             const float* maxima = slice.summaries.maxima + view_.column;
             const std::uint32_t tiles = (slice.entries + kBlock - 1) / kBlock;
             for (std::uint32_t tile = 0; tile < tiles; ++tile) {

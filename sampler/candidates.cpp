@@ -38,24 +38,32 @@ std::uint64_t bit_of(std::uint32_t token) {
 float floor_for_blocks(std::span<const float> block_max, std::uint32_t wanted) noexcept {
     if (wanted >= block_max.size()) return kNoFloor;
     float high = largest_of(block_max);
-    // Eight nats below the best is where the search starts: most rows' best blocks lie closer together.
-    float low = high - 8.0F;
+    std::uint32_t at_high = 1;
+    // Four nats below the best is where the search starts: most rows' best blocks lie closer together.
+    float low = high - 4.0F;
     std::uint32_t at_low = count_at_least(block_max, low);
-    for (float step = 16.0F; at_low < wanted; step *= 4.0F) {
+    for (float step = 4.0F; at_low < wanted; step *= 4.0F) {
         if (!(high - low < 1e6F)) return kNoFloor;
         high = low;
+        at_high = std::max(at_low, 1U);
         low -= step;
         at_low = count_at_least(block_max, low);
     }
-    // A quarter more than wanted is near enough: halving on would cost more than the blocks it saves.
-    for (int halvings = 0; halvings < 24 && at_low > wanted + wanted / 4; ++halvings) {
-        const float middle = low + (high - low) * 0.5F;
+    // A quarter more than wanted is near enough: to halve on would cost more than the blocks it saves. Counts
+    // grow about exponentially with the distance from the best, so that their logarithms tell where to look.
+    const float target = std::log2(static_cast<float>(wanted) * 1.1F);
+    for (int looks = 0; looks < 16 && at_low > wanted + wanted / 4; ++looks) {
+        const float log_low = std::log2(static_cast<float>(at_low));
+        const float log_high = std::log2(static_cast<float>(at_high));
+        const float share = log_low > log_high ? (log_low - target) / (log_low - log_high) : 0.5F;
+        const float middle = low + (high - low) * std::clamp(share, 0.1F, 0.9F);
         const std::uint32_t at_middle = count_at_least(block_max, middle);
         if (at_middle >= wanted) {
             low = middle;
             at_low = at_middle;
         } else {
             high = middle;
+            at_high = std::max(at_middle, 1U);
         }
     }
     return low;
@@ -96,12 +104,17 @@ void CandidateSearch::forget_raised() {
 }
 
 Gathered CandidateSearch::at_least(float floor, Adjustments on) {
-    const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
-    const std::uint32_t found = find_at_least(row_, block_max, floor, workspace_.found);
+    const std::uint32_t found = find_at_least(row_, floor, workspace_);
     Gathered result;
     // From no floor on, all are found in vocabulary order, lifted or not.
     const bool apart = floor > kNoFloor && on.rules;
     if (apart) result.count = take_raised(on, result.sound);
+    // Few enough to stand in the nearest cache until they are adjusted: their counts come from all over the
+    // vocabulary, one miss each.
+    constexpr std::uint32_t kPrefetched = 512;
+    if (on.penalties && found <= kPrefetched && order_.is_identity()) {
+        for (const Found& each : workspace_.found.first(found)) adjust_.prefetch(each.position);
+    }
     for (const Found& each : workspace_.found.first(found)) {
         const auto token = order_.token_at(each.position);
         if (!token) {
@@ -132,19 +145,23 @@ Gathered CandidateSearch::listed(Adjustments on) {
     return result;
 }
 
-// A bound that the survivors of the pruning reach, from some of the candidates: -inf when they do not tell.
-double CandidateSearch::needed(const Pruning& pruning, std::uint32_t count) {
-    double bound = kNothing;
+// Leaves the first k, of k or more. Empty: there are fewer.
+std::optional<double> CandidateSearch::cut_to_best(std::uint32_t k, std::uint32_t& count) {
+    if (k == 0 || count < k) return std::nullopt;
     const auto begin = workspace_.candidates.begin();
-    const auto end = begin + count;
-    const auto k = static_cast<std::uint32_t>(pruning.top_k);
-    if (k > 0 && count >= k) {
-        std::nth_element(begin, begin + (k - 1), end, canonically_before);
-        bound = (begin + (k - 1))->value;
-    }
+    std::nth_element(begin, begin + (k - 1), begin + count, canonically_before);
+    count = k;
+    return (begin + (k - 1))->value;
+}
+
+// A bound that the survivors of the pruning reach, from some of the candidates: -inf when they do not tell.
+double CandidateSearch::needed(const Pruning& pruning, std::uint32_t& count) {
+    const auto worst_kept = cut_to_best(static_cast<std::uint32_t>(pruning.top_k), count);
+    double bound = worst_kept.value_or(kNothing);
     if (pruning.min_p > 0.0 && count > 0) {
-        const auto best = std::min_element(begin, end, canonically_before);
-        bound = std::max(bound, min_p_floor(pruning, best->value));
+        const auto found = workspace_.candidates.first(count);
+        const double best = std::min_element(found.begin(), found.end(), canonically_before)->value;
+        bound = std::max(bound, min_p_floor(pruning, best));
     }
     return bound;
 }
@@ -160,7 +177,11 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
         // What was not found is below the floor, raw, and adjusted no higher.
         const double bound = needed(pruning, found.count);
         if (bound >= static_cast<double>(floor)) return found;
-        if (bound > kNothing) return at_least(float_below(bound), pruning.adjustments);
+        if (bound > kNothing) {
+            found = at_least(float_below(bound), pruning.adjustments);
+            (void)cut_to_best(static_cast<std::uint32_t>(pruning.top_k), found.count);
+            return found;
+        }
         wanted = wanted > row_.blocks / 8 ? row_.blocks : wanted * 8;
     }
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "sampler/adjuster.h"
 #include "sampler/blocked_row.h"
@@ -44,7 +46,8 @@ class CandidateSearch {
   private:
     Gathered listed(Adjustments on);
     Gathered prune(const Pruning& pruning);
-    double needed(const Pruning& pruning, std::uint32_t count);
+    std::optional<double> cut_to_best(std::uint32_t k, std::uint32_t& count);
+    double needed(const Pruning& pruning, std::uint32_t& count);
     void list(std::uint32_t token);
     bool is_listed(std::uint32_t token) const;
     std::uint32_t take_raised(Adjustments on, bool& sound);

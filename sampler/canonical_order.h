@@ -8,9 +8,10 @@
 
 namespace croupier::sampler {
 
-inline bool canonically_before(const Candidate& a, const Candidate& b) {
+// An object, not a function: a sort inlines it.
+constexpr auto canonically_before = [](const Candidate& a, const Candidate& b) {
     return a.value > b.value || (a.value == b.value && a.token < b.token);
-}
+};
 
 // Sort the workspace's first `count` candidates.
 void sort_canonically(Workspace& workspace, std::uint32_t count);

@@ -164,54 +164,96 @@ float LargestOf(const float* HWY_RESTRICT values, std::size_t count) {
     return largest;
 }
 
+// The lanes that reach the floor, as bits.
 template <class V>
-std::uint64_t ReachedBits(Floats d, V values, float floor) {
-    std::uint8_t bytes[8] = {};
-    hn::StoreMaskBits(d, hn::Ge(values, hn::Set(d, floor)), bytes);
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, bytes, sizeof(bits));
-    return bits;
+HWY_INLINE std::uint64_t ReachedLanes(V values, V floor) {
+    const Floats d;
+    std::uint8_t bytes[8];
+    hn::StoreMaskBits(d, hn::Ge(values, floor), bytes);
+    // Byte by byte, as they were stored: a wider load would wait until the store has left for the cache.
+    return hn::Lanes(d) > 8 ? bytes[0] | std::uint64_t{bytes[1]} << 8U : bytes[0];
 }
 
 // Which of up to 64 values reach the floor.
 std::uint64_t ReachedBits(const float* HWY_RESTRICT values, std::size_t count, float floor) {
     const Floats d;
     const std::size_t lanes = hn::Lanes(d);
+    const auto bound = hn::Set(d, floor);
     std::uint64_t reached = 0;
     const std::size_t whole = count - count % lanes;
     std::size_t i = 0;
-    for (; i < whole; i += lanes) reached |= ReachedBits(d, hn::LoadU(d, values + i), floor) << i;
+    for (; i < whole; i += lanes) reached |= ReachedLanes(hn::LoadU(d, values + i), bound) << i;
     for (; i < count; ++i) reached |= (values[i] >= floor ? std::uint64_t{1} : 0) << i;
     return reached;
 }
 
-std::size_t FindInBlock(proto::Dtype dtype, const std::byte* HWY_RESTRICT block, std::uint32_t position,
-                        float floor, Found* HWY_RESTRICT found) {
-    HWY_ALIGN float values[kBlock];
-    WidenBlock(dtype, block, values);
+// Which of a block's elements reach the floor.
+template <class Format>
+std::uint64_t ReachedInBlock(const std::byte* HWY_RESTRICT block, float floor) {
+    const Floats d;
+    const auto bound = hn::Set(d, floor);
+    std::uint64_t reached = 0;
+    for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
+        reached |= ReachedLanes(Format::widen(block, i), bound) << i;
+    }
+    return reached;
+}
+
+// Which blocks of the run may hold something. They are asked for at once: where the maxima came with the row,
+// none of it is near yet.
+std::size_t ReachedBlocks(const BlockRun& run, std::size_t bytes, const float* HWY_RESTRICT maxima,
+                          float floor, std::uint32_t* HWY_RESTRICT reached) {
     std::size_t count = 0;
-    for (std::uint64_t bits = ReachedBits(values, kBlock, floor); bits != 0; bits &= bits - 1) {
-        const auto i = static_cast<std::uint32_t>(std::countr_zero(bits));
-        found[count++] = {position + i, values[i]};
+    for (std::uint32_t first = 0; first < run.blocks; first += 64) {
+        const std::size_t some = std::min<std::size_t>(64, run.blocks - first);
+        for (std::uint64_t bits = ReachedBits(maxima + first, some, floor); bits != 0; bits &= bits - 1) {
+            const std::uint32_t block = first + static_cast<std::uint32_t>(std::countr_zero(bits));
+            for (std::size_t line = 0; line < bytes * kBlock; line += kLine) {
+                hwy::Prefetch(run.elements + block * run.stride + line);
+            }
+            reached[count++] = block;
+        }
+    }
+    return count;
+}
+
+template <class Format>
+std::size_t FindInRun(const BlockRun& run, const float* HWY_RESTRICT maxima, float floor,
+                      std::uint32_t* HWY_RESTRICT reached, Found* HWY_RESTRICT found) {
+    const std::size_t blocks = ReachedBlocks(run, sizeof(typename Format::Code), maxima, floor, reached);
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < blocks; ++i) {
+        const std::byte* elements = run.elements + reached[i] * run.stride;
+        const std::uint32_t position = run.first_position + reached[i] * kBlock;
+        for (std::uint64_t bits = ReachedInBlock<Format>(elements, floor); bits != 0; bits &= bits - 1) {
+            const auto entry = static_cast<std::uint32_t>(std::countr_zero(bits));
+            found[count++] = {position + entry, Format::value(elements, entry)};
+        }
+    }
+    return count;
+}
+
+template <class Format>
+std::size_t FindInRow(const BlockedRow& row, const float* HWY_RESTRICT block_max, float floor,
+                      std::uint32_t* HWY_RESTRICT reached, Found* HWY_RESTRICT found) {
+    std::size_t count = 0;
+    for (const BlockRun& run : row.runs) {
+        count += FindInRun<Format>(run, block_max + run.first_block, floor, reached, found + count);
     }
     return count;
 }
 
 std::size_t FindAtLeast(const BlockedRow& row, const float* HWY_RESTRICT block_max, float floor,
-                        Found* HWY_RESTRICT found) {
-    std::size_t count = 0;
-    for (const BlockRun& run : row.runs) {
-        const float* maxima = block_max + run.first_block;
-        for (std::uint32_t first = 0; first < run.blocks; first += 64) {
-            const std::size_t some = std::min<std::size_t>(64, run.blocks - first);
-            for (std::uint64_t bits = ReachedBits(maxima + first, some, floor); bits != 0; bits &= bits - 1) {
-                const std::uint32_t block = first + static_cast<std::uint32_t>(std::countr_zero(bits));
-                count += FindInBlock(row.dtype, run.elements + block * run.stride,
-                                     run.first_position + block * kBlock, floor, found + count);
-            }
-        }
+                        std::uint32_t* HWY_RESTRICT reached, Found* HWY_RESTRICT found) {
+    switch (row.dtype) {
+        case proto::Dtype::bf16:
+            return FindInRow<Bf16>(row, block_max, floor, reached, found);
+        case proto::Dtype::fp16:
+            return FindInRow<Fp16>(row, block_max, floor, reached, found);
+        case proto::Dtype::fp32:
+            break;
     }
-    return count;
+    return FindInRow<Fp32>(row, block_max, floor, reached, found);
 }
 
 }  // namespace croupier::sampler::HWY_NAMESPACE
@@ -267,12 +309,11 @@ std::uint32_t count_at_least(std::span<const float> values, float floor) noexcep
         HWY_DYNAMIC_DISPATCH(CountAtLeast)(values.data(), values.size(), floor));
 }
 
-std::uint32_t find_at_least(const BlockedRow& row, std::span<const float> block_max, float floor,
-                            std::span<Found> found) noexcept {
+std::uint32_t find_at_least(const BlockedRow& row, float floor, Workspace& workspace) noexcept {
     // No element below it is finite: -inf is never found.
     const float least = std::max(floor, std::numeric_limits<float>::lowest());
-    return static_cast<std::uint32_t>(
-        HWY_DYNAMIC_DISPATCH(FindAtLeast)(row, block_max.data(), least, found.data()));
+    return static_cast<std::uint32_t>(HWY_DYNAMIC_DISPATCH(FindAtLeast)(
+        row, workspace.block_max.data(), least, workspace.reached_blocks.data(), workspace.found.data()));
 }
 
 }  // namespace croupier::sampler

@@ -26,9 +26,8 @@ struct Found {
     float value;
 };
 
-// All elements of at least `floor`, in vocabulary order, out of the blocks whose maximum reaches it; -inf is
-// never found. Returns how many.
-std::uint32_t find_at_least(const BlockedRow& row, std::span<const float> block_max, float floor,
-                            std::span<Found> found) noexcept;
+// All elements of at least `floor`, in vocabulary order, out of the blocks whose maximum in the workspace
+// reaches it, into the workspace's found; -inf is never found. Returns how many.
+std::uint32_t find_at_least(const BlockedRow& row, float floor, Workspace& workspace) noexcept;
 
 }  // namespace croupier::sampler

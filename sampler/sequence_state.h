@@ -38,6 +38,7 @@ class SequenceState {
     bool seen(std::uint32_t token) const { return standing_[token] != 0; }
     // What frequency_penalty and presence_penalty count: in the output, or in penalty_last_n's window.
     std::uint32_t occurrences(std::uint32_t token) const { return standing_[token] & ~kInPrompt; }
+    void prefetch(std::uint32_t token) const { __builtin_prefetch(&standing_[token]); }
     // All tokens that are seen(), each once, in no particular order.
     std::span<const std::uint32_t> distinct() const { return {distinct_.get(), distinct_count_}; }
 

@@ -1,5 +1,4 @@
-// A block of 64 elements of any dtype as floats. Included once for each instruction set (Highway's
-// foreach_target).
+// Elements of any dtype as floats. Included once for each instruction set (Highway's foreach_target).
 #if defined(CROUPIER_SAMPLER_WIDEN_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROUPIER_SAMPLER_WIDEN_INL_H_
 #undef CROUPIER_SAMPLER_WIDEN_INL_H_
@@ -13,7 +12,7 @@
 #include <cstdint>
 
 #include "proto/sampling.h"
-#include "sampler/workspace.h"
+#include "sampler/blocked_row.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace croupier::sampler::HWY_NAMESPACE {
@@ -22,24 +21,61 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::CappedTag<float, 16>;
 
+// For each dtype: a register full of a block's elements from the i-th on, and one of them.
+struct Bf16 {
+    using Code = std::uint16_t;
+
+    static HWY_INLINE hn::Vec<Floats> widen(const std::byte* block, std::size_t i) {
+        const hn::Rebind<std::uint16_t, Floats> d16;
+        const hn::RebindToUnsigned<Floats> d32;
+        const auto codes = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(block) + i);
+        return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(d32, codes)));
+    }
+    static float value(const std::byte* block, std::size_t i) {
+        return value_of_code(proto::Dtype::bf16, reinterpret_cast<const std::uint16_t*>(block)[i]);
+    }
+};
+
+struct Fp16 {
+    using Code = std::uint16_t;
+
+    static HWY_INLINE hn::Vec<Floats> widen(const std::byte* block, std::size_t i) {
+        const hn::Rebind<hwy::float16_t, Floats> half;
+        return hn::PromoteTo(Floats(), hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(block) + i));
+    }
+    static float value(const std::byte* block, std::size_t i) {
+        return value_of_code(proto::Dtype::fp16, reinterpret_cast<const std::uint16_t*>(block)[i]);
+    }
+};
+
+struct Fp32 {
+    using Code = std::uint32_t;
+
+    static HWY_INLINE hn::Vec<Floats> widen(const std::byte* block, std::size_t i) {
+        return hn::LoadU(Floats(), reinterpret_cast<const float*>(block) + i);
+    }
+    static float value(const std::byte* block, std::size_t i) {
+        return reinterpret_cast<const float*>(block)[i];
+    }
+};
+
+template <class Format>
+HWY_INLINE void WidenBlockOf(const std::byte* HWY_RESTRICT block, float* HWY_RESTRICT values) {
+    const Floats d;
+    for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) hn::StoreU(Format::widen(block, i), d, values + i);
+}
+
 HWY_INLINE void WidenBlock(proto::Dtype dtype, const std::byte* HWY_RESTRICT block,
                            float* HWY_RESTRICT values) {
-    const Floats d;
-    const hn::Rebind<std::uint16_t, Floats> d16;
-    const hn::RebindToUnsigned<Floats> d32;
-    const hn::Rebind<hwy::float16_t, Floats> half;
-    const auto* codes = reinterpret_cast<const std::uint16_t*>(block);
-    for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
-        if (dtype == proto::Dtype::bf16) {
-            const auto wide = hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, codes + i)));
-            hn::StoreU(hn::BitCast(d, wide), d, values + i);
-        } else if (dtype == proto::Dtype::fp16) {
-            const auto halves = hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(codes + i));
-            hn::StoreU(hn::PromoteTo(d, halves), d, values + i);
-        } else {
-            hn::StoreU(hn::LoadU(d, reinterpret_cast<const float*>(block) + i), d, values + i);
-        }
+    switch (dtype) {
+        case proto::Dtype::bf16:
+            return WidenBlockOf<Bf16>(block, values);
+        case proto::Dtype::fp16:
+            return WidenBlockOf<Fp16>(block, values);
+        case proto::Dtype::fp32:
+            break;
     }
+    WidenBlockOf<Fp32>(block, values);
 }
 
 }  // namespace croupier::sampler::HWY_NAMESPACE

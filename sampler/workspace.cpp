@@ -42,6 +42,7 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.block_max, blocks);
     carver.deal(workspace.group_weight, blocks);
     carver.deal(workspace.group_mass, blocks);
+    carver.deal(workspace.reached_blocks, blocks);
     carver.deal(workspace.found, vocab);
     carver.deal(workspace.positions, vocab);
     carver.deal(workspace.special, bitmap);

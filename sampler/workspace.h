@@ -80,6 +80,7 @@ class Workspace {
     std::span<float> block_max;
     std::span<double> group_weight;  // of up to eight blocks each
     std::span<Mass> group_mass;
+    std::span<std::uint32_t> reached_blocks;
     std::span<Found> found;
     std::span<std::uint32_t> positions;  // last known position of each token: checked at every use
     std::span<std::uint64_t> special;    // a bit a token: has a rule of its own; all zero between decisions
