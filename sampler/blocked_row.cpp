@@ -9,18 +9,6 @@ namespace {
 
 using proto::Dtype;
 
-std::uint32_t negative_infinity(Dtype dtype) {
-    switch (dtype) {
-        case Dtype::bf16:
-            return 0xFF80U;
-        case Dtype::fp16:
-            return 0xFC00U;
-        case Dtype::fp32:
-            break;
-    }
-    return 0xFF800000U;
-}
-
 float value_of_fp16(std::uint32_t code) {
     const std::uint32_t magnitude = code & 0x7FFFU;
     const std::uint32_t sign = (code & 0x8000U) << 16U;
@@ -103,7 +91,7 @@ class BlockLayer {
     }
 
     void fill_with_nothing(std::byte* tail, std::uint32_t from) const {
-        const std::uint32_t nothing = negative_infinity(view_.dtype);
+        const std::uint32_t nothing = negative_infinity_code(view_.dtype);
         for (std::uint32_t i = from; i < kBlock; ++i) std::memcpy(tail + i * bytes_, &nothing, bytes_);
     }
 
@@ -128,6 +116,18 @@ class BlockLayer {
 };
 
 }  // namespace
+
+std::uint32_t negative_infinity_code(Dtype dtype) noexcept {
+    switch (dtype) {
+        case Dtype::bf16:
+            return 0xFF80U;
+        case Dtype::fp16:
+            return 0xFC00U;
+        case Dtype::fp32:
+            break;
+    }
+    return 0xFF800000U;
+}
 
 float value_of_code(Dtype dtype, std::uint32_t code) noexcept {
     switch (dtype) {

@@ -41,5 +41,6 @@ BlockedRow lay_in_blocks(const RowView& view, Workspace& workspace) noexcept;
 
 // A 16-bit or 32-bit element's value, exactly.
 float value_of_code(proto::Dtype dtype, std::uint32_t code) noexcept;
+std::uint32_t negative_infinity_code(proto::Dtype dtype) noexcept;
 
 }  // namespace croupier::sampler

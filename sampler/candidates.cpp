@@ -7,6 +7,7 @@
 
 #include "sampler/canonical_order.h"
 #include "sampler/log.h"
+#include "sampler/rank_sort.h"
 #include "sampler/row_scan.h"
 
 namespace croupier::sampler {
@@ -18,7 +19,9 @@ constexpr float kNoFloor = -std::numeric_limits<float>::infinity();
 // No token below it can pass min_p. Its slack exceeds the rounding of log and of the weights by far; what
 // lies above it is judged by its weight, so that no bit of log reaches a decision.
 double min_p_floor(const Pruning& pruning, double maximum) {
-    const double reach = log_positive(pruning.min_p) / pruning.scale;
+    // The logarithm is of normal numbers only.
+    const double reach =
+        log_positive(std::max(pruning.min_p, std::numeric_limits<double>::min())) / pruning.scale;
     const double slack = 1e-9 * (1.0 + std::abs(maximum) + std::abs(reach));
     return maximum + reach - slack;
 }
@@ -38,6 +41,7 @@ std::uint64_t bit_of(std::uint32_t token) {
 float floor_for_blocks(std::span<const float> block_max, std::uint32_t wanted) noexcept {
     if (wanted >= block_max.size()) return kNoFloor;
     float high = largest_of(block_max);
+    if (wanted == 1) return high;
     std::uint32_t at_high = 1;
     // Four nats below the best is where the search starts: most rows' best blocks lie closer together.
     float low = high - 4.0F;
@@ -149,7 +153,11 @@ Gathered CandidateSearch::listed(Adjustments on) {
 std::optional<double> CandidateSearch::cut_to_best(std::uint32_t k, std::uint32_t& count) {
     if (k == 0 || count < k) return std::nullopt;
     const auto begin = workspace_.candidates.begin();
-    std::nth_element(begin, begin + (k - 1), begin + count, canonically_before);
+    if (count <= kMostRanked) {
+        sort_canonically(workspace_, count);
+    } else {
+        std::nth_element(begin, begin + (k - 1), begin + count, canonically_before);
+    }
     count = k;
     return (begin + (k - 1))->value;
 }
@@ -173,7 +181,10 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     for (;;) {
         const float floor = floor_for_blocks(block_max, wanted);
         Gathered found = at_least(floor, pruning.adjustments);
-        if (floor == kNoFloor) return found;
+        if (floor == kNoFloor) {
+            (void)cut_to_best(static_cast<std::uint32_t>(pruning.top_k), found.count);
+            return found;
+        }
         // What was not found is below the floor, raw, and adjusted no higher.
         const double bound = needed(pruning, found.count);
         if (bound >= static_cast<double>(floor)) return found;
@@ -194,7 +205,9 @@ Gathered CandidateSearch::search(const Pruning& pruning) {
     }
     if (pruning.none() || !adjust_.lowers_only(pruning.adjustments)) {
         answer.path = Path::whole_row;
-        return at_least(kNoFloor, pruning.adjustments);
+        Gathered found = at_least(kNoFloor, pruning.adjustments);
+        (void)cut_to_best(static_cast<std::uint32_t>(pruning.top_k), found.count);
+        return found;
     }
     answer.path = Path::threshold;
     return prune(pruning);

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "sampler/rank_sort.h"
+
 namespace croupier::sampler {
 namespace {
 
@@ -67,11 +69,14 @@ void radix_sort(Workspace& workspace, std::uint32_t count) {
 }  // namespace
 
 void sort_canonically(Workspace& workspace, std::uint32_t count) {
-    if (count >= kRadixFrom) {
-        radix_sort(workspace, count);
-    } else {
-        const auto candidates = workspace.candidates.first(count);
+    const auto candidates = workspace.candidates.first(count);
+    if (std::is_sorted(candidates.begin(), candidates.end(), canonically_before)) return;
+    if (count <= kMostRanked) {
+        rank_sort(candidates, workspace.sort_buffer);
+    } else if (count < kRadixFrom) {
         std::sort(candidates.begin(), candidates.end(), canonically_before);
+    } else {
+        radix_sort(workspace, count);
     }
 }
 

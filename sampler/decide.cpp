@@ -14,6 +14,7 @@
 #include "sampler/mass_search.h"
 #include "sampler/params.h"
 #include "sampler/request_check.h"
+#include "sampler/row_mass.h"
 #include "sampler/row_scan.h"
 #include "sampler/vocabulary_order.h"
 
@@ -23,6 +24,11 @@ namespace {
 using proto::Decision;
 using proto::DecisionError;
 using proto::SamplingParams;
+
+bool draws_from_all(const SamplingParams& params) {
+    return !is_truncated(params) && !has_mirostat(params) && !has_adaptive_p(params) &&
+           !(takes_step(params, proto::Step::temperature) && params.dynatemp_range > 0.0);
+}
 
 constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();
 
@@ -45,6 +51,9 @@ class Decider {
     float logprob();
 
   private:
+    RowFault scan_row();
+    double scale_of_mass() const;
+    bool needs_mass() const;
     bool choose_by_mass(const Pruning& pruning);
     void choose_greedy(std::uint32_t candidates);
     void choose_of_all(std::uint32_t candidates);
@@ -67,12 +76,24 @@ class Decider {
     float processed_logprob_ = kNoLogprob;
 };
 
+// At what scale the decision needs the weight of the whole row; 0: at none.
+double Decider::scale_of_mass() const {
+    if (needs_mass()) return pruning_of(params_).scale;
+    return wants_logprob() && !wants_processed() ? 1.0 : 0.0;
+}
+
+RowFault Decider::scan_row() {
+    const auto block_max = workspace_.block_max.first(row_.blocks);
+    if (row_.summarised) return judge_block_maxima(block_max);
+    const double scale = scale_of_mass();
+    const bool together = scale > 0.0 && row_.dtype == proto::Dtype::bf16 && request_.mask.empty();
+    return together ? scan_and_weigh(row_, scale, workspace_) : scan_block_maxima(row_, block_max);
+}
+
 // A NaN or +inf is an error even where the mask hides it: a row that holds one comes from a broken forward
 // pass.
 DecisionError Decider::scan() {
-    const auto block_max = workspace_.block_max.first(row_.blocks);
-    const RowFault fault =
-        row_.summarised ? judge_block_maxima(block_max) : scan_block_maxima(row_, block_max);
+    const RowFault fault = scan_row();
     switch (fault) {
         case RowFault::nan:
             return DecisionError::nan_logit;
@@ -84,21 +105,21 @@ DecisionError Decider::scan() {
     return DecisionError::none;
 }
 
-bool draws_from_all(const SamplingParams& params) {
-    return !is_truncated(params) && !has_mirostat(params) && !has_adaptive_p(params) &&
-           !(takes_step(params, proto::Step::temperature) && params.dynatemp_range > 0.0);
+// Of most tokens no more than their mass.
+bool Decider::needs_mass() const {
+    if (is_greedy(params_) || !request_.allowed_ids.empty() || params_.rng != proto::Rng::philox)
+        return false;
+    return begins_with_top_p(params_) ||
+           (draws_from_all(params_) && !wants_processed() && !request_.wants_support);
 }
 
-// What needs the mass of the whole row and no more of most of it.
 bool Decider::choose_by_mass(const Pruning& pruning) {
-    if (!request_.allowed_ids.empty() || params_.rng != proto::Rng::philox) return false;
     MassSearch masses(row_, adjust_, search_, request_, pruning, workspace_);
-    if (draws_from_all(params_) && !wants_processed() && !request_.wants_support) {
+    if (!begins_with_top_p(params_)) {
         const auto drawn = masses.draw();
         drawn_ = drawn.value_or(Candidate{});
         return drawn.has_value();
     }
-    if (!begins_with_top_p(params_)) return false;
     Chain chain(params_, request_, adjust_, workspace_);
     auto survivors = masses.filter(chain);
     if (!survivors) return false;
@@ -111,7 +132,7 @@ DecisionError Decider::choose() {
     Pruning pruning = pruning_of(params_);
     // A greedy request's processed log-probs are those of all tokens.
     if (is_greedy(params_) && wants_processed()) pruning.top_k = 0;
-    if (!is_greedy(params_) && pruning.none() && choose_by_mass(pruning)) return DecisionError::none;
+    if (needs_mass() && choose_by_mass(pruning)) return DecisionError::none;
     const Gathered gathered = search_.search(pruning);
     if (!gathered.sound) return DecisionError::bad_token;
     if (gathered.count == 0) return DecisionError::no_token_left;
@@ -231,6 +252,7 @@ Decision decide(const RowView& view, const Request& request, SequenceState& stat
     // A copy: what was checked must be what is used, and the original lies in shared memory.
     const SamplingParams params = *request.params;
     workspace.answer_space = {};
+    workspace.weighed = {};
     workspace.answer_space.feedback = request.feedback;
     Decision decision;
     decision.position = static_cast<std::uint32_t>(request.output.size());

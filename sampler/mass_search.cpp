@@ -181,12 +181,12 @@ std::optional<TotalMass> MassSearch::outside_of(const Survivors& survivors, cons
 }
 
 std::optional<Survivors> MassSearch::filter(Chain& chain) {
-    constexpr std::uint32_t kFirstBlocks = 48;
+    constexpr std::uint32_t kFirstBlocks = 64;
     if (!adjust_.lowers_only(on_)) return std::nullopt;
     const auto total = weigh_row();
     if (!total) return std::nullopt;
     const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
-    for (std::uint32_t wanted = kFirstBlocks; wanted < row_.blocks; wanted *= 8) {
+    for (std::uint32_t wanted = kFirstBlocks; wanted < row_.blocks; wanted *= 4) {
         const float floor = floor_for_blocks(block_max, wanted);
         const Gathered found = search_.at_least(floor, on_);
         if (!found.sound) return std::nullopt;

@@ -1,8 +1,6 @@
 // Compiled once for each instruction set and chosen at run time: maxima and comparisons are the same in all.
 #include "sampler/row_scan.h"
 
-#include <hwy/cache_control.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -14,6 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "sampler/codes-inl.h"
 #include "sampler/widen-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,76 +20,11 @@ namespace croupier::sampler::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// How far ahead of the scan a block is asked for: out of L3, less leaves the core waiting, more gains
-// nothing.
-constexpr std::size_t kAhead = 16;
-constexpr std::size_t kLine = 64;
-
-// Codes are sign and magnitude. Signed, they order as values do where one is not negative; all negative, the
-// smallest unsigned one is the largest value. So neither needs a transformation for each element.
-template <typename Code>
-struct Codes {
-    using Signed = std::make_signed_t<Code>;
-    static constexpr std::size_t kWidth = kBlock * sizeof(Code);
-    static constexpr Code kMagnitude = std::numeric_limits<Signed>::max();
-
-    const hn::CappedTag<Code, kBlock> d;
-    const hn::RebindToSigned<decltype(d)> ds;
-    using Vector = hn::Vec<decltype(d)>;
-
-    HWY_ATTR Codes() : top(hn::Zero(d)) {}
-
-    // The largest unsigned code tells a NaN with a sign, the largest signed one +inf and NaN without.
-    Vector top;
-
-    Code largest_of_block(const Code* HWY_RESTRICT block) {
-        const std::size_t lanes = hn::Lanes(d);
-        auto most = hn::Set(ds, std::numeric_limits<Signed>::min());
-        auto least = hn::Set(d, std::numeric_limits<Code>::max());
-        for (std::size_t i = 0; i < kBlock; i += lanes) {
-            const auto codes = hn::LoadU(d, block + i);
-            most = hn::Max(most, hn::BitCast(ds, codes));
-            least = hn::Min(least, codes);
-            top = hn::Max(top, codes);
-        }
-        const auto folded = hn::Xor(hn::BitCast(ds, least), hn::Set(ds, static_cast<Signed>(kMagnitude)));
-        const auto keys = hn::IfThenElse(hn::Lt(most, hn::Zero(ds)), folded, most);
-        const Signed key = largest_lane(keys);
-        return static_cast<Code>(key < 0 ? key ^ static_cast<Signed>(kMagnitude) : key);
-    }
-
-    // Through unsigned minima, for which x86 has an instruction on eight lanes of 16 bits.
-    template <class V>
-    Signed largest_lane(V keys) const {
-        const auto flipped = hn::BitCast(d, hn::Xor(keys, hn::Set(ds, static_cast<Signed>(kMagnitude))));
-        return static_cast<Signed>(least_lane(d, flipped) ^ kMagnitude);
-    }
-
-    template <class D, class V>
-    static Code least_lane(D tag, V codes) {
-#if HWY_TARGET != HWY_SCALAR
-        if constexpr (hn::MaxLanes(D()) * sizeof(Code) > 16) {
-            const hn::Half<D> half;
-            return least_lane(half, hn::Min(hn::LowerHalf(half, codes), hn::UpperHalf(half, codes)));
-        }
-#endif
-        return hn::GetLane(hn::MinOfLanes(tag, codes));
-    }
-
-    Code largest_code() const {
-        HWY_ALIGN Code codes[HWY_MAX_BYTES / sizeof(Code)];
-        hn::Store(top, d, codes);
-        return *std::max_element(codes, codes + hn::Lanes(d));
-    }
-};
-
 template <typename Code, typename ToFloat>
 void ScanRun(Codes<Code>& codes, const BlockRun& run, ToFloat to_float, float* HWY_RESTRICT block_max) {
     const std::byte* block = run.elements;
     for (std::uint32_t i = 0; i < run.blocks; ++i, block += run.stride) {
-        for (std::size_t line = 0; line < Codes<Code>::kWidth; line += kLine) {
-            hwy::Prefetch(block + kAhead * run.stride + line);
-        }
+        PrefetchBlock(block + kAhead * run.stride, Codes<Code>::kWidth);
         block_max[i] = to_float(codes.largest_of_block(reinterpret_cast<const Code*>(block)));
     }
 }
@@ -208,9 +142,7 @@ std::size_t ReachedBlocks(const BlockRun& run, std::size_t bytes, const float* H
         const std::size_t some = std::min<std::size_t>(64, run.blocks - first);
         for (std::uint64_t bits = ReachedBits(maxima + first, some, floor); bits != 0; bits &= bits - 1) {
             const std::uint32_t block = first + static_cast<std::uint32_t>(std::countr_zero(bits));
-            for (std::size_t line = 0; line < bytes * kBlock; line += kLine) {
-                hwy::Prefetch(run.elements + block * run.stride + line);
-            }
+            PrefetchBlock(run.elements + block * run.stride, bytes * kBlock);
             reached[count++] = block;
         }
     }
@@ -268,22 +200,6 @@ HWY_EXPORT(NoneInfinite);
 HWY_EXPORT(LargestOf);
 HWY_EXPORT(FindAtLeast);
 
-namespace {
-
-std::uint32_t negative_infinity_code(proto::Dtype dtype) {
-    switch (dtype) {
-        case proto::Dtype::bf16:
-            return 0xFF80U;
-        case proto::Dtype::fp16:
-            return 0xFC00U;
-        case proto::Dtype::fp32:
-            break;
-    }
-    return 0xFF800000U;
-}
-
-}  // namespace
-
 RowFault judge_block_maxima(std::span<const float> block_max) noexcept {
     if (HWY_DYNAMIC_DISPATCH(NoneInfinite)(block_max.data(), block_max.size())) return RowFault::none;
     bool infinite = false;
@@ -294,10 +210,16 @@ RowFault judge_block_maxima(std::span<const float> block_max) noexcept {
     return infinite ? RowFault::positive_infinity : RowFault::none;
 }
 
+RowFault judge_scan(proto::Dtype dtype, std::uint32_t largest_code,
+                    std::span<const float> block_max) noexcept {
+    // Beyond the code of -inf, unsigned, are the NaNs with a sign.
+    if (largest_code > negative_infinity_code(dtype)) return RowFault::nan;
+    return judge_block_maxima(block_max);
+}
+
 RowFault scan_block_maxima(const BlockedRow& row, std::span<float> block_max) noexcept {
     const std::uint32_t most = HWY_DYNAMIC_DISPATCH(ScanMaxima)(row, block_max.data());
-    if (most > negative_infinity_code(row.dtype)) return RowFault::nan;
-    return judge_block_maxima(block_max.first(row.blocks));
+    return judge_scan(row.dtype, most, block_max.first(row.blocks));
 }
 
 float largest_of(std::span<const float> values) noexcept {

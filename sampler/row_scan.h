@@ -12,6 +12,8 @@ enum class RowFault { none, nan, positive_infinity };
 
 // Fills the largest value of each block, reading every element once. A NaN is reported before a +inf.
 RowFault scan_block_maxima(const BlockedRow& row, std::span<float> block_max) noexcept;
+RowFault judge_scan(proto::Dtype dtype, std::uint32_t largest_code,
+                    std::span<const float> block_max) noexcept;
 // The same of maxima that the writer gave.
 RowFault judge_block_maxima(std::span<const float> block_max) noexcept;
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sampler/params.h"
-
 namespace croupier::sampler {
 namespace {
 
@@ -28,7 +26,8 @@ SequenceState::SequenceState(std::uint32_t vocab, std::uint32_t max_length)
 void SequenceState::begin(const proto::SamplingParams& params, TokenLists dry_breakers) {
     if (tokens_ == nullptr) tokens_ = std::make_unique_for_overwrite<std::uint32_t[]>(max_length_);
     clear();
-    counts_ = takes_step(params, proto::Step::penalties);
+    counts_ =
+        params.repetition_penalty != 1.0 || params.frequency_penalty != 0.0 || params.presence_penalty != 0.0;
     if (counts_ && standing_ == nullptr) {
         standing_ = std::make_unique<std::uint32_t[]>(vocab_);
         distinct_ = std::make_unique_for_overwrite<std::uint32_t[]>(vocab_);

@@ -34,7 +34,7 @@ class SequenceState {
 
     // Whether repetition_penalty applies: the token stands in prompt or output, or in penalty_last_n's
     // window.
-    // Asked only where begin() was given parameters that take the penalties.
+    // Asked only where begin() was given a penalty.
     bool seen(std::uint32_t token) const { return standing_[token] != 0; }
     // What frequency_penalty and presence_penalty count: in the output, or in penalty_last_n's window.
     std::uint32_t occurrences(std::uint32_t token) const { return standing_[token] & ~kInPrompt; }

@@ -8,6 +8,7 @@
 
 #include <hwy/highway.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,6 +26,7 @@ using Floats = hn::CappedTag<float, 16>;
 struct Bf16 {
     using Code = std::uint16_t;
 
+    static float of(Code code) { return std::bit_cast<float>(std::uint32_t{code} << 16U); }
     static HWY_INLINE hn::Vec<Floats> widen(const std::byte* block, std::size_t i) {
         const hn::Rebind<std::uint16_t, Floats> d16;
         const hn::RebindToUnsigned<Floats> d32;
@@ -32,7 +34,7 @@ struct Bf16 {
         return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(d32, codes)));
     }
     static float value(const std::byte* block, std::size_t i) {
-        return value_of_code(proto::Dtype::bf16, reinterpret_cast<const std::uint16_t*>(block)[i]);
+        return of(reinterpret_cast<const std::uint16_t*>(block)[i]);
     }
 };
 
@@ -40,8 +42,16 @@ struct Fp16 {
     using Code = std::uint16_t;
 
     static HWY_INLINE hn::Vec<Floats> widen(const std::byte* block, std::size_t i) {
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2
+        // Highway's own conversion for processors without F16C takes infinities and NaN for numbers.
+        const Floats d;
+        HWY_ALIGN float values[16];
+        for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) values[lane] = value(block, i + lane);
+        return hn::Load(d, values);
+#else
         const hn::Rebind<hwy::float16_t, Floats> half;
         return hn::PromoteTo(Floats(), hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(block) + i));
+#endif
     }
     static float value(const std::byte* block, std::size_t i) {
         return value_of_code(proto::Dtype::fp16, reinterpret_cast<const std::uint16_t*>(block)[i]);

@@ -58,6 +58,13 @@ struct Answer {
     std::uint32_t blocks_read = 0;  // blocks of 64 whose elements were compared, beside the scan
 };
 
+// The weight of the whole row, where it was summed already.
+struct Weighed {
+    double maximum = 0.0;
+    double scale = 0.0;  // 0: it was not
+    double total = 0.0;
+};
+
 class Workspace {
   private:
     struct Release {
@@ -93,6 +100,7 @@ class Workspace {
     std::span<std::uint32_t> digit_counts;  // kSortDigits tables of 1 << kDigitBits
     std::span<Survivor> support;
     std::span<RankedLogprob> logprobs;
+    Weighed weighed;
     Answer answer_space;
 };
 

@@ -25,7 +25,7 @@ void walk_open(const Open& open) {
     use(open.name());
     use(std::uint64_t{open.vocab()} + open.tp() + open.max_batch() + open.slots() + open.dtype() +
         open.tile() + open.max_sequences() + open.max_length() + open.max_bias() + open.max_stop_ids() +
-        open.mask_rows());
+        open.mask_rows() + open.max_list_tokens());
     use(static_cast<std::uint64_t>(open.takeover()) + static_cast<std::uint64_t>(open.resume()));
     if (open.shards() != nullptr) {
         for (const Shard* shard : *open.shards()) use(std::uint64_t{shard->first_id()} + shard->count());
@@ -78,7 +78,7 @@ std::vector<std::uint8_t> valid_message(unsigned int seed) {
         case 0:
             finish(builder, seed,
                    CreateOpenDirect(builder, "engine", 20, 2, 4, 2, 0, 4, 8, 64, 4, 4, 1, &shards, &order,
-                                    true, true));
+                                    true, true, 16));
             break;
         case 1:
             finish(builder, seed,

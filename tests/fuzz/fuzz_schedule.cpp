@@ -109,6 +109,7 @@ class World {
         geometry.max_length = 32;
         geometry.max_bias = 4;
         geometry.max_stop_ids = 4;
+        geometry.max_list_tokens = 16;
         geometry.mask_rows = 2;
         geometry.has_order = 1;
         proto::fill_even_shards(geometry);
@@ -125,6 +126,8 @@ class World {
         const std::vector<std::int32_t> output = {4};
         const std::vector<proto::TokenBias> bias = {{5, 1.0F}, {60, -2.0F}};
         const std::vector<std::int32_t> stops = {6, 65};
+        const std::vector<std::int32_t> bad_words = {1, 7, 2, 4, 8};
+        const std::vector<std::int32_t> breakers = {1, 2};
         for (std::uint32_t i = 0; i < kBatch; ++i) {
             shm::NewSequence sequence;
             sequence.uid = 100 + i;
@@ -134,10 +137,14 @@ class World {
             sequence.params.top_p = i == 2 ? 0.9 : 1.0;
             sequence.params.repetition_penalty = 1.1;
             sequence.params.frequency_penalty = 0.5;
+            sequence.params.mirostat = i == 3 ? 2 : 0;
+            sequence.params.dry_multiplier = i == 2 ? 0.8 : 0.0;
             sequence.prompt = prompt;
             sequence.output = output;
             sequence.bias = bias;
             sequence.stop_ids = stops;
+            sequence.bad_words = bad_words;
+            sequence.dry_breakers = breakers;
             columns[i].sequence_slot = table.add(sequence).value();
             columns[i].sequence_uid = sequence.uid;
             columns[i].position = 1;

@@ -71,6 +71,7 @@ RowFixture::RowFixture(const std::vector<float>& logits, const RowShape& shape, 
         slice.elements = shape_.dtype == Dtype::fp32 ? static_cast<const void*>(wide_[rank].data())
                                                      : static_cast<const void*>(narrow_[rank].data());
         slice.ids = shape_.permuted ? ids_[rank].data() : nullptr;
+        slice.summaries.maxima = shape_.summarised ? maxima_[rank].data() : nullptr;
     }
 }
 
@@ -94,10 +95,28 @@ void RowFixture::add_rank(const std::vector<float>& logits, std::uint32_t first,
     std::vector<std::uint16_t> narrow(elements.size());
     std::transform(elements.begin(), elements.end(), narrow.begin(),
                    [](std::uint32_t element) { return static_cast<std::uint16_t>(element); });
+    maxima_.push_back(tile_maxima(logits, ids));
     ids_.push_back(std::move(ids));
     wide_.push_back(std::move(elements));
     narrow_.push_back(std::move(narrow));
     slices_.push_back({nullptr, count, first, nullptr});
+}
+
+std::vector<float> RowFixture::tile_maxima(const std::vector<float>& logits,
+                                           const std::vector<std::int32_t>& ids) const {
+    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+    const std::size_t tiles = (ids.size() + shape_.tile - 1) / shape_.tile;
+    std::vector<float> maxima(tiles * shape_.columns, kNan);
+    for (std::size_t tile = 0; tile < tiles; ++tile) {
+        float& maximum = maxima[tile * shape_.columns + shape_.column];
+        maximum = -std::numeric_limits<float>::infinity();
+        const std::size_t end = std::min(ids.size(), (tile + 1) * shape_.tile);
+        for (std::size_t i = tile * shape_.tile; i < end && !std::isnan(maximum); ++i) {
+            const float logit = logits[static_cast<std::size_t>(ids[i])];
+            maximum = std::isnan(logit) ? logit : std::max(maximum, logit);
+        }
+    }
+    return maxima;
 }
 
 RowView RowFixture::view() const {

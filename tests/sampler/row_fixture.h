@@ -17,6 +17,7 @@ struct RowShape {
     std::uint32_t column = 0;
     std::vector<std::uint32_t> shards;  // entries a rank; empty: one rank
     bool permuted = false;
+    bool summarised = false;  // with each tile's exact maximum
 };
 
 // The value of 16 bits of bf16 or fp16, by the formats' definition.
@@ -27,7 +28,8 @@ float quantised(float value, proto::Dtype dtype);
 
 class RowFixture {
   public:
-    // `logits`: by token id, each a value of the dtype. Other columns hold rubbish and padding holds NaN.
+    // `logits`: by token id, each a value of the dtype. Other columns hold rubbish and padding holds NaN; so
+    // do their summaries.
     RowFixture(const std::vector<float>& logits, const RowShape& shape, std::uint64_t order_seed = 1);
 
     RowView view() const;
@@ -37,12 +39,15 @@ class RowFixture {
   private:
     void add_rank(const std::vector<float>& logits, std::uint32_t first, std::uint32_t count,
                   std::mt19937_64& generator);
+    std::vector<float> tile_maxima(const std::vector<float>& logits,
+                                   const std::vector<std::int32_t>& ids) const;
 
     RowShape shape_;
     std::uint32_t vocab_;
     std::vector<std::vector<std::int32_t>> ids_;
     std::vector<std::vector<std::uint32_t>> wide_;
     std::vector<std::vector<std::uint16_t>> narrow_;
+    std::vector<std::vector<float>> maxima_;
     std::vector<Slice> slices_;
     std::vector<std::int32_t> order_;
 };

@@ -1,69 +1,16 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "agreement.h"
 #include "case_generator.h"
 #include "deciding.h"
 #include "sampler/reference/decide.h"
-#include "sampler/row_mass.h"
 
 namespace croupier::sampler::test {
 namespace {
-
-std::string difference(const proto::Decision& ours, const reference::Outcome& expected,
-                       const Answer& answer) {
-    const proto::Decision& theirs = expected.decision;
-    std::ostringstream text;
-    if (ours.error != theirs.error) {
-        text << "error " << static_cast<int>(ours.error) << " for " << static_cast<int>(theirs.error);
-    } else if (ours.token != theirs.token) {
-        text << "token " << ours.token << " for " << theirs.token;
-    } else if (ours.flags != theirs.flags || ours.position != theirs.position) {
-        text << "flags " << ours.flags << " for " << theirs.flags;
-    } else if (ours.error == proto::DecisionError::none && !logprobs_agree(ours.logprob, theirs.logprob)) {
-        text << "logprob " << ours.logprob << " for " << theirs.logprob;
-    } else if (answer.feedback.level != expected.feedback.level ||
-               answer.feedback.weight != expected.feedback.weight) {
-        text << "feedback " << answer.feedback.level << " for " << expected.feedback.level;
-    }
-    return text.str();
-}
-
-std::string difference(std::span<const Survivor> ours, const std::vector<Survivor>& expected) {
-    if (ours.size() != expected.size()) {
-        return std::to_string(ours.size()) + " survivors for " + std::to_string(expected.size());
-    }
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-        if (ours[i].token != expected[i].token || ours[i].probability != expected[i].probability) {
-            std::ostringstream text;
-            text.precision(17);
-            text << "survivor " << i << " is " << ours[i].token << " with " << ours[i].probability << " for "
-                 << expected[i].token << " with " << expected[i].probability;
-            return text.str();
-        }
-    }
-    return {};
-}
-
-std::string difference(std::span<const RankedLogprob> ours, const std::vector<RankedLogprob>& expected,
-                       std::uint32_t wanted) {
-    if (wanted == 0) return {};
-    if (ours.size() != expected.size()) {
-        return std::to_string(ours.size()) + " log-probs for " + std::to_string(expected.size());
-    }
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-        if (ours[i].token != expected[i].token || ours[i].rank != expected[i].rank ||
-            !logprobs_agree(ours[i].logprob, expected[i].logprob)) {
-            return "log-prob " + std::to_string(i) + " is of " + std::to_string(ours[i].token) + ", rank " +
-                   std::to_string(ours[i].rank) + " for " + std::to_string(expected[i].token) + ", rank " +
-                   std::to_string(expected[i].rank);
-        }
-    }
-    return {};
-}
 
 proto::DecisionError check_against_reference(const RandomCase& random_case, Workspace& workspace,
                                              std::uint64_t number) {
@@ -71,11 +18,7 @@ proto::DecisionError check_against_reference(const RandomCase& random_case, Work
     const proto::Decision ours = decide_once(row.view(), random_case.request, workspace);
     const reference::Outcome expected = reference::decide(row.view(), random_case.request);
     const Answer& answer = workspace.answer();
-    std::string fault = difference(ours, expected, answer);
-    if (fault.empty()) fault = difference(answer.support, expected.support);
-    if (fault.empty()) {
-        fault = difference(answer.logprobs, expected.logprobs, random_case.params.logprobs);
-    }
+    const std::string fault = difference(outcome_of(ours, answer), expected, Logprobs::within_error);
     if (!fault.empty()) {
         FAIL("case " << number << ": " << fault << "; path " << name_of(answer.path) << "; "
                      << describe(random_case));

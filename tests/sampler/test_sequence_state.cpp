@@ -35,7 +35,7 @@ proto::SamplingParams counting(std::int32_t last_n) {
 }
 
 proto::SamplingParams with_dry(std::int32_t dry_last_n) {
-    proto::SamplingParams params;
+    proto::SamplingParams params = counting(-1);
     params.dry_multiplier = 0.8;
     params.dry_penalty_last_n = dry_last_n;
     return params;

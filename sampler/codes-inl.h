@@ -1,0 +1,96 @@
+// The largest of a block's elements by their codes. Included once for each instruction set (Highway's
+// foreach_target).
+#if defined(CROUPIER_SAMPLER_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROUPIER_SAMPLER_CODES_INL_H_
+#undef CROUPIER_SAMPLER_CODES_INL_H_
+#else
+#define CROUPIER_SAMPLER_CODES_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "sampler/workspace.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace croupier::sampler::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// How far ahead of the scan a block is asked for: out of L3, less leaves the core waiting, more gains
+// nothing.
+constexpr std::size_t kAhead = 16;
+constexpr std::size_t kLine = 64;
+
+// Codes are sign and magnitude. Signed, they order as values do where one is not negative; all negative, the
+// smallest unsigned one is the largest value. So neither needs a transformation for each element.
+template <typename Code>
+struct Codes {
+    using Signed = std::make_signed_t<Code>;
+    static constexpr std::size_t kWidth = kBlock * sizeof(Code);
+    static constexpr Code kMagnitude = std::numeric_limits<Signed>::max();
+
+    const hn::CappedTag<Code, kBlock> d;
+    const hn::RebindToSigned<decltype(d)> ds;
+    using Vector = hn::Vec<decltype(d)>;
+
+    HWY_ATTR Codes() : top(hn::Zero(d)) {}
+
+    // The largest unsigned code tells a NaN with a sign, the largest signed one +inf and NaN without.
+    Vector top;
+
+    Code largest_of_block(const Code* HWY_RESTRICT block) {
+        const std::size_t lanes = hn::Lanes(d);
+        auto most = hn::Set(ds, std::numeric_limits<Signed>::min());
+        auto least = hn::Set(d, std::numeric_limits<Code>::max());
+        for (std::size_t i = 0; i < kBlock; i += lanes) {
+            const auto codes = hn::LoadU(d, block + i);
+            most = hn::Max(most, hn::BitCast(ds, codes));
+            least = hn::Min(least, codes);
+            top = hn::Max(top, codes);
+        }
+        const auto folded = hn::Xor(hn::BitCast(ds, least), hn::Set(ds, static_cast<Signed>(kMagnitude)));
+        const auto keys = hn::IfThenElse(hn::Lt(most, hn::Zero(ds)), folded, most);
+        const Signed key = largest_lane(keys);
+        return static_cast<Code>(key < 0 ? key ^ static_cast<Signed>(kMagnitude) : key);
+    }
+
+    // Through unsigned minima, for which x86 has an instruction on eight lanes of 16 bits.
+    template <class V>
+    Signed largest_lane(V keys) const {
+        const auto flipped = hn::BitCast(d, hn::Xor(keys, hn::Set(ds, static_cast<Signed>(kMagnitude))));
+        return static_cast<Signed>(least_lane(d, flipped) ^ kMagnitude);
+    }
+
+    template <class D, class V>
+    static Code least_lane(D tag, V codes) {
+#if HWY_TARGET != HWY_SCALAR
+        if constexpr (hn::MaxLanes(D()) * sizeof(Code) > 16) {
+            const hn::Half<D> half;
+            return least_lane(half, hn::Min(hn::LowerHalf(half, codes), hn::UpperHalf(half, codes)));
+        }
+#endif
+        return hn::GetLane(hn::MinOfLanes(tag, codes));
+    }
+
+    Code largest_code() const {
+        HWY_ALIGN Code codes[HWY_MAX_BYTES / sizeof(Code)];
+        hn::Store(top, d, codes);
+        return *std::max_element(codes, codes + hn::Lanes(d));
+    }
+};
+
+HWY_INLINE void PrefetchBlock(const std::byte* block, std::size_t bytes) {
+    for (std::size_t line = 0; line < bytes; line += kLine) hwy::Prefetch(block + line);
+}
+
+}  // namespace croupier::sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

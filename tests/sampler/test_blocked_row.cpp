@@ -1,0 +1,311 @@
+#include <algorithm>
+#include <bit>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "instruction_sets.h"
+#include "row_fixture.h"
+#include "sampler/blocked_row.h"
+#include "sampler/row_scan.h"
+
+namespace croupier::sampler::test {
+namespace {
+
+using proto::Dtype;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// A row of given codes, in vocabulary order. What is not of the column, and the padding, is NaN.
+class RawRow {
+  public:
+    RawRow(const std::vector<std::uint32_t>& codes, const RowShape& shape)
+        : shape_(shape), vocab_(static_cast<std::uint32_t>(codes.size())) {
+        std::uint32_t first = 0;
+        for (const std::uint32_t entries : shape.shards) {
+            lay_slice(codes, first, entries);
+            first += entries;
+        }
+        for (std::size_t i = 0; i < slices_.size(); ++i) {
+            slices_[i].elements = elements_[i].data();
+            if (shape.summarised) slices_[i].summaries.maxima = maxima_[i].data();
+        }
+    }
+
+    RowView view() const {
+        return {shape_.dtype, vocab_, shape_.tile, shape_.columns, shape_.column, slices_};
+    }
+
+  private:
+    void lay_slice(const std::vector<std::uint32_t>& codes, std::uint32_t first, std::uint32_t entries) {
+        const std::size_t bytes = proto::element_bytes(shape_.dtype);
+        const std::size_t tiles = (entries + shape_.tile - 1) / shape_.tile;
+        const std::size_t places = tiles * shape_.columns;
+        auto& elements = elements_.emplace_back(places * shape_.tile * bytes, std::byte{0xFF});
+        auto& maxima = maxima_.emplace_back(places, std::numeric_limits<float>::quiet_NaN());
+        for (std::size_t tile = 0; tile < tiles; ++tile) {
+            maxima[tile * shape_.columns + shape_.column] = -kInfinity;
+        }
+        for (std::uint32_t i = 0; i < entries; ++i) {
+            const std::size_t place = std::size_t{i / shape_.tile} * shape_.columns + shape_.column;
+            const std::uint32_t code = codes[first + i];
+            std::memcpy(elements.data() + (place * shape_.tile + i % shape_.tile) * bytes, &code, bytes);
+            const float value = value_of_code(shape_.dtype, code);
+            if (std::isnan(value) || value > maxima[place]) maxima[place] = value;
+        }
+        slices_.push_back({nullptr, entries, first, nullptr, {}});
+    }
+
+    RowShape shape_;
+    std::uint32_t vocab_;
+    std::vector<std::vector<std::byte>> elements_;
+    std::vector<std::vector<float>> maxima_;
+    std::vector<Slice> slices_;
+};
+
+// Several ranks, the last blocks of some of them partial; one is empty.
+std::vector<std::uint32_t> uneven_shards(std::uint32_t vocab) {
+    const std::uint32_t third = vocab / 3;
+    return {third + 1, 0, third - 1, vocab - 2 * third};
+}
+
+// What the formats' definitions say, not the code under test.
+float defined_value(Dtype dtype, std::uint32_t code) {
+    return dtype == Dtype::fp32 ? std::bit_cast<float>(code)
+                                : value_of(static_cast<std::uint16_t>(code), dtype);
+}
+
+bool identical(float a, float b) {
+    return (std::isnan(a) && std::isnan(b)) ||
+           std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+// All codes of 16 bits, or many of 32, in no order.
+std::vector<std::uint32_t> all_codes(Dtype dtype) {
+    std::mt19937 generator(20261126);
+    std::vector<std::uint32_t> codes(0x10000);
+    for (std::uint32_t i = 0; i < codes.size(); ++i)
+        codes[i] = dtype == Dtype::fp32 ? static_cast<std::uint32_t>(generator()) : i;
+    std::shuffle(codes.begin(), codes.end(), generator);
+    return codes;
+}
+
+// The same, but for NaN and +inf.
+std::vector<std::uint32_t> all_sound_codes(Dtype dtype) {
+    std::vector<std::uint32_t> codes = all_codes(dtype);
+    for (std::uint32_t& code : codes) {
+        if (!(defined_value(dtype, code) < kInfinity)) code = 0;
+    }
+    return codes;
+}
+
+std::uint32_t lowest_code(Dtype dtype) {
+    if (dtype == Dtype::fp16) return 0xFC00U;
+    return dtype == Dtype::bf16 ? 0xFF80U : 0xFF800000U;
+}
+
+// Blocks of all kinds: of one sign, of -inf alone, of values that hardly differ.
+std::vector<std::uint32_t> delicate_codes(Dtype dtype, std::uint32_t vocab) {
+    std::mt19937 generator(7);
+    const std::vector<std::uint32_t> some = all_sound_codes(dtype);
+    std::vector<std::uint32_t> codes(vocab);
+    for (std::uint32_t i = 0; i < vocab; ++i) {
+        const std::uint32_t kind = i / 50 % 4;
+        const std::uint32_t any = some[generator() % some.size()];
+        const std::uint32_t sign = dtype == Dtype::fp32 ? 1U << 31U : 1U << 15U;
+        codes[i] = kind == 0 ? any : kind == 1 ? any | sign : kind == 2 ? lowest_code(dtype) : sign | (i % 3);
+    }
+    return codes;
+}
+
+std::vector<RowShape> shapes_of(Dtype dtype, std::uint32_t vocab) {
+    std::vector<RowShape> shapes;
+    for (const std::uint32_t tile : {1U, 3U, 64U, 128U}) {
+        for (const std::uint32_t columns : {1U, 3U}) {
+            shapes.push_back({dtype, tile, columns, columns / 2, {vocab}, false, false});
+            shapes.push_back({dtype, tile, columns, columns - 1, uneven_shards(vocab), false, false});
+        }
+    }
+    return shapes;
+}
+
+std::vector<float> maxima_by_loop(const BlockedRow& row, const std::vector<std::uint32_t>& codes) {
+    std::vector<float> maxima(row.blocks, -kInfinity);
+    for (const BlockRun& run : row.runs) {
+        for (std::uint32_t i = 0; i < run.entries; ++i) {
+            float& maximum = maxima[run.first_block + i / kBlock];
+            maximum = std::max(maximum, defined_value(row.dtype, codes[run.first_position + i]));
+        }
+    }
+    return maxima;
+}
+
+void check_found(const BlockedRow& row, const std::vector<std::uint32_t>& codes, float floor,
+                 Workspace& workspace) {
+    std::vector<Found> expected;
+    for (std::uint32_t position = 0; position < codes.size(); ++position) {
+        const float value = defined_value(row.dtype, codes[position]);
+        if (value > -kInfinity && value >= floor) expected.push_back({position, value});
+    }
+    const std::uint32_t count = find_at_least(row, floor, workspace);
+    INFO("floor " << floor);
+    REQUIRE(count == expected.size());
+    const bool same = std::equal(expected.begin(), expected.end(), workspace.found.begin(),
+                                 [](const Found& a, const Found& b) {
+                                     return a.position == b.position && identical(a.value, b.value);
+                                 });
+    REQUIRE(same);
+}
+
+void check_scan(const std::vector<std::uint32_t>& codes, const RowShape& shape, Workspace& workspace) {
+    const RawRow raw(codes, shape);
+    const BlockedRow row = lay_in_blocks(raw.view(), workspace);
+    const std::vector<float> expected = maxima_by_loop(row, codes);
+    const std::span<float> maxima = workspace.block_max.first(row.blocks);
+    REQUIRE(scan_block_maxima(row, maxima) == RowFault::none);
+    REQUIRE(std::equal(maxima.begin(), maxima.end(), expected.begin(), expected.end()));
+    const float largest = *std::max_element(expected.begin(), expected.end());
+    REQUIRE(largest_of(maxima) == largest);
+    for (const float floor :
+         {-kInfinity, std::numeric_limits<float>::lowest(), -1e4F, -1.0F, 0.0F, 1e-6F, 3.25F, largest}) {
+        const auto reached = std::count_if(expected.begin(), expected.end(),
+                                           [floor](float maximum) { return maximum >= floor; });
+        REQUIRE(count_at_least(maxima, floor) == reached);
+        check_found(row, codes, floor, workspace);
+    }
+}
+
+RowFault fault_by_scan(const RawRow& raw, Workspace& workspace) {
+    const BlockedRow row = lay_in_blocks(raw.view(), workspace);
+    const auto maxima = workspace.block_max.first(row.blocks);
+    return row.summarised ? judge_block_maxima(maxima) : scan_block_maxima(row, maxima);
+}
+
+RowFault defined_fault(float value) {
+    if (std::isnan(value)) return RowFault::nan;
+    return value == kInfinity ? RowFault::positive_infinity : RowFault::none;
+}
+
+struct Broken {
+    Dtype dtype;
+    std::vector<std::uint32_t> codes;
+};
+const std::vector<Broken>& broken_codes() {
+    static const std::vector<Broken> all = {
+        {Dtype::bf16, {0x7F80U, 0x7FC0U, 0xFFC0U, 0x7F81U, 0xFF81U, 0x7FFFU, 0xFFFFU}},
+        {Dtype::fp16, {0x7C00U, 0x7E00U, 0xFE00U, 0x7C01U, 0xFC01U, 0x7FFFU, 0xFFFFU}},
+        {Dtype::fp32,
+         {0x7F800000U, 0x7FC00000U, 0xFFC00000U, 0x7F800001U, 0xFF800001U, 0x7FFFFFFFU, 0xFFFFFFFFU}},
+    };
+    return all;
+}
+
+// Each of the dtype's broken codes at each position of the row.
+void check_every_position(const Broken& broken, const RowShape& shape, Workspace& workspace) {
+    std::vector<std::uint32_t> codes = delicate_codes(broken.dtype, workspace.vocab);
+    for (std::uint32_t position = 0; position < workspace.vocab; ++position) {
+        const std::uint32_t sound = codes[position];
+        for (const std::uint32_t code : broken.codes) {
+            codes[position] = code;
+            INFO("position " << position << ", code " << std::hex << code);
+            const RawRow raw(codes, shape);
+            REQUIRE(fault_by_scan(raw, workspace) == defined_fault(defined_value(broken.dtype, code)));
+        }
+        codes[position] = sound;
+    }
+    REQUIRE(fault_by_scan(RawRow(codes, shape), workspace) == RowFault::none);
+}
+
+}  // namespace
+
+TEST_CASE("every position of a row has its exact value, whatever the layout") {
+    const auto dtype = GENERATE(Dtype::bf16, Dtype::fp16, Dtype::fp32);
+    const std::vector<std::uint32_t> codes = all_codes(dtype);
+    const auto vocab = static_cast<std::uint32_t>(codes.size());
+    Workspace workspace(vocab);
+    for (const RowShape& shape : shapes_of(dtype, vocab)) {
+        const RawRow raw(codes, shape);
+        const BlockedRow row = lay_in_blocks(raw.view(), workspace);
+        std::uint32_t wrong = 0;
+        for (std::uint32_t position = 0; position < vocab; ++position) {
+            wrong += identical(row.value_at(position), defined_value(dtype, codes[position])) ? 0U : 1U;
+        }
+        CHECK(wrong == 0);
+    }
+}
+
+TEST_CASE("block maxima and what reaches a floor agree with a plain loop on every instruction set") {
+    const auto dtype = GENERATE(Dtype::bf16, Dtype::fp16, Dtype::fp32);
+    for (const std::int64_t target : instruction_sets()) {
+        const InstructionSet used(target);
+        INFO(name_of_instruction_set(target));
+        for (const std::uint32_t vocab : {1U, 63U, 64U, 65U, 1000U, 9000U}) {
+            Workspace workspace(vocab);
+            const std::vector<std::uint32_t> codes = delicate_codes(dtype, vocab);
+            for (const RowShape& shape : shapes_of(dtype, vocab)) {
+                if (vocab >= 3 || shape.shards.size() == 1) check_scan(codes, shape, workspace);
+            }
+        }
+    }
+}
+
+TEST_CASE("every code is found at its exact value on every instruction set") {
+    const auto dtype = GENERATE(Dtype::bf16, Dtype::fp16, Dtype::fp32);
+    const std::vector<std::uint32_t> codes = all_sound_codes(dtype);
+    const auto vocab = static_cast<std::uint32_t>(codes.size());
+    Workspace workspace(vocab);
+    for (const std::int64_t target : instruction_sets()) {
+        const InstructionSet used(target);
+        INFO(name_of_instruction_set(target));
+        check_scan(codes, {dtype, 64, 1, 0, {vocab}, false, false}, workspace);
+    }
+}
+
+TEST_CASE("a NaN of either sign and a +inf are found at every position of every block") {
+    constexpr std::uint32_t kVocab = 330;
+    Workspace workspace(kVocab);
+    for (const std::int64_t target : instruction_sets()) {
+        const InstructionSet used(target);
+        INFO(name_of_instruction_set(target));
+        for (const Broken& broken : broken_codes()) {
+            RowShape shape = {broken.dtype, 64, 2, 1, uneven_shards(kVocab), false, false};
+            check_every_position(broken, shape, workspace);
+            shape.tile = 3;
+            check_every_position(broken, shape, workspace);
+        }
+    }
+}
+
+TEST_CASE("a NaN of either sign and a +inf are found through the writer's summaries") {
+    constexpr std::uint32_t kVocab = 330;
+    Workspace workspace(kVocab);
+    for (const Broken& broken : broken_codes()) {
+        check_every_position(broken, {broken.dtype, 64, 2, 1, uneven_shards(kVocab), false, true}, workspace);
+    }
+}
+
+TEST_CASE("a NaN is reported before a +inf, wherever they stand") {
+    const auto& broken = GENERATE(from_range(broken_codes()));
+    const std::uint32_t infinity = broken.codes.front();
+    Workspace workspace(200);
+    for (const bool summarised : {false, true}) {
+        for (const std::uint32_t nan : std::vector(broken.codes.begin() + 1, broken.codes.end())) {
+            std::vector<std::uint32_t> codes(200, lowest_code(broken.dtype));
+            codes[70] = infinity;
+            codes[71] = nan;
+            const RowShape shape = {broken.dtype, 64, 1, 0, {100, 100}, false, summarised};
+            CHECK(fault_by_scan(RawRow(codes, shape), workspace) == RowFault::nan);
+            std::swap(codes[70], codes[199]);
+            CHECK(fault_by_scan(RawRow(codes, shape), workspace) == RowFault::nan);
+            std::swap(codes[71], codes[0]);
+            CHECK(fault_by_scan(RawRow(codes, shape), workspace) == RowFault::nan);
+        }
+    }
+}
+
+}  // namespace croupier::sampler::test
