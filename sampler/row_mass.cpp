@@ -217,7 +217,8 @@ float SampledMaximum(const BlockedRow& row, Codes<std::uint16_t>& codes) {
 ScannedWeight ScanAndWeigh(const BlockedRow& row, double scale, float* HWY_RESTRICT block_max,
                            double* HWY_RESTRICT group_weight) {
     Codes<std::uint16_t> codes;
-    const auto reference = static_cast<double>(SampledMaximum(row, codes));
+    constexpr double kMostlyAbove = 5.0;
+    const double reference = static_cast<double>(SampledMaximum(row, codes)) + kMostlyAbove;
     const Weights weights(reference, scale);
     const double correction = weights.correction();
     double total = 0.0;
@@ -319,13 +320,13 @@ RowFault scan_and_weigh(const BlockedRow& row, double scale, Workspace& workspac
     const std::span<const float> block_max = workspace.block_max.first(row.blocks);
     const RowFault fault = judge_scan(row.dtype, scanned.largest_code, block_max);
     if (fault != RowFault::none) return fault;
-    // Weights were taken in units of the reference's, in which the maximum must not be far above 1: the
-    // argument's error is that of its size.
-    constexpr double kMostAbove = 11.0;
+    // Weights were taken in units of the reference's, from which the maximum must not lie far: the argument's
+    // error is that of its size.
+    constexpr double kMostApart = 11.0;
     const auto maximum = static_cast<double>(largest_of(block_max));
     const double above = (maximum - scanned.reference) * scale;
-    if (!(above >= 0.0 && above < kMostAbove) || !fits_float(maximum, scale)) return fault;
-    const double unit = exp_nonpositive(-above);
+    if (!(std::abs(above) < kMostApart) || !fits_float(maximum, scale)) return fault;
+    const double unit = above > 0.0 ? exp_nonpositive(-above) : 1.0 / exp_nonpositive(above);
     for (double& weight : workspace.group_weight) weight *= unit;
     workspace.weighed = {maximum, scale, scanned.total * unit};
     return fault;
