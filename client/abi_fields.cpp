@@ -1,5 +1,6 @@
 #include "client/abi_fields.h"
 
+#include <cstddef>
 #include <type_traits>
 
 namespace croupier::client {
@@ -21,11 +22,30 @@ void copy_params(Abi& abi, Plain& plain, const Copy& copy) {
     copy(abi.repetition_penalty, plain.repetition_penalty);
     copy(abi.frequency_penalty, plain.frequency_penalty);
     copy(abi.presence_penalty, plain.presence_penalty);
+    copy(abi.dynatemp_range, plain.dynatemp_range);
+    copy(abi.dynatemp_exponent, plain.dynatemp_exponent);
+    copy(abi.top_n_sigma, plain.top_n_sigma);
+    copy(abi.typical_p, plain.typical_p);
+    copy(abi.xtc_probability, plain.xtc_probability);
+    copy(abi.xtc_threshold, plain.xtc_threshold);
+    copy(abi.dry_multiplier, plain.dry_multiplier);
+    copy(abi.dry_base, plain.dry_base);
+    copy(abi.mirostat_tau, plain.mirostat_tau);
+    copy(abi.mirostat_eta, plain.mirostat_eta);
+    copy(abi.adaptive_target, plain.adaptive_target);
+    copy(abi.adaptive_decay, plain.adaptive_decay);
     copy(abi.top_k, plain.top_k);
     copy(abi.eos_token_id, plain.eos_token_id);
     copy(abi.min_tokens, plain.min_tokens);
     copy(abi.max_tokens, plain.max_tokens);
     copy(abi.flags, plain.flags);
+    copy(abi.penalty_last_n, plain.penalty_last_n);
+    copy(abi.dry_penalty_last_n, plain.dry_penalty_last_n);
+    copy(abi.dry_allowed_length, plain.dry_allowed_length);
+    copy(abi.mirostat, plain.mirostat);
+    copy(abi.rng, plain.rng);
+    copy(abi.logprob_mode, plain.logprob_mode);
+    for (std::size_t i = 0; i < plain.order.size(); ++i) copy(abi.order[i], plain.order[i]);
 }
 
 template <typename Abi, typename Plain, typename Copy>
@@ -40,6 +60,7 @@ void copy_geometry(Abi& abi, Plain& plain, const Copy& copy) {
     copy(abi.max_length, plain.max_length);
     copy(abi.max_bias, plain.max_bias);
     copy(abi.max_stop_ids, plain.max_stop_ids);
+    copy(abi.max_list_tokens, plain.max_list_tokens);
     copy(abi.mask_rows, plain.mask_rows);
 }
 

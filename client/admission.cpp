@@ -31,6 +31,27 @@ std::optional<std::string> ids_fault(const IdList& list, std::uint32_t vocab) {
     return std::nullopt;
 }
 
+// Several lists in one: each list's length, then its ids.
+std::optional<std::string> lists_fault(const IdList& lists, std::uint32_t vocab) {
+    if (lists.count > 0 && lists.ids == nullptr) {
+        return std::string(lists.name) + " is null, but its count is " + std::to_string(lists.count);
+    }
+    for (std::size_t at = 0; at < lists.count;) {
+        const std::string name = std::string(lists.name) + "[" + std::to_string(at) + "]";
+        const std::int32_t length = lists.ids[at];
+        const std::size_t after = lists.count - ++at;
+        if (length < 1 || static_cast<std::size_t>(length) > after) {
+            return name + " is " + std::to_string(length) + ", the length of a list, and " +
+                   std::to_string(after) + " words follow; allowed: at least 1, and no more than follow";
+        }
+        for (const std::size_t end = at + static_cast<std::size_t>(length); at < end; ++at) {
+            if (proto::token_in_range(lists.ids[at], vocab)) continue;
+            return id_fault(std::string(lists.name) + "[" + std::to_string(at) + "]", lists.ids[at], vocab);
+        }
+    }
+    return std::nullopt;
+}
+
 std::optional<std::string> copy_bias(const croupier_sequence& from, std::uint32_t vocab,
                                      std::vector<proto::TokenBias>& to) {
     if (from.bias_count > 0 && from.bias == nullptr) {
@@ -45,6 +66,22 @@ std::optional<std::string> copy_bias(const croupier_sequence& from, std::uint32_
             return proto::describe({(name + ".bias").c_str(), double{bias}, proto::kBiasRange});
         }
         to.push_back({token, bias});
+    }
+    return std::nullopt;
+}
+
+std::optional<std::string> ids_fault(const croupier_sequence& from, std::uint32_t vocab) {
+    const std::array plain = {IdList{"prompt", from.prompt, from.prompt_count},
+                              IdList{"output", from.output, from.output_count},
+                              IdList{"stop_ids", from.stop_ids, from.stop_count},
+                              IdList{"allowed_ids", from.allowed_ids, from.allowed_count}};
+    for (const IdList& list : plain) {
+        if (auto fault = ids_fault(list, vocab)) return fault;
+    }
+    const std::array nested = {IdList{"bad_words", from.bad_words, from.bad_words_count},
+                               IdList{"dry_breakers", from.dry_breakers, from.dry_breakers_count}};
+    for (const IdList& lists : nested) {
+        if (auto fault = lists_fault(lists, vocab)) return fault;
     }
     return std::nullopt;
 }
@@ -67,16 +104,14 @@ shm::Result<Admitted> check_sequence(const croupier_sequence& from, std::uint32_
     sequence.uid = from.uid;
     sequence.params = params_from_abi(from.params);
     if (auto fault = params_fault(sequence.params, vocab)) return refuse(*fault);
-    const std::array lists = {IdList{"prompt", from.prompt, from.prompt_count},
-                              IdList{"output", from.output, from.output_count},
-                              IdList{"stop_ids", from.stop_ids, from.stop_count}};
-    for (const IdList& list : lists) {
-        if (auto fault = ids_fault(list, vocab)) return refuse(*fault);
-    }
+    if (auto fault = ids_fault(from, vocab)) return refuse(*fault);
     if (auto fault = copy_bias(from, vocab, admitted.bias)) return refuse(*fault);
     sequence.prompt = {from.prompt, from.prompt_count};
     sequence.output = {from.output, from.output_count};
     sequence.stop_ids = {from.stop_ids, from.stop_count};
+    sequence.allowed_ids = {from.allowed_ids, from.allowed_count};
+    sequence.bad_words = {from.bad_words, from.bad_words_count};
+    sequence.dry_breakers = {from.dry_breakers, from.dry_breakers_count};
     sequence.bias = admitted.bias;  // a vector's elements stay in place when it is moved
     return admitted;
 }

@@ -21,6 +21,23 @@ struct croupier_session {
 
 static_assert(CROUPIER_IGNORE_EOS == proto::kIgnoreEos);
 static_assert(CROUPIER_NO_LOGPROB == proto::kNoLogprob);
+static_assert(CROUPIER_STEP_END == static_cast<int>(proto::Step::end) &&
+              CROUPIER_STEP_PENALTIES == static_cast<int>(proto::Step::penalties) &&
+              CROUPIER_STEP_DRY == static_cast<int>(proto::Step::dry) &&
+              CROUPIER_STEP_TOP_N_SIGMA == static_cast<int>(proto::Step::top_n_sigma) &&
+              CROUPIER_STEP_TEMPERATURE == static_cast<int>(proto::Step::temperature) &&
+              CROUPIER_STEP_MIN_P == static_cast<int>(proto::Step::min_p) &&
+              CROUPIER_STEP_TOP_K == static_cast<int>(proto::Step::top_k) &&
+              CROUPIER_STEP_TOP_P == static_cast<int>(proto::Step::top_p) &&
+              CROUPIER_STEP_TYPICAL_P == static_cast<int>(proto::Step::typical_p) &&
+              CROUPIER_STEP_XTC == static_cast<int>(proto::Step::xtc) &&
+              CROUPIER_ORDER_STEPS == proto::kOrderSteps);
+static_assert(CROUPIER_RNG_PHILOX == static_cast<int>(proto::Rng::philox) &&
+              CROUPIER_RNG_GUMBEL == static_cast<int>(proto::Rng::gumbel) &&
+              CROUPIER_RNG_SGLANG == static_cast<int>(proto::Rng::sglang) &&
+              CROUPIER_RNG_VLLM == static_cast<int>(proto::Rng::vllm));
+static_assert(CROUPIER_LOGPROB_RAW == static_cast<int>(proto::LogprobMode::raw) &&
+              CROUPIER_LOGPROB_PROCESSED == static_cast<int>(proto::LogprobMode::processed));
 static_assert(CROUPIER_STOPPED_EOS == int{proto::kStoppedByEos} &&
               CROUPIER_STOPPED_TOKEN == int{proto::kStoppedByToken} &&
               CROUPIER_STOPPED_LENGTH == int{proto::kStoppedByLength} &&
@@ -80,6 +97,7 @@ void croupier_open_options_init(croupier_open_options* options) {
     options->max_length = 8192;
     options->max_bias = 64;
     options->max_stop_ids = 8;
+    options->max_list_tokens = 1024;
 }
 
 void croupier_params_init(croupier_params* params) {

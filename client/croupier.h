@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* NOLINTBEGIN(modernize-use-using): this header is C. */
-#define CROUPIER_ABI_VERSION 1U
+#define CROUPIER_ABI_VERSION 2U
 
 typedef struct croupier_session croupier_session;
 
@@ -41,6 +41,7 @@ typedef struct croupier_open_options {
     uint32_t max_length; /* prompt and output of one sequence */
     uint32_t max_bias;
     uint32_t max_stop_ids;
+    uint32_t max_list_tokens; /* words of allowed ids, bad words and DRY breakers of one sequence together */
     uint32_t mask_rows;
     const int32_t* order;        /* hotness order, vocab ids; NULL: identity */
     uint32_t takeover;           /* 1: fence a live holder of the name */
@@ -59,6 +60,26 @@ enum {
     CROUPIER_NO_LOGPROB = 2 /* the decision's log-prob is NaN: saves a pass over the row */
 };
 
+/* The steps that a request may put in an order of its own. */
+enum {
+    CROUPIER_STEP_END = 0,
+    CROUPIER_STEP_PENALTIES = 1,
+    CROUPIER_STEP_DRY = 2,
+    CROUPIER_STEP_TOP_N_SIGMA = 3,
+    CROUPIER_STEP_TEMPERATURE = 4,
+    CROUPIER_STEP_MIN_P = 5,
+    CROUPIER_STEP_TOP_K = 6,
+    CROUPIER_STEP_TOP_P = 7,
+    CROUPIER_STEP_TYPICAL_P = 8,
+    CROUPIER_STEP_XTC = 9,
+    CROUPIER_ORDER_STEPS = 12
+};
+
+enum { CROUPIER_RNG_PHILOX = 0, CROUPIER_RNG_GUMBEL = 1, CROUPIER_RNG_SGLANG = 2, CROUPIER_RNG_VLLM = 3 };
+enum { CROUPIER_LOGPROB_RAW = 0, CROUPIER_LOGPROB_PROCESSED = 1 };
+
+/* croupier_params_init() fills in the defaults, with which all controls are off. A decision carries the drawn
+ * token's log-prob and no list of the best. */
 typedef struct croupier_params {
     uint64_t seed;
     double temperature;
@@ -67,11 +88,30 @@ typedef struct croupier_params {
     double repetition_penalty;
     double frequency_penalty;
     double presence_penalty;
+    double dynatemp_range; /* 0: off */
+    double dynatemp_exponent;
+    double top_n_sigma; /* 0 or less: off */
+    double typical_p;
+    double xtc_probability;
+    double xtc_threshold;
+    double dry_multiplier; /* 0: off */
+    double dry_base;
+    double mirostat_tau;
+    double mirostat_eta;
+    double adaptive_target; /* below 0: off */
+    double adaptive_decay;
     int32_t top_k;        /* 0 or -1: off */
     int32_t eos_token_id; /* -1: none */
     uint32_t min_tokens;
     uint32_t max_tokens; /* 0: as far as the session's max_length */
     uint32_t flags;
+    int32_t penalty_last_n;     /* -1: prompt and output, each as its penalty says; 0: no penalties */
+    int32_t dry_penalty_last_n; /* -1: prompt and output; 0: off */
+    int32_t dry_allowed_length;
+    uint8_t mirostat; /* 0: off; 1 and 2: its versions */
+    uint8_t rng;
+    uint8_t logprob_mode;
+    uint8_t order[CROUPIER_ORDER_STEPS]; /* up to CROUPIER_STEP_END; none: the default order */
 } croupier_params;
 
 typedef struct croupier_bias {
@@ -84,12 +124,21 @@ typedef struct croupier_sequence {
     croupier_params params;
     const int32_t* prompt;
     size_t prompt_count;
-    const int32_t* output; /* decided earlier, elsewhere: a sequence that comes back */
+    /* Decided earlier, elsewhere: a sequence that comes back. Mirostat and adaptive-p then begin anew: what
+     * they carried was not in the tokens. */
+    const int32_t* output;
     size_t output_count;
     const croupier_bias* bias;
     size_t bias_count;
     const int32_t* stop_ids;
     size_t stop_count;
+    const int32_t* allowed_ids; /* none: all are allowed */
+    size_t allowed_count;
+    /* Several lists in one: each list's length, then its ids. The counts are of all these words. */
+    const int32_t* bad_words;
+    size_t bad_words_count;
+    const int32_t* dry_breakers;
+    size_t dry_breakers_count;
 } croupier_sequence;
 
 typedef struct croupier_column {

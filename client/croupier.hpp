@@ -38,6 +38,9 @@ struct Sequence {
     std::vector<std::int32_t> output;
     std::vector<croupier_bias> bias;
     std::vector<std::int32_t> stop_ids;
+    std::vector<std::int32_t> allowed_ids;
+    std::vector<std::int32_t> bad_words;     // each list's length, then its ids
+    std::vector<std::int32_t> dry_breakers;  // likewise
 };
 
 struct Step {
@@ -68,7 +71,13 @@ class Session {
                                       sequence.bias.data(),
                                       sequence.bias.size(),
                                       sequence.stop_ids.data(),
-                                      sequence.stop_ids.size()};
+                                      sequence.stop_ids.size(),
+                                      sequence.allowed_ids.data(),
+                                      sequence.allowed_ids.size(),
+                                      sequence.bad_words.data(),
+                                      sequence.bad_words.size(),
+                                      sequence.dry_breakers.data(),
+                                      sequence.dry_breakers.size()};
         croupier_error error{};
         if (croupier_add(session_.get(), &plain, &error) != 0) throw Failure(error);
     }

@@ -27,6 +27,7 @@ flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& bui
     open.add_max_length(geometry.max_length);
     open.add_max_bias(geometry.max_bias);
     open.add_max_stop_ids(geometry.max_stop_ids);
+    open.add_max_list_tokens(geometry.max_list_tokens);
     open.add_mask_rows(geometry.mask_rows);
     if (!order.IsNull()) open.add_order(order);
     open.add_takeover(request.takeover);

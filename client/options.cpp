@@ -51,6 +51,7 @@ constexpr std::array kFields = {
     Field{"max_length", &Geometry::max_length, false},
     Field{"max_bias", &Geometry::max_bias, false},
     Field{"max_stop_ids", &Geometry::max_stop_ids, false},
+    Field{"max_list_tokens", &Geometry::max_list_tokens, false},
     Field{"mask_rows", &Geometry::mask_rows, false},
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "sampler/params.h"
 #include "sampler/philox.h"
 
 namespace croupier::daemon {
@@ -16,12 +17,10 @@ struct CheckedSequence {
     proto::SamplingParams params;
     const std::int32_t* log = nullptr;
     std::uint32_t prompt_length = 0;
-    std::uint32_t bias_count = 0;
-    std::uint32_t stop_count = 0;
 };
 
 DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleColumn& asked,
-                             CheckedSequence& checked) {
+                             CheckedSequence& checked, SequenceLists& lists) {
     const auto& geometry = segment.geometry();
     if (asked.window_offset != 0 || asked.candidate != -1) return DecisionError::bad_record;
     if (asked.mask_row > geometry.mask_rows) return DecisionError::bad_mask;
@@ -34,14 +33,13 @@ DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleC
     }
     checked.params = entry.params;
     checked.prompt_length = entry.prompt_length;
-    checked.bias_count = entry.bias_count;
-    checked.stop_count = entry.stop_count;
     checked.log = segment.token_log(asked.sequence_slot);
     const std::uint32_t length = entry.length.load(std::memory_order_acquire);
-    if (length > geometry.max_length || checked.prompt_length > length ||
-        checked.bias_count > geometry.max_bias || checked.stop_count > geometry.max_stop_ids) {
+    const ListCounts counts(entry);
+    if (length > geometry.max_length || checked.prompt_length > length || !counts.fit(geometry)) {
         return DecisionError::bad_sequence;
     }
+    lists.copy(segment, asked.sequence_slot, counts);
     // One more than asked is a token that a sampler appended before it died: it is decided again.
     const std::uint32_t outputs = length - checked.prompt_length;
     const bool repeated = outputs > 0 && asked.position == outputs - 1;
@@ -53,6 +51,20 @@ std::uint32_t random_for(const shm::Segment& segment, const CheckedStep& step, s
                          const proto::SamplingParams& params, std::uint32_t position) {
     if (step.randoms_supplied) return segment.randoms(step.slot)[column].stream[0];
     return sampler::random_at(params.seed, position, 0);
+}
+
+bool carries_feedback(const proto::SamplingParams& params) {
+    return sampler::has_mirostat(params) || sampler::has_adaptive_p(params);
+}
+
+proto::Feedback feedback_before(const proto::SequenceEntry& entry, std::uint32_t position) {
+    const proto::FeedbackAfter left = entry.feedback[position % 2];
+    return left.outputs == position ? left.feedback : proto::Feedback{};
+}
+
+// As in append(): whoever makes these stores, and however often, they are the same.
+void leave_feedback(proto::SequenceEntry& entry, std::uint32_t position, const proto::Feedback& feedback) {
+    entry.feedback[(position + 1) % 2] = {feedback, position + 1, 0};
 }
 
 void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std::uint32_t prompt_length,
@@ -94,14 +106,14 @@ proto::Decision decide_column(SessionView& session, const CheckedStep& step, std
                               std::size_t thread, sampler::Workspace& workspace) {
     const shm::Segment& segment = session.segment();
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
+    SequenceLists& lists = session.lists(thread);
     CheckedSequence sequence;
     proto::Decision decision;
-    decision.error = check_sequence(segment, asked, sequence);
+    decision.error = check_sequence(segment, asked, sequence, lists);
     if (decision.error == DecisionError::none) {
         sampler::Request request;
         request.params = &sequence.params;
-        request.bias = {segment.biases(asked.sequence_slot), sequence.bias_count};
-        request.stop_ids = {segment.stop_ids(asked.sequence_slot), sequence.stop_count};
+        lists.lend(request);
         request.prompt = {sequence.log, sequence.prompt_length};
         request.output = {sequence.log + sequence.prompt_length, asked.position};
         request.max_length = segment.geometry().max_length;
@@ -110,8 +122,15 @@ proto::Decision decide_column(SessionView& session, const CheckedStep& step, std
             const std::uint32_t words = (segment.geometry().vocab + 31) / 32;
             request.mask = {segment.mask_row(step.slot, asked.mask_row - 1), words};
         }
-        auto& state = session.states().of(thread, asked.sequence_slot, asked.sequence_uid, sequence.params);
+        const bool feeds_back = carries_feedback(sequence.params);
+        auto& entry = segment.sequence(asked.sequence_slot);
+        if (feeds_back) request.feedback = feedback_before(entry, asked.position);
+        auto& state = session.states().of(thread, asked.sequence_slot, asked.sequence_uid, sequence.params,
+                                          request.dry_breakers);
         decision = sampler::decide(session.row(step.slot, step.columns, column), request, state, workspace);
+        if (feeds_back && decision.error == DecisionError::none) {
+            leave_feedback(entry, asked.position, workspace.answer().feedback);
+        }
     }
     decision.sequence_uid = asked.sequence_uid;
     decision.position = asked.position;

@@ -45,6 +45,7 @@ shm::Result<SessionRequest> read_open(const wire::Open& open) {
     geometry.max_length = open.max_length();
     geometry.max_bias = open.max_bias();
     geometry.max_stop_ids = open.max_stop_ids();
+    geometry.max_list_tokens = open.max_list_tokens();
     geometry.mask_rows = open.mask_rows();
     if (open.shards() == nullptr || open.shards()->size() == 0) {
         if (geometry.tp >= 1 && geometry.tp <= proto::kMaxTp) proto::fill_even_shards(geometry);

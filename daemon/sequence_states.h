@@ -16,14 +16,16 @@ class SequenceStates {
     SequenceStates(std::uint32_t vocab, std::uint32_t max_length, std::uint32_t sequences,
                    std::uint32_t threads);
 
-    // The state of the sequence in this slot; begun anew when the slot holds another, or other parameters.
+    // The state of the sequence in this slot; begun anew when the slot holds another, or other parameters
+    // or breakers.
     sampler::SequenceState& of(std::size_t thread, std::uint32_t slot, std::uint64_t uid,
-                               const proto::SamplingParams& params);
+                               const proto::SamplingParams& params, sampler::TokenLists dry_breakers);
 
   private:
     struct Tracked {
         std::uint64_t uid = 0;
         proto::SamplingParams params;
+        std::vector<std::int32_t> breakers;
         std::unique_ptr<sampler::SequenceState> state;
     };
 

@@ -7,7 +7,8 @@ namespace croupier::daemon {
 SessionView::SessionView(shm::Segment segment, std::uint32_t threads)
     : segment_(std::move(segment)),
       states_(segment_.geometry().vocab, segment_.geometry().max_length, segment_.geometry().max_sequences,
-              threads) {
+              threads),
+      lists_(threads, SequenceLists(segment_.geometry())) {
     const auto& geometry = segment_.geometry();
     id_ = segment_.header().session_id;
     exhausted_.resize(geometry.slots);

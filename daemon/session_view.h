@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/sequence_lists.h"
 #include "daemon/sequence_states.h"
 #include "sampler/row_view.h"
 #include "shm/segment.h"
@@ -25,6 +26,8 @@ class SessionView {
     sampler::RowView row(std::uint32_t slot, std::uint32_t columns, std::uint32_t column) const;
 
     SequenceStates& states() { return states_; }
+    // What one thread has copied of the sequence that it decides.
+    SequenceLists& lists(std::size_t thread) { return lists_[thread]; }
 
     // A step whose claims are all taken needs no second look, unless claims are freed again.
     bool exhausted(std::uint64_t step) const;
@@ -41,6 +44,7 @@ class SessionView {
     shm::Segment segment_;
     std::uint64_t id_ = 0;
     SequenceStates states_;
+    std::vector<SequenceLists> lists_;                 // [thread]
     std::vector<std::vector<sampler::Slice>> slices_;  // [slot][rank]
     std::vector<Exhausted> exhausted_;                 // [slot]
 };

@@ -62,6 +62,7 @@ std::optional<std::string> geometry_fault(const Geometry& g) {
     if (auto fault = outside("max_length", g.max_length, 2, kMaxLength)) return fault;
     if (auto fault = outside("max_bias", g.max_bias, 0, kMaxBias)) return fault;
     if (auto fault = outside("max_stop_ids", g.max_stop_ids, 0, kMaxStopIds)) return fault;
+    if (auto fault = outside("max_list_tokens", g.max_list_tokens, 0, kMaxListTokens)) return fault;
     if (auto fault = outside("mask_rows", g.mask_rows, 0, kMaxBatch)) return fault;
     if (auto fault = outside("has_order", g.has_order, 0, 1)) return fault;
     return shard_fault(g);

@@ -20,6 +20,7 @@ constexpr std::uint32_t kMaxSequences = 65536;
 constexpr std::uint32_t kMaxLength = 1U << 21U;
 constexpr std::uint32_t kMaxBias = 4096;
 constexpr std::uint32_t kMaxStopIds = 256;
+constexpr std::uint32_t kMaxListTokens = 1U << 16U;
 constexpr std::uint32_t kMaxTile = 1024;
 
 struct RankShard {
@@ -40,14 +41,15 @@ struct Geometry {
     std::uint32_t max_length = 1;  // prompt and output of one sequence
     std::uint32_t max_bias = 64;
     std::uint32_t max_stop_ids = 8;
-    std::uint32_t mask_rows = 0;  // grammar masks a step may carry
-    std::uint32_t has_order = 0;  // 1: the segment holds a hotness order; 0: identity
+    std::uint32_t max_list_tokens = 1024;  // words of allowed ids, bad words and DRY breakers together
+    std::uint32_t mask_rows = 0;           // grammar masks a step may carry
+    std::uint32_t has_order = 0;           // 1: the segment holds a hotness order; 0: identity
     std::array<RankShard, kMaxTp> shards{};
 
     std::uint32_t tiles(std::uint32_t rank) const { return (shards[rank].count + tile - 1) / tile; }
     bool operator==(const Geometry&) const = default;
 };
-static_assert(sizeof(Geometry) == 12 * 4 + kMaxTp * 8, "bump kSegmentVersion when the geometry changes");
+static_assert(sizeof(Geometry) == 13 * 4 + kMaxTp * 8, "bump kSegmentVersion when the geometry changes");
 
 // Shards of equal size but for the last ones, as engines cut an LM head.
 void fill_even_shards(Geometry& geometry);

@@ -76,8 +76,9 @@ std::optional<ParamFault> order_fault(const StepOrder& order) {
     bool ended = false;
     for (const Step step : order) {
         const auto number = static_cast<std::uint32_t>(step);
-        const bool again = step != Step::end && (seen & (1U << number)) != 0;
-        if (step >= Step::count_ || again || (ended && step != Step::end)) {
+        const bool known = step < Step::count_;
+        const bool again = known && step != Step::end && (seen & (1U << number)) != 0;
+        if (!known || again || (ended && step != Step::end)) {
             return ParamFault{"order", static_cast<double>(number), "each step at most once, then the end"};
         }
         ended = step == Step::end;

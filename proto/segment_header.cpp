@@ -36,6 +36,7 @@ void lay_sequence_table(const Geometry& g, SegmentLayout& layout, Cursor& segmen
     Cursor entry(sizeof(SequenceEntry));
     layout.bias_offset = entry.take(std::uint64_t{g.max_bias} * sizeof(TokenBias), kLine);
     layout.stops_offset = entry.take(std::uint64_t{g.max_stop_ids} * sizeof(std::int32_t), kLine);
+    layout.lists_offset = entry.take(std::uint64_t{g.max_list_tokens} * sizeof(std::int32_t), kLine);
     layout.log_offset = entry.take(std::uint64_t{g.max_length} * sizeof(std::int32_t), kLine);
     layout.sequence_stride = entry.end(kLine);
     layout.sequences = segment.take(layout.sequence_stride * g.max_sequences, kPage);

@@ -1,7 +1,9 @@
 // A sequence: its parameters, and the token log that is the truth about it.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "proto/sampling.h"
@@ -10,17 +12,34 @@ namespace croupier::proto {
 
 enum class SequenceState : std::uint32_t { free = 0, live = 1 };
 
-// After the entry lie its biases, its stop ids and its log (prompt, then output).
+// The feedback after so many outputs: what the decision of position `outputs` reads.
+struct FeedbackAfter {
+    Feedback feedback;
+    std::uint32_t outputs = 0;  // 0: none was left, as before the first output
+    std::uint32_t reserved = 0;
+};
+static_assert(sizeof(FeedbackAfter) == 24);
+
+// After the entry lie its biases, its stop ids, its lists (allowed ids, then bad words, then DRY breakers)
+// and its log (prompt, then output).
 struct alignas(64) SequenceEntry {
     std::atomic<SequenceState> state;  // `live` is stored last, with release
     std::uint32_t prompt_length;
     std::atomic<std::uint32_t> length;  // prompt and output; grows with each committed decision
     std::uint32_t bias_count;
     std::uint32_t stop_count;
-    std::uint32_t reserved;
+    std::uint32_t allowed_count;
+    std::uint32_t bad_words_count;  // words: each list's length, then its ids
+    std::uint32_t breakers_count;   // likewise
     std::uint64_t uid;
     SamplingParams params;
+    // Two, because a decision may be made again after its sampler's death: position p reads one and writes
+    // the other, so that the second time it reads what the first time read, and writes the same. By the
+    // parity of `outputs`; on a cache line that only decisions with feedback touch.
+    alignas(64) std::array<FeedbackAfter, 2> feedback;
 };
-static_assert(sizeof(SequenceEntry) == 256);
+static_assert(offsetof(SequenceEntry, params) == 40);
+static_assert(offsetof(SequenceEntry, feedback) == 256);
+static_assert(sizeof(SequenceEntry) == 320);
 
 }  // namespace croupier::proto

@@ -176,24 +176,20 @@ double CandidateSearch::needed(const Pruning& pruning, std::uint32_t& count) {
 
 Gathered CandidateSearch::prune(const Pruning& pruning) {
     constexpr std::uint32_t kFewBlocks = 4;
+    const auto k = static_cast<std::uint32_t>(pruning.top_k);
     const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
-    std::uint32_t wanted = pruning.top_k > 0 ? static_cast<std::uint32_t>(pruning.top_k) : kFewBlocks;
+    std::uint32_t wanted = std::max(k, kFewBlocks);
+    if (k == 1) wanted = 1;
+    float floor = floor_for_blocks(block_max, wanted);
     for (;;) {
-        const float floor = floor_for_blocks(block_max, wanted);
         Gathered found = at_least(floor, pruning.adjustments);
-        if (floor == kNoFloor) {
-            (void)cut_to_best(static_cast<std::uint32_t>(pruning.top_k), found.count);
-            return found;
-        }
-        // What was not found is below the floor, raw, and adjusted no higher.
         const double bound = needed(pruning, found.count);
-        if (bound >= static_cast<double>(floor)) return found;
-        if (bound > kNothing) {
-            found = at_least(float_below(bound), pruning.adjustments);
-            (void)cut_to_best(static_cast<std::uint32_t>(pruning.top_k), found.count);
-            return found;
-        }
-        wanted = wanted > row_.blocks / 8 ? row_.blocks : wanted * 8;
+        // What was not found is below the floor, raw, and adjusted no higher.
+        if (floor == kNoFloor || bound >= static_cast<double>(floor)) return found;
+        // Lower, but not at once to a bound that few of the best, penalised, left far below: the next ones
+        // raise it.
+        wanted *= 4;
+        floor = std::max(floor_for_blocks(block_max, wanted), float_below(bound));
     }
 }
 

@@ -57,8 +57,10 @@ struct Codes {
         }
         const auto folded = hn::Xor(hn::BitCast(ds, least), hn::Set(ds, static_cast<Signed>(kMagnitude)));
         const auto keys = hn::IfThenElse(hn::Lt(most, hn::Zero(ds)), folded, most);
+        // Without a branch: whether a block holds a positive value is a coin's toss in many rows.
         const Signed key = largest_lane(keys);
-        return static_cast<Code>(key < 0 ? key ^ static_cast<Signed>(kMagnitude) : key);
+        const auto negative = static_cast<Signed>(key >> (sizeof(Code) * 8 - 1));
+        return static_cast<Code>(key ^ (negative & static_cast<Signed>(kMagnitude)));
     }
 
     // Through unsigned minima, for which x86 has an instruction on eight lanes of 16 bits.

@@ -170,14 +170,14 @@ void Decider::choose_survivor(std::uint32_t candidates, const Pruning& pruning) 
     Chain chain(params_, request_, adjust_, workspace_);
     (void)chain.apply(survivors, pruning.adjustments, {});
     const double scale = survivors.scale();
-    if (has_mirostat(params_) || has_adaptive_p(params_)) {
+    const bool by_mass = has_mirostat(params_) || has_adaptive_p(params_) ||
+                         (params_.rng == proto::Rng::philox && is_truncated(params_));
+    if (by_mass) {
         drawn_ = draw_survivor(params_, request_, survivors, workspace_);
     } else if (params_.rng != proto::Rng::philox) {
         drawn_ = draw_perturbed(params_, request_, survivors.flatten(), chain.temperature(), workspace_);
         survivors = Survivors(workspace_, survivors.tokens());
         survivors.weigh(scale);
-    } else if (is_truncated(params_)) {
-        drawn_ = draw_survivor(params_, request_, survivors, workspace_);
     } else {
         const std::uint32_t tokens = survivors.flatten();
         sort_by_position(workspace_, tokens);

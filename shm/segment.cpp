@@ -178,6 +178,10 @@ std::int32_t* Segment::stop_ids(std::uint32_t index) const {
     return at<std::int32_t>(sequence_offset(index) + layout_.stops_offset);
 }
 
+std::int32_t* Segment::lists(std::uint32_t index) const {
+    return at<std::int32_t>(sequence_offset(index) + layout_.lists_offset);
+}
+
 std::int32_t* Segment::token_log(std::uint32_t index) const {
     return at<std::int32_t>(sequence_offset(index) + layout_.log_offset);
 }

@@ -62,6 +62,7 @@ class Segment {
     proto::SequenceEntry& sequence(std::uint32_t index) const;
     proto::TokenBias* biases(std::uint32_t index) const;
     std::int32_t* stop_ids(std::uint32_t index) const;
+    std::int32_t* lists(std::uint32_t index) const;
     std::int32_t* token_log(std::uint32_t index) const;
 
     proto::ScheduleRecord& schedule(std::uint32_t slot) const;

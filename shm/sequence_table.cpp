@@ -25,7 +25,22 @@ Result<bool> check_room(const proto::Geometry& geometry, const NewSequence& sequ
     if (sequence.stop_ids.size() > geometry.max_stop_ids) {
         return too_many("stop ids", sequence.stop_ids.size(), geometry.max_stop_ids, "max_stop_ids");
     }
+    const std::size_t words =
+        sequence.allowed_ids.size() + sequence.bad_words.size() + sequence.dry_breakers.size();
+    if (words > geometry.max_list_tokens) {
+        return too_many("words of allowed ids, bad words and DRY breakers", words, geometry.max_list_tokens,
+                        "max_list_tokens");
+    }
     return true;
+}
+
+void copy_lists(const NewSequence& sequence, proto::SequenceEntry& entry, std::int32_t* lists) {
+    entry.allowed_count = static_cast<std::uint32_t>(sequence.allowed_ids.size());
+    entry.bad_words_count = static_cast<std::uint32_t>(sequence.bad_words.size());
+    entry.breakers_count = static_cast<std::uint32_t>(sequence.dry_breakers.size());
+    lists = std::copy(sequence.allowed_ids.begin(), sequence.allowed_ids.end(), lists);
+    lists = std::copy(sequence.bad_words.begin(), sequence.bad_words.end(), lists);
+    std::copy(sequence.dry_breakers.begin(), sequence.dry_breakers.end(), lists);
 }
 
 }  // namespace
@@ -56,6 +71,8 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     entry.stop_count = static_cast<std::uint32_t>(sequence.stop_ids.size());
     std::copy(sequence.bias.begin(), sequence.bias.end(), segment_->biases(index));
     std::copy(sequence.stop_ids.begin(), sequence.stop_ids.end(), segment_->stop_ids(index));
+    copy_lists(sequence, entry, segment_->lists(index));
+    entry.feedback = {};
     std::int32_t* log = segment_->token_log(index);
     log = std::copy(sequence.prompt.begin(), sequence.prompt.end(), log);
     std::copy(sequence.output.begin(), sequence.output.end(), log);

@@ -16,6 +16,9 @@ struct NewSequence {
     std::span<const std::int32_t> output;  // decided before: a sequence that comes back
     std::span<const proto::TokenBias> bias;
     std::span<const std::int32_t> stop_ids;
+    std::span<const std::int32_t> allowed_ids;
+    std::span<const std::int32_t> bad_words;     // several lists in one: each list's length, then its ids
+    std::span<const std::int32_t> dry_breakers;  // likewise
 };
 
 struct LiveSequence {

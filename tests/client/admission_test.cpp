@@ -48,6 +48,32 @@ TEST_CASE("a parameter outside its range is refused by its name, with the range"
              p.max_tokens = 4;
          }},
         {"flags is 4", [](auto& p) { p.flags = 4; }},
+        {"dynatemp_range is -1; allowed: 0 to 100", [](auto& p) { p.dynatemp_range = -1.0; }},
+        {"dynatemp_exponent is nan", [=](auto& p) { p.dynatemp_exponent = nan; }},
+        {"top_n_sigma is -2; allowed: -1 to 100", [](auto& p) { p.top_n_sigma = -2.0; }},
+        {"typical_p is 0; allowed: above 0, up to 1", [](auto& p) { p.typical_p = 0.0; }},
+        {"xtc_probability is 1.5; allowed: 0 to 1", [](auto& p) { p.xtc_probability = 1.5; }},
+        {"xtc_threshold is -1; allowed: 0 to 1", [](auto& p) { p.xtc_threshold = -1.0; }},
+        {"dry_multiplier is nan", [=](auto& p) { p.dry_multiplier = nan; }},
+        {"dry_base is 0.5; allowed: 1 to 100", [](auto& p) { p.dry_base = 0.5; }},
+        {"dry_allowed_length is 0; allowed: at least 1", [](auto& p) { p.dry_allowed_length = 0; }},
+        {"dry_penalty_last_n is -2; allowed: at least 0, or -1", [](auto& p) { p.dry_penalty_last_n = -2; }},
+        {"penalty_last_n is -2; allowed: at least 0, or -1", [](auto& p) { p.penalty_last_n = -2; }},
+        {"mirostat is 3; allowed: 0, 1 or 2", [](auto& p) { p.mirostat = 3; }},
+        {"mirostat_tau is -1; allowed: 0 to 100", [](auto& p) { p.mirostat_tau = -1.0; }},
+        {"mirostat_eta is 2; allowed: 0 to 1", [](auto& p) { p.mirostat_eta = 2.0; }},
+        {"adaptive_target is 1.5; allowed: 0 to 1, or -1", [](auto& p) { p.adaptive_target = 1.5; }},
+        {"adaptive_decay is 1; allowed: 0 to 0.99", [](auto& p) { p.adaptive_decay = 1.0; }},
+        {"adaptive_target is 0.5; allowed: -1 (off) when mirostat is on",
+         [](auto& p) {
+             p.mirostat = 1;
+             p.adaptive_target = 0.5;
+         }},
+        {"rng is 4; allowed: philox, gumbel, sglang or vllm", [](auto& p) { p.rng = 4; }},
+        {"logprob_mode is 2; allowed: raw or processed", [](auto& p) { p.logprob_mode = 2; }},
+        {"order is 10; allowed: each step at most once", [](auto& p) { p.order[0] = 10; }},
+        {"order is 6; allowed: each step at most once",
+         [](auto& p) { p.order[0] = p.order[1] = CROUPIER_STEP_TOP_K; }},
     }));
     croupier_sequence sequence = sound_sequence();
     bad.spoil(sequence.params);
@@ -61,10 +87,41 @@ TEST_CASE("the ends of the ranges are admitted") {
     croupier_sequence sequence = sound_sequence();
     auto& params = sequence.params;
     SECTION("low") {
-        params = {0, 0.0, 1e-9, 0.0, 0.01, -2.0, -2.0, -1, -1, 0, 0, 0};
+        params = {0,   0.0, 1e-9, 0.0, 0.01, -2.0, -2.0, 0.0, 0.0, -1.0, 1e-9, 0.0, 0.0, 0.0, 1.0, 0.0,
+                  0.0, 0.0, 0.0,  -1,  -1,   0,    0,    0,   -1,  -1,   1,    0,   0,   0,   {}};
     }
     SECTION("high") {
-        params = {~0ULL, 100.0, 1.0, 1.0, 100.0, 2.0, 2.0, 1 << 30, 999, 9, 9, CROUPIER_IGNORE_EOS};
+        params = {~0ULL,
+                  100.0,
+                  1.0,
+                  1.0,
+                  100.0,
+                  2.0,
+                  2.0,
+                  100.0,
+                  100.0,
+                  100.0,
+                  1.0,
+                  1.0,
+                  1.0,
+                  100.0,
+                  100.0,
+                  100.0,
+                  1.0,
+                  -1.0,
+                  0.99,
+                  1 << 30,
+                  999,
+                  9,
+                  9,
+                  CROUPIER_IGNORE_EOS,
+                  1 << 30,
+                  1 << 30,
+                  1 << 30,
+                  2,
+                  CROUPIER_RNG_VLLM,
+                  CROUPIER_LOGPROB_PROCESSED,
+                  {1, 2, 3, 4, 5, 6, 7, 8, 9, CROUPIER_STEP_END}};
     }
     CHECK(client::check_sequence(sequence, kVocab));
 }
@@ -89,6 +146,11 @@ TEST_CASE("an id outside the vocabulary is refused with its list and index") {
         sequence.stop_count = 3;
         wanted = "stop_ids[2] is 1000";
     }
+    SECTION("allowed ids") {
+        sequence.allowed_ids = ids;
+        sequence.allowed_count = 3;
+        wanted = "allowed_ids[2] is 1000; allowed: 0 to 999";
+    }
     SECTION("a null list") {
         sequence.prompt_count = 3;
         wanted = "prompt is null, but its count is 3";
@@ -96,6 +158,34 @@ TEST_CASE("an id outside the vocabulary is refused with its list and index") {
     const auto result = client::check_sequence(sequence, kVocab);
     REQUIRE_FALSE(result);
     CHECK_THAT(result.error().message, Contains(wanted));
+}
+
+TEST_CASE("lists in one are well formed, or the word that is wrong is named") {
+    const auto [words, fault] = GENERATE(table<std::vector<std::int32_t>, std::string>({
+        {{2, 5, 999}, ""},
+        {{1, 5, 3, 6, 7, 8}, ""},
+        {{0}, "[0] is 0, the length of a list, and 0 words follow"},
+        {{1, 5, -1, 6}, "[2] is -1, the length of a list, and 1 words follow; allowed: at least 1"},
+        {{1, 5, 3, 6, 7},
+         "[2] is 3, the length of a list, and 2 words follow; allowed: at least 1, and no more"},
+        {{2147483647, 5}, "[0] is 2147483647, the length of a list"},
+        {{2, 5, 1000}, "[2] is 1000; allowed: 0 to 999"},
+        {{1, 5, 2, -1, 6}, "[3] is -1; allowed: 0 to 999"},
+    }));
+    for (const bool breakers : {false, true}) {
+        croupier_sequence sequence = sound_sequence();
+        (breakers ? sequence.dry_breakers : sequence.bad_words) = words.data();
+        (breakers ? sequence.dry_breakers_count : sequence.bad_words_count) = words.size();
+        const auto result = client::check_sequence(sequence, kVocab);
+        const std::string name = breakers ? "dry_breakers" : "bad_words";
+        INFO(name << ": " << fault);
+        REQUIRE(static_cast<bool>(result) == fault.empty());
+        if (!result) CHECK_THAT(result.error().message, Contains("sequence 7: " + name + fault));
+    }
+    croupier_sequence sequence = sound_sequence();
+    sequence.bad_words_count = 2;
+    CHECK_THAT(client::check_sequence(sequence, kVocab).error().message,
+               Contains("bad_words is null, but its count is 2"));
 }
 
 TEST_CASE("a bias is finite and at most 100 either way, for a token of the vocabulary") {

@@ -131,6 +131,7 @@ TEST_CASE("an option outside its range is refused by its name, before the daemon
         {"tile is 0, allowed is 1 to 1024", [](auto& o) { o.tile = 0; }},
         {"max_sequences is 0", [](auto& o) { o.max_sequences = 0; }},
         {"max_length is 1, allowed is 2 to", [](auto& o) { o.max_length = 1; }},
+        {"max_list_tokens is 65537, allowed is 0 to 65536", [](auto& o) { o.max_list_tokens = 65537; }},
         {"name has 0 characters, allowed is 1 to 63", [](auto& o) { o.name = nullptr; }},
         {"name has 64 characters", [](auto& o) { o.name = long_name.c_str(); }},
         {"endpoint is empty", [](auto& o) { o.endpoint = nullptr; }},
@@ -190,6 +191,11 @@ TEST_CASE("a session to resume must do for what is asked, and may have more room
         given.max_sequences = 15;
         CHECK(client::unfit_geometry(asked, given) ==
               "max_sequences is 15 in the session and 16 in the options");
+    }
+    SECTION("less room for lists") {
+        given.max_list_tokens = 1023;
+        CHECK(client::unfit_geometry(asked, given) ==
+              "max_list_tokens is 1023 in the session and 1024 in the options");
     }
     SECTION("another shape") {
         given.tile = 128;

@@ -134,8 +134,8 @@ TEST_CASE("EOS, stop ids, min_tokens and max_tokens are flagged where the refere
     asked.params.eos_token_id = met;
     engine.admit(asked);
     engine.steps(4);
-    CHECK((engine.flags().at(4)[1] & CROUPIER_STOPPED) == CROUPIER_STOPPED_EOS);
-    CHECK((engine.flags().at(4)[0] & CROUPIER_STOPPED) == 0);
+    CHECK((engine.decisions().at(4)[1].flags & CROUPIER_STOPPED) == CROUPIER_STOPPED_EOS);
+    CHECK((engine.decisions().at(4)[0].flags & CROUPIER_STOPPED) == 0);
 
     SmallEngine stops(daemon.endpoint(), "stops", shape);
     asked = SmallEngine::sequence(4, shape.vocab);
@@ -143,13 +143,13 @@ TEST_CASE("EOS, stop ids, min_tokens and max_tokens are flagged where the refere
     asked.params.max_tokens = 3;
     stops.admit(asked);
     stops.steps(3);
-    CHECK((stops.flags().at(4)[1] & CROUPIER_STOPPED) == CROUPIER_STOPPED_TOKEN);
-    CHECK((stops.flags().at(4)[2] & CROUPIER_STOPPED_LENGTH) != 0);
+    CHECK((stops.decisions().at(4)[1].flags & CROUPIER_STOPPED) == CROUPIER_STOPPED_TOKEN);
+    CHECK((stops.decisions().at(4)[2].flags & CROUPIER_STOPPED_LENGTH) != 0);
 
     SmallEngine late(daemon.endpoint(), "late", shape);
     asked.params.min_tokens = 3;
     late.admit(asked);
     late.steps(3);
     CHECK(late.streams().at(4)[1] != met);
-    CHECK((late.flags().at(4)[1] & CROUPIER_STOPPED) == 0);
+    CHECK((late.decisions().at(4)[1].flags & CROUPIER_STOPPED) == 0);
 }

@@ -66,6 +66,7 @@ TEST_CASE("/metrics follows the steps that are decided") {
     watched.engine.admit(8);
     CHECK(watched.metrics().at("croupier_steps_taken_total" + session) == 0);
     watched.engine.steps(3);
+    REQUIRE(watched.engine.counted(24));
     watched.engine.submit();
     const auto after = watched.metrics();
     CHECK(after.at("croupier_steps_published_total" + session) == 4);
@@ -138,6 +139,7 @@ TEST_CASE("a session's deeds are seen in the snapshot of a living daemon, and of
     SmallEngine engine(daemon.endpoint(), "engine");
     engine.admit(5);
     engine.steps(2);
+    REQUIRE(engine.counted(10));
     engine.submit();
     auto living = shm::observe("/dev/shm", daemon.instance());
     REQUIRE(living);
@@ -173,6 +175,7 @@ TEST_CASE("Statistics over the control socket tell what the snapshot tells") {
     SmallEngine engine(daemon.endpoint(), "engine");
     engine.admit(8);
     engine.steps(2);
+    REQUIRE(engine.counted(16));
     ControlPeer peer(daemon.endpoint());
     flatbuffers::FlatBufferBuilder builder;
     wire::finish(builder, 9, wire::CreateStatistics(builder));

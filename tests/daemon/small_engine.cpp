@@ -7,9 +7,9 @@
 
 #include "client/abi_fields.h"
 #include "sampler/philox.h"
-#include "sampler/reference/decide.h"
 #include "sampler/row_mass.h"
-#include "sampler/workspace.h"
+#include "shm/segment.h"
+#include "tests/daemon/daemon_process.h"
 
 namespace croupier::test {
 namespace {
@@ -119,6 +119,7 @@ void SmallEngine::admit(const client::Sequence& sequence) {
     session_->add(sequence);
     asked_[sequence.uid] = sequence;
     streams_[sequence.uid] = sequence.output;
+    feedback_[sequence.uid] = {};
     submitted_[sequence.uid] = static_cast<std::uint32_t>(sequence.output.size());
 }
 
@@ -180,7 +181,7 @@ void SmallEngine::write() {
     }
 }
 
-croupier_decision SmallEngine::expected(std::uint64_t uid) const {
+sampler::reference::Outcome SmallEngine::expected(std::uint64_t uid) const {
     const client::Sequence& asked = asked_.at(uid);
     const auto& output = streams_.at(uid);
     const auto position = static_cast<std::uint32_t>(output.size());
@@ -207,14 +208,22 @@ croupier_decision SmallEngine::expected(std::uint64_t uid) const {
     request.params = &params;
     request.bias = bias;
     request.stop_ids = asked.stop_ids;
+    request.allowed_ids = asked.allowed_ids;
+    request.bad_words = asked.bad_words;
+    request.dry_breakers = asked.dry_breakers;
     request.prompt = asked.prompt;
     request.output = output;
     request.mask = allowed;
     request.max_length = shape_.max_length;
     request.random = random(uid, position);
-    const auto decision = sampler::reference::decide(view, request).decision;
-    return {uid,      decision.token, decision.logprob,
-            position, decision.flags, static_cast<std::uint16_t>(decision.error)};
+    if (feedback_.contains(uid)) request.feedback = feedback_.at(uid);
+    return sampler::reference::decide(view, request);
+}
+
+bool SmallEngine::counted(std::uint64_t columns) const {
+    const auto segment = shm::Segment::attach(segment_path(), shm::Access::read_only);
+    auto& counter = segment.value().header().counter(proto::SessionCounter::columns_decided);
+    return eventually([&] { return counter.load() == columns; });
 }
 
 void SmallEngine::collect_columns(std::size_t columns) {
@@ -224,14 +233,16 @@ void SmallEngine::collect_columns(std::size_t columns) {
     CHECK(step->decisions.size() == columns);
     for (const auto& decision : step->decisions) {
         INFO("sequence " << decision.uid << " at position " << decision.position);
-        const auto wanted = expected(decision.uid);
-        CHECK(decision.error == wanted.error);
+        const auto outcome = expected(decision.uid);
+        const proto::Decision& wanted = outcome.decision;
+        CHECK(decision.error == static_cast<std::uint16_t>(wanted.error));
         CHECK(decision.token == wanted.token);
         CHECK(decision.position == wanted.position);
         CHECK(decision.flags == wanted.flags);
         CHECK(sampler::logprobs_agree(decision.logprob, wanted.logprob));
         streams_[decision.uid].push_back(decision.token);
-        flags_[decision.uid].push_back(decision.flags);
+        decisions_[decision.uid].push_back(decision);
+        feedback_[decision.uid] = outcome.feedback;
     }
 }
 

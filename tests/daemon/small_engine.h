@@ -10,6 +10,7 @@
 #include "client/croupier.hpp"
 #include "gpu_writer/host_writer.h"
 #include "proto/geometry.h"
+#include "sampler/reference/decide.h"
 
 namespace croupier::test {
 
@@ -56,9 +57,11 @@ class SmallEngine {
     void steps(int count) {
         for (int i = 0; i < count; ++i) step();
     }
+    // Whether so many columns are counted as decided, soon: samplers count a column after they announce it.
+    bool counted(std::uint64_t columns) const;
     const Streams& streams() const { return streams_; }
     // Of the steps that this engine collected, by sequence.
-    const std::map<std::uint64_t, std::vector<std::uint16_t>>& flags() const { return flags_; }
+    const std::map<std::uint64_t, std::vector<croupier_decision>>& decisions() const { return decisions_; }
     void attach_writers();
     void detach_writers() { writers_.clear(); }
 
@@ -71,7 +74,7 @@ class SmallEngine {
     void write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const;
     std::vector<std::int32_t> ids_of(const proto::RankShard& shard) const;
     std::uint32_t random(std::uint64_t uid, std::uint32_t position) const;
-    croupier_decision expected(std::uint64_t uid) const;
+    sampler::reference::Outcome expected(std::uint64_t uid) const;
 
     EngineShape shape_;
     proto::Geometry geometry_;
@@ -79,8 +82,9 @@ class SmallEngine {
     std::vector<std::unique_ptr<gpu_writer::HostWriter>> writers_;
     std::map<std::uint64_t, client::Sequence> asked_;
     Streams streams_;
-    std::map<std::uint64_t, std::vector<std::uint16_t>> flags_;
-    std::map<std::uint64_t, std::uint32_t> submitted_;  // position that is asked for next
+    std::map<std::uint64_t, std::vector<croupier_decision>> decisions_;
+    std::map<std::uint64_t, proto::Feedback> feedback_;  // that the sequence's last decision left
+    std::map<std::uint64_t, std::uint32_t> submitted_;   // position that is asked for next
 };
 
 // What a call of the client failed with, as "name: text"; empty when it did not.

@@ -43,6 +43,7 @@ const std::vector<Limit> kLimits = {
     {"max_length", &Geometry::max_length, 2, kMaxLength},
     {"max_bias", &Geometry::max_bias, 0, kMaxBias},
     {"max_stop_ids", &Geometry::max_stop_ids, 0, kMaxStopIds},
+    {"max_list_tokens", &Geometry::max_list_tokens, 0, kMaxListTokens},
     {"mask_rows", &Geometry::mask_rows, 0, kMaxBatch},
     {"has_order", &Geometry::has_order, 0, 1},
 };

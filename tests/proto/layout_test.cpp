@@ -41,6 +41,7 @@ std::vector<Region> parts_of_sequence(const Geometry& g, const SegmentLayout& l)
     return {{"entry", 0, sizeof(SequenceEntry), 64},
             {"biases", l.bias_offset, std::uint64_t{g.max_bias} * sizeof(TokenBias), 64},
             {"stops", l.stops_offset, std::uint64_t{g.max_stop_ids} * 4, 64},
+            {"lists", l.lists_offset, std::uint64_t{g.max_list_tokens} * 4, 64},
             {"log", l.log_offset, std::uint64_t{g.max_length} * 4, 64}};
 }
 
@@ -108,6 +109,13 @@ TEST_CASE("slots start on cache lines of their own") {
             REQUIRE(stride % 64 == 0);
         }
     }
+}
+
+TEST_CASE("a sequence's feedback lies on a cache line of its own") {
+    CHECK(offsetof(SequenceEntry, feedback) / 64 >
+          (offsetof(SequenceEntry, params) + sizeof(SamplingParams) - 1) / 64);
+    CHECK(offsetof(SequenceEntry, feedback) % 64 == 0);
+    CHECK(sizeof(SequenceEntry) - offsetof(SequenceEntry, feedback) == 64);
 }
 
 TEST_CASE("a layout depends on nothing but the geometry") {

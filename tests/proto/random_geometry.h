@@ -24,6 +24,7 @@ class RandomGeometry {
         g.max_length = between(2, kMaxLength);
         g.max_bias = between(0, kMaxBias);
         g.max_stop_ids = between(0, kMaxStopIds);
+        g.max_list_tokens = between(0, kMaxListTokens);
         g.mask_rows = between(0, kMaxBatch);
         g.has_order = between(0, 1);
         cut_shards(g);

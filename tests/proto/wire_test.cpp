@@ -20,7 +20,7 @@ Bytes open_message() {
     const std::vector<Shard> shards = {Shard(0, 500), Shard(500, 500)};
     const std::vector<std::int32_t> order = {3, 1, 2};
     const auto body = CreateOpenDirect(builder, "engine-0", 1000, 2, 8, 2, 0, 64, 16, 128, 64, 8, 0, &shards,
-                                       &order, true, false);
+                                       &order, true, false, 128);
     finish(builder, 42, body);
     return bytes_of(builder);
 }
@@ -47,6 +47,7 @@ TEST_CASE("a message is read as it was written") {
     CHECK(open.order()->Get(0) == 3);
     CHECK(open.takeover());
     CHECK_FALSE(open.resume());
+    CHECK(open.max_list_tokens() == 128);
 }
 
 TEST_CASE("step decisions carry every field of every column") {

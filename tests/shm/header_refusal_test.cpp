@@ -100,14 +100,30 @@ TEST_CASE("a capacity outside its range is refused by its name, even with a soun
     CHECK(says(error, "max_batch is 4294967295, allowed is 1 to 4096"));
 }
 
+TEST_CASE("a capacity for lists past its range is refused by its name, even with a sound checksum") {
+    TestSession session;
+    SegmentHeader& header = session.daemon().header();
+    header.geometry.max_list_tokens = proto::kMaxListTokens + 1;
+    sign(header);
+    const Error error = refusal_of(session);
+    CHECK(error.code == Errc::bad_geometry);
+    CHECK(says(error, "max_list_tokens is 65537, allowed is 0 to 65536"));
+}
+
 TEST_CASE("a capacity that does not fit the file's layout is refused, even with a sound checksum") {
     TestSession session;
     SegmentHeader& header = session.daemon().header();
     SECTION("the geometry grew") {
         header.geometry.max_batch *= 2;
     }
+    SECTION("more room for lists") {
+        header.geometry.max_list_tokens += 64;
+    }
     SECTION("a region moved") {
         header.layout.logits += 64;
+    }
+    SECTION("the lists moved") {
+        header.layout.lists_offset += 64;
     }
     SECTION("a stride grew") {
         header.layout.decision_stride += 64;

@@ -59,22 +59,60 @@ TEST_CASE("a full table and what does not fit an entry are refused, naming the o
     NewSequence stopped = sequence(1, std::span(prompt).first(1));
     stopped.stop_ids = std::span(prompt).first(5);
     CHECK(table.add(stopped).error().message.find("max_stop_ids") != std::string::npos);
+    NewSequence listed = sequence(1, std::span(prompt).first(1));
+    listed.allowed_ids = std::span(prompt).first(3);
+    listed.bad_words = std::span(prompt).first(3);
+    listed.dry_breakers = std::span(prompt).first(3);
+    CHECK(table.add(listed).error().message.find("9 words of allowed ids, bad words and DRY breakers, the "
+                                                 "session was opened for 8; open it with a larger "
+                                                 "max_list_tokens") != std::string::npos);
     for (std::uint64_t uid = 0; uid < 8; ++uid) REQUIRE(table.add(sequence(uid, std::span(prompt).first(1))));
     CHECK(table.add(sequence(9, std::span(prompt).first(1))).error().code == Errc::table_full);
     table.remove(3);
     CHECK(table.add(sequence(9, std::span(prompt).first(1))).value() == 3);
 }
 
+TEST_CASE("the lists of a sequence lie one after the other, and what a slot's last sequence left is gone") {
+    TestSession session;
+    Segment segment = session.open();
+    SequenceTable table(segment);
+    const auto prompt = tokens(1);
+    const std::vector<std::int32_t> allowed = {3, 4, 5};
+    const std::vector<std::int32_t> words = {1, 6};
+    const std::vector<std::int32_t> breakers = {2, 7, 8};
+    NewSequence wanted = sequence(5, prompt);
+    wanted.allowed_ids = allowed;
+    wanted.bad_words = words;
+    wanted.dry_breakers = breakers;
+    const std::uint32_t slot = table.add(wanted).value();
+    proto::SequenceEntry& entry = segment.sequence(slot);
+    CHECK(entry.allowed_count == 3);
+    CHECK(entry.bad_words_count == 2);
+    CHECK(entry.breakers_count == 3);
+    const std::vector<std::int32_t> all = {3, 4, 5, 1, 6, 2, 7, 8};
+    CHECK(std::equal(all.begin(), all.end(), segment.lists(slot)));
+    entry.feedback[1] = {{5.0, 1.0}, 1, 0};
+    table.remove(slot);
+    REQUIRE(table.add(sequence(6, prompt)).value() == slot);
+    CHECK(entry.allowed_count + entry.bad_words_count + entry.breakers_count == 0);
+    for (const proto::FeedbackAfter& left : entry.feedback) {
+        CHECK(left.outputs == 0);
+        CHECK(left.feedback.weight == 0.0);
+    }
+}
+
 TEST_CASE("a client that dies at any instruction of an admission leaves a free slot or the whole sequence") {
     if (!can_single_step()) return;
     TestSession session;
     const auto prompt = tokens(9, 100);
+    const std::vector<std::int32_t> words = {3, 9, 8, 7};
     long absent = 0;
     long whole = 0;
     const SteppedBody admit = [&](const std::function<void()>& marker) {
         auto segment = Segment::attach(session.path(), Access::read_write);
         SequenceTable table(segment.value());
-        const NewSequence wanted = sequence(5, prompt);
+        NewSequence wanted = sequence(5, prompt);
+        wanted.bad_words = words;
         marker();
         (void)table.add(wanted);
         marker();
@@ -89,7 +127,10 @@ TEST_CASE("a client that dies at any instruction of an admission leaves a free s
         if (live.empty()) return;
         REQUIRE(live[0].uid == 5);
         REQUIRE(std::equal(live[0].prompt.begin(), live[0].prompt.end(), prompt.begin(), prompt.end()));
+        REQUIRE(segment.sequence(live[0].slot).bad_words_count == words.size());
+        REQUIRE(std::equal(words.begin(), words.end(), segment.lists(live[0].slot)));
         table.remove(live[0].slot);
+        std::fill_n(segment.lists(live[0].slot), words.size(), -1);
         std::fill_n(segment.token_log(live[0].slot), prompt.size(), -1);
     });
     CHECK(absent > 0);

@@ -35,6 +35,7 @@ proto::Geometry small_geometry() {
     g.max_length = 32;
     g.max_bias = 4;
     g.max_stop_ids = 4;
+    g.max_list_tokens = 8;
     proto::fill_even_shards(g);
     return g;
 }

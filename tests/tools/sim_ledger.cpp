@@ -50,6 +50,22 @@ TEST_CASE("the ledger takes each position once and in order") {
     CHECK(ledger.count(request) == 2);
 }
 
+TEST_CASE("the ledger remembers where a sequence was added again, whatever is delivered there") {
+    const RequestPlan plan(few_requests());
+    Ledger ledger(plan);
+    const std::uint32_t request = request_with_room(plan, 4);
+    ledger.append(request, 0, entry_of(11));
+    // Twice, as when a scheduler dies before it has added the sequence.
+    ledger.note_added_again(request);
+    ledger.note_added_again(request);
+    ledger.append(request, 1, entry_of(12));
+    ledger.append(request, 2, entry_of(13));
+    CHECK(ledger.entry(request, 0).anew == 0);
+    CHECK(ledger.entry(request, 1).anew == 1);
+    CHECK(ledger.entry(request, 1).token == 12);
+    CHECK(ledger.entry(request, 2).anew == 0);
+}
+
 TEST_CASE("progress counts the tokens that an early end saves") {
     const RequestPlan plan(few_requests());
     Ledger ledger(plan);

@@ -21,6 +21,19 @@ double share(const RequestPlan& plan, Property&& property) {
     return static_cast<double>(count) / plan.size();
 }
 
+bool has_own_order(const Request& request) {
+    return request.params.order != proto::StepOrder{};
+}
+
+bool is_rare(const Request& request) {
+    const proto::SamplingParams& params = request.params;
+    const bool filter = params.typical_p < 1.0 || params.xtc_probability > 0.0 || params.top_n_sigma > 0.0;
+    const bool list = !request.allowed_ids.empty() || !request.bad_words.empty();
+    const bool draw =
+        params.mirostat != 0 || params.adaptive_target >= 0.0 || params.rng != proto::Rng::philox;
+    return filter || list || draw || params.dry_multiplier > 0.0 || has_own_order(request);
+}
+
 }  // namespace
 
 TEST_CASE("a request does not depend on how much work or which engine surrounds it") {
@@ -54,9 +67,11 @@ TEST_CASE("the mixed requests exercise every control") {
     const RequestPlan plan(small_options());
     const auto plain = [](const Request& r) {
         return r.params.temperature > 0.0 && r.params.top_k == 0 && r.params.top_p == 1.0 &&
-               r.params.min_p == 0.0;
+               r.params.min_p == 0.0 && !is_rare(r);
     };
-    const auto nucleus_only = [](const Request& r) { return r.params.top_k == 0 && r.params.top_p < 1.0; };
+    const auto nucleus_only = [](const Request& r) {
+        return r.params.top_k == 0 && r.params.top_p < 1.0 && !is_rare(r);
+    };
     CHECK(share(plan, plain) == Approx(0.15).margin(0.06));
     CHECK(share(plan, nucleus_only) == Approx(0.05).margin(0.04));
     CHECK(share(plan, [](const Request& r) { return r.params.temperature == 0.0; }) > 0.0);
@@ -66,6 +81,28 @@ TEST_CASE("the mixed requests exercise every control") {
     CHECK(share(plan, [](const Request& r) { return r.params.min_tokens > 0; }) > 0.0);
     CHECK(share(plan, [](const Request& r) { return r.params.repetition_penalty > 1.0; }) > 0.0);
     CHECK(share(plan, [](const Request& r) { return r.poisoned_at != kNeverPoisoned; }) > 0.0);
+}
+
+TEST_CASE(
+    "the mixed requests exercise every rare control, and the lists fit the room that is opened for them") {
+    const RequestPlan plan(small_options());
+    const auto some = [&](auto&& property) { return share(plan, property) > 0.0; };
+    CHECK(share(plan, is_rare) == Approx(0.15).margin(0.06));
+    CHECK(some([](const Request& r) { return r.params.typical_p < 1.0; }));
+    CHECK(some([](const Request& r) { return r.params.xtc_probability > 0.0; }));
+    CHECK(some([](const Request& r) { return r.params.top_n_sigma > 0.0; }));
+    CHECK(some([](const Request& r) { return r.params.dry_multiplier > 0.0 && !r.dry_breakers.empty(); }));
+    CHECK(some([](const Request& r) { return !r.bad_words.empty(); }));
+    CHECK(some([](const Request& r) { return !r.allowed_ids.empty(); }));
+    CHECK(some([](const Request& r) { return r.params.mirostat == 1; }));
+    CHECK(some([](const Request& r) { return r.params.mirostat == 2; }));
+    CHECK(some([](const Request& r) { return r.params.adaptive_target >= 0.0; }));
+    for (const auto rng : {proto::Rng::gumbel, proto::Rng::sglang, proto::Rng::vllm})
+        CHECK(some([=](const Request& r) { return r.params.rng == rng; }));
+    CHECK(some([](const Request& r) { return has_own_order(r); }));
+    CHECK_FALSE(some([](const Request& r) {
+        return r.allowed_ids.size() + r.bad_words.size() + r.dry_breakers.size() > kMaxListWords;
+    }));
 }
 
 TEST_CASE("prompts reach the longest that was asked for, and most are short") {

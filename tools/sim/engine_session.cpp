@@ -49,6 +49,9 @@ client::Sequence client_sequence(const World& world, const Request& request) {
     }
     for (const proto::TokenBias& bias : request.bias) sequence.bias.push_back({bias.token, bias.bias});
     sequence.stop_ids = request.stop_ids;
+    sequence.allowed_ids = request.allowed_ids;
+    sequence.bad_words = request.bad_words;
+    sequence.dry_breakers = request.dry_breakers;
     return sequence;
 }
 

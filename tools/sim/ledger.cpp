@@ -70,7 +70,10 @@ Delivery Ledger::append(std::uint32_t request, std::uint32_t position, const Led
     const std::uint32_t length = count(request);
     if (position < length) return Delivery::repeated;
     if (position > length || position >= room(request) || ended(request)) return Delivery::gap;
-    entries_[starts_[request] + position] = entry;
+    LedgerEntry& place = entries_[starts_[request] + position];
+    const std::uint8_t anew = place.anew;
+    place = entry;
+    place.anew = anew;
     // SYNC: release; pairs with the acquire in count(). A scheduler that dies before it has delivered
     // nothing, one that dies after it has delivered all of the entry, its end included.
     counts_[request].store(position + 1, std::memory_order_release);
@@ -78,6 +81,10 @@ Delivery Ledger::append(std::uint32_t request, std::uint32_t position, const Led
     const std::uint32_t not_needed = entry.last != 0 ? room(request) - position - 1 : 0;
     head_->progress.fetch_add(1 + std::uint64_t{not_needed}, std::memory_order_relaxed);
     return Delivery::appended;
+}
+
+void Ledger::note_added_again(std::uint32_t request) {
+    entries_[starts_[request] + count(request)].anew = 1;
 }
 
 void Ledger::recount() {

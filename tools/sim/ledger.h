@@ -21,6 +21,7 @@ struct LedgerEntry {
     std::uint16_t error = 0;
     std::uint8_t last = 0;      // the request ended with it
     std::uint8_t from_log = 0;  // only the token is known: its decision died with a scheduler
+    std::uint8_t anew = 0;      // the sequence was added again before it, with the output until then
 };
 
 enum class Delivery { appended, repeated, gap };
@@ -62,6 +63,8 @@ class Ledger {
     bool all_ended() const { return head_->progress.load(std::memory_order_relaxed) >= starts_.back(); }
     // Of an entry that is there already nothing changes.
     Delivery append(std::uint32_t request, std::uint32_t position, const LedgerEntry& entry);
+    // Before the sequence is added again: a scheduler that dies in between adds it at the same position.
+    void note_added_again(std::uint32_t request);
     // After a scheduler's death the sums may be behind the entries by what it was about to add.
     void recount();
 

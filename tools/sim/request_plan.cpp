@@ -10,7 +10,7 @@ namespace {
 
 enum KeySpace : std::uint64_t { kRequestKey = 1, kPromptKey = 2 };
 
-enum class Kind { greedy, plain, nucleus, full };
+enum class Kind { greedy, plain, nucleus, rare, full };
 
 Kind choose_kind(SimMix mix_name, KeyedStream& random) {
     if (mix_name == SimMix::greedy) return Kind::greedy;
@@ -20,6 +20,7 @@ Kind choose_kind(SimMix mix_name, KeyedStream& random) {
     if (u < 0.10) return Kind::greedy;
     if (u < 0.25) return Kind::plain;
     if (u < 0.30) return Kind::nucleus;
+    if (u < 0.45) return Kind::rare;
     return Kind::full;
 }
 
@@ -73,12 +74,89 @@ void add_constraints(Request& request, KeyedStream& random, std::uint32_t vocab)
     if (random.chance(0.005)) request.poisoned_at = random.below(request.params.max_tokens);
 }
 
+void choose_dry(Request& request, KeyedStream& random) {
+    proto::SamplingParams& params = request.params;
+    params.dry_multiplier = 0.5 + 2.0 * random.unit();
+    params.dry_base = 1.2 + random.unit();
+    params.dry_allowed_length = static_cast<std::int32_t>(1 + random.below(2));
+    if (random.chance(0.5)) params.dry_penalty_last_n = static_cast<std::int32_t>(random.below(200));
+    const auto& themes = request.themes;
+    if (random.chance(0.5)) request.dry_breakers = {1, themes[2], 2, themes[0], themes[1]};
+}
+
+void choose_lists(Request& request, KeyedStream& random, std::uint32_t vocab) {
+    const auto& themes = request.themes;
+    if (random.chance(0.5)) {
+        request.bad_words = {1, themes[0], 2, themes[1], themes[2]};
+        return;
+    }
+    request.allowed_ids.assign(themes.begin(), themes.end());
+    while (request.allowed_ids.size() < kMaxListWords / 2)
+        request.allowed_ids.push_back(any_token(random, vocab));
+}
+
+void choose_feedback(KeyedStream& random, proto::SamplingParams& params) {
+    if (random.chance(0.3)) {
+        params.adaptive_target = 0.1 + 0.8 * random.unit();
+        params.adaptive_decay = 0.9 * random.unit();
+        return;
+    }
+    params.mirostat = random.chance(0.3) ? 1 : 2;
+    params.mirostat_tau = 2.0 + 4.0 * random.unit();
+    params.mirostat_eta = 0.05 + 0.3 * random.unit();
+}
+
+void choose_own_order(KeyedStream& random, proto::SamplingParams& params) {
+    using proto::Step;
+    params.top_p = 0.85 + 0.14 * random.unit();
+    params.min_p = 0.02 * random.unit();
+    params.frequency_penalty = random.unit();
+    params.penalty_last_n = static_cast<std::int32_t>(random.below(64));
+    params.dynatemp_range = 0.5 * random.unit();
+    params.order = {Step::top_p, Step::penalties, Step::temperature, Step::min_p};
+    params.logprob_mode = proto::LogprobMode::processed;
+}
+
+// What few requests ask for, one of it at a time.
+void choose_rare(Request& request, KeyedStream& random, std::uint32_t vocab) {
+    proto::SamplingParams& params = request.params;
+    switch (random.below(8)) {
+        case 0:
+            params.typical_p = 0.5 + 0.49 * random.unit();
+            break;
+        case 1:
+            params.xtc_probability = random.unit();
+            params.xtc_threshold = 0.01 + 0.1 * random.unit();
+            break;
+        case 2:
+            params.top_n_sigma = 0.5 + 3.0 * random.unit();
+            break;
+        case 3:
+            choose_dry(request, random);
+            break;
+        case 4:
+            choose_lists(request, random, vocab);
+            break;
+        case 5:
+            choose_feedback(random, params);
+            break;
+        case 6:
+            params.rng = static_cast<proto::Rng>(1 + random.below(3));
+            break;
+        default:
+            choose_own_order(random, params);
+            break;
+    }
+}
+
 Request make_request(const SimOptions& options, std::uint32_t index) {
     KeyedStream random(key_of(options.seed, kRequestKey, index));
     Request request;
     request.index = index;
     for (auto& theme : request.themes) theme = any_token(random, options.vocab);
-    choose_filters(choose_kind(options.mix, random), random, request.params);
+    const Kind kind = choose_kind(options.mix, random);
+    choose_filters(kind, random, request.params);
+    if (kind == Kind::rare) choose_rare(request, random, options.vocab);
     request.params.seed = random.next();
     request.params.eos_token_id = static_cast<std::int32_t>(options.vocab - 1);
     request.params.max_tokens = log_uniform(random, options.output_max);

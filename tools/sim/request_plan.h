@@ -13,6 +13,7 @@ namespace croupier::tools::sim {
 
 constexpr std::uint32_t kMaxBiases = 16;
 constexpr std::uint32_t kMaxStops = 4;
+constexpr std::uint32_t kMaxListWords = 64;
 constexpr std::uint32_t kNeverPoisoned = UINT32_MAX;
 
 struct Request {
@@ -26,6 +27,9 @@ struct Request {
     std::array<std::int32_t, 4> themes{};
     std::vector<proto::TokenBias> bias;
     std::vector<std::int32_t> stop_ids;
+    std::vector<std::int32_t> allowed_ids;
+    std::vector<std::int32_t> bad_words;     // each list's length, then its ids
+    std::vector<std::int32_t> dry_breakers;  // likewise
 
     std::uint64_t uid() const { return std::uint64_t{index} + 1; }
     // Whether `token` at `position` ends the request: what a scheduler knows when it has only the token.

@@ -85,9 +85,11 @@ void Scheduler::fill(Microbatch& batch) {
 }
 
 void Scheduler::admit(const Request& request) {
+    const bool again = ledger_.count(request.index) > 0;
+    if (again) ledger_.note_added_again(request.index);
     session_.add(client_sequence(world_, request));
     ledger_.head().live.fetch_add(1, std::memory_order_relaxed);
-    if (ledger_.count(request.index) > 0) ledger_.head().readmitted.fetch_add(1, std::memory_order_relaxed);
+    if (again) ledger_.head().readmitted.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool Scheduler::submit(Microbatch& batch) {

@@ -63,21 +63,31 @@ proto::Decision Verifier::decide_again(const Request& request, std::uint32_t pos
     asked.params = &request.params;
     asked.bias = request.bias;
     asked.stop_ids = request.stop_ids;
+    asked.allowed_ids = request.allowed_ids;
+    asked.bad_words = request.bad_words;
+    asked.dry_breakers = request.dry_breakers;
     asked.prompt = prompt_;
     asked.output = {output_.data(), position};
     asked.mask = world_.masks.row(request, position);
     asked.max_length = geometry.max_length;
     asked.random = sampler::random_at(request.params.seed, position, 0);
-    return sampler::reference::decide({geometry.dtype, geometry.vocab, kTile, 1, 0, views_}, asked).decision;
+    asked.feedback = feedback_;
+    const auto outcome =
+        sampler::reference::decide({geometry.dtype, geometry.vocab, kTile, 1, 0, views_}, asked);
+    feedback_ = outcome.feedback;
+    return outcome.decision;
 }
 
 void Verifier::verify(const Request& request) {
     prompt_ = world_.plan.prompt(request.index);
     output_.clear();
+    feedback_ = {};
     const std::uint32_t count = world_.ledger.count(request.index);
     for (std::uint32_t i = 0; i < count; ++i) output_.push_back(world_.ledger.entry(request.index, i).token);
     LedgerHead& head = world_.ledger.head();
     for (std::uint32_t position = 0; position < count; ++position) {
+        // What mirostat and adaptive-p carry dies with the session; a sequence added again begins without.
+        if (world_.ledger.entry(request.index, position).anew != 0) feedback_ = {};
         const proto::Decision expected = decide_again(request, position);
         if (same(world_.ledger.entry(request.index, position), expected)) {
             head.verified.fetch_add(1, std::memory_order_relaxed);

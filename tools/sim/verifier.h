@@ -27,6 +27,7 @@ class Verifier {
     std::vector<sampler::Slice> views_;
     std::vector<std::int32_t> prompt_;
     std::vector<std::int32_t> output_;
+    proto::Feedback feedback_;  // that the position before left
 };
 
 // Runs in a process of its own, only when nobody else wants the core, until every request is verified.

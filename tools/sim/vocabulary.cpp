@@ -44,6 +44,7 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     geometry.max_length = plan.longest() + 1;
     geometry.max_bias = kMaxBiases;
     geometry.max_stop_ids = kMaxStops;
+    geometry.max_list_tokens = kMaxListWords;
     geometry.mask_rows = options.mix == SimMix::mixed ? options.batch : 0;
     geometry.has_order = options.hotness_order ? 1 : 0;
     proto::fill_even_shards(geometry);

@@ -1,0 +1,86 @@
+// A client and a writer that may lie: without the checks of the client library.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gpu_writer/host_writer.h"
+#include "shm/schedule_publisher.h"
+#include "shm/sequence_table.h"
+#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/small_engine.h"
+
+namespace croupier::test {
+
+constexpr std::uint32_t kVocab = 100;
+constexpr std::uint32_t kColumns = 4;
+constexpr std::uint32_t kVictim = 1;
+constexpr std::uint32_t kMost = 0xFFFFFFFFU;
+
+// Sequences 11 .. 14 stand in columns 0 .. 3 and are greedy; the row of a column has its maximum at token
+// 50 + column.
+class RawEngine {
+  public:
+    RawEngine(const std::string& endpoint, const std::string& name);
+
+    shm::Segment& segment() { return segment_; }
+    std::vector<float>& row(std::uint32_t column) { return rows_[column]; }
+    proto::SequenceEntry& entry(std::uint32_t column) {
+        return segment_.sequence(columns_[column].sequence_slot);
+    }
+    std::int32_t* log(std::uint32_t column) { return segment_.token_log(columns_[column].sequence_slot); }
+    proto::TokenBias* biases(std::uint32_t column) { return segment_.biases(columns_[column].sequence_slot); }
+    // {1, 20} of the bad words, then {1, 30} of the breakers.
+    std::int32_t* lists(std::uint32_t column) { return segment_.lists(columns_[column].sequence_slot); }
+    std::int32_t* stops(std::uint32_t column) { return segment_.stop_ids(columns_[column].sequence_slot); }
+    // Of the step that was published last.
+    proto::ScheduleRecord& record() { return segment_.schedule(slot_); }
+    proto::ScheduleColumn& column(std::uint32_t index) { return segment_.schedule_columns(slot_)[index]; }
+
+    void publish();
+    void write();
+    bool complete() const;
+    std::vector<proto::Decision> take();
+    proto::DecisionError refusal() const;
+    void drop() { publisher_.take(); }
+    // The next step asks once more for the positions that the last one asked for.
+    void go_back() {
+        for (auto& asked : columns_) --asked.position;
+    }
+
+  private:
+    shm::Segment segment_;
+    shm::SchedulePublisher publisher_;
+    gpu_writer::HostWriter writer_;
+    shm::SequenceTable table_;
+    std::vector<proto::ScheduleColumn> columns_;
+    std::vector<std::vector<float>> rows_;
+    std::uint32_t slot_ = 0;
+};
+
+struct Lie {
+    const char* about;
+    proto::DecisionError answer;
+    void (*tell)(RawEngine&);
+};
+
+// Sessions one after the other; between them, an engine whose every decision is checked.
+class Stage {
+  public:
+    Stage() { neighbour_.admit(8); }
+
+    RawEngine fresh() { return RawEngine(daemon_.endpoint(), "liar-" + std::to_string(made_++)); }
+    DaemonProcess& daemon() { return daemon_; }
+
+    // The victim is answered as the lie deserves, the other columns as if nobody had lied.
+    void check(const Lie& lie);
+    void check_neighbour();
+
+  private:
+    DaemonProcess daemon_{kTwoSamplers, "sessions: {max: 64, reattach_grace_ms: 50}"};
+    SmallEngine neighbour_{daemon_.endpoint(), "neighbour"};
+    int made_ = 0;
+};
+
+}  // namespace croupier::test
