@@ -16,6 +16,7 @@
 #include "sampler/request_check.h"
 #include "sampler/row_mass.h"
 #include "sampler/row_scan.h"
+#include "sampler/value_counts.h"
 #include "sampler/vocabulary_order.h"
 
 namespace croupier::sampler {
@@ -55,6 +56,7 @@ class Decider {
     double scale_of_mass() const;
     bool needs_mass() const;
     bool choose_by_mass(const Pruning& pruning);
+    bool choose_by_counts();
     void choose_greedy(std::uint32_t candidates);
     void choose_of_all(std::uint32_t candidates);
     void choose_survivor(std::uint32_t candidates, const Pruning& pruning);
@@ -121,11 +123,25 @@ bool Decider::choose_by_mass(const Pruning& pruning) {
         return drawn.has_value();
     }
     Chain chain(params_, request_, adjust_, workspace_);
-    auto survivors = masses.filter(chain);
+    // Past a few hundred blocks it is cheaper to count all values than to sort so many candidates.
+    constexpr std::uint32_t kFewBlocks = 400;
+    const bool countable = !wants_processed() && !request_.wants_support &&
+                           adjust_.changes_nothing(pruning.adjustments) &&
+                           ValueCounts::apply_to(row_, params_, order_);
+    auto survivors = masses.filter(chain, countable ? kFewBlocks : row_.blocks);
+    if (!survivors && countable) return choose_by_counts();
     if (!survivors) return false;
     drawn_ = draw_survivor(params_, request_, *survivors, workspace_);
     note_distribution(*survivors, survivors->scale());
     return true;
+}
+
+bool Decider::choose_by_counts() {
+    Chain chain(params_, request_, adjust_, workspace_);
+    const auto drawn = ValueCounts(row_, workspace_).draw(chain, request_.random);
+    drawn_ = drawn.value_or(Candidate{});
+    workspace_.answer_space.path = Path::counts;
+    return drawn.has_value();
 }
 
 DecisionError Decider::choose() {

@@ -180,13 +180,13 @@ std::optional<TotalMass> MassSearch::outside_of(const Survivors& survivors, cons
     return TotalMass{whole(std::max(0.0, outside - error)), whole(std::max(0.0, outside + error))};
 }
 
-std::optional<Survivors> MassSearch::filter(Chain& chain) {
-    constexpr std::uint32_t kFirstBlocks = 64;
+std::optional<Survivors> MassSearch::filter(Chain& chain, std::uint32_t most_blocks) {
+    constexpr std::uint32_t kFirstBlocks = 48;
     if (!adjust_.lowers_only(on_)) return std::nullopt;
     const auto total = weigh_row();
     if (!total) return std::nullopt;
     const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
-    for (std::uint32_t wanted = kFirstBlocks; wanted < row_.blocks; wanted *= 4) {
+    for (std::uint32_t wanted = kFirstBlocks; wanted < std::min(row_.blocks, most_blocks); wanted *= 4) {
         const float floor = floor_for_blocks(block_max, wanted);
         const Gathered found = search_.at_least(floor, on_);
         if (!found.sound) return std::nullopt;

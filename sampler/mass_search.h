@@ -30,8 +30,9 @@ class MassSearch {
     // An inverse CDF in vocabulary order over all tokens. Nothing: the whole row has to be looked at.
     std::optional<Candidate> draw();
 
-    // What the chain leaves of an order that begins with top_p. Nothing: the whole row has to be looked at.
-    std::optional<Survivors> filter(Chain& chain);
+    // What the chain leaves of an order that begins with top_p. Nothing: more than so many blocks, or the
+    // whole row, have to be looked at.
+    std::optional<Survivors> filter(Chain& chain, std::uint32_t most_blocks);
 
   private:
     // In units of the weight of the largest raw value; known up to an error.

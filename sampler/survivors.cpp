@@ -37,6 +37,12 @@ Survivors::Survivors(Workspace& workspace, std::uint32_t candidates) : workspace
     }
 }
 
+Survivors Survivors::of_classes(Workspace& workspace, std::uint32_t classes) {
+    Survivors survivors(workspace);
+    survivors.count_ = classes;
+    return survivors;
+}
+
 void Survivors::weigh(double scale) {
     const Weigher weigher = {classes().front().value, scale};
     if (weigher.maximum == weigher_.maximum && weigher.scale == weigher_.scale) return;

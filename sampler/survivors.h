@@ -22,6 +22,9 @@ class Survivors {
     // Takes the workspace's first `candidates`, sorts and groups them. At least one.
     Survivors(Workspace& workspace, std::uint32_t candidates);
 
+    // Classes that the workspace has already, in canonical order; their members are the caller's to find.
+    static Survivors of_classes(Workspace& workspace, std::uint32_t classes);
+
     // Weighs every class at 1 / temperature, the best class being the heaviest.
     void weigh(double scale);
     double scale() const { return weigher_.scale; }
@@ -56,6 +59,8 @@ class Survivors {
     std::uint32_t flatten() const;
 
   private:
+    explicit Survivors(Workspace& workspace) : workspace_(&workspace) {}
+
     std::span<EqualClass> kept() { return workspace_->classes.subspan(first_, count_); }
     std::span<const ValueClass> values();
     void keep_first(std::uint32_t classes, std::uint32_t members_of_last);

@@ -53,6 +53,7 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.class_order, vocab);
     carver.deal(workspace.value_classes, vocab);
     carver.deal(workspace.digit_counts, std::size_t{kSortDigits} << kDigitBits);
+    carver.deal(workspace.value_counts, std::size_t{1} << 16U);
     carver.deal(workspace.support, vocab);
     carver.deal(workspace.logprobs, std::size_t{proto::kMaxLogprobs} + 1);
     return carver.used();
@@ -61,7 +62,7 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
 }  // namespace
 
 const char* name_of(Path path) noexcept {
-    constexpr std::array kNames = {"none", "threshold", "mass", "whole_row", "listed"};
+    constexpr std::array kNames = {"none", "threshold", "mass", "counts", "whole_row", "listed"};
     static_assert(kNames.size() == static_cast<std::size_t>(Path::count_));
     return path < Path::count_ ? kNames[static_cast<std::size_t>(path)] : "unknown";
 }

@@ -42,6 +42,7 @@ enum class Path : std::uint8_t {
     none,
     threshold,  // only blocks whose maximum reaches the threshold; all others are certified to lie below it
     mass,       // the same for the head, and the total mass from a bounded sum
+    counts,     // every token was counted by its value
     whole_row,  // every token was a candidate
     listed,     // only the tokens that the request allows by id
     count_
@@ -55,7 +56,6 @@ struct Answer {
     proto::Feedback feedback;
     Path path = Path::none;
     std::uint32_t candidates = 0;   // tokens that were looked at one by one
-    std::uint32_t blocks_read = 0;  // blocks of 64 whose elements were compared, beside the scan
 };
 
 // The weight of the whole row, where it was summed already.
@@ -98,6 +98,7 @@ class Workspace {
     std::span<std::uint32_t> class_order;
     std::span<ValueClass> value_classes;
     std::span<std::uint32_t> digit_counts;  // kSortDigits tables of 1 << kDigitBits
+    std::span<std::uint32_t> value_counts;  // a 16-bit code's; all zero between decisions
     std::span<Survivor> support;
     std::span<RankedLogprob> logprobs;
     Weighed weighed;

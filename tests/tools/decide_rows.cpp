@@ -148,6 +148,12 @@ TEST_CASE("decide: a file that was cut between two requests is read anew") {
     CHECK(ask(file.request(10'000, 0)).contains("tokens"));
 }
 
+// The total of raw log-probs is summed rank by rank, in float (docs/decisions/0005).
+Json without_last_bits(Json answer) {
+    for (Json& entry : answer.at("logprobs")) entry[1] = std::round(entry[1].get<double>() * 1e4);
+    return answer;
+}
+
 TEST_CASE("decide: tiles and ranks do not change an answer") {
     const auto elements = random_bf16(1000);
     const Json logits = logits_of(elements, 0, elements.size());
@@ -162,7 +168,8 @@ TEST_CASE("decide: tiles and ranks do not change an answer") {
             for (const int tile : {1, 7, 64, 100, 1024}) {
                 for (const int ranks : {1, 2, 3, 64}) {
                     INFO(impl << " " << params.dump() << " tile " << tile << " ranks " << ranks);
-                    CHECK(ask(with(with(plain, "tile", tile), "ranks", ranks)) == expected);
+                    CHECK(without_last_bits(ask(with(with(plain, "tile", tile), "ranks", ranks))) ==
+                          without_last_bits(expected));
                 }
             }
         }
