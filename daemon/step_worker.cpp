@@ -24,15 +24,16 @@ bool logits_complete(const shm::Segment& segment, const CheckedStep& step) {
     return !step.randoms_supplied || shm::randoms_ready(segment, step.step);
 }
 
-// The first sampler that sees the logits complete says when.
-void note_logits_ready(const shm::Segment& segment, const CheckedStep& step, proto::SamplerEntry& entry) {
-    auto& ready = segment.decision_head(step.slot).logits_ready_ns;
-    if (ready.load(std::memory_order_relaxed) != 0) return;
+// The first sampler that sees the logits complete says when. Returns when this one did.
+std::uint64_t note_logits_ready(const shm::Segment& segment, const CheckedStep& step,
+                                proto::SamplerEntry& entry) {
     const std::uint64_t now = shm::monotonic_ns();
-    std::uint64_t unset = 0;
-    if (!ready.compare_exchange_strong(unset, now, std::memory_order_relaxed)) return;
+    auto& ready = segment.decision_head(step.slot).logits_ready_ns;
+    std::uint64_t unset = ready.load(std::memory_order_relaxed);
+    if (unset != 0 || !ready.compare_exchange_strong(unset, now, std::memory_order_relaxed)) return now;
     const std::uint64_t published = segment.schedule(step.slot).published_ns;
     record_stage(entry, Stage::logits_wait, now > published ? now - published : 0);
+    return now;
 }
 
 }  // namespace
@@ -75,8 +76,8 @@ Look StepWorker::look(SessionView& session) {
             prefetch_column(segment, step, first_column(step, 0));
             continue;
         }
-        note_logits_ready(segment, step, *entry_);
-        result.decided += decide_claimable(session, step);
+        const std::uint64_t now = note_logits_ready(segment, step, *entry_);
+        result.decided += decide_claimable(session, step, now);
         session.note_exhausted(number, reopened);
     }
     return result;
@@ -88,20 +89,21 @@ std::uint32_t StepWorker::first_column(const CheckedStep& step, std::size_t thre
     return static_cast<std::uint32_t>(lane % lanes * step.columns / lanes);
 }
 
-std::size_t StepWorker::decide_claimable(SessionView& session, const CheckedStep& step) {
+std::size_t StepWorker::decide_claimable(SessionView& session, const CheckedStep& step, std::uint64_t now) {
     prepare_workspaces(session.segment().geometry().vocab);
     // One thread decides in place: an arena would only add its hand-over to every small step.
-    if (threads_ == 1) return decide_share(session, step, 0);
+    if (threads_ == 1) return decide_share(session, step, 0, now);
     std::atomic<std::size_t> decided{0};
     arena_.execute([&] {
         tbb::parallel_for(std::size_t{0}, std::size_t{threads_}, [&](std::size_t thread) {
-            decided.fetch_add(decide_share(session, step, thread), std::memory_order_relaxed);
+            decided.fetch_add(decide_share(session, step, thread, now), std::memory_order_relaxed);
         });
     });
     return decided.load(std::memory_order_relaxed);
 }
 
-std::size_t StepWorker::decide_share(SessionView& session, const CheckedStep& step, std::size_t thread) {
+std::size_t StepWorker::decide_share(SessionView& session, const CheckedStep& step, std::size_t thread,
+                                     std::uint64_t now) {
     const shm::StepClaims claims(session.segment(), step.step);
     const std::uint32_t first = first_column(step, thread);
     std::size_t decided = 0;
@@ -109,34 +111,36 @@ std::size_t StepWorker::decide_share(SessionView& session, const CheckedStep& st
     for (std::uint32_t i = 0; i < step.columns; ++i) {
         const std::uint32_t column = first + i < step.columns ? first + i : first + i - step.columns;
         if (!claims.try_claim(column, incarnation_)) continue;
-        decide_one(session, step, column, thread);
+        now = decide_one(session, step, column, thread, now);
         ++decided;
     }
     return decided;
 }
 
-void StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
-                            std::size_t thread) {
+std::uint64_t StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
+                                     std::size_t thread, std::uint64_t begin) {
     const shm::Segment& segment = session.segment();
     const std::uint64_t ready =
         segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
-    const std::uint64_t begin = shm::monotonic_ns();
     entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
     const auto decision =
         decide_column(session, step, column, thread, workspace(segment.geometry().vocab, thread));
     const shm::StepClaims claims(segment, step.step);
-    const bool last = claims.commit(column, step.columns, decision);
+    // One reading of the clock for the end of this decision and its commit: a column of a small step takes
+    // about a microsecond, and a reading a fortieth of that.
     const std::uint64_t end = shm::monotonic_ns();
+    const bool last = claims.commit(column, step.columns, decision, end);
     record_stage(*entry_, Stage::claim_wait, begin > ready ? begin - ready : 0);
     record_stage(*entry_, Stage::decide, end - begin);
     entry_->columns.fetch_add(1, std::memory_order_relaxed);
     entry_->busy_ns.fetch_add(end - begin, std::memory_order_relaxed);
-    if (!last) return;
+    if (!last) return end;
     record_stage(*entry_, Stage::step, end > ready ? end - ready : 0);
     if (segment.header().zmq_stream.load(std::memory_order_relaxed) != 0) {
         const std::uint64_t one = 1;
         [[maybe_unused]] const auto written = ::write(event_fd_, &one, sizeof(one));
     }
+    return end;
 }
 
 }  // namespace croupier::daemon

@@ -29,9 +29,13 @@ class StepWorker {
 
   private:
     std::uint32_t first_column(const CheckedStep& step, std::size_t thread) const;
-    std::size_t decide_claimable(SessionView& session, const CheckedStep& step);
-    std::size_t decide_share(SessionView& session, const CheckedStep& step, std::size_t thread);
-    void decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column, std::size_t thread);
+    // `now`: the last reading of the clock.
+    std::size_t decide_claimable(SessionView& session, const CheckedStep& step, std::uint64_t now);
+    std::size_t decide_share(SessionView& session, const CheckedStep& step, std::size_t thread,
+                             std::uint64_t now);
+    // Begins at that reading and returns the one at its end.
+    std::uint64_t decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
+                             std::size_t thread, std::uint64_t begin);
     void prepare_workspaces(std::uint32_t vocab);
     sampler::Workspace& workspace(std::uint32_t vocab, std::size_t thread) {
         return *workspaces_.at(vocab)[thread];

@@ -27,10 +27,10 @@ bool StepClaims::is_committed(std::uint32_t column) const {
     return (bits >> (column % 64) & 1U) != 0;
 }
 
-bool StepClaims::commit(std::uint32_t column, std::uint32_t columns, const proto::Decision& decision) const {
+bool StepClaims::commit(std::uint32_t column, std::uint32_t columns, const proto::Decision& decision,
+                        std::uint64_t now) const {
     segment_->decisions(slot_)[column] = decision;
     auto& head = segment_->decision_head(slot_);
-    const std::uint64_t now = monotonic_ns();
     std::uint64_t last = head.last_commit_ns.load(std::memory_order_relaxed);
     while (last < now && !head.last_commit_ns.compare_exchange_weak(last, now, std::memory_order_relaxed)) {
     }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "shm/clock.h"
 #include "shm/segment.h"
 
 namespace croupier::shm {
@@ -17,7 +18,8 @@ class StepClaims {
     bool try_claim(std::uint32_t column, std::uint32_t owner) const;
     bool is_committed(std::uint32_t column) const;
     // Only by the claim's owner. True for the commit that completed the step.
-    bool commit(std::uint32_t column, std::uint32_t columns, const proto::Decision& decision) const;
+    bool commit(std::uint32_t column, std::uint32_t columns, const proto::Decision& decision,
+                std::uint64_t now = monotonic_ns()) const;
     // The record itself is malformed: the client learns it instead of waiting for ever.
     void refuse(proto::DecisionError why) const;
 
