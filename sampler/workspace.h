@@ -55,7 +55,7 @@ struct Answer {
     std::span<const RankedLogprob> logprobs;
     proto::Feedback feedback;
     Path path = Path::none;
-    std::uint32_t candidates = 0;   // tokens that were looked at one by one
+    std::uint32_t candidates = 0;  // tokens that were looked at one by one
 };
 
 // The weight of the whole row, where it was summed already.

@@ -93,8 +93,8 @@ std::string distribution(const Explained& e) {
     const double half = std::min(step * 0.4, 24.0);
     double middle = kLeft + step / 2;
     for (const TokenShare& each : e.top) {
-        std::string title = fmt::format("token {}: {:.6g} before, {:.6g} after{}", each.token,
-                                              each.before, each.after, each.drawn ? ", drawn" : "");
+        std::string title = fmt::format("token {}: {:.6g} before, {:.6g} after{}", each.token, each.before,
+                                        each.after, each.drawn ? ", drawn" : "");
         const std::string standing = standing_in_words(each);
         if (!standing.empty()) title += " (" + standing + ")";
         content += column("before", middle - half, half, each.before / tallest, title);
