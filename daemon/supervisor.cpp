@@ -196,10 +196,11 @@ class Supervisor {
 
     void begin_drain(const char* why) {
         if (drain_deadline_) return;
-        spdlog::info("draining ({}): steps in flight finish, {} sessions end", why, registry_.count());
-        ::sd_notify(0, "STOPPING=1\nSTATUS=draining");
         health_.draining.store(true, std::memory_order_relaxed);
         registry_.drain();
+        // Said when it holds: who reads the line may rely on it.
+        spdlog::info("draining ({}): steps in flight finish, {} sessions end", why, registry_.count());
+        ::sd_notify(0, "STOPPING=1\nSTATUS=draining");
         drain_deadline_ = Clock::now() + std::chrono::milliseconds(config_.sessions.drain_timeout_ms);
     }
 
