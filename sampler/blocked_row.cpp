@@ -157,11 +157,6 @@ BlockedRow lay_in_blocks(const RowView& view, Workspace& workspace) noexcept {
     return BlockLayer(view, workspace).lay();
 }
 
-const BlockRun& BlockedRow::run_of(std::uint32_t block) const {
-    return *std::find_if(runs.begin(), runs.end(),
-                         [block](const BlockRun& run) { return block - run.first_block < run.blocks; });
-}
-
 const BlockRun& BlockedRow::run_at(std::uint32_t position) const {
     return *std::find_if(runs.begin(), runs.end(), [position](const BlockRun& run) {
         return position - run.first_position < run.entries;

@@ -28,7 +28,6 @@ struct BlockedRow {
     std::uint32_t blocks;
     bool summarised;  // the workspace's block maxima are the writer's already
 
-    const BlockRun& run_of(std::uint32_t block) const;
     const BlockRun& run_at(std::uint32_t position) const;
     float value_at(std::uint32_t position) const;
     float value_in(const BlockRun& run, std::uint32_t entry) const;

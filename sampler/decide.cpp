@@ -44,7 +44,9 @@ class Decider {
           order_(view, workspace.positions),
           row_(lay_in_blocks(view, workspace)),
           adjust_(params, request, state, workspace),
-          search_(row_, order_, adjust_, request, workspace) {}
+          search_(row_, order_, adjust_, request, workspace),
+          pruning_(pruning_of(params)),
+          by_mass_(needs_mass()) {}
 
     DecisionError scan();
     DecisionError choose();
@@ -55,11 +57,11 @@ class Decider {
     RowFault scan_row();
     double scale_of_mass() const;
     bool needs_mass() const;
-    bool choose_by_mass(const Pruning& pruning);
+    bool choose_by_mass();
     bool choose_by_counts();
     void choose_greedy(std::uint32_t candidates);
     void choose_of_all(std::uint32_t candidates);
-    void choose_survivor(std::uint32_t candidates, const Pruning& pruning);
+    void choose_survivor(std::uint32_t candidates);
     void note_distribution(Survivors survivors, double scale);
     void answer_support(const Survivors& survivors);
     bool wants_logprob() const { return (params_.flags & proto::kNoLogprob) == 0; }
@@ -74,13 +76,15 @@ class Decider {
     BlockedRow row_;
     Adjuster adjust_;
     CandidateSearch search_;
+    Pruning pruning_;
+    bool by_mass_;  // of most tokens it needs no more than their mass
     Candidate drawn_{};
     float processed_logprob_ = kNoLogprob;
 };
 
 // At what scale the decision needs the weight of the whole row; 0: at none.
 double Decider::scale_of_mass() const {
-    if (needs_mass()) return pruning_of(params_).scale;
+    if (by_mass_) return pruning_.scale;
     return wants_logprob() && !wants_processed() ? 1.0 : 0.0;
 }
 
@@ -107,7 +111,6 @@ DecisionError Decider::scan() {
     return DecisionError::none;
 }
 
-// Of most tokens no more than their mass.
 bool Decider::needs_mass() const {
     if (is_greedy(params_) || !request_.allowed_ids.empty() || params_.rng != proto::Rng::philox)
         return false;
@@ -115,8 +118,8 @@ bool Decider::needs_mass() const {
            (draws_from_all(params_) && !wants_processed() && !request_.wants_support);
 }
 
-bool Decider::choose_by_mass(const Pruning& pruning) {
-    MassSearch masses(row_, adjust_, search_, request_, pruning, workspace_);
+bool Decider::choose_by_mass() {
+    MassSearch masses(row_, adjust_, search_, request_, pruning_, workspace_);
     if (!begins_with_top_p(params_)) {
         const auto drawn = masses.draw();
         drawn_ = drawn.value_or(Candidate{});
@@ -126,7 +129,7 @@ bool Decider::choose_by_mass(const Pruning& pruning) {
     // Past a few hundred blocks it is cheaper to count all values than to sort so many candidates.
     constexpr std::uint32_t kFewBlocks = 400;
     const bool countable = !wants_processed() && !request_.wants_support &&
-                           adjust_.changes_nothing(pruning.adjustments) &&
+                           adjust_.changes_nothing(pruning_.adjustments) &&
                            ValueCounts::apply_to(row_, params_, order_);
     auto survivors = masses.filter(chain, countable ? kFewBlocks : row_.blocks);
     if (!survivors && countable) return choose_by_counts();
@@ -145,11 +148,10 @@ bool Decider::choose_by_counts() {
 }
 
 DecisionError Decider::choose() {
-    Pruning pruning = pruning_of(params_);
     // A greedy request's processed log-probs are those of all tokens.
-    if (is_greedy(params_) && wants_processed()) pruning.top_k = 0;
-    if (needs_mass() && choose_by_mass(pruning)) return DecisionError::none;
-    const Gathered gathered = search_.search(pruning);
+    if (is_greedy(params_) && wants_processed()) pruning_.top_k = 0;
+    if (by_mass_ && choose_by_mass()) return DecisionError::none;
+    const Gathered gathered = search_.search(pruning_);
     if (!gathered.sound) return DecisionError::bad_token;
     if (gathered.count == 0) return DecisionError::no_token_left;
     if (is_greedy(params_)) {
@@ -157,7 +159,7 @@ DecisionError Decider::choose() {
     } else if (draws_from_all(params_)) {
         choose_of_all(gathered.count);
     } else {
-        choose_survivor(gathered.count, pruning);
+        choose_survivor(gathered.count);
     }
     return DecisionError::none;
 }
@@ -181,10 +183,10 @@ void Decider::choose_of_all(std::uint32_t candidates) {
     }
 }
 
-void Decider::choose_survivor(std::uint32_t candidates, const Pruning& pruning) {
+void Decider::choose_survivor(std::uint32_t candidates) {
     Survivors survivors(workspace_, candidates);
     Chain chain(params_, request_, adjust_, workspace_);
-    (void)chain.apply(survivors, pruning.adjustments, {});
+    (void)chain.apply(survivors, pruning_.adjustments, {});
     const double scale = survivors.scale();
     const bool by_mass = has_mirostat(params_) || has_adaptive_p(params_) ||
                          (params_.rng == proto::Rng::philox && is_truncated(params_));

@@ -39,7 +39,7 @@ Mass mass_of_nth(const Survivors& survivors, std::size_t n) {
 }
 
 Candidate draw_by_mass(const Request& request, const Survivors& survivors) {
-    return survivors.member_past(draw_target(request.random, survivors.total())).candidate;
+    return survivors.member(survivors.place_past(draw_target(request.random, survivors.total())));
 }
 
 Candidate draw_mirostat(const SamplingParams& params, const Request& request, Survivors& survivors,
@@ -60,9 +60,9 @@ Candidate draw_mirostat(const SamplingParams& params, const Request& request, Su
         survivors.keep_surprise_up_to(level);
     }
     const Mass total = survivors.total();
-    const auto drawn = survivors.member_past(draw_target(request.random, total));
+    const Survivors::Place drawn = survivors.place_past(draw_target(request.random, total));
     workspace.answer_space.feedback = mirostat_feedback(params, level, surprise_of(drawn.of->mass, total));
-    return drawn.candidate;
+    return survivors.member(drawn);
 }
 
 // The distribution is replaced by one of the distance to the probability it aims at; the draw keeps the

@@ -125,10 +125,9 @@ std::optional<Candidate> MassSearch::draw_bounded(const Known& total) {
     return std::nullopt;
 }
 
-// The token at which the running weight passes the target, if it does so further away than the error.
-std::optional<Candidate> MassSearch::find_in_group(std::uint32_t group, double before, double target,
-                                                   double error) {
-    const Weigher weigh = raw_weigher();
+// The first token of the group, in vocabulary order, that `passes`, which is asked of one after another.
+template <typename Passes>
+std::optional<Candidate> MassSearch::first_in_group(std::uint32_t group, Passes passes) const {
     const Group at = group_at(row_, group);
     const std::uint32_t end = std::min((at.first + at.blocks) * kBlock, at.run->entries);
     for (std::uint32_t i = at.first * kBlock; i < end; ++i) {
@@ -136,14 +135,23 @@ std::optional<Candidate> MassSearch::find_in_group(std::uint32_t group, double b
         const auto token = search_.order().token_at(position);
         if (!token) return std::nullopt;
         const double value = adjust_(*token, row_.value_in(*at.run, i), on_);
-        const double after = before + weigh.weight(value);
-        if (after > target) {
-            const bool certain = before + error < target && after - error > target;
-            return certain ? std::optional(Candidate{value, *token, position}) : std::nullopt;
-        }
-        before = after;
+        if (passes(value)) return Candidate{value, *token, position};
     }
     return std::nullopt;
+}
+
+// The token at which the running weight passes the target, if it does so further away than the error.
+std::optional<Candidate> MassSearch::find_in_group(std::uint32_t group, double before, double target,
+                                                   double error) const {
+    const Weigher weigh = raw_weigher();
+    double after = before;
+    const auto found = first_in_group(group, [&](double value) {
+        before = after;
+        after += weigh.weight(value);
+        return after > target;
+    });
+    const bool certain = before + error < target && after - error > target;
+    return certain ? found : std::nullopt;
 }
 
 std::optional<Candidate> MassSearch::draw_exact() {
@@ -155,17 +163,10 @@ std::optional<Candidate> MassSearch::draw_exact() {
         before += workspace_.group_mass[group++];
     }
     const Weigher weigh = raw_weigher();
-    const Group at = group_at(row_, group);
-    const std::uint32_t end = std::min((at.first + at.blocks) * kBlock, at.run->entries);
-    for (std::uint32_t i = at.first * kBlock; i < end; ++i) {
-        const std::uint32_t position = at.run->first_position + i;
-        const auto token = search_.order().token_at(position);
-        if (!token) return std::nullopt;
-        const double value = adjust_(*token, row_.value_in(*at.run, i), on_);
+    return first_in_group(group, [&](double value) {
         before += weigh.mass(value);
-        if (before > target) return Candidate{value, *token, position};
-    }
-    return std::nullopt;
+        return before > target;
+    });
 }
 
 // The mass of what is no survivor, in units of the heaviest survivor.

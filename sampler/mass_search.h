@@ -45,7 +45,10 @@ class MassSearch {
     bool weigh_changes();
     std::optional<Candidate> draw_bounded(const Known& total);
     std::optional<Candidate> draw_exact();
-    std::optional<Candidate> find_in_group(std::uint32_t group, double before, double target, double error);
+    template <typename Passes>
+    std::optional<Candidate> first_in_group(std::uint32_t group, Passes passes) const;
+    std::optional<Candidate> find_in_group(std::uint32_t group, double before, double target,
+                                           double error) const;
     std::optional<TotalMass> outside_of(const Survivors& survivors, const Known& total) const;
 
     std::uint32_t group_of(std::uint32_t position) const;

@@ -182,18 +182,15 @@ void Survivors::keep_surprise_up_to(double limit) {
     if (surprises(kept().front())) keep_first(1, 1);
 }
 
-Survivors::Member Survivors::member_past(Mass target) const {
+Survivors::Place Survivors::place_past(Mass target) const {
     Mass before = 0;
     for (const EqualClass& each : classes()) {
         const Mass after = before + each.total();
-        if (after > target) {
-            const auto index = static_cast<std::uint32_t>((target - before) / each.mass);
-            return {&each, member(each, index)};
-        }
+        if (after > target) return {&each, static_cast<std::uint32_t>((target - before) / each.mass)};
         before = after;
     }
     const EqualClass& last = classes().back();
-    return {&last, member(last, last.size - 1)};
+    return {&last, last.size - 1};
 }
 
 std::uint32_t Survivors::flatten() const {

@@ -46,12 +46,14 @@ class Survivors {
     void keep_surprise_up_to(double limit);  // mirostat v2
     double entropy();
 
-    struct Member {
-        const EqualClass* of = nullptr;
-        Candidate candidate;
+    // A class and the number of one of its members.
+    struct Place {
+        const EqualClass* of;
+        std::uint32_t index;
     };
     // In canonical order, the first at whose end the running mass is above `target`.
-    Member member_past(Mass target) const;
+    Place place_past(Mass target) const;
+    Candidate member(const Place& place) const { return member(*place.of, place.index); }
     Candidate member(const EqualClass& of, std::uint32_t index) const {
         return workspace_->candidates[of.begin + index];
     }

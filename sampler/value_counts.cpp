@@ -69,14 +69,8 @@ std::optional<Candidate> ValueCounts::draw(Chain& chain, std::uint32_t random) {
     if (classes == 0) return std::nullopt;
     Survivors survivors = Survivors::of_classes(workspace_, classes);
     if (!chain.apply(survivors, {true, true, true, false}, {})) return std::nullopt;
-    const Mass target = draw_target(random, survivors.total());
-    Mass before = 0;
-    for (const EqualClass& each : survivors.classes()) {
-        const Mass after = before + each.total();
-        if (after > target) return find(each, static_cast<std::uint32_t>((target - before) / each.mass));
-        before = after;
-    }
-    return std::nullopt;
+    const Survivors::Place drawn = survivors.place_past(draw_target(random, survivors.total()));
+    return find(*drawn.of, drawn.index);
 }
 
 // The token that has `index` of its value before it.
