@@ -1,0 +1,171 @@
+#include "proto/hotness_order.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace croupier::proto {
+namespace {
+
+// As short as reads back to the same number: an error must show what tells two counts apart.
+std::string shortest(double value) {
+    char text[32];
+    return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+// The bytes of the character at the text's begin, or 0 where it is no valid UTF-8: a stray or missing
+// continuation, a longer form than needed, half of a surrogate pair, or beyond U+10FFFF.
+std::size_t character_bytes(std::string_view text) {
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    const unsigned char lead = byte(0);
+    if (lead < 0x80) return 1;
+    const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return 0;
+    for (std::size_t i = 1; i < bytes; ++i) {
+        if ((byte(i) & 0xC0U) != 0x80) return 0;
+    }
+    const unsigned char second = byte(1);
+    const bool longer_than_needed = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
+    const bool surrogate = lead == 0xED && second >= 0xA0;
+    const bool beyond = lead == 0xF4 && second >= 0x90;
+    return longer_than_needed || surrogate || beyond ? 0 : bytes;
+}
+
+std::optional<std::string> permutation_fault(std::span<const std::int32_t> ids) {
+    std::vector<bool> seen(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        const auto id = static_cast<std::uint32_t>(ids[i]);
+        const bool inside = id < ids.size();
+        if (!inside || seen[id]) {
+            return "ids are no permutation of the vocabulary: ids[" + std::to_string(i) + "] is " +
+                   std::to_string(ids[i]) +
+                   (inside ? ", which came before; each id should stand there once"
+                           : ", should be 0 to " + std::to_string(ids.size() - 1));
+        }
+        seen[id] = true;
+    }
+    return std::nullopt;
+}
+
+enum class CountFault { none, no_count, grows, tie_out_of_order };
+
+CountFault judge_count(const HotnessOrder& order, std::size_t i) {
+    const double count = order.counts[i];
+    if (!std::isfinite(count) || std::signbit(count)) return CountFault::no_count;
+    if (i == 0 || count < order.counts[i - 1]) return CountFault::none;
+    if (count > order.counts[i - 1]) return CountFault::grows;
+    return order.ids[i] > order.ids[i - 1] ? CountFault::none : CountFault::tie_out_of_order;
+}
+
+std::string describe(CountFault fault, const HotnessOrder& order, std::size_t i) {
+    const std::string place = "[" + std::to_string(i) + "] is ";
+    switch (fault) {
+        case CountFault::grows:
+            return "counts" + place + shortest(order.counts[i]) + ", more than the " +
+                   shortest(order.counts[i - 1]) + " before it; counts should fall along the order";
+        case CountFault::tie_out_of_order:
+            return "ids" + place + std::to_string(order.ids[i]) + ", after " +
+                   std::to_string(order.ids[i - 1]) + " with the same count; such ids should ascend";
+        default:
+            return "counts" + place + shortest(order.counts[i]) + ", should be a finite number of at least 0";
+    }
+}
+
+std::optional<std::string> counts_fault(const HotnessOrder& order) {
+    for (std::size_t i = 0; i < order.counts.size(); ++i) {
+        const CountFault fault = judge_count(order, i);
+        if (fault != CountFault::none) return describe(fault, order, i);
+    }
+    if (std::isfinite(order.counted())) return std::nullopt;
+    return "counts add up to more than a float64 holds; they should be scaled down";
+}
+
+}  // namespace
+
+double HotnessOrder::counted() const {
+    // From the cold end, and so the same sum on every machine; the rare ones are not lost among the hot.
+    return std::accumulate(counts.rbegin(), counts.rend(), 0.0);
+}
+
+HotnessOrder rank_by_count(std::string model, double smoothing, std::span<const double> count_of_id) {
+    HotnessOrder order{std::move(model), smoothing, std::vector<std::int32_t>(count_of_id.size()), {}};
+    std::iota(order.ids.begin(), order.ids.end(), 0);
+    const auto count = [&](std::int32_t id) { return count_of_id[static_cast<std::size_t>(id)]; };
+    std::stable_sort(order.ids.begin(), order.ids.end(),
+                     [&](std::int32_t a, std::int32_t b) { return count(a) > count(b); });
+    order.counts.reserve(order.ids.size());
+    for (const std::int32_t id : order.ids) order.counts.push_back(count(id));
+    return order;
+}
+
+std::optional<std::string> model_name_fault(std::string_view name) {
+    const std::string allowed =
+        ", should be 1 to " + std::to_string(kMaxModelName) + " bytes of UTF-8 without control characters";
+    if (name.empty()) return "model is empty" + allowed;
+    if (name.size() > kMaxModelName) return "model has " + std::to_string(name.size()) + " bytes" + allowed;
+    for (std::size_t at = 0; at < name.size();) {
+        const std::size_t bytes = character_bytes(name.substr(at));
+        const auto first = static_cast<unsigned char>(name[at]);
+        if (bytes == 0 || first < ' ' || first == 0x7F) {
+            return "model has the byte " + std::to_string(first) + " at offset " + std::to_string(at) +
+                   allowed;
+        }
+        at += bytes;
+    }
+    return std::nullopt;
+}
+
+std::optional<std::string> smoothing_fault(double smoothing) {
+    if (smoothing >= 0.0 && smoothing <= kMaxSmoothing && !std::signbit(smoothing)) return std::nullopt;
+    return "smoothing is " + shortest(smoothing) + ", should be 0 to " + shortest(kMaxSmoothing);
+}
+
+std::optional<std::string> order_fault(const HotnessOrder& order) {
+    if (auto fault = model_name_fault(order.model)) return fault;
+    if (auto fault = smoothing_fault(order.smoothing)) return fault;
+    if (order.ids.empty() || order.ids.size() > kMaxVocab || order.counts.size() != order.ids.size()) {
+        return "ids are " + std::to_string(order.ids.size()) + " and counts " +
+               std::to_string(order.counts.size()) + ", should be as many of both, 1 to " +
+               std::to_string(kMaxVocab);
+    }
+    if (auto fault = permutation_fault(order.ids)) return fault;
+    return counts_fault(order);
+}
+
+std::optional<std::string> counted_fault(const HotnessOrder& order, double counted) {
+    // Bit for bit, so that NaN and -0 are refused and an order has one file only.
+    if (std::bit_cast<std::uint64_t>(counted) == std::bit_cast<std::uint64_t>(order.counted())) {
+        return std::nullopt;
+    }
+    return "counted is " + shortest(counted) + ", should be " + shortest(order.counted()) +
+           ", the sum of the counts";
+}
+
+std::vector<std::int32_t> cut_among_ranks(const Geometry& geometry, std::span<const std::int32_t> hot_first) {
+    std::vector<std::int32_t> cut(hot_first.size());
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+        const RankShard& shard = geometry.shards[rank];
+        auto* next = cut.data() + shard.first_id;
+        for (const std::int32_t id : hot_first) {
+            if (static_cast<std::uint32_t>(id) - shard.first_id < shard.count) *next++ = id;
+        }
+    }
+    return cut;
+}
+
+std::vector<std::uint32_t> hot_prefixes(const Geometry& geometry, std::span<const std::int32_t> hot_first,
+                                        std::uint32_t hot) {
+    std::vector<std::uint32_t> prefixes;
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+        const RankShard& shard = geometry.shards[rank];
+        prefixes.push_back(static_cast<std::uint32_t>(std::count_if(
+            hot_first.begin(), hot_first.begin() + hot,
+            [&](std::int32_t id) { return static_cast<std::uint32_t>(id) - shard.first_id < shard.count; })));
+    }
+    return prefixes;
+}
+
+}  // namespace croupier::proto

@@ -1,0 +1,182 @@
+#include "proto/hotness_order.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "proto/hotness_file.h"
+#include "random_geometry.h"
+
+using namespace croupier::proto;
+
+namespace {
+
+HotnessOrder small_order() {
+    return rank_by_count("tiny", 0.5, std::vector<double>{3, 0, 7, 3, 0});
+}
+
+std::string fault_of(const HotnessOrder& order) {
+    return order_fault(order).value_or("");
+}
+
+std::vector<std::int32_t> shuffled(std::uint32_t vocab, std::mt19937& random) {
+    std::vector<std::int32_t> ids(vocab);
+    std::iota(ids.begin(), ids.end(), 0);
+    std::shuffle(ids.begin(), ids.end(), random);
+    return ids;
+}
+
+}  // namespace
+
+TEST_CASE("ids are ranked by count, and by id where counts are equal") {
+    const HotnessOrder order = small_order();
+    CHECK(order.ids == std::vector<std::int32_t>{2, 0, 3, 1, 4});
+    CHECK(order.counts == std::vector<double>{7, 3, 3, 0, 0});
+    CHECK(order.counted() == 13);
+    CHECK(fault_of(order).empty());
+}
+
+TEST_CASE("ids that nobody counted stand in their own order") {
+    const HotnessOrder order = rank_by_count("tiny", 0, std::vector<double>(100));
+    CHECK(std::is_sorted(order.ids.begin(), order.ids.end()));
+    CHECK(fault_of(order).empty());
+}
+
+TEST_CASE("an order that lies is refused by field, value and what would be right") {
+    HotnessOrder order = small_order();
+    SECTION("an id twice") {
+        order.ids[3] = 2;
+        CHECK_THAT(fault_of(order), Catch::Contains("ids[3] is 2, which came before"));
+    }
+    SECTION("an id outside the vocabulary") {
+        order.ids[1] = GENERATE(-1, 5);
+        CHECK_THAT(fault_of(order), Catch::Contains("ids[1] is " + std::to_string(order.ids[1])) &&
+                                        Catch::Contains("should be 0 to 4"));
+    }
+    SECTION("counts that grow along the order") {
+        order.counts[2] = 3.5;
+        CHECK_THAT(fault_of(order), Catch::Contains("counts[2] is 3.5, more than the 3 before it"));
+    }
+    SECTION("equal counts whose ids do not ascend") {
+        std::swap(order.ids[1], order.ids[2]);
+        CHECK_THAT(fault_of(order), Catch::Contains("ids[2] is 0, after 3 with the same count"));
+    }
+    SECTION("a count that is none") {
+        order.counts[4] = GENERATE(-1.0, -0.0, std::numeric_limits<double>::quiet_NaN());
+        CHECK_THAT(fault_of(order), Catch::Contains("counts[4] is ") && Catch::Contains("at least 0"));
+    }
+    SECTION("an infinite count") {
+        order.counts[0] = std::numeric_limits<double>::infinity();
+        CHECK_THAT(fault_of(order), Catch::Contains("counts[0] is inf"));
+    }
+    SECTION("counts whose sum is no number any more") {
+        order.counts.assign(5, std::numeric_limits<double>::max());
+        order.ids = {0, 1, 2, 3, 4};
+        CHECK_THAT(fault_of(order), Catch::Contains("add up to more"));
+    }
+    SECTION("more ids than counts") {
+        order.counts.pop_back();
+        CHECK_THAT(fault_of(order), Catch::Contains("ids are 5 and counts 4"));
+    }
+    SECTION("no ids at all") {
+        order.ids.clear();
+        order.counts.clear();
+        CHECK_THAT(fault_of(order), Catch::Contains("1 to " + std::to_string(kMaxVocab)));
+    }
+    SECTION("a smoothing outside its range") {
+        order.smoothing = GENERATE(-0.5, -0.0, 1e7, std::numeric_limits<double>::quiet_NaN());
+        CHECK_THAT(fault_of(order), Catch::Contains("smoothing is ") && Catch::Contains("0 to 1e+06"));
+    }
+}
+
+TEST_CASE("a sum that is not that of the counts is refused") {
+    const HotnessOrder order = small_order();
+    CHECK_FALSE(counted_fault(order, 13).has_value());
+    CHECK_THAT(counted_fault(order, 14).value_or(""), Catch::Contains("counted is 14, should be 13"));
+    CHECK(counted_fault(order, std::numeric_limits<double>::quiet_NaN()).has_value());
+}
+
+TEST_CASE("a model's name is UTF-8 of bounded length") {
+    const auto good = GENERATE(as<std::string>(), "Qwen/Qwen3-8B", "a model", "modèle", "模型",
+                               "\xF0\x9F\x83\x8F", std::string(kMaxModelName, 'x'));
+    INFO(good);
+    CHECK_FALSE(model_name_fault(good).has_value());
+}
+
+TEST_CASE("a model's name that is none is refused, with the byte and its place") {
+    const auto bad =
+        GENERATE(as<std::string>(), "", "new\nline", "del\x7F", std::string("nul\0l", 5), "\xC3", "\x80",
+                 "\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF0\x80\x80\xAF", "\xF4\x90\x80\x80",
+                 "\xF5\x80", "\xE2\x28\xA1", std::string(kMaxModelName + 1, 'x'));
+    INFO(bad);
+    CHECK_THAT(model_name_fault(bad).value_or(""), Catch::Contains("should be 1 to 112 bytes of UTF-8"));
+    CHECK_THAT(model_name_fault("ab\xFF").value_or(""), Catch::Contains("the byte 255 at offset 2"));
+}
+
+TEST_CASE("the ranks' slices share the vocabulary out, and each keeps the order") {
+    std::mt19937 random(11);
+    RandomGeometry geometries(12);
+    for (int i = 0; i < 20; ++i) {
+        Geometry geometry = geometries.draw();
+        INFO("vocab " << geometry.vocab << " tp " << geometry.tp);
+        const std::vector<std::int32_t> order = shuffled(geometry.vocab, random);
+        std::vector<std::size_t> place(order.size());
+        for (std::size_t at = 0; at < order.size(); ++at) place[static_cast<std::size_t>(order[at])] = at;
+        const std::vector<std::int32_t> cut = cut_among_ranks(geometry, order);
+        REQUIRE(cut.size() == order.size());
+        for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+            const RankShard& shard = geometry.shards[rank];
+            const auto begin = cut.begin() + shard.first_id;
+            const auto end = begin + shard.count;
+            REQUIRE(std::all_of(begin, end, [&](std::int32_t id) {
+                return static_cast<std::uint32_t>(id) - shard.first_id < shard.count;
+            }));
+            REQUIRE(std::is_sorted(begin, end, [&](std::int32_t a, std::int32_t b) {
+                return place[static_cast<std::size_t>(a)] < place[static_cast<std::size_t>(b)];
+            }));
+        }
+        // Sorted strictly within a rank, and the ranks' ids are apart: so each id is there once.
+    }
+}
+
+TEST_CASE("the hottest ids are a prefix of every rank's slice, as long as is said") {
+    std::mt19937 random(13);
+    RandomGeometry geometries(14);
+    for (int i = 0; i < 20; ++i) {
+        const Geometry geometry = geometries.draw();
+        const std::vector<std::int32_t> order = shuffled(geometry.vocab, random);
+        const std::uint32_t hot = std::uniform_int_distribution<std::uint32_t>(0, geometry.vocab)(random);
+        const std::vector<std::int32_t> cut = cut_among_ranks(geometry, order);
+        const std::vector<std::uint32_t> prefixes = hot_prefixes(geometry, order, hot);
+        REQUIRE(prefixes.size() == geometry.tp);
+        std::vector<std::int32_t> gathered;
+        for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+            const auto begin = cut.begin() + geometry.shards[rank].first_id;
+            gathered.insert(gathered.end(), begin, begin + prefixes[rank]);
+        }
+        std::vector<std::int32_t> hottest(order.begin(), order.begin() + hot);
+        std::sort(gathered.begin(), gathered.end());
+        std::sort(hottest.begin(), hottest.end());
+        REQUIRE(gathered == hottest);
+    }
+}
+
+TEST_CASE("a checksum changes with every byte, however it is fed") {
+    std::vector<unsigned char> bytes(300);
+    std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(1));
+    Checksum whole;
+    whole.add(bytes.data(), bytes.size());
+    Checksum parts;
+    parts.add(bytes.data(), 7);
+    parts.add(bytes.data() + 7, bytes.size() - 7);
+    CHECK(parts.value() == whole.value());
+    for (unsigned char& byte : bytes) {
+        byte ^= 0x40U;
+        Checksum changed;
+        changed.add(bytes.data(), bytes.size());
+        REQUIRE(changed.value() != whole.value());
+        byte ^= 0x40U;
+    }
+}

@@ -1,0 +1,89 @@
+#include "tools/hotset/command.h"
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <iostream>
+#include <memory>
+
+#include "tools/decide/fields.h"
+#include "tools/hotset/build.h"
+#include "tools/hotset/show.h"
+
+namespace croupier::tools {
+namespace {
+
+constexpr const char* kBuildHelp = R"(Traces:
+  NAME.i32      token ids, little-endian int32, nothing else
+  NAME.jsonl    a line each: a list of ids, or an object with ids in any of tokens, prompt, output, history
+                and next (lists or single ids; other keys are passed over); - for standard input
+  a hotness file of the same model, known by its content: its counts are merged
+An id outside the vocabulary is an error that says where it stands.
+
+The order is by count, and by id where counts are equal. So ids that occur in no trace come last, lowest id
+first: a BPE vocabulary gave its ids nearly in the order of frequency. Smoothing credits each id alike, so
+that it changes no order, only the shares that `show` tells: without it the counted ids would cover
+everything, and what comes after the traces will hold ids that they had not.
+Examples:
+  croupier hotset build chat.i32 --vocab 151936 --model Qwen3 -o qwen3.hot
+  croupier hotset build qwen3.hot --weight 0.5 new.jsonl --weight 1 --vocab 151936 --model Qwen3 -o next.hot
+docs/hotsets.md says it all.)";
+
+constexpr const char* kShowHelp = R"(Examples:
+  croupier hotset show qwen3.hot
+  croupier hotset show qwen3.hot --vocab 151936 --tp 8    and how many of the hot ids each of 8 ranks owns
+docs/hotsets.md says it all.)";
+
+int run(const std::function<void()>& work, bool json) {
+    try {
+        work();
+        return 0;
+    } catch (const std::exception& error) {
+        if (json) {
+            std::cout << Json{{"error", error.what()}}.dump(-1, ' ', false, Json::error_handler_t::replace)
+                      << "\n";
+        } else {
+            std::cerr << "hotset: " << error.what() << "\n";
+        }
+        return 1;
+    }
+}
+
+void add_build(CLI::App& hotset, int& status) {
+    auto* build = hotset.add_subcommand("build", "A hotness order from token traces");
+    build->footer(kBuildHelp);
+    auto options = std::make_shared<BuildOptions>();
+    build->add_option("traces", options->traces, "Token traces, counted together")->required();
+    build
+        ->add_option("--weight", options->weights,
+                     "A trace counts so many times; one for each, in their order (default: all 1)")
+        ->allow_extra_args(false);
+    build->add_option("--vocab", options->model.vocab, "Ids in the model's vocabulary")->required();
+    build->add_option("--model", options->model.name, "The model's name, kept in the file")->required();
+    build->add_option("--smoothing", options->smoothing, "Occurrences that each id is credited with")
+        ->capture_default_str();
+    build->add_option("-o,--output", options->output, "The file to write; it is replaced whole")->required();
+    build->add_flag("--json", options->json, "One JSON object");
+    build->callback([options, &status] { status = run([&] { build_hotness(*options); }, options->json); });
+}
+
+void add_show(CLI::App& hotset, int& status) {
+    auto* show = hotset.add_subcommand("show", "A hotness file's header, and what its prefixes cover");
+    show->footer(kShowHelp);
+    auto options = std::make_shared<ShowOptions>();
+    show->add_option("file", options->file, "A file that `croupier hotset build` wrote")->required();
+    show->add_option("--vocab", options->vocab, "Refuse the file when its vocabulary has another size");
+    show->add_option("--tp", options->tp, "Cut the order among so many ranks")->capture_default_str();
+    show->add_flag("--json", options->json, "One JSON object");
+    show->callback([options, &status] { status = run([&] { show_hotness(*options); }, options->json); });
+}
+
+}  // namespace
+
+void add_hotset_commands(CLI::App& app, int& status) {
+    auto* hotset = app.add_subcommand("hotset", "Hotness orders: which ids of a model occur most");
+    hotset->require_subcommand(1);
+    add_build(*hotset, status);
+    add_show(*hotset, status);
+}
+
+}  // namespace croupier::tools

@@ -1,0 +1,76 @@
+#include "tools/hotset/json_trace.h"
+
+#include <array>
+
+#include "tools/decide/case.h"
+#include "tools/decide/fields.h"
+
+namespace croupier::tools {
+namespace {
+
+constexpr std::array kKeys = {"tokens", "prompt", "output", "history", "next"};
+
+class LineCounter {
+  public:
+    explicit LineCounter(std::span<double> count_of_id) : count_of_id_(count_of_id) {}
+
+    void count_line(const Json& line) {
+        if (line.is_array()) return count_list("the list", line);
+        if (!line.is_object()) {
+            throw RequestError("is " + shown(line) + "; allowed: a list of token ids, or an object");
+        }
+        bool found = false;
+        for (const char* key : kKeys) {
+            const auto value = line.find(key);
+            if (value == line.end()) continue;
+            found = true;
+            if (!value->is_null()) count_value(key, *value);
+        }
+        if (!found) {
+            throw RequestError(
+                "is an object without token ids; it should have one or more of tokens, prompt, "
+                "output, history, next");
+        }
+    }
+
+  private:
+    void count_value(const char* key, const Json& value) {
+        if (value.is_array()) return count_list(key, value);
+        if (!value.is_number()) {
+            throw RequestError(std::string(key) + " is " + shown(value) +
+                               "; allowed: a token id, or a list of them");
+        }
+        if (!count(value)) refuse(key, value);
+    }
+    void count_list(const char* key, const Json& list) {
+        for (std::size_t i = 0; i < list.size(); ++i) {
+            if (!count(list[i])) refuse(key + ("[" + std::to_string(i) + "]"), list[i]);
+        }
+    }
+    bool count(const Json& value) {
+        // JSON's whole numbers without a sign are unsigned: others are no ids.
+        if (!value.is_number_unsigned()) return false;
+        const auto id = value.get<std::uint64_t>();
+        if (id >= count_of_id_.size()) return false;
+        count_of_id_[id] += 1.0;
+        return true;
+    }
+    [[noreturn]] void refuse(const std::string& path, const Json& value) const {
+        throw RequestError(path + " is " + shown(value) + "; allowed: token ids, 0 to " +
+                           std::to_string(count_of_id_.size() - 1));
+    }
+
+    std::span<double> count_of_id_;
+};
+
+}  // namespace
+
+void count_json_line(std::string_view line, const std::string& where, std::span<double> count_of_id) {
+    try {
+        LineCounter(count_of_id).count_line(parse_json(line));
+    } catch (const RequestError& error) {
+        throw RequestError(where + ": " + error.what());
+    }
+}
+
+}  // namespace croupier::tools

@@ -1,0 +1,122 @@
+#include "tools/hotset/show.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iostream>
+
+#include "shm/hotness_file.h"
+#include "tools/decide/fields.h"
+#include "tools/explain/terminal.h"
+#include "tools/hotset/coverage.h"
+
+namespace croupier::tools {
+namespace {
+
+constexpr std::size_t kHottest = 10;
+constexpr int kRows = 10;
+constexpr std::size_t kColumn = 8;  // characters that each prefix takes in the picture, its bar with them
+constexpr std::size_t kBar = 3;
+
+std::string facts(const ShowOptions& options, const shm::HotnessFile& file) {
+    const proto::HotnessOrder& order = file.order;
+    return fmt::format(
+        "{}: the hotness order of '{}'\n"
+        "  format version {}, checksum {:016x}\n"
+        "  {} ids, {} of them counted\n"
+        "  {:.10g} tokens counted; smoothing credits each id with {:g} more\n",
+        options.file, order.model, file.header.version, file.header.checksum, order.ids.size(),
+        ids_counted(order), order.counted(), order.smoothing);
+}
+
+std::string table(const std::vector<Coverage>& rows, std::uint32_t tp) {
+    std::string text = fmt::format("{:>10} {:>10} {:>10}", "hot ids", "counted", "smoothed");
+    text += tp > 1 ? fmt::format("   of them in a rank, of {}\n", tp) : "\n";
+    for (const Coverage& row : rows) {
+        text += fmt::format("{:>10} {:>9.2f}% {:>9.2f}%", row.hot, 100 * row.counted, 100 * row.smoothed);
+        if (tp > 1) {
+            const auto [least, most] = std::minmax_element(row.prefixes.begin(), row.prefixes.end());
+            text += fmt::format("   {} to {}", *least, *most);
+        }
+        text += "\n";
+    }
+    return text;
+}
+
+// One cell of a column: how much of the tenth that its row stands for is covered.
+std::string cell(double covered, int row, const TerminalStyle& style) {
+    const double tenths = std::clamp(covered * kRows - row, 0.0, 1.0);
+    if (!style.blocks) return tenths >= 0.5 ? "#" : " ";
+    constexpr std::array<const char*, 9> kEighths = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    return kEighths[static_cast<std::size_t>(std::lround(tenths * 8.0))];
+}
+
+std::string picture(const std::vector<Coverage>& columns, const TerminalStyle& style) {
+    std::string text;
+    for (int row = kRows - 1; row >= 0; --row) {
+        text += row % 5 == 4 ? fmt::format("{:>4}% |", (row + 1) * 100 / kRows) : "      |";
+        for (const Coverage& column : columns) {
+            const std::string filled = cell(column.smoothed, row, style);
+            text += std::string(kColumn - kBar, ' ');
+            for (std::size_t i = 0; i < kBar; ++i) text += filled;
+        }
+        text.erase(text.find_last_not_of(' ') + 1);
+        text += "\n";
+    }
+    text += "   0% +" + std::string(columns.size() * kColumn, '-') + "\n       ";
+    for (const Coverage& column : columns) text += fmt::format("{:>{}}", column.hot, kColumn);
+    return text + "\n       share of the tokens, smoothed, in so many of the hottest ids\n";
+}
+
+std::string hottest(const proto::HotnessOrder& order) {
+    std::string text = "hottest:";
+    for (std::size_t i = 0; i < std::min(kHottest, order.ids.size()); ++i) {
+        text += fmt::format("{} {} ({:.10g})", i == 0 ? "" : ",", order.ids[i], order.counts[i]);
+    }
+    return text + "\n";
+}
+
+nlohmann::ordered_json to_json(const ShowOptions& options, const shm::HotnessFile& file,
+                               const std::vector<Coverage>& rows) {
+    const proto::HotnessOrder& order = file.order;
+    nlohmann::ordered_json all = {{"file", options.file},
+                                  {"version", file.header.version},
+                                  {"checksum", fmt::format("{:016x}", file.header.checksum)}};
+    all.update(facts_json(order));
+    for (const Coverage& row : rows) {
+        all["coverage"].push_back({{"hot", row.hot},
+                                   {"counted", row.counted},
+                                   {"smoothed", row.smoothed},
+                                   {"prefixes", row.prefixes}});
+    }
+    for (std::size_t i = 0; i < std::min(kHottest, order.ids.size()); ++i) {
+        all["hottest"].push_back({{"id", order.ids[i]}, {"count", order.counts[i]}});
+    }
+    return all;
+}
+
+}  // namespace
+
+void show_hotness(const ShowOptions& options) {
+    const auto file = shm::load_hotness(options.file, options.vocab);
+    if (!file) throw RequestError(file.error().message);
+    const auto most = std::min<std::size_t>(proto::kMaxTp, file.value().order.ids.size());
+    if (options.tp < 1 || options.tp > most) {
+        throw RequestError("--tp is " + std::to_string(options.tp) + "; allowed: 1 to " +
+                           std::to_string(most));
+    }
+    const std::vector<Coverage> rows = coverage_of(file.value().order, options.tp);
+    if (options.json) {
+        std::cout << to_json(options, file.value(), rows).dump(-1, ' ', false, Json::error_handler_t::replace)
+                  << "\n";
+        return;
+    }
+    std::cout << facts(options, file.value()) << "\n"
+              << table(rows, options.tp) << "\n"
+              << picture(rows, style_of_stdout()) << "\n"
+              << hottest(file.value().order);
+}
+
+}  // namespace croupier::tools
