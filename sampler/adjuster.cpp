@@ -38,7 +38,9 @@ Adjuster::Adjuster(const proto::SamplingParams& params, const Request& request, 
       has_penalties_(takes_step(params, proto::Step::penalties)),
       has_special_(!request.bias.empty() || !request.bad_words.empty() || !request.allowed_ids.empty() ||
                    (bans_stops_ && (params.eos_token_id >= 0 || !request.stop_ids.empty())) ||
-                   !repeats_.empty()) {
+                   !repeats_.empty()),
+      repetition_{1.0, params.repetition_penalty},
+      presence_{0.0, params.presence_penalty} {
     visit_special([this](std::uint32_t token) { special_[token / 64] |= std::uint64_t{1} << (token % 64); });
 }
 
@@ -69,8 +71,7 @@ bool Adjuster::banned(std::uint32_t token) const {
     return bad;
 }
 
-double Adjuster::ruled(std::uint32_t token, double value) const {
-    if (!is_special(token)) return value;
+double Adjuster::by_rules(std::uint32_t token, double value) const {
     if (banned(token)) return kNothing;
     for (const proto::TokenBias& each : request_.bias) {
         if (each.token == static_cast<std::int32_t>(token)) value += static_cast<double>(each.bias);
@@ -78,30 +79,11 @@ double Adjuster::ruled(std::uint32_t token, double value) const {
     return value;
 }
 
-double Adjuster::penalised(std::uint32_t token, double value) const {
-    if (!has_penalties_ || !state_.seen(token)) return value;
-    value = value > 0.0 ? value / params_.repetition_penalty : value * params_.repetition_penalty;
-    const std::uint32_t occurrences = state_.occurrences(token);
-    value -= params_.frequency_penalty * static_cast<double>(occurrences);
-    return occurrences > 0 ? value - params_.presence_penalty : value;
-}
-
-double Adjuster::repeated(std::uint32_t token, double value) const {
-    if (repeats_.empty() || !is_special(token)) return value;
+double Adjuster::by_repeat(std::uint32_t token, double value) const {
     const auto repeat =
         std::find_if(repeats_.begin(), repeats_.end(),
                      [token](const SequenceState::Repeat& each) { return each.token == token; });
     return repeat == repeats_.end() ? value : value - dry_penalty(params_, repeat->length);
-}
-
-double Adjuster::operator()(std::uint32_t token, float value, Adjustments on) const {
-    if (masked(token)) return kNothing;
-    auto adjusted = static_cast<double>(value);
-    if (on.rules) adjusted = ruled(token, adjusted);
-    if (on.dry && on.dry_first) adjusted = repeated(token, adjusted);
-    if (on.penalties) adjusted = penalised(token, adjusted);
-    if (on.dry && !on.dry_first) adjusted = repeated(token, adjusted);
-    return adjusted;
 }
 
 }  // namespace croupier::sampler

@@ -2,7 +2,9 @@
 // at.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "proto/sampling.h"
@@ -45,12 +47,19 @@ class Adjuster {
         if (has_penalties_) state_.prefetch(token);
     }
 
+    bool penalises(Adjustments on) const { return on.penalties && has_penalties_; }
+    SequenceState& state() const { return state_; }
+
     bool masked(std::uint32_t token) const {
         return !mask_.empty() && (mask_[token / 32] >> (token % 32) & 1U) == 0;
     }
-    double ruled(std::uint32_t token, double value) const;      // steps 3 to 5
+    double ruled(std::uint32_t token, double value) const {  // steps 3 to 5
+        return has_special_ && is_special(token) ? by_rules(token, value) : value;
+    }
     double penalised(std::uint32_t token, double value) const;  // steps 6 to 8
-    double repeated(std::uint32_t token, double value) const;   // step 9
+    double repeated(std::uint32_t token, double value) const {  // step 9
+        return !repeats_.empty() && is_special(token) ? by_repeat(token, value) : value;
+    }
     double operator()(std::uint32_t token, float value, Adjustments on) const;
 
   private:
@@ -59,6 +68,8 @@ class Adjuster {
     template <typename Visit>
     void visit_special(Visit visit) const;
     bool banned(std::uint32_t token) const;
+    double by_rules(std::uint32_t token, double value) const;
+    double by_repeat(std::uint32_t token, double value) const;
 
     const proto::SamplingParams& params_;
     const Request& request_;
@@ -69,7 +80,31 @@ class Adjuster {
     bool bans_stops_;
     bool has_penalties_;
     bool has_special_;
+    std::array<double, 2> repetition_;  // where it does not apply, and where it does
+    std::array<double, 2> presence_;
 };
+
+// Without a branch on what no processor could predict, whether the token was seen: what does not apply
+// divides or multiplies by one, or takes zero.
+inline double Adjuster::penalised(std::uint32_t token, double value) const {
+    if (!has_penalties_) return value;
+    const bool seen = state_.seen(token);
+    const std::uint32_t occurrences = state_.occurrences(token);
+    const bool positive = value > 0.0;
+    value = value / repetition_[seen && positive ? 1 : 0] * repetition_[seen && !positive ? 1 : 0];
+    value -= params_.frequency_penalty * static_cast<double>(occurrences);
+    return value - presence_[occurrences > 0 ? 1 : 0];
+}
+
+inline double Adjuster::operator()(std::uint32_t token, float value, Adjustments on) const {
+    if (masked(token)) return -std::numeric_limits<double>::infinity();
+    auto adjusted = static_cast<double>(value);
+    if (on.rules) adjusted = ruled(token, adjusted);
+    if (on.dry && on.dry_first) adjusted = repeated(token, adjusted);
+    if (on.penalties) adjusted = penalised(token, adjusted);
+    if (on.dry && !on.dry_first) adjusted = repeated(token, adjusted);
+    return adjusted;
+}
 
 // Calls `word` with each list of `lists`, which must be well formed.
 template <typename Visit>

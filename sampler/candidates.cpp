@@ -1,6 +1,7 @@
 #include "sampler/candidates.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -15,6 +16,8 @@ namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 constexpr float kNoFloor = -std::numeric_limits<float>::infinity();
+constexpr float kNoCeiling = std::numeric_limits<float>::infinity();
+constexpr std::size_t kGroups = 512;
 
 // No token below it can pass min_p. Its slack exceeds the rounding of log and of the weights by far; what
 // lies above it is judged by its weight, so that no bit of log reaches a decision.
@@ -40,6 +43,12 @@ std::uint64_t bit_of(std::uint32_t token) {
 
 float floor_for_blocks(std::span<const float> block_max, std::uint32_t wanted) noexcept {
     if (wanted >= block_max.size()) return kNoFloor;
+    // What few groups of blocks reach, as many blocks reach and hardly more: few of the best share a group.
+    std::array<float, kGroups> group_max;
+    if (block_max.size() > 2 * kGroups && wanted <= kGroups / 4) {
+        fold_maxima(block_max, group_max);
+        block_max = group_max;
+    }
     float high = largest_of(block_max);
     if (wanted == 1) return high;
     std::uint32_t at_high = 1;
@@ -108,32 +117,55 @@ void CandidateSearch::forget_raised() {
 }
 
 Gathered CandidateSearch::at_least(float floor, Adjustments on) {
-    const std::uint32_t found = find_at_least(row_, floor, workspace_);
     Gathered result;
     // From no floor on, all are found in vocabulary order, lifted or not.
-    const bool apart = floor > kNoFloor && on.rules;
+    const bool apart = floor > kNoFloor && raises(on);
     if (apart) result.count = take_raised(on, result.sound);
+    gather({floor, kNoCeiling, kNothing}, on, result);
+    if (apart) forget_raised();
+    return result;
+}
+
+std::uint32_t CandidateSearch::found_below(float ceiling, std::uint32_t found) {
+    std::uint32_t below = 0;
+    for (const Found& each : workspace_.found.first(found)) {
+        workspace_.found[below] = each;
+        below += each.value < ceiling ? 1 : 0;
+    }
+    return below;
+}
+
+// Adds to what was gathered; what is listed was taken already.
+void CandidateSearch::gather(const Range& range, Adjustments on, Gathered& gathered) {
+    std::uint32_t found = find_at_least(row_, range.floor, workspace_);
+    if (range.ceiling < kNoCeiling) found = found_below(range.ceiling, found);
     // Few enough to stand in the nearest cache until they are adjusted: their counts come from all over the
     // vocabulary, one miss each.
     constexpr std::uint32_t kPrefetched = 512;
-    if (on.penalties && found <= kPrefetched && order_.is_identity()) {
+    const bool identity = order_.is_identity();
+    if (on.penalties && found <= kPrefetched && identity) {
         for (const Found& each : workspace_.found.first(found)) adjust_.prefetch(each.position);
     }
+    const bool apart = raises(on);
+    std::uint32_t count = gathered.count;
     for (const Found& each : workspace_.found.first(found)) {
-        const auto token = order_.token_at(each.position);
-        if (!token) {
-            result.sound = false;
-            continue;
+        std::uint32_t token = each.position;
+        if (!identity) {
+            const auto known = order_.token_at(each.position);
+            gathered.sound = gathered.sound && known.has_value();
+            if (!known) continue;
+            token = *known;
         }
-        if (apart && is_listed(*token)) continue;
-        const double value = adjust_(*token, each.value, on);
+        if (apart && is_listed(token)) continue;
         // An order with an id in it twice, which only a broken client writes, could find more than there are.
-        if (value > kNothing && result.count < workspace_.vocab)
-            workspace_.candidates[result.count++] = {value, *token, each.position};
+        if (count == workspace_.vocab) continue;
+        const double value = adjust_(token, each.value, on);
+        // Without a branch: whether a penalty is enough to drop a token cannot be predicted.
+        workspace_.candidates[count] = {value, token, each.position};
+        count += value > kNothing && value >= range.least ? 1 : 0;
     }
-    if (apart) forget_raised();
+    gathered.count = count;
     workspace_.answer_space.candidates += found;
-    return result;
 }
 
 Gathered CandidateSearch::listed(Adjustments on) {
@@ -149,10 +181,20 @@ Gathered CandidateSearch::listed(Adjustments on) {
     return result;
 }
 
+void CandidateSearch::drop_below(double floor, std::uint32_t& count) {
+    std::uint32_t kept = 0;
+    for (const Candidate& each : workspace_.candidates.first(count)) {
+        workspace_.candidates[kept] = each;
+        kept += each.value >= floor ? 1 : 0;
+    }
+    count = kept;
+}
+
 // Leaves the first k, of k or more. Empty: there are fewer.
 std::optional<double> CandidateSearch::cut_to_best(std::uint32_t k, std::uint32_t& count) {
     if (k == 0 || count < k) return std::nullopt;
     const auto begin = workspace_.candidates.begin();
+    if (count > k + k / 4) drop_below(floor_for_best(workspace_.candidates.first(count), k), count);
     if (count <= kMostRanked) {
         sort_canonically(workspace_, count);
     } else {
@@ -162,16 +204,16 @@ std::optional<double> CandidateSearch::cut_to_best(std::uint32_t k, std::uint32_
     return (begin + (k - 1))->value;
 }
 
-// A bound that the survivors of the pruning reach, from some of the candidates: -inf when they do not tell.
-double CandidateSearch::needed(const Pruning& pruning, std::uint32_t& count) {
-    const auto worst_kept = cut_to_best(static_cast<std::uint32_t>(pruning.top_k), count);
-    double bound = worst_kept.value_or(kNothing);
+// Leaves what can pass, as far as these candidates tell, and returns a bound that it reaches.
+double CandidateSearch::keep_needed(const Pruning& pruning, std::uint32_t& count) {
+    double bound = kNothing;
     if (pruning.min_p > 0.0 && count > 0) {
-        const auto found = workspace_.candidates.first(count);
-        const double best = std::min_element(found.begin(), found.end(), canonically_before)->value;
-        bound = std::max(bound, min_p_floor(pruning, best));
+        double best = kNothing;
+        for (const Candidate& each : workspace_.candidates.first(count)) best = std::max(best, each.value);
+        bound = min_p_floor(pruning, best);
+        drop_below(bound, count);
     }
-    return bound;
+    return std::max(bound, cut_to_best(static_cast<std::uint32_t>(pruning.top_k), count).value_or(kNothing));
 }
 
 Gathered CandidateSearch::prune(const Pruning& pruning) {
@@ -180,17 +222,29 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
     std::uint32_t wanted = std::max(k, kFewBlocks);
     if (k == 1) wanted = 1;
-    float floor = floor_for_blocks(block_max, wanted);
+    // A quarter of the row at most: one strange row must not make the next one dear.
+    const bool penalises = adjust_.penalises(pruning.adjustments);
+    if (penalises) wanted = std::max(wanted, std::min(adjust_.state().search_width(), row_.blocks / 4));
+    const bool raises_some = raises(pruning.adjustments);
+    Gathered gathered;
+    if (raises_some) gathered.count = take_raised(pruning.adjustments, gathered.sound);
+    Range range = {floor_for_blocks(block_max, wanted), kNoCeiling, kNothing};
     for (;;) {
-        Gathered found = at_least(floor, pruning.adjustments);
-        const double bound = needed(pruning, found.count);
+        gather(range, pruning.adjustments, gathered);
+        range.least = keep_needed(pruning, gathered.count);
         // What was not found is below the floor, raw, and adjusted no higher.
-        if (floor == kNoFloor || bound >= static_cast<double>(floor)) return found;
+        if (range.floor == kNoFloor || range.least >= static_cast<double>(range.floor)) break;
         // Lower, but not at once to a bound that few of the best, penalised, left far below: the next ones
         // raise it.
-        wanted *= 4;
-        floor = std::max(floor_for_blocks(block_max, wanted), float_below(bound));
+        wanted *= 2;
+        range.ceiling = range.floor;
+        range.floor = std::max(floor_for_blocks(block_max, wanted), float_below(range.least));
     }
+    if (raises_some) forget_raised();
+    if (penalises) {
+        adjust_.state().note_search_width(count_at_least(block_max, float_below(range.least)));
+    }
+    return gathered;
 }
 
 Gathered CandidateSearch::search(const Pruning& pruning) {

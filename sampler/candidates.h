@@ -44,10 +44,21 @@ class CandidateSearch {
     Gathered at_least(float floor, Adjustments on);
 
   private:
+    // What a search looks for among the raw values, and which of the adjusted ones it keeps.
+    struct Range {
+        float floor;
+        float ceiling;  // itself not among them
+        double least;
+    };
+
     Gathered listed(Adjustments on);
     Gathered prune(const Pruning& pruning);
+    void gather(const Range& range, Adjustments on, Gathered& gathered);
+    std::uint32_t found_below(float ceiling, std::uint32_t found);
+    void drop_below(double floor, std::uint32_t& count);
     std::optional<double> cut_to_best(std::uint32_t k, std::uint32_t& count);
-    double needed(const Pruning& pruning, std::uint32_t& count);
+    double keep_needed(const Pruning& pruning, std::uint32_t& count);
+    bool raises(Adjustments on) const { return on.rules && !request_.bias.empty(); }
     void list(std::uint32_t token);
     bool is_listed(std::uint32_t token) const;
     std::uint32_t take_raised(Adjustments on, bool& sound);

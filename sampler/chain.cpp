@@ -15,11 +15,29 @@ bool is_dynamic(const SamplingParams& params) {
     return params.dynatemp_range > 0.0;
 }
 
+void note(Adjustments& adjustments, Step step) {
+    if (step == Step::dry) adjustments.dry_first = !adjustments.penalties;
+    (step == Step::dry ? adjustments.dry : adjustments.penalties) = true;
+}
+
+bool adjusts(Step step) {
+    return step == Step::penalties || step == Step::dry;
+}
+
 bool removes(Step step) {
-    return step != Step::penalties && step != Step::dry && step != Step::temperature;
+    return !adjusts(step) && step != Step::temperature;
 }
 
 }  // namespace
+
+Adjustments all_adjustments(const SamplingParams& params) noexcept {
+    Adjustments all;
+    all.rules = true;
+    for (const Step step : order_of(params)) {
+        if (adjusts(step) && takes_step(params, step)) note(all, step);
+    }
+    return all;
+}
 
 Pruning pruning_of(const SamplingParams& params) noexcept {
     Pruning pruning;
@@ -27,14 +45,11 @@ Pruning pruning_of(const SamplingParams& params) noexcept {
     if (is_greedy(params)) pruning.top_k = 1;
     for (const Step step : order_of(params)) {
         const bool on = takes_step(params, step);
-        const bool adjusts = step == Step::penalties || step == Step::dry;
         // min_p and top_k keep the same tokens in either order, so that both may prune together; what would
         // change a value or a temperature between them ends it.
         if (pruning.min_p > 0.0 && on && step != Step::top_k) break;
-        if (on && adjusts) {
-            Adjustments& adjustments = pruning.adjustments;
-            if (step == Step::dry) adjustments.dry_first = !adjustments.penalties;
-            (step == Step::dry ? adjustments.dry : adjustments.penalties) = true;
+        if (on && adjusts(step)) {
+            note(pruning.adjustments, step);
         } else if (on && step == Step::temperature) {
             if (is_dynamic(params)) break;
             pruning.scale = 1.0 / effective_temperature(params);

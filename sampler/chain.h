@@ -9,6 +9,9 @@
 
 namespace croupier::sampler {
 
+// Of all steps of the order, wherever they stand in it.
+Adjustments all_adjustments(const proto::SamplingParams& params) noexcept;
+
 // What stands in the order before its first filter, and what that filter lets through.
 Pruning pruning_of(const proto::SamplingParams& params) noexcept;
 

@@ -46,11 +46,18 @@ struct Codes {
     Vector top;
 
     Code largest_of_block(const Code* HWY_RESTRICT block) {
+        return largest_of_block(block, [](std::size_t, Vector) HWY_ATTR {});
+    }
+
+    // Shows each register full of the block to `visit` too, with the number of its first element.
+    template <class Visit>
+    HWY_INLINE Code largest_of_block(const Code* HWY_RESTRICT block, Visit visit) {
         const std::size_t lanes = hn::Lanes(d);
         auto most = hn::Set(ds, std::numeric_limits<Signed>::min());
         auto least = hn::Set(d, std::numeric_limits<Code>::max());
         for (std::size_t i = 0; i < kBlock; i += lanes) {
             const auto codes = hn::LoadU(d, block + i);
+            visit(i, codes);
             most = hn::Max(most, hn::BitCast(ds, codes));
             least = hn::Min(least, codes);
             top = hn::Max(top, codes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 
 #include "sampler/adjuster.h"
 #include "sampler/blocked_row.h"
@@ -13,6 +14,7 @@
 #include "sampler/logprobs.h"
 #include "sampler/mass_search.h"
 #include "sampler/params.h"
+#include "sampler/proposal_draw.h"
 #include "sampler/request_check.h"
 #include "sampler/row_mass.h"
 #include "sampler/row_scan.h"
@@ -46,7 +48,8 @@ class Decider {
           adjust_(params, request, state, workspace),
           search_(row_, order_, adjust_, request, workspace),
           pruning_(pruning_of(params)),
-          by_mass_(needs_mass()) {}
+          by_mass_(needs_mass()),
+          by_counts_(counts_values()) {}
 
     DecisionError scan();
     DecisionError choose();
@@ -55,16 +58,19 @@ class Decider {
 
   private:
     RowFault scan_row();
-    double scale_of_mass() const;
     bool needs_mass() const;
+    bool counts_values() const;
     bool choose_by_mass();
     bool choose_by_counts();
     void choose_greedy(std::uint32_t candidates);
-    void choose_of_all(std::uint32_t candidates);
+    std::optional<Candidate> propose(double scale);
+    std::uint32_t random_of_all() const;
+    void draw_of_all(std::uint32_t candidates);
     void choose_survivor(std::uint32_t candidates);
     void note_distribution(Survivors survivors, double scale);
     void answer_support(const Survivors& survivors);
     bool wants_logprob() const { return (params_.flags & proto::kNoLogprob) == 0; }
+    bool wants_distribution() const { return wants_processed() || request_.wants_support; }
     bool wants_processed() const {
         return wants_logprob() && params_.logprob_mode == proto::LogprobMode::processed;
     }
@@ -77,23 +83,22 @@ class Decider {
     Adjuster adjust_;
     CandidateSearch search_;
     Pruning pruning_;
-    bool by_mass_;  // of most tokens it needs no more than their mass
+    bool by_mass_;    // of most tokens it needs no more than their mass
+    bool by_counts_;  // and of all no more than how often each value stands
     Candidate drawn_{};
     float processed_logprob_ = kNoLogprob;
 };
 
-// At what scale the decision needs the weight of the whole row; 0: at none.
-double Decider::scale_of_mass() const {
-    if (by_mass_) return pruning_.scale;
-    return wants_logprob() && !wants_processed() ? 1.0 : 0.0;
-}
-
+// What the decision needs to know of the whole row is summed on the way.
 RowFault Decider::scan_row() {
     const auto block_max = workspace_.block_max.first(row_.blocks);
     if (row_.summarised) return judge_block_maxima(block_max);
-    const double scale = scale_of_mass();
-    const bool together = scale > 0.0 && row_.dtype == proto::Dtype::bf16 && request_.mask.empty();
-    return together ? scan_and_weigh(row_, scale, workspace_) : scan_block_maxima(row_, block_max);
+    const bool summable = row_.dtype == proto::Dtype::bf16 && request_.mask.empty();
+    if (summable && by_counts_) return scan_and_bound(row_, pruning_.scale, workspace_);
+    if (summable && by_mass_) return scan_and_weigh(row_, pruning_.scale, workspace_);
+    const bool raw_logprob = wants_logprob() && !wants_processed();
+    if (summable && raw_logprob) return scan_and_weigh(row_, 1.0, workspace_);
+    return scan_block_maxima(row_, block_max);
 }
 
 // A NaN or +inf is an error even where the mask hides it: a row that holds one comes from a broken forward
@@ -112,27 +117,19 @@ DecisionError Decider::scan() {
 }
 
 bool Decider::needs_mass() const {
-    if (is_greedy(params_) || !request_.allowed_ids.empty() || params_.rng != proto::Rng::philox)
-        return false;
-    return begins_with_top_p(params_) ||
-           (draws_from_all(params_) && !wants_processed() && !request_.wants_support);
+    return !is_greedy(params_) && request_.allowed_ids.empty() && params_.rng == proto::Rng::philox &&
+           begins_with_top_p(params_);
+}
+
+bool Decider::counts_values() const {
+    return by_mass_ && !wants_distribution() && adjust_.changes_nothing(pruning_.adjustments) &&
+           ValueCounts::apply_to(row_, params_, order_);
 }
 
 bool Decider::choose_by_mass() {
     MassSearch masses(row_, adjust_, search_, request_, pruning_, workspace_);
-    if (!begins_with_top_p(params_)) {
-        const auto drawn = masses.draw();
-        drawn_ = drawn.value_or(Candidate{});
-        return drawn.has_value();
-    }
     Chain chain(params_, request_, adjust_, workspace_);
-    // Past a few hundred blocks it is cheaper to count all values than to sort so many candidates.
-    constexpr std::uint32_t kFewBlocks = 400;
-    const bool countable = !wants_processed() && !request_.wants_support &&
-                           adjust_.changes_nothing(pruning_.adjustments) &&
-                           ValueCounts::apply_to(row_, params_, order_);
-    auto survivors = masses.filter(chain, countable ? kFewBlocks : row_.blocks);
-    if (!survivors && countable) return choose_by_counts();
+    auto survivors = masses.filter(chain);
     if (!survivors) return false;
     drawn_ = draw_survivor(params_, request_, *survivors, workspace_);
     note_distribution(*survivors, survivors->scale());
@@ -141,23 +138,40 @@ bool Decider::choose_by_mass() {
 
 bool Decider::choose_by_counts() {
     Chain chain(params_, request_, adjust_, workspace_);
-    const auto drawn = ValueCounts(row_, workspace_).draw(chain, request_.random);
+    ValueCounts counts(row_, order_, chain, request_.random, pruning_.scale, workspace_);
+    const auto drawn = counts.draw();
     drawn_ = drawn.value_or(Candidate{});
-    workspace_.answer_space.path = Path::counts;
     return drawn.has_value();
+}
+
+// From all tokens, without a look at them all. Nothing: that is not how this request draws, or it failed.
+std::optional<Candidate> Decider::propose(double scale) {
+    if (params_.rng != proto::Rng::philox || allows_few(request_)) return std::nullopt;
+    ProposalDraw proposals(row_, order_, adjust_, all_adjustments(params_), workspace_);
+    return proposals.draw(params_, request_, scale);
+}
+
+// Of the inverse CDF: the first proposal, where there was one, has used up the request's own.
+std::uint32_t Decider::random_of_all() const {
+    return allows_few(request_) ? request_.random : randoms_of(params_, request_, kMostProposals).choice;
 }
 
 DecisionError Decider::choose() {
     // A greedy request's processed log-probs are those of all tokens.
     if (is_greedy(params_) && wants_processed()) pruning_.top_k = 0;
-    if (by_mass_ && choose_by_mass()) return DecisionError::none;
+    if (by_counts_ ? choose_by_counts() : by_mass_ && choose_by_mass()) return DecisionError::none;
+    const bool of_all = !is_greedy(params_) && draws_from_all(params_);
+    const auto proposed = of_all ? propose(pruning_.scale) : std::nullopt;
+    drawn_ = proposed.value_or(Candidate{});
+    if (proposed && !wants_distribution()) return DecisionError::none;
     const Gathered gathered = search_.search(pruning_);
     if (!gathered.sound) return DecisionError::bad_token;
     if (gathered.count == 0) return DecisionError::no_token_left;
     if (is_greedy(params_)) {
         choose_greedy(gathered.count);
-    } else if (draws_from_all(params_)) {
-        choose_of_all(gathered.count);
+    } else if (of_all) {
+        if (!proposed) draw_of_all(gathered.count);
+        if (wants_distribution()) note_distribution(Survivors(workspace_, gathered.count), pruning_.scale);
     } else {
         choose_survivor(gathered.count);
     }
@@ -172,15 +186,12 @@ void Decider::choose_greedy(std::uint32_t candidates) {
     workspace_.answer_space.support = workspace_.support.first(request_.wants_support ? 1 : 0);
 }
 
-void Decider::choose_of_all(std::uint32_t candidates) {
+void Decider::draw_of_all(std::uint32_t candidates) {
     const bool tempered = takes_step(params_, proto::Step::temperature);
     const double temperature = tempered ? effective_temperature(params_) : 1.0;
     drawn_ = params_.rng == proto::Rng::philox
-                 ? draw_in_vocabulary_order(request_.random, candidates, 1.0 / temperature, workspace_)
+                 ? draw_in_vocabulary_order(random_of_all(), candidates, pruning_.scale, workspace_)
                  : draw_perturbed(params_, request_, candidates, temperature, workspace_);
-    if (wants_processed() || request_.wants_support) {
-        note_distribution(Survivors(workspace_, candidates), 1.0 / temperature);
-    }
 }
 
 void Decider::choose_survivor(std::uint32_t candidates) {
@@ -197,9 +208,10 @@ void Decider::choose_survivor(std::uint32_t candidates) {
         survivors = Survivors(workspace_, survivors.tokens());
         survivors.weigh(scale);
     } else {
+        const auto proposed = propose(scale);
         const std::uint32_t tokens = survivors.flatten();
         sort_by_position(workspace_, tokens);
-        drawn_ = draw_in_vocabulary_order(request_.random, tokens, scale, workspace_);
+        drawn_ = proposed ? *proposed : draw_in_vocabulary_order(random_of_all(), tokens, scale, workspace_);
         survivors = Survivors(workspace_, tokens);
         survivors.weigh(scale);
     }
@@ -271,6 +283,7 @@ Decision decide(const RowView& view, const Request& request, SequenceState& stat
     const SamplingParams params = *request.params;
     workspace.answer_space = {};
     workspace.weighed = {};
+    workspace.chords = {};
     workspace.answer_space.feedback = request.feedback;
     Decision decision;
     decision.position = static_cast<std::uint32_t>(request.output.size());

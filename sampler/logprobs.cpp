@@ -57,7 +57,7 @@ float raw_logprobs(std::uint32_t best, const Candidate& drawn, const BlockedRow&
         if (found > 0) maximum = some.front().value;
     }
     const MassQuery all = {row, request.mask, search.order(), maximum, 1.0};
-    const double log_of_total = log_positive(total_weight(all, workspace));
+    const double log_of_total = log_positive(total_weight(all, workspace.weighed));
     const auto logprob_of = [&](double logit) {
         return static_cast<float>((logit - maximum) - log_of_total);
     };

@@ -1,5 +1,4 @@
-// Decisions that depend on the mass of the whole row, from a sum with a bounded error: what the error leaves
-// open is decided from the exact sum.
+// A nucleus, which depends on the mass of the whole row, from a sum of that with a bounded error.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +26,8 @@ class MassSearch {
           scale_(pruning.scale),
           workspace_(workspace) {}
 
-    // An inverse CDF in vocabulary order over all tokens. Nothing: the whole row has to be looked at.
-    std::optional<Candidate> draw();
-
-    // What the chain leaves of an order that begins with top_p. Nothing: more than so many blocks, or the
-    // whole row, have to be looked at.
-    std::optional<Survivors> filter(Chain& chain, std::uint32_t most_blocks);
+    // What the chain leaves of an order that begins with top_p. Nothing: the whole row has to be looked at.
+    std::optional<Survivors> filter(Chain& chain);
 
   private:
     // In units of the weight of the largest raw value; known up to an error.
@@ -42,18 +37,10 @@ class MassSearch {
     };
 
     std::optional<Known> weigh_row();
-    bool weigh_changes();
-    std::optional<Candidate> draw_bounded(const Known& total);
-    std::optional<Candidate> draw_exact();
-    template <typename Passes>
-    std::optional<Candidate> first_in_group(std::uint32_t group, Passes passes) const;
-    std::optional<Candidate> find_in_group(std::uint32_t group, double before, double target,
-                                           double error) const;
+    std::optional<double> weigh_changes();
     std::optional<TotalMass> outside_of(const Survivors& survivors, const Known& total) const;
 
-    std::uint32_t group_of(std::uint32_t position) const;
     Weigher raw_weigher() const { return {unit_, scale_}; }
-    MassQuery query() const { return {row_, request_.mask, search_.order(), unit_, scale_}; }
 
     const BlockedRow& row_;
     const Adjuster& adjust_;

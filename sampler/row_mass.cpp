@@ -15,7 +15,7 @@
 #include <hwy/highway.h>
 
 #include "sampler/codes-inl.h"
-#include "sampler/exp-inl.h"
+#include "sampler/mass-inl.h"
 #include "sampler/widen-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -31,124 +31,195 @@ inline double exp_of(double x) {
     return x > 0.0 ? 1.0 / exp_nonpositive(-x) : exp_nonpositive(x);
 }
 
+constexpr double kLog2E = 0x1.71547652b82fep+0;
+constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+
 constexpr std::size_t kLanes = 16;
 using SumLanes = hn::CappedTag<float, kLanes>;
 using V = hn::Vec<SumLanes>;
 
-// 2^((x - maximum) * scale), scale in bits: a rounding to whole powers and a polynomial for the rest, from
-// -1/2 to 1/2, at most 1.7e-7 off, and 1 at 0. All products are fused, so that the argument is rounded once.
+// 2^(x * slope - unit), the slope being the scale in bits. Where products are fused the unit is a whole
+// number of bits: the rounding to whole powers, and what that leaves, are then one fused product each, and
+// how far the unit lies from the row's maximum costs no precision.
 class Weights {
   public:
-    Weights(double maximum, double scale) {
-        const auto slope = static_cast<float>(scale * kLog2E);
-        slope_ = hn::Set(d_, slope);
+    // In units of about what `reference` weighs.
+    Weights(double reference, double scale) : slope_(static_cast<float>(scale * kLog2E)) {
+        const auto slope = static_cast<double>(slope_);
 #if CROUPIER_FUSES
-        const auto offset = static_cast<float>(-maximum * static_cast<double>(slope));
-        offset_ = hn::Set(d_, offset);
-        unit_ = static_cast<double>(offset) + maximum * static_cast<double>(slope);
+        unit_ = std::nearbyint(reference * slope);
 #else
-        offset_ = hn::Set(d_, static_cast<float>(maximum));
+        reference_ = static_cast<float>(reference);
+        unit_ = static_cast<double>(reference_) * slope;
 #endif
+        least_ = static_cast<float>((unit_ + kLeast) / slope);
     }
 
     HWY_INLINE V operator()(V x) const {
-        const auto c = [this](float value) HWY_ATTR { return hn::Set(d_, value); };
+        const SumLanes d;
+        const auto c = [d](float value) HWY_ATTR { return hn::Set(d, value); };
+        const V slope = c(slope_);
+        const V clamped = hn::Max(x, c(least_));
 #if CROUPIER_FUSES
-        const V t = hn::Max(hn::MulAdd(x, slope_, offset_), c(kLeast));
+        const V rounder = c(kRounder - static_cast<float>(unit_));
+        const V shifted = hn::MulAdd(clamped, slope, rounder);
+        const V f = hn::MulAdd(clamped, slope, hn::Sub(rounder, shifted));
 #else
-        const V t = hn::Max(hn::Mul(hn::Sub(x, offset_), slope_), c(kLeast));
-#endif
+        const V t = hn::Mul(hn::Sub(clamped, c(reference_)), slope);
         const V shifted = hn::Add(t, c(kRounder));
         const V f = hn::Sub(t, hn::Sub(shifted, c(kRounder)));
-        V power = hn::MulAdd(f, c(kP[5]), c(kP[4]));
-        for (int i = 3; i >= 0; --i) power = hn::MulAdd(power, f, c(kP[i]));
+#endif
+        V power = hn::MulAdd(f, c(kP[4]), c(kP[3]));
+        for (int i = 2; i >= 0; --i) power = hn::MulAdd(power, f, c(kP[i]));
         const hn::RebindToSigned<SumLanes> di;
         const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
-        return hn::BitCast(d_, hn::Add(hn::BitCast(di, power), exponent));
+        return hn::BitCast(d, hn::Add(hn::BitCast(di, power), exponent));
     }
 
-    // What the maximum weighs is a little off 1, because its offset had to be a float: the factor that mends
-    // it.
-    double correction() const {
-        return exp_of(-unit_ * kLn2);
+    // What turns these weights into those in units of the weight of `maximum`. By the rounded slope: its
+    // error then counts only for the distance from the maximum.
+    double units_of(double maximum) const {
+        return exp_of((unit_ - maximum * static_cast<double>(slope_)) * kLn2);
+    }
+
+    // How far above the reference, in nats, the row's maximum may lie: where products are not fused, a
+    // weight's error grows with the distance.
+    static constexpr double kFarthest = CROUPIER_FUSES ? 80.0 : 16.0;
+    // Whether a scan leaves sixteen registers enough for it.
+    static constexpr bool kFewRegisters = false;
+
+  private:
+    // Weights below 2^-126 count as that: at most 2^-85 of a sum that the best makes at least 2^-21.
+    static constexpr double kLeast = -126.0;
+    static constexpr float kRounder = 0x1.8p+23F;
+    // At most 2.6e-6 off from -1/2 to 1/2: the minimax of the relative error.
+    static constexpr float kP[5] = {0x1.ffffe8p-1F, 0x1.62e0dcp-1F, 0x1.ec06dap-3F, 0x1.ca1440p-5F,
+                                    0x1.3997d6p-7F};
+
+    float slope_;
+#if !CROUPIER_FUSES
+    float reference_;
+#endif
+    double unit_;
+    float least_;
+};
+
+// A bound of 2^t, at most kChordExcess of it: the bits of a float that hold t's whole part and what follows
+// its point are those of the chord, (1 + f) 2^n. A third of a weight's cost. The sum 512 + 127 + t has t's
+// point where nine bits more put it to that of an exponent; a conversion to integers costs more.
+class Chords {
+  public:
+    Chords(double reference, double scale)
+        : bits_(scale * kLog2E),
+          unit_(reference * bits_),
+          slope_(static_cast<float>(bits_)),
+          offset_(static_cast<float>(kBias - unit_)) {}
+
+    HWY_INLINE V operator()(V x) const {
+        const SumLanes d;
+        const hn::RebindToUnsigned<SumLanes> du;
+        const V bits = hn::Max(hn::MulAdd(x, hn::Set(d, slope_), hn::Set(d, offset_)), hn::Set(d, kLeast));
+        return hn::BitCast(d, hn::ShiftLeft<9>(hn::BitCast(du, bits)));
+    }
+
+    double units_of(double maximum) const { return exp_of((unit_ - maximum * bits_) * kLn2); }
+    static constexpr double kFarthest = 80.0;
+    static constexpr bool kFewRegisters = true;
+
+  private:
+    static constexpr double kBias = 512.0 + 127.0;
+    static constexpr float kLeast = 513.0F;  // the least power of 2 that is no subnormal
+
+    double bits_;
+    double unit_;
+    float slope_;
+    float offset_;
+};
+
+// The weights of a group of blocks, each in the lane of its place in the block: the same additions in the
+// same order whatever the width of a register.
+template <class Weigh>
+class LaneSums {
+  public:
+    HWY_ATTR explicit LaneSums(const Weigh& weigh) : weigh_(weigh) {
+        for (V& sum : sums_) sum = hn::Zero(SumLanes());
+    }
+
+    // A register full of 16-bit elements, the first being the block's i-th.
+    template <class Codes>
+    HWY_INLINE void add(std::size_t i, Codes codes) {
+        add_lanes(i / 2, weigh_both(codes));
+    }
+    // A register of sums after the other, and apart from the scan: it and the constants leave none to spare.
+    HWY_NOINLINE void add_blocks(const std::byte* first, std::size_t stride, std::uint32_t blocks) {
+        const hn::CappedTag<std::uint16_t, kLanes * 2> d;
+        for (std::size_t part = 0; part < kRegisters; ++part) {
+            V sum = sums_[part];
+            for (std::uint32_t block = 0; block < blocks; ++block) {
+                const auto* codes = reinterpret_cast<const std::uint16_t*>(first + block * stride);
+                for (std::size_t i = part * hn::Lanes(d); i < kBlock; i += kRegisters * hn::Lanes(d)) {
+                    sum = hn::Add(sum, weigh_both(hn::LoadU(d, codes + i)));
+                }
+            }
+            sums_[part] = sum;
+        }
+    }
+    HWY_INLINE void add_widened(std::size_t i, V values) { add_lanes(i, weigh_(values)); }
+
+    double total() const {
+        HWY_ALIGN float lanes[kLanes];
+        for (std::size_t i = 0; i < kRegisters; ++i) {
+            hn::Store(sums_[i], SumLanes(), lanes + i * hn::MaxLanes(SumLanes()));
+        }
+        float quarters[4];
+        for (std::size_t i = 0; i < 4; ++i)
+            quarters[i] = (lanes[i] + lanes[i + 4]) + (lanes[i + 8] + lanes[i + 12]);
+        return (static_cast<double>(quarters[0]) + static_cast<double>(quarters[1])) +
+               (static_cast<double>(quarters[2]) + static_cast<double>(quarters[3]));
     }
 
   private:
-    static constexpr double kLog2E = 0x1.71547652b82fep+0;
-    static constexpr double kLn2 = 0x1.62e42fefa39efp-1;
-    // Weights below 2^-126 count as that: at most 2^-106 of a sum that the best makes at least 1.
-    static constexpr float kLeast = -126.0F;
-    static constexpr float kRounder = 0x1.8p+23F;
-    static constexpr float kP[6] = {1.0F,          0.693146884F,   0.24022238F,
-                                    0.0555089302F, 0.00967169832F, 0.00132186722F};
+    // Both elements of each 32-bit word where they are, which is cheaper than to unpack them in order.
+    template <class Codes>
+    HWY_INLINE V weigh_both(Codes codes) const {
+        const SumLanes d;
+        const hn::RebindToUnsigned<SumLanes> du;
+#if HWY_TARGET == HWY_SCALAR
+        return weigh_(hn::BitCast(d, hn::Set(du, static_cast<std::uint32_t>(hn::GetLane(codes)) << 16U)));
+#else
+        const auto words = hn::BitCast(du, codes);
+        const V low = hn::BitCast(d, hn::ShiftLeft<16>(words));
+        const V high = hn::BitCast(d, hn::And(words, hn::Set(du, 0xFFFF0000U)));
+        return hn::Add(weigh_(low), weigh_(high));
+#endif
+    }
 
-    SumLanes d_;
-    V slope_;
-    V offset_;
-    double unit_ = 0.0;
+    static constexpr std::size_t kRegisters = kLanes / hn::MaxLanes(SumLanes());
+
+    HWY_INLINE void add_lanes(std::size_t lane, V weights) {
+        V& sum = sums_[lane / hn::MaxLanes(SumLanes()) % kRegisters];
+        sum = hn::Add(sum, weights);
+    }
+
+    const Weigh weigh_;
+    V sums_[kRegisters];
 };
 
-// Both elements of each 32-bit word, without moving any: that is cheaper than to unpack them in order.
-HWY_INLINE V pair_weight(const Weights& weights, const std::uint16_t* words) {
-    const SumLanes d;
-    const hn::RebindToUnsigned<SumLanes> du;
-#if HWY_TARGET == HWY_SCALAR
-    const auto pair = hn::Set(du, words[0] | static_cast<std::uint32_t>(words[1]) << 16U);
-#else
-    const hn::Repartition<std::uint16_t, SumLanes> d16;
-    const auto pair = hn::BitCast(du, hn::LoadU(d16, words));
-#endif
-    const V low = hn::BitCast(d, hn::ShiftLeft<16>(pair));
-    const V high = hn::BitCast(d, hn::And(pair, hn::Set(du, 0xFFFF0000U)));
-    return hn::Add(weights(low), weights(high));
-}
-
-HWY_INLINE V lane_weight_bf16(const Weights& weights, const std::byte* block, std::size_t lane) {
-    const auto* elements = reinterpret_cast<const std::uint16_t*>(block) + lane * 2;
-    return hn::Add(pair_weight(weights, elements), pair_weight(weights, elements + kLanes * 2));
-}
-
-HWY_INLINE V lane_weight(const Weights& weights, const float* values, std::size_t lane) {
-    const SumLanes d;
-    const float* own = values + lane;
-    const V low = hn::Add(weights(hn::LoadU(d, own)), weights(hn::LoadU(d, own + kLanes)));
-    const V high = hn::Add(weights(hn::LoadU(d, own + kLanes * 2)), weights(hn::LoadU(d, own + kLanes * 3)));
-    return hn::Add(low, high);
-}
-
-double sum_lanes(const float* HWY_RESTRICT lanes) {
-    float quarters[4];
-    for (std::size_t i = 0; i < 4; ++i)
-        quarters[i] = (lanes[i] + lanes[i + 4]) + (lanes[i + 8] + lanes[i + 12]);
-    return (static_cast<double>(quarters[0]) + static_cast<double>(quarters[1])) +
-           (static_cast<double>(quarters[2]) + static_cast<double>(quarters[3]));
-}
-
-double GroupBf16(const Weights& weights, const std::byte* first, std::size_t stride, std::uint32_t blocks) {
-    const SumLanes d;
-    HWY_ALIGN float lanes[kLanes];
-    for (std::size_t lane = 0; lane < kLanes; lane += hn::Lanes(d)) {
-        V sum = hn::Zero(d);
-        for (std::uint32_t i = 0; i < blocks; ++i) {
-            sum = hn::Add(sum, lane_weight_bf16(weights, first + i * stride, lane));
-        }
-        hn::Store(sum, d, lanes + lane);
-    }
-    return sum_lanes(lanes);
+template <class Weigh>
+double GroupBf16(const Weigh& weigh, const std::byte* first, std::size_t stride, std::uint32_t blocks) {
+    LaneSums<Weigh> sums(weigh);
+    sums.add_blocks(first, stride, blocks);
+    return sums.total();
 }
 
 // Where the row is not bf16, or a mask hides some of it.
-double GroupWidened(const Weights& weights, const float* values, std::uint32_t blocks) {
+double GroupWidened(const Weights& weigh, const float* values, std::uint32_t blocks) {
     const SumLanes d;
-    HWY_ALIGN float lanes[kLanes];
-    for (std::size_t lane = 0; lane < kLanes; lane += hn::Lanes(d)) {
-        V sum = hn::Zero(d);
-        for (std::uint32_t i = 0; i < blocks; ++i) {
-            sum = hn::Add(sum, lane_weight(weights, values + std::size_t{i} * kBlock, lane));
-        }
-        hn::Store(sum, d, lanes + lane);
+    LaneSums<Weights> sums(weigh);
+    for (std::size_t i = 0; i < std::size_t{blocks} * kBlock; i += hn::Lanes(d)) {
+        sums.add_widened(i, hn::LoadU(d, values + i));
     }
-    return sum_lanes(lanes);
+    return sums.total();
 }
 
 void HideMasked(std::span<const std::uint32_t> mask, const VocabularyOrder& order, std::uint32_t position,
@@ -172,31 +243,25 @@ void WidenGroup(const MassQuery& query, const BlockRun& run, std::uint32_t first
     }
 }
 
-double TotalWeight(const MassQuery& query, double* HWY_RESTRICT group_weight) {
+double TotalWeight(const MassQuery& query) {
     const Weights weights(query.maximum, query.scale);
-    const double correction = weights.correction();
     HWY_ALIGN float values[kGroup * kBlock];
     double total = 0.0;
     for (const BlockRun& run : query.row.runs) {
         for (std::uint32_t first = 0; first < run.blocks; first += kGroup) {
             const std::uint32_t blocks = std::min(kGroup, run.blocks - first);
-            double weight = 0.0;
             if (query.row.dtype == proto::Dtype::bf16 && query.mask.empty()) {
-                weight = GroupBf16(weights, run.elements + first * run.stride, run.stride, blocks);
+                total += GroupBf16(weights, run.elements + first * run.stride, run.stride, blocks);
             } else {
                 WidenGroup(query, run, first, blocks, values);
-                weight = GroupWidened(weights, values, blocks);
+                total += GroupWidened(weights, values, blocks);
             }
-            weight *= correction;
-            total += weight;
-            *group_weight++ = weight;
         }
     }
-    return total;
+    return total * weights.units_of(query.maximum);
 }
 
-// The largest of some blocks from all over the row: it lies a few nats below the maximum, near enough to
-// weigh by.
+// The largest of some blocks from all over the row: near enough to the maximum to weigh by.
 float SampledMaximum(const BlockedRow& row, Codes<std::uint16_t>& codes) {
     constexpr std::uint32_t kSamples = 32;
     const std::uint32_t step = std::max(1U, row.blocks / kSamples);
@@ -212,68 +277,72 @@ float SampledMaximum(const BlockedRow& row, Codes<std::uint16_t>& codes) {
     return most;
 }
 
-// Block maxima and group weights of a bf16 row in one pass: the weights cost arithmetic, the scan waits for
+// Block maxima and the sum of what the row weighs in one pass: weights cost arithmetic, the scan waits for
 // memory.
-ScannedWeight ScanAndWeigh(const BlockedRow& row, double scale, float* HWY_RESTRICT block_max,
-                           double* HWY_RESTRICT group_weight) {
+template <class Weigh>
+ScannedWeight ScanAnd(const BlockedRow& row, double scale, float* HWY_RESTRICT block_max) {
     Codes<std::uint16_t> codes;
-    constexpr double kMostlyAbove = 5.0;
-    const double reference = static_cast<double>(SampledMaximum(row, codes)) + kMostlyAbove;
-    const Weights weights(reference, scale);
-    const double correction = weights.correction();
+    const auto reference = static_cast<double>(SampledMaximum(row, codes));
+    const Weigh weights(reference, scale);
+    double maximum = reference;
     double total = 0.0;
     for (const BlockRun& run : row.runs) {
         for (std::uint32_t first = 0; first < run.blocks; first += kGroup) {
             const std::uint32_t blocks = std::min(kGroup, run.blocks - first);
-            const std::byte* elements = run.elements + first * run.stride;
-            for (std::uint32_t i = 0; i < blocks; ++i) {
-                const std::byte* block = elements + i * run.stride;
+            LaneSums<Weigh> sums(weights);
+            for (std::uint32_t i = first; i < first + blocks; ++i) {
+                const std::byte* block = run.elements + i * run.stride;
+                const auto* elements = reinterpret_cast<const std::uint16_t*>(block);
                 PrefetchBlock(block + kAhead * run.stride, Codes<std::uint16_t>::kWidth);
-                block_max[run.first_block + first + i] =
-                    Bf16::of(codes.largest_of_block(reinterpret_cast<const std::uint16_t*>(block)));
+                std::uint16_t largest = 0;
+                if constexpr (Weigh::kFewRegisters) {
+                    largest = codes.largest_of_block(elements, [&sums](std::size_t element, auto some)
+                                                                   HWY_ATTR { sums.add(element, some); });
+                } else {
+                    largest = codes.largest_of_block(elements);
+                }
+                block_max[run.first_block + i] = Bf16::of(largest);
+                maximum = std::max(maximum, static_cast<double>(Bf16::of(largest)));
             }
-            const double weight = GroupBf16(weights, elements, run.stride, blocks) * correction;
-            total += weight;
-            *group_weight++ = weight;
+            if constexpr (!Weigh::kFewRegisters) {
+                sums.add_blocks(run.elements + first * run.stride, run.stride, blocks);
+            }
+            total += sums.total();
         }
     }
-    return {reference, total, codes.largest_code()};
+    const bool near = maximum - reference <= Weigh::kFarthest / scale;
+    return {maximum, near ? total * weights.units_of(maximum) : 0.0, codes.largest_code()};
 }
 
-using MassLanes = hn::CappedTag<double, 8>;
+ScannedWeight ScanAndWeigh(const BlockedRow& row, double scale, float* HWY_RESTRICT block_max) {
+    return ScanAnd<Weights>(row, scale, block_max);
+}
 
-// A rounder is added to each weight and taken off the sum: what is left are the low bits, whole numbers.
-Mass MassOf(const float* HWY_RESTRICT values, std::size_t count, double maximum, double scale) {
-    const MassLanes d;
-    const hn::RebindToUnsigned<MassLanes> du;
-    const hn::Rebind<float, MassLanes> narrow;
-    const std::size_t lanes = hn::Lanes(d);
-    const auto top = hn::Set(d, maximum);
-    const auto times = hn::Set(d, scale);
-    auto sum = hn::Zero(du);
-    for (std::size_t i = 0; i < count; i += lanes) {
-        const auto value = hn::PromoteTo(d, hn::LoadU(narrow, values + i));
-        const auto weight = exp_nonpositive_vector(d, hn::Mul(hn::Sub(value, top), times));
-        const auto rounded = hn::Add(hn::Mul(weight, hn::Set(d, kMassUnit)), hn::Set(d, kMassRounder));
-        sum = hn::Add(sum, hn::BitCast(du, rounded));
+ScannedWeight ScanAndBound(const BlockedRow& row, double scale, float* HWY_RESTRICT block_max) {
+    return ScanAnd<Chords>(row, scale, block_max);
+}
+
+double TotalChords(const BlockedRow& row, double maximum, double scale) {
+    const Chords chords(maximum, scale);
+    double total = 0.0;
+    for (const BlockRun& run : row.runs) {
+        for (std::uint32_t first = 0; first < run.blocks; first += kGroup) {
+            const std::uint32_t blocks = std::min(kGroup, run.blocks - first);
+            total += GroupBf16(chords, run.elements + first * run.stride, run.stride, blocks);
+        }
     }
-    HWY_ALIGN std::uint64_t each[8];
-    hn::Store(sum, du, each);
-    Mass total = 0;
-    for (std::size_t lane = 0; lane < lanes; ++lane) total += each[lane];
-    return total - kMassRounderBits * count;
+    return total;
 }
 
-Mass TotalMass(const MassQuery& query, Mass* HWY_RESTRICT group_mass) {
+Mass TotalMass(const MassQuery& query) {
     HWY_ALIGN float values[kGroup * kBlock];
+    const Weigher weigher = {query.maximum, query.scale};
     Mass total = 0;
     for (const BlockRun& run : query.row.runs) {
         for (std::uint32_t first = 0; first < run.blocks; first += kGroup) {
             const std::uint32_t blocks = std::min(kGroup, run.blocks - first);
             WidenGroup(query, run, first, blocks, values);
-            const Mass mass = MassOf(values, std::size_t{blocks} * kBlock, query.maximum, query.scale);
-            total += mass;
-            *group_mass++ = mass;
+            total += mass_of(values, std::size_t{blocks} * kBlock, weigher);
         }
     }
     return total;
@@ -288,12 +357,16 @@ namespace croupier::sampler {
 HWY_EXPORT(TotalWeight);
 HWY_EXPORT(TotalMass);
 HWY_EXPORT(ScanAndWeigh);
+HWY_EXPORT(ScanAndBound);
+HWY_EXPORT(TotalChords);
 
 namespace {
 
 // Beyond it the product of a float logit and the slope leaves too few bits, or none, for what is behind the
 // point.
 constexpr double kLargestArgument = 1e6;
+// As far as this, kChordError holds: an argument and its offset are rounded once each.
+constexpr double kLargestChord = 1e3;
 
 bool fits_float(double maximum, double scale) {
     return std::abs(maximum) * scale < kLargestArgument;
@@ -301,39 +374,36 @@ bool fits_float(double maximum, double scale) {
 
 }  // namespace
 
-double total_weight(const MassQuery& query, Workspace& workspace) noexcept {
-    const Weighed& known = workspace.weighed;
+double total_weight(const MassQuery& query, const Weighed& known) noexcept {
     if (query.mask.empty() && known.maximum == query.maximum && known.scale == query.scale)
         return known.total;
-    if (fits_float(query.maximum, query.scale)) {
-        return HWY_DYNAMIC_DISPATCH(TotalWeight)(query, workspace.group_weight.data());
-    }
-    const auto total = static_cast<double>(total_mass(query, workspace));
-    std::transform(workspace.group_mass.begin(), workspace.group_mass.end(), workspace.group_weight.begin(),
-                   [](Mass mass) { return static_cast<double>(mass) / kMassUnit; });
-    return total / kMassUnit;
+    if (fits_float(query.maximum, query.scale)) return HWY_DYNAMIC_DISPATCH(TotalWeight)(query);
+    return static_cast<double>(HWY_DYNAMIC_DISPATCH(TotalMass)(query)) / kMassUnit;
 }
 
 RowFault scan_and_weigh(const BlockedRow& row, double scale, Workspace& workspace) noexcept {
-    const ScannedWeight scanned = HWY_DYNAMIC_DISPATCH(ScanAndWeigh)(row, scale, workspace.block_max.data(),
-                                                                     workspace.group_weight.data());
-    const std::span<const float> block_max = workspace.block_max.first(row.blocks);
-    const RowFault fault = judge_scan(row.dtype, scanned.largest_code, block_max);
-    if (fault != RowFault::none) return fault;
-    // Weights were taken in units of the reference's, from which the maximum must not lie far: the argument's
-    // error is that of its size.
-    constexpr double kMostApart = 11.0;
-    const auto maximum = static_cast<double>(largest_of(block_max));
-    const double above = (maximum - scanned.reference) * scale;
-    if (!(std::abs(above) < kMostApart) || !fits_float(maximum, scale)) return fault;
-    const double unit = above > 0.0 ? exp_nonpositive(-above) : 1.0 / exp_nonpositive(above);
-    for (double& weight : workspace.group_weight) weight *= unit;
-    workspace.weighed = {maximum, scale, scanned.total * unit};
-    return fault;
+    const std::span<float> block_max = workspace.block_max.first(row.blocks);
+    const ScannedWeight scanned = HWY_DYNAMIC_DISPATCH(ScanAndWeigh)(row, scale, block_max.data());
+    const bool known = scanned.total > 0.0 && fits_float(scanned.maximum, scale);
+    if (known) workspace.weighed = {scanned.maximum, scale, scanned.total};
+    return judge_scan(row.dtype, scanned.largest_code, block_max);
 }
 
-Mass total_mass(const MassQuery& query, Workspace& workspace) noexcept {
-    return HWY_DYNAMIC_DISPATCH(TotalMass)(query, workspace.group_mass.data());
+bool chords_reach(double maximum, double scale) noexcept {
+    return std::abs(maximum) * scale < kLargestChord;
+}
+
+RowFault scan_and_bound(const BlockedRow& row, double scale, Workspace& workspace) noexcept {
+    const std::span<float> block_max = workspace.block_max.first(row.blocks);
+    const ScannedWeight scanned = HWY_DYNAMIC_DISPATCH(ScanAndBound)(row, scale, block_max.data());
+    const bool known = scanned.total > 0.0 && chords_reach(scanned.maximum, scale);
+    if (known) workspace.chords = {scanned.maximum, scale, scanned.total};
+    return judge_scan(row.dtype, scanned.largest_code, block_max);
+}
+
+double total_chords(const BlockedRow& row, double maximum, double scale, const Weighed& known) noexcept {
+    if (known.maximum == maximum && known.scale == scale) return known.total;
+    return HWY_DYNAMIC_DISPATCH(TotalChords)(row, maximum, scale);
 }
 
 }  // namespace croupier::sampler

@@ -1,6 +1,8 @@
 // The weight of a whole row, summed in float at the speed of the vector unit, with a bound on its error.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -13,10 +15,10 @@
 namespace croupier::sampler {
 
 // What total_weight() may be off, as a share of it. The argument t, of a weight 2^t, is rounded once and its
-// slope once: 9e-8 |t| of the weight. The mean of |t|, weighed, is at most the entropy's 20 bits and, where a
-// sample's maximum stood for the row's, 16 bits more: 2.3e-6. The polynomial adds 3e-7, twelve additions in
-// float 7e-7.
-constexpr double kWeightError = 3.5e-6;
+// slope once: 9e-8 |t| of the weight. The mean of |t|, weighed, is at most the entropy's 20 bits: 1.3e-6. The
+// polynomial adds 2.6e-6, its evaluation 3e-7, twelve additions in float 7e-7; without fused products a
+// reference of up to 16 nats away 1e-6.
+constexpr double kWeightError = 6e-6;
 
 // Whether a raw log-prob with a total of that error, rounded to float, may stand for another's.
 inline bool logprobs_agree(float a, float b) {
@@ -38,22 +40,38 @@ struct MassQuery {
     double scale;
 };
 
-// What one pass found, in units of the weight of `reference`.
+// A chord is a bound of a weight at a third of its cost: at most this many times it.
+constexpr double kChordExcess = 1.0614758;  // (1 + f) / 2^f where it is largest, and a little
+// What the sum of a row's chords may be off, as a share of it: 1e3 nats, rounded to float twice, are
+// off 1.2e-4.
+constexpr double kChordError = 2e-4;
+
+// What one pass found.
 struct ScannedWeight {
-    double reference;
-    double total;
+    double maximum;
+    double total;  // in units of the maximum's weight; 0: it was not found
     std::uint32_t largest_code;
 };
 
-// In float, the same on every instruction set that fuses. Fills the workspace's group weights.
-double total_weight(const MassQuery& query, Workspace& workspace) noexcept;
+// In float, the same on every instruction set that fuses, unless `known` is it already; exactly where float
+// does not reach.
+double total_weight(const MassQuery& query, const Weighed& known) noexcept;
 
-// The scan of sampler/row_scan.h for a bf16 row without a mask, and its total weight on the way:
-// total_weight() then has it already. (Not always: where a sample of the row does not tell about how large
-// its maximum is.)
+// The scan of sampler/row_scan.h for a bf16 row without a mask, and its total weight on the way, which the
+// workspace then knows. (Not always: where a sample of the row does not tell about how large its maximum is.)
 RowFault scan_and_weigh(const BlockedRow& row, double scale, Workspace& workspace) noexcept;
 
-// Exactly, in the whole numbers of sampler/mass.h; several times slower. Fills the workspace's group masses.
-Mass total_mass(const MassQuery& query, Workspace& workspace) noexcept;
+// The same with the sum of the row's chords, and that sum alone. Where the chords do not reach, the sum means
+// nothing.
+RowFault scan_and_bound(const BlockedRow& row, double scale, Workspace& workspace) noexcept;
+bool chords_reach(double maximum, double scale) noexcept;
+double total_chords(const BlockedRow& row, double maximum, double scale, const Weighed& known) noexcept;
+
+// One chord, of a weight's exponent in nats: at most 0.
+inline double chord_of(double exponent) {
+    constexpr double kLog2E = 0x1.71547652b82fep+0;
+    const auto bits = static_cast<std::uint64_t>(std::max(exponent * kLog2E + 1023.0, 0.0) * 0x1p52);
+    return std::bit_cast<double>(bits);
+}
 
 }  // namespace croupier::sampler

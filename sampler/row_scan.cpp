@@ -98,6 +98,25 @@ float LargestOf(const float* HWY_RESTRICT values, std::size_t count) {
     return largest;
 }
 
+void FoldMaxima(const float* HWY_RESTRICT values, std::size_t count, float* HWY_RESTRICT folded,
+                std::size_t size) {
+    const Floats d;
+    const std::size_t lanes = hn::Lanes(d);
+    std::size_t i = 0;
+    for (; i + lanes <= size; i += lanes) {
+        auto most = hn::LoadU(d, values + i);
+        std::size_t from = i + size;
+        for (; from + lanes <= count; from += size) most = hn::Max(most, hn::LoadU(d, values + from));
+        hn::StoreU(most, d, folded + i);
+        for (; from < count; ++from) folded[from % size] = std::max(folded[from % size], values[from]);
+    }
+    for (; i < size; ++i) {
+        folded[i] = values[i];
+        for (std::size_t from = i + size; from < count; from += size)
+            folded[i] = std::max(folded[i], values[from]);
+    }
+}
+
 // The lanes that reach the floor, as bits.
 template <class V>
 HWY_INLINE std::uint64_t ReachedLanes(V values, V floor) {
@@ -198,6 +217,7 @@ HWY_EXPORT(ScanMaxima);
 HWY_EXPORT(CountAtLeast);
 HWY_EXPORT(NoneInfinite);
 HWY_EXPORT(LargestOf);
+HWY_EXPORT(FoldMaxima);
 HWY_EXPORT(FindAtLeast);
 
 RowFault judge_block_maxima(std::span<const float> block_max) noexcept {
@@ -224,6 +244,11 @@ RowFault scan_block_maxima(const BlockedRow& row, std::span<float> block_max) no
 
 float largest_of(std::span<const float> values) noexcept {
     return HWY_DYNAMIC_DISPATCH(LargestOf)(values.data(), values.size());
+}
+
+void fold_maxima(std::span<const float> values, std::span<float> folded) noexcept {
+    HWY_DYNAMIC_DISPATCH(FoldMaxima)
+    (values.data(), values.size(), folded.data(), folded.size());
 }
 
 std::uint32_t count_at_least(std::span<const float> values, float floor) noexcept {

@@ -19,6 +19,10 @@ RowFault judge_block_maxima(std::span<const float> block_max) noexcept;
 
 float largest_of(std::span<const float> values) noexcept;
 
+// Leaves in folded[i] the largest of values[i], values[i + folded.size()] and so on. At least as many values
+// as there is room for.
+void fold_maxima(std::span<const float> values, std::span<float> folded) noexcept;
+
 // How many are at least `floor`.
 std::uint32_t count_at_least(std::span<const float> values, float floor) noexcept;
 

@@ -29,12 +29,14 @@ void SequenceState::begin(const proto::SamplingParams& params, TokenLists dry_br
     counts_ =
         params.repetition_penalty != 1.0 || params.frequency_penalty != 0.0 || params.presence_penalty != 0.0;
     if (counts_ && standing_ == nullptr) {
-        standing_ = std::make_unique<std::uint32_t[]>(vocab_);
+        standing_ = std::make_unique<std::uint16_t[]>(vocab_);
         distinct_ = std::make_unique_for_overwrite<std::uint32_t[]>(vocab_);
         places_ = std::make_unique_for_overwrite<std::uint32_t[]>(vocab_);
+        many_ = std::make_unique<std::uint32_t[]>(vocab_);
     }
     window_ = params.penalty_last_n;
     prompt_length_ = 0;
+    search_width_ = 0;
     dry_.begin(params, dry_breakers);
 }
 
@@ -96,7 +98,7 @@ void SequenceState::count_last() {
     const std::uint32_t token = tokens_[length_];
     add_distinct(token);
     if (windowed() || length_ >= prompt_length_) {
-        ++standing_[token];
+        add_occurrence(token);
     } else {
         standing_[token] |= kInPrompt;
     }
@@ -113,9 +115,19 @@ void SequenceState::uncount_last() {
     if (windowed() && length_ > window_size()) {
         const std::uint32_t returning = tokens_[length_ - 1 - window_size()];
         add_distinct(returning);
-        ++standing_[returning];
+        add_occurrence(returning);
     }
     leave(tokens_[length_ - 1]);
+}
+
+void SequenceState::add_occurrence(std::uint32_t token) {
+    std::uint16_t& standing = standing_[token];
+    if ((standing & kMany) == kMany) {
+        ++many_[places_[token]];
+        return;
+    }
+    ++standing;
+    if ((standing & kMany) == kMany) many_[places_[token]] = kMany;
 }
 
 void SequenceState::add_distinct(std::uint32_t token) {
@@ -125,10 +137,13 @@ void SequenceState::add_distinct(std::uint32_t token) {
 }
 
 void SequenceState::leave(std::uint32_t token) {
+    const std::uint32_t place = places_[token];
+    if ((standing_[token] & kMany) == kMany && --many_[place] >= kMany) return;
     if (--standing_[token] != 0) return;
     const std::uint32_t moved = distinct_[--distinct_count_];
-    distinct_[places_[token]] = moved;
-    places_[moved] = places_[token];
+    distinct_[place] = moved;
+    many_[place] = many_[distinct_count_];
+    places_[moved] = place;
 }
 
 }  // namespace croupier::sampler

@@ -37,7 +37,10 @@ class SequenceState {
     // Asked only where begin() was given a penalty.
     bool seen(std::uint32_t token) const { return standing_[token] != 0; }
     // What frequency_penalty and presence_penalty count: in the output, or in penalty_last_n's window.
-    std::uint32_t occurrences(std::uint32_t token) const { return standing_[token] & ~kInPrompt; }
+    std::uint32_t occurrences(std::uint32_t token) const {
+        const std::uint32_t counted = standing_[token] & kMany;
+        return counted < kMany ? counted : many_[places_[token]];
+    }
     void prefetch(std::uint32_t token) const { __builtin_prefetch(&standing_[token]); }
     // All tokens that are seen(), each once, in no particular order.
     std::span<const std::uint32_t> distinct() const { return {distinct_.get(), distinct_count_}; }
@@ -47,8 +50,14 @@ class SequenceState {
 
     std::size_t length() const { return length_; }
 
+    // How many blocks of its row the last search had to look into, because penalties push the best down:
+    // where the next one begins. It changes how a search goes, never what it finds.
+    std::uint32_t search_width() const { return search_width_; }
+    void note_search_width(std::uint32_t blocks) { search_width_ = blocks; }
+
   private:
-    static constexpr std::uint32_t kInPrompt = 1U << 31U;
+    static constexpr std::uint16_t kInPrompt = 0x8000;
+    static constexpr std::uint16_t kMany = 0x7FFF;  // or more: the count is elsewhere
 
     void clear();
     std::size_t agreeing(std::span<const std::int32_t> prompt, std::span<const std::int32_t> output) const;
@@ -56,6 +65,7 @@ class SequenceState {
     void count_last();
     void remove_last();
     void uncount_last();
+    void add_occurrence(std::uint32_t token);
     void add_distinct(std::uint32_t token);
     void leave(std::uint32_t token);
     bool windowed() const { return window_ >= 0; }
@@ -68,9 +78,13 @@ class SequenceState {
     std::uint32_t prompt_length_ = 0;
     std::uint32_t length_ = 0;
     std::uint32_t distinct_count_ = 0;
-    std::unique_ptr<std::uint32_t[]> standing_;  // by token: its count, and kInPrompt
+    std::uint32_t search_width_ = 0;
+    // By token: its count up to kMany, and kInPrompt. Short, because a decision asks for tokens from all over
+    // the vocabulary: half the cache lines and pages.
+    std::unique_ptr<std::uint16_t[]> standing_;
     std::unique_ptr<std::uint32_t[]> distinct_;
     std::unique_ptr<std::uint32_t[]> places_;  // by token: its place in distinct_
+    std::unique_ptr<std::uint32_t[]> many_;    // by place: its count, from kMany on
     std::unique_ptr<std::uint32_t[]> tokens_;  // own copy: the log behind it may be overwritten
     DryRepeats dry_;
 };

@@ -107,12 +107,13 @@ bool Survivors::keep_top_p(double top_p, const TotalMass& outside) {
     Mass before = 0;
     for (std::uint32_t i = 0; i < count_; ++i) {
         const EqualClass& each = kept()[i];
-        const std::uint32_t members = members_while(each, before, [low](double mass) { return mass < low; });
-        const Mass after = before + each.mass * members;
-        if (members == each.size && static_cast<double>(after) < low) {
-            before = after;
+        const Mass all = before + each.total();
+        if (static_cast<double>(all) < low) {
+            before = all;
             continue;
         }
+        const std::uint32_t members = members_while(each, before, [low](double mass) { return mass < low; });
+        const Mass after = before + each.mass * members;
         // Neither limit lets a token through that the other stops.
         const bool agree = static_cast<double>(after) >= high;
         keep_first(i + 1, members);

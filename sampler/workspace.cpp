@@ -1,11 +1,13 @@
 #include "sampler/workspace.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
 
 #include "sampler/blocked_row.h"
 #include "sampler/formulas.h"
+#include "sampler/proposals.h"
 #include "sampler/row_scan.h"
 
 namespace croupier::sampler {
@@ -40,8 +42,9 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.tails, std::size_t{kMaxSlices} * kBlock * sizeof(float));
     carver.deal(workspace.gathered, vocab * sizeof(float));
     carver.deal(workspace.block_max, blocks);
-    carver.deal(workspace.group_weight, blocks);
+    carver.deal(workspace.block_mass, blocks);
     carver.deal(workspace.group_mass, blocks);
+    carver.deal(workspace.head_mass, kMostHeadBlocks);
     carver.deal(workspace.reached_blocks, blocks);
     carver.deal(workspace.found, vocab);
     carver.deal(workspace.positions, vocab);
@@ -54,6 +57,7 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.value_classes, vocab);
     carver.deal(workspace.digit_counts, std::size_t{kSortDigits} << kDigitBits);
     carver.deal(workspace.value_counts, std::size_t{1} << 16U);
+    carver.deal(workspace.counted_values, std::min(vocab, std::size_t{1} << 16U));
     carver.deal(workspace.support, vocab);
     carver.deal(workspace.logprobs, std::size_t{proto::kMaxLogprobs} + 1);
     return carver.used();
@@ -62,7 +66,7 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
 }  // namespace
 
 const char* name_of(Path path) noexcept {
-    constexpr std::array kNames = {"none", "threshold", "mass", "counts", "whole_row", "listed"};
+    constexpr std::array kNames = {"none", "threshold", "proposals", "mass", "counts", "whole_row", "listed"};
     static_assert(kNames.size() == static_cast<std::size_t>(Path::count_));
     return path < Path::count_ ? kNames[static_cast<std::size_t>(path)] : "unknown";
 }

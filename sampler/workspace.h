@@ -34,6 +34,13 @@ struct EqualClass {
     Mass total() const { return mass * size; }
 };
 
+// All tokens of one 16-bit value.
+struct CountedValue {
+    double value;
+    std::uint32_t code;
+    std::uint32_t count;
+};
+
 constexpr std::uint32_t kDigitBits = 11;
 constexpr std::uint32_t kSortDigits = 8;  // 2 of the token id, 6 of the logit
 
@@ -41,7 +48,8 @@ constexpr std::uint32_t kSortDigits = 8;  // 2 of the token id, 6 of the logit
 enum class Path : std::uint8_t {
     none,
     threshold,  // only blocks whose maximum reaches the threshold; all others are certified to lie below it
-    mass,       // the same for the head, and the total mass from a bounded sum
+    proposals,  // blocks by their maxima, until a token of one was accepted
+    mass,       // like threshold for the head, and the total mass from a bounded sum
     counts,     // every token was counted by its value
     whole_row,  // every token was a candidate
     listed,     // only the tokens that the request allows by id
@@ -85,8 +93,9 @@ class Workspace {
     std::span<std::byte> tails;     // the slices' last, partial blocks
     std::span<std::byte> gathered;  // a column that cannot be read in place
     std::span<float> block_max;
-    std::span<double> group_weight;  // of up to eight blocks each
+    std::span<Mass> block_mass;  // bounds, as proposals need them
     std::span<Mass> group_mass;
+    std::span<Mass> head_mass;
     std::span<std::uint32_t> reached_blocks;
     std::span<Found> found;
     std::span<std::uint32_t> positions;  // last known position of each token: checked at every use
@@ -99,9 +108,11 @@ class Workspace {
     std::span<ValueClass> value_classes;
     std::span<std::uint32_t> digit_counts;  // kSortDigits tables of 1 << kDigitBits
     std::span<std::uint32_t> value_counts;  // a 16-bit code's; all zero between decisions
+    std::span<CountedValue> counted_values;
     std::span<Survivor> support;
     std::span<RankedLogprob> logprobs;
     Weighed weighed;
+    Weighed chords;
     Answer answer_space;
 };
 

@@ -129,6 +129,7 @@ Outcome decide(const RowView& row, const Request& request) {
     Left left;
     const DecisionError row_fault = error_of(read_row(row, left));
     if (row_fault != DecisionError::none) return failed(std::move(outcome), row_fault, account);
+    const Left whole = left;
     if (!request.mask.empty() && !left.tokens.empty()) {
         account.take("mask", left, [&] { return apply_mask(request, left); });
     }
@@ -137,7 +138,7 @@ Outcome decide(const RowView& row, const Request& request) {
     if (left.tokens.empty()) return failed(std::move(outcome), DecisionError::no_token_left, account);
     take_steps(request, left, account);
 
-    const Draw drawn = draw(request, row.vocab, left, account);
+    const Draw drawn = draw(request, whole, row.vocab, left, account);
     const std::int32_t token = left.tokens[drawn.drawn].id;
     outcome.decision.token = token;
     outcome.decision.flags =

@@ -5,6 +5,7 @@
 
 #include "sampler/gumbel.h"
 #include "sampler/params.h"
+#include "sampler/reference/propose.h"
 #include "sampler/reference/steps.h"
 
 namespace croupier::sampler::reference {
@@ -20,6 +21,10 @@ std::size_t inverse_cdf(const Weights& from, std::uint32_t random) {
     std::size_t index = 0;
     while (running + from.masses[index] <= target) running += from.masses[index++];
     return index;
+}
+
+std::string share_of(const char* order, std::uint32_t random) {
+    return sentence("u = ", open_uniform(random), ", in ", order, " order");
 }
 
 // The first maximum is the one that stands first in canonical order.
@@ -88,6 +93,7 @@ Draw draw_by_mirostat(const Request& request, std::uint32_t vocab, Left& left, A
     Draw result;
     result.weights = weights_of(left);
     result.drawn = inverse_cdf(result.weights, request.random);
+    result.how = share_of("canonical", request.random);
     const double surprise = surprise_of(result.weights.masses[result.drawn], result.weights.total);
     result.feedback = mirostat_feedback(params, level, surprise);
     return result;
@@ -110,11 +116,27 @@ Draw draw_by_adaptive_p(const Request& request, Left& left, Account& account) {
     Draw result;
     result.weights = weights_of(left);
     result.drawn = inverse_cdf(result.weights, request.random);
+    result.how = share_of("canonical", request.random);
     result.feedback = adaptive_feedback(*request.params, request.feedback, probability(result.drawn));
     return result;
 }
 
-Draw draw_as_the_rng_says(const Request& request, Left& left) {
+// From all tokens: by proposals, unless they are few or all were rejected.
+void draw_from_all(const Request& request, const Left& row, const Left& left, Draw& result) {
+    std::uint32_t random = request.random;
+    if (!allows_few(request)) {
+        if (const auto accepted = propose(request, row, left)) {
+            result.drawn = accepted->token;
+            result.how = sentence("accepted proposal ", accepted->number + 1);
+            return;
+        }
+        random = randoms_of(request, kMostProposals).choice;
+    }
+    result.drawn = inverse_cdf(result.weights, random);
+    result.how = share_of("vocabulary", random);
+}
+
+Draw draw_as_the_rng_says(const Request& request, const Left& row, Left& left) {
     const SamplingParams& params = *request.params;
     if (is_truncated(params)) sort_canonically(left);
     Draw result;
@@ -122,25 +144,22 @@ Draw draw_as_the_rng_says(const Request& request, Left& left) {
     result.weights = weights_of(left);
     if (is_greedy(params)) {
         result.drawn = first_maximum(left.tokens);
-    } else if (params.rng == Rng::philox) {
-        result.drawn = inverse_cdf(result.weights, request.random);
-    } else {
+        result.how = "took the first maximum";
+    } else if (params.rng != Rng::philox) {
         result.drawn = perturbed_maximum(request, left);
+        result.how = "took the largest of the perturbed logits";
+    } else if (is_truncated(params)) {
+        result.drawn = inverse_cdf(result.weights, request.random);
+        result.how = share_of("canonical", request.random);
+    } else {
+        draw_from_all(request, row, left, result);
     }
     return result;
 }
 
-std::string how(const SamplingParams& params, std::uint32_t random) {
-    if (is_greedy(params)) return "took the first maximum";
-    if (has_mirostat(params) || has_adaptive_p(params) || params.rng == Rng::philox) {
-        return sentence("u = ", open_uniform(random), is_truncated(params) ? ", in canonical order" : "");
-    }
-    return "took the largest of the perturbed logits";
-}
-
 }  // namespace
 
-Draw draw(const Request& request, std::uint32_t vocab, Left& left, Account& account) {
+Draw draw(const Request& request, const Left& row, std::uint32_t vocab, Left& left, Account& account) {
     const SamplingParams& params = *request.params;
     Draw result;
     if (has_mirostat(params)) {
@@ -148,11 +167,10 @@ Draw draw(const Request& request, std::uint32_t vocab, Left& left, Account& acco
     } else if (has_adaptive_p(params)) {
         result = draw_by_adaptive_p(request, left, account);
     } else {
-        result = draw_as_the_rng_says(request, left);
+        result = draw_as_the_rng_says(request, row, left);
     }
-    account.take("draw", left, [&] {
-        return sentence(how(params, request.random), ": token ", left.tokens[result.drawn].id);
-    });
+    account.take("draw", left,
+                 [&] { return sentence(result.how, ": token ", left.tokens[result.drawn].id); });
     return result;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "proto/sampling.h"
 #include "sampler/reference/account.h"
@@ -13,10 +14,11 @@ namespace croupier::sampler::reference {
 struct Draw {
     Weights weights;        // of the tokens that it left: those that were drawn from
     std::size_t drawn = 0;  // the drawn token's place among them
+    std::string how;        // it was chosen
     proto::Feedback feedback;
 };
 
-// `left` becomes the distribution that is drawn from.
-Draw draw(const Request& request, std::uint32_t vocab, Left& left, Account& account);
+// `left` becomes the distribution that is drawn from; `row` is all that the row held.
+Draw draw(const Request& request, const Left& row, std::uint32_t vocab, Left& left, Account& account);
 
 }  // namespace croupier::sampler::reference

@@ -15,6 +15,7 @@ namespace croupier::sampler::reference {
 struct Token {
     double value;  // its logit, never -inf: such a token is not left
     std::int32_t id;
+    std::uint32_t place;  // its block's number among all slices' blocks of 64, times 64, and its place there
 };
 
 // Logit descending, then id ascending.

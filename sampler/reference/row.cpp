@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "sampler/proposals.h"
 #include "sampler/reference/left.h"
 
 namespace croupier::sampler::reference {
@@ -55,6 +56,7 @@ RowFault read_row(const RowView& view, Left& left) {
     bool positive_infinity = false;
     bool bad_token = false;
     left.tokens.reserve(view.vocab);
+    std::uint32_t first_place = 0;
     for (const Slice& slice : view.slices) {
         for (std::uint32_t position = 0; position < slice.entries; ++position) {
             const double value = value_at(view, slice, index_of(view, position));
@@ -62,8 +64,10 @@ RowFault read_row(const RowView& view, Left& left) {
             nan = nan || std::isnan(value);
             positive_infinity = positive_infinity || value == std::numeric_limits<double>::infinity();
             bad_token = bad_token || id < 0;
-            if (value != -std::numeric_limits<double>::infinity()) left.tokens.push_back({value, id});
+            if (value != -std::numeric_limits<double>::infinity())
+                left.tokens.push_back({value, id, first_place + position});
         }
+        first_place += (slice.entries + kProposalBlock - 1) / kProposalBlock * kProposalBlock;
     }
     if (nan) return RowFault::nan;
     if (positive_infinity) return RowFault::positive_infinity;

@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "chi_square.h"
 #include "deciding.h"
 #include "row_fixture.h"
 #include "sampler/philox.h"
@@ -12,13 +13,6 @@ namespace croupier::sampler::test {
 namespace {
 
 constexpr std::uint32_t kDraws = 200000;
-
-// Wilson and Hilferty's approximation of the quantile that a true distribution exceeds once in a million.
-double chi_square_limit(double freedom) {
-    constexpr double kNormalQuantile = 4.7534;
-    const double spread = 2.0 / (9.0 * freedom);
-    return freedom * std::pow(1.0 - spread + kNormalQuantile * std::sqrt(spread), 3.0);
-}
 
 std::vector<float> test_logits() {
     std::vector<float> logits(150);
@@ -38,6 +32,7 @@ void check_distribution(const proto::SamplingParams& params, bool permuted) {
     request.max_length = 10;
     std::map<std::int32_t, double> observed;
     for (std::uint32_t position = 0; position < kDraws; ++position) {
+        request.position_shift = position;
         request.random = random_at(params.seed, position, 0);
         observed[decide_once(row.view(), request, workspace).token] += 1.0;
     }

@@ -94,6 +94,30 @@ TEST_CASE("counts are those of a recount through appends, rollbacks and new sequ
     }
 }
 
+TEST_CASE("a token that stands more often than a short holds is counted, and counted back") {
+    constexpr std::uint32_t kVocab = 3;
+    constexpr std::size_t kPrompt = 2;
+    const std::int32_t last_n = GENERATE(-1, 33000);
+    // Token 1 leaves first, so that token 0, counted elsewhere by then, takes its place.
+    Tokens history = {1, 0};
+    history.resize(kPrompt + 32760, 0);
+    SequenceState state(kVocab, 1U << 17U);
+    state.begin(counting(last_n), {});
+    const auto follows = [&] {
+        const Log log(history);
+        return state.follow(log.first(kPrompt), log.subspan(kPrompt)) &&
+               matches_recount(state, kVocab, history, kPrompt, last_n);
+    };
+    for (int more = 0; more < 500; ++more) {
+        history.push_back(0);
+        REQUIRE(follows());
+    }
+    for (int less = 0; less < 500; less += 20) {
+        history.resize(history.size() - 20);
+        REQUIRE(follows());
+    }
+}
+
 TEST_CASE("truncating to any length leaves the state of the shorter history") {
     std::mt19937_64 generator(2);
     constexpr std::uint32_t kVocab = 7;

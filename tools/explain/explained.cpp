@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "sampler/params.h"
+#include "sampler/proposal_draw.h"
 #include "tools/decide/faults.h"
 #include "tools/decide/target.h"
 
@@ -35,7 +36,7 @@ class Before {
     double log_total_ = 0.0;
 };
 
-std::string chooser_of(const proto::SamplingParams& params) {
+std::string chooser_of(const proto::SamplingParams& params, const sampler::Request& request) {
     if (sampler::has_mirostat(params) || sampler::has_adaptive_p(params)) return "";
     if (sampler::is_greedy(params)) return "greedy: the first of the largest logits";
     switch (params.rng) {
@@ -46,8 +47,10 @@ std::string chooser_of(const proto::SamplingParams& params) {
         case proto::Rng::vllm:
             return "rng vllm: the largest of logit / T plus vLLM's noise";
         default:
-            return "";
+            break;
     }
+    if (sampler::is_truncated(params) || sampler::allows_few(request)) return "";
+    return "untruncated: a proposal of its block that was accepted (the draw's step says which)";
 }
 
 TokenShare share_of(const Case& of, const sampler::Survivor& survivor, double before, bool drawn) {
@@ -124,7 +127,7 @@ Explained explain(Case of, Decider& decider) {
     result.position = of.position;
     result.canonical =
         sampler::is_truncated(params) || sampler::has_mirostat(params) || sampler::has_adaptive_p(params);
-    result.chooser = chooser_of(params);
+    result.chooser = chooser_of(params, asked.request());
     add_top(of, result);
     add_draw(asked.request(), result);
     return result;

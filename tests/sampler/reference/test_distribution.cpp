@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 
+#include "../chi_square.h"
 #include "probe.h"
 #include "sampler/philox.h"
 
@@ -9,13 +10,6 @@ namespace croupier::sampler::test {
 namespace {
 
 constexpr std::uint32_t kDraws = 60000;
-
-// Wilson and Hilferty's approximation of the quantile that a true distribution exceeds once in a million.
-double chi_square_limit(double freedom) {
-    constexpr double kNormalQuantile = 4.7534;
-    const double spread = 2.0 / (9.0 * freedom);
-    return freedom * std::pow(1.0 - spread + kNormalQuantile * std::sqrt(spread), 3.0);
-}
 
 void check_distribution(const Probe& probe) {
     std::map<std::int32_t, double> observed;

@@ -1,0 +1,129 @@
+// Compiled once for each instruction set and chosen at run time.
+#include "sampler/mass_bounds.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "sampler/mass_bounds.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "sampler/widen-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace croupier::sampler::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using BoundLanes = hn::CappedTag<double, 8>;
+using BoundVector = hn::Vec<hn::RebindToUnsigned<BoundLanes>>;
+
+// MassBound::of, operation for operation.
+HWY_INLINE BoundVector bounds_of(const float* HWY_RESTRICT values, const MassBound& bound) {
+    const BoundLanes d;
+    const hn::Rebind<float, BoundLanes> narrow;
+    const hn::RebindToSigned<decltype(narrow)> codes;
+    const hn::RebindToUnsigned<BoundLanes> du;
+    const auto c = [narrow](float value) HWY_ATTR { return hn::Set(narrow, value); };
+    const auto scaled = hn::Mul(hn::Sub(hn::LoadU(narrow, values), c(bound.reference)), c(bound.slope));
+    const auto bits = hn::Add(hn::Max(scaled, c(MassBound::kLeastBits)), c(MassBound::kBias));
+    const auto code = hn::ConvertTo(codes, hn::Mul(bits, c(MassBound::kMantissa)));
+    const auto weight = hn::PromoteTo(d, hn::BitCast(narrow, code));
+    const auto rounded = hn::Add(hn::Mul(weight, hn::Set(d, kMassUnit)), hn::Set(d, kMassRounder));
+    return hn::Sub(hn::BitCast(du, rounded), hn::Set(du, kMassRounderBits));
+}
+
+HWY_INLINE Mass sum_of_bounds(BoundVector bounds) {
+    const hn::RebindToUnsigned<BoundLanes> du;
+    HWY_ALIGN Mass each[8];
+    hn::Store(bounds, du, each);
+    Mass total = 0;
+    for (std::size_t lane = 0; lane < hn::Lanes(du); ++lane) total += each[lane];
+    return total;
+}
+
+Mass BoundGroup(const float* HWY_RESTRICT values, std::size_t count, const MassBound& bound,
+                Mass* HWY_RESTRICT masses) {
+    const hn::RebindToUnsigned<BoundLanes> du;
+    const std::size_t lanes = hn::Lanes(du);
+    auto sum = hn::Zero(du);
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+        const auto each = bounds_of(values + i, bound);
+        hn::StoreU(each, du, masses + i);
+        sum = hn::Add(sum, each);
+    }
+    Mass total = sum_of_bounds(sum);
+    for (; i < count; ++i) total += masses[i] = bound.of(values[i]);
+    return total;
+}
+
+Mass BoundEach(const float* HWY_RESTRICT values, std::size_t count, const MassBound& bound,
+               Mass* HWY_RESTRICT masses, Mass* HWY_RESTRICT sums) {
+    Mass total = 0;
+    for (std::size_t first = 0; first < count; first += kBoundGroup) {
+        const std::size_t some = std::min<std::size_t>(kBoundGroup, count - first);
+        const Mass sum = BoundGroup(values + first, some, bound, masses + first);
+        sums[first / kBoundGroup] = sum;
+        total += sum;
+    }
+    return total;
+}
+
+Mass BoundBlock(proto::Dtype dtype, const std::byte* HWY_RESTRICT block, const MassBound& bound) {
+    const hn::RebindToUnsigned<BoundLanes> du;
+    HWY_ALIGN float values[kBlock];
+    WidenBlock(dtype, block, values);
+    auto sum = hn::Zero(du);
+    for (std::size_t i = 0; i < kBlock; i += hn::Lanes(du)) sum = hn::Add(sum, bounds_of(values + i, bound));
+    return sum_of_bounds(sum);
+}
+
+std::size_t ListReaching(const float* HWY_RESTRICT values, std::size_t count, float floor,
+                         std::uint32_t* HWY_RESTRICT out) {
+    const Floats d;
+    const hn::RebindToUnsigned<Floats> du;
+    const auto least = hn::Set(d, floor);
+    std::size_t found = 0;
+    std::size_t i = 0;
+    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+        const auto reached = hn::Ge(hn::LoadU(d, values + i), least);
+        if (hn::AllFalse(d, reached)) continue;
+        const auto numbers = hn::Iota(du, static_cast<std::uint32_t>(i));
+        found += hn::CompressBlendedStore(numbers, hn::RebindMask(du, reached), du, out + found);
+    }
+    for (; i < count; ++i) {
+        if (values[i] >= floor) out[found++] = static_cast<std::uint32_t>(i);
+    }
+    return found;
+}
+
+}  // namespace croupier::sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace croupier::sampler {
+
+HWY_EXPORT(BoundEach);
+HWY_EXPORT(BoundBlock);
+HWY_EXPORT(ListReaching);
+
+Mass bound_each(std::span<const float> values, const MassBound& bound, std::span<Mass> masses,
+                std::span<Mass> sums) noexcept {
+    return HWY_DYNAMIC_DISPATCH(BoundEach)(values.data(), values.size(), bound, masses.data(), sums.data());
+}
+
+Mass bound_block(const BlockedRow& row, const BlockRun& run, std::uint32_t block,
+                 const MassBound& bound) noexcept {
+    return HWY_DYNAMIC_DISPATCH(BoundBlock)(row.dtype, run.elements + block * run.stride, bound);
+}
+
+std::uint32_t list_reaching(std::span<const float> values, float floor,
+                            std::span<std::uint32_t> out) noexcept {
+    return static_cast<std::uint32_t>(
+        HWY_DYNAMIC_DISPATCH(ListReaching)(values.data(), values.size(), floor, out.data()));
+}
+
+}  // namespace croupier::sampler
+#endif  // HWY_ONCE

@@ -1,0 +1,157 @@
+#include "sampler/proposal_draw.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <utility>
+
+#include "sampler/mass_bounds.h"
+#include "sampler/row_scan.h"
+
+namespace croupier::sampler {
+namespace {
+
+static_assert(kBlock == kProposalBlock);
+
+constexpr double kNothing = -std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+bool allows_few(const Request& request) noexcept {
+    if (!request.allowed_ids.empty()) return true;
+    if (request.mask.empty()) return false;
+    std::uint32_t allowed = 0;
+    for (const std::uint32_t word : request.mask) allowed += static_cast<std::uint32_t>(std::popcount(word));
+    return allowed <= kFewAllowed;
+}
+
+ProposalRandoms randoms_of(const proto::SamplingParams& params, const Request& request,
+                           std::uint32_t n) noexcept {
+    return proposal_randoms(params.seed, request.output.size() + std::uint64_t{request.position_shift}, n);
+}
+
+// The tokens that end above where they stood, each once.
+bool ProposalDraw::gather_lifts() {
+    Adjustments lifting = on_;
+    lifting.penalties = !adjust_.lowers_only(on_);
+    std::uint32_t count = 0;
+    bool sound = true;
+    adjust_.visit_changed(lifting, [&](std::uint32_t token) {
+        std::uint64_t& listed = workspace_.listed[token / 64];
+        const std::uint64_t bit = std::uint64_t{1} << (token % 64);
+        if ((listed & bit) != 0) return;
+        listed |= bit;
+        const auto position = order_.position_of(static_cast<std::int32_t>(token));
+        sound = sound && position.has_value();
+        if (!position) return;
+        const float raw = row_.value_at(*position);
+        const double adjusted = adjust_(token, raw, on_);
+        if (adjusted > static_cast<double>(raw))
+            workspace_.sort_buffer[count++] = {adjusted, token, *position};
+    });
+    adjust_.visit_changed(lifting, [&](std::uint32_t token) { workspace_.listed[token / 64] = 0; });
+    lifts_ = workspace_.sort_buffer.first(count);
+    std::sort(lifts_.begin(), lifts_.end(),
+              [](const Candidate& a, const Candidate& b) { return a.position < b.position; });
+    return sound;
+}
+
+Mass ProposalDraw::lift_of(const Candidate& lifted) const {
+    return weigher_.mass(lifted.value) - weigher_.mass(static_cast<double>(row_.value_at(lifted.position)));
+}
+
+// The blocks whose maximum lies nearest the best one's, if they are few.
+void ProposalDraw::choose_head() {
+    const std::span<const float> maxima = workspace_.block_max.first(row_.blocks);
+    for (const double reach : kHeadReaches) {
+        const float floor = head_floor(weigher_, reach);
+        if (count_at_least(maxima, floor) > kMostHeadBlocks) continue;
+        head_ = workspace_.reached_blocks.first(list_reaching(maxima, floor, workspace_.reached_blocks));
+        return;
+    }
+}
+
+bool ProposalDraw::prepare(double scale) {
+    const std::span<const float> maxima = workspace_.block_max.first(row_.blocks);
+    weigher_ = {static_cast<double>(largest_of(maxima)), scale};
+    if (weigher_.maximum == kNothing || !gather_lifts()) return false;
+    choose_head();
+    for (const Candidate& each : lifts_) weigher_.maximum = std::max(weigher_.maximum, each.value);
+    for (const Candidate& each : lifts_) lifted_ += lift_of(each);
+    bound_ = MassBound(weigher_);
+    total_ = lifted_ + bound_each(maxima, bound_, workspace_.block_mass, workspace_.group_mass) * kBlock;
+    for (std::size_t i = 0; i < head_.size(); ++i) {
+        const std::uint32_t block = head_[i];
+        const BlockRun& run = run_of(block);
+        const Mass mass = bound_block(row_, run, block - run.first_block, bound_);
+        const Mass bound = std::exchange(workspace_.block_mass[block], 0);
+        workspace_.group_mass[block / kBoundGroup] -= bound;
+        workspace_.head_mass[i] = mass;
+        in_head_ += mass;
+        total_ -= bound * kBlock - mass;
+    }
+    return true;
+}
+
+const BlockRun& ProposalDraw::run_of(std::uint32_t block) const {
+    return *std::find_if(row_.runs.begin(), row_.runs.end(),
+                         [block](const BlockRun& run) { return block - run.first_block < run.blocks; });
+}
+
+ProposalDraw::Proposal ProposalDraw::in_head(Mass target) const {
+    std::size_t i = 0;
+    while (target >= workspace_.head_mass[i]) target -= workspace_.head_mass[i++];
+    const BlockRun& run = run_of(head_[i]);
+    const std::uint32_t first = (head_[i] - run.first_block) * kBlock;
+    for (std::uint32_t entry = first; entry < first + kBlock; ++entry) {
+        const Mass mass = bound_.of(row_.value_in(run, entry));
+        if (target < mass) return {&run, entry, mass};
+        target -= mass;
+    }
+    // Only a row that is written to meanwhile comes here: no token of it is taken.
+    return {&run, run.entries, 0};
+}
+
+ProposalDraw::Proposal ProposalDraw::in_tail(Mass target) const {
+    std::uint32_t group = 0;
+    while (target >= workspace_.group_mass[group] * kBlock) target -= workspace_.group_mass[group++] * kBlock;
+    std::uint32_t block = group * kBoundGroup;
+    while (target >= workspace_.block_mass[block] * kBlock) target -= workspace_.block_mass[block++] * kBlock;
+    const BlockRun& run = run_of(block);
+    const Mass mass = workspace_.block_mass[block];
+    const auto place = static_cast<std::uint32_t>(target / mass);
+    return {&run, (block - run.first_block) * kBlock + place, mass};
+}
+
+std::optional<Candidate> ProposalDraw::judge(const Proposal& proposal, std::uint64_t verdict) const {
+    if (proposal.entry >= proposal.run->entries) return std::nullopt;
+    const std::uint32_t position = proposal.run->first_position + proposal.entry;
+    const auto token = order_.token_at(position);
+    if (!token) return std::nullopt;
+    const float raw = row_.value_in(*proposal.run, proposal.entry);
+    const double adjusted = adjust_(*token, raw, on_);
+    const Mass own = weigher_.mass(std::min(static_cast<double>(raw), adjusted));
+    if (!accepts(verdict, proposal.mass, own)) return std::nullopt;
+    return Candidate{adjusted, *token, position};
+}
+
+std::optional<Candidate> ProposalDraw::draw(const proto::SamplingParams& params, const Request& request,
+                                            double scale) {
+    if (!prepare(scale)) return std::nullopt;
+    workspace_.answer_space.path = Path::proposals;
+    for (std::uint32_t n = 0; n < kMostProposals; ++n) {
+        ++workspace_.answer_space.candidates;
+        const ProposalRandoms randoms = randoms_of(params, request, n);
+        Mass target = draw_target(n == 0 ? request.random : randoms.choice, total_);
+        for (const Candidate& each : lifts_) {
+            const Mass lift = lift_of(each);
+            if (target < lift) return each;
+            target -= lift;
+        }
+        const Proposal proposal = target < in_head_ ? in_head(target) : in_tail(target - in_head_);
+        if (const auto drawn = judge(proposal, randoms.verdict)) return drawn;
+    }
+    return std::nullopt;
+}
+
+}  // namespace croupier::sampler
