@@ -111,7 +111,7 @@ class Chords {
   public:
     Chords(double reference, double scale)
         : bits_(scale * kLog2E),
-          unit_(reference * bits_),
+          unit_(std::nearbyint(reference * bits_)),
           slope_(static_cast<float>(bits_)),
           offset_(static_cast<float>(kBias - unit_)) {}
 
@@ -331,7 +331,7 @@ double TotalChords(const BlockedRow& row, double maximum, double scale) {
             total += GroupBf16(chords, run.elements + first * run.stride, run.stride, blocks);
         }
     }
-    return total;
+    return total * chords.units_of(maximum);
 }
 
 Mass TotalMass(const MassQuery& query) {

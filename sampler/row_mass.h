@@ -67,11 +67,28 @@ RowFault scan_and_bound(const BlockedRow& row, double scale, Workspace& workspac
 bool chords_reach(double maximum, double scale) noexcept;
 double total_chords(const BlockedRow& row, double maximum, double scale, const Weighed& known) noexcept;
 
-// One chord, of a weight's exponent in nats: at most 0.
-inline double chord_of(double exponent) {
-    constexpr double kLog2E = 0x1.71547652b82fep+0;
-    const auto bits = static_cast<std::uint64_t>(std::max(exponent * kLog2E + 1023.0, 0.0) * 0x1p52);
-    return std::bit_cast<double>(bits);
-}
+// One token's chord, in units of the weight of `maximum`, which no value exceeds.
+class ChordOf {
+  public:
+    ChordOf(double maximum, double scale)
+        : bits_(scale * kLog2E),
+          unit_(std::ceil(maximum * bits_)),
+          factor_(1.0 / exp_nonpositive((maximum * bits_ - unit_) * kLn2)) {}
+
+    double operator()(double value) const {
+        const double code = std::max(value * bits_ - unit_ + kBias, 0.0) * kMantissa;
+        return std::bit_cast<double>(static_cast<std::uint64_t>(code)) * factor_;
+    }
+
+  private:
+    static constexpr double kLog2E = 0x1.71547652b82fep+0;
+    static constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+    static constexpr double kBias = 1023.0;
+    static constexpr double kMantissa = 0x1p52;
+
+    double bits_;
+    double unit_;  // whole, as that of the row's sum is: a chord's error depends on where the whole bits lie
+    double factor_;
+};
 
 }  // namespace croupier::sampler

@@ -134,8 +134,9 @@ std::optional<ValueCounts::Place> ValueCounts::place_with(Mass outside) {
 
 TotalMass ValueCounts::outside_by_chords() const {
     const double all = total_chords(row_, maximum_, scale_, workspace_.chords);
+    const ChordOf chord_of(maximum_, scale_);
     double rest = all;
-    for (const CountedValue& each : listed_) rest -= each.count * chord_of((each.value - maximum_) * scale_);
+    for (const CountedValue& each : listed_) rest -= each.count * chord_of(each.value);
     const double error = all * kChordError + kMassError;
     return {whole(rest / kChordExcess - error), whole(rest + error)};
 }
