@@ -65,6 +65,7 @@ std::optional<std::string> geometry_fault(const Geometry& g) {
     if (auto fault = outside("max_list_tokens", g.max_list_tokens, 0, kMaxListTokens)) return fault;
     if (auto fault = outside("mask_rows", g.mask_rows, 0, kMaxBatch)) return fault;
     if (auto fault = outside("has_order", g.has_order, 0, 1)) return fault;
+    if (auto fault = outside("has_summaries", g.has_summaries, 0, 1)) return fault;
     return shard_fault(g);
 }
 

@@ -44,12 +44,13 @@ struct Geometry {
     std::uint32_t max_list_tokens = 1024;  // words of allowed ids, bad words and DRY breakers together
     std::uint32_t mask_rows = 0;           // grammar masks a step may carry
     std::uint32_t has_order = 0;           // 1: the segment holds a hotness order; 0: identity
+    std::uint32_t has_summaries = 0;       // 1: writers give the largest logit of each tile and column too
     std::array<RankShard, kMaxTp> shards{};
 
     std::uint32_t tiles(std::uint32_t rank) const { return (shards[rank].count + tile - 1) / tile; }
     bool operator==(const Geometry&) const = default;
 };
-static_assert(sizeof(Geometry) == 13 * 4 + kMaxTp * 8, "bump kSegmentVersion when the geometry changes");
+static_assert(sizeof(Geometry) == 14 * 4 + kMaxTp * 8, "bump kSegmentVersion when the geometry changes");
 
 // Shards of equal size but for the last ones, as engines cut an LM head.
 void fill_even_shards(Geometry& geometry);

@@ -46,6 +46,7 @@ const std::vector<Limit> kLimits = {
     {"max_list_tokens", &Geometry::max_list_tokens, 0, kMaxListTokens},
     {"mask_rows", &Geometry::mask_rows, 0, kMaxBatch},
     {"has_order", &Geometry::has_order, 0, 1},
+    {"has_summaries", &Geometry::has_summaries, 0, 1},
 };
 
 }  // namespace

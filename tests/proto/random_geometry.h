@@ -27,6 +27,7 @@ class RandomGeometry {
         g.max_list_tokens = between(0, kMaxListTokens);
         g.mask_rows = between(0, kMaxBatch);
         g.has_order = between(0, 1);
+        g.has_summaries = between(0, 1);
         cut_shards(g);
         return g;
     }
