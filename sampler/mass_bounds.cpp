@@ -27,7 +27,8 @@ HWY_INLINE BoundVector bounds_of(const float* HWY_RESTRICT values, const MassBou
     const hn::RebindToUnsigned<BoundLanes> du;
     const auto c = [narrow](float value) HWY_ATTR { return hn::Set(narrow, value); };
     const auto scaled = hn::Mul(hn::Sub(hn::LoadU(narrow, values), c(bound.reference)), c(bound.slope));
-    const auto bits = hn::Add(hn::Max(scaled, c(MassBound::kLeastBits)), c(MassBound::kBias));
+    const auto clamped = hn::Min(hn::Max(scaled, c(MassBound::kLeastBits)), c(0.0F));
+    const auto bits = hn::Add(clamped, c(MassBound::kBias));
     const auto code = hn::ConvertTo(codes, hn::Mul(bits, c(MassBound::kMantissa)));
     const auto weight = hn::PromoteTo(d, hn::BitCast(narrow, code));
     const auto rounded = hn::Add(hn::Mul(weight, hn::Set(d, kMassUnit)), hn::Set(d, kMassRounder));

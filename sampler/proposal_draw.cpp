@@ -90,7 +90,7 @@ bool ProposalDraw::prepare(double scale) {
         in_head_ += mass;
         total_ -= bound * kBlock - mass;
     }
-    return true;
+    return total_ > 0;
 }
 
 const BlockRun& ProposalDraw::run_of(std::uint32_t block) const {

@@ -47,7 +47,8 @@ struct MassBound {
     }
 
     Mass of(float value) const {
-        const float bits = std::max((value - reference) * slope, kLeastBits);
+        // A summary that lies may leave a value above the reference, or a NaN: they count as something, once.
+        const float bits = std::min(std::max(kLeastBits, (value - reference) * slope), 0.0F);
         const auto code = static_cast<std::int32_t>((bits + kBias) * kMantissa);
         return mass_of_weight(static_cast<double>(std::bit_cast<float>(code)));
     }

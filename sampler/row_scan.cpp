@@ -93,7 +93,10 @@ float LargestOf(const float* HWY_RESTRICT values, std::size_t count) {
     auto most = hn::Set(d, largest);
     std::size_t i = 0;
     for (; i + lanes <= count; i += lanes) most = hn::Max(most, hn::LoadU(d, values + i));
-    largest = hn::GetLane(hn::MaxOfLanes(d, most));
+    // Not MaxOfLanes: in Highway's emulation that of nothing but -inf is the lowest number.
+    HWY_ALIGN float last[16];
+    hn::Store(most, d, last);
+    largest = *std::max_element(last, last + lanes);
     for (; i < count; ++i) largest = std::max(largest, values[i]);
     return largest;
 }

@@ -54,6 +54,7 @@ std::vector<bool> head_of(const std::vector<double>& maxima, const Weigher& raw)
     for (const double reach : kHeadReaches) {
         const auto floor = static_cast<double>(head_floor(raw, reach));
         std::vector<bool> head;
+        head.reserve(maxima.size());
         for (const double maximum : maxima) head.push_back(maximum >= floor);
         if (std::count(head.begin(), head.end(), true) <= std::ptrdiff_t{kMostHeadBlocks}) return head;
     }
@@ -95,6 +96,7 @@ class Proposals {
 // First all lifts, then the head's tokens, then the other blocks' places; each in vocabulary order.
 Proposals proposals_of(const std::vector<Block>& blocks, double scale) {
     std::vector<double> maxima;
+    maxima.reserve(blocks.size());
     for (const Block& block : blocks) maxima.push_back(maximum_of(block));
     double highest = kNothing;
     for (const double maximum : maxima) highest = std::max(highest, maximum);

@@ -23,7 +23,8 @@ std::vector<float> clumped_logits() {
     std::normal_distribution<float> spread(0.0F, 2.0F);
     std::vector<float> logits(kVocab);
     for (std::size_t i = 0; i < logits.size(); ++i) {
-        const float level = 3.0F * std::sin(static_cast<float>(i / 64) * 0.37F);
+        const std::size_t block = i / kProposalBlock;
+        const float level = 3.0F * std::sin(static_cast<float>(block) * 0.37F);
         logits[i] = quantised(level + spread(generator), proto::Dtype::bf16);
     }
     return logits;
@@ -78,8 +79,8 @@ TEST_CASE("proposals are drawn by the softmax, whatever is added, taken off and 
     request.params = &params;
     request.max_length = 100;
     RowShape shape = {proto::Dtype::bf16, 64, 2, 1, {7001, 12999}, true, true};
-    std::vector<std::int32_t> prompt;
-    for (std::int32_t i = 0; i < 60; ++i) prompt.push_back(i * 331);
+    std::vector<std::int32_t> prompt(60);
+    for (std::size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<std::int32_t>(i * 331);
     std::vector<proto::TokenBias> bias = {{5, 6.0F}, {777, 3.0F}, {12345, -2.0F}, {19999, 7.5F}};
     std::vector<std::uint32_t> mask((kVocab + 31) / 32, 0x5F5F5F5FU);
 
