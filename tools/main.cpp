@@ -7,6 +7,7 @@
 #include "tools/explain/command.h"
 #include "tools/hotset/command.h"
 #include "tools/ipc_bench/command.h"
+#include "tools/shvs_bench/command.h"
 #include "tools/sim/command.h"
 #include "tools/status/command.h"
 
@@ -35,6 +36,7 @@ Each command has its own --help.)");
     bench->require_subcommand(1);
     croupier::tools::add_decide_bench(*bench, status);
     croupier::tools::add_ipc_bench(*bench, status);
+    croupier::tools::add_shvs_bench(*bench, status);
     CLI11_PARSE(app, argc, argv);
     return status;
 }

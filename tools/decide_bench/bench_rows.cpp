@@ -77,6 +77,15 @@ BenchRows BenchRows::generated(std::uint32_t vocab, std::uint32_t rows) {
     return {vocab, generate(vocab, rows), rows};
 }
 
+BenchRows BenchRows::permuted(const std::vector<std::int32_t>& order) const {
+    std::vector<std::uint16_t> elements;
+    elements.reserve(elements_.size());
+    for (std::uint32_t index = 0; index < count(); ++index) {
+        for (const std::int32_t id : order) elements.push_back(row(index)[id]);
+    }
+    return {vocab_, std::move(elements), count()};
+}
+
 sampler::RowView BenchRows::view(std::uint32_t index, bool summarised) const {
     return {proto::Dtype::bf16, vocab_, kTile, 1, 0, {&slices_[index * 2 + (summarised ? 1 : 0)], 1}};
 }

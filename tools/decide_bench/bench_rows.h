@@ -15,6 +15,9 @@ class BenchRows {
     static BenchRows from_file(const std::vector<std::string>& paths, std::uint32_t vocab);
     static BenchRows generated(std::uint32_t vocab, std::uint32_t rows);
 
+    // The same rows with their logits in this order of ids.
+    BenchRows permuted(const std::vector<std::int32_t>& order) const;
+
     std::uint32_t count() const { return static_cast<std::uint32_t>(slices_.size() / 2); }
     std::uint32_t vocab() const { return vocab_; }
     std::size_t row_bytes() const { return std::size_t{vocab_} * sizeof(std::uint16_t); }
