@@ -62,6 +62,7 @@ void copy_geometry(Abi& abi, Plain& plain, const Copy& copy) {
     copy(abi.max_stop_ids, plain.max_stop_ids);
     copy(abi.max_list_tokens, plain.max_list_tokens);
     copy(abi.mask_rows, plain.mask_rows);
+    copy(abi.summaries, plain.has_summaries);
 }
 
 }  // namespace

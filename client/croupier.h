@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* NOLINTBEGIN(modernize-use-using): this header is C. */
-#define CROUPIER_ABI_VERSION 2U
+#define CROUPIER_ABI_VERSION 3U
 
 typedef struct croupier_session croupier_session;
 
@@ -53,6 +53,7 @@ typedef struct croupier_open_options {
     const char* server_key;
     const char* client_public_key;
     const char* client_secret_key;
+    uint32_t summaries; /* 1: writers give the largest logit of each tile too; used with tiles of 64 */
 } croupier_open_options;
 
 enum {

@@ -29,6 +29,7 @@ flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& bui
     open.add_max_stop_ids(geometry.max_stop_ids);
     open.add_max_list_tokens(geometry.max_list_tokens);
     open.add_mask_rows(geometry.mask_rows);
+    open.add_summaries(geometry.has_summaries != 0);
     if (!order.IsNull()) open.add_order(order);
     open.add_takeover(request.takeover);
     open.add_resume(request.resume);

@@ -47,6 +47,7 @@ shm::Result<SessionRequest> read_open(const wire::Open& open) {
     geometry.max_stop_ids = open.max_stop_ids();
     geometry.max_list_tokens = open.max_list_tokens();
     geometry.mask_rows = open.mask_rows();
+    geometry.has_summaries = open.summaries() ? 1 : 0;
     if (open.shards() == nullptr || open.shards()->size() == 0) {
         if (geometry.tp >= 1 && geometry.tp <= proto::kMaxTp) proto::fill_even_shards(geometry);
     } else if (open.shards()->size() != geometry.tp || geometry.tp > proto::kMaxTp) {

@@ -30,13 +30,17 @@ class HostWriter {
     std::span<const proto::ScheduleColumn> columns(std::uint64_t step) const;
 
     // One sequence's logits, `values` in the slice's order (order()), laid into the step's tiles; what lies
-    // past the shard in the last tile is padded with -inf. std::out_of_range for a column the step has not.
+    // past the shard in the last tile is padded with -inf. The tiles' maxima are written too where the
+    // session has summaries. std::out_of_range for a column the step has not.
     void write_column(std::uint64_t step, std::uint32_t column, const void* values);
     // All columns at once, one pointer a column: for small tiles much faster than one by one, because the
     // stores stay within a block of the slice that fits the nearest cache.
     void write_all(std::uint64_t step, std::span<const void* const> column_values);
     // For a caller that lays tiles himself: [tiles][columns][T] elements.
     void* slice(std::uint64_t step) const { return publisher_.slice(step); }
+    // He then writes their maxima as well, before he publishes: [tiles][columns] floats, the largest of each
+    // tile's logits, padding aside; NaN where one of them is. Empty: the session has no summaries.
+    std::span<float> maxima(std::uint64_t step) const;
     // The first `tiles` tiles are there; a step is decided once every rank has published all of its tiles.
     shm::Result<bool> publish(std::uint64_t step, std::uint32_t tiles);
     shm::Result<bool> publish_all(std::uint64_t step);

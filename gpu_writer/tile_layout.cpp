@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "gpu_writer/tile_maxima.h"
+
 namespace croupier::gpu_writer {
 namespace {
 
@@ -25,11 +27,12 @@ constexpr std::size_t kBlockBytes = std::size_t{16} * 1024;
 template <typename Element>
 struct Layer {
     const SliceShape& shape;
-    Element* slice;
+    const SliceMemory& slice;
     Element padding;
 
     Element* tile_start(std::uint32_t tile, std::uint32_t column) const {
-        return slice + (std::size_t{tile} * shape.columns + column) * shape.tile;
+        return static_cast<Element*>(slice.elements) +
+               (std::size_t{tile} * shape.columns + column) * shape.tile;
     }
 
     void lay_full_tiles(const Element* row, std::uint32_t column, std::uint32_t begin,
@@ -53,7 +56,12 @@ struct Layer {
         std::fill_n(to, shape.tile - left, padding);
     }
 
+    void summarise(const LaidTiles& laid) const {
+        if (slice.maxima != nullptr) lay_maxima(shape, slice, laid);
+    }
+
     void lay(std::uint32_t first_column, std::span<const void* const> rows) const {
+        const std::uint32_t end_column = first_column + static_cast<std::uint32_t>(rows.size());
         const std::uint32_t full_tiles = shape.entries / shape.tile;
         const std::size_t tile_bytes = std::size_t{shape.columns} * shape.tile * sizeof(Element);
         // At least a cache line of each row, so that no line of it is fetched twice.
@@ -64,25 +72,28 @@ struct Layer {
             for (std::uint32_t i = 0; i < rows.size(); ++i) {
                 lay_full_tiles(static_cast<const Element*>(rows[i]), first_column + i, begin, end);
             }
+            // After all copies of the block, not between them: there it would delay the fetching of the rows.
+            summarise({begin, end, first_column, end_column});
         }
         if (full_tiles * shape.tile == shape.entries) return;
         for (std::uint32_t i = 0; i < rows.size(); ++i) {
             lay_last_tile(static_cast<const Element*>(rows[i]), first_column + i, full_tiles);
         }
+        summarise({full_tiles, full_tiles + 1, first_column, end_column});
     }
 };
 
 template <typename Element>
 void lay_elements(const SliceShape& shape, std::uint32_t first_column, std::span<const void* const> rows,
-                  void* slice) {
+                  const SliceMemory& slice) {
     const auto padding = static_cast<Element>(minus_infinity(shape.dtype));
-    Layer<Element>{shape, static_cast<Element*>(slice), padding}.lay(first_column, rows);
+    Layer<Element>{shape, slice, padding}.lay(first_column, rows);
 }
 
 }  // namespace
 
 void lay_rows(const SliceShape& shape, std::uint32_t first_column, std::span<const void* const> rows,
-              void* slice) {
+              const SliceMemory& slice) {
     if (proto::element_bytes(shape.dtype) == 2) {
         lay_elements<std::uint16_t>(shape, first_column, rows, slice);
     } else {

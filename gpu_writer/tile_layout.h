@@ -15,8 +15,13 @@ struct SliceShape {
     std::uint32_t columns = 1;  // of the step
 };
 
+struct SliceMemory {
+    void* elements = nullptr;
+    float* maxima = nullptr;  // [tiles][columns]; null: the session has no summaries
+};
+
 // `rows` stand in the columns from `first_column` on; each has shape.entries elements.
 void lay_rows(const SliceShape& shape, std::uint32_t first_column, std::span<const void* const> rows,
-              void* slice);
+              const SliceMemory& slice);
 
 }  // namespace croupier::gpu_writer

@@ -57,9 +57,10 @@ void lay_logits_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment) 
     layout.ready = segment.take(layout.ready_stride * g.slots, kPage);
     Cursor slot(0);
     for (std::uint32_t rank = 0; rank < g.tp; ++rank) {
-        const std::uint64_t elements = std::uint64_t{g.tiles(rank)} * g.tile * g.max_batch;
+        const std::uint64_t tiles = std::uint64_t{g.tiles(rank)} * g.max_batch;
         // Pages of one rank only: each worker registers its own part with its own device.
-        layout.rank_offset[rank] = slot.take(elements * element_bytes(g.dtype), kPage);
+        layout.rank_offset[rank] = slot.take(tiles * g.tile * element_bytes(g.dtype), kPage);
+        layout.maxima_offset[rank] = slot.take(g.has_summaries != 0 ? tiles * sizeof(float) : 0, kPage);
     }
     layout.logits_stride = slot.end(kPage);
     layout.logits = segment.take(layout.logits_stride * g.slots, kPage);

@@ -40,7 +40,9 @@ struct SegmentLayout {
     std::uint64_t ready_stride = 0;
     std::uint64_t logits = 0;
     std::uint64_t logits_stride = 0;
-    std::uint64_t rank_offset[kMaxTp] = {};  // of a rank's slice within a slot
+    // Within a slot: a rank's slice, and behind it the maxima of its tiles where the session has summaries.
+    std::uint64_t rank_offset[kMaxTp] = {};
+    std::uint64_t maxima_offset[kMaxTp] = {};
     std::uint64_t total_bytes = 0;
 
     bool operator==(const SegmentLayout&) const = default;

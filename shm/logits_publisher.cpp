@@ -78,6 +78,10 @@ void* LogitsPublisher::slice(std::uint64_t step) const {
     return segment_->logits(segment_->slot_of(step), rank_);
 }
 
+std::span<float> LogitsPublisher::maxima(std::uint64_t step) const {
+    return segment_->maxima(segment_->slot_of(step), rank_);
+}
+
 Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
     auto& header = segment_->header();
     const auto state = header.state.load(std::memory_order_acquire);
@@ -106,7 +110,8 @@ Result<bool> LogitsPublisher::publish(std::uint64_t step, std::uint32_t tiles) {
     }
     auto& cell = segment_->ready(segment_->slot_of(step), rank_);
     cell.format = proto::SliceFormat::full_tiles;
-    // SYNC: release; pairs with the acquire in slice_ready: who sees the count sees the tiles.
+    // SYNC: release; pairs with the acquire in slice_ready: who sees the count sees the tiles and
+    // their maxima.
     cell.word.store(ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), tiles}.pack(),
                     std::memory_order_release);
     return true;

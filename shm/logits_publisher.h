@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "shm/segment.h"
 
@@ -21,8 +22,11 @@ class LogitsPublisher {
     const proto::ScheduleColumn* columns(std::uint64_t step) const;
     // [ceil(P_r / T)][columns][T] elements of the step.
     void* slice(std::uint64_t step) const;
+    // Of the slice's tiles: [ceil(P_r / T)][columns]; empty when the session has no summaries.
+    std::span<float> maxima(std::uint64_t step) const;
 
-    // The first `tiles` tiles of the step have landed. Refuses a fenced author and a slot that is not his.
+    // The first `tiles` tiles of the step have landed, and their maxima where the session has summaries.
+    // Refuses a fenced author and a slot that is not his.
     Result<bool> publish(std::uint64_t step, std::uint32_t tiles);
     Result<bool> publish_randoms(std::uint64_t step);
 

@@ -80,6 +80,8 @@ class Segment {
 
     proto::ReadyCell& ready(std::uint32_t slot, std::uint32_t rank) const;
     void* logits(std::uint32_t slot, std::uint32_t rank) const;
+    // Of the rank's tiles: [tiles][columns of the step], with room for a full batch. Empty: no summaries.
+    std::span<float> maxima(std::uint32_t slot, std::uint32_t rank) const;
 
   private:
     Segment(std::string path, FileDescriptor file, Mapping mapping);

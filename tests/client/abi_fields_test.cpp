@@ -88,3 +88,15 @@ TEST_CASE("parameters come back from the protocol as they went") {
     const croupier_params back = client::params_to_abi(client::params_from_abi(params));
     CHECK(std::memcmp(&back, &params, offsetof(croupier_params, order) + sizeof(params.order)) == 0);
 }
+
+TEST_CASE("summaries are off unless they are asked for, and come back from the geometry as they went") {
+    croupier_open_options options{};
+    croupier_open_options_init(&options);
+    CHECK(client::geometry_from_abi(options).has_summaries == 0);
+    options.summaries = 1;
+    const proto::Geometry geometry = client::geometry_from_abi(options);
+    CHECK(geometry.has_summaries == 1);
+    croupier_open_options back{};
+    client::geometry_to_abi(geometry, back);
+    CHECK(back.summaries == 1);
+}

@@ -132,6 +132,7 @@ TEST_CASE("an option outside its range is refused by its name, before the daemon
         {"max_sequences is 0", [](auto& o) { o.max_sequences = 0; }},
         {"max_length is 1, allowed is 2 to", [](auto& o) { o.max_length = 1; }},
         {"max_list_tokens is 65537, allowed is 0 to 65536", [](auto& o) { o.max_list_tokens = 65537; }},
+        {"has_summaries is 2, allowed is 0 to 1", [](auto& o) { o.summaries = 2; }},
         {"name has 0 characters, allowed is 1 to 63", [](auto& o) { o.name = nullptr; }},
         {"name has 64 characters", [](auto& o) { o.name = long_name.c_str(); }},
         {"endpoint is empty", [](auto& o) { o.endpoint = nullptr; }},

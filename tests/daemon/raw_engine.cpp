@@ -10,12 +10,12 @@ using proto::DecisionError;
 
 namespace {
 
-std::string open_segment(const std::string& endpoint, const std::string& name) {
+std::string open_segment(const std::string& endpoint, const std::string& name, bool summaries) {
     flatbuffers::FlatBufferBuilder builder;
     wire::finish(builder, 1,
                  wire::CreateOpenDirect(builder, name.c_str(), kVocab, 1, 8, 2,
                                         static_cast<std::uint32_t>(proto::Dtype::fp32), 64, 8, 64, 4, 4, 2,
-                                        nullptr, nullptr, false, false, 8));
+                                        nullptr, nullptr, false, false, 8, summaries));
     ControlPeer peer(endpoint);
     peer.send(builder);
     const wire::Message* answer = peer.receive();
@@ -26,8 +26,9 @@ std::string open_segment(const std::string& endpoint, const std::string& name) {
 
 }  // namespace
 
-RawEngine::RawEngine(const std::string& endpoint, const std::string& name)
-    : segment_(shm::Segment::attach(open_segment(endpoint, name), shm::Access::read_write).value()),
+RawEngine::RawEngine(const std::string& endpoint, const std::string& name, bool summaries)
+    : segment_(
+          shm::Segment::attach(open_segment(endpoint, name, summaries), shm::Access::read_write).value()),
       publisher_(shm::SchedulePublisher::attach(segment_).value()),
       writer_(gpu_writer::HostWriter::attach(segment_.path(), 0).value()),
       table_(segment_) {
@@ -61,11 +62,14 @@ void RawEngine::publish() {
     slot_ = segment_.slot_of(publisher_.publish(columns_).value());
 }
 
-void RawEngine::write() {
-    const auto step = writer_.wait_step(std::chrono::seconds(20)).value();
-    const auto count = static_cast<std::uint32_t>(writer_.columns(step).size());
-    for (std::uint32_t i = 0; i < count; ++i) writer_.write_column(step, i, rows_[i % kColumns].data());
-    REQUIRE(writer_.publish_all(step));
+void RawEngine::lay_rows() {
+    written_ = writer_.wait_step(std::chrono::seconds(20)).value();
+    const auto count = static_cast<std::uint32_t>(writer_.columns(written_).size());
+    for (std::uint32_t i = 0; i < count; ++i) writer_.write_column(written_, i, rows_[i % kColumns].data());
+}
+
+void RawEngine::announce_rows() {
+    REQUIRE(writer_.publish_all(written_));
 }
 
 bool RawEngine::complete() const {

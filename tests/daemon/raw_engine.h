@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ constexpr std::uint32_t kMost = 0xFFFFFFFFU;
 // 50 + column.
 class RawEngine {
   public:
-    RawEngine(const std::string& endpoint, const std::string& name);
+    RawEngine(const std::string& endpoint, const std::string& name, bool summaries = false);
 
     shm::Segment& segment() { return segment_; }
     std::vector<float>& row(std::uint32_t column) { return rows_[column]; }
@@ -38,8 +39,18 @@ class RawEngine {
     proto::ScheduleRecord& record() { return segment_.schedule(slot_); }
     proto::ScheduleColumn& column(std::uint32_t index) { return segment_.schedule_columns(slot_)[index]; }
 
+    // Of the step whose rows were laid last: [tiles][columns].
+    std::span<float> maxima() { return writer_.maxima(written_); }
+    std::size_t tiles() const { return writer_.geometry().tiles(0); }
+
     void publish();
-    void write();
+    void write() {
+        lay_rows();
+        announce_rows();
+    }
+    // The two halves of write(): between them the slice is still the writer's own.
+    void lay_rows();
+    void announce_rows();
     bool complete() const;
     std::vector<proto::Decision> take();
     proto::DecisionError refusal() const;
@@ -57,6 +68,7 @@ class RawEngine {
     std::vector<proto::ScheduleColumn> columns_;
     std::vector<std::vector<float>> rows_;
     std::uint32_t slot_ = 0;
+    std::uint64_t written_ = 0;
 };
 
 struct Lie {
@@ -70,7 +82,9 @@ class Stage {
   public:
     Stage() { neighbour_.admit(8); }
 
-    RawEngine fresh() { return RawEngine(daemon_.endpoint(), "liar-" + std::to_string(made_++)); }
+    RawEngine fresh(bool summaries = false) {
+        return RawEngine(daemon_.endpoint(), "liar-" + std::to_string(made_++), summaries);
+    }
     DaemonProcess& daemon() { return daemon_; }
 
     // The victim is answered as the lie deserves, the other columns as if nobody had lied.

@@ -46,6 +46,7 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
     options.max_length = shape.max_length;
     options.mask_rows = shape.masked ? shape.batch : 0;
     options.randoms_supplied = shape.randoms_supplied ? 1 : 0;
+    options.summaries = shape.summaries ? 1 : 0;
     options.takeover = shape.takeover ? 1 : 0;
     options.resume = shape.resume ? 1 : 0;
     options.decisions_over_zmq = shape.decisions_over_zmq ? 1 : 0;

@@ -24,6 +24,7 @@ struct EngineShape {
     std::uint32_t max_sequences = 16;
     bool masked = false;            // every column carries a grammar mask
     bool randoms_supplied = false;  // by rank 0's writer
+    bool summaries = false;         // its writers give the tiles' maxima too
     bool decisions_over_zmq = false;
     bool takeover = false;
     bool resume = false;

@@ -26,7 +26,8 @@ void walk_open(const Open& open) {
     use(std::uint64_t{open.vocab()} + open.tp() + open.max_batch() + open.slots() + open.dtype() +
         open.tile() + open.max_sequences() + open.max_length() + open.max_bias() + open.max_stop_ids() +
         open.mask_rows() + open.max_list_tokens());
-    use(static_cast<std::uint64_t>(open.takeover()) + static_cast<std::uint64_t>(open.resume()));
+    use(static_cast<std::uint64_t>(open.takeover()) + static_cast<std::uint64_t>(open.resume()) +
+        static_cast<std::uint64_t>(open.summaries()));
     if (open.shards() != nullptr) {
         for (const Shard* shard : *open.shards()) use(std::uint64_t{shard->first_id()} + shard->count());
     }

@@ -104,7 +104,8 @@ class World {
         geometry.tp = 2;
         geometry.max_batch = kBatch;
         geometry.dtype = proto::Dtype::fp32;
-        geometry.tile = 16;
+        geometry.tile = 64;  // of which the maxima are used
+        geometry.has_summaries = 1;
         geometry.max_sequences = kBatch;
         geometry.max_length = 32;
         geometry.max_bias = 4;

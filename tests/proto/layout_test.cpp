@@ -59,6 +59,8 @@ std::vector<Region> parts_of_logits_slot(const Geometry& g, const SegmentLayout&
         const std::uint64_t elements = std::uint64_t{g.tiles(rank)} * g.tile * g.max_batch;
         parts.push_back(
             {"rank " + std::to_string(rank), l.rank_offset[rank], elements * element_bytes(g.dtype), 4096});
+        parts.push_back({"maxima of rank " + std::to_string(rank), l.maxima_offset[rank],
+                         g.has_summaries * std::uint64_t{g.tiles(rank)} * g.max_batch * sizeof(float), 4096});
     }
     return parts;
 }
@@ -98,6 +100,28 @@ TEST_CASE("regions and their parts are disjoint, aligned and within the total, f
         REQUIRE(l.ready_stride >= g.tp * sizeof(ReadyCell));
         REQUIRE(l.total_bytes % 4096 == 0);
     }
+}
+
+TEST_CASE("maxima stand behind their rank's slice, and without summaries nothing is kept for them") {
+    Geometry g;
+    g.vocab = 1000;
+    g.tp = 2;
+    g.max_batch = 32;
+    g.slots = 3;
+    fill_even_shards(g);
+    const SegmentLayout without = layout_of(g);
+    g.has_summaries = 1;
+    const SegmentLayout with = layout_of(g);
+    // Eight tiles of 64 a rank: of two bytes an entry, and a float for each tile.
+    constexpr std::uint64_t kSlice = 8 * 32 * 64 * 2;
+    constexpr std::uint64_t kMaxima = 4096;
+    CHECK(without.rank_offset[1] == kSlice);
+    CHECK(without.logits_stride == 2 * kSlice);
+    CHECK(with.maxima_offset[0] == kSlice);
+    CHECK(with.rank_offset[1] == kSlice + kMaxima);
+    CHECK(with.maxima_offset[1] == kSlice + kMaxima + kSlice);
+    CHECK(with.logits_stride == 2 * (kSlice + kMaxima));
+    CHECK(with.total_bytes == without.total_bytes + 3 * 2 * kMaxima);
 }
 
 TEST_CASE("slots start on cache lines of their own") {

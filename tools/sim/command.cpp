@@ -83,6 +83,10 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
             CLI::CheckedTransformer(std::map<std::string, bool>{{"identity", false}, {"random", true}}))
         ->group(group);
     command
+        .add_flag("--summaries", options.summaries,
+                  "Writers give each tile's largest logit too; samplers use them where tiles have 64 entries")
+        ->group(group);
+    command
         .add_option("--randoms", options.randoms_in_ring,
                     "Randoms computed by samplers or supplied in the ring")
         ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"computed", false}, {"ring", true}}))

@@ -32,6 +32,7 @@ struct SimOptions {
     proto::Dtype dtype = proto::Dtype::bf16;
     std::uint32_t tile = 64;
     bool hotness_order = false;
+    bool summaries = false;
     bool randoms_in_ring = false;
     bool decisions_over_zmq = false;
     std::string logits = "generated";  // or a file of rows

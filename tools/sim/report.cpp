@@ -140,6 +140,7 @@ std::string to_json(const Report& report, const SimOptions& options) {
           {"pp", options.pp},
           {"in_flight", options.steps_in_flight()},
           {"tile", options.tile},
+          {"summaries", options.summaries},
           {"samplers", options.samplers},
           {"threads_per_sampler", options.threads_per_sampler},
           {"seed", options.seed}}},

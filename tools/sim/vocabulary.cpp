@@ -47,6 +47,7 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     geometry.max_list_tokens = kMaxListWords;
     geometry.mask_rows = options.mix == SimMix::mixed ? options.batch : 0;
     geometry.has_order = options.hotness_order ? 1 : 0;
+    geometry.has_summaries = options.summaries ? 1 : 0;
     proto::fill_even_shards(geometry);
     return geometry;
 }
