@@ -82,7 +82,7 @@ croupier_params params_to_abi(const proto::SamplingParams& params) {
 proto::Geometry geometry_from_abi(const croupier_open_options& options) {
     proto::Geometry geometry;
     copy_geometry(options, geometry, to_proto);
-    geometry.has_order = options.order != nullptr ? 1 : 0;
+    geometry.has_order = options.order != nullptr || options.hotness_file != nullptr ? 1 : 0;
     proto::fill_even_shards(geometry);
     return geometry;
 }

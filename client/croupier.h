@@ -54,6 +54,9 @@ typedef struct croupier_open_options {
     const char* client_public_key;
     const char* client_secret_key;
     uint32_t summaries; /* 1: writers give the largest logit of each tile too; used with tiles of 64 */
+    /* The order comes from this file, which `croupier hotset build` wrote for the vocabulary; instead of
+     * `order`. */
+    const char* hotness_file;
 } croupier_open_options;
 
 enum {

@@ -1,9 +1,11 @@
 #include "client/options.h"
 
 #include <array>
+#include <utility>
 
 #include "client/abi_fields.h"
 #include "proto/segment_header.h"
+#include "shm/hotness_file.h"
 
 namespace croupier::client {
 namespace {
@@ -32,7 +34,22 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
         return "steps_in_flight is " + std::to_string(options.steps_in_flight) + ", allowed is 1 to " +
                std::to_string(proto::kMaxSlots);
     }
+    if (options.order != nullptr && options.hotness_file != nullptr) {
+        return "order and hotness_file are both given, a session has one order: leave one of them NULL";
+    }
+    if (options.hotness_file != nullptr && *options.hotness_file == '\0') {
+        return "hotness_file is empty, it should be NULL or the path of a file that `croupier hotset build` "
+               "wrote";
+    }
     return proto::geometry_fault(geometry);
+}
+
+shm::Result<std::vector<std::int32_t>> order_of(const croupier_open_options& options) {
+    if (options.order != nullptr) return std::vector(options.order, options.order + options.vocab);
+    if (options.hotness_file == nullptr) return std::vector<std::int32_t>();
+    auto file = shm::load_hotness(options.hotness_file, options.vocab);
+    if (!file) return file.error();
+    return std::move(file.value().order.ids);
 }
 
 struct Field {
@@ -66,13 +83,15 @@ shm::Result<OpenRequest> check_options(const croupier_open_options& options) {
     }
     const Geometry geometry = geometry_from_abi(options);
     if (auto fault = options_fault(options, geometry)) return shm::fail(Errc::bad_argument, *fault);
+    auto order = order_of(options);
+    if (!order) return order.error();
     OpenRequest request;
     request.endpoint = options.endpoint;
     request.keys = {text_of(options.server_key), text_of(options.client_public_key),
                     text_of(options.client_secret_key)};
     request.name = options.name;
     request.geometry = geometry;
-    if (options.order != nullptr) request.order = {options.order, options.vocab};
+    request.order = std::move(order).value();
     request.takeover = options.takeover != 0;
     request.resume = options.resume != 0;
     request.decisions_over_zmq = options.decisions_over_zmq != 0;

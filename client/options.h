@@ -3,8 +3,8 @@
 
 #include <chrono>
 #include <optional>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "client/croupier.h"
 #include "client/dealer.h"
@@ -18,7 +18,7 @@ struct OpenRequest {
     CurveKeys keys;
     std::string name;
     proto::Geometry geometry;
-    std::span<const std::int32_t> order;  // the caller's
+    std::vector<std::int32_t> order;  // hottest first; empty: identity
     bool takeover = false;
     bool resume = false;
     bool decisions_over_zmq = false;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proto/hotness_order.h"
+
 namespace croupier::daemon {
 
 using shm::Errc;
@@ -44,20 +46,6 @@ shm::Result<bool> within(const char* field, const char* key, std::uint64_t value
     if (value <= most) return true;
     return fail(Errc::refused, std::string(field) + " is " + std::to_string(value) + ", this daemon allows " +
                                    std::to_string(most) + " (" + key + " in its configuration)");
-}
-
-// Every rank keeps its own ids, hottest first.
-std::vector<std::int32_t> cut_order(const proto::Geometry& geometry, const std::vector<std::int32_t>& order) {
-    std::vector<std::int32_t> cut(order.size());
-    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
-        const auto& shard = geometry.shards[rank];
-        auto* next = cut.data() + shard.first_id;
-        for (const std::int32_t id : order) {
-            const auto number = static_cast<std::uint32_t>(id);
-            if (number >= shard.first_id && number - shard.first_id < shard.count) *next++ = id;
-        }
-    }
-    return cut;
 }
 
 shm::Result<bool> not_resumable(const SessionRequest& request, Errc code, const std::string& what) {
@@ -116,13 +104,13 @@ shm::Result<bool> check_same_session(const shm::Segment& present, const SessionR
     proto::Geometry wanted = request.geometry;
     wanted.has_order = request.order.empty() ? 0 : 1;
     if (wanted != present.geometry()) return not_resumable(request, Errc::bad_geometry, "shape");
-    const auto order = cut_order(wanted, request.order);
+    const auto order = proto::cut_among_ranks(wanted, request.order);
     if (std::equal(order.begin(), order.end(), present.order().begin(), present.order().end())) return true;
     return not_resumable(request, Errc::bad_argument, "hotness order");
 }
 
 void write_order(const shm::Segment& segment, const std::vector<std::int32_t>& order) {
-    const auto cut = cut_order(segment.geometry(), order);
+    const auto cut = proto::cut_among_ranks(segment.geometry(), order);
     std::copy(cut.begin(), cut.end(), segment.order().begin());
 }
 

@@ -22,6 +22,8 @@ Examples:
   echo '{"logits": [1, 3, 2], "seed": 7}' | croupier decide
                                           a decision, by the code that the daemon runs
   croupier explain request.json           why this token: step by step, with a picture
+  croupier hotset build log.jsonl --vocab 151936 --model M -o M.hot
+                                          which tokens occur most, for a session's hotness_file
   croupier bench ipc --json               the plane's latency beside a bare ring and ZMQ
 Each command has its own --help.)");
     app.set_version_flag("--version", CROUPIER_VERSION);

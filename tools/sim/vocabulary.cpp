@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "proto/hotness_order.h"
 #include "tools/sim/keyed_hash.h"
 
 namespace croupier::tools::sim {
@@ -17,19 +18,6 @@ std::vector<std::int32_t> shuffled_ids(const SimOptions& options) {
     for (std::uint32_t left = options.vocab; left > 1; --left)
         std::swap(ids[left - 1], ids[random.below(left)]);
     return ids;
-}
-
-std::vector<std::int32_t> cut_among_ranks(const std::vector<std::int32_t>& hot_first,
-                                          const proto::Geometry& geometry) {
-    std::vector<std::int32_t> id_at;
-    id_at.reserve(hot_first.size());
-    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
-        const proto::RankShard& shard = geometry.shards[rank];
-        for (const std::int32_t id : hot_first) {
-            if (static_cast<std::uint32_t>(id) - shard.first_id < shard.count) id_at.push_back(id);
-        }
-    }
-    return id_at;
 }
 
 proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan) {
@@ -59,7 +47,7 @@ Vocabulary make_vocabulary(const SimOptions& options, const RequestPlan& plan) {
     vocabulary.geometry = make_geometry(options, plan);
     if (!options.hotness_order) return vocabulary;
     vocabulary.hot_first = shuffled_ids(options);
-    vocabulary.id_at = cut_among_ranks(vocabulary.hot_first, vocabulary.geometry);
+    vocabulary.id_at = proto::cut_among_ranks(vocabulary.geometry, vocabulary.hot_first);
     vocabulary.place_of.resize(options.vocab);
     for (std::uint32_t place = 0; place < options.vocab; ++place) {
         vocabulary.place_of[static_cast<std::uint32_t>(vocabulary.id_at[place])] = place;
