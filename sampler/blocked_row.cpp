@@ -43,8 +43,8 @@ class BlockLayer {
         : view_(view), workspace_(workspace), bytes_(proto::element_bytes(view.dtype)) {}
 
     BlockedRow lay() {
-        for (const Slice& slice : view_.slices) {
-            if (slice.entries > 0) add_slice(slice);
+        for (std::uint32_t i = 0; i < view_.slices.size(); ++i) {
+            if (view_.slices[i].entries > 0) add_slice(i);
         }
         const bool summarised = std::all_of(
             view_.slices.begin(), view_.slices.end(),
@@ -55,7 +55,8 @@ class BlockLayer {
     }
 
   private:
-    void add_slice(const Slice& slice) {
+    void add_slice(std::uint32_t number) {
+        const Slice& slice = view_.slices[number];
         const std::size_t block_bytes = std::size_t{kBlock} * bytes_;
         const auto* elements = static_cast<const std::byte*>(slice.elements);
         std::size_t stride = block_bytes;
@@ -67,12 +68,12 @@ class BlockLayer {
         }
         const std::uint32_t whole = slice.entries / kBlock;
         const std::uint32_t rest = slice.entries % kBlock;
-        if (whole > 0) add_run({elements, stride, whole, blocks_, slice.first_id, whole * kBlock});
+        if (whole > 0) add_run({elements, stride, whole, blocks_, slice.first_id, whole * kBlock, number, 0});
         if (rest == 0) return;
         std::byte* tail = workspace_.tails.data() + tails_++ * kBlock * sizeof(float);
         std::memcpy(tail, elements + whole * stride, rest * bytes_);
         fill_with_nothing(tail, rest);
-        add_run({tail, block_bytes, 1, blocks_, slice.first_id + whole * kBlock, rest});
+        add_run({tail, block_bytes, 1, blocks_, slice.first_id + whole * kBlock, rest, number, whole});
     }
 
     void add_run(const BlockRun& run) {

@@ -20,6 +20,8 @@ struct BlockRun {
     std::uint32_t first_block;     // its first block's number in the row
     std::uint32_t first_position;  // and that block's first position in vocabulary order
     std::uint32_t entries;         // what is left of its last block is -inf
+    std::uint32_t slice;           // of the view
+    std::uint32_t slice_block;     // its first block's number in the slice
 };
 
 struct BlockedRow {

@@ -55,6 +55,7 @@ class Decider {
     DecisionError choose();
     std::int32_t token() const { return static_cast<std::int32_t>(drawn_.token); }
     float logprob();
+    void note_blocks_read() const;
 
   private:
     RowFault scan_row();
@@ -91,6 +92,8 @@ class Decider {
 
 // What the decision needs to know of the whole row is summed on the way.
 RowFault Decider::scan_row() {
+    workspace_.answer_space.blocks = row_.blocks;
+    workspace_.answer_space.blocks_read = row_.summarised ? 0 : row_.blocks;
     const auto block_max = workspace_.block_max.first(row_.blocks);
     if (row_.summarised) return judge_block_maxima(block_max);
     const bool summable = row_.dtype == proto::Dtype::bf16 && request_.mask.empty();
@@ -245,6 +248,14 @@ float Decider::logprob() {
     return raw_logprobs(params_.logprobs, drawn_, row_, request_, search_, workspace_);
 }
 
+// Sums and counts take in the whole row.
+void Decider::note_blocks_read() const {
+    Answer& answer = workspace_.answer_space;
+    const bool whole =
+        answer.path == Path::mass || answer.path == Path::counts || (wants_logprob() && !wants_processed());
+    answer.blocks_read = whole ? answer.blocks : std::min(answer.blocks_read, answer.blocks);
+}
+
 std::uint16_t kind_flag(const SamplingParams& params) {
     if (is_greedy(params)) return proto::kGreedy;
     return is_truncated(params) ? std::uint16_t{proto::kTruncated} : std::uint16_t{0};
@@ -270,6 +281,7 @@ DecisionError decide_checked(const RowView& view, const SamplingParams& params, 
     if (fault != DecisionError::none) return fault;
     decision.token = decider.token();
     decision.logprob = decider.logprob();
+    decider.note_blocks_read();
     decision.flags =
         static_cast<std::uint16_t>(kind_flag(params) | stop_flag(params, request, decision.token));
     return DecisionError::none;

@@ -71,11 +71,27 @@ void ProposalDraw::choose_head() {
     }
 }
 
-bool ProposalDraw::prepare(double scale) {
+// The first blocks of each slice, whatever they hold.
+void ProposalDraw::take_hot_blocks(std::span<const std::uint32_t> hot_blocks) {
+    std::uint32_t count = 0;
+    for (const BlockRun& run : row_.runs) {
+        const std::uint32_t hot = std::max(hot_blocks[run.slice], run.slice_block) - run.slice_block;
+        for (std::uint32_t i = 0; i < std::min(hot, run.blocks); ++i)
+            workspace_.reached_blocks[count++] = run.first_block + i;
+    }
+    head_ = workspace_.reached_blocks.first(count);
+}
+
+bool ProposalDraw::prepare(const Request& request, double scale) {
     const std::span<const float> maxima = workspace_.block_max.first(row_.blocks);
     weigher_ = {static_cast<double>(largest_of(maxima)), scale};
     if (weigher_.maximum == kNothing || !gather_lifts()) return false;
-    choose_head();
+    if (request.hot_blocks.empty()) {
+        choose_head();
+    } else {
+        take_hot_blocks(request.hot_blocks);
+    }
+    workspace_.answer_space.blocks_read += static_cast<std::uint32_t>(head_.size());
     for (const Candidate& each : lifts_) weigher_.maximum = std::max(weigher_.maximum, each.value);
     for (const Candidate& each : lifts_) lifted_ += lift_of(each);
     bound_ = MassBound(weigher_);
@@ -137,10 +153,13 @@ std::optional<Candidate> ProposalDraw::judge(const Proposal& proposal, std::uint
 
 std::optional<Candidate> ProposalDraw::draw(const proto::SamplingParams& params, const Request& request,
                                             double scale) {
-    if (!prepare(scale)) return std::nullopt;
-    workspace_.answer_space.path = Path::proposals;
+    if (!prepare(request, scale)) return std::nullopt;
+    Answer& answer = workspace_.answer_space;
+    answer.path = Path::proposals;
     for (std::uint32_t n = 0; n < kMostProposals; ++n) {
-        ++workspace_.answer_space.candidates;
+        ++answer.candidates;
+        ++answer.proposals;
+        answer.region = Region::hot;
         const ProposalRandoms randoms = randoms_of(params, request, n);
         Mass target = draw_target(n == 0 ? request.random : randoms.choice, total_);
         for (const Candidate& each : lifts_) {
@@ -148,9 +167,13 @@ std::optional<Candidate> ProposalDraw::draw(const proto::SamplingParams& params,
             if (target < lift) return each;
             target -= lift;
         }
-        const Proposal proposal = target < in_head_ ? in_head(target) : in_tail(target - in_head_);
+        const bool hot = target < in_head_;
+        const Proposal proposal = hot ? in_head(target) : in_tail(target - in_head_);
+        answer.region = hot ? Region::hot : Region::tail;
+        answer.blocks_read += hot ? 0 : 1;
         if (const auto drawn = judge(proposal, randoms.verdict)) return drawn;
     }
+    answer.region = Region::none;
     return std::nullopt;
 }
 

@@ -38,9 +38,10 @@ class ProposalDraw {
         Mass mass;
     };
 
-    bool prepare(double scale);
+    bool prepare(const Request& request, double scale);
     bool gather_lifts();
     void choose_head();
+    void take_hot_blocks(std::span<const std::uint32_t> hot_blocks);
     Proposal in_head(Mass target) const;
     Proposal in_tail(Mass target) const;
     std::optional<Candidate> judge(const Proposal& proposal, std::uint64_t verdict) const;

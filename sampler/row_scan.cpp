@@ -172,8 +172,8 @@ std::size_t ReachedBlocks(const BlockRun& run, std::size_t bytes, const float* H
 }
 
 template <class Format>
-std::size_t FindInRun(const BlockRun& run, const float* HWY_RESTRICT maxima, float floor,
-                      std::uint32_t* HWY_RESTRICT reached, Found* HWY_RESTRICT found) {
+Finds FindInRun(const BlockRun& run, const float* HWY_RESTRICT maxima, float floor,
+                std::uint32_t* HWY_RESTRICT reached, Found* HWY_RESTRICT found) {
     const std::size_t blocks = ReachedBlocks(run, sizeof(typename Format::Code), maxima, floor, reached);
     std::size_t count = 0;
     for (std::size_t i = 0; i < blocks; ++i) {
@@ -184,21 +184,24 @@ std::size_t FindInRun(const BlockRun& run, const float* HWY_RESTRICT maxima, flo
             found[count++] = {position + entry, Format::value(elements, entry)};
         }
     }
-    return count;
+    return {count, blocks};
 }
 
 template <class Format>
-std::size_t FindInRow(const BlockedRow& row, const float* HWY_RESTRICT block_max, float floor,
-                      std::uint32_t* HWY_RESTRICT reached, Found* HWY_RESTRICT found) {
-    std::size_t count = 0;
+Finds FindInRow(const BlockedRow& row, const float* HWY_RESTRICT block_max, float floor,
+                std::uint32_t* HWY_RESTRICT reached, Found* HWY_RESTRICT found) {
+    Finds all;
     for (const BlockRun& run : row.runs) {
-        count += FindInRun<Format>(run, block_max + run.first_block, floor, reached, found + count);
+        const Finds some =
+            FindInRun<Format>(run, block_max + run.first_block, floor, reached, found + all.entries);
+        all.entries += some.entries;
+        all.blocks += some.blocks;
     }
-    return count;
+    return all;
 }
 
-std::size_t FindAtLeast(const BlockedRow& row, const float* HWY_RESTRICT block_max, float floor,
-                        std::uint32_t* HWY_RESTRICT reached, Found* HWY_RESTRICT found) {
+Finds FindAtLeast(const BlockedRow& row, const float* HWY_RESTRICT block_max, float floor,
+                  std::uint32_t* HWY_RESTRICT reached, Found* HWY_RESTRICT found) {
     switch (row.dtype) {
         case proto::Dtype::bf16:
             return FindInRow<Bf16>(row, block_max, floor, reached, found);
@@ -262,8 +265,10 @@ std::uint32_t count_at_least(std::span<const float> values, float floor) noexcep
 std::uint32_t find_at_least(const BlockedRow& row, float floor, Workspace& workspace) noexcept {
     // No element below it is finite: -inf is never found.
     const float least = std::max(floor, std::numeric_limits<float>::lowest());
-    return static_cast<std::uint32_t>(HWY_DYNAMIC_DISPATCH(FindAtLeast)(
-        row, workspace.block_max.data(), least, workspace.reached_blocks.data(), workspace.found.data()));
+    const auto finds = HWY_DYNAMIC_DISPATCH(FindAtLeast)(
+        row, workspace.block_max.data(), least, workspace.reached_blocks.data(), workspace.found.data());
+    workspace.answer_space.blocks_read += static_cast<std::uint32_t>(finds.blocks);
+    return static_cast<std::uint32_t>(finds.entries);
 }
 
 }  // namespace croupier::sampler

@@ -1,6 +1,7 @@
 // The vector passes over a row's blocks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -30,6 +31,12 @@ std::uint32_t count_at_least(std::span<const float> values, float floor) noexcep
 struct Found {
     std::uint32_t position;
     float value;
+};
+
+// So many of them, in so many blocks that were read.
+struct Finds {
+    std::size_t entries = 0;
+    std::size_t blocks = 0;
 };
 
 // All elements of at least `floor`, in vocabulary order, out of the blocks whose maximum in the workspace

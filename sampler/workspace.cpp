@@ -44,7 +44,7 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.block_max, blocks);
     carver.deal(workspace.block_mass, blocks);
     carver.deal(workspace.group_mass, blocks);
-    carver.deal(workspace.head_mass, kMostHeadBlocks);
+    carver.deal(workspace.head_mass, blocks);
     carver.deal(workspace.reached_blocks, blocks);
     carver.deal(workspace.found, vocab);
     carver.deal(workspace.positions, vocab);

@@ -57,13 +57,25 @@ enum class Path : std::uint8_t {
 };
 const char* name_of(Path path) noexcept;
 
+// Where an untruncated draw's accepted proposal came from.
+enum class Region : std::uint8_t {
+    none,  // there was none
+    hot,   // the head, or what an adjustment had added
+    tail
+};
+
 // Beside the decision: valid until the workspace's next one.
 struct Answer {
     std::span<const Survivor> support;
     std::span<const RankedLogprob> logprobs;
     proto::Feedback feedback;
     Path path = Path::none;
+    Region region = Region::none;
     std::uint32_t candidates = 0;  // tokens that were looked at one by one
+    std::uint32_t proposals = 0;   // of an untruncated draw, the accepted one included
+    // Of the row's blocks, how often one was read: where no summaries are given, all are in any case.
+    std::uint32_t blocks = 0;
+    std::uint32_t blocks_read = 0;
 };
 
 // The weight of the whole row, where it was summed already.

@@ -138,7 +138,7 @@ Outcome decide(const RowView& row, const Request& request) {
     if (left.tokens.empty()) return failed(std::move(outcome), DecisionError::no_token_left, account);
     take_steps(request, left, account);
 
-    const Draw drawn = draw(request, whole, row.vocab, left, account);
+    const Draw drawn = draw(request, row, whole, left, account);
     const std::int32_t token = left.tokens[drawn.drawn].id;
     outcome.decision.token = token;
     outcome.decision.flags =

@@ -19,6 +19,6 @@ struct Draw {
 };
 
 // `left` becomes the distribution that is drawn from; `row` is all that the row held.
-Draw draw(const Request& request, const Left& row, std::uint32_t vocab, Left& left, Account& account);
+Draw draw(const Request& request, const RowView& view, const Left& row, Left& left, Account& account);
 
 }  // namespace croupier::sampler::reference

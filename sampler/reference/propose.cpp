@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "sampler/reference/steps.h"
@@ -61,6 +62,16 @@ std::vector<bool> head_of(const std::vector<double>& maxima, const Weigher& raw)
     return std::vector<bool>(maxima.size(), false);
 }
 
+// The first so many of each slice's blocks.
+std::vector<bool> hot_blocks_of(const RowView& view, std::span<const std::uint32_t> hot_blocks) {
+    std::vector<bool> hot;
+    for (std::size_t slice = 0; slice < view.slices.size(); ++slice) {
+        const std::uint32_t blocks = (view.slices[slice].entries + kProposalBlock - 1) / kProposalBlock;
+        for (std::uint32_t block = 0; block < blocks; ++block) hot.push_back(block < hot_blocks[slice]);
+    }
+    return hot;
+}
+
 class Proposals {
   public:
     explicit Proposals(const Weigher& weigh) : weigh_(weigh), bound_(weigh) {}
@@ -94,13 +105,14 @@ class Proposals {
 };
 
 // First all lifts, then the head's tokens, then the other blocks' places; each in vocabulary order.
-Proposals proposals_of(const std::vector<Block>& blocks, double scale) {
+Proposals proposals_of(const std::vector<Block>& blocks, std::vector<bool> head, double scale) {
     std::vector<double> maxima;
     maxima.reserve(blocks.size());
     for (const Block& block : blocks) maxima.push_back(maximum_of(block));
     double highest = kNothing;
     for (const double maximum : maxima) highest = std::max(highest, maximum);
-    const std::vector<bool> head = head_of(maxima, {highest, scale});
+    if (head.empty()) head = head_of(maxima, {highest, scale});
+    head.resize(blocks.size());
     for (const Block& block : blocks) {
         for (const Place& place : block) highest = std::max(highest, place.adjusted);
     }
@@ -134,8 +146,11 @@ ProposalRandoms randoms_of(const Request& request, std::uint32_t n) {
     return proposal_randoms(request.params->seed, random_position(request), n);
 }
 
-std::optional<Accepted> propose(const Request& request, const Left& row, const Left& left) {
-    const Proposals proposals = proposals_of(blocks_of(row, left), weigher_of(left).scale);
+std::optional<Accepted> propose(const Request& request, const RowView& view, const Left& row,
+                                const Left& left) {
+    std::vector<bool> hot;
+    if (!request.hot_blocks.empty()) hot = hot_blocks_of(view, request.hot_blocks);
+    const Proposals proposals = proposals_of(blocks_of(row, left), hot, weigher_of(left).scale);
     for (std::uint32_t n = 0; n < kMostProposals; ++n) {
         const ProposalRandoms randoms = randoms_of(request, n);
         const Proposal& proposal = proposals.at(n == 0 ? request.random : randoms.choice);

@@ -305,6 +305,10 @@ void Builder::build_request() {
         out_.bias.push_back({token, one_in(2) ? bias : bias * 0.01F});
     }
     if (one_in(3)) build_mask();
+    if (one_in(4)) {
+        out_.hot_blocks.resize(one_in(32) ? up_to(8) : out_.slices.size());
+        for (std::uint32_t& blocks : out_.hot_blocks) blocks = up_to(12);
+    }
     sampler::Request& request = out_.request;
     request.params = &out_.params;
     request.bias = out_.bias;
@@ -315,6 +319,7 @@ void Builder::build_request() {
     request.prompt = out_.prompt;
     request.output = out_.output;
     request.mask = out_.mask;
+    request.hot_blocks = out_.hot_blocks;
     request.max_length = one_in(16) ? up_to(kMaxHistory) : kMaxHistory + 1 + up_to(8);
     request.random = data_.ConsumeIntegral<std::uint32_t>();
     request.position_shift = up_to(1000);

@@ -39,6 +39,7 @@ struct DecideInput {
     std::vector<std::int32_t> prompt;
     std::vector<std::int32_t> output;
     std::vector<std::uint32_t> mask;
+    std::vector<std::uint32_t> hot_blocks;
     sampler::Request request;
 };
 

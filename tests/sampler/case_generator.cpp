@@ -175,6 +175,12 @@ void fill_case(RandomCase& out, std::uint32_t vocab, Generator& generator) {
             if (sparse) word = one_in(16, generator) ? 1U << below(32, generator) : 0U;
         }
     }
+    out.hot_blocks.clear();
+    if (one_in(4, generator)) {
+        const std::uint32_t most = one_of(std::array{1U, 3U, vocab / kBlock + 2}, generator);
+        out.hot_blocks.resize(out.shape.shards.empty() ? 1 : out.shape.shards.size());
+        for (std::uint32_t& blocks : out.hot_blocks) blocks = below(most + 1, generator);
+    }
     const auto length = static_cast<std::uint32_t>(out.prompt.size() + out.output.size());
     const auto random = static_cast<std::uint32_t>(generator());
     Request& request = out.request;
@@ -188,6 +194,7 @@ void fill_case(RandomCase& out, std::uint32_t vocab, Generator& generator) {
     request.prompt = out.prompt;
     request.output = out.output;
     request.mask = out.mask;
+    request.hot_blocks = out.hot_blocks;
     request.max_length = length + 1 + below(4, generator);
     request.random = one_of(std::array{random, random, random, 0U, ~0U}, generator);
     request.position_shift = one_in(4, generator) ? below(1000, generator) : 0;
@@ -210,7 +217,8 @@ std::string describe(const RandomCase& random_case) {
          << ", order";
     for (const proto::Step step : p.order) text << ' ' << static_cast<int>(step);
     text << ", bias " << random_case.bias.size() << ", allowed " << random_case.allowed_ids.size()
-         << ", mask " << random_case.mask.size();
+         << ", mask " << random_case.mask.size() << ", hot";
+    for (const std::uint32_t blocks : random_case.hot_blocks) text << ' ' << blocks;
     return text.str();
 }
 

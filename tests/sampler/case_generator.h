@@ -28,6 +28,7 @@ struct RandomCase {
     std::vector<std::int32_t> prompt;
     std::vector<std::int32_t> output;
     std::vector<std::uint32_t> mask;
+    std::vector<std::uint32_t> hot_blocks;
     Request request;
 };
 

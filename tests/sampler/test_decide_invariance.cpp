@@ -25,6 +25,7 @@ TEST_CASE("neither dtype, tile, batch, column nor tensor parallelism changes a d
     const RowShape plain = {proto::Dtype::fp32, 64, 1, 0, {}, false};
     for (int number = 0; number < 1500; ++number) {
         fill_case(random_case, kVocab, generator);
+        random_case.request.hot_blocks = {};  // that is each slice's own
         const RowFixture reference_row(random_case.logits, plain);
         const proto::Decision reference = decide_once(reference_row.view(), random_case.request, workspace);
         random_case.shape.permuted = false;

@@ -83,6 +83,9 @@ TEST_CASE("proposals are drawn by the softmax, whatever is added, taken off and 
     for (std::size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<std::int32_t>(i * 331);
     std::vector<proto::TokenBias> bias = {{5, 6.0F}, {777, 3.0F}, {12345, -2.0F}, {19999, 7.5F}};
     std::vector<std::uint32_t> mask((kVocab + 31) / 32, 0x5F5F5F5FU);
+    const std::vector<std::uint32_t> hot_blocks = {40, 3};
+    const std::vector<std::uint32_t> all_blocks = {1000, 1000};
+    const std::vector<std::uint32_t> no_blocks = {0, 0};
 
     SECTION("as they are") {}
     SECTION("with penalties that lower") {
@@ -99,6 +102,19 @@ TEST_CASE("proposals are drawn by the softmax, whatever is added, taken off and 
     SECTION("under a mask, with biases") {
         request.bias = bias;
         request.mask = mask;
+    }
+    SECTION("with a hot set, under a mask, with biases and penalties") {
+        params.repetition_penalty = 1.5;
+        request.prompt = prompt;
+        request.bias = bias;
+        request.mask = mask;
+        request.hot_blocks = hot_blocks;
+    }
+    SECTION("with all in the hot set") {
+        request.hot_blocks = all_blocks;
+    }
+    SECTION("with no block in the hot set") {
+        request.hot_blocks = no_blocks;
     }
     SECTION("in slices' own tiles, without summaries") {
         shape = {proto::Dtype::fp16, 1, 3, 2, {}, false, false};

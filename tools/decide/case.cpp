@@ -1,9 +1,11 @@
 #include "tools/decide/case.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "proto/geometry.h"
 #include "sampler/philox.h"
+#include "sampler/proposals.h"
 #include "tools/decide/target.h"
 
 namespace croupier::tools {
@@ -14,9 +16,10 @@ constexpr std::uint32_t kMaxDraws = 1'000'000;
 constexpr std::uint32_t kMaxPosition = std::numeric_limits<std::uint32_t>::max() - kMaxDraws;
 
 const std::vector<std::string>& known_keys() {
-    static const std::vector<std::string> names = {
-        "logits",   "row",   "dtype",   "tile",     "ranks", "params", "prompt", "output",   "seed",
-        "position", "draws", "support", "logprobs", "mask",  "impl",   "target", "feedback", "max_length"};
+    static const std::vector<std::string> names = {"logits", "row",      "dtype",      "tile", "ranks",
+                                                   "params", "prompt",   "output",     "seed", "position",
+                                                   "draws",  "support",  "logprobs",   "mask", "impl",
+                                                   "target", "feedback", "max_length", "hot"};
     return names;
 }
 
@@ -113,6 +116,18 @@ void read_history(const Fields& fields, Case& result) {
     result.position = fields.whole("position", outputs, {outputs, kMaxPosition});
 }
 
+// As under an identity order: the lowest ids are the hot ones.
+std::vector<std::uint32_t> read_hot(const Fields& fields, const Row& row) {
+    std::vector<std::uint32_t> blocks;
+    const auto hot = fields.whole("hot", 0U, {0, row.vocab()});
+    if (hot == 0) return blocks;
+    for (const sampler::Slice& slice : row.view().slices) {
+        const std::uint32_t own = std::min(std::max(hot, slice.first_id) - slice.first_id, slice.entries);
+        blocks.push_back((own + sampler::kProposalBlock - 1) / sampler::kProposalBlock);
+    }
+    return blocks;
+}
+
 proto::Feedback read_feedback(const Fields& fields) {
     const Fields feedback(object_at(fields, "feedback"), "feedback.", {"level", "weight"});
     return {.level = feedback.real("level", 0.0), .weight = feedback.real("weight", 0.0)};
@@ -152,6 +167,7 @@ Case read_case(const Json& request, RowFiles& files) {
     result.draws = fields.whole("draws", 1U, {1, kMaxDraws});
     result.wants_support = fields.boolean("support", false);
     result.mask = read_mask(fields, result.row.vocab());
+    result.hot_blocks = read_hot(fields, result.row);
     result.feedback = read_feedback(fields);
     result.impl = static_cast<Impl>(fields.choice("impl", {"fast", "reference"}, 0));
     if (fields.has("target")) result.target = target_of(fields.text("target", ""));
@@ -170,6 +186,7 @@ Asked::Asked(const Case& of, std::uint32_t child, std::uint32_t draw) : params_(
     request_.prompt = of.prompt;
     request_.output = of.output;
     request_.mask = of.mask;
+    request_.hot_blocks = of.hot_blocks;
     request_.max_length = of.max_length;
     request_.random = sampler::random_at(params_.seed, position, 0);
     request_.position_shift = position - static_cast<std::uint32_t>(of.output.size());

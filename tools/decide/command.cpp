@@ -27,7 +27,7 @@ constexpr const char* kHelp =
       the plain reference in double precision, or the fast code on one instruction set
 
 Keys: logits or row; dtype (bf16, fp16, fp32), tile, ranks; params; prompt, output; seed, position, draws;
-support, logprobs, mask, feedback {level, weight}, max_length; impl (fast, reference), target.
+support, logprobs, mask, feedback {level, weight}, max_length, hot; impl (fast, reference), target.
 A mistake is answered with {"error": ...}, and the next line is read. docs/decide.md says it all.)";
 
 void answer_stream(std::istream& lines, const std::string& name, RowFiles& files, Decider& decider) {
