@@ -52,6 +52,15 @@ struct Sessions {
     bool operator==(const Sessions&) const = default;
 };
 
+struct HotSet {
+    std::uint32_t size = 0;  // 0: each row chooses
+    bool adapt = false;
+    std::uint32_t least = 0;
+    std::uint32_t most = 262144;
+    std::uint32_t hysteresis_percent = 3;
+    bool operator==(const HotSet&) const = default;
+};
+
 struct Curve {
     std::string secret_key_file;       // empty: no CURVE
     std::string authorized_keys_file;  // empty: no CURVE
@@ -89,6 +98,7 @@ struct Config {
     Shm shm;
     Samplers samplers;
     Sessions sessions;
+    HotSet hot_set;
     Control control;
     Decisions decisions;
     Metrics metrics;

@@ -33,6 +33,11 @@ std::vector<Conflict> find_conflicts(const Config& config) {
                              find_key(segment)->write(config) + " is more than " + total + ", which is " +
                                  find_key(total)->write(config) + "; it may be at most that"});
     }
+    if (config.hot_set.least > config.hot_set.most) {
+        conflicts.push_back({{"hot_set.least", "hot_set.most"},
+                             std::to_string(config.hot_set.least) + " is more than hot_set.most, which is " +
+                                 std::to_string(config.hot_set.most) + "; it may be at most that"});
+    }
     if (config.control.endpoint == config.decisions.endpoint) {
         conflicts.push_back({{"decisions.endpoint", "control.endpoint"},
                              quoted(config.decisions.endpoint) +

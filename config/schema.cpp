@@ -121,6 +121,40 @@ std::vector<Key> session_keys() {
     };
 }
 
+// As proto/hot_set.h counts them; this folder includes nothing of ours.
+ValueType<std::uint32_t> hot_size() {
+    return choice<std::uint32_t>({{"0", 0},
+                                  {"1024", 1024},
+                                  {"2048", 2048},
+                                  {"4096", 4096},
+                                  {"8192", 8192},
+                                  {"16384", 16384},
+                                  {"32768", 32768},
+                                  {"65536", 65536},
+                                  {"131072", 131072},
+                                  {"262144", 262144}});
+}
+
+std::vector<Key> hot_set_keys() {
+    return {
+        key("hot_set.size", hot_size(), reload,
+            "Ids of the hot set that new sequences are given; with 0 each row chooses, which is faster and "
+            "leaves a seed's tokens the same whatever the hotness order.",
+            &Config::hot_set, &HotSet::size),
+        key("hot_set.adapt", on_off(), reload,
+            "Whether the daemon moves the size to where draws cost least. The tokens of untruncated draws then "
+            "depend on when their sequence was admitted.",
+            &Config::hot_set, &HotSet::adapt),
+        key("hot_set.least", hot_size(), reload, "Smallest size that adapting may choose.", &Config::hot_set,
+            &HotSet::least),
+        key("hot_set.most", hot_size(), reload, "Largest size that adapting may choose; at least least.",
+            &Config::hot_set, &HotSet::most),
+        key("hot_set.hysteresis_percent", whole_number(0, 50), reload,
+            "By how much another size must be cheaper before adapting moves to it, in percent.",
+            &Config::hot_set, &HotSet::hysteresis_percent),
+    };
+}
+
 std::vector<Key> message_keys() {
     return {
         key("control.endpoint", endpoint(), restart,
@@ -174,8 +208,8 @@ const T* find_path(const std::vector<T>& all, std::string_view path) {
 const std::vector<Key>& keys() {
     static const std::vector<Key> all = [] {
         std::vector<Key> joined;
-        for (auto& group : {general_keys(), shm_keys(), sampler_keys(), session_keys(), message_keys(),
-                            observation_keys()}) {
+        for (auto& group : {general_keys(), shm_keys(), sampler_keys(), session_keys(), hot_set_keys(),
+                            message_keys(), observation_keys()}) {
             joined.insert(joined.end(), group.begin(), group.end());
         }
         return joined;
@@ -188,6 +222,8 @@ const std::vector<Section>& sections() {
         {"shm", "The shared-memory segments."},
         {"samplers", "The processes that decide."},
         {"sessions", "What engines may ask for; a request beyond a limit is refused with the limit's name."},
+        {"hot_set",
+         "The hot set of untruncated draws, in sessions that have a hotness order (docs/hotsets.md)."},
         {"control", "The control socket."},
         {"control.curve", "Encryption and authentication of the control and decision sockets (ZMQ CURVE)."},
         {"decisions", "The stream of decisions."},

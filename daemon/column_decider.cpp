@@ -17,6 +17,7 @@ struct CheckedSequence {
     proto::SamplingParams params;
     const std::int32_t* log = nullptr;
     std::uint32_t prompt_length = 0;
+    std::uint32_t hot_choice = 0;
 };
 
 DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleColumn& asked,
@@ -33,6 +34,7 @@ DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleC
     }
     checked.params = entry.params;
     checked.prompt_length = entry.prompt_length;
+    checked.hot_choice = entry.hot_choice;
     checked.log = segment.token_log(asked.sequence_slot);
     const std::uint32_t length = entry.length.load(std::memory_order_acquire);
     const ListCounts counts(entry);
@@ -102,12 +104,13 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
     __builtin_prefetch(segment.token_log(sequence));
 }
 
-proto::Decision decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column,
+DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column,
                               std::size_t thread, sampler::Workspace& workspace) {
     const shm::Segment& segment = session.segment();
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     SequenceLists& lists = session.lists(thread);
     CheckedSequence sequence;
+    workspace.answer_space = {};
     proto::Decision decision;
     decision.error = check_sequence(segment, asked, sequence, lists);
     if (decision.error == DecisionError::none) {
@@ -117,6 +120,7 @@ proto::Decision decide_column(SessionView& session, const CheckedStep& step, std
         request.prompt = {sequence.log, sequence.prompt_length};
         request.output = {sequence.log + sequence.prompt_length, asked.position};
         request.max_length = segment.geometry().max_length;
+        request.hot_blocks = segment.hot_blocks(sequence.hot_choice);
         request.random = random_for(segment, step, column, sequence.params, asked.position);
         if (asked.mask_row != 0) {
             const std::uint32_t words = (segment.geometry().vocab + 31) / 32;
@@ -135,7 +139,7 @@ proto::Decision decide_column(SessionView& session, const CheckedStep& step, std
     decision.sequence_uid = asked.sequence_uid;
     decision.position = asked.position;
     if (decision.error == DecisionError::none) append(segment, asked, sequence.prompt_length, decision.token);
-    return decision;
+    return {decision, sequence.hot_choice};
 }
 
 }  // namespace croupier::daemon

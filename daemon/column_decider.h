@@ -26,8 +26,13 @@ proto::DecisionError check_record(const shm::Segment& segment, std::uint64_t ste
 // the lines that the scheduler wrote come over from its core.
 void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column);
 
+struct DecidedColumn {
+    proto::Decision decision;
+    std::uint32_t hot_choice = 0;  // of its sequence
+};
+
 // Decides a claimed column and appends its token to the sequence's log; the caller commits.
-proto::Decision decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column,
+DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column,
                               std::size_t thread, sampler::Workspace& workspace);
 
 }  // namespace croupier::daemon

@@ -113,6 +113,10 @@ void add_session_families(std::vector<MetricFamily>& families, const shm::Snapsh
         [](Session session) { return static_cast<double>(session.steps_in_flight); });
     add("ring_steps_decided", "Steps decided that the client has not taken", MetricType::Gauge,
         [](Session session) { return static_cast<double>(session.steps_decided_not_taken); });
+    add("hot_set_size", "Ids of the hot set that new sequences are given; 0: each row chooses",
+        MetricType::Gauge, [](Session session) { return static_cast<double>(session.hot_size); });
+    add("hot_acceptance_ratio", "Share of untruncated draws whose token came from the hot set",
+        MetricType::Gauge, [](Session session) { return session.hot_acceptance(); });
     add("overlap_ratio", "Share of the decision time hidden behind the engine's own work", MetricType::Gauge,
         overlap);
     for (std::size_t i = 0; i < proto::kSessionCounterText.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "proto/hotness_order.h"
+#include "sampler/proposals.h"
 
 namespace croupier::daemon {
 
@@ -112,6 +113,13 @@ shm::Result<bool> check_same_session(const shm::Segment& present, const SessionR
 void write_order(const shm::Segment& segment, const std::vector<std::int32_t>& order) {
     const auto cut = proto::cut_among_ranks(segment.geometry(), order);
     std::copy(cut.begin(), cut.end(), segment.order().begin());
+    constexpr std::uint32_t kBlock = sampler::kProposalBlock;
+    for (std::uint32_t choice = 1; choice < proto::kHotChoices; ++choice) {
+        const std::uint32_t size = std::min(proto::hot_size(choice), segment.geometry().vocab);
+        const auto prefixes = proto::hot_prefixes(segment.geometry(), order, size);
+        std::transform(prefixes.begin(), prefixes.end(), segment.hot_blocks(choice).begin(),
+                       [](std::uint32_t ids) { return (ids + kBlock - 1) / kBlock; });
+    }
 }
 
 }  // namespace croupier::daemon

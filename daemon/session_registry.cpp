@@ -54,7 +54,12 @@ void for_each_step(const shm::Segment& segment, Visit&& visit) {
 }  // namespace
 
 SessionRegistry::SessionRegistry(const config::Config& config, shm::Plane& plane, shm::Bell& bell)
-    : config_(config), plane_(&plane), bell_(&bell) {}
+    : config_(config), plane_(&plane), bell_(&bell), hot_sets_(config.hot_set) {}
+
+void SessionRegistry::configure(const config::Config& config) {
+    config_.sessions = config.sessions;
+    hot_sets_.configure(config.hot_set);
+}
 
 void SessionRegistry::adopt_survivors() {
     for (const auto& path : shm::segment_files(config_.shm.dir, config_.instance)) adopt(path);
@@ -152,6 +157,7 @@ shm::Result<OpenedSession> SessionRegistry::create(const SessionRequest& request
     if (!created) return created.error();
     auto segment = std::make_unique<shm::Segment>(std::move(created).value());
     if (!request.order.empty()) write_order(*segment, request.order);
+    hot_sets_.begin(*segment);
     spdlog::info("session {} ({}) opened: vocab {}, tp {}, batch {}, {} slots, tile {}, {} MiB{}{}",
                  request.name, spec.session_id, spec.geometry.vocab, spec.geometry.tp,
                  spec.geometry.max_batch, spec.geometry.slots, spec.geometry.tile,
@@ -199,6 +205,7 @@ void SessionRegistry::retire(std::uint64_t id, SessionState final_state, const s
     ::unlink(found->second->path().c_str());
     sessions_.erase(found);
     watches_.erase(id);
+    hot_sets_.forget(id);
     show_to_samplers();
 }
 
@@ -276,6 +283,7 @@ void SessionRegistry::tend() {
     for (const auto& [id, segment] : sessions_) {
         watch_client(id, *segment, abandoned);
         watch_writers(id, *segment);
+        hot_sets_.tend(*segment);
         if (!shm::steps_in_flight(*segment).sound) unsound.push_back(id);
     }
     for (const auto id : abandoned)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "daemon/hot_sets.h"
 #include "shm/bell.h"
 #include "shm/plane.h"
 #include "shm/segment.h"
@@ -46,7 +47,7 @@ class SessionRegistry {
     // Regularly: notices dead clients and writers, and removes what nobody comes back for.
     void tend();
     void reopen_claims(std::uint32_t dead_incarnation, bool crashed);
-    void configure(const config::Sessions& quotas) { config_.sessions = quotas; }
+    void configure(const config::Config& config);
 
     void drain();
     bool drained() const;
@@ -80,6 +81,7 @@ class SessionRegistry {
     shm::Bell* bell_;
     std::map<std::uint64_t, std::unique_ptr<shm::Segment>> sessions_;
     std::map<std::uint64_t, Watch> watches_;
+    HotSets hot_sets_;
     bool draining_ = false;
 };
 

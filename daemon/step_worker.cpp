@@ -107,29 +107,33 @@ std::size_t StepWorker::decide_share(SessionView& session, const CheckedStep& st
     const shm::StepClaims claims(session.segment(), step.step);
     const std::uint32_t first = first_column(step, thread);
     std::size_t decided = 0;
+    DrawTally tally;
     // Own block first, then whatever a slower sampler has not come to: nobody idles while one is late.
     for (std::uint32_t i = 0; i < step.columns; ++i) {
         const std::uint32_t column = first + i < step.columns ? first + i : first + i - step.columns;
         if (!claims.try_claim(column, incarnation_)) continue;
-        now = decide_one(session, step, column, thread, now);
+        now = decide_one(session, step, column, thread, now, tally);
         ++decided;
     }
+    if (decided > 0) tally.give_to(session.segment().header());
     return decided;
 }
 
 std::uint64_t StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
-                                     std::size_t thread, std::uint64_t begin) {
+                                     std::size_t thread, std::uint64_t begin,
+                                     DrawTally& tally) {
     const shm::Segment& segment = session.segment();
     const std::uint64_t ready =
         segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
     entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
-    const auto decision =
-        decide_column(session, step, column, thread, workspace(segment.geometry().vocab, thread));
+    auto& memory = workspace(segment.geometry().vocab, thread);
+    const auto [decision, hot_choice] = decide_column(session, step, column, thread, memory);
     const shm::StepClaims claims(segment, step.step);
     // One reading of the clock for the end of this decision and its commit: a column of a small step takes
     // about a microsecond, and a reading a fortieth of that.
     const std::uint64_t end = shm::monotonic_ns();
     const bool last = claims.commit(column, step.columns, decision, end);
+    tally.add(memory.answer(), hot_choice, end - begin);
     record_stage(*entry_, Stage::claim_wait, begin > ready ? begin - ready : 0);
     record_stage(*entry_, Stage::decide, end - begin);
     entry_->columns.fetch_add(1, std::memory_order_relaxed);

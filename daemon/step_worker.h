@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/column_decider.h"
+#include "daemon/draw_tally.h"
 #include "daemon/session_view.h"
 #include "proto/plane.h"
 
@@ -35,7 +36,7 @@ class StepWorker {
                              std::uint64_t now);
     // Begins at that reading and returns the one at its end.
     std::uint64_t decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
-                             std::size_t thread, std::uint64_t begin);
+                             std::size_t thread, std::uint64_t begin, DrawTally& tally);
     void prepare_workspaces(std::uint32_t vocab);
     sampler::Workspace& workspace(std::uint32_t vocab, std::size_t thread) {
         return *workspaces_.at(vocab)[thread];

@@ -219,7 +219,7 @@ class Supervisor {
             config_ = config::reloaded(config_, *loaded.config);
             configure_log(config_.log);
             pool_.configure(config_.samplers);
-            registry_.configure(config_.sessions);
+            registry_.configure(config_);
             spdlog::info("SIGHUP: the reloadable part of {} is in force", config_path_);
         }
         ::sd_notify(0, "READY=1");

@@ -23,6 +23,12 @@ enum class SessionCounter : std::uint32_t {
     columns_failed,
     columns_redecided,  // claims of dead samplers given to others
     records_refused,    // malformed schedule records
+    // The samplers, after their share of a step.
+    draws_hot,
+    draws_tail,
+    draws_corrected,
+    tiles_read,
+    tiles_skipped,
     // The supervisor and the writers, and whoever is refused.
     stale_epoch_refused,  // commits by a client or writer that had been fenced
     writers_lost,
@@ -34,11 +40,11 @@ enum class SessionCounter : std::uint32_t {
 };
 
 constexpr std::size_t kCountersInLine = 8;
-constexpr std::size_t kCounterLines = 3;
+constexpr std::size_t kCounterLines = 4;
 
 constexpr std::size_t counter_place(SessionCounter which) {
     constexpr std::array kFirstOfLine = {SessionCounter::steps_published, SessionCounter::columns_decided,
-                                         SessionCounter::stale_epoch_refused};
+                                         SessionCounter::draws_hot, SessionCounter::stale_epoch_refused};
     static_assert(kFirstOfLine.size() == kCounterLines);
     std::size_t line = kCounterLines - 1;
     while (which < kFirstOfLine[line]) --line;
@@ -63,6 +69,11 @@ constexpr std::array kSessionCounterText = {
     CounterText{"columns_failed", "Columns decided with an error"},
     CounterText{"columns_redecided", "Columns taken back from samplers that died"},
     CounterText{"records_refused", "Schedule records refused as malformed"},
+    CounterText{"draws_hot", "Untruncated draws whose token came from the hot set, or the blocks that the row chose"},
+    CounterText{"draws_tail", "Untruncated draws whose token came from the other blocks"},
+    CounterText{"draws_corrected", "Untruncated draws that took more than one proposal"},
+    CounterText{"tiles_read", "Tiles of 64 logits that decisions read"},
+    CounterText{"tiles_skipped", "Tiles that decisions did not read, because their maxima told enough"},
     CounterText{"stale_epoch_refused", "Commits refused because their author had been fenced"},
     CounterText{"writers_lost", "Logits writers that died"},
     CounterText{"writers_attached", "Logits writers that attached"},

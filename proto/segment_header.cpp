@@ -72,6 +72,8 @@ SegmentLayout layout_of(const Geometry& g) {
     SegmentLayout layout;
     Cursor segment(kHeaderBytes);
     layout.order = segment.take(g.has_order != 0 ? std::uint64_t{g.vocab} * sizeof(std::int32_t) : 0, kPage);
+    const std::uint64_t hot_words = g.has_order != 0 ? kHotSizes.size() * std::uint64_t{g.tp} : 0;
+    layout.hot_blocks = segment.take(hot_words * sizeof(std::uint32_t), kLine);
     lay_sequence_table(g, layout, segment);
     layout.schedule_stride =
         round_up(sizeof(ScheduleRecord) + std::uint64_t{g.max_batch} * sizeof(ScheduleColumn), kLine);

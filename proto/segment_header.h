@@ -6,18 +6,20 @@
 
 #include "proto/counters.h"
 #include "proto/geometry.h"
+#include "proto/hot_set.h"
 
 namespace croupier::proto {
 
 constexpr std::uint64_t kSegmentMagic = 0x3130474553505243ULL;  // "CRPSEG01"
 // Grows with every change to a struct or a size in this folder; old and new refuse each other by it.
-constexpr std::uint32_t kSegmentVersion = 4;
+constexpr std::uint32_t kSegmentVersion = 5;
 constexpr std::uint32_t kHeaderBytes = 8192;
 
 // Where each region starts and how far apart its slots lie, in bytes. A pure function of the geometry:
 // an attaching process recomputes it and refuses a header that says otherwise.
 struct SegmentLayout {
     std::uint64_t order = 0;
+    std::uint64_t hot_blocks = 0;  // [size][rank], where there is an order
     std::uint64_t sequences = 0;
     std::uint64_t sequence_stride = 0;
     std::uint64_t bias_offset = 0;
@@ -57,6 +59,11 @@ struct alignas(64) WriterCell {
     std::atomic<std::int32_t> pid;
 };
 
+struct HotCost {
+    std::atomic<std::uint64_t> draws;
+    std::atomic<std::uint64_t> ns;
+};
+
 struct SegmentHeader {
     // Fixed at creation, covered by the checksum.
     std::uint64_t magic;
@@ -75,6 +82,9 @@ struct SegmentHeader {
     std::atomic<std::uint32_t> daemon_generation;
     std::atomic<std::int32_t> daemon_pid;
     std::atomic<std::uint32_t> zmq_stream;  // 1: the supervisor sends decisions over ZMQ too
+    // Of the sequences that are admitted from now on, and of one in kHotTrialShare of them.
+    std::atomic<std::uint32_t> hot_choice;
+    std::atomic<std::uint32_t> hot_trial;
 
     // Written by the client.
     alignas(64) std::atomic<std::uint64_t> published;  // steps 0 .. published - 1 are valid records
@@ -85,6 +95,9 @@ struct SegmentHeader {
     // Written by samplers; the client sleeps on it.
     alignas(64) std::atomic<std::uint32_t> decided_bell;
     std::atomic<std::uint32_t> client_sleeps;
+
+    // Written by samplers: what untruncated draws with each hot set took.
+    alignas(64) HotCost hot_costs[kHotChoices];
 
     WriterCell writers[kMaxTp];
     alignas(64) std::atomic<std::uint64_t> counters[kCounterLines * kCountersInLine];

@@ -33,12 +33,14 @@ struct alignas(64) SequenceEntry {
     std::uint32_t breakers_count;   // likewise
     std::uint64_t uid;
     SamplingParams params;
+    std::uint32_t hot_choice;  // proto/hot_set.h; the session's when the sequence was admitted
     // Two, because a decision may be made again after its sampler's death: position p reads one and writes
     // the other, so that the second time it reads what the first time read, and writes the same. By the
     // parity of `outputs`; on a cache line that only decisions with feedback touch.
     alignas(64) std::array<FeedbackAfter, 2> feedback;
 };
 static_assert(offsetof(SequenceEntry, params) == 40);
+static_assert(offsetof(SequenceEntry, hot_choice) == 248);
 static_assert(offsetof(SequenceEntry, feedback) == 256);
 static_assert(sizeof(SequenceEntry) == 320);
 

@@ -162,6 +162,11 @@ Result<Segment> Segment::attach(const std::string& path, Access access) {
     return segment;
 }
 
+std::span<std::uint32_t> Segment::hot_blocks(std::uint32_t choice) const {
+    if (geometry_.has_order == 0 || choice == 0 || choice >= proto::kHotChoices) return {};
+    return {at<std::uint32_t>(layout_.hot_blocks) + std::size_t{choice - 1} * geometry_.tp, geometry_.tp};
+}
+
 std::span<std::int32_t> Segment::order() const {
     return {at<std::int32_t>(layout_.order), geometry_.has_order != 0 ? geometry_.vocab : 0};
 }

@@ -59,6 +59,8 @@ class Segment {
     }
 
     std::span<std::int32_t> order() const;  // empty: identity
+    // Of each rank's slice, the blocks that hold a hot set; empty: there is no order, or no such set.
+    std::span<std::uint32_t> hot_blocks(std::uint32_t choice) const;
     proto::SequenceEntry& sequence(std::uint32_t index) const;
     proto::TokenBias* biases(std::uint32_t index) const;
     std::int32_t* stop_ids(std::uint32_t index) const;

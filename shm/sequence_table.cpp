@@ -66,6 +66,9 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     auto& entry = segment_->sequence(index);
     entry.uid = sequence.uid;
     entry.params = sequence.params;
+    const auto& header = segment_->header();
+    const bool tries = ++admitted_ % proto::kHotTrialShare == 0;
+    entry.hot_choice = (tries ? header.hot_trial : header.hot_choice).load(std::memory_order_relaxed);
     entry.prompt_length = static_cast<std::uint32_t>(sequence.prompt.size());
     entry.bias_count = static_cast<std::uint32_t>(sequence.bias.size());
     entry.stop_count = static_cast<std::uint32_t>(sequence.stop_ids.size());

@@ -42,6 +42,7 @@ class SequenceTable {
   private:
     Segment* segment_;
     std::vector<std::uint32_t> free_;
+    std::uint64_t admitted_ = 0;
 };
 
 }  // namespace croupier::shm

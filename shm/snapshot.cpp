@@ -84,11 +84,18 @@ SessionSnapshot read_session(const std::string& path) {
         session.counters[i] =
             header.counter(static_cast<proto::SessionCounter>(i)).load(std::memory_order_relaxed);
     }
+    session.hot_size = proto::hot_size(header.hot_choice.load(std::memory_order_relaxed));
     count_rings(segment, session);
     return session;
 }
 
 }  // namespace
+
+double SessionSnapshot::hot_acceptance() const {
+    const auto hot = static_cast<double>(counter(proto::SessionCounter::draws_hot));
+    const auto tail = static_cast<double>(counter(proto::SessionCounter::draws_tail));
+    return hot + tail > 0 ? hot / (hot + tail) : 0.0;
+}
 
 std::vector<std::string> segment_files(const std::string& directory, const std::string& instance) {
     std::vector<std::string> paths;

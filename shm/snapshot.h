@@ -45,8 +45,11 @@ struct SessionSnapshot {
     std::uint64_t steps_in_flight = 0;
     std::uint64_t steps_decided_not_taken = 0;
     std::uint32_t live_sequences = 0;
+    std::uint32_t hot_size = 0;  // of new sequences; 0: each row chooses
     std::array<std::uint64_t, static_cast<std::size_t>(proto::SessionCounter::count_)> counters{};
 
+    // Share of the untruncated draws whose token came from the hot set; 0 before the first.
+    double hot_acceptance() const;
     std::uint64_t counter(proto::SessionCounter which) const {
         return counters[static_cast<std::size_t>(which)];
     }

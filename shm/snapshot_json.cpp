@@ -52,6 +52,7 @@ json session_json(const SessionSnapshot& session) {
                      {"in_flight", session.steps_in_flight},
                      {"decided_not_taken", session.steps_decided_not_taken}}},
                    {"live_sequences", session.live_sequences},
+                   {"hot_set", {{"size", session.hot_size}, {"acceptance", session.hot_acceptance()}}},
                    {"counters", counters}};
     if (!session.fault.empty()) answer["fault"] = session.fault;
     return answer;

@@ -14,6 +14,15 @@ TEST_CASE("a segment may be as large as all segments together, and no larger") {
     });
 }
 
+TEST_CASE("the least hot set is no larger than the most") {
+    load_valid("hot_set:\n  least: 4096\n  most: 4096\n");
+    expect_problems({
+        {"hot_set:\n  least: 8192\n  most: 4096\n", 2, "hot_set.least",
+         "8192 is more than hot_set.most, which is 4096"},
+        {"hot_set:\n  size: 1000\n", 2, "hot_set.size", "1000"},
+    });
+}
+
 TEST_CASE("the two endpoints differ") {
     expect_problems({
         {"control:\n  endpoint: ipc:///a\ndecisions:\n  endpoint: ipc:///a\n", 4, "decisions.endpoint",

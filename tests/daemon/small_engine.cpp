@@ -144,6 +144,21 @@ std::vector<std::int32_t> SmallEngine::ids_of(const proto::RankShard& shard) con
     return ids;
 }
 
+std::vector<std::uint32_t> SmallEngine::hot_blocks() const {
+    std::vector<std::uint32_t> blocks;
+    if (shape_.hot_size == 0) return blocks;
+    for (std::uint32_t rank = 0; rank < shape_.tp; ++rank) {
+        const proto::RankShard& shard = geometry_.shards[rank];
+        std::uint32_t own = 0;
+        for (std::uint32_t i = 0; i < std::min(shape_.hot_size, shape_.vocab); ++i) {
+            const auto id = static_cast<std::uint32_t>(shape_.order[i]);
+            own += id >= shard.first_id && id < shard.first_id + shard.count ? 1 : 0;
+        }
+        blocks.push_back((own + 63) / 64);
+    }
+    return blocks;
+}
+
 std::uint32_t SmallEngine::random(std::uint64_t uid, std::uint32_t position) const {
     if (shape_.randoms_supplied) return static_cast<std::uint32_t>(mixed(uid, position) >> 13U);
     return sampler::random_at(asked_.at(uid).params.seed, position, 0);
@@ -215,6 +230,8 @@ sampler::reference::Outcome SmallEngine::expected(std::uint64_t uid) const {
     request.prompt = asked.prompt;
     request.output = output;
     request.mask = allowed;
+    const auto hot = hot_blocks();
+    request.hot_blocks = hot;
     request.max_length = shape_.max_length;
     request.random = random(uid, position);
     if (feedback_.contains(uid)) request.feedback = feedback_.at(uid);

@@ -29,6 +29,7 @@ struct EngineShape {
     bool takeover = false;
     bool resume = false;
     std::vector<std::int32_t> order;
+    std::uint32_t hot_size = 0;  // that the daemon gives
     std::string server_key, client_public_key, client_secret_key;
 };
 
@@ -74,6 +75,7 @@ class SmallEngine {
   private:
     void write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const;
     std::vector<std::int32_t> ids_of(const proto::RankShard& shard) const;
+    std::vector<std::uint32_t> hot_blocks() const;
     std::uint32_t random(std::uint64_t uid, std::uint32_t position) const;
     sampler::reference::Outcome expected(std::uint64_t uid) const;
 

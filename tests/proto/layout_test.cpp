@@ -26,6 +26,7 @@ std::vector<Region> regions_of(const Geometry& g, const SegmentLayout& l) {
     return {
         {"header", 0, kHeaderBytes, 4096},
         {"order", l.order, g.has_order * std::uint64_t{g.vocab} * 4, 4096},
+        {"hot blocks", l.hot_blocks, g.has_order * kHotSizes.size() * g.tp * std::uint64_t{4}, 64},
         {"sequences", l.sequences, l.sequence_stride * g.max_sequences, 4096},
         {"schedule", l.schedule, l.schedule_stride * g.slots, 4096},
         {"decisions", l.decisions, l.decision_stride * g.slots, 4096},

@@ -51,6 +51,11 @@ std::string session_lines(const shm::SessionSnapshot& session) {
         text += fmt::format("  overlap {:.1f} % of the decision time was hidden behind the engine\n",
                             (1 - seconds(session.counter(SessionCounter::exposed_ns)) / decision) * 100);
     }
+    if (session.hot_acceptance() > 0) {
+        const std::string size = session.hot_size > 0 ? std::to_string(session.hot_size) + " ids" : "the row's";
+        text += fmt::format("  hot set of new sequences: {}; {:.1f} % of the untruncated draws came from theirs\n",
+                            size, session.hot_acceptance() * 100);
+    }
     for (std::size_t i = 0; i < session.counters.size(); ++i) {
         const std::string name = proto::kSessionCounterText[i].name;
         if (session.counters[i] != 0 && !name.ends_with("_ns")) {

@@ -1,0 +1,31 @@
+// What a sampler counts of its draws during its share of a step: added to the session's counters once, because
+// all samplers share their lines.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "proto/segment_header.h"
+#include "sampler/workspace.h"
+
+namespace croupier::daemon {
+
+class DrawTally {
+  public:
+    void add(const sampler::Answer& answer, std::uint32_t hot_choice, std::uint64_t ns);
+    void give_to(proto::SegmentHeader& header) const;
+
+  private:
+    struct Cost {
+        std::uint64_t draws = 0;
+        std::uint64_t ns = 0;
+    };
+    std::uint64_t hot_ = 0;
+    std::uint64_t tail_ = 0;
+    std::uint64_t corrected_ = 0;
+    std::uint64_t tiles_read_ = 0;
+    std::uint64_t tiles_skipped_ = 0;
+    std::array<Cost, proto::kHotChoices> costs_;
+};
+
+}  // namespace croupier::daemon

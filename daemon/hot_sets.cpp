@@ -1,0 +1,69 @@
+#include "daemon/hot_sets.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+namespace croupier::daemon {
+
+using proto::hot_choice_of;
+
+namespace {
+
+void give(const shm::Segment& segment, std::uint32_t choice, std::uint32_t trial) {
+    segment.header().hot_choice.store(choice, std::memory_order_relaxed);
+    segment.header().hot_trial.store(trial, std::memory_order_relaxed);
+}
+
+std::array<sampler::HotCostSoFar, proto::kHotChoices> costs_of(const shm::Segment& segment) {
+    std::array<sampler::HotCostSoFar, proto::kHotChoices> costs;
+    for (std::size_t choice = 0; choice < costs.size(); ++choice) {
+        const auto& cost = segment.header().hot_costs[choice];
+        costs[choice] = {cost.draws.load(std::memory_order_relaxed), cost.ns.load(std::memory_order_relaxed)};
+    }
+    return costs;
+}
+
+}  // namespace
+
+void HotSets::configure(const config::HotSet& settings) {
+    if (settings == settings_) return;
+    settings_ = settings;
+    controllers_.clear();
+}
+
+void HotSets::begin(const shm::Segment& segment) {
+    if (segment.geometry().has_order == 0) return;
+    const std::uint32_t choice = hot_choice_of(settings_.size);
+    give(segment, choice, choice);
+}
+
+// Goes on from what the session has: a daemon that restarts finds its predecessor's.
+sampler::HotController& HotSets::controller_of(const shm::Segment& segment) {
+    const auto& header = segment.header();
+    const auto found = controllers_.find(header.session_id);
+    if (found != controllers_.end()) return found->second;
+    const std::uint32_t all = hot_choice_of(segment.geometry().vocab);
+    const std::uint32_t most = std::min(hot_choice_of(settings_.most), all);
+    const std::uint32_t least = std::min(hot_choice_of(settings_.least), most);
+    const sampler::HotBounds bounds = {least, most, settings_.hysteresis_percent / 100.0};
+    const std::uint32_t first = header.hot_choice.load(std::memory_order_relaxed);
+    return controllers_.try_emplace(header.session_id, bounds, first).first->second;
+}
+
+void HotSets::tend(const shm::Segment& segment) {
+    if (!settings_.adapt) return begin(segment);
+    if (segment.geometry().has_order == 0) return;
+    sampler::HotController& controller = controller_of(segment);
+    const std::uint32_t before = controller.present();
+    controller.observe(costs_of(segment));
+    give(segment, controller.present(), controller.tried());
+    if (controller.present() == before) return;
+    spdlog::info("session {} ({}): the hot set of new sequences goes from {} ids to {}",
+                 segment.header().name, segment.header().session_id, proto::hot_size(before),
+                 proto::hot_size(controller.present()));
+}
+
+}  // namespace croupier::daemon
