@@ -33,6 +33,8 @@ Config changed_everywhere() {
                        .max_sequence_tokens = 9,
                        .reattach_grace_ms = 9,
                        .drain_timeout_ms = 9};
+    config.hot_set = {
+        .size = 8192, .adapt = true, .least = 1024, .most = 65536, .hysteresis_percent = 9};
     config.control = {.endpoint = "ipc:///other",
                       .ipc_mode = 0600,
                       .max_message_bytes = 9 * mib,
@@ -55,6 +57,7 @@ TEST_CASE("a reload takes the reloadable keys, and only those") {
     const Config wanted = changed_everywhere();
     Config expected = running;
     expected.sessions = wanted.sessions;
+    expected.hot_set = wanted.hot_set;
     expected.log = wanted.log;
     expected.samplers.spin_us = wanted.samplers.spin_us;
     expected.samplers.max_sleep_us = wanted.samplers.max_sleep_us;

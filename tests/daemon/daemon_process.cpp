@@ -141,6 +141,7 @@ bool DaemonProcess::await_ready() const {
 }
 
 void DaemonProcess::kill_now() {
+    if (pid_ == 0) throw std::logic_error("croupierd is not running: nothing to kill");
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;

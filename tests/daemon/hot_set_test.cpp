@@ -88,7 +88,6 @@ TEST_CASE("a sequence keeps its hot set when the daemon is killed and comes back
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     engine.admit(drawing(3));
     engine.steps(5);
-    daemon.kill_now();
     daemon.write_config(kTwoSamplers, "hot_set: {size: 0}");
     daemon.restart_after_kill();
     REQUIRE(eventually([&] { return observed(daemon).hot_size == 0; }));
