@@ -124,6 +124,8 @@ std::vector<Key> session_keys() {
 // As proto/hot_set.h counts them; this folder includes nothing of ours.
 ValueType<std::uint32_t> hot_size() {
     return choice<std::uint32_t>({{"0", 0},
+                                  {"256", 256},
+                                  {"512", 512},
                                   {"1024", 1024},
                                   {"2048", 2048},
                                   {"4096", 4096},
@@ -142,7 +144,8 @@ std::vector<Key> hot_set_keys() {
             "leaves a seed's tokens the same whatever the hotness order.",
             &Config::hot_set, &HotSet::size),
         key("hot_set.adapt", on_off(), reload,
-            "Whether the daemon moves the size to where draws cost least. The tokens of untruncated draws then "
+            "Whether the daemon moves the size to where draws cost least. The tokens of untruncated draws "
+            "then "
             "depend on when their sequence was admitted.",
             &Config::hot_set, &HotSet::adapt),
         key("hot_set.least", hot_size(), reload, "Smallest size that adapting may choose.", &Config::hot_set,

@@ -10,8 +10,8 @@ namespace croupier::proto {
 
 // A choice is what the table says: 0 for none, i for the first kHotSizes[i - 1] ids. The costs of two
 // neighbours differ by little more than they can be measured to.
-constexpr std::array<std::uint32_t, 9> kHotSizes = {1024,  2048,  4096,   8192,  16384,
-                                                    32768, 65536, 131072, 262144};
+constexpr std::array<std::uint32_t, 11> kHotSizes = {256,   512,   1024,  2048,   4096,  8192,
+                                                     16384, 32768, 65536, 131072, 262144};
 constexpr std::uint32_t kHotChoices = 1 + kHotSizes.size();
 
 // While another size is tried, it is given to one new sequence in so many.

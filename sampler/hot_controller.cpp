@@ -75,8 +75,8 @@ void HotController::judge_trial() {
 
 void HotController::notice_shift() {
     const double cost = costs_[present_].undisturbed();
-    const bool shifted = cost > cost_when_settled_ * (1.0 + kShift) ||
-                         cost < cost_when_settled_ * (1.0 - kShift);
+    const bool shifted =
+        cost > cost_when_settled_ * (1.0 + kShift) || cost < cost_when_settled_ * (1.0 - kShift);
     if (shifted && cost_when_settled_ > 0.0) {
         patience_ = 1;
         cost_when_settled_ = cost;

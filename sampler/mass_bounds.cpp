@@ -16,23 +16,47 @@ namespace croupier::sampler::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using BoundLanes = hn::CappedTag<double, 8>;
+// Floats, and the doubles of one half of them.
+#if HWY_TARGET == HWY_SCALAR
+using BoundFloats = hn::CappedTag<float, 1>;
+using BoundLanes = hn::CappedTag<double, 1>;
+#else
+using BoundFloats = hn::CappedTag<float, 16>;
+using BoundLanes = hn::Repartition<double, BoundFloats>;
+#endif
 using BoundVector = hn::Vec<hn::RebindToUnsigned<BoundLanes>>;
 
-// MassBound::of, operation for operation.
-HWY_INLINE BoundVector bounds_of(const float* HWY_RESTRICT values, const MassBound& bound) {
-    const BoundLanes d;
-    const hn::Rebind<float, BoundLanes> narrow;
-    const hn::RebindToSigned<decltype(narrow)> codes;
-    const hn::RebindToUnsigned<BoundLanes> du;
-    const auto c = [narrow](float value) HWY_ATTR { return hn::Set(narrow, value); };
-    const auto scaled = hn::Mul(hn::Sub(hn::LoadU(narrow, values), c(bound.reference)), c(bound.slope));
+// MassBound::of, operation for operation: the weights first, then the masses.
+HWY_INLINE hn::Vec<BoundFloats> weights_of(const float* HWY_RESTRICT values, const MassBound& bound) {
+    const BoundFloats d;
+    const hn::RebindToSigned<BoundFloats> codes;
+    const auto c = [d](float value) HWY_ATTR { return hn::Set(d, value); };
+    const auto scaled = hn::Mul(hn::Sub(hn::LoadU(d, values), c(bound.reference)), c(bound.slope));
     const auto clamped = hn::Min(hn::Max(scaled, c(MassBound::kLeastBits)), c(0.0F));
     const auto bits = hn::Add(clamped, c(MassBound::kBias));
-    const auto code = hn::ConvertTo(codes, hn::Mul(bits, c(MassBound::kMantissa)));
-    const auto weight = hn::PromoteTo(d, hn::BitCast(narrow, code));
+    return hn::BitCast(d, hn::ConvertTo(codes, hn::Mul(bits, c(MassBound::kMantissa))));
+}
+
+template <class V>
+HWY_INLINE BoundVector masses_of(V weights) {
+    const BoundLanes d;
+    const hn::RebindToUnsigned<BoundLanes> du;
+    const auto weight = hn::PromoteTo(d, weights);
     const auto rounded = hn::Add(hn::Mul(weight, hn::Set(d, kMassUnit)), hn::Set(d, kMassRounder));
     return hn::Sub(hn::BitCast(du, rounded), hn::Set(du, kMassRounderBits));
+}
+
+// Hands the bounds of as many values as BoundFloats holds to `take`, half by half, with their place.
+template <class Take>
+HWY_INLINE void each_half(const float* HWY_RESTRICT values, const MassBound& bound, Take take) {
+    const auto weights = weights_of(values, bound);
+#if HWY_TARGET == HWY_SCALAR
+    take(masses_of(weights), 0);
+#else
+    const hn::Half<BoundFloats> half;
+    take(masses_of(hn::LowerHalf(half, weights)), 0);
+    take(masses_of(hn::UpperHalf(half, weights)), hn::Lanes(half));
+#endif
 }
 
 HWY_INLINE Mass sum_of_bounds(BoundVector bounds) {
@@ -47,13 +71,14 @@ HWY_INLINE Mass sum_of_bounds(BoundVector bounds) {
 Mass BoundGroup(const float* HWY_RESTRICT values, std::size_t count, const MassBound& bound,
                 Mass* HWY_RESTRICT masses) {
     const hn::RebindToUnsigned<BoundLanes> du;
-    const std::size_t lanes = hn::Lanes(du);
+    const std::size_t lanes = hn::Lanes(BoundFloats());
     auto sum = hn::Zero(du);
     std::size_t i = 0;
     for (; i + lanes <= count; i += lanes) {
-        const auto each = bounds_of(values + i, bound);
-        hn::StoreU(each, du, masses + i);
-        sum = hn::Add(sum, each);
+        each_half(values + i, bound, [&](BoundVector each, std::size_t at) HWY_ATTR {
+            hn::StoreU(each, du, masses + i + at);
+            sum = hn::Add(sum, each);
+        });
     }
     Mass total = sum_of_bounds(sum);
     for (; i < count; ++i) total += masses[i] = bound.of(values[i]);
@@ -77,7 +102,10 @@ Mass BoundBlock(proto::Dtype dtype, const std::byte* HWY_RESTRICT block, const M
     HWY_ALIGN float values[kBlock];
     WidenBlock(dtype, block, values);
     auto sum = hn::Zero(du);
-    for (std::size_t i = 0; i < kBlock; i += hn::Lanes(du)) sum = hn::Add(sum, bounds_of(values + i, bound));
+    for (std::size_t i = 0; i < kBlock; i += hn::Lanes(BoundFloats())) {
+        each_half(values + i, bound,
+                  [&](BoundVector each, std::size_t) HWY_ATTR { sum = hn::Add(sum, each); });
+    }
     return sum_of_bounds(sum);
 }
 

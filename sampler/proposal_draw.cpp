@@ -1,7 +1,9 @@
 #include "sampler/proposal_draw.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -63,10 +65,14 @@ Mass ProposalDraw::lift_of(const Candidate& lifted) const {
 // The blocks whose maximum lies nearest the best one's, if they are few.
 void ProposalDraw::choose_head() {
     const std::span<const float> maxima = workspace_.block_max.first(row_.blocks);
-    for (const double reach : kHeadReaches) {
-        const float floor = head_floor(weigher_, reach);
-        if (count_at_least(maxima, floor) > kMostHeadBlocks) continue;
-        head_ = workspace_.reached_blocks.first(list_reaching(maxima, floor, workspace_.reached_blocks));
+    std::array<float, std::size(kHeadReaches)> floors;
+    std::transform(std::begin(kHeadReaches), std::end(kHeadReaches), floors.begin(),
+                   [this](double reach) { return head_floor(weigher_, reach); });
+    std::array<std::uint32_t, floors.size()> counts;
+    count_at_least_each(maxima, floors, counts);
+    for (std::size_t i = 0; i < floors.size(); ++i) {
+        if (counts[i] > kMostHeadBlocks) continue;
+        head_ = workspace_.reached_blocks.first(list_reaching(maxima, floors[i], workspace_.reached_blocks));
         return;
     }
 }

@@ -69,6 +69,28 @@ std::size_t CountAtLeast(const float* HWY_RESTRICT values, std::size_t count, fl
     return total;
 }
 
+void CountAtLeastEach(const float* HWY_RESTRICT values, std::size_t count, std::span<const float> floors,
+                      std::span<std::uint32_t> counts) {
+    const Floats d;
+    const hn::RebindToSigned<Floats> di;
+    constexpr std::size_t kMost = kMostFloors;
+    hn::Vec<hn::RebindToSigned<Floats>> reached[kMost];
+    for (auto& each : reached) each = hn::Zero(di);
+    hn::Vec<Floats> bounds[kMost];
+    for (std::size_t j = 0; j < kMost; ++j) bounds[j] = hn::Set(d, floors[std::min(j, floors.size() - 1)]);
+    std::size_t i = 0;
+    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+        const auto some = hn::LoadU(d, values + i);
+        for (std::size_t j = 0; j < kMost; ++j) {
+            reached[j] = hn::Sub(reached[j], hn::BitCast(di, hn::VecFromMask(d, hn::Ge(some, bounds[j]))));
+        }
+    }
+    for (std::size_t j = 0; j < floors.size(); ++j) {
+        counts[j] = static_cast<std::uint32_t>(hn::GetLane(hn::SumOfLanes(di, reached[j])));
+        for (std::size_t rest = i; rest < count; ++rest) counts[j] += values[rest] >= floors[j] ? 1U : 0U;
+    }
+}
+
 // Or -inf: neither NaN nor +inf is below +inf.
 bool NoneInfinite(const float* HWY_RESTRICT values, std::size_t count) {
     const Floats d;
@@ -221,6 +243,7 @@ namespace croupier::sampler {
 
 HWY_EXPORT(ScanMaxima);
 HWY_EXPORT(CountAtLeast);
+HWY_EXPORT(CountAtLeastEach);
 HWY_EXPORT(NoneInfinite);
 HWY_EXPORT(LargestOf);
 HWY_EXPORT(FoldMaxima);
@@ -260,6 +283,11 @@ void fold_maxima(std::span<const float> values, std::span<float> folded) noexcep
 std::uint32_t count_at_least(std::span<const float> values, float floor) noexcept {
     return static_cast<std::uint32_t>(
         HWY_DYNAMIC_DISPATCH(CountAtLeast)(values.data(), values.size(), floor));
+}
+
+void count_at_least_each(std::span<const float> values, std::span<const float> floors,
+                         std::span<std::uint32_t> counts) noexcept {
+    HWY_DYNAMIC_DISPATCH(CountAtLeastEach)(values.data(), values.size(), floors, counts);
 }
 
 std::uint32_t find_at_least(const BlockedRow& row, float floor, Workspace& workspace) noexcept {

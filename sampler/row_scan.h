@@ -27,6 +27,11 @@ void fold_maxima(std::span<const float> values, std::span<float> folded) noexcep
 // How many are at least `floor`.
 std::uint32_t count_at_least(std::span<const float> values, float floor) noexcept;
 
+// The same of several floors in one pass, 1 to kMostFloors.
+constexpr std::size_t kMostFloors = 7;
+void count_at_least_each(std::span<const float> values, std::span<const float> floors,
+                         std::span<std::uint32_t> counts) noexcept;
+
 // One element of a row that was found: where it stands in vocabulary order, and its value.
 struct Found {
     std::uint32_t position;

@@ -128,14 +128,13 @@ TEST_CASE("draws and tiles are counted, those that were read and those that were
 }
 
 TEST_CASE("adapting moves the hot set of new sequences to where draws cost least, and SIGHUP ends it") {
-    DaemonProcess daemon(kTwoSamplers, "hot_set: {size: 1024, adapt: true, least: 1024, most: 4096}");
+    DaemonProcess daemon(kTwoSamplers, "hot_set: {size: 256, adapt: true, least: 256, most: 1024}");
     EngineShape shape = ordered_shape();
     SmallEngine engine(daemon.endpoint(), "engine", shape);
-    const shm::Segment segment =
-        shm::Segment::attach(engine.segment_path(), shm::Access::read_write).value();
+    const shm::Segment segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_write).value();
     auto& header = segment.header();
     CHECK(header.hot_choice.load() == 1);
-    // What samplers would have measured, had draws with 4,096 ids cost least.
+    // What samplers would have measured, had draws with 1,024 ids cost least.
     const auto serve = [&](std::uint32_t choice) {
         header.hot_costs[choice].draws.fetch_add(256);
         header.hot_costs[choice].ns.fetch_add(256 * 1000 * std::uint64_t{5 - choice});
@@ -145,7 +144,7 @@ TEST_CASE("adapting moves the hot set of new sequences to where draws cost least
         serve(header.hot_trial.load());
         return header.hot_choice.load() == 3;
     }));
-    CHECK(eventually([&] { return daemon.says("goes from 2048 ids to 4096"); }));
-    write_and_reload(daemon, "hot_set: {size: 2048, adapt: false}");
+    CHECK(eventually([&] { return daemon.says("goes from 512 ids to 1024"); }));
+    write_and_reload(daemon, "hot_set: {size: 512, adapt: false}");
     CHECK(eventually([&] { return header.hot_choice.load() == 2 && header.hot_trial.load() == 2; }));
 }

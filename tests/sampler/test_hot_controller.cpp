@@ -70,8 +70,8 @@ class Engine {
 }  // namespace
 
 TEST_CASE("a controller climbs to the cheapest size from wherever it begins, and stays near") {
-    const auto best = GENERATE(1U, 4U, 9U);
-    const auto first = GENERATE(1U, 5U, 9U);
+    const auto best = GENERATE(1U, 4U, proto::kHotChoices - 1);
+    const auto first = GENERATE(1U, 5U, proto::kHotChoices - 1);
     HotController controller({1, proto::kHotChoices - 1, 0.03}, first);
     Engine engine(controller, best * 10 + first);
     engine.serve(4000, best);
@@ -116,7 +116,7 @@ TEST_CASE("a controller keeps within its bounds, and what costs the same does no
 }
 
 TEST_CASE("a controller without draws tries nothing") {
-    HotController controller({0, 9, 0.03}, 0);
+    HotController controller({0, proto::kHotChoices - 1, 0.03}, 0);
     const Costs costs = {};
     for (int round = 0; round < 1000; ++round) controller.observe(costs);
     CHECK(controller.present() == 0);
