@@ -10,6 +10,7 @@
 #include "tools/shvs_bench/command.h"
 #include "tools/sim/command.h"
 #include "tools/status/command.h"
+#include "tools/tvd_bench/command.h"
 
 namespace {
 
@@ -39,6 +40,7 @@ Each command has its own --help.)");
     croupier::tools::add_decide_bench(*bench, status);
     croupier::tools::add_ipc_bench(*bench, status);
     croupier::tools::add_shvs_bench(*bench, status);
+    croupier::tools::add_tvd_bench(*bench, status);
     CLI11_PARSE(app, argc, argv);
     return status;
 }

@@ -1,52 +1,25 @@
 // `croupier hotset` as a process: traces in, a file and what it covers out.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "shm/hotness_file.h"
+#include "workplace.h"
 
 namespace croupier::tools {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-struct Ended {
-    int status;
-    std::string text;
-};
-
-// A folder of its own, in which the tool that lies beside this binary is run by a shell.
-class Workplace {
+class Traces : public Workplace {
   public:
-    Workplace() {
-        std::string name = std::filesystem::temp_directory_path() / "croupier-hotset-XXXXXX";
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-    }
-    Workplace(const Workplace&) = delete;
-    Workplace& operator=(const Workplace&) = delete;
-    ~Workplace() { std::filesystem::remove_all(path_); }
+    using Workplace::write;
 
     Ended hotset(const std::string& arguments, const std::string& before = "") const {
-        const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-        const std::string command = "cd '" + path_.string() + "' && " + before + "'" +
-                                    (here / "croupier").string() + "' hotset " + arguments + " 2>&1";
-        std::FILE* pipe = ::popen(command.c_str(), "r");
-        REQUIRE(pipe != nullptr);
-        std::string text;
-        char part[4096];
-        for (std::size_t count = 0; (count = std::fread(part, 1, sizeof part, pipe)) > 0;)
-            text.append(part, count);
-        return {WEXITSTATUS(::pclose(pipe)), text};
+        return run("hotset " + arguments, before);
     }
     // Builds a file from traces of this model of 50 ids, and gives its bytes.
     std::string built(const std::string& traces) const {
@@ -58,27 +31,17 @@ class Workplace {
     std::string refusal(const std::string& traces) const {
         const Ended ended = hotset("build " + traces + " --vocab 50 --model tiny -o refused.hot");
         CHECK(ended.status == 1);
-        CHECK_FALSE(std::filesystem::exists(path_ / "refused.hot"));
+        CHECK_FALSE(std::filesystem::exists(path() / "refused.hot"));
         return ended.text;
     }
     proto::HotnessOrder order(const char* name) const {
-        auto loaded = shm::load_hotness(path_ / name, std::nullopt);
+        auto loaded = shm::load_hotness(path() / name, std::nullopt);
         REQUIRE(loaded);
         return loaded.value().order;
-    }
-    void write(const char* name, const std::string& text) const {
-        std::ofstream(path_ / name, std::ios::binary) << text;
     }
     void write(const char* name, const Ids& ids) const {
         write(name, std::string(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(ids[0])));
     }
-    std::string bytes_of(const char* name) const {
-        std::ifstream file(path_ / name, std::ios::binary);
-        return {std::istreambuf_iterator<char>(file), {}};
-    }
-
-  private:
-    std::filesystem::path path_;
 };
 
 Ids random_ids(unsigned seed, std::size_t count) {
@@ -107,7 +70,7 @@ std::string in_lines(const Ids& ids) {
 }  // namespace
 
 TEST_CASE("ids of a trace are counted, and those that it lacks come last in their own order") {
-    const Workplace here;
+    const Traces here;
     here.write("a.i32", Ids{4, 2, 4, 49, 4, 2, 0});
     here.built("a.i32 --smoothing 0.25");
     const proto::HotnessOrder order = here.order("built.hot");
@@ -121,7 +84,7 @@ TEST_CASE("ids of a trace are counted, and those that it lacks come last in thei
 }
 
 TEST_CASE("JSON lines are lists of ids, or objects that have some") {
-    const Workplace here;
+    const Traces here;
     here.write("a.jsonl",
                "[1, 2]\n\n"
                "{\"tokens\": [3], \"prompt\": [4, 4], \"output\": [], \"history\": [5], \"next\": 6}\r\n"
@@ -136,7 +99,7 @@ TEST_CASE("JSON lines are lists of ids, or objects that have some") {
 }
 
 TEST_CASE("traces merged by weight are the trace that has each so many times") {
-    const Workplace here;
+    const Traces here;
     const Ids first = random_ids(1, 400000);  // more than is read at a time
     const Ids second = random_ids(2, 3000);
     here.write("first.i32", first);
@@ -151,7 +114,7 @@ TEST_CASE("traces merged by weight are the trace that has each so many times") {
 }
 
 TEST_CASE("a hotness file is the same bytes each time, and built from itself is itself") {
-    const Workplace here;
+    const Traces here;
     here.write("a.i32", random_ids(3, 1000));
     const std::string once = here.built("a.i32 --weight 0.3");
     CHECK(here.built("a.i32 --weight 0.3") == once);
@@ -160,7 +123,7 @@ TEST_CASE("a hotness file is the same bytes each time, and built from itself is 
 }
 
 TEST_CASE("what does not fit the vocabulary is refused with its file, its place and its value") {
-    const Workplace here;
+    const Traces here;
     here.write("high.i32", Ids{1, 2, 50});
     CHECK_THAT(here.refusal("high.i32"),
                Catch::Contains("'high.i32': the token at byte 8 is 50; allowed: 0 to 49"));
@@ -184,7 +147,7 @@ TEST_CASE("what does not fit the vocabulary is refused with its file, its place 
 }
 
 TEST_CASE("traces and options that are none are refused, and nothing is written") {
-    const Workplace here;
+    const Traces here;
     here.write("a.i32", Ids{1});
     here.write("odd.i32", std::string(7, '\0'));
     here.write("empty.jsonl", std::string("\n[]\n"));
@@ -202,7 +165,7 @@ TEST_CASE("traces and options that are none are refused, and nothing is written"
 }
 
 TEST_CASE("a hotness file is merged only into one of its own model and vocabulary") {
-    const Workplace here;
+    const Traces here;
     here.write("a.i32", Ids{1});
     REQUIRE(here.hotset("build a.i32 --vocab 50 --model other -o other.hot").status == 0);
     REQUIRE(here.hotset("build a.i32 --vocab 51 --model tiny -o large.hot").status == 0);
@@ -215,7 +178,7 @@ TEST_CASE("a hotness file is merged only into one of its own model and vocabular
 }
 
 TEST_CASE("croupier hotset show tells a person and a program what the prefixes hold") {
-    const Workplace here;
+    const Traces here;
     here.write("a.i32", Ids{4, 4, 4, 2, 2, 0, 49, 1});
     here.built("a.i32 --smoothing 0.16");
     const Ended text = here.hotset("show built.hot --vocab 50");
@@ -238,7 +201,7 @@ TEST_CASE("croupier hotset show tells a person and a program what the prefixes h
 }
 
 TEST_CASE("croupier hotset show refuses what is not as it should be") {
-    const Workplace here;
+    const Traces here;
     here.write("a.i32", Ids{1});
     here.built("a.i32");
     const Ended other = here.hotset("show built.hot --vocab 51");

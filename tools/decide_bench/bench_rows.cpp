@@ -57,12 +57,14 @@ void append_file(const std::string& path, std::uint32_t vocab, std::vector<std::
 
 }  // namespace
 
-BenchRows::BenchRows(std::uint32_t vocab, std::vector<std::uint16_t> elements, std::uint32_t rows)
-    : vocab_(vocab), elements_(std::move(elements)) {
+BenchRows::BenchRows(std::uint32_t vocab, std::vector<std::uint16_t> elements, std::uint32_t rows,
+                     std::vector<std::int32_t> order)
+    : vocab_(vocab), elements_(std::move(elements)), order_(std::move(order)) {
     for (std::uint32_t index = 0; index < rows; ++index) maxima_.push_back(tile_maxima(row(index), vocab));
     for (std::uint32_t index = 0; index < rows; ++index) {
-        slices_.push_back({row(index), vocab, 0, nullptr, {}});
-        slices_.push_back({row(index), vocab, 0, nullptr, {maxima_[index].data()}});
+        const std::int32_t* ids = order_.empty() ? nullptr : order_.data();
+        slices_.push_back({row(index), vocab, 0, ids, {}});
+        slices_.push_back({row(index), vocab, 0, ids, {maxima_[index].data()}});
     }
 }
 
@@ -70,11 +72,11 @@ BenchRows BenchRows::from_file(const std::vector<std::string>& paths, std::uint3
     std::vector<std::uint16_t> elements;
     for (const std::string& path : paths) append_file(path, vocab, elements);
     const auto rows = static_cast<std::uint32_t>(elements.size() / vocab);
-    return {vocab, std::move(elements), rows};
+    return {vocab, std::move(elements), rows, {}};
 }
 
 BenchRows BenchRows::generated(std::uint32_t vocab, std::uint32_t rows) {
-    return {vocab, generate(vocab, rows), rows};
+    return {vocab, generate(vocab, rows), rows, {}};
 }
 
 BenchRows BenchRows::permuted(const std::vector<std::int32_t>& order) const {
@@ -83,7 +85,7 @@ BenchRows BenchRows::permuted(const std::vector<std::int32_t>& order) const {
     for (std::uint32_t index = 0; index < count(); ++index) {
         for (const std::int32_t id : order) elements.push_back(row(index)[id]);
     }
-    return {vocab_, std::move(elements), count()};
+    return {vocab_, std::move(elements), count(), order};
 }
 
 sampler::RowView BenchRows::view(std::uint32_t index, bool summarised) const {

@@ -11,6 +11,7 @@
 #include "tools/explain/explained.h"
 #include "tools/explain/page.h"
 #include "tools/explain/terminal.h"
+#include "tools/html/page.h"
 
 namespace croupier::tools {
 namespace {
@@ -50,18 +51,12 @@ Json read_request(const ExplainOptions& options) {
     return parse_json(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
-void write_page(const std::string& path, const Explained& explained) {
-    std::ofstream file(path);
-    file << to_page(explained);
-    if (!file.flush()) throw RequestError("cannot write '" + path + "'");
-}
-
 int run(const ExplainOptions& options) {
     try {
         RowFiles files;
         Decider decider;
         const Explained explained = explain(read_case(read_request(options), files), decider);
-        if (!options.page_file.empty()) write_page(options.page_file, explained);
+        if (!options.page_file.empty()) html::write_page(options.page_file, to_page(explained));
         if (options.json) {
             std::cout << to_json(explained).dump() << "\n";
         } else {

@@ -4,78 +4,29 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
+
+#include "tools/html/canvas.h"
+#include "tools/html/page.h"
 
 namespace croupier::tools {
 namespace {
 
-constexpr double kWidth = 760;
-constexpr double kHeight = 260;
-constexpr double kLeft = 56;
-constexpr double kBottom = 34;
-constexpr double kTopMargin = 10;
-constexpr double kPlotWidth = kWidth - kLeft - 10;
-constexpr double kPlotHeight = kHeight - kBottom - kTopMargin;
+using html::escaped;
+using html::kLeft;
+using html::kPlotHeight;
+using html::kPlotWidth;
+using html::svg;
+using html::y_of;
+
 constexpr std::size_t kCurvePoints = 400;
 
-constexpr const char* kStyle = R"(
-:root { color-scheme: light dark; --ink: #1d2330; --paper: #fdfdfb; --soft: #9aa3b2; --bar: #3b6fb6; --mark: #c2410c; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e8ee; --paper: #14171d; --soft: #6b7484; --bar: #7aa7e6; --mark: #fb923c; }
-}
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-       max-width: 50em; margin: 2em auto; padding: 0 1em; }
-h1 { font-size: 1.5em; } h2 { font-size: 1.1em; margin-top: 2em; }
-table { border-collapse: collapse; } th, td { padding: .25em .8em; text-align: left; vertical-align: top; }
-th { border-bottom: 1px solid var(--soft); } td.number { text-align: right; font-variant-numeric: tabular-nums; }
-svg { width: 100%; height: auto; } svg text { font: 11px system-ui, sans-serif; fill: var(--ink); }
-.axis { stroke: var(--soft); fill: none; } .before { fill: var(--soft); } .after { fill: var(--bar); }
-.drawn { fill: var(--mark); } .curve { stroke: var(--bar); fill: none; stroke-width: 1.5; }
-.mark { stroke: var(--mark); stroke-dasharray: 4 3; fill: none; }
-.part { fill: var(--mark); opacity: .25; }
-)";
-
-std::string escaped(std::string_view text) {
-    std::string result;
-    for (const char c : text) {
-        switch (c) {
-            case '&':
-                result += "&amp;";
-                break;
-            case '<':
-                result += "&lt;";
-                break;
-            case '>':
-                result += "&gt;";
-                break;
-            case '"':
-                result += "&quot;";
-                break;
-            default:
-                result += c;
-        }
-    }
-    return result;
-}
-
-double y_of(double share) {
-    return kTopMargin + (1.0 - share) * kPlotHeight;
-}
-
 std::string frame(double tallest, const std::string& below) {
-    std::string text = fmt::format("<path class=\"axis\" d=\"M{0} {1} V{2} H{3}\"/>\n", kLeft, kTopMargin,
-                                   y_of(0), kLeft + kPlotWidth);
+    std::string text = html::axes(below);
     for (const double part : {0.0, 0.5, 1.0}) {
-        text += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{:.4g}</text>\n", kLeft - 6,
-                            y_of(part) + 4, part * tallest);
+        text += html::label(kLeft - 6, y_of(part) + 4, "text-anchor=\"end\"",
+                            fmt::format("{:.4g}", part * tallest));
     }
-    return text + fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                              kLeft + kPlotWidth / 2, kHeight - 2, escaped(below));
-}
-
-std::string svg(const char* label, const std::string& content) {
-    return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n", kWidth,
-                       kHeight, label, content);
+    return text;
 }
 
 std::string column(const char* kind, double x, double width, double share, const std::string& title) {
@@ -178,14 +129,9 @@ std::string summary(const Explained& e) {
 
 std::string to_page(const Explained& e) {
     const std::string title = fmt::format("Why token {}?", e.outcome.decision.token);
-    std::string page =
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-        "<meta name=\"viewport\" content=\"width=device-width\"/>\n";
-    page += fmt::format("<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n", title, kStyle,
-                        title);
-    page += summary(e) + "<h2>The distribution</h2>\n" + distribution(e);
-    page += "<h2>The draw</h2>\n" + cumulative(e) + "<h2>The steps</h2>\n" + steps(e);
-    return page + "</body>\n</html>\n";
+    std::string body = summary(e) + "<h2>The distribution</h2>\n" + distribution(e);
+    body += "<h2>The draw</h2>\n" + cumulative(e) + "<h2>The steps</h2>\n" + steps(e);
+    return html::page(title, body);
 }
 
 }  // namespace croupier::tools

@@ -1,6 +1,7 @@
 #include "tools/hotset/command.h"
 
 #include <CLI/CLI.hpp>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -8,6 +9,8 @@
 #include "tools/decide/fields.h"
 #include "tools/hotset/build.h"
 #include "tools/hotset/show.h"
+#include "tools/hotset_size/size.h"
+#include "tools/html/page.h"
 
 namespace croupier::tools {
 namespace {
@@ -31,6 +34,21 @@ docs/hotsets.md says it all.)";
 constexpr const char* kShowHelp = R"(Examples:
   croupier hotset show qwen3.hot
   croupier hotset show qwen3.hot --vocab 151936 --tp 8    and how many of the hot ids each of 8 ranks owns
+docs/hotsets.md says it all.)";
+
+constexpr const char* kSizeHelp =
+    R"(Draws from the rows, laid in hotness order, by the sampler itself: one core, summaries on, no filter. A hot
+set's tokens are bounded one by one, the tail by the largest logit of each block of 64.
+  alpha      share of the rows' mass in the hot set          rho   proposals that a draw is expected to need
+  at once    draws that took their first proposal, a hot one
+  proposals  and blocks of 64 that were read, a draw         hot   what such a draw costs
+The hot path is fitted by c0 + c H, the rest by t for each further proposal: F(H) = c0 + c H + t (rho(H) - 1).
+H* is where F stands still, then the cheaper of its two neighbours among the sizes. "row's" is what a request
+gets that names no hot set: each row chooses its blocks itself. It is no part of the model.
+Each time is the mean of the middle half of the rounds; a round takes all sizes in turn.
+Examples:
+  croupier hotset size --rows rows.bf16 --hot model.hot --html size.html
+  croupier hotset size --rows rows.bf16 --hot model.hot --sizes 2048,4096,8192,16384 --temperature 1
 docs/hotsets.md says it all.)";
 
 int run(const std::function<void()>& work, bool json) {
@@ -77,6 +95,37 @@ void add_show(CLI::App& hotset, int& status) {
     show->callback([options, &status] { status = run([&] { show_hotness(*options); }, options->json); });
 }
 
+void write_json(const std::string& path, const std::string& json) {
+    std::ofstream file(path);
+    file << json;
+    if (!file.flush()) throw std::runtime_error("cannot write '" + path + "'");
+}
+
+void size_hot_set(const SizeOptions& options) {
+    const SizeResults results = measure_sizes(options);
+    if (!options.json.empty()) write_json(options.json, size_json(results));
+    if (!options.page.empty()) html::write_page(options.page, size_page(results));
+    std::cout << size_table(results);
+}
+
+void add_size(CLI::App& hotset, int& status) {
+    auto* size = hotset.add_subcommand("size", "Which size of a hot set draws fastest on this machine");
+    size->footer(kSizeHelp);
+    auto options = std::make_shared<SizeOptions>();
+    size->add_option("--rows", options->rows, "Files of bf16 rows, one after another")->required();
+    size->add_option("--hot", options->hot, "Hotness order: a file of `croupier hotset build`, or int32 ids")
+        ->required();
+    size->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
+    size->add_option("--temperature", options->temperature, "Of the draws")->capture_default_str();
+    size->add_option("--rounds", options->rounds, "Draws of each row at each size")->capture_default_str();
+    size->add_option("--sizes", options->sizes, "Hot sets to measure (default: 256 to all, in half octaves)")
+        ->delimiter(',')
+        ->expected(1, 64);
+    size->add_option("--json", options->json, "Write the results as one JSON object");
+    size->add_option("--html", options->page, "Write a page with plots, which needs nothing else");
+    size->callback([options, &status] { status = run([&] { size_hot_set(*options); }, false); });
+}
+
 }  // namespace
 
 void add_hotset_commands(CLI::App& app, int& status) {
@@ -84,6 +133,7 @@ void add_hotset_commands(CLI::App& app, int& status) {
     hotset->require_subcommand(1);
     add_build(*hotset, status);
     add_show(*hotset, status);
+    add_size(*hotset, status);
 }
 
 }  // namespace croupier::tools

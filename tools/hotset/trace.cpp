@@ -76,7 +76,7 @@ std::vector<double> count_int32(const std::string& path, const TracedModel& mode
             }
             count_of_id[static_cast<std::size_t>(ids[i])] += 1.0;
         }
-        progress.read(bytes);
+        progress.advance(bytes);
         if (bytes < kChunk * sizeof(std::int32_t)) break;
     }
     if (file.bad()) throw RequestError("trace '" + path + "': could not be read to its end");
@@ -92,7 +92,7 @@ std::vector<double> count_json_lines(std::istream& lines, const std::string& pat
         if (line.find_first_not_of(" \t\r") != std::string::npos) {
             count_json_line(line, path + ", line " + std::to_string(number), count_of_id);
         }
-        progress.read(line.size() + 1);
+        progress.advance(line.size() + 1);
     }
     if (lines.bad()) throw RequestError("trace '" + path + "': could not be read to its end");
     return count_of_id;
@@ -100,10 +100,10 @@ std::vector<double> count_json_lines(std::istream& lines, const std::string& pat
 
 std::vector<double> count_by_kind(const std::string& path, const TracedModel& model, Progress& progress) {
     if (path == "-") {
-        progress.begin("standard input", 0);
+        progress.begin("counting standard input", 0);
         return count_json_lines(std::cin, "standard input", model, progress);
     }
-    progress.begin(path, size_of(path));
+    progress.begin("counting " + path, size_of(path));
     if (is_hotness_file(path)) return counts_in_file(path, model);
     const std::string kind = std::filesystem::path(path).extension();
     if (kind == ".i32") return count_int32(path, model, progress);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/hotset/progress.h"
+#include "tools/progress.h"
 
 namespace croupier::tools {
 

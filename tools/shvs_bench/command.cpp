@@ -1,28 +1,34 @@
 #include "tools/shvs_bench/command.h"
 
 #include <spdlog/fmt/fmt.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
-#include <fstream>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "sampler/decide.h"
-#include "sampler/philox.h"
-#include "shm/hotness_file.h"
-#include "tools/decide_bench/bench_cases.h"
 #include "tools/decide_bench/bench_rows.h"
+#include "tools/decide_bench/row_order.h"
 #include "tools/environment.h"
-#include "tools/shvs_bench/full_port.h"
+#include "tools/hotset_size/hot_draws.h"
+#include "tools/hotset_size/sizing.h"
+#include "tools/html/page.h"
+#include "tools/html/plot.h"
+#include "tools/progress.h"
+#include "tools/shvs_bench/ablation.h"
 #include "tools/shvs_bench/paper_shvs.h"
-#include "tools/shvs_bench/sizing.h"
 
 namespace croupier::tools {
 namespace {
+
+constexpr const char* kHelp =
+    R"(Every variant decides the same rows. "x offload." is its time over offloaded's of the same round, the mean of the
+middle half of the rounds; Croupier's variants take turns in a round. offloaded is the scan of the whole row; 1.03 or less in
+shvs_unsummarised says that a hot set does not make it slower by more than 3%. A hot set changes untruncated
+draws only, so that in full each stands beside its twin.
+Example: croupier bench shvs --rows rows0.bf16 --hot model.hotness --html ablation.html)";
 
 struct Options {
     std::vector<std::string> files;
@@ -30,7 +36,9 @@ struct Options {
     std::uint32_t vocab = 151936;
     std::uint32_t rounds = 30;
     std::uint32_t history = 1024;
+    std::uint32_t at = 0;  // 0: the fastest of the sizes
     std::vector<std::uint32_t> sizes;
+    std::string page;
     bool json = false;
 };
 
@@ -48,121 +56,6 @@ struct Mean {
         ++count;
     }
     double us() const { return count == 0 ? 0.0 : sum_us / static_cast<double>(count); }
-    double per_second() const { return 1e6 / us(); }
-};
-
-// A file of `croupier hotset build`, or the bare ids as int32.
-std::vector<std::int32_t> load_order(const std::string& path, std::uint32_t vocab) {
-    auto loaded = shm::load_hotness(path, vocab);
-    if (loaded) return loaded.value().order.ids;
-    std::ifstream file(path, std::ios::binary);
-    std::vector<std::int32_t> ids(vocab);
-    const auto bytes = static_cast<std::streamsize>(ids.size() * sizeof(std::int32_t));
-    const bool bare = file.read(reinterpret_cast<char*>(ids.data()), bytes) && file.peek() == EOF;
-    if (!bare) throw std::runtime_error(loaded.error().message);
-    std::vector<bool> seen(vocab);
-    for (const std::int32_t id : ids) {
-        if (static_cast<std::uint32_t>(id) >= vocab || seen[static_cast<std::size_t>(id)]) {
-            throw std::runtime_error(path + " is no order of " + std::to_string(vocab) +
-                                     " ids: " + std::to_string(id) + " is outside it, or there twice");
-        }
-        seen[static_cast<std::size_t>(id)] = true;
-    }
-    return ids;
-}
-
-struct Variant {
-    const char* name;
-    const char* what;
-    Mean temperature;
-    Mean full;
-};
-
-class Ablation {
-  public:
-    Ablation(const Options& options, const BenchRows& rows)
-        : options_(options),
-          rows_(rows),
-          workspace_(rows.vocab()),
-          port_(rows.vocab(), false),
-          keeper_(rows.vocab(), true) {
-        for (const BenchCase& each : bench_cases()) {
-            if (each.name == "temperature") temperature_ = each.params;
-            if (each.name == "full") full_ = each.params;
-        }
-        for (std::uint32_t i = 0; i < options.history; ++i) {
-            history_.push_back(decide(temperature_, i % rows.count(), i, false, {}));
-        }
-        state_ = std::make_unique<sampler::SequenceState>(rows.vocab(), options.history + 8);
-    }
-
-    std::vector<Variant> run() {
-        std::vector<Variant> all = {
-            {"full_port", "an engine's sampler on the CPU, all of V at every step", {}, {}},
-            {"sequence_parallel", "the same, each sampler counting for its own sequences", {}, {}},
-            {"offloaded", "column-wise penalties, truncation first: Croupier without summaries", {}, {}},
-            {"summaries", "Croupier with the maxima of tiles", {}, {}}};
-        for (std::uint32_t round = 0; round < options_.rounds; ++round) {
-            // The ports take a hundred times as long: a few rows of theirs are measure enough.
-            for (std::uint32_t row = round % 8; row < rows_.count(); row += 8) {
-                time_port(port_, row, all[0]);
-                time_port(keeper_, row, all[1]);
-            }
-            for (const bool summarised : {false, true}) {
-                for (const bool full : {false, true})
-                    time_ours(full, summarised, round, all[summarised ? 3 : 2]);
-            }
-        }
-        return all;
-    }
-
-  private:
-    std::span<const std::int32_t> prompt() const { return {history_.data(), history_.size() / 2}; }
-    std::span<const std::int32_t> output() const { return std::span(history_).subspan(history_.size() / 2); }
-
-    void time_port(FullPort& port, std::uint32_t row, Variant& variant) {
-        port.begin(prompt(), output());
-        variant.temperature.time([&] { port.decide(rows_.row(row), temperature_, prompt(), output()); });
-        variant.full.time([&] { port.decide(rows_.row(row), full_, prompt(), output()); });
-    }
-
-    void time_ours(bool full, bool summarised, std::uint32_t round, Variant& variant) {
-        const proto::SamplingParams& params = full ? full_ : temperature_;
-        state_->begin(params, {});
-        state_->follow(prompt(), output());
-        for (std::uint32_t row = 0; row < rows_.count(); ++row) {
-            (full ? variant.full : variant.temperature).time([&] {
-                decide(params, row, round * 4096ULL + row, summarised, history_);
-            });
-        }
-    }
-
-    std::int32_t decide(const proto::SamplingParams& params, std::uint32_t row, std::uint64_t draw,
-                        bool summarised, std::span<const std::int32_t> history) {
-        sampler::Request request;
-        request.params = &params;
-        request.max_length = options_.history + 8;
-        request.prompt = history.first(history.size() / 2);
-        request.output = history.subspan(history.size() / 2);
-        request.position_shift = static_cast<std::uint32_t>(draw);
-        request.random = sampler::random_at(params.seed, request.output.size() + draw, 0);
-        if (state_ == nullptr) {
-            sampler::SequenceState fresh(rows_.vocab(), 8);
-            fresh.begin(params, {});
-            return sampler::decide(rows_.view(row, summarised), request, fresh, workspace_).token;
-        }
-        return sampler::decide(rows_.view(row, summarised), request, *state_, workspace_).token;
-    }
-
-    const Options& options_;
-    const BenchRows& rows_;
-    sampler::Workspace workspace_;
-    FullPort port_;
-    FullPort keeper_;
-    proto::SamplingParams temperature_;
-    proto::SamplingParams full_;
-    std::vector<std::int32_t> history_;
-    std::unique_ptr<sampler::SequenceState> state_;
 };
 
 struct MeasuredSize {
@@ -211,6 +104,7 @@ class Sizes {
 };
 
 struct Results {
+    std::uint32_t hot = 0;  // of the variants with a hot set
     std::vector<Variant> variants;
     std::vector<MeasuredSize> sizes;
     std::vector<SizedCost> costs;
@@ -218,17 +112,29 @@ struct Results {
     std::uint32_t vocab = 0;
 
     const SizedCost& best() const { return costs[best_measured(costs)]; }
-    const SizedCost& expected() const { return costs[best_expected(fit, costs, vocab)]; }
+    const SizedCost& expected() const { return costs[best_expected(model(), costs).place]; }
+    ExpectedCost model() const { return paper_cost(fit, costs, vocab); }
+    const Variant& offloaded() const { return variants[2]; }
 };
+
+double rate(const std::vector<double>& rounds_us) {
+    return 1e6 / middle_mean(rounds_us);
+}
+
+nlohmann::json times_json(const std::vector<double>& rounds_us, const std::vector<double>& offloaded_us) {
+    return {{"mean_us", middle_mean(rounds_us)},
+            {"tokens_per_s", rate(rounds_us)},
+            {"over_offloaded", paired_ratio(rounds_us, offloaded_us)}};
+}
 
 void print_json(const Results& results) {
     nlohmann::json variants;
     for (const Variant& each : results.variants) {
         variants[each.name] = {
-            {"temperature",
-             {{"mean_us", each.temperature.us()}, {"tokens_per_s", each.temperature.per_second()}}},
-            {"full", {{"mean_us", each.full.us()}, {"tokens_per_s", each.full.per_second()}}}};
+            {"temperature", times_json(each.temperature_us, results.offloaded().temperature_us)},
+            {"full", times_json(each.full_us, results.offloaded().full_us)}};
     }
+    const ExpectedCost model = results.model();
     nlohmann::json grid = nlohmann::json::array();
     for (const MeasuredSize& each : results.sizes) {
         grid.push_back({{"hot", each.cost.hot},
@@ -236,12 +142,13 @@ void print_json(const Results& results) {
                         {"accepted", each.accepted},
                         {"hot_path_us", each.cost.hot_path_us},
                         {"mean_us", each.cost.mean_us},
-                        {"expected_us", results.fit.expected_us(each.cost, results.vocab)},
+                        {"expected_us", model.us(each.cost.hot)},
                         {"tokens_per_s", 1e6 / each.cost.mean_us}});
     }
     std::cout
         << nlohmann::json{{"variants", variants},
-                          {"shvs",
+                          {"hot", results.hot},
+                          {"paper_shvs",
                            {{"grid", grid},
                             {"fit",
                              {{"c_us", results.fit.c}, {"c0_us", results.fit.c0}, {"r2", results.fit.r2}}},
@@ -253,53 +160,100 @@ void print_json(const Results& results) {
         << "\n";
 }
 
-void print_table(const Results& results) {
-    std::cout << fmt::format("{:<18} {:>13} {:>11} {:>13} {:>11}\n", "", "T 0.8, us", "tokens/s", "full, us",
-                             "tokens/s");
+std::string ablation_table(const Results& results) {
+    std::string text = fmt::format("{:<18} {:>11} {:>10} {:>10} {:>11} {:>10} {:>10}\n", "", "T 0.8, us",
+                                   "tokens/s", "x offload.", "full, us", "tokens/s", "x offload.");
     for (const Variant& each : results.variants) {
-        std::cout << fmt::format("{:<18} {:>13.1f} {:>11.0f} {:>13.1f} {:>11.0f}   {}\n", each.name,
-                                 each.temperature.us(), each.temperature.per_second(), each.full.us(),
-                                 each.full.per_second(), each.what);
+        text += fmt::format("{:<18} {:>11.1f} {:>10.0f} {:>10.3f} {:>11.1f} {:>10.0f} {:>10.3f}   {}\n",
+                            each.name, middle_mean(each.temperature_us), rate(each.temperature_us),
+                            paired_ratio(each.temperature_us, results.offloaded().temperature_us),
+                            middle_mean(each.full_us), rate(each.full_us),
+                            paired_ratio(each.full_us, results.offloaded().full_us), each.what);
     }
-    std::cout << fmt::format("{:<18} {:>13.1f} {:>11.0f} {:>13} {:>11}   the paper's, at its best H = {}\n\n",
-                             "shvs", results.best().mean_us, 1e6 / results.best().mean_us, "", "",
-                             results.best().hot);
-    std::cout << fmt::format("{:>8} {:>8} {:>10} {:>12} {:>10} {:>12}\n", "H", "alpha", "accepted",
-                             "hot path us", "mean us", "F(H), us");
+    return text + fmt::format("{:<18} {:>11.1f} {:>10.0f}   the paper's own, at its best H = {}\n",
+                              "paper_shvs", results.best().mean_us, 1e6 / results.best().mean_us,
+                              results.best().hot);
+}
+
+std::string sizes_table(const Results& results) {
+    std::string text = fmt::format("the paper's own:\n{:>8} {:>8} {:>10} {:>12} {:>10} {:>12}\n", "H",
+                                   "alpha", "accepted", "hot path us", "mean us", "F(H), us");
+    const ExpectedCost model = results.model();
     for (const MeasuredSize& each : results.sizes) {
-        std::cout << fmt::format("{:>8} {:>8.4f} {:>10.4f} {:>12.2f} {:>10.2f} {:>12.2f}\n", each.cost.hot,
-                                 each.cost.alpha, each.accepted, each.cost.hot_path_us, each.cost.mean_us,
-                                 results.fit.expected_us(each.cost, results.vocab));
+        text += fmt::format("{:>8} {:>8.4f} {:>10.4f} {:>12.2f} {:>10.2f} {:>12.2f}\n", each.cost.hot,
+                            each.cost.alpha, each.accepted, each.cost.hot_path_us, each.cost.mean_us,
+                            model.us(each.cost.hot));
     }
-    std::cout << fmt::format(
-        "\nhot path = {:.3f} us + {:.3f} ns x H, R2 {:.4f}; best H by the model {}, measured {}\n",
-        results.fit.c0, results.fit.c * 1e3, results.fit.r2, results.expected().hot, results.best().hot);
+    return text +
+           fmt::format(
+               "\nhot path = {:.3f} us + {:.3f} ns x H, R2 {:.4f}; best H by the model {}, measured {}\n",
+               results.fit.c0, results.fit.c * 1e3, results.fit.r2, results.expected().hot,
+               results.best().hot);
 }
 
-void report(const std::string& what) {
-    if (::isatty(STDERR_FILENO) != 0) std::cerr << "\r" << what << "            " << std::flush;
+std::string bars_page(const Results& results) {
+    std::vector<html::Bar> temperature;
+    std::vector<html::Bar> full;
+    for (const Variant& each : results.variants) {
+        temperature.push_back({"T 0.8", each.name, rate(each.temperature_us), html::Ink::first});
+        full.push_back({"full", each.name, rate(each.full_us), html::Ink::second});
+    }
+    temperature.push_back({"T 0.8", "paper_shvs", 1e6 / results.best().mean_us, html::Ink::first});
+    return html::page("What each step brings",
+                      "<h2>T 0.8, no filter</h2>\n" +
+                          html::logarithmic_bars("tokens/s of one sampler, logarithmic", temperature) +
+                          "<h2>Penalties, top-k, top-p and min-p</h2>\n" +
+                          html::logarithmic_bars("tokens/s of one sampler, logarithmic", full) + "<pre>" +
+                          html::escaped(ablation_table(results) + "\n" + sizes_table(results)) + "</pre>\n");
 }
 
-int run(const Options& options) {
-    const BenchRows rows = BenchRows::from_file(options.files, options.vocab);
-    const BenchRows hot_first = rows.permuted(load_order(options.hot, options.vocab));
-    Results results;
-    results.vocab = options.vocab;
-    report("the ablation");
-    results.variants = Ablation(options, hot_first).run();
-    Sizes sizes(options, hot_first);
+void check_sizes(const Options& options) {
     for (const std::uint32_t hot : options.sizes) {
         if (hot == 0 || hot > options.vocab) {
             throw std::runtime_error("a hot set of " + std::to_string(hot) + " ids; allowed: 1 to " +
                                      std::to_string(options.vocab));
         }
-        report("H = " + std::to_string(hot));
+    }
+}
+
+std::uint32_t fastest_size(const Options& options, const BenchRows& hot_first, Progress& progress) {
+    proto::SamplingParams params;
+    params.temperature = 0.8;
+    params.flags = proto::kNoLogprob;
+    progress.begin("choosing the hot set", options.rounds);
+    const std::vector<std::uint32_t> sizes = sizes_to_try(options.vocab);
+    const auto draws = measure_draws(hot_first, params, sizes, options.rounds, progress);
+    return std::min_element(draws.begin(), draws.end(),
+                            [](const auto& a, const auto& b) { return a.mean_us() < b.mean_us(); })
+        ->hot;
+}
+
+int run(const Options& options) {
+    check_sizes(options);
+    Progress progress("rounds", 1);
+    const BenchRows rows = BenchRows::from_file(options.files, options.vocab);
+    const BenchRows hot_first = rows.permuted(read_order(options.hot, options.vocab));
+    Results results;
+    results.vocab = options.vocab;
+    results.hot = options.at > 0 ? whole_blocks({options.at}, options.vocab).front()
+                                 : fastest_size(options, hot_first, progress);
+    progress.begin("the ablation", 2ULL * options.rounds);
+    results.variants =
+        run_ablation({options.rounds, options.history, results.hot}, rows, hot_first, progress);
+    Sizes sizes(options, hot_first);
+    progress.begin("the paper's hot sets", options.sizes.size() * options.rounds);
+    for (const std::uint32_t hot : options.sizes) {
         results.sizes.push_back(sizes.measure(hot));
         results.costs.push_back(results.sizes.back().cost);
+        progress.advance(options.rounds);
     }
-    report("");
     results.fit = fit_hot_path(results.costs);
-    options.json ? print_json(results) : print_table(results);
+    if (!options.page.empty()) html::write_page(options.page, bars_page(results));
+    if (options.json) {
+        print_json(results);
+    } else {
+        std::cout << ablation_table(results) << "\n" << sizes_table(results);
+    }
     return 0;
 }
 
@@ -317,11 +271,17 @@ void add_shvs_bench(CLI::App& bench, int& status) {
     command->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
     command->add_option("--rounds", options->rounds, "Draws of each row")->capture_default_str();
     command->add_option("--history", options->history, "Tokens of prompt and output")->capture_default_str();
-    command->add_option("--sizes", options->sizes, "Hot sets to measure, two or more")
+    command
+        ->add_option("--at", options->at,
+                     "Size of the hot set in the variants with one (default: the fastest of those that "
+                     "`croupier hotset size` tries)")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--sizes", options->sizes, "The paper's hot sets to measure, ascending, two or more")
         ->delimiter(',')
         ->expected(2, 64);
+    command->add_option("--html", options->page, "Write a page with a bar for each variant");
     command->add_flag("--json", options->json, "One JSON object");
-    command->footer("Example: croupier bench shvs --rows rows0.bf16 --hot model.hotness --json");
+    command->footer(kHelp);
     command->callback([options, &status] {
         try {
             status = run(*options);

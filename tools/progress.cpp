@@ -1,9 +1,10 @@
-#include "tools/hotset/progress.h"
+#include "tools/progress.h"
 
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 namespace croupier::tools {
 namespace {
@@ -13,35 +14,35 @@ constexpr std::chrono::milliseconds kSilent{2000};
 constexpr std::chrono::milliseconds kOnTerminal{200};
 constexpr std::chrono::milliseconds kInLog{5000};
 
-double megabytes(std::uint64_t bytes) {
-    return static_cast<double>(bytes) / 1e6;
-}
-
 }  // namespace
 
-Progress::Progress() : terminal_(::isatty(STDERR_FILENO) != 0), next_(Clock::now() + kSilent) {}
+Progress::Progress(std::string shown, std::uint64_t units)
+    : shown_(std::move(shown)),
+      units_(units),
+      terminal_(::isatty(STDERR_FILENO) != 0),
+      next_(Clock::now() + kSilent) {}
 
 Progress::~Progress() {
     if (said_ && terminal_) std::fputs("\r\033[K", stderr);
 }
 
-void Progress::begin(const std::string& name, std::uint64_t bytes) {
-    name_ = name;
-    all_ = bytes;
-    read_ = 0;
+void Progress::begin(const std::string& what, std::uint64_t all) {
+    what_ = what;
+    all_ = all;
+    done_ = 0;
 }
 
-void Progress::read(std::uint64_t bytes) {
-    read_ += bytes;
+void Progress::advance(std::uint64_t units) {
+    done_ += units;
     const auto now = Clock::now();
     if (now >= next_) say(now);
 }
 
 void Progress::say(Clock::time_point now) {
-    std::string text = fmt::format("counting {}: {:.0f} MB", name_, megabytes(read_));
+    std::string text = fmt::format("{}: {} {}", what_, shown_of(done_), shown_);
     if (all_ > 0) {
-        text +=
-            fmt::format(" of {:.0f}, {:.0f}%", megabytes(all_), 100.0 * megabytes(read_) / megabytes(all_));
+        text += fmt::format(" of {}, {:.0f}%", shown_of(all_),
+                            100.0 * static_cast<double>(done_) / static_cast<double>(all_));
     }
     std::fputs((terminal_ ? "\r\033[K" + text : text + "\n").c_str(), stderr);
     std::fflush(stderr);

@@ -1,0 +1,13 @@
+// The hotness order that a benchmark lays its rows in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace croupier::tools {
+
+// From a file of `croupier hotset build`, or of the bare ids as int32. Throws with what is wrong.
+std::vector<std::int32_t> read_order(const std::string& path, std::uint32_t vocab);
+
+}  // namespace croupier::tools

@@ -1,0 +1,141 @@
+#include "tools/tvd_bench/steps.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+
+#include "sampler/blocked_row.h"
+#include "sampler/philox.h"
+
+namespace croupier::tools {
+namespace {
+
+constexpr std::array<double, 4> kTemperatures = {0.6, 0.8, 1.0, 1.2};
+constexpr std::uint32_t kFrequent = 2048;  // half of a history are ids of the hottest so many
+constexpr std::uint32_t kBiases = 8;
+// Tokens of a grammar's state stand in runs: the digits, the words that begin alike.
+constexpr std::uint32_t kLongestRun = 256;
+// What hides more than all but this much of a row costs a draw hundreds of proposals.
+constexpr double kLeastAllowed = 1.0 / 64.0;
+
+class Dice {
+  public:
+    explicit Dice(std::uint32_t number) : random_(number) {}
+
+    std::uint32_t below(std::uint32_t end) { return static_cast<std::uint32_t>(random_() % end); }
+    bool one_in(std::uint32_t n) { return below(n) == 0; }
+    double between(double low, double high) {
+        return low + (high - low) * static_cast<double>(random_() >> 11U) * 0x1p-53;
+    }
+    template <std::size_t kCount>
+    double one_of(const std::array<double, kCount>& values) {
+        return values[below(kCount)];
+    }
+    std::uint64_t word() { return random_(); }
+
+  private:
+    std::mt19937_64 random_;
+};
+
+std::int32_t id_at(const BenchRows& rows, std::uint32_t place) {
+    return rows.order().empty() ? static_cast<std::int32_t>(place) : rows.order()[place];
+}
+
+std::int32_t any_token(const BenchRows& rows, Dice& dice) {
+    const std::uint32_t from = dice.one_in(2) ? std::min(kFrequent, rows.vocab()) : rows.vocab();
+    return id_at(rows, dice.below(from));
+}
+
+void add_penalties(const BenchRows& rows, Dice& dice, JudgedStep& step) {
+    for (std::uint32_t i = 0; i < kStepHistory; ++i) {
+        (i % 2 == 0 ? step.prompt : step.output).push_back(any_token(rows, dice));
+    }
+    // Below 1 and below 0 they raise what has been said.
+    step.params.repetition_penalty = dice.between(0.9, 1.3);
+    step.params.frequency_penalty = dice.between(-0.2, 0.6);
+    step.params.presence_penalty = dice.between(-0.2, 0.6);
+    for (std::uint32_t i = 0; i < kBiases; ++i) {
+        const auto bias = static_cast<float>(dice.between(-4.0, 4.0));
+        step.bias.push_back({any_token(rows, dice), bias});
+    }
+}
+
+double allowed_share(const BenchRows& rows, const JudgedStep& step) {
+    double allowed = 0.0;
+    double all = 0.0;
+    for (std::uint32_t place = 0; place < rows.vocab(); ++place) {
+        const float logit = sampler::value_of_code(proto::Dtype::bf16, rows.row(step.row)[place]);
+        const double weight = std::exp(static_cast<double>(logit));
+        const auto id = static_cast<std::uint32_t>(id_at(rows, place));
+        all += weight;
+        if ((step.mask[id / 32] >> (id % 32) & 1U) != 0) allowed += weight;
+    }
+    return allowed / all;
+}
+
+void add_mask(const BenchRows& rows, Dice& dice, JudgedStep& step) {
+    step.mask.assign((rows.vocab() + 31) / 32, 0U);
+    const std::uint32_t of_ten = 1 + dice.below(9);
+    for (std::uint32_t first = 0; first < rows.vocab();) {
+        const std::uint32_t end = std::min(rows.vocab(), first + 1 + dice.below(kLongestRun));
+        const bool allowed = dice.below(10) < of_ten;
+        for (std::uint32_t id = first; allowed && id < end; ++id) step.mask[id / 32] |= 1U << (id % 32);
+        first = end;
+    }
+    if (allowed_share(rows, step) >= kLeastAllowed) return;
+    for (std::uint32_t& word : step.mask) word = ~word;
+}
+
+JudgedStep plain_step(const BenchRows& rows, std::uint32_t number, Dice& dice) {
+    JudgedStep step;
+    step.row = number % rows.count();
+    step.params.flags = proto::kNoLogprob;
+    step.params.seed = dice.word();
+    return step;
+}
+
+}  // namespace
+
+sampler::Request JudgedStep::request(std::uint32_t draw) const {
+    sampler::Request request;
+    request.params = &params;
+    request.prompt = prompt;
+    request.output = output;
+    request.mask = mask;
+    request.bias = bias;
+    request.max_length = kStepRoom;
+    request.position_shift = draw;
+    request.random = sampler::random_at(params.seed, output.size() + std::uint64_t{draw}, 0);
+    return request;
+}
+
+JudgedStep untruncated_step(const BenchRows& rows, std::uint32_t number) {
+    Dice dice(number);
+    JudgedStep step = plain_step(rows, number, dice);
+    const std::uint32_t setting = number / rows.count();
+    step.params.temperature = kTemperatures[setting % kTemperatures.size()];
+    const std::uint32_t kind = setting / kTemperatures.size() % 4;
+    if ((kind & 1U) != 0) add_penalties(rows, dice, step);
+    if ((kind & 2U) != 0) add_mask(rows, dice, step);
+    return step;
+}
+
+JudgedStep truncated_step(const BenchRows& rows, std::uint32_t number) {
+    Dice dice(number);
+    JudgedStep step = plain_step(rows, number, dice);
+    step.params.temperature = dice.between(0.3, 1.5);
+    constexpr std::array<double, 4> kTopP = {0.5, 0.9, 0.95, 0.99};
+    constexpr std::array<double, 6> kTopK = {1.0, 5.0, 40.0, 200.0, 2000.0, 20000.0};
+    constexpr std::array<double, 3> kMinP = {0.02, 0.05, 0.2};
+    const std::uint32_t filters = 1 + dice.below(15);
+    if ((filters & 1U) != 0) step.params.top_p = dice.one_of(kTopP);
+    if ((filters & 2U) != 0) step.params.top_k = static_cast<std::int32_t>(dice.one_of(kTopK));
+    if ((filters & 4U) != 0) step.params.min_p = dice.one_of(kMinP);
+    if ((filters & 8U) != 0) step.params.top_n_sigma = dice.between(0.5, 3.0);
+    if (dice.one_in(2)) add_penalties(rows, dice, step);
+    if (dice.one_in(3)) add_mask(rows, dice, step);
+    return step;
+}
+
+}  // namespace croupier::tools
