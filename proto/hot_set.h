@@ -15,7 +15,7 @@ constexpr std::array<std::uint32_t, 11> kHotSizes = {256,   512,   1024,  2048, 
 constexpr std::uint32_t kHotChoices = 1 + kHotSizes.size();
 
 // While another size is tried, it is given to one new sequence in so many.
-constexpr std::uint32_t kHotTrialShare = 8;
+constexpr std::uint32_t kHotTrialShare = 4;
 
 constexpr std::uint32_t hot_size(std::uint32_t choice) {
     return choice == 0 || choice >= kHotChoices ? 0 : kHotSizes[choice - 1];

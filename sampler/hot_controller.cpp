@@ -1,86 +1,118 @@
 #include "sampler/hot_controller.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 namespace croupier::sampler {
 namespace {
 
-constexpr std::uint64_t kBlockDraws = 256;
+constexpr std::uint64_t kBlockDraws = 2048;
+// Of either choice, in a trial's period. What a draw costs depends on its row far more than on the hot set.
+constexpr std::uint64_t kPeriodDraws = 128;
+constexpr std::uint32_t kLeastPeriods = 8;
+constexpr std::uint32_t kMostPeriods = 128;
+// Looking after each period is looking often: a move needs more than the two errors of a single look.
+constexpr double kSure = 3.0;
+constexpr double kSureEnough = 2.0;
+// No period says more: some were interrupted.
+constexpr double kLargestRatio = 0.7;
 constexpr std::uint32_t kMostPatience = 64;
-// Draws that cost so much more or less than when the last trial ended are of other rows.
+// From the present choice, in the order in which they are tried.
+constexpr std::array<int, 6> kOffsets = {1, -1, 2, -2, 3, -3};
+// Draws that cost so much more or less than after the last trial may be of other rows.
 constexpr double kShift = 0.1;
+
+HotCostSoFar since(const HotCostSoFar& began, const HotCostSoFar& now) {
+    // A session whose counters were begun anew is counted anew.
+    if (now.draws < began.draws || now.ns < began.ns) return now;
+    return {now.draws - began.draws, now.ns - began.ns};
+}
+
+double mean_of(const HotCostSoFar& cost) {
+    return static_cast<double>(cost.ns) / static_cast<double>(cost.draws);
+}
 
 }  // namespace
 
-bool HotController::Cost::take(const HotCostSoFar& so_far) {
-    // A session whose counters were begun anew is counted anew.
-    if (so_far.draws < block_began_.draws) block_began_ = {};
-    const std::uint64_t draws = so_far.draws - block_began_.draws;
-    if (draws < kBlockDraws) return false;
-    mean_[next_] = static_cast<double>(so_far.ns - block_began_.ns) / static_cast<double>(draws);
-    next_ = (next_ + 1) % kKept;
-    means_ = std::min(means_ + 1, kKept);
-    block_began_ = so_far;
-    return true;
+void HotController::Ratios::add(double ratio) {
+    const double log = std::clamp(std::log(ratio), -kLargestRatio, kLargestRatio);
+    ++count;
+    sum += log;
+    squares += log * log;
 }
 
-double HotController::Cost::undisturbed() const {
-    std::array<double, kKept> sorted = mean_;
-    std::nth_element(sorted.begin(), sorted.begin() + 1, sorted.end());
-    return sorted[1];
+double HotController::Ratios::error() const {
+    const double variance = (squares - sum * mean()) / (count - 1);
+    return std::sqrt(std::max(variance, 0.0) / count);
 }
 
 HotController::HotController(const HotBounds& bounds, std::uint32_t first)
     : bounds_(bounds), present_(std::clamp(first, bounds.least, bounds.most)) {}
 
-void HotController::observe(std::span<const HotCostSoFar, proto::kHotChoices> costs) {
-    bool block_ended = false;
-    for (std::size_t choice = 0; choice < costs.size(); ++choice) {
-        const bool ended = costs_[choice].take(costs[choice]);
-        block_ended = block_ended || (ended && choice == present_);
-    }
-    if (tried_) {
-        judge_trial();
-    } else if (block_ended) {
-        if (costs_[present_].known()) notice_shift();
-        if (++waited_ >= patience_ && costs_[present_].known()) begin_trial();
+void HotController::observe(Costs costs) {
+    tried_ ? go_on_with_trial(costs) : wait(costs);
+}
+
+void HotController::begin_period(Costs costs) {
+    present_began_ = costs[present_];
+    if (tried_) tried_began_ = costs[*tried_];
+}
+
+void HotController::wait(Costs costs) {
+    const HotCostSoFar block = since(present_began_, costs[present_]);
+    if (block.draws < kBlockDraws) return;
+    const double cost = mean_of(block);
+    const double settled = cost_when_settled_;
+    if (settled > 0.0 && (cost > settled * (1.0 + kShift) || cost < settled * (1.0 - kShift))) patience_ = 1;
+    if (settled <= 0.0 || patience_ == 1) cost_when_settled_ = cost;
+    begin_period(costs);
+    if (++waited_ >= patience_ && bounds_.least < bounds_.most) begin_trial(costs);
+}
+
+// After a round of all without a move there is less hurry to look again.
+std::uint32_t HotController::next_to_try() {
+    for (;;) {
+        if (next_offset_ == kOffsets.size()) {
+            next_offset_ = 0;
+            patience_ = std::min(patience_ * 2, kMostPatience);
+        }
+        const int choice = static_cast<int>(present_) + kOffsets[next_offset_++];
+        if (choice < static_cast<int>(bounds_.least) || choice > static_cast<int>(bounds_.most)) continue;
+        return static_cast<std::uint32_t>(choice);
     }
 }
 
-void HotController::begin_trial() {
+void HotController::begin_trial(Costs costs) {
     waited_ = 0;
-    if (bounds_.least == bounds_.most) return;
-    if (present_ == (upwards_ ? bounds_.most : bounds_.least)) upwards_ = !upwards_;
-    tried_ = upwards_ ? present_ + 1 : present_ - 1;
-    costs_[*tried_].forget();
+    ratios_ = {};
+    tried_ = next_to_try();
+    begin_period(costs);
 }
 
-void HotController::judge_trial() {
-    Cost& tried = costs_[*tried_];
-    if (!tried.known()) return;
-    if (tried.undisturbed() < costs_[present_].undisturbed() * (1.0 - bounds_.hysteresis)) {
+void HotController::go_on_with_trial(Costs costs) {
+    const HotCostSoFar tried = since(tried_began_, costs[*tried_]);
+    const HotCostSoFar present = since(present_began_, costs[present_]);
+    if (std::min(tried.draws, present.draws) < kPeriodDraws) return;
+    ratios_.add(mean_of(tried) / mean_of(present));
+    begin_period(costs);
+    if (ratios_.count < kLeastPeriods) return;
+    const double wanted = std::log(1.0 - bounds_.hysteresis);
+    const bool better = ratios_.mean() < wanted && ratios_.mean() + kSure * ratios_.error() < 0.0;
+    const bool worse = ratios_.mean() - kSureEnough * ratios_.error() > wanted;
+    if (better || worse || ratios_.count == kMostPeriods) end_trial(better, costs);
+}
+
+void HotController::end_trial(bool better, Costs costs) {
+    if (better) {
         present_ = *tried_;
         ++moves_;
         patience_ = 1;
-        turned_ = false;
-    } else {
-        upwards_ = !upwards_;
-        // Both neighbours are dearer: there is no hurry to look again.
-        if (turned_) patience_ = std::min(patience_ * 2, kMostPatience);
-        turned_ = !turned_;
+        next_offset_ = next_offset_ > 0 ? next_offset_ - 1 : 0;  // the same way on
+        cost_when_settled_ = 0.0;
     }
     tried_.reset();
-    cost_when_settled_ = costs_[present_].undisturbed();
-}
-
-void HotController::notice_shift() {
-    const double cost = costs_[present_].undisturbed();
-    const bool shifted =
-        cost > cost_when_settled_ * (1.0 + kShift) || cost < cost_when_settled_ * (1.0 - kShift);
-    if (shifted && cost_when_settled_ > 0.0) {
-        patience_ = 1;
-        cost_when_settled_ = cost;
-    }
+    begin_period(costs);
 }
 
 }  // namespace croupier::sampler

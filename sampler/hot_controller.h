@@ -1,9 +1,8 @@
-// Which hot set new sequences are given, by what draws with each were seen to cost. It climbs: now and then
-// some sequences try a neighbour of the present size, and where draws cost less there, it becomes the present
-// one.
+// Which hot set new sequences are given, by what draws with each were seen to cost. Now and then some new
+// sequences try another size, near the present one first, then further off: costs need not have one valley
+// only. Where draws cost less, that size becomes the present one.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -29,44 +28,44 @@ class HotController {
   public:
     HotController(const HotBounds& bounds, std::uint32_t first);
 
-    void observe(std::span<const HotCostSoFar, proto::kHotChoices> costs);
+    using Costs = std::span<const HotCostSoFar, proto::kHotChoices>;
+    void observe(Costs costs);
     // Of most new sequences, and of those that try something: the same while nothing is tried.
     std::uint32_t present() const { return present_; }
     std::uint32_t tried() const { return tried_.value_or(present_); }
     std::uint64_t moves() const { return moves_; }
 
   private:
-    // A few means of blocks of draws. Interruptions only add: the second least of the means has none.
-    class Cost {
-      public:
-        bool take(const HotCostSoFar& so_far);
-        void forget() { means_ = 0; }
-        double undisturbed() const;
+    // The logarithms of what the tried choice cost, as a multiple of the present one, over the same periods:
+    // whatever slows the machine slows both.
+    struct Ratios {
+        std::uint32_t count = 0;
+        double sum = 0.0;
+        double squares = 0.0;
 
-        bool known() const { return means_ == kKept; }
-
-      private:
-        static constexpr std::size_t kKept = 5;
-        HotCostSoFar block_began_;
-        std::array<double, kKept> mean_ = {};
-        std::size_t means_ = 0;
-        std::size_t next_ = 0;
+        void add(double ratio);
+        double mean() const { return sum / count; }
+        double error() const;  // the mean's standard error
     };
 
-    void begin_trial();
-    void judge_trial();
-    void notice_shift();
+    void wait(Costs costs);
+    std::uint32_t next_to_try();
+    void begin_trial(Costs costs);
+    void go_on_with_trial(Costs costs);
+    void end_trial(bool better, Costs costs);
+    void begin_period(Costs costs);
 
     HotBounds bounds_;
     std::uint32_t present_;
     std::optional<std::uint32_t> tried_;
-    bool upwards_ = true;
-    bool turned_ = false;
-    std::uint32_t patience_ = 1;  // blocks of the present choice between two trials
+    std::size_t next_offset_ = 0;
+    std::uint32_t patience_ = 1;  // blocks of draws between two trials
     std::uint32_t waited_ = 0;
-    double cost_when_settled_ = 0.0;
+    double cost_when_settled_ = 0.0;  // 0: not known
     std::uint64_t moves_ = 0;
-    std::array<Cost, proto::kHotChoices> costs_;
+    HotCostSoFar present_began_;
+    HotCostSoFar tried_began_;
+    Ratios ratios_;
 };
 
 }  // namespace croupier::sampler

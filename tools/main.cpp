@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "tools/controller_bench/command.h"
 #include "tools/decide/command.h"
 #include "tools/decide_bench/command.h"
 #include "tools/explain/command.h"
@@ -40,6 +41,7 @@ Each command has its own --help.)");
     croupier::tools::add_decide_bench(*bench, status);
     croupier::tools::add_ipc_bench(*bench, status);
     croupier::tools::add_shvs_bench(*bench, status);
+    croupier::tools::add_controller_bench(*bench, status);
     croupier::tools::add_tvd_bench(*bench, status);
     CLI11_PARSE(app, argc, argv);
     return status;

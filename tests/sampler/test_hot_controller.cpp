@@ -74,29 +74,45 @@ TEST_CASE("a controller climbs to the cheapest size from wherever it begins, and
     const auto first = GENERATE(1U, 5U, proto::kHotChoices - 1);
     HotController controller({1, proto::kHotChoices - 1, 0.03}, first);
     Engine engine(controller, best * 10 + first);
-    engine.serve(4000, best);
+    engine.serve(8000, best);
     CHECK(controller.present() == best);
     const Served settled = engine.serve(8000, best);
     CHECK(controller.present() == best);
-    CHECK(settled.mean() < 1.03 * cost_at(best, best));
+    CHECK(settled.mean() < 1.05 * cost_at(best, best));
 }
 
 TEST_CASE("a controller follows when the costs shift, and when they shift back") {
     HotController controller({0, proto::kHotChoices - 1, 0.03}, 2);
     Engine engine(controller, 5);
-    engine.serve(4000, 2);
+    engine.serve(8000, 2);
     CHECK(controller.present() == 2);
-    engine.serve(6000, 7);
+    engine.serve(12000, 7);
     CHECK(controller.present() == 7);
-    engine.serve(6000, 2);
+    engine.serve(12000, 2);
     CHECK(controller.present() == 2);
+}
+
+TEST_CASE("a controller finds a cheaper size behind one that is dearer") {
+    HotController controller({1, proto::kHotChoices - 1, 0.03}, 2);
+    Costs costs = {};
+    const auto draw = [&](std::uint32_t choice, std::uint64_t draws) {
+        costs[choice].draws += draws;
+        costs[choice].ns += draws * (choice == 4 ? 4000 : choice == 2 ? 5000 : 6000);
+    };
+    for (int round = 0; round < 2000; ++round) {
+        draw(controller.present(), 48);
+        draw(controller.tried(), 16);
+        controller.observe(costs);
+    }
+    CHECK(controller.present() == 4);
+    CHECK(controller.moves() == 1);
 }
 
 TEST_CASE("a controller keeps within its bounds, and what costs the same does not move it") {
     HotController bounded({3, 5, 0.03}, 9);
     CHECK(bounded.present() == 5);
     Engine engine(bounded, 1);
-    engine.serve(4000, 1);
+    engine.serve(8000, 1);
     CHECK(bounded.present() == 3);
 
     HotController held({4, 4, 0.03}, 0);
