@@ -1,19 +1,27 @@
 # Warnings are errors for our own targets only; every target of ours links croupier_options.
 add_library(croupier_options INTERFACE)
+set(cxx_options
+    -Wall
+    -Wextra
+    -Wpedantic
+    -Wshadow
+    -Wconversion
+    -Wsign-conversion
+    -Wnon-virtual-dtor
+    -Werror
+    # Tokens must not depend on whether a compiler fused a multiply and an add.
+    -ffp-contract=off)
+set(cuda_options
+    --Werror=all-warnings
+    # Kernels call the constexpr functions that the CPU calls.
+    --expt-relaxed-constexpr
+    -Xcompiler=-Wall,-Wextra,-Wshadow,-Werror)
 target_compile_options(
     croupier_options
-    INTERFACE -Wall
-              -Wextra
-              -Wpedantic
-              -Wshadow
-              -Wconversion
-              -Wsign-conversion
-              -Wnon-virtual-dtor
-              -Werror
+    INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${cxx_options}>"
               # GCC 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105651).
-              $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-              # Tokens must not depend on whether a compiler fused a multiply and an add.
-              -ffp-contract=off
+              $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
+              "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_options}>"
 )
 target_include_directories(croupier_options INTERFACE ${CMAKE_SOURCE_DIR})
 # What flatc generates does not keep to our warnings.

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "proto/philox.h"
 #include "sampler/params.h"
-#include "sampler/philox.h"
 
 namespace croupier::daemon {
 
@@ -52,7 +52,7 @@ DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleC
 std::uint32_t random_for(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
                          const proto::SamplingParams& params, std::uint32_t position) {
     if (step.randoms_supplied) return segment.randoms(step.slot)[column].stream[0];
-    return sampler::random_at(params.seed, position, 0);
+    return proto::random_at(params.seed, position, 0);
 }
 
 bool carries_feedback(const proto::SamplingParams& params) {

@@ -45,11 +45,11 @@ std::span<const std::int32_t> HostWriter::order() const {
     return all.subspan(shard.first_id, shard.count);
 }
 
-std::optional<std::uint64_t> HostWriter::wait_step(std::chrono::milliseconds timeout) {
+std::optional<std::uint64_t> HostWriter::wait_step(std::chrono::milliseconds timeout, std::uint64_t from) {
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     shm::WaitStrategy strategy(kStepWait);
     while (true) {
-        if (const auto step = publisher_.next_step()) return step;
+        if (const auto step = publisher_.next_step(from)) return step;
         const auto left = deadline - std::chrono::steady_clock::now();
         if (left <= left.zero()) return std::nullopt;
         strategy.idle(0, [&](std::chrono::nanoseconds longest) {

@@ -25,8 +25,8 @@ class HostWriter {
     // This rank's ids in the order in which the slice wants them; empty: identity from the shard's first id.
     std::span<const std::int32_t> order() const;
 
-    // The oldest step in flight that wants this rank's slice; waits for one.
-    std::optional<std::uint64_t> wait_step(std::chrono::milliseconds timeout);
+    // The oldest step in flight, of those from `from` on, that wants this rank's slice; waits for one.
+    std::optional<std::uint64_t> wait_step(std::chrono::milliseconds timeout, std::uint64_t from = 0);
     std::span<const proto::ScheduleColumn> columns(std::uint64_t step) const;
 
     // One sequence's logits, `values` in the slice's order (order()), laid into the step's tiles; what lies
@@ -48,6 +48,11 @@ class HostWriter {
     // The random ring of the step, a record a column, and its publication (rank 0 only writes it).
     std::span<proto::ColumnRandoms> randoms(std::uint64_t step) const;
     shm::Result<bool> publish_randoms(std::uint64_t step);
+
+    // For a device that lays and publishes in this writer's stead.
+    const shm::Segment& segment() const { return *segment_; }
+    shm::LogitsPublisher& publisher() { return publisher_; }
+    shm::Bell& bell() { return bell_; }
 
     // False once the session is over for this writer: closed, fenced, or its daemon and client are gone.
     bool session_open() const;

@@ -9,18 +9,6 @@
 namespace croupier::gpu_writer {
 namespace {
 
-std::uint32_t minus_infinity(proto::Dtype dtype) {
-    switch (dtype) {
-        case proto::Dtype::bf16:
-            return 0xFF80U;
-        case proto::Dtype::fp16:
-            return 0xFC00U;
-        case proto::Dtype::fp32:
-            return 0xFF800000U;
-    }
-    return 0;
-}
-
 // What one block of tiles writes should stay in the first-level cache until its lines are full.
 constexpr std::size_t kBlockBytes = std::size_t{16} * 1024;
 

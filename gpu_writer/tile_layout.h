@@ -20,6 +20,19 @@ struct SliceMemory {
     float* maxima = nullptr;  // [tiles][columns]; null: the session has no summaries
 };
 
+// What fills the last tile past the shard's end.
+constexpr std::uint32_t minus_infinity(proto::Dtype dtype) {
+    switch (dtype) {
+        case proto::Dtype::bf16:
+            return 0xFF80U;
+        case proto::Dtype::fp16:
+            return 0xFC00U;
+        case proto::Dtype::fp32:
+            return 0xFF800000U;
+    }
+    return 0;
+}
+
 // `rows` stand in the columns from `first_column` on; each has shape.entries elements.
 void lay_rows(const SliceShape& shape, std::uint32_t first_column, std::span<const void* const> rows,
               const SliceMemory& slice);

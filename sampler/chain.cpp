@@ -90,7 +90,7 @@ void Chain::set_temperature(Survivors& survivors) {
 
 bool Chain::xtc_acts() const {
     const std::uint64_t position = request_.output.size() + request_.position_shift;
-    return open_uniform(random_at(params_.seed, position, kXtcStream)) <= params_.xtc_probability;
+    return open_uniform(proto::random_at(params_.seed, position, kXtcStream)) <= params_.xtc_probability;
 }
 
 bool Chain::apply(Survivors& survivors, const Adjustments& done, const TotalMass& outside) {

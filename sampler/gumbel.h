@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <limits>
 
+#include "proto/philox.h"
 #include "sampler/log.h"
-#include "sampler/philox.h"
 
 namespace croupier::sampler {
 
-// Streams of sampler/philox.h.
+// Streams of proto/philox.h.
 constexpr std::uint32_t kDrawStream = 0;
 constexpr std::uint32_t kXtcStream = 3;
 constexpr std::uint32_t kGumbelStream = 4;
@@ -24,10 +24,10 @@ constexpr double open_uniform(std::uint32_t random) {
 
 // rng gumbel: the position is that of the random streams, the length of the output.
 inline double gumbel_noise(std::uint64_t seed, std::uint64_t position, std::uint32_t token) {
-    const PhiloxCounter counter = {static_cast<std::uint32_t>(position),
-                                   static_cast<std::uint32_t>(position >> 32U), kGumbelStream, token};
-    const PhiloxKey key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32U)};
-    return -log_positive(-log_positive(open_uniform(philox4x32_10(counter, key)[0])));
+    const proto::PhiloxCounter counter = {static_cast<std::uint32_t>(position),
+                                          static_cast<std::uint32_t>(position >> 32U), kGumbelStream, token};
+    const proto::PhiloxKey key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32U)};
+    return -log_positive(-log_positive(open_uniform(proto::philox4x32_10(counter, key)[0])));
 }
 
 // The murmur3 hash that SGLang and vLLM share. Here the position is that of the input token: prompt and

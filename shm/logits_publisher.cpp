@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "shm/step_window.h"
@@ -57,10 +58,10 @@ void LogitsPublisher::vouch_for_complete_slices() const {
     }
 }
 
-std::optional<std::uint64_t> LogitsPublisher::next_step() const {
+std::optional<std::uint64_t> LogitsPublisher::next_step(std::uint64_t from) const {
     const StepWindow window = steps_in_flight(*segment_);
     if (!window.sound) return std::nullopt;
-    for (std::uint64_t step = window.first; step < window.end; ++step) {
+    for (std::uint64_t step = std::max(window.first, from); step < window.end; ++step) {
         if (!slice_ready(*segment_, step, rank_)) return step;
     }
     return std::nullopt;
@@ -101,19 +102,25 @@ Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
     return true;
 }
 
-Result<bool> LogitsPublisher::publish(std::uint64_t step, std::uint32_t tiles) {
+Result<ReadyWord> LogitsPublisher::begin(std::uint64_t step) {
     if (auto allowed = may_publish(step); !allowed) return allowed.error();
+    segment_->ready(segment_->slot_of(step), rank_).format = proto::SliceFormat::full_tiles;
+    return ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), 0};
+}
+
+Result<bool> LogitsPublisher::publish(std::uint64_t step, std::uint32_t tiles) {
+    auto word = begin(step);
+    if (!word) return word.error();
     if (tiles > segment_->geometry().tiles(rank_)) {
         return fail(Errc::bad_argument, "rank " + std::to_string(rank_) + " has " +
                                             std::to_string(segment_->geometry().tiles(rank_)) +
                                             " tiles, not " + std::to_string(tiles));
     }
-    auto& cell = segment_->ready(segment_->slot_of(step), rank_);
-    cell.format = proto::SliceFormat::full_tiles;
+    word.value().tiles = tiles;
     // SYNC: release; pairs with the acquire in slice_ready: who sees the count sees the tiles and
     // their maxima.
-    cell.word.store(ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), tiles}.pack(),
-                    std::memory_order_release);
+    segment_->ready(segment_->slot_of(step), rank_)
+        .word.store(word.value().pack(), std::memory_order_release);
     return true;
 }
 

@@ -16,8 +16,8 @@ class LogitsPublisher {
 
     std::uint32_t rank() const { return rank_; }
     std::uint32_t epoch() const { return epoch_; }
-    // The first published step whose slice is not complete; nothing when all are.
-    std::optional<std::uint64_t> next_step() const;
+    // The first published step, of those from `from` on, whose slice is not complete; nothing when all are.
+    std::optional<std::uint64_t> next_step(std::uint64_t from = 0) const;
     const proto::ScheduleRecord& record(std::uint64_t step) const;
     const proto::ScheduleColumn* columns(std::uint64_t step) const;
     // [ceil(P_r / T)][columns][T] elements of the step.
@@ -25,6 +25,9 @@ class LogitsPublisher {
     // Of the slice's tiles: [ceil(P_r / T)][columns]; empty when the session has no summaries.
     std::span<float> maxima(std::uint64_t step) const;
 
+    // The step's ready word before its first tile: for a GPU, that publishes by storing it with the tiles
+    // added. Refuses what publish() refuses.
+    Result<proto::ReadyWord> begin(std::uint64_t step);
     // The first `tiles` tiles of the step have landed, and their maxima where the session has summaries.
     // Refuses a fenced author and a slot that is not his.
     Result<bool> publish(std::uint64_t step, std::uint32_t tiles);

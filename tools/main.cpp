@@ -12,6 +12,9 @@
 #include "tools/sim/command.h"
 #include "tools/status/command.h"
 #include "tools/tvd_bench/command.h"
+#ifdef CROUPIER_HAS_CUDA
+#include "tools/writer_bench/command.h"
+#endif
 
 namespace {
 
@@ -43,6 +46,9 @@ Each command has its own --help.)");
     croupier::tools::add_shvs_bench(*bench, status);
     croupier::tools::add_controller_bench(*bench, status);
     croupier::tools::add_tvd_bench(*bench, status);
+#ifdef CROUPIER_HAS_CUDA
+    croupier::tools::add_writer_bench(*bench, status);
+#endif
     CLI11_PARSE(app, argc, argv);
     return status;
 }

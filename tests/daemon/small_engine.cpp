@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "client/abi_fields.h"
-#include "sampler/philox.h"
+#include "proto/philox.h"
 #include "sampler/row_mass.h"
 #include "shm/segment.h"
 #include "tests/daemon/daemon_process.h"
@@ -161,7 +161,7 @@ std::vector<std::uint32_t> SmallEngine::hot_blocks() const {
 
 std::uint32_t SmallEngine::random(std::uint64_t uid, std::uint32_t position) const {
     if (shape_.randoms_supplied) return static_cast<std::uint32_t>(mixed(uid, position) >> 13U);
-    return sampler::random_at(asked_.at(uid).params.seed, position, 0);
+    return proto::random_at(asked_.at(uid).params.seed, position, 0);
 }
 
 void SmallEngine::write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const {

@@ -5,8 +5,8 @@
 
 #include "chi_square.h"
 #include "deciding.h"
+#include "proto/philox.h"
 #include "row_fixture.h"
-#include "sampler/philox.h"
 #include "sampler/reference/decide.h"
 
 namespace croupier::sampler::test {
@@ -33,7 +33,7 @@ void check_distribution(const proto::SamplingParams& params, bool permuted) {
     std::map<std::int32_t, double> observed;
     for (std::uint32_t position = 0; position < kDraws; ++position) {
         request.position_shift = position;
-        request.random = random_at(params.seed, position, 0);
+        request.random = proto::random_at(params.seed, position, 0);
         observed[decide_once(row.view(), request, workspace).token] += 1.0;
     }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "deciding.h"
+#include "proto/philox.h"
 #include "row_fixture.h"
-#include "sampler/philox.h"
 #include "sampler/reference/decide.h"
 
 namespace croupier::sampler::test {
@@ -53,7 +53,7 @@ TEST_CASE("a nucleus alone, of a 16-bit row, is drawn from as the reference does
         request.params = &params;
         for (std::uint32_t draw = 0; draw < 40; ++draw) {
             request.position_shift = draw;
-            request.random = random_at(params.seed, draw, 0);
+            request.random = proto::random_at(params.seed, draw, 0);
             const proto::Decision decision = decide_once(row.view(), request, workspace);
             const proto::Decision expected = reference::decide(row.view(), request).decision;
             REQUIRE(decision.error == proto::DecisionError::none);

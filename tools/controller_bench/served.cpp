@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "sampler/philox.h"
+#include "proto/philox.h"
 #include "tools/hotset_size/hot_draws.h"
 
 namespace croupier::tools {
@@ -48,7 +48,7 @@ Served::Served(const Trace& trace, const proto::SamplingParams& params,
 
 // The lengths are the same for whoever serves the trace.
 void Served::admit(Sequence& sequence) {
-    const std::uint32_t random = sampler::random_at(7, admitted_++, 0);
+    const std::uint32_t random = proto::random_at(7, admitted_++, 0);
     sequence.left = kShortest + random % (kLongest - kShortest);
     sequence.choice = choice_;
     if (!controller_) return;
@@ -59,12 +59,12 @@ void Served::admit(Sequence& sequence) {
 std::uint64_t Served::draw(const Sequence& sequence) {
     const BenchRows& rows = trace_.at(served_);
     constexpr std::uint64_t kRowSeed = 11;
-    const std::uint32_t row = sampler::random_at(kRowSeed, served_, 0) % rows.count();
+    const std::uint32_t row = proto::random_at(kRowSeed, served_, 0) % rows.count();
     sampler::Request request;
     request.params = &params_;
     request.max_length = 8;
     request.position_shift = static_cast<std::uint32_t>(served_);
-    request.random = sampler::random_at(params_.seed, served_, 0);
+    request.random = proto::random_at(params_.seed, served_, 0);
     request.hot_blocks = blocks_of(sequence.choice, rows.vocab());
     const sampler::RowView view = rows.view(row, true);
     const auto begin = Clock::now();

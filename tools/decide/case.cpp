@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "proto/geometry.h"
-#include "sampler/philox.h"
+#include "proto/philox.h"
 #include "sampler/proposals.h"
 #include "tools/decide/target.h"
 
@@ -188,7 +188,7 @@ Asked::Asked(const Case& of, std::uint32_t child, std::uint32_t draw) : params_(
     request_.mask = of.mask;
     request_.hot_blocks = of.hot_blocks;
     request_.max_length = of.max_length;
-    request_.random = sampler::random_at(params_.seed, position, 0);
+    request_.random = proto::random_at(params_.seed, position, 0);
     request_.position_shift = position - static_cast<std::uint32_t>(of.output.size());
     request_.feedback = of.feedback;
     request_.wants_support = of.wants_support && draw == 0;

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "proto/philox.h"
 #include "sampler/decide.h"
-#include "sampler/philox.h"
 #include "tools/decide/target.h"
 #include "tools/decide_bench/bench_cases.h"
 #include "tools/decide_bench/bench_rows.h"
@@ -122,7 +122,7 @@ class Bench {
         sampler::Request request;
         request.params = &params;
         request.max_length = options_.history + 8;
-        request.random = sampler::random_at(draw * 4096ULL + row, draw, 0);
+        request.random = proto::random_at(draw * 4096ULL + row, draw, 0);
         if (history.empty()) {
             sampler::SequenceState state(rows_.vocab(), 8);
             state.begin(params, {});

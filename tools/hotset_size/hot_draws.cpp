@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "proto/philox.h"
 #include "sampler/decide.h"
-#include "sampler/philox.h"
 #include "sampler/proposals.h"
 #include "tools/decide_bench/read_once.h"
 
@@ -36,7 +36,7 @@ class Sampler {
         request.max_length = 8;
         request.hot_blocks = hot_blocks;
         request.position_shift = draw;
-        request.random = sampler::random_at(params_.seed, draw, 0);
+        request.random = proto::random_at(params_.seed, draw, 0);
         const auto begin = std::chrono::steady_clock::now();
         const proto::Decision decision = sampler::decide(rows_.view(row, true), request, state_, workspace_);
         const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <memory>
 
+#include "proto/philox.h"
 #include "sampler/decide.h"
-#include "sampler/philox.h"
 #include "tools/decide_bench/bench_cases.h"
 #include "tools/decide_bench/read_once.h"
 #include "tools/hotset_size/hot_draws.h"
@@ -124,7 +124,7 @@ class Ablation {
         request.prompt = history.first(history.size() / 2);
         request.output = history.subspan(history.size() / 2);
         request.position_shift = draw;
-        request.random = sampler::random_at(params.seed, request.output.size() + std::uint64_t{draw}, 0);
+        request.random = proto::random_at(params.seed, request.output.size() + std::uint64_t{draw}, 0);
         if (way.hot) request.hot_blocks = hot_blocks_;
         return sampler::decide(rows_.view(row, way.summarised), request, state, workspace_).token;
     }

@@ -6,8 +6,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "proto/philox.h"
 #include "sampler/decide.h"
-#include "sampler/philox.h"
 #include "sampler/row_mass.h"
 #include "sampler/row_scan.h"
 
@@ -25,7 +25,7 @@ std::uint32_t draw_from(const sampler::Slice& slice, const proto::SamplingParams
     request.params = &params;
     request.max_length = 2;
     request.position_shift = static_cast<std::uint32_t>(position);
-    request.random = sampler::random_at(params.seed, position, stream);
+    request.random = proto::random_at(params.seed, position, stream);
     sampler::SequenceState state(slice.entries, 2);
     state.begin(params, {});
     const sampler::RowView view = {proto::Dtype::bf16, slice.entries, kTile, 1, 0, {&slice, 1}};
@@ -67,7 +67,7 @@ PaperShvs::Drawn PaperShvs::draw(const std::uint16_t* row, const Tail& tail,
     const Tail hot = weigh(hot_slice, scale, hot_memory_);
     const double ratio = tail.mass / hot.mass * std::exp((tail.maximum - hot.maximum) * scale);
     const double alpha = 1.0 / (1.0 + ratio);
-    const double uniform = (sampler::random_at(params.seed, position, kAcceptanceStream) + 0.5) * 0x1p-32;
+    const double uniform = (proto::random_at(params.seed, position, kAcceptanceStream) + 0.5) * 0x1p-32;
     if (uniform <= alpha) return {candidate, true, alpha};
     const sampler::Slice tail_slice = {row + hot_, vocab_ - hot_, 0, nullptr, {}};
     return {hot_ + draw_from(tail_slice, params, position, kTailStream, tail_memory_), false, alpha};

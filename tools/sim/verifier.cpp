@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "sampler/philox.h"
+#include "proto/philox.h"
 #include "sampler/reference/decide.h"
 #include "sampler/row_mass.h"
 #include "shm/futex.h"
@@ -70,7 +70,7 @@ proto::Decision Verifier::decide_again(const Request& request, std::uint32_t pos
     asked.output = {output_.data(), position};
     asked.mask = world_.masks.row(request, position);
     asked.max_length = geometry.max_length;
-    asked.random = sampler::random_at(request.params.seed, position, 0);
+    asked.random = proto::random_at(request.params.seed, position, 0);
     asked.feedback = feedback_;
     const auto outcome =
         sampler::reference::decide({geometry.dtype, geometry.vocab, kTile, 1, 0, views_}, asked);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gpu_writer/host_writer.h"
-#include "sampler/philox.h"
+#include "proto/philox.h"
 #include "shm/futex.h"
 
 namespace croupier::tools::sim {
@@ -99,7 +99,7 @@ class RankWriter {
                 world_.plan[static_cast<std::uint32_t>(columns[column].sequence_uid - 1)];
             for (std::uint32_t stream = 0; stream < 4; ++stream) {
                 randoms[column].stream[stream] =
-                    sampler::random_at(request.params.seed, columns[column].position, stream);
+                    proto::random_at(request.params.seed, columns[column].position, stream);
             }
         }
         (void)writer_.publish_randoms(step);

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <random>
 
+#include "proto/philox.h"
 #include "sampler/blocked_row.h"
-#include "sampler/philox.h"
 
 namespace croupier::tools {
 namespace {
@@ -106,7 +106,7 @@ sampler::Request JudgedStep::request(std::uint32_t draw) const {
     request.bias = bias;
     request.max_length = kStepRoom;
     request.position_shift = draw;
-    request.random = sampler::random_at(params.seed, output.size() + std::uint64_t{draw}, 0);
+    request.random = proto::random_at(params.seed, output.size() + std::uint64_t{draw}, 0);
     return request;
 }
 

@@ -4,7 +4,7 @@
 
 #include "../chi_square.h"
 #include "probe.h"
-#include "sampler/philox.h"
+#include "proto/philox.h"
 
 namespace croupier::sampler::test {
 namespace {
@@ -17,7 +17,7 @@ void check_distribution(const Probe& probe) {
     Request request = probe.request;
     for (std::uint32_t position = 0; position < kDraws; ++position) {
         request.position_shift = position;
-        request.random = random_at(probe.params.seed, position, 0);
+        request.random = proto::random_at(probe.params.seed, position, 0);
         observed[reference::decide(row.view(), request).decision.token] += 1.0;
     }
     double statistic = 0.0;

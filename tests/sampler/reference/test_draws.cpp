@@ -99,7 +99,7 @@ TEST_CASE("reference: rng gumbel is the argmax of x / T - ln(-ln u) with the tok
     Ids output;
     for (std::uint32_t position = 0; position < 50; ++position) {
         const auto best = perturbed_best(probe.logits, [position](std::uint32_t token) {
-            const auto bits = philox4x32_10({position, 0, 4, token}, {0x23456789U, 1})[0];
+            const auto bits = proto::philox4x32_10({position, 0, 4, token}, {0x23456789U, 1})[0];
             return -std::log(-std::log((static_cast<double>(bits) + 0.5) * 0x1p-32));
         });
         REQUIRE(best.second > 1e-9);

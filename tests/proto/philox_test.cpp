@@ -1,8 +1,8 @@
+#include "proto/philox.h"
+
 #include <catch2/catch.hpp>
 
-#include "sampler/philox.h"
-
-namespace croupier::sampler {
+namespace croupier::proto {
 
 TEST_CASE("Philox4x32-10 gives Random123's published known answers") {
     CHECK(philox4x32_10({0, 0, 0, 0}, {0, 0}) ==
@@ -19,4 +19,4 @@ TEST_CASE("a position's random uses all 64 bits of the seed and of the position,
           philox4x32_10({0x243F6A88, 0x85A308D3, 0x13198A2E, 0}, {0xA4093822, 0x299F31D0})[0]);
 }
 
-}  // namespace croupier::sampler
+}  // namespace croupier::proto

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-namespace croupier::sampler {
+namespace croupier::proto {
 
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
@@ -34,4 +34,4 @@ constexpr std::uint32_t random_at(std::uint64_t seed, std::uint64_t position, st
                          {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32U)})[0];
 }
 
-}  // namespace croupier::sampler
+}  // namespace croupier::proto

@@ -1,0 +1,72 @@
+#include "gpu_writer/begun_steps.h"
+
+#include <string>
+
+#include "shm/step_window.h"
+
+namespace croupier::gpu_writer {
+
+using shm::Errc;
+
+shm::Result<std::optional<BegunStep>> BegunSteps::begin(std::uint64_t step) {
+    const shm::Segment& segment = host_->segment();
+    if (begun_ != 0 && step < next_wanted_) {
+        return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
+                                                 " is begun already: begin step " +
+                                                 std::to_string(next_wanted_) + " or a later one");
+    }
+    // A fenced writer is told so even when his step is not there: the scheduler that would publish it may be
+    // gone with the session.
+    const bool published = step < shm::steps_in_flight(segment).end;
+    if (!published && host_->session_open()) return std::optional<BegunStep>();
+    auto word = host_->publisher().begin(step);
+    if (!word) return word.error();
+    if (shm::slice_ready(segment, step, host_->rank())) {
+        return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
+                                                 " has the whole slice of rank " +
+                                                 std::to_string(host_->rank()) + " already");
+    }
+    next_wanted_ = step + 1;
+    const auto columns = static_cast<std::uint32_t>(host_->columns(step).size());
+    return std::optional<BegunStep>({step, ++begun_, columns, word.value()});
+}
+
+void BegunSteps::abandon(std::uint64_t finished) {
+    begun_ = finished;
+    next_wanted_ = 0;
+}
+
+void read_seeds(const shm::Segment& segment, std::span<const proto::ScheduleColumn> columns,
+                std::span<ColumnSeed> seeds) {
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        seeds[i] = {0, columns[i].position};
+        if (columns[i].sequence_slot >= segment.geometry().max_sequences) continue;
+        const proto::SequenceEntry& entry = segment.sequence(columns[i].sequence_slot);
+        // acquire: the parameters of a live entry are there.
+        if (entry.state.load(std::memory_order_acquire) != proto::SequenceState::live ||
+            entry.uid != columns[i].sequence_uid) {
+            continue;
+        }
+        seeds[i].seed = entry.params.seed;
+    }
+}
+
+shm::Result<std::vector<std::uint32_t>> row_offsets(const HostWriter& host) {
+    const proto::RankShard& shard = host.geometry().shards[host.rank()];
+    std::vector<std::uint32_t> offsets;
+    offsets.reserve(host.order().size());
+    for (const std::int32_t id : host.order()) {
+        const std::uint32_t offset = static_cast<std::uint32_t>(id) - shard.first_id;
+        if (offset >= shard.count) {
+            return shm::fail(Errc::corrupt_header, host.segment().path() + ": the order of rank " +
+                                                       std::to_string(host.rank()) + " names id " +
+                                                       std::to_string(id) + ", its ids are " +
+                                                       std::to_string(shard.first_id) + " to " +
+                                                       std::to_string(shard.first_id + shard.count - 1));
+        }
+        offsets.push_back(offset);
+    }
+    return offsets;
+}
+
+}  // namespace croupier::gpu_writer

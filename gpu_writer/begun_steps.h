@@ -1,0 +1,46 @@
+// The steps that a worker has begun: in order, each once, and never one whose slot is not free.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "gpu_writer/host_writer.h"
+#include "gpu_writer/launch_record.h"
+
+namespace croupier::gpu_writer {
+
+struct BegunStep {
+    std::uint64_t step = 0;
+    std::uint64_t ticket = 0;
+    std::uint32_t columns = 0;
+    proto::ReadyWord word;
+};
+
+class BegunSteps {
+  public:
+    explicit BegunSteps(HostWriter& host) : host_(&host) {}
+
+    std::uint64_t begun() const { return begun_; }
+    std::uint64_t next_wanted() const { return next_wanted_; }
+    // Nothing: the scheduler has not published the step yet, the samplers still have its slot.
+    shm::Result<std::optional<BegunStep>> begin(std::uint64_t step);
+    // Steps of later tickets than `finished` are forgotten.
+    void abandon(std::uint64_t finished);
+
+  private:
+    HostWriter* host_;
+    std::uint64_t begun_ = 0;
+    std::uint64_t next_wanted_ = 0;
+};
+
+// A column whose sequence is not there has the seed 0: the samplers refuse to decide it.
+void read_seeds(const shm::Segment& segment, std::span<const proto::ScheduleColumn> columns,
+                std::span<ColumnSeed> seeds);
+
+// This rank's ids as offsets into its rows, in the session's order; empty: identity. An order that names an
+// id that is not the rank's is refused.
+shm::Result<std::vector<std::uint32_t>> row_offsets(const HostWriter& host);
+
+}  // namespace croupier::gpu_writer

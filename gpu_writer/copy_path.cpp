@@ -1,0 +1,130 @@
+#include "gpu_writer/copy_path.h"
+
+#include <algorithm>
+#include <boost/outcome/try.hpp>
+
+namespace croupier::gpu_writer {
+namespace {
+
+// The first tiles are wanted soon, and each copy and each word costs the engine about a microsecond.
+constexpr std::uint64_t kFirstChunk = std::uint64_t{512} * 1024;
+constexpr std::uint64_t kChunkGrowth = 4;
+constexpr std::uint64_t kMostChunk = std::uint64_t{16} * 1024 * 1024;
+
+std::uint32_t tiles_of(std::uint64_t bytes, std::uint64_t tile_row_bytes) {
+    const std::uint32_t granule = tile_granule(tile_row_bytes);
+    const auto tiles = static_cast<std::uint32_t>(std::max<std::uint64_t>(bytes / tile_row_bytes, 1));
+    return (tiles + granule - 1) / granule * granule;
+}
+
+}  // namespace
+
+shm::Result<CopyPath> CopyPath::make(std::uint64_t slice_bytes, std::uint64_t maxima_bytes) {
+    CopyPath path;
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    BOOST_OUTCOME_TRYV(cuda_done(
+        cudaGetDriverEntryPointByVersion("cuStreamWriteValue64", &entry, 11070, cudaEnableDefault, &found),
+        "cannot look for cuStreamWriteValue64 in the driver"));
+    if (found != cudaDriverEntryPointSuccess || entry == nullptr) {
+        return shm::fail(shm::Errc::system_error,
+                         "the driver has no cuStreamWriteValue64, which the path `copy` publishes with: "
+                         "choose the path `store`");
+    }
+    path.write_value_ = reinterpret_cast<PFN_cuStreamWriteValue64_v11070>(entry);
+    BOOST_OUTCOME_TRYV(keep(path.stream_, make_stream()));
+    for (Stage& stage : path.stages_) {
+        BOOST_OUTCOME_TRYV(keep(stage, make_stage(slice_bytes, maxima_bytes)));
+    }
+    return path;
+}
+
+shm::Result<CopyPath::Stage> CopyPath::make_stage(std::uint64_t slice_bytes, std::uint64_t maxima_bytes) {
+    Stage stage;
+    BOOST_OUTCOME_TRYV(keep(stage.elements, device_array<std::byte>(slice_bytes, "a step's tiles")));
+    if (maxima_bytes != 0) {
+        BOOST_OUTCOME_TRYV(
+            keep(stage.maxima, device_array<float>(maxima_bytes / sizeof(float), "a step's maxima")));
+    }
+    BOOST_OUTCOME_TRYV(keep(stage.first_tiled, make_event()));
+    BOOST_OUTCOME_TRYV(keep(stage.tiled, make_event()));
+    BOOST_OUTCOME_TRYV(keep(stage.sent, make_event()));
+    return stage;
+}
+
+shm::Result<bool> CopyPath::wait_for(const Event& event, cudaStream_t waiting) {
+    return cuda_done(cudaStreamWaitEvent(waiting, event.get(), 0), "a stream cannot wait for an event");
+}
+
+shm::Result<bool> CopyPath::write(std::uint64_t address, std::uint64_t value) {
+    // Without the flag that drops it, a fence stands before the write: the copies before it are visible.
+    const CUresult status = write_value_(stream_.get(), address, value, CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (status == CUDA_SUCCESS) return true;
+    return shm::fail(shm::Errc::system_error, "cuStreamWriteValue64 failed with CUDA driver error " +
+                                                  std::to_string(static_cast<int>(status)) +
+                                                  ": choose the path `store`");
+}
+
+shm::Result<bool> CopyPath::tile(const SliceRows& rows, const Stage& stage, const CopyTarget& target,
+                                 std::uint32_t first_chunk, std::uint64_t* next, cudaStream_t worker) {
+    const SliceTarget staged{stage.elements.get(), stage.maxima.get(), target.columns};
+    const std::string what = "cannot launch the tiling of a step";
+    BOOST_OUTCOME_TRYV(wait_for(stage.sent, worker));
+    BOOST_OUTCOME_TRYV(cuda_done(launch_tiling(rows, staged, {0, first_chunk}, next, worker), what));
+    BOOST_OUTCOME_TRYV(cuda_done(cudaEventRecord(stage.first_tiled.get(), worker), what));
+    if (first_chunk < rows.tiles) {
+        const TileRange rest{first_chunk, rows.tiles};
+        BOOST_OUTCOME_TRYV(cuda_done(launch_tiling(rows, staged, rest, nullptr, worker), what));
+    }
+    return cuda_done(cudaEventRecord(stage.tiled.get(), worker), what);
+}
+
+shm::Result<bool> CopyPath::send_maxima(const Stage& stage, const CopyTarget& target, TileRange tiles) {
+    if (target.maxima == nullptr || tiles.first == tiles.end) return true;
+    const std::size_t first = std::size_t{tiles.first} * target.columns;
+    const std::size_t bytes = std::size_t{tiles.end - tiles.first} * target.columns * sizeof(float);
+    return cuda_done(cudaMemcpyAsync(target.maxima + first, stage.maxima.get() + first, bytes,
+                                     cudaMemcpyDeviceToHost, stream_.get()),
+                     "cannot send a step's maxima");
+}
+
+shm::Result<bool> CopyPath::send_chunk(const Stage& stage, const CopyTarget& target, TileRange tiles,
+                                       std::uint64_t tile_row_bytes) {
+    const std::size_t first = tiles.first * tile_row_bytes;
+    BOOST_OUTCOME_TRYV(cuda_done(
+        cudaMemcpyAsync(static_cast<std::byte*>(target.elements) + first, stage.elements.get() + first,
+                        (tiles.end - tiles.first) * tile_row_bytes, cudaMemcpyDeviceToHost, stream_.get()),
+        "cannot send a step's tiles"));
+    return write(target.ready, target.word.pack() + tiles.end);
+}
+
+shm::Result<bool> CopyPath::send(const SliceRows& rows, const CopyTarget& target, std::uint64_t* next,
+                                 cudaStream_t worker) {
+    const Stage& stage = stages_[sent_ % stages_.size()];
+    const std::uint64_t row_bytes =
+        std::uint64_t{target.columns} * rows.tile * proto::element_bytes(rows.dtype);
+    const std::uint32_t first_chunk = std::min(tiles_of(kFirstChunk, row_bytes), rows.tiles);
+    BOOST_OUTCOME_TRYV(tile(rows, stage, target, first_chunk, next, worker));
+
+    BOOST_OUTCOME_TRYV(wait_for(stage.first_tiled, stream_.get()));
+    BOOST_OUTCOME_TRYV(send_maxima(stage, target, {0, first_chunk}));
+    BOOST_OUTCOME_TRYV(send_chunk(stage, target, {0, first_chunk}, row_bytes));
+    BOOST_OUTCOME_TRYV(wait_for(stage.tiled, stream_.get()));
+    BOOST_OUTCOME_TRYV(send_maxima(stage, target, {first_chunk, rows.tiles}));
+    std::uint64_t bytes = kFirstChunk;
+    for (std::uint32_t first = first_chunk; first < rows.tiles;) {
+        bytes = std::min(bytes * kChunkGrowth, kMostChunk);
+        const std::uint32_t end = std::min(first + tiles_of(bytes, row_bytes), rows.tiles);
+        BOOST_OUTCOME_TRYV(send_chunk(stage, target, {first, end}, row_bytes));
+        first = end;
+    }
+    BOOST_OUTCOME_TRYV(write(target.finished, target.ticket));
+    ++sent_;
+    return cuda_done(cudaEventRecord(stage.sent.get(), stream_.get()), "cannot mark the end of a step");
+}
+
+shm::Result<bool> CopyPath::synchronise() {
+    return cuda_done(cudaStreamSynchronize(stream_.get()), "the copies failed");
+}
+
+}  // namespace croupier::gpu_writer

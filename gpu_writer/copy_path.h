@@ -1,0 +1,62 @@
+// The way by HBM: a slice is tiled there on the worker's stream, and the copy engine sends it chunk by chunk
+// on a stream of the writer's own, each chunk followed by the ready word that publishes it.
+#pragma once
+
+#include <cudaTypedefs.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstdint>
+
+#include "gpu_writer/cuda_memory.h"
+#include "gpu_writer/slice_kernels.h"
+#include "proto/logits_slot.h"
+
+namespace croupier::gpu_writer {
+
+// Where a slice goes: memory by its host address, words by the GPU's.
+struct CopyTarget {
+    void* elements = nullptr;
+    float* maxima = nullptr;
+    std::uint64_t ready = 0;
+    proto::ReadyWord word;
+    std::uint64_t finished = 0;
+    std::uint64_t ticket = 0;
+    std::uint32_t columns = 0;
+};
+
+class CopyPath {
+  public:
+    // For slices of at most so many bytes and, where not 0, bytes of maxima.
+    static shm::Result<CopyPath> make(std::uint64_t slice_bytes, std::uint64_t maxima_bytes);
+
+    shm::Result<bool> send(const SliceRows& rows, const CopyTarget& target, std::uint64_t* next,
+                           cudaStream_t worker);
+    shm::Result<bool> synchronise();
+
+  private:
+    // Two, so that the next step is tiled while this one is sent.
+    struct Stage {
+        DeviceMemory<std::byte> elements;
+        DeviceMemory<float> maxima;
+        Event first_tiled;
+        Event tiled;
+        Event sent;
+    };
+
+    static shm::Result<Stage> make_stage(std::uint64_t slice_bytes, std::uint64_t maxima_bytes);
+    shm::Result<bool> tile(const SliceRows& rows, const Stage& stage, const CopyTarget& target,
+                           std::uint32_t first_chunk, std::uint64_t* next, cudaStream_t worker);
+    shm::Result<bool> send_maxima(const Stage& stage, const CopyTarget& target, TileRange tiles);
+    shm::Result<bool> send_chunk(const Stage& stage, const CopyTarget& target, TileRange tiles,
+                                 std::uint64_t tile_row_bytes);
+    shm::Result<bool> wait_for(const Event& event, cudaStream_t waiting);
+    shm::Result<bool> write(std::uint64_t address, std::uint64_t value);
+
+    PFN_cuStreamWriteValue64_v11070 write_value_ = nullptr;
+    Stream stream_;
+    std::array<Stage, 2> stages_;
+    std::uint64_t sent_ = 0;
+};
+
+}  // namespace croupier::gpu_writer

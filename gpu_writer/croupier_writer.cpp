@@ -1,0 +1,194 @@
+#include "gpu_writer/croupier_writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "gpu_writer/step_writer.h"
+
+namespace gpu_writer = croupier::gpu_writer;
+namespace proto = croupier::proto;
+namespace shm = croupier::shm;
+
+struct croupier_writer {
+    std::unique_ptr<gpu_writer::StepWriter> steps;
+    gpu_writer::WriterOptions options;
+};
+
+static_assert(CROUPIER_WRITER_AUTO == static_cast<int>(gpu_writer::Path::automatic) &&
+              CROUPIER_WRITER_STORE == static_cast<int>(gpu_writer::Path::store) &&
+              CROUPIER_WRITER_COPY == static_cast<int>(gpu_writer::Path::copy));
+
+namespace {
+
+int report(croupier_writer_error* error, shm::Errc code, const char* text) noexcept {
+    if (error == nullptr) return -1;
+    error->code = static_cast<std::uint32_t>(code);
+    const std::size_t length = std::min(std::strlen(text), sizeof(error->text) - 1);
+    std::memcpy(error->text, text, length);
+    error->text[length] = '\0';
+    return -1;
+}
+
+// No exception crosses the C ABI. `body` gives a Result of an int.
+template <typename Body>
+int guarded(croupier_writer_error* error, Body&& body) noexcept {
+    try {
+        const shm::Result<int> result = body();
+        return result ? result.value() : report(error, result.error().code, result.error().message.c_str());
+    } catch (const std::bad_alloc&) {
+        return report(error, shm::Errc::no_memory, "out of memory");
+    } catch (const std::exception& failure) {
+        return report(error, shm::Errc::system_error, failure.what());
+    }
+}
+
+shm::Result<int> done(const shm::Result<bool>& result) {
+    if (!result) return result.error();
+    return 0;
+}
+
+shm::Result<int> missing(const char* argument) {
+    return shm::fail(shm::Errc::bad_argument, std::string(argument) + " is null");
+}
+
+shm::Result<gpu_writer::WriterOptions> checked(const croupier_writer_options& options) {
+    if (options.abi_version != CROUPIER_WRITER_ABI_VERSION) {
+        return shm::fail(shm::Errc::wrong_version,
+                         "the options are of ABI version " + std::to_string(options.abi_version) +
+                             ", this library speaks " + std::to_string(CROUPIER_WRITER_ABI_VERSION));
+    }
+    if (options.segment_path == nullptr) return shm::fail(shm::Errc::bad_argument, "segment_path is null");
+    if (options.path > CROUPIER_WRITER_COPY) {
+        return shm::fail(shm::Errc::bad_argument, "path is " + std::to_string(options.path) +
+                                                      ", allowed: auto, store or copy (0 to 2)");
+    }
+    if (options.device < CROUPIER_WRITER_HOST) {
+        return shm::fail(shm::Errc::bad_argument, "device is " + std::to_string(options.device) +
+                                                      ", allowed: -1 (the host) or a GPU's number");
+    }
+    if (options.store_blocks > CROUPIER_WRITER_MAX_STORE_BLOCKS) {
+        return shm::fail(shm::Errc::bad_argument, "store_blocks is " + std::to_string(options.store_blocks) +
+                                                      ", allowed: 0 to " +
+                                                      std::to_string(CROUPIER_WRITER_MAX_STORE_BLOCKS));
+    }
+    return gpu_writer::WriterOptions{options.segment_path, options.rank, options.device,
+                                     static_cast<gpu_writer::Path>(options.path), options.store_blocks};
+}
+
+}  // namespace
+
+extern "C" {
+
+void croupier_writer_options_init(croupier_writer_options* options) {
+    *options = croupier_writer_options{};
+    options->abi_version = CROUPIER_WRITER_ABI_VERSION;
+    options->device = CROUPIER_WRITER_HOST;
+    options->path = CROUPIER_WRITER_AUTO;
+}
+
+int croupier_writer_attach(const croupier_writer_options* options, croupier_writer** writer,
+                           croupier_writer_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (options == nullptr) return missing("options");
+        if (writer == nullptr) return missing("writer");
+        auto asked = checked(*options);
+        if (!asked) return asked.error();
+        auto steps = asked.value().device == CROUPIER_WRITER_HOST
+                         ? gpu_writer::attach_host_writer(asked.value())
+                         : gpu_writer::attach_cuda_writer(asked.value());
+        if (!steps) return steps.error();
+        *writer = new croupier_writer{std::move(steps).value(), std::move(asked).value()};
+        return 0;
+    });
+}
+
+void croupier_writer_detach(croupier_writer* writer) {
+    delete writer;
+}
+
+void croupier_writer_get_info(const croupier_writer* writer, croupier_writer_info* info) {
+    const gpu_writer::HostWriter& host = writer->steps->host();
+    const proto::Geometry& geometry = host.geometry();
+    const proto::RankShard& shard = geometry.shards[host.rank()];
+    *info = {geometry.vocab,
+             geometry.tp,
+             host.rank(),
+             shard.first_id,
+             shard.count,
+             static_cast<std::uint32_t>(geometry.dtype),
+             geometry.tile,
+             geometry.tiles(host.rank()),
+             geometry.max_batch,
+             geometry.slots,
+             geometry.has_order,
+             geometry.has_summaries,
+             writer->options.device,
+             writer->steps->store_blocks()};
+}
+
+void croupier_writer_get_state(const croupier_writer* writer, croupier_writer_state* state) {
+    const gpu_writer::StepWriter& steps = *writer->steps;
+    *state = {steps.host().session_open() ? 1U : 0U, steps.begun(), steps.finished(), steps.empty_launches()};
+}
+
+int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint64_t* step, uint32_t* columns,
+                              croupier_writer_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (step == nullptr) return missing("step");
+        if (columns == nullptr) return missing("columns");
+        const auto found = writer->steps->wait_step(std::chrono::milliseconds(timeout_ms));
+        if (!found) return 0;
+        *step = *found;
+        *columns = static_cast<std::uint32_t>(writer->steps->host().columns(*found).size());
+        return 1;
+    });
+}
+
+int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_writer_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        const auto begun = writer->steps->begin(step);
+        if (!begun) return begun.error();
+        return begun.value() ? 0 : CROUPIER_WRITER_BUSY;
+    });
+}
+
+int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
+                            croupier_writer_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (logits == nullptr) return missing("logits");
+        const gpu_writer::HostWriter& host = writer->steps->host();
+        const std::uint32_t ids = host.geometry().shards[host.rank()].count;
+        if (row_stride < ids) {
+            return shm::fail(shm::Errc::bad_argument, "row_stride is " + std::to_string(row_stride) +
+                                                          ", a row of rank " + std::to_string(host.rank()) +
+                                                          " has " + std::to_string(ids) + " elements");
+        }
+        return done(writer->steps->enqueue(stream, logits, row_stride));
+    });
+}
+
+int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croupier_writer_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        const std::uint32_t rank = writer->steps->host().rank();
+        if (rank != 0) {
+            return shm::fail(shm::Errc::bad_argument,
+                             "rank " + std::to_string(rank) + " has no random ring: rank 0 writes it");
+        }
+        return done(writer->steps->enqueue_randoms(stream));
+    });
+}
+
+int croupier_writer_abandon(croupier_writer* writer, croupier_writer_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> { return done(writer->steps->abandon()); });
+}
+
+const char* croupier_writer_error_name(uint32_t code) {
+    return shm::errc_name(static_cast<shm::Errc>(code));
+}
+
+}  // extern "C"

@@ -1,0 +1,289 @@
+#include "gpu_writer/cuda_writer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <boost/outcome/try.hpp>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace croupier::gpu_writer {
+namespace {
+
+using shm::Errc;
+
+// bench/results/ has what this and the next number were chosen by (docs/decisions/0008-gpu-writer.md).
+constexpr std::uint32_t kStoreBlocks = 16;
+constexpr std::uint64_t kCopiedFrom = std::uint64_t{4} * 1024 * 1024;
+
+constexpr std::size_t kPage = 4096;
+
+std::size_t whole_pages(std::size_t bytes) {
+    return (bytes + kPage - 1) / kPage * kPage;
+}
+
+shm::Result<bool> has_device(int device) {
+    int count = 0;
+    BOOST_OUTCOME_TRYV(cuda_done(cudaGetDeviceCount(&count), "no CUDA device can be used"));
+    if (device < count) return true;
+    return shm::fail(Errc::bad_argument, "there is no CUDA device " + std::to_string(device) +
+                                             ": there are " + std::to_string(count) + ", from 0 on");
+}
+
+}  // namespace
+
+shm::Result<std::unique_ptr<StepWriter>> attach_cuda_writer(const WriterOptions& options) {
+    return CudaWriter::attach(options);
+}
+
+shm::Result<std::unique_ptr<StepWriter>> CudaWriter::attach(const WriterOptions& options) {
+    BOOST_OUTCOME_TRYV(has_device(options.device));
+    const DeviceScope scope(options.device);
+    // Before the segment is opened: a dying process closes its files in the order of their numbers, and the
+    // rank's lock should outlive what the GPU still stores.
+    BOOST_OUTCOME_TRYV(cuda_done(cudaFree(nullptr), "CUDA cannot be initialised"));
+    auto host = HostWriter::attach(options.segment_path, options.rank);
+    if (!host) return host.error();
+    auto offsets = row_offsets(host.value());
+    if (!offsets) return offsets.error();
+    std::unique_ptr<CudaWriter> writer(new CudaWriter(std::move(host).value(), options));
+    BOOST_OUTCOME_TRYV(writer->prepare(offsets.value()));
+    return std::unique_ptr<StepWriter>(std::move(writer));
+}
+
+CudaWriter::CudaWriter(HostWriter host, const WriterOptions& options)
+    : StepWriter(std::move(host)),
+      device_(options.device),
+      path_(options.path),
+      store_blocks_(options.store_blocks == 0 ? kStoreBlocks : options.store_blocks) {}
+
+CudaWriter::~CudaWriter() {
+    const DeviceScope scope(device_);
+    // What still runs stores into memory that the members' destructors give back.
+    (void)cudaDeviceSynchronize();
+    ringer_.reset();
+    copy_.reset();
+    parts_.clear();
+    records_.reset();
+    seeds_.reset();
+    outcomes_.reset();
+    empty_launches_.reset();
+    counters_.reset();
+    landed_.reset();
+    offsets_.reset();
+}
+
+shm::Result<bool> CudaWriter::prepare(const std::vector<std::uint32_t>& offsets) {
+    BOOST_OUTCOME_TRYV(register_rings());
+    BOOST_OUTCOME_TRYV(make_launch_ring());
+    BOOST_OUTCOME_TRYV(keep_offsets(offsets));
+    const proto::Geometry& geometry = host().geometry();
+    if (path_ != Path::store) {
+        const std::uint64_t maxima =
+            geometry.has_summaries == 0
+                ? 0
+                : std::uint64_t{geometry.tiles(host().rank())} * geometry.max_batch * sizeof(float);
+        auto copy = CopyPath::make(slice_bytes(geometry.max_batch), maxima);
+        if (!copy) return copy.error();
+        copy_.emplace(std::move(copy).value());
+    }
+    steps_.resize(geometry.slots);
+    ringer_.emplace(mutable_host().bell(), geometry.slots);
+    // The default stream's zeroing of what was allocated comes before the worker's stream begins.
+    return cuda_done(cudaDeviceSynchronize(), "the GPU could not be prepared");
+}
+
+shm::Result<bool> CudaWriter::register_rings() {
+    const shm::Segment& segment = host().segment();
+    const proto::SegmentLayout& layout = segment.layout();
+    const std::uint32_t rank = host().rank();
+    const auto add = [&](void* begin, std::size_t bytes, const std::string& what) -> shm::Result<bool> {
+        Part part{static_cast<const std::byte*>(begin), whole_pages(bytes), 0, nullptr};
+        void* device = nullptr;
+        BOOST_OUTCOME_TRYV(keep(part.registered, register_memory(begin, part.bytes, what)));
+        BOOST_OUTCOME_TRYV(keep(device, device_address(begin, what)));
+        part.device = reinterpret_cast<std::uint64_t>(device);
+        parts_.push_back(std::move(part));
+        return true;
+    };
+    const std::uint32_t slots = segment.geometry().slots;
+    BOOST_OUTCOME_TRYV(add(&segment.ready(0, 0), layout.ready_stride * slots, "the ready words"));
+    if (rank == 0) {
+        BOOST_OUTCOME_TRYV(add(&segment.randoms_ready(0), layout.random_stride * slots, "the random ring"));
+    }
+    const std::uint64_t end =
+        rank + 1 < segment.geometry().tp ? layout.rank_offset[rank + 1] : layout.logits_stride;
+    for (std::uint32_t slot = 0; slot < slots; ++slot) {
+        BOOST_OUTCOME_TRYV(add(segment.logits(slot, rank), end - layout.rank_offset[rank],
+                               "rank " + std::to_string(rank) + "'s part of slot " + std::to_string(slot)));
+    }
+    return true;
+}
+
+std::uint64_t CudaWriter::address(const void* host) const {
+    const auto* at = static_cast<const std::byte*>(host);
+    for (const Part& part : parts_) {
+        if (at >= part.begin && at < part.begin + part.bytes) {
+            return part.device + static_cast<std::uint64_t>(at - part.begin);
+        }
+    }
+    return 0;
+}
+
+shm::Result<bool> CudaWriter::make_launch_ring() {
+    const proto::Geometry& geometry = host().geometry();
+    const std::uint32_t places = geometry.slots;
+    const std::string what = "the launch records";
+    LaunchRecord* records = nullptr;
+    ColumnSeed* seeds = nullptr;
+    LaunchOutcome* outcomes = nullptr;
+    std::uint64_t* empty = nullptr;
+    BOOST_OUTCOME_TRYV(keep(records_, pinned_array<LaunchRecord>(places, what)));
+    BOOST_OUTCOME_TRYV(
+        keep(seeds_, pinned_array<ColumnSeed>(std::size_t{places} * geometry.max_batch, what)));
+    BOOST_OUTCOME_TRYV(keep(outcomes_, pinned_array<LaunchOutcome>(places, what)));
+    BOOST_OUTCOME_TRYV(keep(empty_launches_, pinned_array<std::uint64_t>(1, what)));
+    BOOST_OUTCOME_TRYV(keep(counters_, device_array<LaunchCounters>(1, what)));
+    BOOST_OUTCOME_TRYV(
+        keep(landed_, device_array<std::uint32_t>(waves_at_most(slice_bytes(geometry.max_batch)), what)));
+    BOOST_OUTCOME_TRYV(keep(records, device_pointer(records_.get(), what)));
+    BOOST_OUTCOME_TRYV(keep(seeds, device_pointer(seeds_.get(), what)));
+    BOOST_OUTCOME_TRYV(keep(outcomes, device_pointer(outcomes_.get(), what)));
+    BOOST_OUTCOME_TRYV(keep(empty, device_pointer(empty_launches_.get(), what)));
+    ring_ = {records, seeds, outcomes, empty, counters_.get(), landed_.get(), places, geometry.max_batch};
+    return true;
+}
+
+shm::Result<bool> CudaWriter::keep_offsets(const std::vector<std::uint32_t>& offsets) {
+    if (offsets.empty()) return true;
+    BOOST_OUTCOME_TRYV(keep(offsets_, device_array<std::uint32_t>(offsets.size(), "the hotness order")));
+    return cuda_done(cudaMemcpy(offsets_.get(), offsets.data(), offsets.size() * sizeof(std::uint32_t),
+                                cudaMemcpyHostToDevice),
+                     "cannot copy the hotness order to the GPU");
+}
+
+std::uint64_t CudaWriter::slice_bytes(std::uint32_t columns) const {
+    const proto::Geometry& geometry = host().geometry();
+    return std::uint64_t{geometry.tiles(host().rank())} * columns * geometry.tile *
+           proto::element_bytes(geometry.dtype);
+}
+
+void CudaWriter::queue(const BegunStep& step) {
+    const shm::Segment& segment = host().segment();
+    const std::uint32_t slot = segment.slot_of(step.step);
+    const std::size_t place = step.ticket % ring_.places;
+    steps_[place] = step;
+    read_seeds(segment, host().columns(step.step),
+               {seeds_.get() + place * ring_.max_batch, std::size_t{step.columns}});
+    LaunchRecord record;
+    record.word = step.word.pack();
+    record.ready = address(&segment.ready(slot, host().rank()).word);
+    record.elements = address(segment.logits(slot, host().rank()));
+    record.maxima = address(segment.maxima(slot, host().rank()).data());
+    if (host().rank() == 0) {
+        record.randoms = address(segment.randoms(slot));
+        record.randoms_ready = address(&segment.randoms_ready(slot));
+    }
+    record.columns = step.columns;
+    // The ticket last: a replay that runs now finds all of the record or none.
+    LaunchRecord& to = records_[place];
+    std::atomic_ref(to.ticket).store(0, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    to = record;
+    std::atomic_ref(to.ticket).store(step.ticket, std::memory_order_release);
+
+    proto::ReadyWord complete = step.word;
+    complete.tiles = host().geometry().tiles(host().rank());
+    ringer_->watch({&segment.ready(slot, host().rank()).word, complete});
+}
+
+void CudaWriter::forget_after(std::uint64_t finished) {
+    for (std::uint64_t ticket = finished + 1; ticket <= begun(); ++ticket) {
+        std::atomic_ref(records_[ticket % ring_.places].ticket).store(0, std::memory_order_release);
+    }
+    enqueued_ = finished;
+    ringer_->forget_all();
+}
+
+std::uint64_t CudaWriter::finished() const {
+    while (finished_ < begun()) {
+        // acquire: what the GPU stored before it is there.
+        std::atomic_ref outcome(outcomes_[(finished_ + 1) % ring_.places].finished_ticket);
+        if (outcome.load(std::memory_order_acquire) != finished_ + 1) break;
+        ++finished_;
+    }
+    return finished_;
+}
+
+std::uint64_t CudaWriter::empty_launches() const {
+    return std::atomic_ref(empty_launches_[0]).load(std::memory_order_acquire);
+}
+
+SliceRows CudaWriter::rows_of(const void* logits, std::uint64_t row_stride) const {
+    const proto::Geometry& geometry = host().geometry();
+    const std::uint32_t rank = host().rank();
+    return {logits,
+            row_stride,
+            offsets_.get(),
+            geometry.dtype,
+            geometry.tile,
+            geometry.shards[rank].count,
+            geometry.tiles(rank)};
+}
+
+CopyTarget CudaWriter::copy_target(const BegunStep& step) const {
+    const shm::Segment& segment = host().segment();
+    const std::uint32_t slot = segment.slot_of(step.step);
+    const std::uint32_t rank = host().rank();
+    return {segment.logits(slot, rank),
+            segment.maxima(slot, rank).data(),
+            address(&segment.ready(slot, rank).word),
+            step.word,
+            reinterpret_cast<std::uint64_t>(ring_.outcomes + step.ticket % ring_.places),
+            step.ticket,
+            step.columns};
+}
+
+shm::Result<bool> CudaWriter::copies(std::uint64_t bytes, bool captured) const {
+    if (path_ == Path::copy && (captured || was_captured_)) {
+        return shm::fail(Errc::bad_argument,
+                         "the path `copy` cannot be captured into a CUDA graph, nor used after one was: its "
+                         "destination changes from step to step; choose `store` or `auto`");
+    }
+    if (captured || was_captured_) return false;
+    return path_ == Path::copy || (path_ == Path::automatic && bytes >= kCopiedFrom);
+}
+
+// Of a capture, each replay finds out on the GPU whether a step was begun for it.
+shm::Result<bool> CudaWriter::count_enqueued(bool captured) {
+    if (captured) was_captured_ = true;
+    if (was_captured_) return true;
+    if (enqueued_ == begun()) {
+        return shm::fail(Errc::bad_argument, "no step is begun that was not enqueued: begin one first");
+    }
+    ++enqueued_;
+    return true;
+}
+
+shm::Result<bool> CudaWriter::enqueue(void* stream, const void* logits, std::uint64_t row_stride) {
+    const DeviceScope scope(device_);
+    auto* const worker = static_cast<cudaStream_t>(stream);
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    BOOST_OUTCOME_TRYV(cuda_done(cudaStreamIsCapturing(worker, &capture), "the stream cannot be asked"));
+    const bool captured = capture != cudaStreamCaptureStatusNone;
+    const BegunStep& step = steps_[(enqueued_ + 1) % ring_.places];
+    const auto by_copy = copies(slice_bytes(step.columns), captured);
+    if (!by_copy) return by_copy.error();
+    BOOST_OUTCOME_TRYV(count_enqueued(captured));
+    const SliceRows rows = rows_of(logits, row_stride);
+    if (by_copy.value()) return copy_->send(rows, copy_target(step), &counters_[0].next, worker);
+    return cuda_done(launch_store(rows, ring_, store_blocks_, worker), "cannot launch the store of a step");
+}
+
+shm::Result<bool> CudaWriter::enqueue_randoms(void* stream) {
+    const DeviceScope scope(device_);
+    return cuda_done(launch_randoms(ring_, static_cast<cudaStream_t>(stream)),
+                     "cannot launch the randoms of a step");
+}
+
+}  // namespace croupier::gpu_writer

@@ -1,0 +1,72 @@
+// A rank's writer whose logits are a GPU's.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "gpu_writer/bell_ringer.h"
+#include "gpu_writer/copy_path.h"
+#include "gpu_writer/cuda_memory.h"
+#include "gpu_writer/step_writer.h"
+
+namespace croupier::gpu_writer {
+
+class CudaWriter final : public StepWriter {
+  public:
+    static shm::Result<std::unique_ptr<StepWriter>> attach(const WriterOptions& options);
+    ~CudaWriter() override;
+
+    std::uint64_t finished() const override;
+    std::uint64_t empty_launches() const override;
+    std::uint32_t store_blocks() const override { return store_blocks_; }
+    shm::Result<bool> enqueue(void* stream, const void* logits, std::uint64_t row_stride) override;
+    shm::Result<bool> enqueue_randoms(void* stream) override;
+
+  private:
+    CudaWriter(HostWriter host, const WriterOptions& options);
+
+    shm::Result<bool> prepare(const std::vector<std::uint32_t>& offsets);
+    shm::Result<bool> register_rings();
+    shm::Result<bool> make_launch_ring();
+    shm::Result<bool> keep_offsets(const std::vector<std::uint32_t>& offsets);
+    void queue(const BegunStep& step) override;
+    void forget_after(std::uint64_t finished) override;
+
+    std::uint64_t slice_bytes(std::uint32_t columns) const;
+    SliceRows rows_of(const void* logits, std::uint64_t row_stride) const;
+    CopyTarget copy_target(const BegunStep& step) const;
+    std::uint64_t address(const void* host) const;
+    // Whether a step of so many bytes goes by the copy engine.
+    shm::Result<bool> copies(std::uint64_t bytes, bool captured) const;
+    shm::Result<bool> count_enqueued(bool captured);
+
+    int device_;
+    Path path_;
+    std::uint32_t store_blocks_;
+    // The segment's mapping, as the GPU sees it: one distance for each registered part.
+    struct Part {
+        const std::byte* begin = nullptr;
+        std::size_t bytes = 0;
+        std::uint64_t device = 0;
+        RegisteredMemory registered;
+    };
+    std::vector<Part> parts_;
+    PinnedMemory<LaunchRecord> records_;
+    PinnedMemory<ColumnSeed> seeds_;
+    PinnedMemory<LaunchOutcome> outcomes_;
+    PinnedMemory<std::uint64_t> empty_launches_;
+    DeviceMemory<LaunchCounters> counters_;
+    DeviceMemory<std::uint32_t> landed_;
+    DeviceMemory<std::uint32_t> offsets_;
+    LaunchRing ring_;
+    std::vector<BegunStep> steps_;
+    std::optional<CopyPath> copy_;
+    std::optional<BellRinger> ringer_;
+    mutable std::uint64_t finished_ = 0;
+    std::uint64_t enqueued_ = 0;
+    // Replays use records that this process cannot count: from then on the GPU alone knows which is next.
+    bool was_captured_ = false;
+};
+
+}  // namespace croupier::gpu_writer

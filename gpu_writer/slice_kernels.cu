@@ -1,0 +1,222 @@
+#include <algorithm>
+
+#include "gpu_writer/slice_kernels.h"
+#include "gpu_writer/slice_tiles.cuh"
+#include "proto/logits_slot.h"
+#include "proto/philox.h"
+
+namespace croupier::gpu_writer {
+namespace {
+
+using proto::Dtype;
+
+// A block's piece is long beside the fence that ends it, and short beside the patience of who waits for the
+// first tiles.
+constexpr std::uint64_t kLeastPiece = std::uint64_t{8} * 1024;
+constexpr std::uint64_t kMostPiece = std::uint64_t{64} * 1024;
+constexpr std::uint64_t kPiecesABlock = 4;
+
+struct Pieces {
+    std::uint32_t tiles_each;
+    std::uint32_t count;
+};
+
+__host__ __device__ std::uint32_t granule_of(std::uint64_t tile_row_bytes) {
+    std::uint32_t granule = 1;
+    while (granule * tile_row_bytes % 16 != 0) granule *= 2;
+    return granule;
+}
+
+__host__ __device__ Pieces cut(std::uint32_t tiles, std::uint64_t tile_row_bytes, std::uint32_t blocks) {
+    std::uint64_t bytes = tiles * tile_row_bytes / (blocks * kPiecesABlock);
+    bytes = bytes < kLeastPiece ? kLeastPiece : bytes > kMostPiece ? kMostPiece : bytes;
+    const std::uint32_t granule = granule_of(tile_row_bytes);
+    const auto wanted = static_cast<std::uint32_t>(bytes / tile_row_bytes);
+    const std::uint32_t each = (wanted + granule - (wanted > 0 ? 1 : 0)) / granule * granule;
+    return {each, (tiles + each - 1) / each};
+}
+
+__device__ std::uint64_t tile_row_bytes(const SliceRows& rows, std::uint32_t columns) {
+    return std::uint64_t{columns} * rows.tile * proto::element_bytes(rows.dtype);
+}
+
+template <typename T>
+__device__ T load_now(const T* from) {
+    return *static_cast<const volatile T*>(from);
+}
+
+template <typename T>
+__device__ void store_now(T* to, T value) {
+    *static_cast<volatile T*>(to) = value;
+}
+
+// The record of this launch, in every thread's sight; false when no step was begun for it. Host memory is
+// read once a block: each read is a round trip over the link.
+__device__ bool fetch_record(const LaunchRing& ring, LaunchRecord& record) {
+    constexpr std::uint32_t kWords = sizeof(LaunchRecord) / sizeof(std::uint64_t);
+    const std::uint64_t next = load_now(&ring.counters->next);
+    if (threadIdx.x < kWords) {
+        const auto* from = reinterpret_cast<const std::uint64_t*>(ring.records + (next + 1) % ring.places);
+        reinterpret_cast<std::uint64_t*>(&record)[threadIdx.x] = load_now(from + threadIdx.x);
+    }
+    __syncthreads();
+    return record.ticket == next + 1;
+}
+
+// By one thread, when all of the block's stores to the piece are made.
+__device__ void land(const LaunchRing& ring, const LaunchRecord& record, const Pieces& pieces,
+                     std::uint32_t tiles, std::uint32_t piece) {
+    // Who sees this piece counted sees its bytes, on the CPU too.
+    __threadfence_system();
+    const std::uint32_t wave = piece / gridDim.x;
+    const std::uint32_t first = wave * gridDim.x;
+    const std::uint32_t of_wave = min(gridDim.x, pieces.count - first);
+    if (atomicAdd(ring.landed + wave, 1U) + 1 != of_wave) return;
+    // Waves complete in any order and are published in theirs: the word only grows. The pieces before were
+    // taken before, by blocks that run, so that this wait ends.
+    while (load_now(&ring.counters->published) != wave) {
+    }
+    // The other blocks' pieces come before the word, and a word before the next one.
+    __threadfence_system();
+    const std::uint32_t landed = min(tiles, (first + of_wave) * pieces.tiles_each);
+    store_now(reinterpret_cast<std::uint64_t*>(record.ready), record.word + landed);
+    __threadfence_system();
+    store_now(&ring.counters->published, wave + 1);
+}
+
+// By one thread of each block, at its end: the last one makes ready for the next launch.
+__device__ void leave(const LaunchRing& ring, const LaunchRecord& record, const Pieces& pieces) {
+    __threadfence_system();
+    LaunchCounters& counters = *ring.counters;
+    if (atomicAdd(&counters.left, 1U) + 1 != gridDim.x) return;
+    __threadfence_system();
+    for (std::uint32_t wave = 0; wave * gridDim.x < pieces.count; ++wave) store_now(ring.landed + wave, 0U);
+    store_now(&counters.taken, 0U);
+    store_now(&counters.left, 0U);
+    store_now(&counters.published, 0U);
+    store_now(&counters.next, record.ticket);
+    store_now(&ring.outcomes[record.ticket % ring.places].finished_ticket, record.ticket);
+}
+
+template <Dtype D>
+__global__ void __launch_bounds__(kBlockThreads) store_slice(SliceRows rows, LaunchRing ring) {
+    __shared__ LaunchRecord record;
+    __shared__ std::uint32_t taken;
+    if (!fetch_record(ring, record)) {
+        if (blockIdx.x == 0 && threadIdx.x == 0) {
+            store_now(ring.empty_launches, load_now(ring.empty_launches) + 1);
+        }
+        return;
+    }
+    const SliceTarget target{reinterpret_cast<void*>(record.elements),
+                             reinterpret_cast<float*>(record.maxima), record.columns};
+    const Pieces pieces = cut(rows.tiles, tile_row_bytes(rows, record.columns), gridDim.x);
+    while (true) {
+        if (threadIdx.x == 0) taken = atomicAdd(&ring.counters->taken, 1U);
+        __syncthreads();
+        const std::uint32_t piece = taken;
+        if (piece >= pieces.count) break;
+        const std::uint32_t first = piece * pieces.tiles_each;
+        lay_tiles<D>(rows, target, {first, min(first + pieces.tiles_each, rows.tiles)});
+        __syncthreads();
+        if (threadIdx.x == 0) land(ring, record, pieces, rows.tiles, piece);
+    }
+    if (threadIdx.x == 0) leave(ring, record, pieces);
+}
+
+template <Dtype D>
+__global__ void __launch_bounds__(kBlockThreads)
+    lay_range(SliceRows rows, SliceTarget target, TileRange tiles, std::uint32_t tiles_each,
+              std::uint64_t* next) {
+    // A launch that reads it is behind this one in the stream.
+    if (next != nullptr && blockIdx.x == 0 && threadIdx.x == 0) ++*next;
+    for (std::uint32_t first = tiles.first + blockIdx.x * tiles_each; first < tiles.end;
+         first += gridDim.x * tiles_each) {
+        lay_tiles<D>(rows, target, {first, min(first + tiles_each, tiles.end)});
+        __syncthreads();
+    }
+}
+
+__global__ void __launch_bounds__(kBlockThreads) make_randoms(LaunchRing ring) {
+    __shared__ LaunchRecord record;
+    // An empty launch is counted by the slice's kernel, which follows.
+    if (!fetch_record(ring, record)) return;
+    const ColumnSeed* seeds = ring.seeds + record.ticket % ring.places * ring.max_batch;
+    auto* randoms = reinterpret_cast<proto::ColumnRandoms*>(record.randoms);
+    for (std::uint32_t column = threadIdx.x; column < record.columns; column += kBlockThreads) {
+        const std::uint64_t seed = load_now(&seeds[column].seed);
+        const std::uint64_t position = load_now(&seeds[column].position);
+        for (std::uint32_t stream = 0; stream < 4; ++stream) {
+            randoms[column].stream[stream] = proto::random_at(seed, position, stream);
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    __threadfence_system();
+    store_now(reinterpret_cast<std::uint64_t*>(record.randoms_ready), record.word + 1);
+}
+
+template <template <Dtype> typename Kernel, typename... Arguments>
+void launch_of(Dtype dtype, Arguments... arguments) {
+    switch (dtype) {
+        case Dtype::bf16:
+            return Kernel<Dtype::bf16>::launch(arguments...);
+        case Dtype::fp16:
+            return Kernel<Dtype::fp16>::launch(arguments...);
+        case Dtype::fp32:
+            return Kernel<Dtype::fp32>::launch(arguments...);
+    }
+}
+
+template <Dtype D>
+struct Store {
+    static void launch(const SliceRows& rows, const LaunchRing& ring, std::uint32_t blocks,
+                       cudaStream_t stream) {
+        store_slice<D><<<blocks, kBlockThreads, 0, stream>>>(rows, ring);
+    }
+};
+
+template <Dtype D>
+struct Tiling {
+    static void launch(const SliceRows& rows, const SliceTarget& target, TileRange tiles, std::uint64_t* next,
+                       cudaStream_t stream) {
+        // All multiprocessors for some microseconds: more blocks than any GPU holds at once.
+        constexpr std::uint32_t kMostBlocks = 1024;
+        const std::uint64_t row_bytes =
+            std::uint64_t{target.columns} * rows.tile * proto::element_bytes(rows.dtype);
+        const Pieces pieces = cut(tiles.end - tiles.first, row_bytes, kMostBlocks);
+        lay_range<D><<<std::min(pieces.count, kMostBlocks), kBlockThreads, 0, stream>>>(
+            rows, target, tiles, pieces.tiles_each, next);
+    }
+};
+
+}  // namespace
+
+std::uint32_t waves_at_most(std::uint64_t slice_bytes) {
+    // cut() makes no piece shorter than half of what it wants; one wave is one piece where there is one
+    // block.
+    return static_cast<std::uint32_t>(2 * slice_bytes / kMostPiece + 4 * kPiecesABlock);
+}
+
+std::uint32_t tile_granule(std::uint64_t tile_row_bytes) {
+    return granule_of(tile_row_bytes);
+}
+
+cudaError_t launch_store(const SliceRows& rows, const LaunchRing& ring, std::uint32_t blocks,
+                         cudaStream_t stream) {
+    launch_of<Store>(rows.dtype, rows, ring, blocks, stream);
+    return cudaGetLastError();
+}
+
+cudaError_t launch_tiling(const SliceRows& rows, const SliceTarget& target, TileRange tiles,
+                          std::uint64_t* next, cudaStream_t stream) {
+    launch_of<Tiling>(rows.dtype, rows, target, tiles, next, stream);
+    return cudaGetLastError();
+}
+
+cudaError_t launch_randoms(const LaunchRing& ring, cudaStream_t stream) {
+    make_randoms<<<1, kBlockThreads, 0, stream>>>(ring);
+    return cudaGetLastError();
+}
+
+}  // namespace croupier::gpu_writer

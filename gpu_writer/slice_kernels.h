@@ -1,0 +1,71 @@
+// The GPU's side of a slice, as plain calls: each enqueues one kernel on a stream.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "gpu_writer/launch_record.h"
+#include "proto/sampling.h"
+
+namespace croupier::gpu_writer {
+
+// The rows of a step as the LM head left them, and how the session wants them.
+struct SliceRows {
+    const void* logits = nullptr;
+    std::uint64_t row_stride = 0;            // elements
+    const std::uint32_t* offsets = nullptr;  // row_offsets() in GPU memory; null: identity
+    proto::Dtype dtype = proto::Dtype::bf16;
+    std::uint32_t tile = 1;
+    std::uint32_t entries = 0;
+    std::uint32_t tiles = 0;
+};
+
+struct SliceTarget {
+    void* elements = nullptr;
+    float* maxima = nullptr;
+    std::uint32_t columns = 0;
+};
+
+struct TileRange {
+    std::uint32_t first = 0;
+    std::uint32_t end = 0;
+};
+
+// In GPU memory. All but `next` are zero between launches.
+struct LaunchCounters {
+    std::uint64_t next = 0;       // launches that have found a record
+    std::uint32_t taken = 0;      // pieces that a block has
+    std::uint32_t left = 0;       // blocks that are done
+    std::uint32_t published = 0;  // waves
+    std::uint32_t reserved = 0;
+};
+
+// Where a launch finds its record, and what it leaves; one place for each step that may be begun.
+struct LaunchRing {
+    const LaunchRecord* records = nullptr;
+    const ColumnSeed* seeds = nullptr;  // max_batch for each record
+    LaunchOutcome* outcomes = nullptr;
+    std::uint64_t* empty_launches = nullptr;
+    LaunchCounters* counters = nullptr;
+    std::uint32_t* landed = nullptr;  // pieces of each wave; waves_at_most() of them, zero between launches
+    std::uint32_t places = 0;
+    std::uint32_t max_batch = 0;
+};
+
+// Of a slice of so many bytes.
+std::uint32_t waves_at_most(std::uint64_t slice_bytes);
+// The fewest tiles, times any number, whose bytes are whole 16-byte stores.
+std::uint32_t tile_granule(std::uint64_t tile_row_bytes);
+
+// Stores the next record's slice straight where the record says, `blocks` pieces at a time in the
+// vocabulary's order, and publishes each such wave.
+cudaError_t launch_store(const SliceRows& rows, const LaunchRing& ring, std::uint32_t blocks,
+                         cudaStream_t stream);
+// Lays a range of tiles into GPU memory. `next`, where given, is counted up: the record is used.
+cudaError_t launch_tiling(const SliceRows& rows, const SliceTarget& target, TileRange tiles,
+                          std::uint64_t* next, cudaStream_t stream);
+// The randoms of the next record's columns, and their ready word. The record stays the next one.
+cudaError_t launch_randoms(const LaunchRing& ring, cudaStream_t stream);
+
+}  // namespace croupier::gpu_writer

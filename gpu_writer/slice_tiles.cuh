@@ -1,0 +1,196 @@
+// Lays rows into tiles with all threads of a block, 16 bytes a store.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "gpu_writer/slice_kernels.h"
+#include "gpu_writer/tile_layout.h"
+
+namespace croupier::gpu_writer {
+
+// Few blocks have to keep a PCIe link full: loads of these many units are in flight in each thread.
+constexpr std::uint32_t kBlockThreads = 512;
+constexpr std::uint32_t kUnitsInFlight = 4;
+
+template <proto::Dtype>
+struct Element {
+    using Code = std::uint16_t;
+};
+template <>
+struct Element<proto::Dtype::fp32> {
+    using Code = std::uint32_t;
+};
+
+template <proto::Dtype D>
+__device__ float value_of(typename Element<D>::Code code) {
+    if constexpr (D == proto::Dtype::bf16) return __uint_as_float(std::uint32_t{code} << 16U);
+    if constexpr (D == proto::Dtype::fp16) return __half2float(__ushort_as_half(code));
+    if constexpr (D == proto::Dtype::fp32) return __uint_as_float(code);
+}
+
+// A tile that holds a NaN has a NaN for its maximum: fmaxf would drop it.
+__device__ inline float larger(float a, float b) {
+    float most;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+    return most;
+}
+
+template <proto::Dtype D>
+struct alignas(16) Unit {
+    using Code = typename Element<D>::Code;
+    static constexpr std::uint32_t kElements = 16 / sizeof(Code);
+
+    Code codes[kElements];
+
+    __device__ float largest() const {
+        float most = value_of<D>(codes[0]);
+#pragma unroll
+        for (std::uint32_t i = 1; i < kElements; ++i) most = larger(most, value_of<D>(codes[i]));
+        return most;
+    }
+    __device__ void store(void* slice, std::uint64_t unit) const {
+        static_cast<uint4*>(slice)[unit] = *reinterpret_cast<const uint4*>(codes);
+    }
+};
+
+template <proto::Dtype D>
+struct RowReader {
+    using Code = typename Element<D>::Code;
+    static constexpr auto kPadding = static_cast<Code>(minus_infinity(D));
+
+    const SliceRows& rows;
+    bool whole;  // units may be read as they stand
+
+    __device__ explicit RowReader(const SliceRows& of)
+        : rows(of),
+          whole(of.offsets == nullptr && reinterpret_cast<std::uintptr_t>(of.logits) % 16 == 0 &&
+                of.row_stride * sizeof(Code) % 16 == 0) {}
+
+    __device__ const Code* row(std::uint32_t column) const {
+        return static_cast<const Code*>(rows.logits) + column * rows.row_stride;
+    }
+    __device__ Code at(std::uint32_t column, std::uint32_t position) const {
+        if (position >= rows.entries) return kPadding;
+        return __ldg(row(column) + (rows.offsets == nullptr ? position : __ldg(rows.offsets + position)));
+    }
+    __device__ Unit<D> unit(std::uint32_t column, std::uint32_t position) const {
+        Unit<D> unit;
+        if (whole && position + Unit<D>::kElements <= rows.entries) {
+            *reinterpret_cast<uint4*>(unit.codes) =
+                __ldg(reinterpret_cast<const uint4*>(row(column) + position));
+            return unit;
+        }
+#pragma unroll
+        for (std::uint32_t i = 0; i < Unit<D>::kElements; ++i) unit.codes[i] = at(column, position + i);
+        return unit;
+    }
+};
+
+// Whether each unit is of one tile of one column, and those of a tile are neighbours in one warp.
+template <proto::Dtype D>
+__host__ __device__ bool tiles_are_units(std::uint32_t tile) {
+    const std::uint32_t lanes = tile / Unit<D>::kElements;
+    return tile % Unit<D>::kElements == 0 && lanes <= 32 && (lanes & (lanes - 1)) == 0;
+}
+
+template <proto::Dtype D>
+__device__ void lay_units(const SliceRows& rows, const SliceTarget& target, TileRange tiles) {
+    // Gathered here first: each warp's few floats would cross the link in packets that are mostly header.
+    __shared__ float maxima[kBlockThreads * kUnitsInFlight];
+    const RowReader<D> reader(rows);
+    const std::uint32_t lanes = rows.tile / Unit<D>::kElements;
+    const std::uint32_t shift = __ffs(static_cast<int>(lanes)) - 1;
+    const std::uint32_t end = tiles.end * target.columns * lanes;
+    constexpr std::uint32_t kRound = kBlockThreads * kUnitsInFlight;
+    for (std::uint32_t base = tiles.first * target.columns * lanes; base < end; base += kRound) {
+        Unit<D> units[kUnitsInFlight];
+#pragma unroll
+        for (std::uint32_t i = 0; i < kUnitsInFlight; ++i) {
+            const std::uint32_t at = base + i * kBlockThreads + threadIdx.x;
+            const std::uint32_t pair = at >> shift;
+            const std::uint32_t tile = pair / target.columns;
+            // Past the end it reads padding: all lanes take part in the shuffles below.
+            units[i] = reader.unit(pair - tile * target.columns,
+                                   tile * rows.tile + (at & (lanes - 1)) * Unit<D>::kElements);
+        }
+#pragma unroll
+        for (std::uint32_t i = 0; i < kUnitsInFlight; ++i) {
+            const std::uint32_t within = i * kBlockThreads + threadIdx.x;
+            if (base + within < end) units[i].store(target.elements, base + within);
+            if (target.maxima == nullptr) continue;
+            float most = units[i].largest();
+            for (std::uint32_t apart = lanes / 2; apart > 0; apart /= 2) {
+                most = larger(most, __shfl_xor_sync(0xFFFFFFFFU, most, static_cast<int>(apart)));
+            }
+            if ((within & (lanes - 1)) == 0) maxima[within >> shift] = most;
+        }
+        if (target.maxima == nullptr) continue;
+        __syncthreads();
+        const std::uint32_t count = min(end - base, kRound) >> shift;
+        for (std::uint32_t i = threadIdx.x; i < count; i += kBlockThreads) {
+            target.maxima[(base >> shift) + i] = maxima[i];
+        }
+        __syncthreads();
+    }
+}
+
+// For any tile: units cross the borders of tiles and columns.
+template <proto::Dtype D>
+__device__ void lay_elements(const SliceRows& rows, const SliceTarget& target, TileRange tiles) {
+    using Code = typename Element<D>::Code;
+    constexpr std::uint32_t kElements = Unit<D>::kElements;
+    const RowReader<D> reader(rows);
+    const std::uint64_t tile_row = std::uint64_t{target.columns} * rows.tile;
+    const std::uint64_t end = tiles.end * tile_row;
+    for (std::uint64_t at = tiles.first * tile_row + threadIdx.x * kElements; at < end;
+         at += kBlockThreads * kElements) {
+        auto tile = static_cast<std::uint32_t>(at / tile_row);
+        const auto in_row = static_cast<std::uint32_t>(at - tile * tile_row);
+        std::uint32_t column = in_row / rows.tile;
+        std::uint32_t within = in_row - column * rows.tile;
+        Unit<D> unit;
+#pragma unroll
+        for (std::uint32_t i = 0; i < kElements; ++i) {
+            // Past the last tile it reads padding.
+            unit.codes[i] = reader.at(column, tile * rows.tile + within);
+            if (++within < rows.tile) continue;
+            within = 0;
+            if (++column < target.columns) continue;
+            column = 0;
+            ++tile;
+        }
+        if (at + kElements <= end) {
+            unit.store(target.elements, at / kElements);
+            continue;
+        }
+#pragma unroll
+        for (std::uint32_t i = 0; i < kElements; ++i) {
+            if (at + i < end) static_cast<Code*>(target.elements)[at + i] = unit.codes[i];
+        }
+    }
+}
+
+template <proto::Dtype D>
+__device__ void lay_maxima(const SliceRows& rows, const SliceTarget& target, TileRange tiles) {
+    const RowReader<D> reader(rows);
+    const std::uint32_t end = tiles.end * target.columns;
+    for (std::uint32_t pair = tiles.first * target.columns + threadIdx.x; pair < end; pair += kBlockThreads) {
+        const std::uint32_t tile = pair / target.columns;
+        const std::uint32_t column = pair - tile * target.columns;
+        float most = value_of<D>(reader.at(column, tile * rows.tile));
+        for (std::uint32_t i = 1; i < rows.tile; ++i) {
+            most = larger(most, value_of<D>(reader.at(column, tile * rows.tile + i)));
+        }
+        target.maxima[pair] = most;
+    }
+}
+
+// `tiles` begins at a multiple of tile_granule().
+template <proto::Dtype D>
+__device__ void lay_tiles(const SliceRows& rows, const SliceTarget& target, TileRange tiles) {
+    if (tiles_are_units<D>(rows.tile)) return lay_units<D>(rows, target, tiles);
+    lay_elements<D>(rows, target, tiles);
+    if (target.maxima != nullptr) lay_maxima<D>(rows, target, tiles);
+}
+
+}  // namespace croupier::gpu_writer

@@ -1,0 +1,63 @@
+// What the C ABI drives: a rank's writer, on a host or on a GPU.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gpu_writer/begun_steps.h"
+#include "gpu_writer/host_writer.h"
+
+namespace croupier::gpu_writer {
+
+enum class Path : std::uint32_t { automatic = 0, store = 1, copy = 2 };
+
+struct WriterOptions {
+    std::string segment_path;
+    std::uint32_t rank = 0;
+    int device = -1;
+    Path path = Path::automatic;
+    std::uint32_t store_blocks = 0;
+};
+
+class StepWriter {
+  public:
+    virtual ~StepWriter() = default;
+    StepWriter(const StepWriter&) = delete;
+    StepWriter& operator=(const StepWriter&) = delete;
+
+    const HostWriter& host() const { return host_; }
+    std::optional<std::uint64_t> wait_step(std::chrono::milliseconds timeout) {
+        return host_.wait_step(timeout, steps_.next_wanted());
+    }
+    std::uint64_t begun() const { return steps_.begun(); }
+    // False: busy, as croupier_writer.h says.
+    shm::Result<bool> begin(std::uint64_t step);
+    shm::Result<bool> abandon();
+
+    virtual std::uint64_t finished() const = 0;
+    virtual std::uint64_t empty_launches() const { return 0; }
+    virtual std::uint32_t store_blocks() const { return 0; }
+    virtual shm::Result<bool> enqueue(void* stream, const void* logits, std::uint64_t row_stride) = 0;
+    virtual shm::Result<bool> enqueue_randoms(void* stream) = 0;
+
+  protected:
+    explicit StepWriter(HostWriter host) : host_(std::move(host)), steps_(host_) {}
+
+    HostWriter& mutable_host() { return host_; }
+    // Called when there is room for it.
+    virtual void queue(const BegunStep& step) = 0;
+    virtual void forget_after(std::uint64_t finished) = 0;
+
+  private:
+    HostWriter host_;
+    BegunSteps steps_;
+};
+
+shm::Result<std::unique_ptr<StepWriter>> attach_host_writer(const WriterOptions& options);
+// Without CUDA in this build: refused, with a text that says so.
+shm::Result<std::unique_ptr<StepWriter>> attach_cuda_writer(const WriterOptions& options);
+
+}  // namespace croupier::gpu_writer

@@ -1,0 +1,148 @@
+// The C ABI: what it refuses, and what the shared library gives away.
+#include <dlfcn.h>
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+
+#include "tests/gpu_writer/writer_under_test.h"
+
+using namespace croupier;
+using test::SessionFiles;
+using test::Way;
+using test::WriterUnderTest;
+
+namespace {
+
+std::string refusal_of(const croupier_writer_options& options) {
+    croupier_writer* writer = nullptr;
+    croupier_writer_error error{};
+    const int status = croupier_writer_attach(&options, &writer, &error);
+    if (status == 0) croupier_writer_detach(writer);
+    CHECK(status == -1);
+    return error.text;
+}
+
+croupier_writer_options options_for(const std::string& path) {
+    croupier_writer_options options;
+    croupier_writer_options_init(&options);
+    options.segment_path = path.c_str();
+    return options;
+}
+
+}  // namespace
+
+TEST_CASE("options that cannot be are refused, each by a text that names it") {
+    SessionFiles files(test::small_geometry());
+    auto options = options_for(files.segment.path());
+    SECTION("version") {
+        options.abi_version = 99;
+        CHECK(refusal_of(options) == "the options are of ABI version 99, this library speaks 1");
+    }
+    SECTION("path") {
+        options.path = 3;
+        CHECK(refusal_of(options) == "path is 3, allowed: auto, store or copy (0 to 2)");
+    }
+    SECTION("store_blocks") {
+        options.store_blocks = 1025;
+        CHECK(refusal_of(options) == "store_blocks is 1025, allowed: 0 to 1024");
+    }
+    SECTION("device") {
+        options.device = -2;
+        CHECK(refusal_of(options) == "device is -2, allowed: -1 (the host) or a GPU's number");
+    }
+    SECTION("a GPU that is not there") {
+        options.device = 1000;
+        CHECK_THAT(refusal_of(options), Catch::Contains("CUDA"));
+    }
+    SECTION("segment_path") {
+        options.segment_path = nullptr;
+        CHECK(refusal_of(options) == "segment_path is null");
+    }
+    SECTION("rank") {
+        options.rank = 1;
+        CHECK(refusal_of(options) == "rank 1 does not exist: session session has ranks 0 to 0");
+    }
+    SECTION("a segment that is not there") {
+        options.segment_path = "/dev/shm/no-such-segment";
+        CHECK_THAT(refusal_of(options), Catch::Contains("/dev/shm/no-such-segment"));
+    }
+}
+
+TEST_CASE("an order that names another rank's id is refused") {
+    const auto way = GENERATE(Way::host, Way::store);
+    if (!test::can_run(way)) return;
+    proto::Geometry geometry = test::small_geometry();
+    geometry.has_order = 1;
+    SessionFiles files(geometry);
+    test::lay_order(files.segment, 1);
+    files.segment.order()[17] = 1000;
+    auto options = options_for(files.segment.path());
+    options.device = way == Way::host ? CROUPIER_WRITER_HOST : 0;
+    CHECK_THAT(refusal_of(options),
+               Catch::Contains("the order of rank 0 names id 1000, its ids are 0 to 999"));
+}
+
+TEST_CASE("rows, streams and ranks that cannot be are refused") {
+    proto::Geometry geometry = test::small_geometry();
+    geometry.tp = 2;
+    proto::fill_even_shards(geometry);
+    SessionFiles files(geometry);
+    WriterUnderTest writer(Way::host, files.segment.path(), 1, 1000);
+    const std::vector<std::uint16_t> row(500);
+    int not_a_stream = 0;
+    croupier_writer_error error{};
+    CHECK(croupier_writer_enqueue(writer.get(), nullptr, row.data(), 499, &error) == -1);
+    CHECK(std::string(error.text) == "row_stride is 499, a row of rank 1 has 500 elements");
+    CHECK(croupier_writer_enqueue(writer.get(), nullptr, nullptr, 500, &error) == -1);
+    CHECK(std::string(error.text) == "logits is null");
+    CHECK(croupier_writer_enqueue(writer.get(), &not_a_stream, row.data(), 500, &error) == -1);
+    CHECK(std::string(error.text) == "a host's writer has no stream: give it NULL");
+    CHECK(croupier_writer_enqueue(writer.get(), nullptr, row.data(), 500, &error) == -1);
+    CHECK(std::string(error.text) == "no step is begun that was not enqueued: begin one first");
+    CHECK(croupier_writer_enqueue_randoms(writer.get(), nullptr, &error) == -1);
+    CHECK(std::string(error.text) == "rank 1 has no random ring: rank 0 writes it");
+}
+
+TEST_CASE("a writer tells its part of the session's geometry") {
+    const auto way = GENERATE(Way::host, Way::store);
+    if (!test::can_run(way)) return;
+    proto::Geometry geometry = test::small_geometry();
+    geometry.tp = 3;
+    geometry.dtype = proto::Dtype::fp16;
+    geometry.has_summaries = 1;
+    proto::fill_even_shards(geometry);
+    SessionFiles files(geometry);
+    WriterUnderTest writer(way, files.segment.path(), 2, 64);
+    croupier_writer_info info{};
+    croupier_writer_get_info(writer.get(), &info);
+    CHECK(info.vocab == 1000);
+    CHECK(info.tp == 3);
+    CHECK(info.rank == 2);
+    CHECK(info.first_id == 668);
+    CHECK(info.ids == 332);
+    CHECK(info.dtype == 1);
+    CHECK(info.tile == 64);
+    CHECK(info.tiles == 6);
+    CHECK(info.max_batch == 8);
+    CHECK(info.steps_in_flight == 2);
+    CHECK(info.has_order == 0);
+    CHECK(info.has_summaries == 1);
+    CHECK(info.device == (way == Way::host ? -1 : 0));
+}
+
+TEST_CASE("libcroupier_writer.so gives every function of the C ABI and keeps its C++ to itself") {
+    const std::unique_ptr<void, int (*)(void*)> library(::dlopen(LIBCROUPIER_WRITER, RTLD_NOW | RTLD_LOCAL),
+                                                        ::dlclose);
+    REQUIRE(library != nullptr);
+    for (const char* name :
+         {"croupier_writer_options_init", "croupier_writer_attach", "croupier_writer_detach",
+          "croupier_writer_get_info", "croupier_writer_get_state", "croupier_writer_wait_step",
+          "croupier_writer_begin", "croupier_writer_enqueue", "croupier_writer_enqueue_randoms",
+          "croupier_writer_abandon", "croupier_writer_error_name"}) {
+        INFO(name);
+        CHECK(::dlsym(library.get(), name) != nullptr);
+    }
+    CHECK(::dlsym(library.get(), "_ZN8croupier3shm9errc_nameENS0_4ErrcE") == nullptr);
+    CHECK(::dlsym(library.get(), "cudaMalloc") == nullptr);
+}

@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <limits>
+
+#include "shm/logits_publisher.h"
+#include "tests/gpu_writer/writer_under_test.h"
+
+using namespace croupier;
+using proto::Dtype;
+using test::Bytes;
+using test::Rows;
+using test::SessionFiles;
+using test::Way;
+using test::WriterUnderTest;
+
+namespace {
+
+constexpr unsigned char kUntouched = 0x55;
+
+proto::Geometry geometry_of(Dtype dtype, std::uint32_t tile, std::uint32_t tp, bool ordered) {
+    proto::Geometry geometry = test::small_geometry();
+    geometry.dtype = dtype;
+    geometry.tile = tile;
+    geometry.tp = tp;
+    geometry.slots = 4;
+    geometry.has_order = ordered ? 1 : 0;
+    geometry.has_summaries = 1;
+    proto::fill_even_shards(geometry);
+    return geometry;
+}
+
+std::size_t room_bytes(const proto::Geometry& geometry, std::uint32_t rank) {
+    return std::size_t{geometry.tiles(rank)} * geometry.max_batch * geometry.tile *
+           proto::element_bytes(geometry.dtype);
+}
+
+void require_maxima(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank,
+                    const std::vector<float>& wanted) {
+    const auto maxima = segment.maxima(segment.slot_of(step), rank);
+    const auto differs = std::mismatch(wanted.begin(), wanted.end(), maxima.begin(), test::same);
+    INFO("pair " << differs.first - wanted.begin() << " of " << wanted.size());
+    REQUIRE(differs.first == wanted.end());
+}
+
+// Each step with other columns and another distance of the rows.
+void write_and_compare(Way way, const proto::Geometry& geometry) {
+    SessionFiles files(geometry);
+    const auto order =
+        geometry.has_order != 0 ? test::lay_order(files.segment, 3) : std::vector<std::int32_t>();
+    auto client = test::need(shm::SchedulePublisher::attach(files.segment));
+    const std::vector<std::uint32_t> batches{1, 5, geometry.max_batch};
+    for (const std::uint32_t columns : batches) test::publish_step(client, columns);
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+        const std::uint32_t ids = geometry.shards[rank].count;
+        const std::uint64_t aligned = (std::uint64_t{ids} + 63) / 64 * 64;
+        WriterUnderTest writer(way, files.segment.path(), rank,
+                               aligned * geometry.max_batch * proto::element_bytes(geometry.dtype));
+        for (std::uint64_t step = 0; step < batches.size(); ++step) {
+            const std::uint32_t columns = batches[step];
+            const std::uint64_t stride = columns == 5 ? ids : aligned;
+            const Rows rows = test::random_rows(geometry, rank, columns, stride, rank + columns);
+            const Bytes wanted = test::naive_slice(geometry, rank, columns, order, rows);
+            const std::size_t room = room_bytes(geometry, rank);
+            std::memset(files.segment.logits(files.segment.slot_of(step), rank), kUntouched, room);
+            writer.write(step, rows);
+            INFO(test::name_of(way) << ", rank " << rank << ", " << columns << " columns");
+            CHECK(shm::slice_ready(files.segment, step, rank));
+            const Bytes got = test::slice_of(files.segment, step, rank, room);
+            const auto differs = std::mismatch(wanted.begin(), wanted.end(), got.begin());
+            INFO("byte " << differs.first - wanted.begin() << " of " << wanted.size());
+            REQUIRE(differs.first == wanted.end());
+            REQUIRE(std::all_of(differs.second, got.end(), [](auto byte) { return byte == kUntouched; }));
+            require_maxima(files.segment, step, rank, test::naive_maxima(geometry, rank, columns, wanted));
+        }
+    }
+}
+
+Rows row_of(const std::vector<std::uint16_t>& codes) {
+    Rows rows{Bytes(codes.size() * 2), codes.size()};
+    std::memcpy(rows.bytes.data(), codes.data(), rows.bytes.size());
+    return rows;
+}
+
+// Of one step of one column.
+std::vector<float> maxima_of(Way way, std::uint32_t tile, const std::vector<std::uint16_t>& codes) {
+    proto::Geometry geometry = geometry_of(Dtype::bf16, tile, 1, false);
+    geometry.vocab = static_cast<std::uint32_t>(codes.size());
+    proto::fill_even_shards(geometry);
+    SessionFiles files(geometry);
+    auto client = test::need(shm::SchedulePublisher::attach(files.segment));
+    test::publish_step(client, 1);
+    WriterUnderTest writer(way, files.segment.path(), 0, codes.size() * 2);
+    writer.write(0, row_of(codes));
+    const auto maxima = files.segment.maxima(0, 0).first(geometry.tiles(0));
+    return {maxima.begin(), maxima.end()};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "rows stand where the layout says, for every tile, dtype, shard, order, stride and number of columns") {
+    const auto way = GENERATE(Way::host, Way::store, Way::copy);
+    const auto dtype = GENERATE(Dtype::bf16, Dtype::fp16, Dtype::fp32);
+    const auto tile = GENERATE(1U, 3U, 8U, 64U, 256U, 1024U);
+    const auto tp = GENERATE(1U, 3U);
+    const auto ordered = GENERATE(false, true);
+    if (!test::can_run(way)) return;
+    INFO("dtype " << static_cast<int>(dtype) << ", tile " << tile << ", tp " << tp << ", ordered "
+                  << ordered);
+    write_and_compare(way, geometry_of(dtype, tile, tp, ordered));
+}
+
+TEST_CASE("a few layouts, for a sanitizer of the kernels", "[sanitized]") {
+    const auto way = GENERATE(Way::host, Way::store, Way::copy);
+    const auto tile = GENERATE(3U, 64U);
+    if (!test::can_run(way)) return;
+    write_and_compare(way, geometry_of(Dtype::bf16, tile, 1, tile == 64));
+    write_and_compare(way, geometry_of(Dtype::fp32, tile, 1, tile == 3));
+}
+
+TEST_CASE("a NaN of either sign is its tile's maximum wherever it stands, and a tile of -inf has -inf") {
+    const auto way = GENERATE(Way::host, Way::store, Way::copy);
+    const auto tile = GENERATE(3U, 64U);
+    if (!test::can_run(way)) return;
+    for (const std::uint32_t nan : {0x7F81U, 0x7FFFU, 0xFF81U, 0xFFFFU}) {
+        for (const std::size_t place : {0U, 1U, 63U, 64U, 99U}) {
+            std::vector<std::uint16_t> codes(100, 0);
+            codes[place == 2 ? 1 : 2] = 0x7F80;
+            codes[place] = static_cast<std::uint16_t>(nan);
+            const auto maxima = maxima_of(way, tile, codes);
+            for (std::size_t i = 0; i < maxima.size(); ++i) {
+                INFO(test::name_of(way) << ", code " << nan << " at " << place << ", tile " << i);
+                const float wanted = i == place / tile ? std::numeric_limits<float>::quiet_NaN()
+                                     : i == 2 / tile   ? std::numeric_limits<float>::infinity()
+                                                       : 0.0F;
+                REQUIRE(test::same(maxima[i], wanted));
+            }
+        }
+    }
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    const auto nothing = maxima_of(way, tile, std::vector<std::uint16_t>(70, 0xFF80));
+    CHECK(std::all_of(nothing.begin(), nothing.end(), [](float each) { return each == -kInfinity; }));
+}
+
+TEST_CASE("a session without summaries gets its tiles and nothing behind them") {
+    const auto way = GENERATE(Way::host, Way::store, Way::copy);
+    if (!test::can_run(way)) return;
+    proto::Geometry geometry = geometry_of(Dtype::bf16, 64, 1, false);
+    geometry.has_summaries = 0;
+    SessionFiles files(geometry);
+    auto client = test::need(shm::SchedulePublisher::attach(files.segment));
+    test::publish_step(client, 8);
+    WriterUnderTest writer(way, files.segment.path(), 0, std::size_t{1000} * 8 * 2);
+    const Rows rows = test::random_rows(geometry, 0, 8, 1000, 1);
+    writer.write(0, rows);
+    const Bytes wanted = test::naive_slice(geometry, 0, 8, {}, rows);
+    CHECK(test::slice_of(files.segment, 0, 0, wanted.size()) == wanted);
+}

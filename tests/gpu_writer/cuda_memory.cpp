@@ -1,0 +1,76 @@
+#include <cuda_runtime_api.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "tests/gpu_writer/worker_memory.h"
+
+namespace croupier::test {
+namespace {
+
+void need_cuda(cudaError_t status, const char* what) {
+    if (status != cudaSuccess)
+        throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+class CudaGraph final : public CapturedGraph {
+  public:
+    CudaGraph(cudaGraph_t graph, cudaStream_t stream) : graph_(graph), stream_(stream) {
+        need_cuda(cudaGraphInstantiate(&runnable_, graph_, 0), "instantiate a graph");
+    }
+    ~CudaGraph() override {
+        (void)cudaGraphExecDestroy(runnable_);
+        (void)cudaGraphDestroy(graph_);
+    }
+    void replay() override { need_cuda(cudaGraphLaunch(runnable_, stream_), "launch a graph"); }
+
+  private:
+    cudaGraph_t graph_;
+    cudaStream_t stream_;
+    cudaGraphExec_t runnable_ = nullptr;
+};
+
+class CudaMemory final : public WorkerMemory {
+  public:
+    explicit CudaMemory(std::size_t bytes) {
+        need_cuda(cudaSetDevice(0), "choose device 0");
+        need_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "create a stream");
+        need_cuda(cudaMalloc(&memory_, bytes), "allocate GPU memory");
+    }
+    ~CudaMemory() override {
+        (void)cudaStreamSynchronize(stream_);
+        (void)cudaFree(memory_);
+        (void)cudaStreamDestroy(stream_);
+    }
+    void* stream() override { return stream_; }
+    const void* put(const Bytes& bytes) override {
+        need_cuda(cudaMemcpyAsync(memory_, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, stream_),
+                  "copy rows to the GPU");
+        return memory_;
+    }
+    void synchronise() override { need_cuda(cudaStreamSynchronize(stream_), "synchronise"); }
+    std::unique_ptr<CapturedGraph> capture(const std::function<void()>& work) override {
+        need_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin a capture");
+        work();
+        cudaGraph_t graph = nullptr;
+        need_cuda(cudaStreamEndCapture(stream_, &graph), "end a capture");
+        return std::make_unique<CudaGraph>(graph, stream_);
+    }
+
+  private:
+    cudaStream_t stream_ = nullptr;
+    void* memory_ = nullptr;
+};
+
+}  // namespace
+
+bool has_cuda_device() {
+    int count = 0;
+    return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+}
+
+std::unique_ptr<WorkerMemory> make_gpu_memory(std::size_t bytes) {
+    return std::make_unique<CudaMemory>(bytes);
+}
+
+}  // namespace croupier::test

@@ -1,0 +1,15 @@
+#include <stdexcept>
+
+#include "tests/gpu_writer/worker_memory.h"
+
+namespace croupier::test {
+
+bool has_cuda_device() {
+    return false;
+}
+
+std::unique_ptr<WorkerMemory> make_gpu_memory(std::size_t /*bytes*/) {
+    throw std::logic_error("this build has no CUDA");
+}
+
+}  // namespace croupier::test

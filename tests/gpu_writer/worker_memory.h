@@ -1,0 +1,33 @@
+// A worker's side of a device: memory for logits and a stream, on a GPU or, for the host's writer, neither.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "tests/gpu_writer/naive_slice.h"
+
+namespace croupier::test {
+
+class CapturedGraph {
+  public:
+    virtual ~CapturedGraph() = default;
+    virtual void replay() = 0;
+};
+
+class WorkerMemory {
+  public:
+    virtual ~WorkerMemory() = default;
+    virtual void* stream() = 0;
+    // Behind what the stream holds already.
+    virtual const void* put(const Bytes& bytes) = 0;
+    virtual void synchronise() = 0;
+    virtual std::unique_ptr<CapturedGraph> capture(const std::function<void()>& work) = 0;
+};
+
+bool has_cuda_device();
+// Of CUDA device 0.
+std::unique_ptr<WorkerMemory> make_gpu_memory(std::size_t bytes);
+std::unique_ptr<WorkerMemory> make_host_memory();
+
+}  // namespace croupier::test
