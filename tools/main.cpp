@@ -29,6 +29,8 @@ Examples:
   croupier explain request.json           why this token: step by step, with a picture
   croupier hotset build log.jsonl --vocab 151936 --model M -o M.hot
                                           which tokens occur most, for a session's hotness_file
+  croupier hotset size --rows rows.bf16 --hot M.hot
+                                          which size of a hot set draws fastest here
   croupier bench ipc --json               the plane's latency beside a bare ring and ZMQ
 Each command has its own --help.)");
     app.set_version_flag("--version", CROUPIER_VERSION);

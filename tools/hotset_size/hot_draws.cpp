@@ -1,8 +1,8 @@
 #include "tools/hotset_size/hot_draws.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -10,12 +10,12 @@
 #include "sampler/decide.h"
 #include "sampler/proposals.h"
 #include "tools/decide_bench/read_once.h"
+#include "tools/uninterrupted.h"
 
 namespace croupier::tools {
 namespace {
 
 constexpr std::uint32_t kWarmRounds = 2;
-
 class Sampler {
   public:
     Sampler(const BenchRows& rows, const proto::SamplingParams& params)
@@ -30,21 +30,23 @@ class Sampler {
         }
     }
 
-    double draw_us(std::uint32_t row, std::uint32_t draw, std::span<const std::uint32_t> hot_blocks) {
+    // Nothing: the draw was interrupted.
+    std::optional<double> draw_us(std::uint32_t row, std::uint32_t draw,
+                                  std::span<const std::uint32_t> hot_blocks) {
         sampler::Request request;
         request.params = &params_;
         request.max_length = 8;
         request.hot_blocks = hot_blocks;
         request.position_shift = draw;
         request.random = proto::random_at(params_.seed, draw, 0);
-        const auto begin = std::chrono::steady_clock::now();
-        const proto::Decision decision = sampler::decide(rows_.view(row, true), request, state_, workspace_);
-        const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+        proto::Decision decision;
+        const auto us = uninterrupted_us(
+            [&] { decision = sampler::decide(rows_.view(row, true), request, state_, workspace_); });
         if (decision.error != proto::DecisionError::none) {
             throw std::runtime_error("row " + std::to_string(row) + " has no decision: error " +
                                      std::to_string(static_cast<int>(decision.error)));
         }
-        return took.count();
+        return us;
     }
     const sampler::Answer& answer() const { return workspace_.answer(); }
 
@@ -61,20 +63,23 @@ void draw_rows(Sampler& sampler, std::uint32_t rows, std::uint32_t round, HotDra
     sampler.read_rows();
     double all_us = 0.0;
     double hot_path_us = 0.0;
+    std::uint32_t draws = 0;
     std::uint32_t hot_path = 0;
     for (std::uint32_t row = 0; row < rows; ++row) {
-        const double us = sampler.draw_us(row, round * rows + row, hot_blocks);
+        const std::optional<double> us = sampler.draw_us(row, round * rows + row, hot_blocks);
+        if (!us) continue;
         const sampler::Answer& answer = sampler.answer();
-        all_us += us;
+        ++draws;
+        all_us += *us;
         into.proposals += answer.proposals;
         into.blocks_read += answer.blocks_read;
         if (answer.proposals != 1 || answer.region != sampler::Region::hot) continue;
-        hot_path_us += us;
+        hot_path_us += *us;
         ++hot_path;
     }
-    into.draws += rows;
+    into.draws += draws;
     into.hot_path += hot_path;
-    into.rounds_us.push_back(all_us / rows);
+    if (draws > 0) into.rounds_us.push_back(all_us / draws);
     if (hot_path > 0) into.hot_path_rounds_us.push_back(hot_path_us / hot_path);
 }
 

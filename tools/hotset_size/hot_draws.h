@@ -24,7 +24,7 @@ struct HotDraws {
     std::uint32_t hot = 0;
     std::vector<double> rounds_us;           // each round's mean
     std::vector<double> hot_path_rounds_us;  // of the draws whose first proposal, a hot one, was accepted
-    std::uint64_t draws = 0;
+    std::uint64_t draws = 0;                 // less those that were interrupted
     std::uint64_t hot_path = 0;
     std::uint64_t proposals = 0;
     std::uint64_t blocks_read = 0;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <numeric>
 
 #include "proto/philox.h"
 #include "sampler/decide.h"
@@ -11,6 +12,7 @@
 #include "tools/decide_bench/read_once.h"
 #include "tools/hotset_size/hot_draws.h"
 #include "tools/shvs_bench/full_port.h"
+#include "tools/uninterrupted.h"
 
 namespace croupier::tools {
 namespace {
@@ -108,12 +110,13 @@ class Ablation {
         for (std::uint32_t row = 0; row < rows_.count(); ++row) {
             sink_ = sink_ + read_once(rows_.row(row), rows_.row_bytes());
         }
-        return microseconds_of([&] {
-                   for (std::uint32_t row = 0; row < rows_.count(); ++row) {
-                       decide(params, row, round * rows_.count() + row, way, history_, *state_);
-                   }
-               }) /
-               rows_.count();
+        std::vector<double> rows_us;
+        for (std::uint32_t row = 0; row < rows_.count(); ++row) {
+            const auto us = uninterrupted_us(
+                [&] { decide(params, row, round * rows_.count() + row, way, history_, *state_); });
+            if (us) rows_us.push_back(*us);
+        }
+        return std::accumulate(rows_us.begin(), rows_us.end(), 0.0) / static_cast<double>(rows_us.size());
     }
 
     std::int32_t decide(const proto::SamplingParams& params, std::uint32_t row, std::uint32_t draw, Way way,

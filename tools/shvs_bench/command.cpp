@@ -4,10 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "tools/decide_bench/bench_rows.h"
 #include "tools/decide_bench/row_order.h"
@@ -19,6 +19,7 @@
 #include "tools/progress.h"
 #include "tools/shvs_bench/ablation.h"
 #include "tools/shvs_bench/paper_shvs.h"
+#include "tools/uninterrupted.h"
 
 namespace croupier::tools {
 namespace {
@@ -42,21 +43,9 @@ struct Options {
     bool json = false;
 };
 
-using Clock = std::chrono::steady_clock;
-
-struct Mean {
-    double sum_us = 0.0;
-    std::uint64_t count = 0;
-
-    template <typename Work>
-    void time(Work work) {
-        const auto begin = Clock::now();
-        work();
-        sum_us += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-        ++count;
-    }
-    double us() const { return count == 0 ? 0.0 : sum_us / static_cast<double>(count); }
-};
+double mean_of(const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
 
 struct MeasuredSize {
     SizedCost cost;
@@ -76,25 +65,23 @@ class Sizes {
         for (std::uint32_t row = 0; row < rows_.count(); ++row) {
             tails.push_back(shvs.tail_of(rows_.row(row), 1.0 / params_.temperature));
         }
-        Mean accepted;
-        Mean all;
+        std::vector<double> all_us;
+        std::vector<double> accepted_us;
         double alpha = 0.0;
         for (std::uint32_t round = 0; round < rounds_; ++round) {
             for (std::uint32_t row = 0; row < rows_.count(); ++row) {
                 PaperShvs::Drawn drawn{};
-                Mean one;
-                one.time(
+                const auto us = uninterrupted_us(
                     [&] { drawn = shvs.draw(rows_.row(row), tails[row], params_, round * 4096ULL + row); });
-                for (Mean* mean : {&all, &accepted}) {
-                    if (mean == &accepted && !drawn.accepted) continue;
-                    mean->sum_us += one.sum_us;
-                    ++mean->count;
-                }
+                if (!us) continue;
+                all_us.push_back(*us);
+                if (drawn.accepted) accepted_us.push_back(*us);
                 alpha += drawn.alpha;
             }
         }
-        const auto draws = static_cast<double>(all.count);
-        return {{hot, alpha / draws, accepted.us(), all.us()}, static_cast<double>(accepted.count) / draws};
+        const auto draws = static_cast<double>(all_us.size());
+        return {{hot, alpha / draws, mean_of(accepted_us), mean_of(all_us)},
+                static_cast<double>(accepted_us.size()) / draws};
     }
 
   private:

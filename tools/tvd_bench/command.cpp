@@ -33,10 +33,11 @@ A distance far below the floor could hide in it by token; by cell it does not.
 answered: the distribution that the sampler says it draws from (`support`), against the reference: no draws.
 
 --truncated compares tokens instead: filters, temperatures, penalties, biases and masks at random, each
-decision with and without summaries, with and without a hot set, against the reference over the whole row.
+decision with and without summaries, with and without a hot set, against the reference over the whole row. A
+token that differs is an error.
 Examples:
   croupier bench tvd --rows rows.bf16 --hot model.hot
-  croupier bench tvd --rows rows.bf16 --hot model.hot --truncated --draws 100
+  croupier bench tvd --rows rows.bf16 --hot model.hot --truncated
 docs/hotsets.md says it all.)";
 
 struct Options {
@@ -45,6 +46,7 @@ struct Options {
     std::uint32_t vocab = 151936;
     std::uint32_t steps = 1280;
     std::uint32_t draws = 1000;
+    std::uint32_t decisions = 80;
     std::vector<std::uint32_t> sizes;
     bool truncated = false;
     bool json = false;
@@ -131,15 +133,13 @@ std::vector<std::uint32_t> judged_sizes(const Options& options) {
 }
 
 int run(const Options& options) {
-    if (options.steps == 0 || options.draws == 0)
-        throw std::runtime_error("--steps and --draws are at least 1");
     const std::vector<std::uint32_t> sizes = judged_sizes(options);
     const BenchRows rows =
         BenchRows::from_file(options.rows, options.vocab).permuted(read_order(options.hot, options.vocab));
     Progress progress("steps", 1);
     if (options.truncated) {
         progress.begin("comparing tokens", options.steps);
-        const Agreement result = compare_truncated(rows, options.steps, options.draws, sizes, progress);
+        const Agreement result = compare_truncated(rows, options.steps, options.decisions, sizes, progress);
         print_agreement(options, result);
         return result.different == 0 ? 0 : 1;
     }
@@ -160,8 +160,15 @@ void add_tvd_bench(CLI::App& bench, int& status) {
         ->add_option("--hot", options->hot, "Hotness order: a file of `croupier hotset build`, or int32 ids")
         ->required();
     command->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
-    command->add_option("--steps", options->steps, "How many")->capture_default_str();
-    command->add_option("--draws", options->draws, "Of each step with each hot set")->capture_default_str();
+    command->add_option("--steps", options->steps, "How many")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command->add_option("--draws", options->draws, "Of each step with each hot set")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command->add_option("--decisions", options->decisions, "Of each step with --truncated, each by four ways")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
     command
         ->add_option("--sizes", options->sizes,
                      "Hot sets, 0 for the row's own choice (default: 0, and 1024 to all by fours)")

@@ -14,10 +14,11 @@ namespace {
 constexpr std::array<double, 4> kTemperatures = {0.6, 0.8, 1.0, 1.2};
 constexpr std::uint32_t kFrequent = 2048;  // half of a history are ids of the hottest so many
 constexpr std::uint32_t kBiases = 8;
+constexpr std::uint32_t kWholeRowSteps = 16;
 // Tokens of a grammar's state stand in runs: the digits, the words that begin alike.
 constexpr std::uint32_t kLongestRun = 256;
-// What hides more than all but this much of a row costs a draw hundreds of proposals.
-constexpr double kLeastAllowed = 1.0 / 64.0;
+// What hides more than all but this much of a row costs each draw hundreds of proposals, or all of them.
+constexpr double kLeastAllowed = 1.0 / 8.0;
 
 class Dice {
   public:
@@ -47,14 +48,21 @@ std::int32_t any_token(const BenchRows& rows, Dice& dice) {
     return id_at(rows, dice.below(from));
 }
 
-void add_penalties(const BenchRows& rows, Dice& dice, JudgedStep& step) {
+// Those that are below 1 or 0 raise what has been said.
+struct LeastPenalty {
+    double factor;
+    double difference;
+};
+constexpr LeastPenalty kAlsoRaising = {0.9, -0.2};
+constexpr LeastPenalty kLowering = {1.0, 0.0};
+
+void add_penalties(const BenchRows& rows, Dice& dice, LeastPenalty least, JudgedStep& step) {
     for (std::uint32_t i = 0; i < kStepHistory; ++i) {
         (i % 2 == 0 ? step.prompt : step.output).push_back(any_token(rows, dice));
     }
-    // Below 1 and below 0 they raise what has been said.
-    step.params.repetition_penalty = dice.between(0.9, 1.3);
-    step.params.frequency_penalty = dice.between(-0.2, 0.6);
-    step.params.presence_penalty = dice.between(-0.2, 0.6);
+    step.params.repetition_penalty = dice.between(least.factor, 1.3);
+    step.params.frequency_penalty = dice.between(least.difference, 0.6);
+    step.params.presence_penalty = dice.between(least.difference, 0.6);
     for (std::uint32_t i = 0; i < kBiases; ++i) {
         const auto bias = static_cast<float>(dice.between(-4.0, 4.0));
         step.bias.push_back({any_token(rows, dice), bias});
@@ -66,7 +74,7 @@ double allowed_share(const BenchRows& rows, const JudgedStep& step) {
     double all = 0.0;
     for (std::uint32_t place = 0; place < rows.vocab(); ++place) {
         const float logit = sampler::value_of_code(proto::Dtype::bf16, rows.row(step.row)[place]);
-        const double weight = std::exp(static_cast<double>(logit));
+        const double weight = std::exp(static_cast<double>(logit) / step.params.temperature);
         const auto id = static_cast<std::uint32_t>(id_at(rows, place));
         all += weight;
         if ((step.mask[id / 32] >> (id % 32) & 1U) != 0) allowed += weight;
@@ -116,7 +124,7 @@ JudgedStep untruncated_step(const BenchRows& rows, std::uint32_t number) {
     const std::uint32_t setting = number / rows.count();
     step.params.temperature = kTemperatures[setting % kTemperatures.size()];
     const std::uint32_t kind = setting / kTemperatures.size() % 4;
-    if ((kind & 1U) != 0) add_penalties(rows, dice, step);
+    if ((kind & 1U) != 0) add_penalties(rows, dice, kAlsoRaising, step);
     if ((kind & 2U) != 0) add_mask(rows, dice, step);
     return step;
 }
@@ -126,14 +134,16 @@ JudgedStep truncated_step(const BenchRows& rows, std::uint32_t number) {
     JudgedStep step = plain_step(rows, number, dice);
     step.params.temperature = dice.between(0.3, 1.5);
     constexpr std::array<double, 4> kTopP = {0.5, 0.9, 0.95, 0.99};
-    constexpr std::array<double, 6> kTopK = {1.0, 5.0, 40.0, 200.0, 2000.0, 20000.0};
+    constexpr std::array<double, 5> kTopK = {1.0, 5.0, 20.0, 50.0, 200.0};
     constexpr std::array<double, 3> kMinP = {0.02, 0.05, 0.2};
-    const std::uint32_t filters = 1 + dice.below(15);
+    const std::uint32_t filters = 1 + dice.below(7);
     if ((filters & 1U) != 0) step.params.top_p = dice.one_of(kTopP);
     if ((filters & 2U) != 0) step.params.top_k = static_cast<std::int32_t>(dice.one_of(kTopK));
     if ((filters & 4U) != 0) step.params.min_p = dice.one_of(kMinP);
-    if ((filters & 8U) != 0) step.params.top_n_sigma = dice.between(0.5, 3.0);
-    if (dice.one_in(2)) add_penalties(rows, dice, step);
+    // These two look at the whole row at every decision: milliseconds.
+    if (dice.one_in(kWholeRowSteps)) step.params.top_n_sigma = dice.between(0.5, 3.0);
+    const LeastPenalty least = dice.one_in(kWholeRowSteps) ? kAlsoRaising : kLowering;
+    if (dice.one_in(2)) add_penalties(rows, dice, least, step);
     if (dice.one_in(3)) add_mask(rows, dice, step);
     return step;
 }

@@ -162,10 +162,12 @@ double launch_to_flag_seconds() {
     return times[times.size() / 2];
 }
 
-double plain_copy_rate(void* registered, const void* from, std::size_t bytes, std::uint32_t copies) {
+double plain_copy_rate(void* to, const void* from, std::size_t bytes, std::uint32_t copies) {
     const GpuStream stream;
+    // The writer has registered a mapping of its own: this address would be copied to through a buffer.
+    need_cuda(cudaHostRegister(to, bytes, cudaHostRegisterDefault), "cannot register the slice's memory");
     const auto copy = [&] {
-        need_cuda(cudaMemcpyAsync(registered, from, bytes, cudaMemcpyDeviceToHost, stream.get()),
+        need_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream.get()),
                   "cannot copy to the host");
     };
     copy();
@@ -173,7 +175,9 @@ double plain_copy_rate(void* registered, const void* from, std::size_t bytes, st
     const auto begin = Clock::now();
     for (std::uint32_t i = 0; i < copies; ++i) copy();
     stream.synchronise();
-    return static_cast<double>(bytes) * copies / std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    need_cuda(cudaHostUnregister(to), "cannot unregister the slice's memory");
+    return static_cast<double>(bytes) * copies / seconds;
 }
 
 }  // namespace croupier::tools::writer_bench

@@ -68,6 +68,6 @@ class MatmulLoad {
 double launch_to_flag_seconds();
 
 // Bytes a second of copies to `registered` memory, one after another on one stream.
-double plain_copy_rate(void* registered, const void* from, std::size_t bytes, std::uint32_t copies);
+double plain_copy_rate(void* to, const void* from, std::size_t bytes, std::uint32_t copies);
 
 }  // namespace croupier::tools::writer_bench
