@@ -67,7 +67,7 @@ class MatmulLoad {
 // faster than.
 double launch_to_flag_seconds();
 
-// Bytes a second of copies to `registered` memory, one after another on one stream.
+// Bytes a second of copies to host memory that is registered for them, one after another on one stream.
 double plain_copy_rate(void* to, const void* from, std::size_t bytes, std::uint32_t copies);
 
 }  // namespace croupier::tools::writer_bench
