@@ -10,11 +10,12 @@ namespace {
 constexpr std::uint64_t kBlockDraws = 2048;
 // Of either choice, in a trial's period. What a draw costs depends on its row far more than on the hot set.
 constexpr std::uint64_t kPeriodDraws = 128;
-constexpr std::uint32_t kLeastPeriods = 8;
-constexpr std::uint32_t kMostPeriods = 128;
-// Looking after each period is looking often: a move needs more than the two errors of a single look.
+constexpr std::uint32_t kLeastPeriods = 10;
+constexpr std::uint32_t kMostPeriods = 64;
+// In standard errors. A move must be sure, the more so as every period is looked after; what is given up
+// wrongly is tried again, and costs less than a trial that goes on.
 constexpr double kSure = 3.0;
-constexpr double kSureEnough = 2.0;
+constexpr double kSureEnough = 1.0;
 // No period says more: some were interrupted.
 constexpr double kLargestRatio = 0.7;
 constexpr std::uint32_t kMostPatience = 64;

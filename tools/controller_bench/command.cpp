@@ -32,12 +32,14 @@ struct Options {
     std::uint32_t shift = 1024;
     std::uint32_t least = 256;
     std::uint32_t most = 16384;
+    std::uint32_t first = 1024;
     bool json = false;
 };
 
 struct Policy {
     std::uint32_t hot = 0;  // of a fixed one
     double draws_per_second = 0.0;
+    double controllers_share = 0.0;  // of the controller's draws, so many with this one
 };
 
 struct Outcome {
@@ -74,7 +76,8 @@ Outcome serve_all(const std::string& name, const Trace& trace, const Options& op
     std::vector<std::unique_ptr<Served>> fixed;
     for (std::uint32_t choice = least; choice <= most; ++choice)
         fixed.push_back(std::make_unique<Served>(trace, params, choice));
-    Served controlled(trace, params, sampler::HotController({least, most, 0.03}, (least + most) / 2));
+    Served controlled(trace, params,
+                      sampler::HotController({least, most, 0.03}, proto::hot_choice_of(options.first)));
     Outcome outcome;
     outcome.name = name;
     progress.begin(name, trace.draws);
@@ -85,7 +88,8 @@ Outcome serve_all(const std::string& name, const Trace& trace, const Options& op
         progress.advance(kTurn);
     }
     for (const auto& each : fixed)
-        outcome.fixed.push_back({proto::hot_size(each->present()), each->draws_per_second()});
+        outcome.fixed.push_back({proto::hot_size(each->present()), each->draws_per_second(),
+                                 controlled.share_of(each->present())});
     outcome.controller = controlled.draws_per_second();
     outcome.moves = controlled.moves();
     return outcome;
@@ -94,7 +98,9 @@ Outcome serve_all(const std::string& name, const Trace& trace, const Options& op
 nlohmann::json json_of(const Outcome& outcome) {
     nlohmann::json fixed = nlohmann::json::array();
     for (const Policy& each : outcome.fixed)
-        fixed.push_back({{"hot", each.hot}, {"draws_per_s", each.draws_per_second}});
+        fixed.push_back({{"hot", each.hot},
+                         {"draws_per_s", each.draws_per_second},
+                         {"controllers_share", each.controllers_share}});
     return {{"fixed", fixed},
             {"best_fixed", outcome.best().hot},
             {"controller_draws_per_s", outcome.controller},
@@ -117,9 +123,11 @@ std::string journey(const std::vector<std::uint32_t>& sizes) {
 }
 
 void print(const Outcome& outcome) {
-    std::cout << fmt::format("{}\n{:>12} {:>12}\n", outcome.name, "hot set", "draws/s");
+    std::cout << fmt::format("{}\n{:>12} {:>12} {:>22}\n", outcome.name, "hot set", "draws/s",
+                             "of the controller's, %");
     for (const Policy& each : outcome.fixed)
-        std::cout << fmt::format("{:>12} {:>12.0f}\n", each.hot, each.draws_per_second);
+        std::cout << fmt::format("{:>12} {:>12.0f} {:>22.1f}\n", each.hot, each.draws_per_second,
+                                 100.0 * each.controllers_share);
     std::cout << fmt::format("{:>12} {:>12.0f}   {:.3f} of the best fixed; it held {}\n\n", "controller",
                              outcome.controller, outcome.controller / outcome.best().draws_per_second,
                              journey(outcome.sizes));
@@ -166,6 +174,7 @@ void add_controller_bench(CLI::App& bench, int& status) {
     command->add_option("--shift", options->shift, "Hottest ids that change places")->capture_default_str();
     command->add_option("--least", options->least, "Smallest hot set")->capture_default_str();
     command->add_option("--most", options->most, "Largest hot set")->capture_default_str();
+    command->add_option("--first", options->first, "What the controller begins with")->capture_default_str();
     command->add_flag("--json", options->json, "One JSON object");
     command->footer(kHelp);
     command->callback([options, &status] {

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "proto/philox.h"
+#include "tools/decide_bench/read_once.h"
 #include "tools/hotset_size/hot_draws.h"
 
 namespace croupier::tools {
@@ -67,6 +68,9 @@ std::uint64_t Served::draw(const Sequence& sequence) {
     request.random = proto::random_at(params_.seed, served_, 0);
     request.hot_blocks = blocks_of(sequence.choice, rows.vocab());
     const sampler::RowView view = rows.view(row, true);
+    // The row is near, whatever was drawn before: a row that is drawn from again and again would keep the
+    // blocks of a small hot set nearer than a served one ever has them.
+    sink_ += read_once(rows.row(row), rows.row_bytes());
     const auto begin = Clock::now();
     (void)sampler::decide(view, request, state_, workspace_);
     return ns_since(begin);

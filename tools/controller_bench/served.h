@@ -35,6 +35,9 @@ class Served {
     std::uint64_t served() const { return served_; }
     double draws_per_second() const { return static_cast<double>(served_) * 1e9 / static_cast<double>(ns_); }
     std::uint32_t present() const { return controller_ ? controller_->present() : choice_; }
+    double share_of(std::uint32_t choice) const {
+        return static_cast<double>(costs_[choice].draws) / static_cast<double>(served_);
+    }
     std::uint64_t moves() const { return controller_ ? controller_->moves() : 0; }
 
   private:
@@ -61,6 +64,7 @@ class Served {
     std::uint64_t admitted_ = 0;
     std::uint64_t served_ = 0;
     std::uint64_t ns_ = 0;
+    std::uint64_t sink_ = 0;
 };
 
 }  // namespace croupier::tools
