@@ -140,7 +140,8 @@ ValueType<std::uint32_t> hot_size() {
 std::vector<Key> hot_set_keys() {
     return {
         key("hot_set.size", hot_size(), reload,
-            "Ids of the hot set that new sequences are given; with 0 each row chooses, which is faster and "
+            "Ids of the hot set that new sequences are given; with 0 each row chooses, which needs no order "
+            "and "
             "leaves a seed's tokens the same whatever the hotness order.",
             &Config::hot_set, &HotSet::size),
         key("hot_set.adapt", on_off(), reload,

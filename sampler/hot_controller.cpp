@@ -18,9 +18,11 @@ constexpr double kSure = 3.0;
 constexpr double kSureEnough = 1.0;
 // No period says more: some were interrupted.
 constexpr double kLargestRatio = 0.7;
-constexpr std::uint32_t kMostPatience = 64;
+constexpr std::uint32_t kMostPatience = 256;
 // From the present choice, in the order in which they are tried.
 constexpr std::array<int, 6> kOffsets = {1, -1, 2, -2, 3, -3};
+// The nearest ones, which cost little more to try. Those further off are tried again when costs have shifted.
+constexpr std::size_t kNearOffsets = 2;
 // Draws that cost so much more or less than after the last trial may be of other rows.
 constexpr double kShift = 0.1;
 
@@ -49,7 +51,7 @@ double HotController::Ratios::error() const {
 }
 
 HotController::HotController(const HotBounds& bounds, std::uint32_t first)
-    : bounds_(bounds), present_(std::clamp(first, bounds.least, bounds.most)) {}
+    : bounds_(bounds), present_(std::clamp(first, bounds.least, bounds.most)), offsets_(kOffsets.size()) {}
 
 void HotController::observe(Costs costs) {
     tried_ ? go_on_with_trial(costs) : wait(costs);
@@ -65,18 +67,25 @@ void HotController::wait(Costs costs) {
     if (block.draws < kBlockDraws) return;
     const double cost = mean_of(block);
     const double settled = cost_when_settled_;
-    if (settled > 0.0 && (cost > settled * (1.0 + kShift) || cost < settled * (1.0 - kShift))) patience_ = 1;
-    if (settled <= 0.0 || patience_ == 1) cost_when_settled_ = cost;
+    const bool shifted = cost > settled * (1.0 + kShift) || cost < settled * (1.0 - kShift);
+    if (settled > 0.0 && shifted) look_everywhere();
+    if (settled <= 0.0 || shifted) cost_when_settled_ = cost;
     begin_period(costs);
     if (++waited_ >= patience_ && bounds_.least < bounds_.most) begin_trial(costs);
 }
 
-// After a round of all without a move there is less hurry to look again.
+void HotController::look_everywhere() {
+    patience_ = 1;
+    offsets_ = kOffsets.size();
+}
+
+// After a round without a move there is less hurry to look again.
 std::uint32_t HotController::next_to_try() {
     for (;;) {
-        if (next_offset_ == kOffsets.size()) {
+        if (next_offset_ >= offsets_) {
             next_offset_ = 0;
-            patience_ = std::min(patience_ * 2, kMostPatience);
+            offsets_ = kNearOffsets;
+            patience_ = std::min(patience_ * 4, kMostPatience);
         }
         const int choice = static_cast<int>(present_) + kOffsets[next_offset_++];
         if (choice < static_cast<int>(bounds_.least) || choice > static_cast<int>(bounds_.most)) continue;
@@ -108,8 +117,8 @@ void HotController::end_trial(bool better, Costs costs) {
     if (better) {
         present_ = *tried_;
         ++moves_;
-        patience_ = 1;
-        next_offset_ = next_offset_ > 0 ? next_offset_ - 1 : 0;  // the same way on
+        look_everywhere();
+        --next_offset_;  // the same way on
         cost_when_settled_ = 0.0;
     }
     tried_.reset();

@@ -49,6 +49,7 @@ class HotController {
     };
 
     void wait(Costs costs);
+    void look_everywhere();
     std::uint32_t next_to_try();
     void begin_trial(Costs costs);
     void go_on_with_trial(Costs costs);
@@ -58,6 +59,7 @@ class HotController {
     HotBounds bounds_;
     std::uint32_t present_;
     std::optional<std::uint32_t> tried_;
+    std::size_t offsets_;  // so many of them are tried in a round
     std::size_t next_offset_ = 0;
     std::uint32_t patience_ = 1;  // blocks of draws between two trials
     std::uint32_t waited_ = 0;
