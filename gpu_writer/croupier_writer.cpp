@@ -183,6 +183,23 @@ int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croup
     });
 }
 
+int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t timeout_ms,
+                                croupier_writer_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        const auto decided = writer->steps->wait_tokens(step, std::chrono::milliseconds(timeout_ms));
+        if (!decided) return decided.error();
+        return decided.value() ? 1 : 0;
+    });
+}
+
+int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64_t step, int32_t* tokens,
+                                   croupier_writer_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (tokens == nullptr) return missing("tokens");
+        return done(writer->steps->enqueue_tokens(stream, step, tokens));
+    });
+}
+
 int croupier_writer_abandon(croupier_writer* writer, croupier_writer_error* error) {
     return guarded(error, [&]() -> shm::Result<int> { return done(writer->steps->abandon()); });
 }

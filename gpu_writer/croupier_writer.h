@@ -105,6 +105,17 @@ int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* l
  * randoms: Philox4x32-10 of each column's seed and position. */
 int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croupier_writer_error* error);
 
+/* Whether every column of a step is decided: 1, or 0 when that did not come within timeout_ms (0: only a
+ * look). Fails when its slot holds a later step, whose submission says that the scheduler has the tokens. */
+int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t timeout_ms,
+                                croupier_writer_error* error);
+
+/* The tokens of a step that croupier_writer_wait_tokens() saw decided, straight from the segment and without
+ * the scheduler: enqueues their way to `tokens`, an int32 a column in the memory of the writer's device. -1
+ * where a decision is an error. Before the next step's slice is enqueued on the same stream. */
+int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64_t step, int32_t* tokens,
+                                   croupier_writer_error* error);
+
 /* Forgets the steps that are begun and were not enqueued, for instance after a failed forward pass: they can
  * be begun again. What was enqueued must be finished: synchronise the stream first. */
 int croupier_writer_abandon(croupier_writer* writer, croupier_writer_error* error);

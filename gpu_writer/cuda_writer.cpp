@@ -111,6 +111,7 @@ shm::Result<bool> CudaWriter::register_rings() {
     if (rank == 0) {
         BOOST_OUTCOME_TRYV(add(&segment.randoms_ready(0), layout.random_stride * slots, "the random ring"));
     }
+    BOOST_OUTCOME_TRYV(add(&segment.decision_head(0), layout.decision_stride * slots, "the decision ring"));
     const std::uint64_t end =
         rank + 1 < segment.geometry().tp ? layout.rank_offset[rank + 1] : layout.logits_stride;
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
@@ -284,6 +285,14 @@ shm::Result<bool> CudaWriter::enqueue_randoms(void* stream) {
     const DeviceScope scope(device_);
     return cuda_done(launch_randoms(ring_, static_cast<cudaStream_t>(stream)),
                      "cannot launch the randoms of a step");
+}
+
+shm::Result<bool> CudaWriter::send_tokens(void* stream, std::span<const proto::Decision> decisions,
+                                          std::int32_t* tokens) {
+    const DeviceScope scope(device_);
+    return cuda_done(launch_tokens(address(decisions.data()), static_cast<std::uint32_t>(decisions.size()),
+                                   tokens, static_cast<cudaStream_t>(stream)),
+                     "cannot launch the fetch of a step's tokens");
 }
 
 }  // namespace croupier::gpu_writer

@@ -32,6 +32,8 @@ class CudaWriter final : public StepWriter {
     shm::Result<bool> keep_offsets(const std::vector<std::uint32_t>& offsets);
     void queue(const BegunStep& step) override;
     void forget_after(std::uint64_t finished) override;
+    shm::Result<bool> send_tokens(void* stream, std::span<const proto::Decision> decisions,
+                                  std::int32_t* tokens) override;
 
     std::uint64_t slice_bytes(std::uint32_t columns) const;
     SliceRows rows_of(const void* logits, std::uint64_t row_stride) const;

@@ -56,6 +56,12 @@ class HostStepWriter final : public StepWriter {
   private:
     void queue(const BegunStep& step) override { steps_[step.ticket % steps_.size()] = step; }
     void forget_after(std::uint64_t /*finished*/) override {}
+    shm::Result<bool> send_tokens(void* stream, std::span<const proto::Decision> decisions,
+                                  std::int32_t* tokens) override {
+        if (stream != nullptr) return needs_no_stream();
+        for (const proto::Decision& decision : decisions) *tokens++ = decision.token;
+        return true;
+    }
 
     std::size_t row_bytes() const {
         const proto::Geometry& geometry = host().geometry();
@@ -67,10 +73,12 @@ class HostStepWriter final : public StepWriter {
         return &steps_[(finished_ + 1) % steps_.size()];
     }
 
+    static shm::Result<bool> needs_no_stream() {
+        return shm::fail(Errc::bad_argument, "a host's writer has no stream: give it NULL");
+    }
+
     shm::Result<bool> nothing_begun(void* stream) const {
-        if (stream != nullptr) {
-            return shm::fail(Errc::bad_argument, "a host's writer has no stream: give it NULL");
-        }
+        if (stream != nullptr) return needs_no_stream();
         return shm::fail(Errc::bad_argument, "no step is begun that was not enqueued: begin one first");
     }
 

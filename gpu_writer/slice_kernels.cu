@@ -156,6 +156,12 @@ __global__ void __launch_bounds__(kBlockThreads) make_randoms(LaunchRing ring) {
     store_now(reinterpret_cast<std::uint64_t*>(record.randoms_ready), record.word + 1);
 }
 
+__global__ void __launch_bounds__(kBlockThreads)
+    fetch_tokens(const proto::Decision* decisions, std::uint32_t columns, std::int32_t* tokens) {
+    const std::uint32_t column = blockIdx.x * kBlockThreads + threadIdx.x;
+    if (column < columns) tokens[column] = load_now(&decisions[column].token);
+}
+
 template <template <Dtype> typename Kernel, typename... Arguments>
 void launch_of(Dtype dtype, Arguments... arguments) {
     switch (dtype) {
@@ -216,6 +222,13 @@ cudaError_t launch_tiling(const SliceRows& rows, const SliceTarget& target, Tile
 
 cudaError_t launch_randoms(const LaunchRing& ring, cudaStream_t stream) {
     make_randoms<<<1, kBlockThreads, 0, stream>>>(ring);
+    return cudaGetLastError();
+}
+
+cudaError_t launch_tokens(std::uint64_t decisions, std::uint32_t columns, std::int32_t* tokens,
+                          cudaStream_t stream) {
+    fetch_tokens<<<(columns + kBlockThreads - 1) / kBlockThreads, kBlockThreads, 0, stream>>>(
+        reinterpret_cast<const proto::Decision*>(decisions), columns, tokens);
     return cudaGetLastError();
 }
 

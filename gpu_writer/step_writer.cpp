@@ -1,6 +1,46 @@
 #include "gpu_writer/step_writer.h"
 
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "shm/step_window.h"
+#include "shm/wait_strategy.h"
+
 namespace croupier::gpu_writer {
+namespace {
+
+using shm::Errc;
+
+// A step's decisions follow its logits within a few milliseconds, and a GPU idles until they are there.
+constexpr shm::WaitSettings kTokenPatience{shm::WaitMode::adaptive, std::chrono::milliseconds(5),
+                                           std::chrono::microseconds(50)};
+
+std::uint32_t columns_of(const shm::Segment& segment, std::uint64_t step) {
+    return std::min(segment.schedule(segment.slot_of(step)).columns, segment.geometry().max_batch);
+}
+
+shm::Result<bool> tokens_there(const shm::Segment& segment, std::uint64_t step) {
+    const bool complete = shm::step_complete(segment, segment.slot_of(step), columns_of(segment, step));
+    // Read second: while the slot is the step's, what was seen complete is the step. A client that reuses the
+    // slot clears its bits before it publishes, and no sampler sets them before that.
+    // acquire: orders the load after those of the bits.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    const std::uint64_t published = segment.header().published.load(std::memory_order_acquire);
+    if (step >= published) {
+        return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
+                                                 " is not scheduled: steps below " +
+                                                 std::to_string(published) + " are");
+    }
+    if (published > step + segment.geometry().slots) {
+        return shm::fail(Errc::bad_argument, "the slot of step " + std::to_string(step) +
+                                                 " holds a later step: the scheduler has its tokens");
+    }
+    return complete;
+}
+
+}  // namespace
 
 shm::Result<bool> StepWriter::begin(std::uint64_t step) {
     if (begun() - finished() >= host_.geometry().slots) return false;
@@ -15,6 +55,34 @@ shm::Result<bool> StepWriter::abandon() {
     forget_after(finished());
     steps_.abandon(finished());
     return true;
+}
+
+shm::Result<bool> StepWriter::wait_tokens(std::uint64_t step, std::chrono::milliseconds timeout) const {
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    shm::WaitStrategy patience(kTokenPatience);
+    while (true) {
+        auto there = tokens_there(host_.segment(), step);
+        if (!there || there.value()) return there;
+        if (timeout == timeout.zero() || std::chrono::steady_clock::now() >= deadline) return false;
+        patience.idle(0, [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); });
+    }
+}
+
+shm::Result<bool> StepWriter::enqueue_tokens(void* stream, std::uint64_t step, std::int32_t* tokens) {
+    const shm::Segment& segment = host_.segment();
+    auto there = tokens_there(segment, step);
+    if (!there) return there;
+    if (!there.value()) {
+        return shm::fail(Errc::bad_argument,
+                         "step " + std::to_string(step) + " is not decided yet: wait for its tokens first");
+    }
+    const std::uint32_t slot = segment.slot_of(step);
+    if (shm::step_refusal(segment, slot) != proto::DecisionError::none) {
+        return shm::fail(Errc::refused,
+                         "step " + std::to_string(step) +
+                             " was refused whole: it has no tokens, and the scheduler knows why");
+    }
+    return send_tokens(stream, {segment.decisions(slot), columns_of(segment, step)}, tokens);
 }
 
 }  // namespace croupier::gpu_writer

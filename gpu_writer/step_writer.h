@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "gpu_writer/begun_steps.h"
@@ -43,6 +44,9 @@ class StepWriter {
     virtual shm::Result<bool> enqueue(void* stream, const void* logits, std::uint64_t row_stride) = 0;
     virtual shm::Result<bool> enqueue_randoms(void* stream) = 0;
 
+    shm::Result<bool> wait_tokens(std::uint64_t step, std::chrono::milliseconds timeout) const;
+    shm::Result<bool> enqueue_tokens(void* stream, std::uint64_t step, std::int32_t* tokens);
+
   protected:
     explicit StepWriter(HostWriter host) : host_(std::move(host)), steps_(host_) {}
 
@@ -50,6 +54,9 @@ class StepWriter {
     // Called when there is room for it.
     virtual void queue(const BegunStep& step) = 0;
     virtual void forget_after(std::uint64_t finished) = 0;
+    // Of so many decisions.
+    virtual shm::Result<bool> send_tokens(void* stream, std::span<const proto::Decision> decisions,
+                                          std::int32_t* tokens) = 0;
 
   private:
     HostWriter host_;

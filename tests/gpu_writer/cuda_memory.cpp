@@ -48,6 +48,15 @@ class CudaMemory final : public WorkerMemory {
                   "copy rows to the GPU");
         return memory_;
     }
+    std::int32_t* token_room() override { return static_cast<std::int32_t*>(memory_); }
+    std::vector<std::int32_t> tokens(std::size_t count) override {
+        std::vector<std::int32_t> found(count);
+        need_cuda(cudaMemcpyAsync(found.data(), memory_, count * sizeof(std::int32_t), cudaMemcpyDeviceToHost,
+                                  stream_),
+                  "copy tokens from the GPU");
+        synchronise();
+        return found;
+    }
     void synchronise() override { need_cuda(cudaStreamSynchronize(stream_), "synchronise"); }
     std::unique_ptr<CapturedGraph> capture(const std::function<void()>& work) override {
         need_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin a capture");

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "tests/gpu_writer/naive_slice.h"
 
@@ -21,6 +23,9 @@ class WorkerMemory {
     virtual void* stream() = 0;
     // Behind what the stream holds already.
     virtual const void* put(const Bytes& bytes) = 0;
+    // Room for tokens, where put() puts its rows; and what came there, behind what the stream holds already.
+    virtual std::int32_t* token_room() = 0;
+    virtual std::vector<std::int32_t> tokens(std::size_t count) = 0;
     virtual void synchronise() = 0;
     virtual std::unique_ptr<CapturedGraph> capture(const std::function<void()>& work) = 0;
 };

@@ -20,13 +20,24 @@ class HostMemory final : public WorkerMemory {
         rows_ = bytes;
         return rows_.data();
     }
+    std::int32_t* token_room() override {
+        tokens_.assign(kMostTokens, 0);
+        return tokens_.data();
+    }
+    std::vector<std::int32_t> tokens(std::size_t count) override {
+        tokens_.resize(count);
+        return tokens_;
+    }
     void synchronise() override {}
     std::unique_ptr<CapturedGraph> capture(const std::function<void()>& /*work*/) override {
         throw std::logic_error("a host has no graphs");
     }
 
   private:
+    static constexpr std::size_t kMostTokens = 4096;
+
     Bytes rows_;
+    std::vector<std::int32_t> tokens_;
 };
 
 std::uint32_t path_of(Way way) {

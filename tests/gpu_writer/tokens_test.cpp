@@ -1,0 +1,106 @@
+// How a step's tokens come back to the memory that its logits left.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "shm/step_claims.h"
+#include "tests/gpu_writer/writer_under_test.h"
+
+using namespace croupier;
+using test::SessionFiles;
+using test::Way;
+using test::WriterUnderTest;
+
+namespace {
+
+constexpr std::uint32_t kOwner = 1;
+
+struct Session {
+    explicit Session(Way way)
+        : files(test::small_geometry()),
+          client(test::need(shm::SchedulePublisher::attach(files.segment))),
+          writer(way, files.segment.path(), 0, std::size_t{2000} * test::small_geometry().max_batch) {}
+
+    void decide(std::uint64_t step, std::uint32_t column, std::uint32_t columns, std::int32_t token) {
+        const shm::StepClaims claims(files.segment, step);
+        REQUIRE(claims.try_claim(column, kOwner));
+        proto::Decision decision;
+        decision.token = token;
+        if (token < 0) decision.error = proto::DecisionError::nan_logit;
+        claims.commit(column, columns, decision);
+    }
+    int wait(std::uint64_t step, croupier_writer_error* error = nullptr) {
+        return croupier_writer_wait_tokens(writer.get(), step, 0, error);
+    }
+    int enqueue(std::uint64_t step, std::int32_t* tokens, croupier_writer_error* error = nullptr) {
+        return croupier_writer_enqueue_tokens(writer.get(), writer.memory().stream(), step, tokens, error);
+    }
+
+    SessionFiles files;
+    shm::SchedulePublisher client;
+    WriterUnderTest writer;
+};
+
+}  // namespace
+
+TEST_CASE("tokens come back once every column is decided, whichever was last", "[sanitized]") {
+    const auto way = GENERATE(Way::host, Way::store, Way::copy);
+    if (!test::can_run(way)) return;
+    Session session(way);
+    const std::vector<std::vector<std::int32_t>> steps = {{7, 999, 0, -1, 12}, {3}, {1, 2, 3, 4, 5, 6, 7, 8}};
+    for (std::uint64_t step = 0; step < steps.size(); ++step) {
+        const auto columns = static_cast<std::uint32_t>(steps[step].size());
+        test::publish_step(session.client, columns);
+        for (std::uint32_t column = columns; column > 0; --column) {
+            CHECK(session.wait(step) == 0);
+            session.decide(step, column - 1, columns, steps[step][column - 1]);
+        }
+        CHECK(session.wait(step) == 1);
+        REQUIRE(session.enqueue(step, session.writer.memory().token_room()) == 0);
+        CHECK(session.writer.memory().tokens(columns) == steps[step]);
+        session.client.take();
+    }
+}
+
+TEST_CASE("tokens that are not there are refused, each by a text that says why") {
+    const auto way = GENERATE(Way::host, Way::store);
+    if (!test::can_run(way)) return;
+    Session session(way);
+    croupier_writer_error error{};
+    std::int32_t* room = session.writer.memory().token_room();
+    SECTION("of a step that nobody scheduled") {
+        CHECK(session.wait(0, &error) == -1);
+        CHECK(std::string(error.text) == "step 0 is not scheduled: steps below 0 are");
+    }
+    SECTION("of a step that is not decided") {
+        test::publish_step(session.client, 2);
+        session.decide(0, 1, 2, 5);
+        CHECK(session.enqueue(0, room, &error) == -1);
+        CHECK(std::string(error.text) == "step 0 is not decided yet: wait for its tokens first");
+    }
+    SECTION("of a step whose slot holds a later one") {
+        for (std::uint64_t step = 0; step < 3; ++step) {
+            test::publish_step(session.client, 1);
+            session.decide(step, 0, 1, 5);
+            session.client.take();
+        }
+        CHECK(session.wait(0, &error) == -1);
+        CHECK(std::string(error.text) ==
+              "the slot of step 0 holds a later step: the scheduler has its tokens");
+        CHECK(session.wait(1) == 1);
+    }
+    SECTION("of a step that was refused whole") {
+        test::publish_step(session.client, 1);
+        shm::StepClaims(session.files.segment, 0).refuse(proto::DecisionError::bad_record);
+        CHECK(session.wait(0) == 1);
+        CHECK(session.enqueue(0, room, &error) == -1);
+        CHECK(std::string(error.text) ==
+              "step 0 was refused whole: it has no tokens, and the scheduler knows why");
+    }
+    SECTION("nowhere") {
+        test::publish_step(session.client, 1);
+        session.decide(0, 0, 1, 5);
+        CHECK(session.enqueue(0, nullptr, &error) == -1);
+        CHECK(std::string(error.text) == "tokens is null");
+    }
+}
