@@ -15,6 +15,8 @@ constexpr const char* kExamples =
     "      a tensor-parallel engine against a daemon of its own; the last line is one JSON object\n"
     "  croupier sim --samplers 2 --chaos samplers --kills 20\n"
     "      the same streams although sampler processes are killed while it runs\n"
+    "  croupier sim --writer cuda --batch 256 --mix fixed --samplers 14 --wait spin --summaries --json\n"
+    "      logits from a GPU's memory, tokens back in it: hbm_to_hbm_us of the JSON\n"
     "  croupier sim --endpoint ipc:///run/croupier/control.sock --steps 1000\n"
     "      load for a daemon that runs already\n";
 
@@ -87,6 +89,11 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
                   "Writers give each tile's largest logit too; samplers use them where tiles have 64 entries")
         ->group(group);
     command
+        .add_option("--writer", options.on_gpu,
+                    "Where logits are made: host, or cuda (a real LM head's product, a GPU a rank; bf16)")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"host", false}, {"cuda", true}}))
+        ->group(group);
+    command
         .add_option("--randoms", options.randoms_in_ring,
                     "Randoms computed by samplers or supplied in the ring")
         ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"computed", false}, {"ring", true}}))
@@ -105,10 +112,14 @@ void add_work_options(CLI::App& command, SimOptions& options) {
     command.add_option("--seed", options.seed, "Requests and logits are a function of it")
         ->capture_default_str()
         ->group(group);
-    command.add_option("--mix", options.mix, "Requests: greedy, plain, full or mixed (default)")
+    command
+        .add_option(
+            "--mix", options.mix,
+            "Requests: greedy, plain, full, fixed (full, as `bench decide` has it) or mixed (default)")
         ->transform(CLI::CheckedTransformer(std::map<std::string, SimMix>{{"greedy", SimMix::greedy},
                                                                           {"plain", SimMix::plain},
                                                                           {"full", SimMix::full},
+                                                                          {"fixed", SimMix::fixed},
                                                                           {"mixed", SimMix::mixed}}))
         ->group(group);
     command.add_option("--arrival-rate", options.arrival_rate, "Requests a second; 0: all at once")
@@ -151,6 +162,12 @@ void add_run_options(CLI::App& command, SimOptions& options) {
         ->capture_default_str()
         ->check(CLI::Range(0U, 100'000U))
         ->group(group);
+    command
+        .add_option(
+            "--verify", options.verify_after,
+            "When decisions are verified: along, on what time the cores have left, or after the serving")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"along", false}, {"after", true}}))
+        ->group(group);
     command.add_flag("--keep", options.keep, "Keeps the started daemon's directory: configuration and log")
         ->group(group);
     command.add_option("--timeout-s", options.timeout_s, "Seconds after which the run is given up")
@@ -169,6 +186,9 @@ void check_together(const SimOptions& options) {
                                                   std::to_string(proto::kMaxSequences));
     }
     if (options.tp > options.vocab) throw CLI::ValidationError("--tp", "more ranks than tokens");
+    if (options.on_gpu && options.dtype != proto::Dtype::bf16) {
+        throw CLI::ValidationError("--dtype", "the LM head of --writer cuda makes bf16");
+    }
     if (options.chaos == ChaosTarget::daemon && !options.endpoint.empty()) {
         throw CLI::ValidationError("--chaos",
                                    "daemon needs a daemon that sim itself starts: leave --endpoint out");

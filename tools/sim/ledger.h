@@ -44,6 +44,7 @@ struct LedgerHead {
     std::atomic<std::uint64_t> mismatched{0};
     LatencyHistogram step_latency;
     LatencyHistogram decision_latency;
+    LatencyHistogram gpu_latency;  // of a full batch: its logits in a GPU's memory to its tokens there
     char segment_path[512] = {};
     char fault[1024] = {};
     std::atomic<std::uint32_t> faulty{0};

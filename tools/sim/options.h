@@ -8,7 +8,7 @@
 
 namespace croupier::tools {
 
-enum class SimMix { greedy, plain, full, mixed };
+enum class SimMix { greedy, plain, full, fixed, mixed };
 enum class ChaosTarget { none, samplers, daemon, writer, client };
 
 struct SimOptions {
@@ -32,6 +32,7 @@ struct SimOptions {
     proto::Dtype dtype = proto::Dtype::bf16;
     std::uint32_t tile = 64;
     bool hotness_order = false;
+    bool on_gpu = false;  // the ranks' logits are made by GPUs
     bool summaries = false;
     bool randoms_in_ring = false;
     bool decisions_over_zmq = false;
@@ -40,6 +41,7 @@ struct SimOptions {
     std::uint64_t seed = 1;
     std::uint32_t steps = 200;
 
+    bool verify_after = false;  // not while it serves
     bool json = false;
     bool demo = false;
     bool keep = false;

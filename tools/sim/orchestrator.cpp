@@ -70,7 +70,7 @@ ChildProcess Orchestrator::start_scheduler() {
 
 ChildProcess Orchestrator::start_writer(std::uint32_t rank) {
     return ChildProcess::run(
-        [this, rank] { run_writer(world_, rank); },
+        [this, rank] { world_.options.on_gpu ? run_gpu_writer(world_, rank) : run_writer(world_, rank); },
         [this, rank](const std::string& why) {
             world_.ledger.report_fault("writer of rank " + std::to_string(rank) + ": " + why);
         });

@@ -101,6 +101,7 @@ Report collect_report(const World& world) {
     report.readmitted = head.readmitted.load();
     report.step_latency = latency_of(head.step_latency);
     report.decision = latency_of(head.decision_latency);
+    report.hbm_to_hbm = latency_of(head.gpu_latency);
     const std::uint64_t last = head.last_step_ns.load();
     const std::uint64_t first = head.first_step_ns.load();
     report.serving_s = last > first ? static_cast<double>(last - first) * 1e-9 : 0.0;
@@ -141,10 +142,12 @@ std::string to_json(const Report& report, const SimOptions& options) {
           {"in_flight", options.steps_in_flight()},
           {"tile", options.tile},
           {"summaries", options.summaries},
+          {"writer", options.on_gpu ? "cuda" : "host"},
           {"samplers", options.samplers},
           {"threads_per_sampler", options.threads_per_sampler},
           {"seed", options.seed}}},
     };
+    if (options.on_gpu) json["hbm_to_hbm_us"] = latency_json(report.hbm_to_hbm);
     if (!report.first_mismatch.empty()) json["first_mismatch"] = report.first_mismatch;
     if (!report.fault.empty()) json["fault"] = report.fault;
     return json.dump();
@@ -161,6 +164,10 @@ std::string to_text(const Report& report, const World& world) {
          << report.lost << ", duplicated " << report.duplicated << "\n"
          << "step        " << latency_text(report.step_latency) << "  (submitted to decided)\n"
          << "decision    " << latency_text(report.decision) << "  (logits complete to last commit)\n";
+    if (world.options.on_gpu) {
+        text << "on the GPU  " << latency_text(report.hbm_to_hbm)
+             << "  (logits in its memory to tokens in its memory, full batches)\n";
+    }
     if (report.kills > 0) {
         text << "kills       " << report.kills << "; " << report.recovered << " tokens recovered from logs, "
              << report.readmitted << " sequences readmitted\n";

@@ -35,6 +35,7 @@ struct Report {
     double wall_s = 0.0;
     Latency step_latency;
     Latency decision;
+    Latency hbm_to_hbm;  // 0: no GPU made the logits
     std::string streams_digest;
     std::string first_mismatch;
     std::string fault;  // why the run was given up; empty: it was not

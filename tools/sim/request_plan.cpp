@@ -10,12 +10,13 @@ namespace {
 
 enum KeySpace : std::uint64_t { kRequestKey = 1, kPromptKey = 2 };
 
-enum class Kind { greedy, plain, nucleus, rare, full };
+enum class Kind { greedy, plain, nucleus, rare, full, fixed };
 
 Kind choose_kind(SimMix mix_name, KeyedStream& random) {
     if (mix_name == SimMix::greedy) return Kind::greedy;
     if (mix_name == SimMix::plain) return Kind::plain;
     if (mix_name == SimMix::full) return Kind::full;
+    if (mix_name == SimMix::fixed) return Kind::fixed;
     const double u = random.unit();
     if (u < 0.10) return Kind::greedy;
     if (u < 0.25) return Kind::plain;
@@ -24,7 +25,19 @@ Kind choose_kind(SimMix mix_name, KeyedStream& random) {
     return Kind::full;
 }
 
+// As the case `full` of `croupier bench decide`.
+void set_fixed(proto::SamplingParams& params) {
+    params.temperature = 0.8;
+    params.top_k = 50;
+    params.top_p = 0.95;
+    params.min_p = 0.02;
+    params.repetition_penalty = 1.1;
+    params.frequency_penalty = 0.1;
+    params.presence_penalty = 0.1;
+}
+
 void choose_filters(Kind kind, KeyedStream& random, proto::SamplingParams& params) {
+    if (kind == Kind::fixed) return set_fixed(params);
     params.temperature = kind == Kind::greedy ? 0.0 : 0.6 + 0.6 * random.unit();
     if (kind == Kind::nucleus) params.top_p = 0.90 + 0.08 * random.unit();
     if (kind != Kind::full) return;
@@ -153,7 +166,10 @@ Request make_request(const SimOptions& options, std::uint32_t index) {
     KeyedStream random(key_of(options.seed, kRequestKey, index));
     Request request;
     request.index = index;
-    for (auto& theme : request.themes) theme = any_token(random, options.vocab);
+    for (std::uint32_t i = 0; i < kThemes; ++i) {
+        request.theme_numbers[i] = random.below(raised_tokens(options.vocab));
+        request.themes[i] = raised_token(options.vocab, request.theme_numbers[i]);
+    }
     const Kind kind = choose_kind(options.mix, random);
     choose_filters(kind, random, request.params);
     if (kind == Kind::rare) choose_rare(request, random, options.vocab);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "proto/sampling.h"
+#include "tools/sim/hidden_state.h"
 #include "tools/sim/options.h"
 
 namespace croupier::tools::sim {
@@ -24,7 +25,8 @@ struct Request {
     std::uint32_t poisoned_at = kNeverPoisoned;  // the position whose row holds a NaN
     double arrival_s = 0.0;
     // Tokens that come back in its prompt and at the top of its rows, so that penalties and stops have work.
-    std::array<std::int32_t, 4> themes{};
+    std::array<std::int32_t, kThemes> themes{};
+    std::array<std::uint32_t, kThemes> theme_numbers{};  // among the tokens that a row can raise
     std::vector<proto::TokenBias> bias;
     std::vector<std::int32_t> stop_ids;
     std::vector<std::int32_t> allowed_ids;

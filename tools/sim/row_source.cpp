@@ -14,11 +14,9 @@
 namespace croupier::tools::sim {
 namespace {
 
-enum KeySpace : std::uint64_t { kPoolKey = 4, kRowKey = 5 };
-
+constexpr std::uint64_t kPoolKey = 4;
 constexpr std::uint32_t kBaseRows = 32;
 constexpr std::uint32_t kChunk = 4096;
-constexpr std::uint32_t kHeads = 16;
 constexpr double kBulkDeviation = 2.5;
 
 // A sum of four 16-bit uniforms: near enough to a bell, and exact integers, the same with every libm.
@@ -28,27 +26,26 @@ double bell_shaped(std::uint64_t bits) {
     return (sum - 131070.0) / 37837.2;
 }
 
-// How far the likeliest token stands above the bulk: the model is mostly sure, sometimes torn, at times lost
-// (the real rows that the design was checked against have nuclei of 1 to 100,000 tokens).
-double height_of_best(KeyedStream& random) {
-    const double u = random.unit();
-    if (u < 0.70) return 19.0 + 5.0 * random.unit();
-    if (u < 0.90) return 16.0 + 3.0 * random.unit();
-    return 13.0 + 3.0 * random.unit();
-}
-
 }  // namespace
 
 RowSource::RowSource(const SimOptions& options, const Vocabulary& vocabulary)
-    : vocabulary_(&vocabulary),
-      seed_(options.seed),
-      element_bytes_(proto::element_bytes(options.dtype)),
-      generated_(options.logits == "generated") {
-    if (generated_) {
+    : vocabulary_(&vocabulary), element_bytes_(proto::element_bytes(options.dtype)) {
+    shape_.seed = options.seed;
+    shape_.vocab = options.vocab;
+    if (options.logits == "generated") {
+        shape_.chunk = kChunk;
+        shape_.rows = kBaseRows;
+        shape_.raised = raised_tokens(options.vocab);
         generate_pool();
     } else {
+        shape_.chunk = options.vocab;
         load_pool(options);
     }
+}
+
+std::uint32_t RowSource::raised_place(std::uint32_t number) const {
+    if (number == shape_.raised) return vocabulary_->place(static_cast<std::int32_t>(shape_.vocab - 1));
+    return vocabulary_->place(raised_token(shape_.vocab, number));
 }
 
 void RowSource::set_value(std::byte* entries, std::uint32_t place, float value) const {
@@ -64,15 +61,20 @@ void RowSource::set_value(std::byte* entries, std::uint32_t place, float value) 
 
 void RowSource::generate_pool() {
     const std::uint32_t vocab = vocabulary_->geometry.vocab;
-    rows_ = kBaseRows;
-    pool_.resize(std::size_t{rows_} * vocab * element_bytes_);
+    pool_.resize(std::size_t{shape_.rows} * vocab * element_bytes_);
     for (std::uint32_t place = 0; place < vocab; ++place) {
         // Early places are common tokens: hotness orders put them there, and so do most tokenizers.
         const double level = -0.35 * std::log2(1.0 + static_cast<double>(place) / 1024.0);
-        for (std::uint32_t row = 0; row < rows_; ++row) {
-            const double noise = kBulkDeviation * bell_shaped(key_of(seed_, kPoolKey, row, place));
+        for (std::uint32_t row = 0; row < shape_.rows; ++row) {
+            const double noise = kBulkDeviation * bell_shaped(key_of(shape_.seed, kPoolKey, row, place));
             set_value(pool_.data() + std::size_t{row} * vocab * element_bytes_, place,
                       static_cast<float>(level + noise));
+        }
+    }
+    // A raised token's logit is its own feature's alone.
+    for (std::uint32_t number = 0; number <= shape_.raised; ++number) {
+        for (std::uint32_t row = 0; row < shape_.rows; ++row) {
+            set_value(pool_.data() + std::size_t{row} * vocab * element_bytes_, raised_place(number), 0.0F);
         }
     }
 }
@@ -93,11 +95,11 @@ void RowSource::load_pool(const SimOptions& options) {
                                  " bytes, which is no multiple of " + std::to_string(row_bytes) +
                                  ", a bf16 row of " + std::to_string(vocab) + " entries");
     }
-    rows_ = static_cast<std::uint32_t>(bytes / row_bytes);
-    pool_.resize(std::size_t{rows_} * vocab * element_bytes_);
+    shape_.rows = static_cast<std::uint32_t>(bytes / row_bytes);
+    pool_.resize(std::size_t{shape_.rows} * vocab * element_bytes_);
     std::vector<std::uint16_t> codes(vocab);
     file.seekg(0);
-    for (std::uint32_t row = 0; row < rows_; ++row) {
+    for (std::uint32_t row = 0; row < shape_.rows; ++row) {
         if (!file.read(reinterpret_cast<char*>(codes.data()), static_cast<std::streamsize>(row_bytes))) {
             throw std::runtime_error("cannot read row " + std::to_string(row) + " of " + options.logits);
         }
@@ -108,51 +110,33 @@ void RowSource::load_pool(const SimOptions& options) {
     }
 }
 
-void RowSource::copy_generated(std::uint64_t key, std::uint32_t first, std::uint32_t count,
-                               std::byte* entries) const {
+void RowSource::copy_chunks(std::uint64_t key, std::uint32_t first, std::uint32_t count,
+                            std::byte* entries) const {
     for (std::uint32_t place = first; place < first + count;) {
-        const std::uint32_t chunk = place / kChunk;
-        const std::uint32_t end = std::min((chunk + 1) * kChunk, first + count);
-        const auto row = static_cast<std::uint32_t>(key_of(key, chunk) % rows_);
+        const std::uint32_t chunk = place / shape_.chunk;
+        const std::uint32_t end = std::min((chunk + 1) * shape_.chunk, first + count);
         const std::size_t bytes = std::size_t{end - place} * element_bytes_;
-        std::memcpy(entries + std::size_t{place - first} * element_bytes_, base(row, place), bytes);
+        std::memcpy(entries + std::size_t{place - first} * element_bytes_,
+                    base(shape_.row_of_chunk(key, chunk), place), bytes);
         place = end;
     }
-}
-
-void RowSource::raise_heads(const Request& request, std::uint64_t key, std::uint32_t first,
-                            std::uint32_t count, std::byte* entries) const {
-    KeyedStream random(mix(key));
-    const auto set = [&](std::int32_t token, double value) {
-        const std::uint32_t place = vocabulary_->place(token);
-        if (place - first < count) set_value(entries, place - first, static_cast<float>(value));
-    };
-    double height = height_of_best(random);
-    for (std::uint32_t head = 0; head < kHeads; ++head) {
-        const bool theme = random.chance(0.25);
-        const std::uint32_t which = random.below(4);
-        const auto other = static_cast<std::int32_t>(random.below(vocabulary_->geometry.vocab));
-        set(theme ? request.themes[which] : other, height);
-        height -= 1.2 * random.unit();
-    }
-    const double eos = 16.0 + 8.0 * random.unit();
-    if (random.chance(1.0 / 32.0)) set(request.params.eos_token_id, eos);
 }
 
 void RowSource::write(const Request& request, std::uint32_t position, std::int32_t previous,
                       std::uint32_t first, std::uint32_t count, void* entries) const {
     auto* bytes = static_cast<std::byte*>(entries);
-    const std::uint64_t key = key_of(seed_, kRowKey, request.index, position, previous);
-    if (generated_) {
-        copy_generated(key, first, count, bytes);
-        raise_heads(request, key, first, count, bytes);
-    } else {
-        const auto row = static_cast<std::uint32_t>(key % rows_);
-        std::memcpy(bytes, base(row, first), std::size_t{count} * element_bytes_);
+    const std::uint64_t key = shape_.row_key(request.index, position, previous);
+    copy_chunks(key, first, count, bytes);
+    const auto set = [&](std::uint32_t place, float value) {
+        if (place - first < count) set_value(bytes, place - first, value);
+    };
+    if (shape_.raised > 0) {
+        raise_tokens(shape_, request.theme_numbers, key, [&](std::uint32_t number, std::int32_t eighths) {
+            set(raised_place(number), static_cast<float>(eighths) / 8.0F);
+        });
     }
     if (position == request.poisoned_at) {
-        const auto place = static_cast<std::uint32_t>(key % vocabulary_->geometry.vocab);
-        if (place - first < count) set_value(bytes, place - first, std::numeric_limits<float>::quiet_NaN());
+        set(shape_.poisoned_place(key), std::numeric_limits<float>::quiet_NaN());
     }
 }
 

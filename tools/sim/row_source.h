@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tools/sim/hidden_state.h"
 #include "tools/sim/options.h"
 #include "tools/sim/request_plan.h"
 #include "tools/sim/vocabulary.h"
@@ -24,22 +25,21 @@ class RowSource {
     // One entry, as the session's element type.
     void set_value(std::byte* entries, std::uint32_t place, float value) const;
 
+    // The same model as an LM head's weights have it.
+    const ModelShape& shape() const { return shape_; }
+    std::uint32_t raised_place(std::uint32_t number) const;
+    const std::byte* base(std::uint32_t row, std::uint32_t place) const {
+        return pool_.data() + (std::size_t{row} * shape_.vocab + place) * element_bytes_;
+    }
+
   private:
     void generate_pool();
     void load_pool(const SimOptions& options);
-    void copy_generated(std::uint64_t key, std::uint32_t first, std::uint32_t count,
-                        std::byte* entries) const;
-    void raise_heads(const Request& request, std::uint64_t key, std::uint32_t first, std::uint32_t count,
-                     std::byte* entries) const;
-    const std::byte* base(std::uint32_t row, std::uint32_t place) const {
-        return pool_.data() + (std::size_t{row} * vocabulary_->geometry.vocab + place) * element_bytes_;
-    }
+    void copy_chunks(std::uint64_t key, std::uint32_t first, std::uint32_t count, std::byte* entries) const;
 
     const Vocabulary* vocabulary_;
-    std::uint64_t seed_;
     std::uint32_t element_bytes_;
-    bool generated_;
-    std::uint32_t rows_ = 0;
+    ModelShape shape_;
     std::vector<std::byte> pool_;
 };
 

@@ -17,6 +17,7 @@ namespace {
 
 // One column alone in wide tiles: as far from the segment's layout as a valid layout can be.
 constexpr std::uint32_t kTile = 1024;
+constexpr std::chrono::milliseconds kLook{200};
 
 std::string text_of(std::int32_t token, float logprob, unsigned flags, unsigned error) {
     char text[128];
@@ -121,6 +122,10 @@ void run_verifier(World& world) {
     LedgerHead& head = world.ledger.head();
     std::uint32_t done_below = 0;  // requests below it are claimed by one verifier or another
     std::vector<bool> claimed(world.plan.size(), false);
+    while (world.options.verify_after && head.served.load(std::memory_order_acquire) == 0) {
+        const std::uint32_t bell = head.bell.load(std::memory_order_acquire);
+        if (head.served.load(std::memory_order_acquire) == 0) shm::futex_wait(head.bell, bell, kLook);
+    }
     while (done_below < world.plan.size()) {
         const std::uint32_t bell = head.bell.load(std::memory_order_acquire);
         bool found = false;
@@ -133,7 +138,7 @@ void run_verifier(World& world) {
         }
         while (done_below < world.plan.size() && claimed[done_below]) ++done_below;
         if (!found && done_below < world.plan.size()) {
-            shm::futex_wait(head.bell, bell, std::chrono::milliseconds(200));
+            shm::futex_wait(head.bell, bell, kLook);
         }
     }
 }

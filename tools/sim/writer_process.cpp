@@ -20,22 +20,15 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::seconds kAttachPatience{30};
 
-bool served(const World& world) {
-    return world.ledger.head().served.load(std::memory_order_acquire) != 0;
-}
-
-// The session may not be there yet, or be another's for as long as the kernel takes to release a lock.
+// The session may be another's for as long as the kernel takes to release a lock.
 std::optional<HostWriter> attach(const World& world, std::uint32_t rank) {
     const auto deadline = Clock::now() + kAttachPatience;
-    while (!served(world)) {
-        const std::uint32_t bell = world.ledger.head().bell.load(std::memory_order_acquire);
-        const std::string path = world.ledger.segment_path();
-        if (!path.empty()) {
-            auto writer = HostWriter::attach(path, rank);
-            if (writer) return std::move(writer).value();
-            if (Clock::now() > deadline) throw std::runtime_error(writer.error().message);
-        }
-        shm::futex_wait(world.ledger.head().bell, bell, path.empty() ? kLook : std::chrono::milliseconds(2));
+    while (!writer_served(world)) {
+        const std::string path = await_segment(world);
+        if (path.empty()) continue;
+        auto writer = HostWriter::attach(path, rank);
+        if (writer) return std::move(writer).value();
+        if (Clock::now() > deadline) throw std::runtime_error(writer.error().message);
     }
     return std::nullopt;
 }
@@ -51,7 +44,7 @@ class RankWriter {
     }
 
     void serve() {
-        while (writer_.session_open() && !served(world_)) {
+        while (writer_.session_open() && !writer_served(world_)) {
             const auto step = writer_.wait_step(kLook);
             if (!step) continue;
             const auto seen = Clock::now();
@@ -115,6 +108,18 @@ class RankWriter {
 };
 
 }  // namespace
+
+bool writer_served(const World& world) {
+    return world.ledger.head().served.load(std::memory_order_acquire) != 0;
+}
+
+std::string await_segment(const World& world) {
+    const std::uint32_t bell = world.ledger.head().bell.load(std::memory_order_acquire);
+    std::string path = world.ledger.segment_path();
+    // Known already: the caller comes again because its rank is still another's.
+    shm::futex_wait(world.ledger.head().bell, bell, path.empty() ? kLook : std::chrono::milliseconds(2));
+    return path.empty() ? world.ledger.segment_path() : path;
+}
 
 void run_writer(const World& world, std::uint32_t rank) {
     while (auto writer = attach(world, rank)) RankWriter(world, std::move(*writer)).serve();
