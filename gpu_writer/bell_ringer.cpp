@@ -5,9 +5,9 @@
 namespace croupier::gpu_writer {
 namespace {
 
-// A step is begun before its forward pass, which takes milliseconds: the thread must not burn them.
-constexpr shm::WaitSettings kPatience{shm::WaitMode::adaptive, std::chrono::microseconds(50),
-                                      std::chrono::microseconds(20)};
+// It rings for samplers that sleep, and a spinning thread beside samplers that do not would take a core from
+// them: on a host whose cores are all given away that cost a time slice now and then.
+constexpr shm::WaitSettings kPatience{shm::WaitMode::sleep, {}, std::chrono::microseconds(20)};
 
 }  // namespace
 

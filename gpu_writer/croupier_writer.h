@@ -105,8 +105,9 @@ int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* l
  * randoms: Philox4x32-10 of each column's seed and position. */
 int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croupier_writer_error* error);
 
-/* Whether every column of a step is decided: 1, or 0 when that did not come within timeout_ms (0: only a
- * look). Fails when its slot holds a later step, whose submission says that the scheduler has the tokens. */
+/* Whether every column of a step that this writer began is decided: 1, or 0 when that did not come within
+ * timeout_ms (0: only a look). Fails when its slot holds a later step, whose submission says that the
+ * scheduler has the tokens. */
 int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t timeout_ms,
                                 croupier_writer_error* error);
 

@@ -1,6 +1,5 @@
 #include "gpu_writer/step_writer.h"
 
-#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -17,29 +16,6 @@ using shm::Errc;
 constexpr shm::WaitSettings kTokenPatience{shm::WaitMode::adaptive, std::chrono::milliseconds(5),
                                            std::chrono::microseconds(50)};
 
-std::uint32_t columns_of(const shm::Segment& segment, std::uint64_t step) {
-    return std::min(segment.schedule(segment.slot_of(step)).columns, segment.geometry().max_batch);
-}
-
-shm::Result<bool> tokens_there(const shm::Segment& segment, std::uint64_t step) {
-    const bool complete = shm::step_complete(segment, segment.slot_of(step), columns_of(segment, step));
-    // Read second: while the slot is the step's, what was seen complete is the step. A client that reuses the
-    // slot clears its bits before it publishes, and no sampler sets them before that.
-    // acquire: orders the load after those of the bits.
-    std::atomic_thread_fence(std::memory_order_acquire);
-    const std::uint64_t published = segment.header().published.load(std::memory_order_acquire);
-    if (step >= published) {
-        return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
-                                                 " is not scheduled: steps below " +
-                                                 std::to_string(published) + " are");
-    }
-    if (published > step + segment.geometry().slots) {
-        return shm::fail(Errc::bad_argument, "the slot of step " + std::to_string(step) +
-                                                 " holds a later step: the scheduler has its tokens");
-    }
-    return complete;
-}
-
 }  // namespace
 
 shm::Result<bool> StepWriter::begin(std::uint64_t step) {
@@ -47,6 +23,7 @@ shm::Result<bool> StepWriter::begin(std::uint64_t step) {
     auto begun_step = steps_.begin(step);
     if (!begun_step) return begun_step.error();
     if (!begun_step.value()) return false;
+    latest_[host_.segment().slot_of(step)] = *begun_step.value();
     queue(*begun_step.value());
     return true;
 }
@@ -57,11 +34,31 @@ shm::Result<bool> StepWriter::abandon() {
     return true;
 }
 
+// How many columns a step has is known since it was begun: its record may be the next step's already.
+shm::Result<bool> StepWriter::tokens_there(std::uint64_t step) const {
+    const shm::Segment& segment = host_.segment();
+    const BegunStep& begun_step = latest_[segment.slot_of(step)];
+    if (begun_step.ticket == 0 || begun_step.step != step) {
+        return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
+                                                 " is not the last that this writer began in its slot: it "
+                                                 "began none there, or a later one");
+    }
+    const bool complete = shm::step_complete(segment, segment.slot_of(step), begun_step.columns);
+    // Read second: while the slot is the step's, what was seen complete is the step. A client that reuses the
+    // slot clears its bits before it publishes, and no sampler sets them before that.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (segment.header().published.load(std::memory_order_acquire) > step + segment.geometry().slots) {
+        return shm::fail(Errc::bad_argument, "the slot of step " + std::to_string(step) +
+                                                 " holds a later step: the scheduler has its tokens");
+    }
+    return complete;
+}
+
 shm::Result<bool> StepWriter::wait_tokens(std::uint64_t step, std::chrono::milliseconds timeout) const {
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     shm::WaitStrategy patience(kTokenPatience);
     while (true) {
-        auto there = tokens_there(host_.segment(), step);
+        auto there = tokens_there(step);
         if (!there || there.value()) return there;
         if (timeout == timeout.zero() || std::chrono::steady_clock::now() >= deadline) return false;
         patience.idle(0, [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); });
@@ -70,7 +67,7 @@ shm::Result<bool> StepWriter::wait_tokens(std::uint64_t step, std::chrono::milli
 
 shm::Result<bool> StepWriter::enqueue_tokens(void* stream, std::uint64_t step, std::int32_t* tokens) {
     const shm::Segment& segment = host_.segment();
-    auto there = tokens_there(segment, step);
+    auto there = tokens_there(step);
     if (!there) return there;
     if (!there.value()) {
         return shm::fail(Errc::bad_argument,
@@ -82,7 +79,7 @@ shm::Result<bool> StepWriter::enqueue_tokens(void* stream, std::uint64_t step, s
                          "step " + std::to_string(step) +
                              " was refused whole: it has no tokens, and the scheduler knows why");
     }
-    return send_tokens(stream, {segment.decisions(slot), columns_of(segment, step)}, tokens);
+    return send_tokens(stream, {segment.decisions(slot), latest_[slot].columns}, tokens);
 }
 
 }  // namespace croupier::gpu_writer

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "gpu_writer/begun_steps.h"
 #include "gpu_writer/host_writer.h"
@@ -48,7 +49,8 @@ class StepWriter {
     shm::Result<bool> enqueue_tokens(void* stream, std::uint64_t step, std::int32_t* tokens);
 
   protected:
-    explicit StepWriter(HostWriter host) : host_(std::move(host)), steps_(host_) {}
+    explicit StepWriter(HostWriter host)
+        : host_(std::move(host)), steps_(host_), latest_(host_.geometry().slots) {}
 
     HostWriter& mutable_host() { return host_; }
     // Called when there is room for it.
@@ -59,8 +61,11 @@ class StepWriter {
                                           std::int32_t* tokens) = 0;
 
   private:
+    shm::Result<bool> tokens_there(std::uint64_t step) const;
+
     HostWriter host_;
     BegunSteps steps_;
+    std::vector<BegunStep> latest_;  // by slot
 };
 
 shm::Result<std::unique_ptr<StepWriter>> attach_host_writer(const WriterOptions& options);

@@ -9,6 +9,7 @@ bundle=$PWD/build/bundle
 tp=${1:?the number of GPUs}
 samplers=${2:-14}
 out=${OUT:-bench/results}
+steps=${STEPS:-64}
 failures=0
 
 [ -x "$bundle/run" ] || { echo "there is no $bundle: make it with ./dev bundle" >&2; exit 1; }
@@ -20,7 +21,7 @@ for batch in 1 8 32 128 256; do
     for summaries in "" --summaries; do
         name=$batch${summaries:+-summaries}
         "$bundle/run" croupier sim --writer cuda --tp "$tp" --batch "$batch" --in-flight 1 --mix fixed --samplers "$samplers" \
-            --wait spin $summaries --prompt-max 1024 --output-max 64 --steps "${STEPS:-60}" --verify after --json \
+            --wait spin $summaries --prompt-max 1024 --output-max "$steps" --steps "$steps" --verify after --json \
             >"$out/steps-tp$tp/$name.json" 2>"$out/steps-tp$tp/$name.err" || failures=$((failures + 1))
         python3 - "$out/steps-tp$tp/$name.json" "$name" <<'END' || tail -n 3 "$out/steps-tp$tp/$name.err"
 import json, sys

@@ -21,6 +21,10 @@ struct Session {
           client(test::need(shm::SchedulePublisher::attach(files.segment))),
           writer(way, files.segment.path(), 0, std::size_t{2000} * test::small_geometry().max_batch) {}
 
+    void write(std::uint64_t step, std::uint32_t columns) {
+        test::publish_step(client, columns);
+        writer.write(step, test::random_rows(test::small_geometry(), 0, columns, 1000, columns));
+    }
     void decide(std::uint64_t step, std::uint32_t column, std::uint32_t columns, std::int32_t token) {
         const shm::StepClaims claims(files.segment, step);
         REQUIRE(claims.try_claim(column, kOwner));
@@ -50,7 +54,7 @@ TEST_CASE("tokens come back once every column is decided, whichever was last", "
     const std::vector<std::vector<std::int32_t>> steps = {{7, 999, 0, -1, 12}, {3}, {1, 2, 3, 4, 5, 6, 7, 8}};
     for (std::uint64_t step = 0; step < steps.size(); ++step) {
         const auto columns = static_cast<std::uint32_t>(steps[step].size());
-        test::publish_step(session.client, columns);
+        session.write(step, columns);
         for (std::uint32_t column = columns; column > 0; --column) {
             CHECK(session.wait(step) == 0);
             session.decide(step, column - 1, columns, steps[step][column - 1]);
@@ -68,19 +72,26 @@ TEST_CASE("tokens that are not there are refused, each by a text that says why")
     Session session(way);
     croupier_writer_error error{};
     std::int32_t* room = session.writer.memory().token_room();
-    SECTION("of a step that nobody scheduled") {
+    SECTION("of a step that this writer did not begin") {
+        test::publish_step(session.client, 1);
         CHECK(session.wait(0, &error) == -1);
-        CHECK(std::string(error.text) == "step 0 is not scheduled: steps below 0 are");
+        CHECK(
+            std::string(error.text) ==
+            "step 0 is not the last that this writer began in its slot: it began none there, or a later one");
     }
     SECTION("of a step that is not decided") {
-        test::publish_step(session.client, 2);
+        session.write(0, 2);
         session.decide(0, 1, 2, 5);
         CHECK(session.enqueue(0, room, &error) == -1);
         CHECK(std::string(error.text) == "step 0 is not decided yet: wait for its tokens first");
     }
     SECTION("of a step whose slot holds a later one") {
         for (std::uint64_t step = 0; step < 3; ++step) {
-            test::publish_step(session.client, 1);
+            if (step < 2) {
+                session.write(step, 1);
+            } else {
+                test::publish_step(session.client, 1);
+            }
             session.decide(step, 0, 1, 5);
             session.client.take();
         }
@@ -90,7 +101,7 @@ TEST_CASE("tokens that are not there are refused, each by a text that says why")
         CHECK(session.wait(1) == 1);
     }
     SECTION("of a step that was refused whole") {
-        test::publish_step(session.client, 1);
+        session.write(0, 1);
         shm::StepClaims(session.files.segment, 0).refuse(proto::DecisionError::bad_record);
         CHECK(session.wait(0) == 1);
         CHECK(session.enqueue(0, room, &error) == -1);
@@ -98,7 +109,7 @@ TEST_CASE("tokens that are not there are refused, each by a text that says why")
               "step 0 was refused whole: it has no tokens, and the scheduler knows why");
     }
     SECTION("nowhere") {
-        test::publish_step(session.client, 1);
+        session.write(0, 1);
         session.decide(0, 0, 1, 5);
         CHECK(session.enqueue(0, nullptr, &error) == -1);
         CHECK(std::string(error.text) == "tokens is null");

@@ -113,9 +113,9 @@ void add_work_options(CLI::App& command, SimOptions& options) {
         ->capture_default_str()
         ->group(group);
     command
-        .add_option(
-            "--mix", options.mix,
-            "Requests: greedy, plain, full, fixed (full, as `bench decide` has it) or mixed (default)")
+        .add_option("--mix", options.mix,
+                    "Requests: greedy, plain, full, fixed (all alike: the case full of `bench decide`, as "
+                    "long as --output-max) or mixed (default)")
         ->transform(CLI::CheckedTransformer(std::map<std::string, SimMix>{{"greedy", SimMix::greedy},
                                                                           {"plain", SimMix::plain},
                                                                           {"full", SimMix::full},

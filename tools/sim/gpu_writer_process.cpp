@@ -60,6 +60,11 @@ class GpuRank {
     }
 
   private:
+    struct Step {
+        std::uint64_t step = 0;
+        std::vector<ColumnInput> inputs;
+    };
+
     bool open() const {
         croupier_writer_state state{};
         croupier_writer_get_state(writer_.get(), &state);
@@ -76,7 +81,8 @@ class GpuRank {
         const int begun = croupier_writer_begin(writer_.get(), step, &error);
         // Refused: fenced or closed meanwhile, which serve() sees.
         if (begun != 0) return false;
-        head_.forward(segment_->slot_of(step), inputs_of(step, columns));
+        in_flight_.push_back({step, inputs_of(step, columns)});
+        head_.forward(segment_->slot_of(step), in_flight_.back().inputs);
         if (world_.options.randoms_in_ring && rank_ == 0 &&
             croupier_writer_enqueue_randoms(writer_.get(), head_.stream(), &error) != 0) {
             fail(error);
@@ -85,7 +91,6 @@ class GpuRank {
                                     &error) != 0) {
             fail(error);
         }
-        in_flight_.push_back(step);
         return true;
     }
 
@@ -105,10 +110,11 @@ class GpuRank {
 
     bool take_tokens() {
         if (in_flight_.empty()) return false;
-        const std::uint64_t step = in_flight_.front();
+        const std::uint64_t step = in_flight_.front().step;
         const std::uint32_t slot = segment_->slot_of(step);
         const int decided = croupier_writer_wait_tokens(writer_.get(), step, 0, nullptr);
         if (decided == 0) return false;
+        const std::vector<ColumnInput> inputs = std::move(in_flight_.front().inputs);
         in_flight_.pop_front();
         // The scheduler was faster, or the step was refused: the tokens come along with the next step.
         if (decided < 0 || croupier_writer_enqueue_tokens(writer_.get(), head_.stream(), step,
@@ -116,12 +122,9 @@ class GpuRank {
             return true;
         }
         head_.keep_tokens(slot);
-        const proto::ScheduleRecord& record = segment_->schedule(slot);
-        const proto::ScheduleColumn* columns = segment_->schedule_columns(slot);
-        for (std::uint32_t column = 0; column < record.columns; ++column) {
-            held_[columns[column].sequence_uid - 1] = columns[column].position + 1;
-        }
-        if (record.columns == world_.options.batch) timed_.push_back(slot);
+        // Not from the segment: the slot may be the next step's already.
+        for (const ColumnInput& input : inputs) held_[input.request] = input.position + 1;
+        if (inputs.size() == world_.options.batch) timed_.push_back(slot);
         return true;
     }
 
@@ -140,7 +143,7 @@ class GpuRank {
     Writer writer_;
     std::unique_ptr<shm::Segment> segment_;
     std::vector<std::uint32_t> held_;  // by request: the positions whose tokens have come back to the GPU
-    std::deque<std::uint64_t> in_flight_;
+    std::deque<Step> in_flight_;
     std::deque<std::uint32_t> timed_;  // slots
 };
 

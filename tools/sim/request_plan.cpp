@@ -175,7 +175,9 @@ Request make_request(const SimOptions& options, std::uint32_t index) {
     if (kind == Kind::rare) choose_rare(request, random, options.vocab);
     request.params.seed = random.next();
     request.params.eos_token_id = static_cast<std::int32_t>(options.vocab - 1);
-    request.params.max_tokens = log_uniform(random, options.output_max);
+    const bool fixed = kind == Kind::fixed;
+    if (fixed) request.params.flags |= proto::kIgnoreEos;
+    request.params.max_tokens = fixed ? options.output_max : log_uniform(random, options.output_max);
     request.prompt_length = short_mostly(random, options.prompt_max);
     if (options.mix == SimMix::mixed) add_constraints(request, random, options.vocab);
     return request;
