@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <boost/outcome/try.hpp>
 
+#include "gpu_writer/ordered_gather.h"
+
 namespace croupier::gpu_writer {
 namespace {
 
-// The first tiles are wanted soon, and each copy and each word costs the engine about a microsecond.
+// The first tiles are wanted soon, and each copy costs the engine about a microsecond.
 constexpr std::uint64_t kFirstChunk = std::uint64_t{512} * 1024;
 constexpr std::uint64_t kChunkGrowth = 4;
 constexpr std::uint64_t kMostChunk = std::uint64_t{16} * 1024 * 1024;
@@ -19,7 +21,7 @@ std::uint32_t tiles_of(std::uint64_t bytes, std::uint64_t tile_row_bytes) {
 
 }  // namespace
 
-shm::Result<CopyPath> CopyPath::make(std::uint64_t slice_bytes, std::uint64_t maxima_bytes) {
+shm::Result<CopyPath> CopyPath::make(const CopyRoom& room) {
     CopyPath path;
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found{};
@@ -32,19 +34,23 @@ shm::Result<CopyPath> CopyPath::make(std::uint64_t slice_bytes, std::uint64_t ma
                          "choose the path `store`");
     }
     path.write_value_ = reinterpret_cast<PFN_cuStreamWriteValue64_v11070>(entry);
-    BOOST_OUTCOME_TRYV(keep(path.stream_, make_stream()));
+    BOOST_OUTCOME_TRYV(keep(path.copying_, make_stream()));
+    BOOST_OUTCOME_TRYV(keep(path.publishing_, make_stream()));
     for (Stage& stage : path.stages_) {
-        BOOST_OUTCOME_TRYV(keep(stage, make_stage(slice_bytes, maxima_bytes)));
+        BOOST_OUTCOME_TRYV(keep(stage, make_stage(room)));
+    }
+    if (room.lines != 0) {
+        BOOST_OUTCOME_TRYV(keep(path.lines_, device_array<std::byte>(room.lines, "the lines of a step")));
     }
     return path;
 }
 
-shm::Result<CopyPath::Stage> CopyPath::make_stage(std::uint64_t slice_bytes, std::uint64_t maxima_bytes) {
+shm::Result<CopyPath::Stage> CopyPath::make_stage(const CopyRoom& room) {
     Stage stage;
-    BOOST_OUTCOME_TRYV(keep(stage.elements, device_array<std::byte>(slice_bytes, "a step's tiles")));
-    if (maxima_bytes != 0) {
+    BOOST_OUTCOME_TRYV(keep(stage.elements, device_array<std::byte>(room.elements, "a step's tiles")));
+    if (room.maxima != 0) {
         BOOST_OUTCOME_TRYV(
-            keep(stage.maxima, device_array<float>(maxima_bytes / sizeof(float), "a step's maxima")));
+            keep(stage.maxima, device_array<float>(room.maxima / sizeof(float), "a step's maxima")));
     }
     BOOST_OUTCOME_TRYV(keep(stage.first_tiled, make_event()));
     BOOST_OUTCOME_TRYV(keep(stage.tiled, make_event()));
@@ -56,9 +62,10 @@ shm::Result<bool> CopyPath::wait_for(const Event& event, cudaStream_t waiting) {
     return cuda_done(cudaStreamWaitEvent(waiting, event.get(), 0), "a stream cannot wait for an event");
 }
 
-shm::Result<bool> CopyPath::write(std::uint64_t address, std::uint64_t value) {
-    // Without the flag that drops it, a fence stands before the write: the copies before it are visible.
-    const CUresult status = write_value_(stream_.get(), address, value, CU_STREAM_WRITE_VALUE_DEFAULT);
+shm::Result<bool> CopyPath::publish(std::uint64_t address, std::uint64_t value) {
+    // With a fence before it, so that what the stream waited for is visible first. The flag that drops the
+    // fence is not for this version of the function.
+    const CUresult status = write_value_(publishing_.get(), address, value, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (status == CUDA_SUCCESS) return true;
     return shm::fail(shm::Errc::system_error, "cuStreamWriteValue64 failed with CUDA driver error " +
                                                   std::to_string(static_cast<int>(status)) +
@@ -67,24 +74,35 @@ shm::Result<bool> CopyPath::write(std::uint64_t address, std::uint64_t value) {
 
 shm::Result<bool> CopyPath::tile(const SliceRows& rows, const Stage& stage, const CopyTarget& target,
                                  std::uint32_t first_chunk, std::uint64_t* next, cudaStream_t worker) {
-    const SliceTarget staged{stage.elements.get(), stage.maxima.get(), target.columns};
     const std::string what = "cannot launch the tiling of a step";
     BOOST_OUTCOME_TRYV(wait_for(stage.sent, worker));
-    BOOST_OUTCOME_TRYV(cuda_done(launch_tiling(rows, staged, {0, first_chunk}, next, worker), what));
+    // The first chunk's few maxima go straight to the host: a copy of theirs would hold up the engine for
+    // longer than their bytes do.
+    const SliceTarget first{stage.elements.get(), target.gpu_maxima, target.columns};
+    BOOST_OUTCOME_TRYV(cuda_done(launch_tiling(rows, first, {0, first_chunk}, next, worker), what));
     BOOST_OUTCOME_TRYV(cuda_done(cudaEventRecord(stage.first_tiled.get(), worker), what));
-    if (first_chunk < rows.tiles) {
-        const TileRange rest{first_chunk, rows.tiles};
-        BOOST_OUTCOME_TRYV(cuda_done(launch_tiling(rows, staged, rest, nullptr, worker), what));
-    }
+    if (first_chunk == rows.tiles) return true;
+    const SliceTarget staged{stage.elements.get(), stage.maxima.get(), target.columns};
+    BOOST_OUTCOME_TRYV(cuda_done(tile_rest(rows, staged, first_chunk, worker), what));
     return cuda_done(cudaEventRecord(stage.tiled.get(), worker), what);
 }
 
+cudaError_t CopyPath::tile_rest(const SliceRows& rows, const SliceTarget& target, std::uint32_t first_chunk,
+                                cudaStream_t worker) {
+    const TileRange rest{first_chunk, rows.tiles};
+    // Not the first chunk: it would wait for the lines of the whole vocabulary.
+    if (gathers_lines(rows, target.columns)) {
+        return launch_line_tiling(rows, target, rest, lines_.get(), worker);
+    }
+    return launch_tiling(rows, target, rest, nullptr, worker);
+}
+
 shm::Result<bool> CopyPath::send_maxima(const Stage& stage, const CopyTarget& target, TileRange tiles) {
-    if (target.maxima == nullptr || tiles.first == tiles.end) return true;
+    if (target.maxima == nullptr) return true;
     const std::size_t first = std::size_t{tiles.first} * target.columns;
     const std::size_t bytes = std::size_t{tiles.end - tiles.first} * target.columns * sizeof(float);
     return cuda_done(cudaMemcpyAsync(target.maxima + first, stage.maxima.get() + first, bytes,
-                                     cudaMemcpyDeviceToHost, stream_.get()),
+                                     cudaMemcpyDeviceToHost, copying_.get()),
                      "cannot send a step's maxima");
 }
 
@@ -93,9 +111,27 @@ shm::Result<bool> CopyPath::send_chunk(const Stage& stage, const CopyTarget& tar
     const std::size_t first = tiles.first * tile_row_bytes;
     BOOST_OUTCOME_TRYV(cuda_done(
         cudaMemcpyAsync(static_cast<std::byte*>(target.elements) + first, stage.elements.get() + first,
-                        (tiles.end - tiles.first) * tile_row_bytes, cudaMemcpyDeviceToHost, stream_.get()),
+                        (tiles.end - tiles.first) * tile_row_bytes, cudaMemcpyDeviceToHost, copying_.get()),
         "cannot send a step's tiles"));
-    return write(target.ready, target.word.pack() + tiles.end);
+    BOOST_OUTCOME_TRYV(cuda_done(cudaEventRecord(stage.sent.get(), copying_.get()), "cannot mark a chunk"));
+    BOOST_OUTCOME_TRYV(wait_for(stage.sent, publishing_.get()));
+    return publish(target.ready, target.word.pack() + tiles.end);
+}
+
+shm::Result<bool> CopyPath::send_rest(const Stage& stage, const CopyTarget& target, TileRange tiles,
+                                      std::uint64_t tile_row_bytes) {
+    // On the tiles' own stream and before them: on another one they might wait for all of these copies.
+    BOOST_OUTCOME_TRYV(send_maxima(stage, target, tiles));
+    std::uint64_t bytes = kFirstChunk;
+    for (std::uint32_t first = tiles.first; first < tiles.end;) {
+        const std::uint64_t left = (tiles.end - first) * tile_row_bytes;
+        // What is short goes in one: the gap before another copy would be a larger part of it.
+        bytes = left <= kMostChunk ? kMostChunk : std::min(bytes * kChunkGrowth, kMostChunk);
+        const std::uint32_t end = std::min(first + tiles_of(bytes, tile_row_bytes), tiles.end);
+        BOOST_OUTCOME_TRYV(send_chunk(stage, target, {first, end}, tile_row_bytes));
+        first = end;
+    }
+    return true;
 }
 
 shm::Result<bool> CopyPath::send(const SliceRows& rows, const CopyTarget& target, std::uint64_t* next,
@@ -106,25 +142,14 @@ shm::Result<bool> CopyPath::send(const SliceRows& rows, const CopyTarget& target
     const std::uint32_t first_chunk = std::min(tiles_of(kFirstChunk, row_bytes), rows.tiles);
     BOOST_OUTCOME_TRYV(tile(rows, stage, target, first_chunk, next, worker));
 
-    BOOST_OUTCOME_TRYV(wait_for(stage.first_tiled, stream_.get()));
-    BOOST_OUTCOME_TRYV(send_maxima(stage, target, {0, first_chunk}));
+    BOOST_OUTCOME_TRYV(wait_for(stage.first_tiled, copying_.get()));
     BOOST_OUTCOME_TRYV(send_chunk(stage, target, {0, first_chunk}, row_bytes));
-    BOOST_OUTCOME_TRYV(wait_for(stage.tiled, stream_.get()));
-    BOOST_OUTCOME_TRYV(send_maxima(stage, target, {first_chunk, rows.tiles}));
-    std::uint64_t bytes = kFirstChunk;
-    for (std::uint32_t first = first_chunk; first < rows.tiles;) {
-        bytes = std::min(bytes * kChunkGrowth, kMostChunk);
-        const std::uint32_t end = std::min(first + tiles_of(bytes, row_bytes), rows.tiles);
-        BOOST_OUTCOME_TRYV(send_chunk(stage, target, {first, end}, row_bytes));
-        first = end;
+    if (first_chunk < rows.tiles) {
+        BOOST_OUTCOME_TRYV(wait_for(stage.tiled, copying_.get()));
+        BOOST_OUTCOME_TRYV(send_rest(stage, target, {first_chunk, rows.tiles}, row_bytes));
     }
-    BOOST_OUTCOME_TRYV(write(target.finished, target.ticket));
     ++sent_;
-    return cuda_done(cudaEventRecord(stage.sent.get(), stream_.get()), "cannot mark the end of a step");
-}
-
-shm::Result<bool> CopyPath::synchronise() {
-    return cuda_done(cudaStreamSynchronize(stream_.get()), "the copies failed");
+    return publish(target.finished, target.ticket);
 }
 
 }  // namespace croupier::gpu_writer

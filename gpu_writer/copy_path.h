@@ -1,5 +1,6 @@
 // The way by HBM: a slice is tiled there on the worker's stream, and the copy engine sends it chunk by chunk
-// on a stream of the writer's own, each chunk followed by the ready word that publishes it.
+// on a stream of the writer's own. The ready words that publish the chunks have another stream: a word
+// between two copies of one stream would keep the engine waiting for its fence.
 #pragma once
 
 #include <cudaTypedefs.h>
@@ -18,6 +19,7 @@ namespace croupier::gpu_writer {
 struct CopyTarget {
     void* elements = nullptr;
     float* maxima = nullptr;
+    float* gpu_maxima = nullptr;  // the same, where a kernel stores them
     std::uint64_t ready = 0;
     proto::ReadyWord word;
     std::uint64_t finished = 0;
@@ -25,14 +27,19 @@ struct CopyTarget {
     std::uint32_t columns = 0;
 };
 
+// Of GPU memory, for the largest step; 0: not needed.
+struct CopyRoom {
+    std::uint64_t elements = 0;
+    std::uint64_t maxima = 0;
+    std::uint64_t lines = 0;
+};
+
 class CopyPath {
   public:
-    // For slices of at most so many bytes and, where not 0, bytes of maxima.
-    static shm::Result<CopyPath> make(std::uint64_t slice_bytes, std::uint64_t maxima_bytes);
+    static shm::Result<CopyPath> make(const CopyRoom& room);
 
     shm::Result<bool> send(const SliceRows& rows, const CopyTarget& target, std::uint64_t* next,
                            cudaStream_t worker);
-    shm::Result<bool> synchronise();
 
   private:
     // Two, so that the next step is tiled while this one is sent.
@@ -41,21 +48,30 @@ class CopyPath {
         DeviceMemory<float> maxima;
         Event first_tiled;
         Event tiled;
+        // The copies so far. A wait is for the copies before the record that precedes it in this program,
+        // whatever is recorded after (cudaEventRecord's contract): one event does for all chunks.
         Event sent;
     };
 
-    static shm::Result<Stage> make_stage(std::uint64_t slice_bytes, std::uint64_t maxima_bytes);
+    static shm::Result<Stage> make_stage(const CopyRoom& room);
     shm::Result<bool> tile(const SliceRows& rows, const Stage& stage, const CopyTarget& target,
                            std::uint32_t first_chunk, std::uint64_t* next, cudaStream_t worker);
+    cudaError_t tile_rest(const SliceRows& rows, const SliceTarget& target, std::uint32_t first_chunk,
+                          cudaStream_t worker);
     shm::Result<bool> send_maxima(const Stage& stage, const CopyTarget& target, TileRange tiles);
     shm::Result<bool> send_chunk(const Stage& stage, const CopyTarget& target, TileRange tiles,
                                  std::uint64_t tile_row_bytes);
+    shm::Result<bool> send_rest(const Stage& stage, const CopyTarget& target, TileRange tiles,
+                                std::uint64_t tile_row_bytes);
     shm::Result<bool> wait_for(const Event& event, cudaStream_t waiting);
-    shm::Result<bool> write(std::uint64_t address, std::uint64_t value);
+    shm::Result<bool> publish(std::uint64_t address, std::uint64_t value);
 
     PFN_cuStreamWriteValue64_v11070 write_value_ = nullptr;
-    Stream stream_;
+    Stream copying_;
+    Stream publishing_;
     std::array<Stage, 2> stages_;
+    // One: the worker's streams tile one step after another.
+    DeviceMemory<std::byte> lines_;
     std::uint64_t sent_ = 0;
 };
 

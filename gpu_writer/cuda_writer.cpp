@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "gpu_writer/ordered_gather.h"
+
 namespace croupier::gpu_writer {
 namespace {
 
@@ -83,7 +85,8 @@ shm::Result<bool> CudaWriter::prepare(const std::vector<std::uint32_t>& offsets)
             geometry.has_summaries == 0
                 ? 0
                 : std::uint64_t{geometry.tiles(host().rank())} * geometry.max_batch * sizeof(float);
-        auto copy = CopyPath::make(slice_bytes(geometry.max_batch), maxima);
+        const std::uint64_t lines = lines_bytes(rows_of(nullptr, 0), geometry.max_batch);
+        auto copy = CopyPath::make({slice_bytes(geometry.max_batch), maxima, lines});
         if (!copy) return copy.error();
         copy_.emplace(std::move(copy).value());
     }
@@ -98,11 +101,11 @@ shm::Result<bool> CudaWriter::register_rings() {
     const proto::SegmentLayout& layout = segment.layout();
     const std::uint32_t rank = host().rank();
     const auto add = [&](void* begin, std::size_t bytes, const std::string& what) -> shm::Result<bool> {
-        Part part{static_cast<const std::byte*>(begin), whole_pages(bytes), 0, nullptr};
+        Part part{static_cast<const std::byte*>(begin), whole_pages(bytes), nullptr, nullptr};
         void* device = nullptr;
         BOOST_OUTCOME_TRYV(keep(part.registered, register_memory(begin, part.bytes, what)));
         BOOST_OUTCOME_TRYV(keep(device, device_address(begin, what)));
-        part.device = reinterpret_cast<std::uint64_t>(device);
+        part.device = static_cast<std::byte*>(device);
         parts_.push_back(std::move(part));
         return true;
     };
@@ -121,14 +124,16 @@ shm::Result<bool> CudaWriter::register_rings() {
     return true;
 }
 
-std::uint64_t CudaWriter::address(const void* host) const {
+std::byte* CudaWriter::on_device(const void* host) const {
     const auto* at = static_cast<const std::byte*>(host);
     for (const Part& part : parts_) {
-        if (at >= part.begin && at < part.begin + part.bytes) {
-            return part.device + static_cast<std::uint64_t>(at - part.begin);
-        }
+        if (at >= part.begin && at < part.begin + part.bytes) return part.device + (at - part.begin);
     }
-    return 0;
+    return nullptr;
+}
+
+std::uint64_t CudaWriter::address(const void* host) const {
+    return reinterpret_cast<std::uint64_t>(on_device(host));
 }
 
 shm::Result<bool> CudaWriter::make_launch_ring() {
@@ -238,6 +243,7 @@ CopyTarget CudaWriter::copy_target(const BegunStep& step) const {
     const std::uint32_t rank = host().rank();
     return {segment.logits(slot, rank),
             segment.maxima(slot, rank).data(),
+            reinterpret_cast<float*>(on_device(segment.maxima(slot, rank).data())),
             address(&segment.ready(slot, rank).word),
             step.word,
             reinterpret_cast<std::uint64_t>(ring_.outcomes + step.ticket % ring_.places),

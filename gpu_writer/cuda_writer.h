@@ -38,6 +38,8 @@ class CudaWriter final : public StepWriter {
     std::uint64_t slice_bytes(std::uint32_t columns) const;
     SliceRows rows_of(const void* logits, std::uint64_t row_stride) const;
     CopyTarget copy_target(const BegunStep& step) const;
+    // Null for what is not registered.
+    std::byte* on_device(const void* host) const;
     std::uint64_t address(const void* host) const;
     // Whether a step of so many bytes goes by the copy engine.
     shm::Result<bool> copies(std::uint64_t bytes, bool captured) const;
@@ -50,7 +52,7 @@ class CudaWriter final : public StepWriter {
     struct Part {
         const std::byte* begin = nullptr;
         std::size_t bytes = 0;
-        std::uint64_t device = 0;
+        std::byte* device = nullptr;
         RegisteredMemory registered;
     };
     std::vector<Part> parts_;

@@ -162,18 +162,6 @@ __global__ void __launch_bounds__(kBlockThreads)
     if (column < columns) tokens[column] = load_now(&decisions[column].token);
 }
 
-template <template <Dtype> typename Kernel, typename... Arguments>
-void launch_of(Dtype dtype, Arguments... arguments) {
-    switch (dtype) {
-        case Dtype::bf16:
-            return Kernel<Dtype::bf16>::launch(arguments...);
-        case Dtype::fp16:
-            return Kernel<Dtype::fp16>::launch(arguments...);
-        case Dtype::fp32:
-            return Kernel<Dtype::fp32>::launch(arguments...);
-    }
-}
-
 template <Dtype D>
 struct Store {
     static void launch(const SliceRows& rows, const LaunchRing& ring, std::uint32_t blocks,

@@ -12,6 +12,19 @@ namespace croupier::gpu_writer {
 constexpr std::uint32_t kBlockThreads = 512;
 constexpr std::uint32_t kUnitsInFlight = 4;
 
+// Kernel<D>::launch(arguments...)
+template <template <proto::Dtype> typename Kernel, typename... Arguments>
+void launch_of(proto::Dtype dtype, Arguments... arguments) {
+    switch (dtype) {
+        case proto::Dtype::bf16:
+            return Kernel<proto::Dtype::bf16>::launch(arguments...);
+        case proto::Dtype::fp16:
+            return Kernel<proto::Dtype::fp16>::launch(arguments...);
+        case proto::Dtype::fp32:
+            return Kernel<proto::Dtype::fp32>::launch(arguments...);
+    }
+}
+
 template <proto::Dtype>
 struct Element {
     using Code = std::uint16_t;

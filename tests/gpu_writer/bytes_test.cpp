@@ -30,6 +30,14 @@ proto::Geometry geometry_of(Dtype dtype, std::uint32_t tile, std::uint32_t tp, b
     return geometry;
 }
 
+proto::Geometry wide_geometry(Dtype dtype, std::uint32_t tp, std::uint32_t ids) {
+    proto::Geometry geometry = geometry_of(dtype, 64, tp, true);
+    geometry.vocab = ids * tp - (tp - 1);
+    geometry.max_batch = 70;
+    proto::fill_even_shards(geometry);
+    return geometry;
+}
+
 std::size_t room_bytes(const proto::Geometry& geometry, std::uint32_t rank) {
     return std::size_t{geometry.tiles(rank)} * geometry.max_batch * geometry.tile *
            proto::element_bytes(geometry.dtype);
@@ -43,13 +51,12 @@ void require_maxima(const shm::Segment& segment, std::uint64_t step, std::uint32
     REQUIRE(differs.first == wanted.end());
 }
 
-// Each step with other columns and another distance of the rows.
-void write_and_compare(Way way, const proto::Geometry& geometry) {
+// Each step with other columns; the rows of the second stand where their ids end, at no round address.
+void write_and_compare(Way way, const proto::Geometry& geometry, const std::vector<std::uint32_t>& batches) {
     SessionFiles files(geometry);
     const auto order =
         geometry.has_order != 0 ? test::lay_order(files.segment, 3) : std::vector<std::int32_t>();
     auto client = test::need(shm::SchedulePublisher::attach(files.segment));
-    const std::vector<std::uint32_t> batches{1, 5, geometry.max_batch};
     for (const std::uint32_t columns : batches) test::publish_step(client, columns);
     for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
         const std::uint32_t ids = geometry.shards[rank].count;
@@ -58,7 +65,7 @@ void write_and_compare(Way way, const proto::Geometry& geometry) {
                                aligned * geometry.max_batch * proto::element_bytes(geometry.dtype));
         for (std::uint64_t step = 0; step < batches.size(); ++step) {
             const std::uint32_t columns = batches[step];
-            const std::uint64_t stride = columns == 5 ? ids : aligned;
+            const std::uint64_t stride = step == 1 ? ids : aligned;
             const Rows rows = test::random_rows(geometry, rank, columns, stride, rank + columns);
             const Bytes wanted = test::naive_slice(geometry, rank, columns, order, rows);
             const std::size_t room = room_bytes(geometry, rank);
@@ -108,15 +115,33 @@ TEST_CASE(
     if (!test::can_run(way)) return;
     INFO("dtype " << static_cast<int>(dtype) << ", tile " << tile << ", tp " << tp << ", ordered "
                   << ordered);
-    write_and_compare(way, geometry_of(dtype, tile, tp, ordered));
+    write_and_compare(way, geometry_of(dtype, tile, tp, ordered), {1, 5, 8});
 }
 
 TEST_CASE("a few layouts, for a sanitizer of the kernels", "[sanitized]") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
     const auto tile = GENERATE(3U, 64U);
     if (!test::can_run(way)) return;
-    write_and_compare(way, geometry_of(Dtype::bf16, tile, 1, tile == 64));
-    write_and_compare(way, geometry_of(Dtype::fp32, tile, 1, tile == 3));
+    write_and_compare(way, geometry_of(Dtype::bf16, tile, 1, tile == 64), {1, 5, 8});
+    write_and_compare(way, geometry_of(Dtype::fp32, tile, 1, tile == 3), {1, 5, 8});
+}
+
+TEST_CASE("a hotness order of many columns, in slices of more than a chunk") {
+    const auto way = GENERATE(Way::host, Way::store, Way::copy);
+    const auto dtype = GENERATE(Dtype::bf16, Dtype::fp16, Dtype::fp32);
+    const auto tp = GENERATE(1U, 3U);
+    if (!test::can_run(way)) return;
+    INFO("dtype " << static_cast<int>(dtype) << ", tp " << tp);
+    // So that each rank's slice has a second chunk: the first is tiled in another way.
+    const std::uint32_t ids = dtype == Dtype::fp32 ? 9001 : 18001;
+    write_and_compare(way, wide_geometry(dtype, tp, ids), {16, 33, 17, 70});
+}
+
+TEST_CASE("a hotness order of many columns, for a sanitizer of the kernels", "[sanitized]") {
+    const auto way = GENERATE(Way::store, Way::copy);
+    if (!test::can_run(way)) return;
+    write_and_compare(way, wide_geometry(Dtype::bf16, 1, 9001), {33, 70});
+    write_and_compare(way, wide_geometry(Dtype::fp32, 1, 9001), {17, 33});
 }
 
 TEST_CASE("a NaN of either sign is its tile's maximum wherever it stands, and a tile of -inf has -inf") {

@@ -91,6 +91,27 @@ TEST_CASE("tiles are published in order while they come, each with its bytes and
     }
 }
 
+TEST_CASE("a slice that is copied in chunks that grow is published chunk by chunk") {
+    const auto way = GENERATE(Way::host, Way::copy, Way::automatic);
+    const auto ordered = GENERATE(false, true);
+    if (!test::can_run(way)) return;
+    constexpr std::uint32_t kColumns = 72;
+    proto::Geometry geometry = large_geometry(ordered);
+    geometry.max_batch = kColumns;
+    SessionFiles files(geometry);
+    const auto order = ordered ? test::lay_order(files.segment, 7) : std::vector<std::int32_t>();
+    auto client = test::need(shm::SchedulePublisher::attach(files.segment));
+    WriterUnderTest writer(way, files.segment.path(), 0, std::size_t{151936} * kColumns * 2);
+    const Rows rows = test::random_rows(geometry, 0, kColumns, geometry.vocab, 20);
+    const Bytes wanted = test::naive_slice(geometry, 0, kColumns, order, rows);
+    test::publish_step(client, kColumns);
+    REQUIRE(writer.begin(0) == 0);
+    writer.enqueue(rows);
+    INFO(test::name_of(way));
+    CHECK(follow(files.segment, 0, kColumns, wanted).tiles == geometry.tiles(0));
+    writer.await_finished(1);
+}
+
 TEST_CASE("a step is sent while the one before it is under way") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
     if (!test::can_run(way)) return;
