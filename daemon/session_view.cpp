@@ -18,7 +18,8 @@ SessionView::SessionView(shm::Segment segment, std::uint32_t threads)
         for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
             const auto& shard = geometry.shards[rank];
             const std::int32_t* ids = order.empty() ? nullptr : order.data() + shard.first_id;
-            const sampler::TileSummaries summaries{segment_.maxima(slot, rank).data()};
+            const sampler::TileSummaries summaries{segment_.maxima(slot, rank).data(),
+                                                   geometry.maxima_stride(rank)};
             slices_[slot].push_back(
                 {segment_.logits(slot, rank), shard.count, shard.first_id, ids, summaries});
         }

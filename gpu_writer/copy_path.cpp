@@ -76,13 +76,10 @@ shm::Result<bool> CopyPath::tile(const SliceRows& rows, const Stage& stage, cons
                                  std::uint32_t first_chunk, std::uint64_t* next, cudaStream_t worker) {
     const std::string what = "cannot launch the tiling of a step";
     BOOST_OUTCOME_TRYV(wait_for(stage.sent, worker));
-    // The first chunk's few maxima go straight to the host: a copy of theirs would hold up the engine for
-    // longer than their bytes do.
-    const SliceTarget first{stage.elements.get(), target.gpu_maxima, target.columns};
-    BOOST_OUTCOME_TRYV(cuda_done(launch_tiling(rows, first, {0, first_chunk}, next, worker), what));
+    const SliceTarget staged{stage.elements.get(), stage.maxima.get(), rows.maxima_stride, target.columns};
+    BOOST_OUTCOME_TRYV(cuda_done(launch_tiling(rows, staged, {0, first_chunk}, next, worker), what));
     BOOST_OUTCOME_TRYV(cuda_done(cudaEventRecord(stage.first_tiled.get(), worker), what));
     if (first_chunk == rows.tiles) return true;
-    const SliceTarget staged{stage.elements.get(), stage.maxima.get(), target.columns};
     BOOST_OUTCOME_TRYV(cuda_done(tile_rest(rows, staged, first_chunk, worker), what));
     return cuda_done(cudaEventRecord(stage.tiled.get(), worker), what);
 }
@@ -97,13 +94,14 @@ cudaError_t CopyPath::tile_rest(const SliceRows& rows, const SliceTarget& target
     return launch_tiling(rows, target, rest, nullptr, worker);
 }
 
-shm::Result<bool> CopyPath::send_maxima(const Stage& stage, const CopyTarget& target, TileRange tiles) {
+// All in one: they are whole when the last tile is, and each copy holds up the engine for longer than these
+// bytes do.
+shm::Result<bool> CopyPath::send_maxima(const SliceRows& rows, const Stage& stage, const CopyTarget& target) {
     if (target.maxima == nullptr) return true;
-    const std::size_t first = std::size_t{tiles.first} * target.columns;
-    const std::size_t bytes = std::size_t{tiles.end - tiles.first} * target.columns * sizeof(float);
-    return cuda_done(cudaMemcpyAsync(target.maxima + first, stage.maxima.get() + first, bytes,
-                                     cudaMemcpyDeviceToHost, copying_.get()),
-                     "cannot send a step's maxima");
+    const std::size_t bytes = std::size_t{target.columns} * rows.maxima_stride * sizeof(float);
+    return cuda_done(
+        cudaMemcpyAsync(target.maxima, stage.maxima.get(), bytes, cudaMemcpyDeviceToHost, copying_.get()),
+        "cannot send a step's maxima");
 }
 
 shm::Result<bool> CopyPath::send_chunk(const Stage& stage, const CopyTarget& target, TileRange tiles,
@@ -120,8 +118,6 @@ shm::Result<bool> CopyPath::send_chunk(const Stage& stage, const CopyTarget& tar
 
 shm::Result<bool> CopyPath::send_rest(const Stage& stage, const CopyTarget& target, TileRange tiles,
                                       std::uint64_t tile_row_bytes) {
-    // On the tiles' own stream and before them: on another one they might wait for all of these copies.
-    BOOST_OUTCOME_TRYV(send_maxima(stage, target, tiles));
     std::uint64_t bytes = kFirstChunk;
     for (std::uint32_t first = tiles.first; first < tiles.end;) {
         const std::uint64_t left = (tiles.end - first) * tile_row_bytes;
@@ -142,10 +138,16 @@ shm::Result<bool> CopyPath::send(const SliceRows& rows, const CopyTarget& target
     const std::uint32_t first_chunk = std::min(tiles_of(kFirstChunk, row_bytes), rows.tiles);
     BOOST_OUTCOME_TRYV(tile(rows, stage, target, first_chunk, next, worker));
 
+    const bool whole = first_chunk == rows.tiles;
     BOOST_OUTCOME_TRYV(wait_for(stage.first_tiled, copying_.get()));
+    // On the tiles' own stream and before the last of them: on another one they might wait for all copies.
+    if (whole) {
+        BOOST_OUTCOME_TRYV(send_maxima(rows, stage, target));
+    }
     BOOST_OUTCOME_TRYV(send_chunk(stage, target, {0, first_chunk}, row_bytes));
-    if (first_chunk < rows.tiles) {
+    if (!whole) {
         BOOST_OUTCOME_TRYV(wait_for(stage.tiled, copying_.get()));
+        BOOST_OUTCOME_TRYV(send_maxima(rows, stage, target));
         BOOST_OUTCOME_TRYV(send_rest(stage, target, {first_chunk, rows.tiles}, row_bytes));
     }
     ++sent_;

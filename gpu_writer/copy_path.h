@@ -19,7 +19,6 @@ namespace croupier::gpu_writer {
 struct CopyTarget {
     void* elements = nullptr;
     float* maxima = nullptr;
-    float* gpu_maxima = nullptr;  // the same, where a kernel stores them
     std::uint64_t ready = 0;
     proto::ReadyWord word;
     std::uint64_t finished = 0;
@@ -58,7 +57,7 @@ class CopyPath {
                            std::uint32_t first_chunk, std::uint64_t* next, cudaStream_t worker);
     cudaError_t tile_rest(const SliceRows& rows, const SliceTarget& target, std::uint32_t first_chunk,
                           cudaStream_t worker);
-    shm::Result<bool> send_maxima(const Stage& stage, const CopyTarget& target, TileRange tiles);
+    shm::Result<bool> send_maxima(const SliceRows& rows, const Stage& stage, const CopyTarget& target);
     shm::Result<bool> send_chunk(const Stage& stage, const CopyTarget& target, TileRange tiles,
                                  std::uint64_t tile_row_bytes);
     shm::Result<bool> send_rest(const Stage& stage, const CopyTarget& target, TileRange tiles,

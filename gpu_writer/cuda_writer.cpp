@@ -84,7 +84,7 @@ shm::Result<bool> CudaWriter::prepare(const std::vector<std::uint32_t>& offsets)
         const std::uint64_t maxima =
             geometry.has_summaries == 0
                 ? 0
-                : std::uint64_t{geometry.tiles(host().rank())} * geometry.max_batch * sizeof(float);
+                : std::uint64_t{geometry.maxima_stride(host().rank())} * geometry.max_batch * sizeof(float);
         const std::uint64_t lines = lines_bytes(rows_of(nullptr, 0), geometry.max_batch);
         auto copy = CopyPath::make({slice_bytes(geometry.max_batch), maxima, lines});
         if (!copy) return copy.error();
@@ -124,16 +124,14 @@ shm::Result<bool> CudaWriter::register_rings() {
     return true;
 }
 
-std::byte* CudaWriter::on_device(const void* host) const {
+std::uint64_t CudaWriter::address(const void* host) const {
     const auto* at = static_cast<const std::byte*>(host);
     for (const Part& part : parts_) {
-        if (at >= part.begin && at < part.begin + part.bytes) return part.device + (at - part.begin);
+        if (at >= part.begin && at < part.begin + part.bytes) {
+            return reinterpret_cast<std::uint64_t>(part.device + (at - part.begin));
+        }
     }
-    return nullptr;
-}
-
-std::uint64_t CudaWriter::address(const void* host) const {
-    return reinterpret_cast<std::uint64_t>(on_device(host));
+    return 0;
 }
 
 shm::Result<bool> CudaWriter::make_launch_ring() {
@@ -234,7 +232,8 @@ SliceRows CudaWriter::rows_of(const void* logits, std::uint64_t row_stride) cons
             geometry.dtype,
             geometry.tile,
             geometry.shards[rank].count,
-            geometry.tiles(rank)};
+            geometry.tiles(rank),
+            geometry.maxima_stride(rank)};
 }
 
 CopyTarget CudaWriter::copy_target(const BegunStep& step) const {
@@ -243,7 +242,6 @@ CopyTarget CudaWriter::copy_target(const BegunStep& step) const {
     const std::uint32_t rank = host().rank();
     return {segment.logits(slot, rank),
             segment.maxima(slot, rank).data(),
-            reinterpret_cast<float*>(on_device(segment.maxima(slot, rank).data())),
             address(&segment.ready(slot, rank).word),
             step.word,
             reinterpret_cast<std::uint64_t>(ring_.outcomes + step.ticket % ring_.places),

@@ -39,7 +39,6 @@ class CudaWriter final : public StepWriter {
     SliceRows rows_of(const void* logits, std::uint64_t row_stride) const;
     CopyTarget copy_target(const BegunStep& step) const;
     // Null for what is not registered.
-    std::byte* on_device(const void* host) const;
     std::uint64_t address(const void* host) const;
     // Whether a step of so many bytes goes by the copy engine.
     shm::Result<bool> copies(std::uint64_t bytes, bool captured) const;

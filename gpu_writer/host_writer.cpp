@@ -69,7 +69,11 @@ std::span<const proto::ScheduleColumn> HostWriter::columns(std::uint64_t step) c
 std::span<float> HostWriter::maxima(std::uint64_t step) const {
     const std::span<float> all = publisher_.maxima(step);
     if (all.empty()) return {};
-    return all.first(std::size_t{geometry().tiles(rank())} * column_count(step));
+    return all.first(std::size_t{geometry().maxima_stride(rank())} * column_count(step));
+}
+
+SliceMemory HostWriter::memory_of(std::uint64_t step) const {
+    return {slice(step), maxima(step).data(), geometry().maxima_stride(rank())};
 }
 
 void HostWriter::write_column(std::uint64_t step, std::uint32_t column, const void* values) {
@@ -79,7 +83,7 @@ void HostWriter::write_column(std::uint64_t step, std::uint32_t column, const vo
         throw std::out_of_range("step " + std::to_string(step) + " has " + std::to_string(shape.columns) +
                                 " columns: there is no column " + std::to_string(column));
     }
-    lay_rows(shape, column, {&values, 1}, {slice(step), maxima(step).data()});
+    lay_rows(shape, column, {&values, 1}, memory_of(step));
 }
 
 void HostWriter::write_all(std::uint64_t step, std::span<const void* const> column_values) {
@@ -89,7 +93,7 @@ void HostWriter::write_all(std::uint64_t step, std::span<const void* const> colu
         throw std::out_of_range("step " + std::to_string(step) + " has " + std::to_string(shape.columns) +
                                 " columns, not " + std::to_string(column_values.size()));
     }
-    lay_rows(shape, 0, column_values, {slice(step), maxima(step).data()});
+    lay_rows(shape, 0, column_values, memory_of(step));
 }
 
 shm::Result<bool> HostWriter::announce(shm::Result<bool> published) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "gpu_writer/tile_layout.h"
 #include "proto/logits_slot.h"
 #include "proto/schedule_slot.h"
 #include "shm/bell.h"
@@ -38,8 +39,9 @@ class HostWriter {
     void write_all(std::uint64_t step, std::span<const void* const> column_values);
     // For a caller that lays tiles himself: [tiles][columns][T] elements.
     void* slice(std::uint64_t step) const { return publisher_.slice(step); }
-    // He then writes their maxima as well, before he publishes: [tiles][columns] floats, the largest of each
-    // tile's logits, padding aside; NaN where one of them is. Empty: the session has no summaries.
+    // He then writes their maxima as well, before he publishes the last tile: [columns][maxima_stride]
+    // floats, the largest of each tile's logits, padding aside; NaN where one of them is. Empty: the session
+    // has no summaries.
     std::span<float> maxima(std::uint64_t step) const;
     // The first `tiles` tiles are there; a step is decided once every rank has published all of its tiles.
     shm::Result<bool> publish(std::uint64_t step, std::uint32_t tiles);
@@ -58,6 +60,7 @@ class HostWriter {
     bool session_open() const;
 
   private:
+    SliceMemory memory_of(std::uint64_t step) const;
     std::uint32_t column_count(std::uint64_t step) const;
     shm::Result<bool> announce(shm::Result<bool> published);
 

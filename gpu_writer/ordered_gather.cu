@@ -134,8 +134,8 @@ __device__ uint4 line_unit(const SliceRows& rows, const Lines& lines, std::uint3
 }
 
 template <Dtype D>
-__device__ void keep_maxima(const Run<D>& run, float* maxima, std::uint32_t first_column,
-                            std::uint32_t columns) {
+__device__ void keep_run_maxima(const Run<D>& run, const SliceTarget& target, std::uint32_t tile,
+                                std::uint32_t first_column) {
 #pragma unroll
     for (std::uint32_t i = 0; i < Run<D>::kColumns; ++i) {
         float most = run.largest(i);
@@ -144,7 +144,9 @@ __device__ void keep_maxima(const Run<D>& run, float* maxima, std::uint32_t firs
             most = larger(most, __shfl_xor_sync(0xFFFFFFFFU, most, static_cast<int>(apart)));
         }
         const std::uint32_t column = first_column + run.word() * Run<D>::kColumns + i;
-        if (threadIdx.x % kRuns == i && column < columns) maxima[column] = most;
+        if (threadIdx.x % kRuns == i && column < target.columns) {
+            target.maxima[std::uint64_t{column} * target.maxima_stride + tile] = most;
+        }
     }
 }
 
@@ -179,9 +181,7 @@ __global__ void __launch_bounds__(kThreads)
         const std::uint64_t element = (first_pair + column) * kTile + run.id(i);
         run.units[i].store(target.elements, element / Unit<D>::kElements);
     }
-    if (target.maxima != nullptr) {
-        keep_maxima(run, target.maxima + first_pair, first_column, target.columns);
-    }
+    if (target.maxima != nullptr) keep_run_maxima(run, target, tile, first_column);
 }
 
 template <Dtype D>

@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kBlockThreads) store_slice(SliceRows rows, Lau
         return;
     }
     const SliceTarget target{reinterpret_cast<void*>(record.elements),
-                             reinterpret_cast<float*>(record.maxima), record.columns};
+                             reinterpret_cast<float*>(record.maxima), rows.maxima_stride, record.columns};
     const Pieces pieces = cut(rows.tiles, tile_row_bytes(rows, record.columns), gridDim.x);
     while (true) {
         if (threadIdx.x == 0) taken = atomicAdd(&ring.counters->taken, 1U);

@@ -19,11 +19,13 @@ struct SliceRows {
     std::uint32_t tile = 1;
     std::uint32_t entries = 0;
     std::uint32_t tiles = 0;
+    std::uint32_t maxima_stride = 0;
 };
 
 struct SliceTarget {
     void* elements = nullptr;
-    float* maxima = nullptr;
+    float* maxima = nullptr;  // [columns][maxima_stride]
+    std::uint32_t maxima_stride = 0;
     std::uint32_t columns = 0;
 };
 

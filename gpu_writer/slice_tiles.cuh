@@ -106,6 +106,20 @@ __host__ __device__ bool tiles_are_units(std::uint32_t tile) {
     return tile % Unit<D>::kElements == 0 && lanes <= 32 && (lanes & (lanes - 1)) == 0;
 }
 
+// Of so many pairs of tile and column, from `first` on. Neighbouring threads have one column's neighbouring
+// tiles: where the segment is stored to, their floats cross the link together.
+__device__ inline void keep_maxima(const SliceTarget& target, std::uint32_t first, const float* maxima,
+                                   std::uint32_t count) {
+    const std::uint32_t first_tile = first / target.columns;
+    const std::uint32_t tiles = (first + count - 1) / target.columns + 1 - first_tile;
+    for (std::uint32_t i = threadIdx.x; i < tiles * target.columns; i += kBlockThreads) {
+        const std::uint32_t column = i / tiles;
+        const std::uint32_t tile = first_tile + i % tiles;
+        const std::uint32_t pair = tile * target.columns + column - first;
+        if (pair < count) target.maxima[std::uint64_t{column} * target.maxima_stride + tile] = maxima[pair];
+    }
+}
+
 template <proto::Dtype D>
 __device__ void lay_units(const SliceRows& rows, const SliceTarget& target, TileRange tiles) {
     // Gathered here first: each warp's few floats would cross the link in packets that are mostly header.
@@ -139,10 +153,7 @@ __device__ void lay_units(const SliceRows& rows, const SliceTarget& target, Tile
         }
         if (target.maxima == nullptr) continue;
         __syncthreads();
-        const std::uint32_t count = min(end - base, kRound) >> shift;
-        for (std::uint32_t i = threadIdx.x; i < count; i += kBlockThreads) {
-            target.maxima[(base >> shift) + i] = maxima[i];
-        }
+        keep_maxima(target, base >> shift, maxima, min(end - base, kRound) >> shift);
         __syncthreads();
     }
 }
@@ -194,7 +205,7 @@ __device__ void lay_maxima(const SliceRows& rows, const SliceTarget& target, Til
         for (std::uint32_t i = 1; i < rows.tile; ++i) {
             most = larger(most, value_of<D>(reader.at(column, tile * rows.tile + i)));
         }
-        target.maxima[pair] = most;
+        target.maxima[std::uint64_t{column} * target.maxima_stride + tile] = most;
     }
 }
 

@@ -17,7 +17,8 @@ struct SliceShape {
 
 struct SliceMemory {
     void* elements = nullptr;
-    float* maxima = nullptr;  // [tiles][columns]; null: the session has no summaries
+    float* maxima = nullptr;  // [columns][maxima_stride]; null: the session has no summaries
+    std::uint32_t maxima_stride = 0;
 };
 
 // What fills the last tile past the shard's end.

@@ -92,10 +92,11 @@ float Largest(const Code* HWY_RESTRICT tile, std::size_t count) {
 template <class Format>
 void LayOf(const SliceShape& shape, const SliceMemory& slice, const LaidTiles& tiles) {
     const auto* elements = static_cast<const typename Format::Code*>(slice.elements);
-    for (std::size_t tile = tiles.first_tile; tile < tiles.end_tile; ++tile) {
-        for (std::size_t column = tiles.first_column; column < tiles.end_column; ++column) {
+    for (std::size_t column = tiles.first_column; column < tiles.end_column; ++column) {
+        float* maxima = slice.maxima + column * slice.maxima_stride;
+        for (std::size_t tile = tiles.first_tile; tile < tiles.end_tile; ++tile) {
             const std::size_t at = tile * shape.columns + column;
-            slice.maxima[at] = Largest<Format>(elements + at * shape.tile, shape.tile);
+            maxima[tile] = Largest<Format>(elements + at * shape.tile, shape.tile);
         }
     }
 }

@@ -1,4 +1,4 @@
-// The summaries of a slice: the largest logit of each tile and column, [tiles][columns] floats.
+// The summaries of a slice: the largest logit of each tile and column.
 #pragma once
 
 #include <cstdint>

@@ -48,6 +48,9 @@ struct Geometry {
     std::array<RankShard, kMaxTp> shards{};
 
     std::uint32_t tiles(std::uint32_t rank) const { return (shards[rank].count + tile - 1) / tile; }
+    // Floats from one column's maxima to the next one's: whole cache lines. A column's are read all at once
+    // and one after another, unlike its tiles.
+    std::uint32_t maxima_stride(std::uint32_t rank) const { return (tiles(rank) + 15) / 16 * 16; }
     bool operator==(const Geometry&) const = default;
 };
 static_assert(sizeof(Geometry) == 14 * 4 + kMaxTp * 8, "bump kSegmentVersion when the geometry changes");

@@ -60,7 +60,8 @@ void lay_logits_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment) 
         const std::uint64_t tiles = std::uint64_t{g.tiles(rank)} * g.max_batch;
         // Pages of one rank only: each worker registers its own part with its own device.
         layout.rank_offset[rank] = slot.take(tiles * g.tile * element_bytes(g.dtype), kPage);
-        layout.maxima_offset[rank] = slot.take(g.has_summaries != 0 ? tiles * sizeof(float) : 0, kPage);
+        const std::uint64_t maxima = std::uint64_t{g.maxima_stride(rank)} * g.max_batch;
+        layout.maxima_offset[rank] = slot.take(g.has_summaries != 0 ? maxima * sizeof(float) : 0, kPage);
     }
     layout.logits_stride = slot.end(kPage);
     layout.logits = segment.take(layout.logits_stride * g.slots, kPage);

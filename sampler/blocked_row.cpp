@@ -100,16 +100,12 @@ class BlockLayer {
         std::uint32_t block = 0;
         for (const Slice& slice : view_.slices) {
             if (slice.entries == 0) continue;
-            const float* maxima = slice.summaries.maxima + view_.column;
+            const TileSummaries& summaries = slice.summaries;
             const std::uint32_t tiles = (slice.entries + kBlock - 1) / kBlock;
-            if (view_.columns == 1) {
-                std::memcpy(&workspace_.block_max[block], maxima, tiles * sizeof(float));
-                block += tiles;
-                continue;
-            }
-            for (std::uint32_t tile = 0; tile < tiles; ++tile) {
-                workspace_.block_max[block++] = maxima[std::size_t{tile} * view_.columns];
-            }
+            std::memcpy(&workspace_.block_max[block],
+                        summaries.maxima + std::size_t{view_.column} * summaries.stride,
+                        tiles * sizeof(float));
+            block += tiles;
         }
     }
 

@@ -10,10 +10,11 @@ namespace croupier::sampler {
 
 constexpr std::uint32_t kMaxSlices = 64;
 
-// What the writer says of each tile of a slice: [ceil(entries / tile)][columns]. It is believed as the logits
-// are: a tile with a NaN must have a NaN for its maximum.
+// What the writer says of each tile of a slice: [columns][stride]. It is believed as the logits are: a tile
+// with a NaN must have a NaN for its maximum.
 struct TileSummaries {
     const float* maxima = nullptr;  // null: there are none
+    std::uint32_t stride = 0;       // at least as many as there are tiles
 };
 
 // A rank's slice: [ceil(entries / tile)][columns][tile] elements, entries in the order of `ids`.

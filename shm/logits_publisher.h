@@ -22,13 +22,14 @@ class LogitsPublisher {
     const proto::ScheduleColumn* columns(std::uint64_t step) const;
     // [ceil(P_r / T)][columns][T] elements of the step.
     void* slice(std::uint64_t step) const;
-    // Of the slice's tiles: [ceil(P_r / T)][columns]; empty when the session has no summaries.
+    // Of the slice's tiles: [columns][maxima_stride]; empty when the session has no summaries.
     std::span<float> maxima(std::uint64_t step) const;
 
     // The step's ready word before its first tile: for a GPU, that publishes by storing it with the tiles
     // added. Refuses what publish() refuses.
     Result<proto::ReadyWord> begin(std::uint64_t step);
-    // The first `tiles` tiles of the step have landed, and their maxima where the session has summaries.
+    // The first `tiles` tiles of the step have landed; with the last one all maxima, where the session has
+    // summaries.
     // Refuses a fenced author and a slot that is not his.
     Result<bool> publish(std::uint64_t step, std::uint32_t tiles);
     Result<bool> publish_randoms(std::uint64_t step);

@@ -246,7 +246,7 @@ void* Segment::logits(std::uint32_t slot, std::uint32_t rank) const {
 std::span<float> Segment::maxima(std::uint32_t slot, std::uint32_t rank) const {
     if (geometry_.has_summaries == 0) return {};
     return {at<float>(layout_.logits + slot * layout_.logits_stride + layout_.maxima_offset[rank]),
-            std::size_t{geometry_.tiles(rank)} * geometry_.max_batch};
+            std::size_t{geometry_.maxima_stride(rank)} * geometry_.max_batch};
 }
 
 }  // namespace croupier::shm

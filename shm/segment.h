@@ -82,7 +82,7 @@ class Segment {
 
     proto::ReadyCell& ready(std::uint32_t slot, std::uint32_t rank) const;
     void* logits(std::uint32_t slot, std::uint32_t rank) const;
-    // Of the rank's tiles: [tiles][columns of the step], with room for a full batch. Empty: no summaries.
+    // Of the rank's tiles: [columns][maxima_stride], with room for a full batch. Empty: no summaries.
     std::span<float> maxima(std::uint32_t slot, std::uint32_t rank) const;
 
   private:

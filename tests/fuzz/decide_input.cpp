@@ -169,17 +169,19 @@ void Builder::summarise(std::size_t index) {
     const std::size_t tiles = (slice.entries + row.tile - 1) / row.tile;
     constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
     std::vector<float>& maxima = out_.maxima[index];
-    maxima.assign(tiles * row.columns, kNan);
+    const std::size_t stride = tiles + index % 3;
+    maxima.assign(stride * row.columns, kNan);
     for (std::uint32_t i = 0; i < slice.entries; ++i) {
         const std::size_t tile = i / row.tile * std::size_t{row.columns} + row.column;
         std::uint32_t code = 0;
         std::memcpy(&code, out_.elements[index].data() + (tile * row.tile + i % row.tile) * bytes, bytes);
         const float value = sampler::value_of_code(row.dtype, code);
+        float& maximum = maxima[row.column * stride + i / row.tile];
         const bool first = i % row.tile == 0;
-        const bool above = !(value <= maxima[tile]);  // a NaN is, and stays
-        if (first || (above && !std::isnan(maxima[tile]))) maxima[tile] = value;
+        const bool above = !(value <= maximum);  // a NaN is, and stays
+        if (first || (above && !std::isnan(maximum))) maximum = value;
     }
-    slice.summaries.maxima = maxima.data();
+    slice.summaries = {maxima.data(), static_cast<std::uint32_t>(stride)};
 }
 
 void Builder::break_view() {

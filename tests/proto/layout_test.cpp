@@ -61,7 +61,8 @@ std::vector<Region> parts_of_logits_slot(const Geometry& g, const SegmentLayout&
         parts.push_back(
             {"rank " + std::to_string(rank), l.rank_offset[rank], elements * element_bytes(g.dtype), 4096});
         parts.push_back({"maxima of rank " + std::to_string(rank), l.maxima_offset[rank],
-                         g.has_summaries * std::uint64_t{g.tiles(rank)} * g.max_batch * sizeof(float), 4096});
+                         g.has_summaries * std::uint64_t{g.maxima_stride(rank)} * g.max_batch * sizeof(float),
+                         4096});
     }
     return parts;
 }
@@ -113,9 +114,9 @@ TEST_CASE("maxima stand behind their rank's slice, and without summaries nothing
     const SegmentLayout without = layout_of(g);
     g.has_summaries = 1;
     const SegmentLayout with = layout_of(g);
-    // Eight tiles of 64 a rank: of two bytes an entry, and a float for each tile.
+    // Eight tiles of 64 a rank: of two bytes an entry, and a float for each tile, sixteen with the padding.
     constexpr std::uint64_t kSlice = 8 * 32 * 64 * 2;
-    constexpr std::uint64_t kMaxima = 4096;
+    constexpr std::uint64_t kMaxima = 4096;  // no more than 32 * 16 * 4
     CHECK(without.rank_offset[1] == kSlice);
     CHECK(without.logits_stride == 2 * kSlice);
     CHECK(with.maxima_offset[0] == kSlice);

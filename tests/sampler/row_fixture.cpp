@@ -71,7 +71,10 @@ RowFixture::RowFixture(const std::vector<float>& logits, const RowShape& shape, 
         slice.elements = shape_.dtype == Dtype::fp32 ? static_cast<const void*>(wide_[rank].data())
                                                      : static_cast<const void*>(narrow_[rank].data());
         slice.ids = shape_.permuted ? ids_[rank].data() : nullptr;
-        slice.summaries.maxima = shape_.summarised ? maxima_[rank].data() : nullptr;
+        if (shape_.summarised) {
+            slice.summaries = {maxima_[rank].data(),
+                               static_cast<std::uint32_t>(maxima_[rank].size() / shape_.columns)};
+        }
     }
 }
 
@@ -106,9 +109,11 @@ std::vector<float> RowFixture::tile_maxima(const std::vector<float>& logits,
                                            const std::vector<std::int32_t>& ids) const {
     constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
     const std::size_t tiles = (ids.size() + shape_.tile - 1) / shape_.tile;
-    std::vector<float> maxima(tiles * shape_.columns, kNan);
+    constexpr std::size_t kMore = 3;  // of a column's place than it has tiles
+    const std::size_t stride = tiles + kMore;
+    std::vector<float> maxima(stride * shape_.columns, kNan);
     for (std::size_t tile = 0; tile < tiles; ++tile) {
-        float& maximum = maxima[tile * shape_.columns + shape_.column];
+        float& maximum = maxima[shape_.column * stride + tile];
         maximum = -std::numeric_limits<float>::infinity();
         const std::size_t end = std::min(ids.size(), (tile + 1) * shape_.tile);
         for (std::size_t i = tile * shape_.tile; i < end && !std::isnan(maximum); ++i) {

@@ -33,7 +33,9 @@ class RawRow {
         }
         for (std::size_t i = 0; i < slices_.size(); ++i) {
             slices_[i].elements = elements_[i].data();
-            if (shape.summarised) slices_[i].summaries.maxima = maxima_[i].data();
+            if (!shape.summarised) continue;
+            slices_[i].summaries = {maxima_[i].data(),
+                                    static_cast<std::uint32_t>(maxima_[i].size() / shape.columns)};
         }
     }
 
@@ -48,15 +50,15 @@ class RawRow {
         const std::size_t places = tiles * shape_.columns;
         auto& elements = elements_.emplace_back(places * shape_.tile * bytes, std::byte{0xFF});
         auto& maxima = maxima_.emplace_back(places, std::numeric_limits<float>::quiet_NaN());
-        for (std::size_t tile = 0; tile < tiles; ++tile) {
-            maxima[tile * shape_.columns + shape_.column] = -kInfinity;
-        }
+        float* column = maxima.data() + shape_.column * tiles;
+        std::fill_n(column, tiles, -kInfinity);
         for (std::uint32_t i = 0; i < entries; ++i) {
             const std::size_t place = std::size_t{i / shape_.tile} * shape_.columns + shape_.column;
             const std::uint32_t code = codes[first + i];
             std::memcpy(elements.data() + (place * shape_.tile + i % shape_.tile) * bytes, &code, bytes);
             const float value = value_of_code(shape_.dtype, code);
-            if (std::isnan(value) || value > maxima[place]) maxima[place] = value;
+            float& maximum = column[i / shape_.tile];
+            if (std::isnan(value) || value > maximum) maximum = value;
         }
         slices_.push_back({nullptr, entries, first, nullptr, {}});
     }

@@ -64,7 +64,11 @@ BenchRows::BenchRows(std::uint32_t vocab, std::vector<std::uint16_t> elements, s
     for (std::uint32_t index = 0; index < rows; ++index) {
         const std::int32_t* ids = order_.empty() ? nullptr : order_.data();
         slices_.push_back({row(index), vocab, 0, ids, {}});
-        slices_.push_back({row(index), vocab, 0, ids, {maxima_[index].data()}});
+        slices_.push_back({row(index),
+                           vocab,
+                           0,
+                           ids,
+                           {maxima_[index].data(), static_cast<std::uint32_t>(maxima_[index].size())}});
     }
 }
 

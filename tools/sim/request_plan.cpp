@@ -34,6 +34,7 @@ void set_fixed(proto::SamplingParams& params) {
     params.repetition_penalty = 1.1;
     params.frequency_penalty = 0.1;
     params.presence_penalty = 0.1;
+    params.flags |= proto::kNoLogprob;
 }
 
 void choose_filters(Kind kind, KeyedStream& random, proto::SamplingParams& params) {
