@@ -8,7 +8,8 @@ SessionView::SessionView(shm::Segment segment, std::uint32_t threads)
     : segment_(std::move(segment)),
       states_(segment_.geometry().vocab, segment_.geometry().max_length, segment_.geometry().max_sequences,
               threads),
-      lists_(threads, SequenceLists(segment_.geometry())) {
+      lists_(threads, SequenceLists(segment_.geometry())),
+      prefault_(segment_.mapping()) {
     const auto& geometry = segment_.geometry();
     id_ = segment_.header().session_id;
     exhausted_.resize(geometry.slots);

@@ -10,6 +10,7 @@
 #include "daemon/sequence_lists.h"
 #include "daemon/sequence_states.h"
 #include "sampler/row_view.h"
+#include "shm/prefault.h"
 #include "shm/segment.h"
 
 namespace croupier::daemon {
@@ -47,6 +48,7 @@ class SessionView {
     std::vector<SequenceLists> lists_;                 // [thread]
     std::vector<std::vector<sampler::Slice>> slices_;  // [slot][rank]
     std::vector<Exhausted> exhausted_;                 // [slot]
+    shm::Prefault prefault_;
 };
 
 }  // namespace croupier::daemon

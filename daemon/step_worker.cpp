@@ -24,6 +24,11 @@ bool logits_complete(const shm::Segment& segment, const CheckedStep& step) {
     return !step.randoms_supplied || shm::randoms_ready(segment, step.step);
 }
 
+// How late a column must be before a sampler that is not its own decides it. The first decision of a sequence
+// in a process builds what it derives from the log, in hundreds of microseconds: no price for a column that
+// its own sampler is about to take, and none to speak of for one whose sampler is dead or has no processor.
+constexpr std::uint64_t kLateNs = 100'000;
+
 // The first sampler that sees the logits complete says when. Returns when this one did.
 std::uint64_t note_logits_ready(const shm::Segment& segment, const CheckedStep& step,
                                 proto::SamplerEntry& entry) {
@@ -34,6 +39,12 @@ std::uint64_t note_logits_ready(const shm::Segment& segment, const CheckedStep& 
     const std::uint64_t published = segment.schedule(step.slot).published_ns;
     record_stage(entry, Stage::logits_wait, now > published ? now - published : 0);
     return now;
+}
+
+bool late(const shm::Segment& segment, const CheckedStep& step, std::uint64_t now) {
+    const std::uint64_t ready =
+        segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
+    return now > ready + kLateNs;
 }
 
 }  // namespace
@@ -56,6 +67,8 @@ Look StepWorker::look(SessionView& session) {
     Look result;
     if (!session.served()) return result;
     const shm::Segment& segment = session.segment();
+    // At the first look, before a step waits for it.
+    prepare_workspaces(segment.geometry().vocab);
     const shm::StepWindow window = shm::steps_in_flight(segment);
     if (!window.sound) return result;  // the supervisor closes such a session and says why
     for (std::uint64_t number = window.first; number < window.end; ++number) {
@@ -77,8 +90,13 @@ Look StepWorker::look(SessionView& session) {
             continue;
         }
         const std::uint64_t now = note_logits_ready(segment, step, *entry_);
-        result.decided += decide_claimable(session, step, now);
-        session.note_exhausted(number, reopened);
+        const Share share = decide_claimable(session, step, now);
+        result.decided += share.decided;
+        if (share.whole) {
+            session.note_exhausted(number, reopened);
+        } else {
+            result.pending = true;
+        }
     }
     return result;
 }
@@ -89,39 +107,51 @@ std::uint32_t StepWorker::first_column(const CheckedStep& step, std::size_t thre
     return static_cast<std::uint32_t>(lane % lanes * step.columns / lanes);
 }
 
-std::size_t StepWorker::decide_claimable(SessionView& session, const CheckedStep& step, std::uint64_t now) {
-    prepare_workspaces(session.segment().geometry().vocab);
+std::uint32_t StepWorker::first_column_after(const CheckedStep& step, std::size_t thread) const {
+    const std::uint64_t lanes = std::uint64_t{std::max(plane_->sampler_count, 1U)} * threads_;
+    const std::uint64_t lane = std::uint64_t{index_} * threads_ + thread;
+    return static_cast<std::uint32_t>((lane % lanes + 1) * step.columns / lanes);
+}
+
+StepWorker::Share StepWorker::decide_claimable(SessionView& session, const CheckedStep& step,
+                                               std::uint64_t now) {
     // One thread decides in place: an arena would only add its hand-over to every small step.
     if (threads_ == 1) return decide_share(session, step, 0, now);
     std::atomic<std::size_t> decided{0};
+    std::atomic<bool> whole{true};
     arena_.execute([&] {
         tbb::parallel_for(std::size_t{0}, std::size_t{threads_}, [&](std::size_t thread) {
-            decided.fetch_add(decide_share(session, step, thread, now), std::memory_order_relaxed);
+            const Share share = decide_share(session, step, thread, now);
+            decided.fetch_add(share.decided, std::memory_order_relaxed);
+            if (!share.whole) whole.store(false, std::memory_order_relaxed);
         });
     });
-    return decided.load(std::memory_order_relaxed);
+    return {decided.load(std::memory_order_relaxed), whole.load(std::memory_order_relaxed)};
 }
 
-std::size_t StepWorker::decide_share(SessionView& session, const CheckedStep& step, std::size_t thread,
-                                     std::uint64_t now) {
+StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedStep& step, std::size_t thread,
+                                           std::uint64_t now) {
     const shm::StepClaims claims(session.segment(), step.step);
     const std::uint32_t first = first_column(step, thread);
-    std::size_t decided = 0;
+    const std::uint32_t own = first_column_after(step, thread) - first;
+    Share share;
     DrawTally tally;
-    // Own block first, then whatever a slower sampler has not come to: nobody idles while one is late.
     for (std::uint32_t i = 0; i < step.columns; ++i) {
+        if (i == own && !late(session.segment(), step, now)) {
+            share.whole = shm::step_complete(session.segment(), step.slot, step.columns);
+            break;
+        }
         const std::uint32_t column = first + i < step.columns ? first + i : first + i - step.columns;
         if (!claims.try_claim(column, incarnation_)) continue;
         now = decide_one(session, step, column, thread, now, tally);
-        ++decided;
+        ++share.decided;
     }
-    if (decided > 0) tally.give_to(session.segment().header());
-    return decided;
+    if (share.decided > 0) tally.give_to(session.segment().header());
+    return share;
 }
 
 std::uint64_t StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
-                                     std::size_t thread, std::uint64_t begin,
-                                     DrawTally& tally) {
+                                     std::size_t thread, std::uint64_t begin, DrawTally& tally) {
     const shm::Segment& segment = session.segment();
     const std::uint64_t ready =
         segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);

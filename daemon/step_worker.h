@@ -29,11 +29,17 @@ class StepWorker {
     Look look(SessionView& session);
 
   private:
+    struct Share {
+        std::size_t decided = 0;
+        bool whole = true;  // false: others' columns were left to them, who may yet be late
+    };
+
+    // A thread's own columns: from its first to the next thread's.
     std::uint32_t first_column(const CheckedStep& step, std::size_t thread) const;
+    std::uint32_t first_column_after(const CheckedStep& step, std::size_t thread) const;
     // `now`: the last reading of the clock.
-    std::size_t decide_claimable(SessionView& session, const CheckedStep& step, std::uint64_t now);
-    std::size_t decide_share(SessionView& session, const CheckedStep& step, std::size_t thread,
-                             std::uint64_t now);
+    Share decide_claimable(SessionView& session, const CheckedStep& step, std::uint64_t now);
+    Share decide_share(SessionView& session, const CheckedStep& step, std::size_t thread, std::uint64_t now);
     // Begins at that reading and returns the one at its end.
     std::uint64_t decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
                              std::size_t thread, std::uint64_t begin, DrawTally& tally);

@@ -29,7 +29,7 @@ typedef struct croupier_writer_error {
 enum { CROUPIER_WRITER_HOST = -1, CROUPIER_WRITER_MAX_STORE_BLOCKS = 1024 };
 
 enum {
-    CROUPIER_WRITER_AUTO = 0, /* what was measured to be faster for the step's bytes */
+    CROUPIER_WRITER_AUTO = 0, /* copies, and stores what is captured into a CUDA graph */
     /* A kernel of few blocks stores straight into the segment, on the worker's own stream. */
     CROUPIER_WRITER_STORE = 1,
     /* Tiled into GPU memory on the worker's stream, sent by the copy engine behind it. Not while a CUDA graph

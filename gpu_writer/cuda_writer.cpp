@@ -14,9 +14,8 @@ namespace {
 
 using shm::Errc;
 
-// bench/results/ has what this and the next number were chosen by (docs/decisions/0008-gpu-writer.md).
+// bench/results/ has what it was chosen by (docs/decisions/0008-gpu-writer.md).
 constexpr std::uint32_t kStoreBlocks = 16;
-constexpr std::uint64_t kCopiedFrom = std::uint64_t{4} * 1024 * 1024;
 
 constexpr std::size_t kPage = 4096;
 
@@ -249,14 +248,13 @@ CopyTarget CudaWriter::copy_target(const BegunStep& step) const {
             step.columns};
 }
 
-shm::Result<bool> CudaWriter::copies(std::uint64_t bytes, bool captured) const {
+shm::Result<bool> CudaWriter::copies(bool captured) const {
     if (path_ == Path::copy && (captured || was_captured_)) {
         return shm::fail(Errc::bad_argument,
                          "the path `copy` cannot be captured into a CUDA graph, nor used after one was: its "
                          "destination changes from step to step; choose `store` or `auto`");
     }
-    if (captured || was_captured_) return false;
-    return path_ == Path::copy || (path_ == Path::automatic && bytes >= kCopiedFrom);
+    return path_ != Path::store && !captured && !was_captured_;
 }
 
 // Of a capture, each replay finds out on the GPU whether a step was begun for it.
@@ -277,7 +275,7 @@ shm::Result<bool> CudaWriter::enqueue(void* stream, const void* logits, std::uin
     BOOST_OUTCOME_TRYV(cuda_done(cudaStreamIsCapturing(worker, &capture), "the stream cannot be asked"));
     const bool captured = capture != cudaStreamCaptureStatusNone;
     const BegunStep& step = steps_[(enqueued_ + 1) % ring_.places];
-    const auto by_copy = copies(slice_bytes(step.columns), captured);
+    const auto by_copy = copies(captured);
     if (!by_copy) return by_copy.error();
     BOOST_OUTCOME_TRYV(count_enqueued(captured));
     const SliceRows rows = rows_of(logits, row_stride);

@@ -40,8 +40,8 @@ class CudaWriter final : public StepWriter {
     CopyTarget copy_target(const BegunStep& step) const;
     // Null for what is not registered.
     std::uint64_t address(const void* host) const;
-    // Whether a step of so many bytes goes by the copy engine.
-    shm::Result<bool> copies(std::uint64_t bytes, bool captured) const;
+    // Whether the next step goes by the copy engine.
+    shm::Result<bool> copies(bool captured) const;
     shm::Result<bool> count_enqueued(bool captured);
 
     int device_;

@@ -32,7 +32,8 @@ void SequenceState::begin(const proto::SamplingParams& params, TokenLists dry_br
         standing_ = std::make_unique<std::uint16_t[]>(vocab_);
         distinct_ = std::make_unique_for_overwrite<std::uint32_t[]>(vocab_);
         places_ = std::make_unique_for_overwrite<std::uint32_t[]>(vocab_);
-        many_ = std::make_unique<std::uint32_t[]>(vocab_);
+        // Of a token only once it occurs that often: its zeroes would cost a page fault each 1,024 tokens.
+        many_ = std::make_unique_for_overwrite<std::uint32_t[]>(vocab_);
     }
     window_ = params.penalty_last_n;
     prompt_length_ = 0;

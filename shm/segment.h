@@ -46,6 +46,7 @@ class Segment {
     const proto::Geometry& geometry() const { return geometry_; }
     const proto::SegmentLayout& layout() const { return layout_; }
     proto::SegmentHeader& header() const { return *at<proto::SegmentHeader>(0); }
+    const Mapping& mapping() const { return mapping_; }
     // What of `hugepages` was had; empty when they were not asked for.
     const std::string& hugepage_note() const { return hugepage_note_; }
 

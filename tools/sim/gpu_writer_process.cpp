@@ -51,7 +51,6 @@ class GpuRank {
         shm::WaitStrategy patience({shm::WaitMode::adaptive, std::chrono::milliseconds(2), {}});
         while (!writer_served(world_) && open()) {
             const bool found = take_tokens() || begin_next();
-            note_latencies();
             // Nothing in flight: begin_next() has waited.
             patience.idle(found || in_flight_.empty() ? 1 : 0, [](std::chrono::nanoseconds) {
                 std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -124,17 +123,10 @@ class GpuRank {
         head_.keep_tokens(slot);
         // Not from the segment: the slot may be the next step's already.
         for (const ColumnInput& input : inputs) held_[input.request] = input.position + 1;
-        if (inputs.size() == world_.options.batch) timed_.push_back(slot);
+        // A microsecond or two after the fetch was launched, and before the slot's next step is.
+        if (inputs.size() == world_.options.batch)
+            world_.ledger.head().gpu_latency.add(head_.latency_ns(slot));
         return true;
-    }
-
-    void note_latencies() {
-        while (!timed_.empty()) {
-            const auto latency = head_.take_latency_ns(timed_.front());
-            if (!latency) return;
-            world_.ledger.head().gpu_latency.add(*latency);
-            timed_.pop_front();
-        }
     }
 
     const World& world_;
@@ -144,7 +136,6 @@ class GpuRank {
     std::unique_ptr<shm::Segment> segment_;
     std::vector<std::uint32_t> held_;  // by request: the positions whose tokens have come back to the GPU
     std::deque<Step> in_flight_;
-    std::deque<std::uint32_t> timed_;  // slots
 };
 
 // As the host's writer attaches: the rank may be a dead process's for as long as the kernel cleans up after

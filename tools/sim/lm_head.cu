@@ -185,7 +185,6 @@ std::int32_t* LmHead::tokens(std::uint32_t slot) const {
 void LmHead::forward(std::uint32_t slot, const std::vector<ColumnInput>& columns) {
     Step& step = steps_[slot];
     step.columns = static_cast<std::uint32_t>(columns.size());
-    step.timed = false;
     ColumnInput* pinned = pinned_inputs_ + std::size_t{slot} * batch_;
     ColumnInput* inputs = inputs_.get() + std::size_t{slot} * batch_;
     std::copy(columns.begin(), columns.end(), pinned);
@@ -209,16 +208,11 @@ void LmHead::keep_tokens(std::uint32_t slot) {
         inputs_.get() + std::size_t{slot} * batch_, tokens(slot), step.columns, last_token_.get());
     need_cuda(cudaGetLastError(), "cannot keep a step's tokens");
     need_cuda(cudaEventRecord(step.tokens_there, stream_), "cannot time a step");
-    step.timed = true;
 }
 
-std::optional<std::uint64_t> LmHead::take_latency_ns(std::uint32_t slot) {
-    Step& step = steps_[slot];
-    if (!step.timed) return std::nullopt;
-    const cudaError_t there = cudaEventQuery(step.tokens_there);
-    if (there == cudaErrorNotReady) return std::nullopt;
-    need_cuda(there, "a step failed");
-    step.timed = false;
+std::uint64_t LmHead::latency_ns(std::uint32_t slot) const {
+    const Step& step = steps_[slot];
+    need_cuda(cudaEventSynchronize(step.tokens_there), "a step failed");
     float milliseconds = 0;
     need_cuda(cudaEventElapsedTime(&milliseconds, step.logits_there, step.tokens_there),
               "cannot time a step");

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "tools/sim/cublas.h"
@@ -54,13 +53,13 @@ class LmHead {
     std::int32_t* tokens(std::uint32_t slot) const;
     // Behind the tokens' arrival: they are the last ones of the step's requests from now on.
     void keep_tokens(std::uint32_t slot);
-    // From the step's logits to its tokens, in the GPU's memory both; nothing until they are kept. Once.
-    std::optional<std::uint64_t> take_latency_ns(std::uint32_t slot);
+    // From the slot's last step's logits to its tokens, in the GPU's memory both; once they are kept. Waits for
+    // them.
+    std::uint64_t latency_ns(std::uint32_t slot) const;
 
   private:
     struct Step {
         std::uint32_t columns = 0;
-        bool timed = false;
         cudaEvent_t logits_there = nullptr;
         cudaEvent_t tokens_there = nullptr;
     };
