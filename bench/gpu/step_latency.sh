@@ -9,13 +9,12 @@ bundle=$PWD/build/bundle
 tp=${1:?the number of GPUs}
 samplers=${2:-14}
 out=${OUT:-bench/results}
-steps=${STEPS:-64}
+steps=${STEPS:-128}
 failures=0
 
 [ -x "$bundle/run" ] || { echo "there is no $bundle: make it with ./dev bundle" >&2; exit 1; }
 mkdir -p "$out/steps-tp$tp"
-cublas=$(dirname "$(find -L /usr/local/cuda/lib64 /opt /usr/lib -name 'libcublas.so.13' 2>/dev/null | head -n 1)")
-export LD_LIBRARY_PATH=$cublas${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+. bench/gpu/cublas.sh
 
 for batch in 1 8 32 128 256; do
     for summaries in "" --summaries; do

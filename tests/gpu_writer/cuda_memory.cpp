@@ -1,5 +1,6 @@
 #include <cuda_runtime_api.h>
 
+#include <semaphore>
 #include <stdexcept>
 #include <string>
 
@@ -57,6 +58,12 @@ class CudaMemory final : public WorkerMemory {
         synchronise();
         return found;
     }
+    void stall() override {
+        need_cuda(cudaLaunchHostFunc(
+                      stream_, [](void* go) { static_cast<std::binary_semaphore*>(go)->acquire(); }, &go_),
+                  "stall a stream");
+    }
+    void resume() override { go_.release(); }
     void synchronise() override { need_cuda(cudaStreamSynchronize(stream_), "synchronise"); }
     std::unique_ptr<CapturedGraph> capture(const std::function<void()>& work) override {
         need_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin a capture");
@@ -69,6 +76,7 @@ class CudaMemory final : public WorkerMemory {
   private:
     cudaStream_t stream_ = nullptr;
     void* memory_ = nullptr;
+    std::binary_semaphore go_{0};
 };
 
 }  // namespace

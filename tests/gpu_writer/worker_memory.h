@@ -27,6 +27,9 @@ class WorkerMemory {
     virtual std::int32_t* token_room() = 0;
     virtual std::vector<std::int32_t> tokens(std::size_t count) = 0;
     virtual void synchronise() = 0;
+    // What the stream gets from here on waits for resume().
+    virtual void stall() = 0;
+    virtual void resume() = 0;
     virtual std::unique_ptr<CapturedGraph> capture(const std::function<void()>& work) = 0;
 };
 

@@ -29,6 +29,8 @@ class HostMemory final : public WorkerMemory {
         return tokens_;
     }
     void synchronise() override {}
+    void stall() override { throw std::logic_error("a host has no streams"); }
+    void resume() override {}
     std::unique_ptr<CapturedGraph> capture(const std::function<void()>& /*work*/) override {
         throw std::logic_error("a host has no graphs");
     }

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# What dies on a GPU host, and what then: from the repository's root, with build/bundle made by `./dev bundle`.
+#   OUT=FOLDER bench/gpu/kills.sh [TP]     raw results go to FOLDER (default: bench/results)
+# Each run is verified token by token; the exit status counts the runs that were not sound.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+bundle=$PWD/build/bundle
+tp=${1:-1}
+out=${OUT:-bench/results}
+failures=0
+
+[ -x "$bundle/run" ] || { echo "there is no $bundle: make it with ./dev bundle" >&2; exit 1; }
+mkdir -p "$out/kills-tp$tp"
+. bench/gpu/cublas.sh
+
+# chaos WHAT KILLS STEPS
+chaos() {
+    local result=$out/kills-tp$tp/$1.json
+    "$bundle/run" croupier sim --writer cuda --tp "$tp" --batch 32 --in-flight 2 --mix mixed --samplers 4 --summaries \
+        --randoms ring --order random --prompt-max 512 --output-max 64 --steps "$3" --chaos "$1" --kills "$2" --json \
+        >"$result" 2>"$result.err" || failures=$((failures + 1))
+    python3 - "$result" "$1" <<'END' || tail -n 3 "$result.err"
+import json, sys
+r = json.load(open(sys.argv[1]))
+print(f"{sys.argv[2]:>9}: {r['kills']} kills, {r['verified']} of {r['tokens']} tokens verified, {r['mismatched']} differ, "
+      f"{r['lost']} lost, {r['duplicated']} doubled, {r['unfinished']} unfinished, {r['left_in_shm']} files left; {r.get('fault', 'sound')}")
+END
+}
+
+chaos samplers 20 600
+chaos writer 4 300
+chaos client 6 300
+chaos daemon 3 300
+echo "$failures run(s) were not sound; results are in $out"
+exit "$failures"
