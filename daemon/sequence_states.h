@@ -21,6 +21,11 @@ class SequenceStates {
     sampler::SequenceState& of(std::size_t thread, std::uint32_t slot, std::uint64_t uid,
                                const proto::SamplingParams& params, sampler::TokenLists dry_breakers);
 
+    // Whether of() would not begin anew: what the log has gained since costs little to follow.
+    bool knows(std::size_t thread, std::uint32_t slot, std::uint64_t uid) const {
+        return slot < sequences_ && tracked_[thread * sequences_ + slot].uid == uid;
+    }
+
   private:
     struct Tracked {
         std::uint64_t uid = 0;

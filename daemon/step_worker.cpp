@@ -24,9 +24,10 @@ bool logits_complete(const shm::Segment& segment, const CheckedStep& step) {
     return !step.randoms_supplied || shm::randoms_ready(segment, step.step);
 }
 
-// How late a column must be before a sampler that is not its own decides it. The first decision of a sequence
-// in a process builds what it derives from the log, in hundreds of microseconds: no price for a column that
-// its own sampler is about to take, and none to speak of for one whose sampler is dead or has no processor.
+// How late a step must be, beyond twice a share's usual time, before a sampler decides columns of sequences
+// that it does not know. The first decision of a sequence in a process builds what it derives from the log,
+// in hundreds of microseconds: no price for a column that its own sampler is about to take, and none to speak
+// of for one whose sampler is dead or has no processor.
 constexpr std::uint64_t kLateNs = 100'000;
 
 // The first sampler that sees the logits complete says when. Returns when this one did.
@@ -39,12 +40,6 @@ std::uint64_t note_logits_ready(const shm::Segment& segment, const CheckedStep& 
     const std::uint64_t published = segment.schedule(step.slot).published_ns;
     record_stage(entry, Stage::logits_wait, now > published ? now - published : 0);
     return now;
-}
-
-bool late(const shm::Segment& segment, const CheckedStep& step, std::uint64_t now) {
-    const std::uint64_t ready =
-        segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
-    return now > ready + kLateNs;
 }
 
 }  // namespace
@@ -129,24 +124,39 @@ StepWorker::Share StepWorker::decide_claimable(SessionView& session, const Check
     return {decided.load(std::memory_order_relaxed), whole.load(std::memory_order_relaxed)};
 }
 
+bool StepWorker::late(const shm::Segment& segment, const CheckedStep& step, std::uint32_t share,
+                      std::uint64_t now) const {
+    const std::uint64_t ready =
+        segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
+    const std::uint64_t decided = std::max(entry_->columns.load(std::memory_order_relaxed), std::uint64_t{1});
+    const std::uint64_t usual = entry_->busy_ns.load(std::memory_order_relaxed) / decided * share;
+    return now > ready + kLateNs + 2 * usual;
+}
+
 StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedStep& step, std::size_t thread,
                                            std::uint64_t now) {
-    const shm::StepClaims claims(session.segment(), step.step);
+    const shm::Segment& segment = session.segment();
+    const shm::StepClaims claims(segment, step.step);
+    const proto::ScheduleColumn* columns = segment.schedule_columns(step.slot);
     const std::uint32_t first = first_column(step, thread);
     const std::uint32_t own = first_column_after(step, thread) - first;
     Share share;
     DrawTally tally;
+    // Own block first, then whatever a slower sampler has not come to.
     for (std::uint32_t i = 0; i < step.columns; ++i) {
-        if (i == own && !late(session.segment(), step, now)) {
-            share.whole = shm::step_complete(session.segment(), step.slot, step.columns);
-            break;
-        }
         const std::uint32_t column = first + i < step.columns ? first + i : first + i - step.columns;
+        const bool mine = i < own || session.states().knows(thread, columns[column].sequence_slot,
+                                                            columns[column].sequence_uid);
+        if (!mine && !late(segment, step, own, now)) {
+            share.whole = false;
+            continue;
+        }
         if (!claims.try_claim(column, incarnation_)) continue;
         now = decide_one(session, step, column, thread, now, tally);
         ++share.decided;
     }
-    if (share.decided > 0) tally.give_to(session.segment().header());
+    if (share.decided > 0) tally.give_to(segment.header());
+    if (!share.whole) share.whole = shm::step_complete(segment, step.slot, step.columns);
     return share;
 }
 

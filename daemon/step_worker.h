@@ -37,6 +37,9 @@ class StepWorker {
     // A thread's own columns: from its first to the next thread's.
     std::uint32_t first_column(const CheckedStep& step, std::size_t thread) const;
     std::uint32_t first_column_after(const CheckedStep& step, std::size_t thread) const;
+    // Whether the step is, for samplers whose share is of so many columns.
+    bool late(const shm::Segment& segment, const CheckedStep& step, std::uint32_t share,
+              std::uint64_t now) const;
     // `now`: the last reading of the clock.
     Share decide_claimable(SessionView& session, const CheckedStep& step, std::uint64_t now);
     Share decide_share(SessionView& session, const CheckedStep& step, std::size_t thread, std::uint64_t now);
