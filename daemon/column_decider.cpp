@@ -105,11 +105,12 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
 }
 
 DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column,
-                              std::size_t thread, sampler::Workspace& workspace) {
+                            std::size_t thread, sampler::Workspace& workspace) {
     const shm::Segment& segment = session.segment();
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     SequenceLists& lists = session.lists(thread);
     CheckedSequence sequence;
+    bool read_early = false;
     workspace.answer_space = {};
     proto::Decision decision;
     decision.error = check_sequence(segment, asked, sequence, lists);
@@ -131,7 +132,8 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         if (feeds_back) request.feedback = feedback_before(entry, asked.position);
         auto& state = session.states().of(thread, asked.sequence_slot, asked.sequence_uid, sequence.params,
                                           request.dry_breakers);
-        decision = sampler::decide(session.row(step.slot, step.columns, column), request, state, workspace);
+        const sampler::RowView row = session.row(step, column, thread, read_early);
+        decision = sampler::decide(row, request, state, workspace);
         if (feeds_back && decision.error == DecisionError::none) {
             leave_feedback(entry, asked.position, workspace.answer().feedback);
         }
@@ -139,7 +141,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     decision.sequence_uid = asked.sequence_uid;
     decision.position = asked.position;
     if (decision.error == DecisionError::none) append(segment, asked, sequence.prompt_length, decision.token);
-    return {decision, sequence.hot_choice};
+    return {decision, sequence.hot_choice, read_early};
 }
 
 }  // namespace croupier::daemon

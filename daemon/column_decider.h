@@ -5,19 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "daemon/checked_step.h"
 #include "daemon/session_view.h"
 #include "sampler/decide.h"
 #include "sampler/workspace.h"
 
 namespace croupier::daemon {
-
-// A schedule record as this process believes it: copied and checked.
-struct CheckedStep {
-    std::uint64_t step = 0;
-    std::uint32_t slot = 0;
-    std::uint32_t columns = 0;
-    bool randoms_supplied = false;
-};
 
 // bad_record when the record cannot be acted on at all.
 proto::DecisionError check_record(const shm::Segment& segment, std::uint64_t step, CheckedStep& checked);
@@ -29,10 +22,11 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
 struct DecidedColumn {
     proto::Decision decision;
     std::uint32_t hot_choice = 0;  // of its sequence
+    bool read_early = false;       // its row, while the last tiles were in flight
 };
 
 // Decides a claimed column and appends its token to the sequence's log; the caller commits.
 DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column,
-                              std::size_t thread, sampler::Workspace& workspace);
+                            std::size_t thread, sampler::Workspace& workspace);
 
 }  // namespace croupier::daemon

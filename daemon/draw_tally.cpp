@@ -14,9 +14,11 @@ constexpr std::uint64_t kLongestDraw = 1'000'000;
 
 }  // namespace
 
-void DrawTally::add(const sampler::Answer& answer, std::uint32_t hot_choice, std::uint64_t ns) {
-    tiles_read_ += answer.blocks_read;
-    tiles_skipped_ += answer.blocks - answer.blocks_read;
+void DrawTally::add(const sampler::Answer& answer, std::uint32_t hot_choice, bool read_early,
+                    std::uint64_t ns) {
+    const std::uint64_t read = read_early ? answer.blocks : answer.blocks_read;
+    tiles_read_ += read;
+    tiles_skipped_ += answer.blocks - read;
     if (answer.region == Region::none) return;
     ++(answer.region == Region::hot ? hot_ : tail_);
     corrected_ += answer.proposals > 1 ? 1 : 0;

@@ -1,5 +1,5 @@
-// What a sampler counts of its draws during its share of a step: added to the session's counters once, because
-// all samplers share their lines.
+// What a sampler counts of its draws during its share of a step: added to the session's counters once,
+// because all samplers share their lines.
 #pragma once
 
 #include <array>
@@ -12,7 +12,8 @@ namespace croupier::daemon {
 
 class DrawTally {
   public:
-    void add(const sampler::Answer& answer, std::uint32_t hot_choice, std::uint64_t ns);
+    // `read_early`: the row was read before the decision.
+    void add(const sampler::Answer& answer, std::uint32_t hot_choice, bool read_early, std::uint64_t ns);
     void give_to(proto::SegmentHeader& header) const;
 
   private:

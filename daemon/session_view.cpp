@@ -9,6 +9,8 @@ SessionView::SessionView(shm::Segment segment, std::uint32_t threads)
       states_(segment_.geometry().vocab, segment_.geometry().max_length, segment_.geometry().max_sequences,
               threads),
       lists_(threads, SequenceLists(segment_.geometry())),
+      early_slices_(threads, std::vector<sampler::Slice>(segment_.geometry().tp)),
+      early_(segment_.geometry()),
       prefault_(segment_.mapping()) {
     const auto& geometry = segment_.geometry();
     id_ = segment_.header().session_id;
@@ -39,9 +41,17 @@ bool SessionView::served() const {
     return state == proto::SessionState::active || state == proto::SessionState::draining;
 }
 
-sampler::RowView SessionView::row(std::uint32_t slot, std::uint32_t columns, std::uint32_t column) const {
+sampler::RowView SessionView::row(const CheckedStep& step, std::uint32_t column, std::size_t thread,
+                                  bool& read_early) {
     const auto& geometry = segment_.geometry();
-    return {geometry.dtype, geometry.vocab, geometry.tile, columns, column, slices_[slot]};
+    sampler::RowView row{geometry.dtype, geometry.vocab, geometry.tile,
+                         step.columns,   column,         slices_[step.slot]};
+    if (!early_.wanted()) return row;
+    std::vector<sampler::Slice>& slices = early_slices_[thread];
+    slices.assign(slices_[step.slot].begin(), slices_[step.slot].end());
+    read_early = early_.finish(segment_, step, column, slices);
+    if (read_early) row.slices = slices;
+    return row;
 }
 
 bool SessionView::exhausted(std::uint64_t step) const {

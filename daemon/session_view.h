@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/early_maxima.h"
 #include "daemon/sequence_lists.h"
 #include "daemon/sequence_states.h"
 #include "sampler/row_view.h"
@@ -23,8 +24,10 @@ class SessionView {
     std::uint64_t id() const { return id_; }
     // Neither fenced nor closed: its steps are to be decided.
     bool served() const;
-    // The row of one column of the step in `slot`, read in place.
-    sampler::RowView row(std::uint32_t slot, std::uint32_t columns, std::uint32_t column) const;
+    // The row of one column, read in place. `read_early`: with the maxima that were made of it while the last
+    // tiles were in flight.
+    sampler::RowView row(const CheckedStep& step, std::uint32_t column, std::size_t thread, bool& read_early);
+    EarlyMaxima& early() { return early_; }
 
     SequenceStates& states() { return states_; }
     // What one thread has copied of the sequence that it decides.
@@ -45,9 +48,11 @@ class SessionView {
     shm::Segment segment_;
     std::uint64_t id_ = 0;
     SequenceStates states_;
-    std::vector<SequenceLists> lists_;                 // [thread]
-    std::vector<std::vector<sampler::Slice>> slices_;  // [slot][rank]
-    std::vector<Exhausted> exhausted_;                 // [slot]
+    std::vector<SequenceLists> lists_;                       // [thread]
+    std::vector<std::vector<sampler::Slice>> slices_;        // [slot][rank]
+    std::vector<std::vector<sampler::Slice>> early_slices_;  // [thread][rank]
+    EarlyMaxima early_;
+    std::vector<Exhausted> exhausted_;  // [slot]
     shm::Prefault prefault_;
 };
 

@@ -81,7 +81,7 @@ Look StepWorker::look(SessionView& session) {
         }
         if (!logits_complete(segment, step)) {
             result.pending = true;
-            prefetch_column(segment, step, first_column(step, 0));
+            result.followed = await_logits(session, step) || result.followed;
             continue;
         }
         const std::uint64_t now = note_logits_ready(segment, step, *entry_);
@@ -106,6 +106,13 @@ std::uint32_t StepWorker::first_column_after(const CheckedStep& step, std::size_
     const std::uint64_t lanes = std::uint64_t{std::max(plane_->sampler_count, 1U)} * threads_;
     const std::uint64_t lane = std::uint64_t{index_} * threads_ + thread;
     return static_cast<std::uint32_t>((lane % lanes + 1) * step.columns / lanes);
+}
+
+bool StepWorker::await_logits(SessionView& session, const CheckedStep& step) {
+    const std::uint32_t first = first_column(step, 0);
+    prefetch_column(session.segment(), step, first);
+    if (!session.early().wanted()) return false;
+    return session.early().follow(session.segment(), step, first, first_column_after(step, threads_ - 1));
 }
 
 StepWorker::Share StepWorker::decide_claimable(SessionView& session, const CheckedStep& step,
@@ -167,13 +174,13 @@ std::uint64_t StepWorker::decide_one(SessionView& session, const CheckedStep& st
         segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
     entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
     auto& memory = workspace(segment.geometry().vocab, thread);
-    const auto [decision, hot_choice] = decide_column(session, step, column, thread, memory);
+    const auto [decision, hot_choice, read_early] = decide_column(session, step, column, thread, memory);
     const shm::StepClaims claims(segment, step.step);
     // One reading of the clock for the end of this decision and its commit: a column of a small step takes
     // about a microsecond, and a reading a fortieth of that.
     const std::uint64_t end = shm::monotonic_ns();
     const bool last = claims.commit(column, step.columns, decision, end);
-    tally.add(memory.answer(), hot_choice, end - begin);
+    tally.add(memory.answer(), hot_choice, read_early, end - begin);
     record_stage(*entry_, Stage::claim_wait, begin > ready ? begin - ready : 0);
     record_stage(*entry_, Stage::decide, end - begin);
     entry_->columns.fetch_add(1, std::memory_order_relaxed);

@@ -8,10 +8,11 @@
 namespace croupier::gpu_writer {
 namespace {
 
-// The first tiles are wanted soon, and each copy costs the engine about a microsecond.
+// The first tiles are wanted soon, each copy costs the engine about a microsecond, and samplers read what has
+// landed: the last chunk alone is left to them when the last byte is there.
 constexpr std::uint64_t kFirstChunk = std::uint64_t{512} * 1024;
 constexpr std::uint64_t kChunkGrowth = 4;
-constexpr std::uint64_t kMostChunk = std::uint64_t{16} * 1024 * 1024;
+constexpr std::uint64_t kMostChunk = std::uint64_t{4} * 1024 * 1024;
 
 std::uint32_t tiles_of(std::uint64_t bytes, std::uint64_t tile_row_bytes) {
     const std::uint32_t granule = tile_granule(tile_row_bytes);

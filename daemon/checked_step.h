@@ -1,0 +1,15 @@
+// A schedule record as this process believes it: copied and checked.
+#pragma once
+
+#include <cstdint>
+
+namespace croupier::daemon {
+
+struct CheckedStep {
+    std::uint64_t step = 0;
+    std::uint32_t slot = 0;
+    std::uint32_t columns = 0;
+    bool randoms_supplied = false;
+};
+
+}  // namespace croupier::daemon

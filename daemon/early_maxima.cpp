@@ -1,0 +1,130 @@
+#include "daemon/early_maxima.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "sampler/row_scan.h"
+
+namespace croupier::daemon {
+namespace {
+
+using proto::ReadyWord;
+using sampler::kBlock;
+
+// Between two looks at other steps: some ten microseconds of a share of twenty columns.
+constexpr std::uint32_t kTilesALook = 64;
+// Taken in column by column: a tile of all columns lies on pages of its own, and so many pages stay near.
+constexpr std::uint32_t kTilesAtOnce = 16;
+
+ReadyWord ready_word(const shm::Segment& segment, std::uint32_t slot, std::uint32_t rank) {
+    // acquire: who sees the count sees the tiles.
+    return ReadyWord::unpack(segment.ready(slot, rank).word.load(std::memory_order_acquire));
+}
+
+bool scan(const sampler::BlockRun& run, proto::Dtype dtype, float* maxima) {
+    const sampler::BlockedRow row{dtype, {&run, 1}, run.blocks, false};
+    return sampler::scan_block_maxima(row, {maxima, run.blocks}) == sampler::RowFault::none;
+}
+
+}  // namespace
+
+EarlyMaxima::EarlyMaxima(const proto::Geometry& geometry) : geometry_(geometry) {
+    if (geometry.has_summaries != 0 || geometry.tile != kBlock) return;
+    slots_.resize(geometry.slots);
+    for (Slot& slot : slots_) {
+        slot.spoiled.resize(geometry.max_batch);
+        slot.ranks.resize(geometry.tp);
+        for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+            const std::size_t room = std::size_t{geometry.maxima_stride(rank)} * geometry.max_batch;
+            slot.ranks[rank].maxima = std::make_unique_for_overwrite<float[]>(room);
+        }
+    }
+}
+
+void EarlyMaxima::begin(Slot& slot, const CheckedStep& step, std::uint32_t first, std::uint32_t end) const {
+    slot.step = step.step;
+    slot.first = first;
+    slot.end = end;
+    std::fill(slot.spoiled.begin(), slot.spoiled.end(), std::uint8_t{0});
+    for (Rank& rank : slot.ranks) rank.tiles = 0;
+}
+
+// The last tile's padding is not believed.
+void EarlyMaxima::take_in(const shm::Segment& segment, const CheckedStep& step, Slot& slot,
+                          std::uint32_t rank, std::uint32_t column, std::uint32_t first_tile,
+                          std::uint32_t end_tile) const {
+    const std::size_t element = proto::element_bytes(geometry_.dtype);
+    const std::size_t stride = std::size_t{step.columns} * kBlock * element;
+    const auto* elements = static_cast<const std::byte*>(segment.logits(step.slot, rank)) +
+                           first_tile * stride + column * kBlock * element;
+    float* maxima =
+        slot.ranks[rank].maxima.get() + std::size_t{column} * geometry_.maxima_stride(rank) + first_tile;
+    const std::uint32_t entries = geometry_.shards[rank].count;
+    const std::uint32_t whole = std::min(end_tile, entries / kBlock) - first_tile;
+    bool sound = scan({elements, stride, whole, 0, 0, whole * kBlock, 0, 0}, geometry_.dtype, maxima);
+    if (first_tile + whole < end_tile) {
+        alignas(64) std::array<std::byte, kBlock * sizeof(float)> last;
+        const std::uint32_t nothing = sampler::negative_infinity_code(geometry_.dtype);
+        for (std::uint32_t i = 0; i < kBlock; ++i) std::memcpy(&last[i * element], &nothing, element);
+        std::memcpy(last.data(), elements + whole * stride, entries % kBlock * element);
+        sound =
+            scan({last.data(), last.size(), 1, 0, 0, kBlock, 0, 0}, geometry_.dtype, maxima + whole) && sound;
+    }
+    if (!sound) slot.spoiled[column] = 1;
+}
+
+bool EarlyMaxima::follow_rank(const shm::Segment& segment, const CheckedStep& step, Slot& slot,
+                              std::uint32_t rank) const {
+    const ReadyWord word = ready_word(segment, step.slot, rank);
+    Rank& followed = slot.ranks[rank];
+    if (word.step_tag != ReadyWord::tag_of(step.step)) return false;
+    // Another writer has begun the slice anew.
+    if (word.epoch != followed.epoch || word.tiles < followed.tiles) {
+        followed.epoch = word.epoch;
+        followed.tiles = 0;
+    }
+    const std::uint32_t landed = std::min(word.tiles, geometry_.tiles(rank));
+    const std::uint32_t until = std::min(landed, followed.tiles + kTilesALook);
+    if (until == followed.tiles) return false;
+    for (std::uint32_t tile = followed.tiles; tile < until; tile += kTilesAtOnce) {
+        const std::uint32_t end = std::min(tile + kTilesAtOnce, until);
+        for (std::uint32_t column = slot.first; column < slot.end; ++column) {
+            take_in(segment, step, slot, rank, column, tile, end);
+        }
+    }
+    followed.tiles = until;
+    return true;
+}
+
+bool EarlyMaxima::follow(const shm::Segment& segment, const CheckedStep& step, std::uint32_t first,
+                         std::uint32_t end) {
+    Slot& slot = slots_[step.slot];
+    if (slot.step != step.step) begin(slot, step, first, end);
+    bool found = false;
+    for (std::uint32_t rank = 0; rank < geometry_.tp; ++rank) {
+        found = follow_rank(segment, step, slot, rank) || found;
+    }
+    return found;
+}
+
+bool EarlyMaxima::finish(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
+                         std::span<sampler::Slice> slices) {
+    Slot& slot = slots_[step.slot];
+    if (slot.step != step.step || column < slot.first || column >= slot.end) return false;
+    for (std::uint32_t rank = 0; rank < geometry_.tp; ++rank) {
+        const Rank& followed = slot.ranks[rank];
+        const std::uint32_t tiles = geometry_.tiles(rank);
+        // Nothing is gained by two passes where the first has not begun.
+        if (followed.tiles == 0 && tiles > 0) return false;
+        if (ready_word(segment, step.slot, rank).epoch != followed.epoch) return false;
+        if (followed.tiles < tiles) take_in(segment, step, slot, rank, column, followed.tiles, tiles);
+    }
+    if (slot.spoiled[column] != 0) return false;
+    for (std::uint32_t rank = 0; rank < geometry_.tp; ++rank) {
+        slices[rank].summaries = {slot.ranks[rank].maxima.get(), geometry_.maxima_stride(rank)};
+    }
+    return true;
+}
+
+}  // namespace croupier::daemon

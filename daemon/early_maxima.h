@@ -1,0 +1,56 @@
+// What a sampler makes of its columns' tiles while the last ones are in flight: their maxima. When the slices
+// are complete, it decides as if the writers had given summaries; what is left then is the work of a row with
+// them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "daemon/checked_step.h"
+#include "sampler/row_view.h"
+#include "shm/segment.h"
+
+namespace croupier::daemon {
+
+class EarlyMaxima {
+  public:
+    explicit EarlyMaxima(const proto::Geometry& geometry);
+
+    // Not where the writers give them, nor for tiles of another size than the sampler's blocks.
+    bool wanted() const { return !slots_.empty(); }
+    // Takes in some of what has landed of the columns from `first` to `end`; always the same ones of a step.
+    // True: there was something.
+    bool follow(const shm::Segment& segment, const CheckedStep& step, std::uint32_t first, std::uint32_t end);
+    // Of a step whose slices are complete: takes in what the column has left and names the maxima in
+    // `slices`. False, and nothing is named, where it was not followed or holds what no maximum should hide.
+    // Columns may be finished at once, each by one thread.
+    bool finish(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
+                std::span<sampler::Slice> slices);
+
+  private:
+    struct Rank {
+        std::uint32_t epoch = 0;
+        std::uint32_t tiles = 0;          // taken in, of every followed column
+        std::unique_ptr<float[]> maxima;  // [max_batch][maxima_stride]
+    };
+    struct Slot {
+        std::uint64_t step = ~0ULL;
+        std::uint32_t first = 0;
+        std::uint32_t end = 0;
+        std::vector<std::uint8_t> spoiled;  // by column: it holds a NaN or +inf
+        std::vector<Rank> ranks;
+    };
+
+    void begin(Slot& slot, const CheckedStep& step, std::uint32_t first, std::uint32_t end) const;
+    bool follow_rank(const shm::Segment& segment, const CheckedStep& step, Slot& slot,
+                     std::uint32_t rank) const;
+    void take_in(const shm::Segment& segment, const CheckedStep& step, Slot& slot, std::uint32_t rank,
+                 std::uint32_t column, std::uint32_t first_tile, std::uint32_t end_tile) const;
+
+    proto::Geometry geometry_;
+    std::vector<Slot> slots_;
+};
+
+}  // namespace croupier::daemon
