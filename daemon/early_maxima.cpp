@@ -57,7 +57,7 @@ void EarlyMaxima::take_in(const shm::Segment& segment, const CheckedStep& step, 
     const std::size_t element = proto::element_bytes(geometry_.dtype);
     const std::size_t stride = std::size_t{step.columns} * kBlock * element;
     const auto* elements = static_cast<const std::byte*>(segment.logits(step.slot, rank)) +
-                           first_tile * stride + column * kBlock * element;
+                           first_tile * stride + std::size_t{column} * kBlock * element;
     float* maxima =
         slot.ranks[rank].maxima.get() + std::size_t{column} * geometry_.maxima_stride(rank) + first_tile;
     const std::uint32_t entries = geometry_.shards[rank].count;
