@@ -11,12 +11,8 @@
 
 #include "client/croupier.h"
 #include "client/daemon_link.h"
-#include "client/daemon_watch.h"
 #include "client/decision_stream.h"
-#include "client/live_sequences.h"
-#include "shm/bell.h"
-#include "shm/schedule_publisher.h"
-#include "shm/segment.h"
+#include "client/local_ring.h"
 
 namespace croupier::client {
 
@@ -24,12 +20,14 @@ class AttachedSession {
   public:
     static shm::Result<std::unique_ptr<AttachedSession>> open(const croupier_open_options& options);
 
-    const std::string& segment_path() const { return segment_->path(); }
+    const std::string& segment_path() const { return place_->segment_path(); }
     bool resumed() const { return link_.facts().resumed; }
-    const LiveSequences& sequences() const { return sequences_; }
 
-    shm::Result<bool> add(const croupier_sequence& sequence);
-    shm::Result<bool> finish(std::uint64_t uid);
+    shm::Result<bool> add(const croupier_sequence& sequence) { return place_->add(sequence); }
+    shm::Result<bool> finish(std::uint64_t uid) { return place_->finish(uid); }
+    std::size_t list(std::span<std::uint64_t> uids) const { return place_->list(uids); }
+    shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const { return place_->output(uid); }
+
     shm::Result<std::uint64_t> submit(std::span<const croupier_column> columns);
     std::uint32_t in_flight() const;
     // The oldest step in flight, if it is decided in time; its decisions stay until the next call. A daemon
@@ -41,37 +39,21 @@ class AttachedSession {
   private:
     using Deadline = std::chrono::steady_clock::time_point;
 
-    AttachedSession(DaemonLink link, std::unique_ptr<shm::Segment> segment, shm::SchedulePublisher publisher,
-                    shm::Bell bell);
+    AttachedSession(DaemonLink link, std::unique_ptr<SchedulePlace> place, LocalRing* ring,
+                    std::optional<DecisionStream> stream);
     static shm::Result<std::unique_ptr<AttachedSession>> attach(DaemonLink& link, const OpenRequest& request);
-    void recall_steps_in_flight();
-    void subscribe();
-
-    shm::Result<bool> check_usable() const;
-    std::vector<std::uint64_t>& uids_of(std::uint64_t step) { return uids_in_step_[segment_->slot_of(step)]; }
-    shm::Result<bool> build_columns(std::span<const croupier_column> asked, std::uint64_t step);
-    void copy_masks(std::span<const croupier_column> asked) const;
-    void leave_step(std::uint64_t step);
+    void subscribe() { stream_->keep_subscribed(place_->daemon_generation()); }
 
     shm::Result<bool> wait_on_ring(Deadline deadline);
     shm::Result<bool> wait_on_stream(Deadline deadline);
     shm::Result<bool> take(proto::DecisionError refused, std::span<const proto::Decision> decisions);
 
     DaemonLink link_;
-    std::unique_ptr<shm::Segment> segment_;
-    shm::SchedulePublisher publisher_;
-    shm::Bell bell_;
-    LiveSequences sequences_;
-    DaemonWatch watch_;
+    std::unique_ptr<SchedulePlace> place_;
+    LocalRing* ring_;                       // place_, where it is the ring itself
     std::optional<DecisionStream> stream_;  // when decisions come over ZMQ
-    std::uint32_t record_flags_ = 0;        // of every step that is submitted
-
-    std::vector<std::vector<std::uint64_t>>
-        uids_in_step_;  // by slot; ours, so that a step is checked against it
-    std::vector<proto::ScheduleColumn> columns_;
     std::vector<croupier_decision> taken_;
     croupier_step taken_step_{};
-    std::optional<std::uint64_t> waiting_noted_;
 };
 
 }  // namespace croupier::client

@@ -12,7 +12,9 @@ using shm::Errc;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr auto kLastErrc = static_cast<std::uint32_t>(Errc::system_error);
+constexpr auto kLastErrc = static_cast<std::uint32_t>(Errc::peer_gone);
+
+}  // namespace
 
 shm::Error refusal_error(const wire::Refusal& refusal) {
     // A newer daemon may know reasons that this build does not.
@@ -20,8 +22,6 @@ shm::Error refusal_error(const wire::Refusal& refusal) {
     const std::string text = refusal.message() != nullptr ? refusal.message()->str() : "no reason given";
     return {known ? static_cast<Errc>(refusal.code()) : Errc::refused, text};
 }
-
-}  // namespace
 
 shm::Result<ControlChannel> ControlChannel::connect(zmq::context_t& context, const std::string& endpoint,
                                                     const CurveKeys& keys, milliseconds timeout) {

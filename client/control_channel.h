@@ -11,6 +11,8 @@
 
 namespace croupier::client {
 
+shm::Error refusal_error(const wire::Refusal& refusal);
+
 class ControlChannel {
   public:
     static shm::Result<ControlChannel> connect(zmq::context_t& context, const std::string& endpoint,

@@ -147,12 +147,12 @@ int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* err
 }
 
 size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room) {
-    return session->attached->sequences().list({uids, uids == nullptr ? 0 : room});
+    return session->attached->list({uids, uids == nullptr ? 0 : room});
 }
 
 int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room) {
     return guarded(nullptr, [&]() -> shm::Result<int64_t> {
-        const auto output = session->attached->sequences().output(uid);
+        const auto output = session->attached->output(uid);
         if (!output) return output.error();
         if (tokens != nullptr)
             std::copy_n(output.value().data(), std::min(room, output.value().size()), tokens);

@@ -10,12 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/record_channel.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* NOLINTBEGIN(modernize-use-using): this header is C. */
-#define CROUPIER_ABI_VERSION 3U
+#define CROUPIER_ABI_VERSION 4U
 
 typedef struct croupier_session croupier_session;
 
@@ -57,6 +59,10 @@ typedef struct croupier_open_options {
     /* The order comes from this file, which `croupier hotset build` wrote for the vocabulary; instead of
      * `order`. */
     const char* hotness_file;
+    /* The session's host is another: records go through this channel to the relay there (`croupier relay`),
+     * `endpoint` is that host's, and decisions come over ZMQ, whatever decisions_over_zmq says. The channel
+     * must outlive the session. NULL: the session is on this host. */
+    const croupier_record_channel* relay;
 } croupier_open_options;
 
 enum {
@@ -182,7 +188,7 @@ void croupier_detach(croupier_session* session);
 /* Closes the session: its memory is given back. */
 int croupier_close(croupier_session* session, croupier_error* error);
 
-/* Where the ranks' writers attach. */
+/* Where the ranks' writers attach, on the session's host. */
 const char* croupier_segment_path(const croupier_session* session);
 /* 1 when open() went on with an earlier session. */
 int croupier_resumed(const croupier_session* session);
@@ -192,7 +198,8 @@ int croupier_add(croupier_session* session, const croupier_sequence* sequence, c
 int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* error);
 /* The uids of live sequences; returns how many there are, writes at most `room`. */
 size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room);
-/* A live sequence's output so far; returns its length or -1, writes at most `room`. */
+/* A live sequence's output so far (through a relay: as far as steps were waited for); returns its length or
+ * -1, writes at most `room`. */
 int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room);
 
 /* Publishes a step: one column a sequence. Fails with ring_full when every slot is in flight. */

@@ -1,11 +1,9 @@
 // AttachedSession's other half: how decisions come back.
 #include <algorithm>
-#include <atomic>
 #include <string>
 
 #include "client/attached_session.h"
 #include "proto/param_ranges.h"
-#include "shm/clock.h"
 #include "shm/wait_strategy.h"
 
 namespace croupier::client {
@@ -40,19 +38,15 @@ shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds tim
     if (in_flight() == 0)
         return shm::fail(Errc::bad_argument, "no step is in flight: submit one before waiting");
     const Deadline deadline = steady_clock::now() + timeout;
-    const std::uint64_t next = publisher_.next_to_take();
-    if (timeout > timeout.zero() && waiting_noted_ != next && !publisher_.next_complete()) {
-        publisher_.note_waiting_since(shm::monotonic_ns());
-        waiting_noted_ = next;
-    }
+    if (ring_ != nullptr && timeout > timeout.zero()) ring_->note_waiting();
     auto taken = stream_ ? wait_on_stream(deadline) : wait_on_ring(deadline);
     if (!taken) return taken.error();
     if (taken.value()) {
         step = taken_step_;
         return step;
     }
-    if (watch_.alive(*segment_)) return step;
-    return shm::fail(Errc::daemon_gone, "the daemon that held " + segment_->path() +
+    if (place_->daemon_alive()) return step;
+    return shm::fail(Errc::daemon_gone, "the daemon that held " + segment_path() +
                                             " is gone and none took its place within " +
                                             std::to_string(timeout.count()) +
                                             " ms; the session goes on when croupierd is started again");
@@ -61,19 +55,19 @@ shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds tim
 shm::Result<bool> AttachedSession::wait_on_ring(Deadline deadline) {
     shm::WaitStrategy strategy(kRingWait);
     while (true) {
-        if (auto usable = check_usable(); !usable) return usable;
-        if (publisher_.next_complete()) return take(publisher_.next_refusal(), publisher_.next_decisions());
+        if (auto usable = ring_->check_usable(); !usable) return usable;
+        if (ring_->next_complete()) return take(ring_->next_refusal(), ring_->next_decisions());
         const auto left = deadline - steady_clock::now();
         if (left <= left.zero()) return false;
         strategy.idle(0, [&](std::chrono::nanoseconds longest) {
-            publisher_.sleep(std::min<std::chrono::nanoseconds>(longest, left));
+            ring_->sleep(std::min<std::chrono::nanoseconds>(longest, left));
         });
     }
 }
 
 shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
     while (true) {
-        if (auto usable = check_usable(); !usable) return usable;
+        if (auto usable = place_->check_usable(); !usable) return usable;
         subscribe();
         const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
         auto received = stream_->receive(std::clamp(left, milliseconds::zero(), kStreamSlice));
@@ -81,7 +75,7 @@ shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
         const std::optional<StreamedStep>& message = received.value();
         // An earlier step was taken already; a later one comes again, because the daemon sends in order
         // and from `taken` on after each subscription.
-        if (message && message->step == publisher_.next_to_take()) {
+        if (message && message->step == place_->next_to_take()) {
             stream_->note_progress();
             return take(message->refused, message->decisions);
         }
@@ -91,10 +85,10 @@ shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
 
 shm::Result<bool> AttachedSession::take(proto::DecisionError refused,
                                         std::span<const proto::Decision> decisions) {
-    const std::uint64_t step = publisher_.next_to_take();
-    const std::vector<std::uint64_t>& uids = uids_of(step);
+    const std::uint64_t step = place_->next_to_take();
+    const std::span<const std::uint64_t> uids = place_->uids_of_next();
     const auto corrupt = [&](const std::string& what) {
-        return shm::fail(Errc::corrupt_header, segment_->path() + ", step " + std::to_string(step) + ": " +
+        return shm::fail(Errc::corrupt_header, segment_path() + ", step " + std::to_string(step) + ": " +
                                                    what + "; open a new session");
     };
     const bool whole = refused == proto::DecisionError::none;
@@ -110,7 +104,7 @@ shm::Result<bool> AttachedSession::take(proto::DecisionError refused,
                            std::to_string(decision.sequence_uid) + ", not " + std::to_string(uids[column]));
         }
         const bool decided = decision.error == proto::DecisionError::none;
-        if (decided && !proto::token_in_range(decision.token, segment_->geometry().vocab)) {
+        if (decided && !proto::token_in_range(decision.token, place_->geometry().vocab)) {
             return corrupt("column " + std::to_string(column) + " has token " +
                            std::to_string(decision.token) + ", which is outside the vocabulary");
         }
@@ -118,9 +112,7 @@ shm::Result<bool> AttachedSession::take(proto::DecisionError refused,
     }
     taken_step_ = {step, static_cast<std::uint32_t>(taken_.size()), static_cast<std::uint16_t>(refused),
                    taken_.data()};
-    for (const std::uint64_t uid : uids) sequences_.leave(uid, step);
-    publisher_.take();
-    return true;
+    return place_->take(taken_);
 }
 
 }  // namespace croupier::client

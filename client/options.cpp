@@ -41,6 +41,10 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
         return "hotness_file is empty, it should be NULL or the path of a file that `croupier hotset build` "
                "wrote";
     }
+    const auto* relay = options.relay;
+    if (relay != nullptr && (relay->send == nullptr || relay->receive == nullptr)) {
+        return "relay has no functions, it should be NULL or what croupier_fan_out_channel() filled in";
+    }
     return proto::geometry_fault(geometry);
 }
 
@@ -94,7 +98,9 @@ shm::Result<OpenRequest> check_options(const croupier_open_options& options) {
     request.order = std::move(order).value();
     request.takeover = options.takeover != 0;
     request.resume = options.resume != 0;
-    request.decisions_over_zmq = options.decisions_over_zmq != 0;
+    if (options.relay != nullptr) request.relay = *options.relay;
+    // The ring is out of reach where there is a relay.
+    request.decisions_over_zmq = options.decisions_over_zmq != 0 || request.relay;
     request.randoms_supplied = options.randoms_supplied != 0;
     request.timeout =
         std::chrono::milliseconds(options.timeout_ms != 0 ? options.timeout_ms : kDefaultTimeoutMs);

@@ -23,6 +23,7 @@ struct OpenRequest {
     bool resume = false;
     bool decisions_over_zmq = false;
     bool randoms_supplied = false;
+    std::optional<croupier_record_channel> relay;
     std::chrono::milliseconds timeout{};
 };
 

@@ -1,14 +1,34 @@
 #include "proto/wire.h"
 
+#include <optional>
+
 namespace croupier::wire {
 namespace {
 
-// The verifier checks where a vector's length lies, not its elements, which need eight bytes here.
-bool decisions_aligned(const Message& message, const void* bytes) {
-    const auto* step = message.body_as_StepDecisions();
-    if (step == nullptr || step->decisions() == nullptr) return true;
-    const auto offset = step->decisions()->Data() - static_cast<const std::uint8_t*>(bytes);
-    return offset % static_cast<std::ptrdiff_t>(alignof(DecisionEntry)) == 0;
+// The verifier checks where a vector's length lies, not its elements, which may need eight bytes.
+template <typename Vector>
+std::optional<WireFault> misplaced(const char* what, const Vector* vector, const void* bytes,
+                                   std::size_t alignment) {
+    if (vector == nullptr) return std::nullopt;
+    const auto offset = vector->Data() - static_cast<const std::uint8_t*>(bytes);
+    if (offset % static_cast<std::ptrdiff_t>(alignment) == 0) return std::nullopt;
+    return WireFault{std::string("the ") + what + " of the message do not begin at a multiple of " +
+                     std::to_string(alignment) + " bytes"};
+}
+
+std::optional<WireFault> misplaced(const Message& message, const void* bytes) {
+    if (const auto* step = message.body_as_StepDecisions()) {
+        return misplaced("decisions", step->decisions(), bytes, alignof(DecisionEntry));
+    }
+    if (const auto* step = message.body_as_SubmitStep()) {
+        return misplaced("columns", step->columns(), bytes, alignof(ColumnEntry));
+    }
+    const auto* attached = message.body_as_SessionAttached();
+    if (attached == nullptr || attached->steps() == nullptr) return std::nullopt;
+    for (const StepInFlight* step : *attached->steps()) {
+        if (auto fault = misplaced("uids", step->uids(), bytes, alignof(std::uint64_t))) return fault;
+    }
+    return std::nullopt;
 }
 
 }  // namespace
@@ -31,10 +51,7 @@ std::variant<const Message*, WireFault> parse(const void* bytes, std::size_t siz
                          ", this build speaks " + std::to_string(kWireVersion)};
     }
     if (message->body() == nullptr) return WireFault{"the message has no body"};
-    if (!decisions_aligned(*message, bytes)) {
-        return WireFault{"the decisions of the message do not begin at a multiple of " +
-                         std::to_string(alignof(DecisionEntry)) + " bytes"};
-    }
+    if (auto fault = misplaced(*message, bytes)) return *std::move(fault);
     return message;
 }
 

@@ -47,6 +47,8 @@ const char* errc_name(Errc code) {
             return "refused";
         case Errc::system_error:
             return "system_error";
+        case Errc::peer_gone:
+            return "peer_gone";
     }
     return "unknown_error";
 }

@@ -29,6 +29,7 @@ enum class Errc : std::uint32_t {
     timed_out,
     refused,  // the daemon refused the request; the text says why
     system_error,
+    peer_gone,  // of a fan-out: the relay, the scheduler, another member
 };
 
 const char* errc_name(Errc code);

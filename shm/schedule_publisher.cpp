@@ -37,6 +37,16 @@ Result<SchedulePublisher> SchedulePublisher::attach(Segment& segment) {
     return publisher;
 }
 
+Result<bool> check_step(const proto::Geometry& geometry, std::size_t columns, std::uint64_t in_flight) {
+    if (columns == 0 || columns > geometry.max_batch) {
+        return fail(Errc::bad_argument, "a step has 1 to " + std::to_string(geometry.max_batch) +
+                                            " columns in this session, not " + std::to_string(columns));
+    }
+    if (in_flight < geometry.slots) return true;
+    return fail(Errc::ring_full, "all " + std::to_string(geometry.slots) +
+                                     " step slots are in flight: take decisions before the next step");
+}
+
 Result<bool> SchedulePublisher::may_publish() const {
     auto& header = segment_->header();
     const auto state = header.state.load(std::memory_order_acquire);
@@ -78,16 +88,10 @@ Result<std::uint64_t> SchedulePublisher::publish(std::span<const proto::Schedule
                                                  std::uint32_t flags) {
     auto& header = segment_->header();
     if (auto allowed = may_publish(); !allowed) return allowed.error();
-    const auto& geometry = segment_->geometry();
-    if (columns.empty() || columns.size() > geometry.max_batch) {
-        return fail(Errc::bad_argument, "a step has 1 to " + std::to_string(geometry.max_batch) +
-                                            " columns in this session, not " +
-                                            std::to_string(columns.size()));
-    }
-    if (published_ - taken_ >= geometry.slots) {
-        header.counter(SessionCounter::schedule_ring_full).fetch_add(1, std::memory_order_relaxed);
-        return fail(Errc::ring_full, "all " + std::to_string(geometry.slots) +
-                                         " step slots are in flight: take decisions before the next step");
+    if (auto fits = check_step(segment_->geometry(), columns.size(), published_ - taken_); !fits) {
+        const bool full = fits.error().code == Errc::ring_full;
+        if (full) header.counter(SessionCounter::schedule_ring_full).fetch_add(1, std::memory_order_relaxed);
+        return fits.error();
     }
     const std::uint64_t step = published_;
     const std::uint32_t slot = segment_->slot_of(step);

@@ -9,6 +9,9 @@
 
 namespace croupier::shm {
 
+// Whether a step of so many columns may be published while so many are in flight: bad_argument, ring_full.
+Result<bool> check_step(const proto::Geometry& geometry, std::size_t columns, std::uint64_t in_flight);
+
 class SchedulePublisher {
   public:
     // Locks the client's role and begins a new epoch. Fails with already_held, naming the holder.

@@ -10,7 +10,18 @@ using proto::SequenceState;
 
 namespace {
 
-Result<bool> check_room(const proto::Geometry& geometry, const NewSequence& sequence) {
+void copy_lists(const NewSequence& sequence, proto::SequenceEntry& entry, std::int32_t* lists) {
+    entry.allowed_count = static_cast<std::uint32_t>(sequence.allowed_ids.size());
+    entry.bad_words_count = static_cast<std::uint32_t>(sequence.bad_words.size());
+    entry.breakers_count = static_cast<std::uint32_t>(sequence.dry_breakers.size());
+    lists = std::copy(sequence.allowed_ids.begin(), sequence.allowed_ids.end(), lists);
+    lists = std::copy(sequence.bad_words.begin(), sequence.bad_words.end(), lists);
+    std::copy(sequence.dry_breakers.begin(), sequence.dry_breakers.end(), lists);
+}
+
+}  // namespace
+
+Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const NewSequence& sequence) {
     const auto too_many = [](const char* what, std::size_t count, std::uint32_t room, const char* option) {
         return fail(Errc::bad_argument, "the sequence has " + std::to_string(count) + " " + what +
                                             ", the session was opened for " + std::to_string(room) +
@@ -31,19 +42,11 @@ Result<bool> check_room(const proto::Geometry& geometry, const NewSequence& sequ
         return too_many("words of allowed ids, bad words and DRY breakers", words, geometry.max_list_tokens,
                         "max_list_tokens");
     }
-    return true;
+    if (live < geometry.max_sequences) return true;
+    return fail(Errc::table_full, "all " + std::to_string(geometry.max_sequences) +
+                                      " sequence slots are in use: finish one, or open the session with "
+                                      "a larger max_sequences");
 }
-
-void copy_lists(const NewSequence& sequence, proto::SequenceEntry& entry, std::int32_t* lists) {
-    entry.allowed_count = static_cast<std::uint32_t>(sequence.allowed_ids.size());
-    entry.bad_words_count = static_cast<std::uint32_t>(sequence.bad_words.size());
-    entry.breakers_count = static_cast<std::uint32_t>(sequence.dry_breakers.size());
-    lists = std::copy(sequence.allowed_ids.begin(), sequence.allowed_ids.end(), lists);
-    lists = std::copy(sequence.bad_words.begin(), sequence.bad_words.end(), lists);
-    std::copy(sequence.dry_breakers.begin(), sequence.dry_breakers.end(), lists);
-}
-
-}  // namespace
 
 SequenceTable::SequenceTable(Segment& segment) : segment_(&segment) {
     const std::uint32_t slots = segment.geometry().max_sequences;
@@ -55,11 +58,9 @@ SequenceTable::SequenceTable(Segment& segment) : segment_(&segment) {
 }
 
 Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
-    if (auto fits = check_room(segment_->geometry(), sequence); !fits) return fits.error();
-    if (free_.empty()) {
-        return fail(Errc::table_full, "all " + std::to_string(segment_->geometry().max_sequences) +
-                                          " sequence slots are in use: finish one, or open the session with "
-                                          "a larger max_sequences");
+    const auto& geometry = segment_->geometry();
+    if (auto fits = check_room(geometry, geometry.max_sequences - free_.size(), sequence); !fits) {
+        return fits.error();
     }
     const std::uint32_t index = free_.back();
     free_.pop_back();

@@ -28,6 +28,9 @@ struct LiveSequence {
     std::span<const std::int32_t> output;
 };
 
+// Whether a session of this geometry, which has so many live sequences, has room for one more of this size.
+Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const NewSequence& sequence);
+
 // The table's one author is the session's client.
 class SequenceTable {
   public:

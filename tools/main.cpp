@@ -8,6 +8,7 @@
 #include "tools/explain/command.h"
 #include "tools/hotset/command.h"
 #include "tools/ipc_bench/command.h"
+#include "tools/relay/command.h"
 #include "tools/shvs_bench/command.h"
 #include "tools/sim/command.h"
 #include "tools/status/command.h"
@@ -41,6 +42,7 @@ Each command has its own --help.)");
     croupier::tools::add_decide_command(app, status);
     croupier::tools::add_explain_command(app, status);
     croupier::tools::add_hotset_commands(app, status);
+    croupier::tools::add_relay_command(app, status);
     auto* bench = app.add_subcommand("bench", "Measurements; every answer is a ratio of one run");
     bench->require_subcommand(1);
     croupier::tools::add_decide_bench(*bench, status);

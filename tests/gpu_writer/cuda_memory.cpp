@@ -81,9 +81,13 @@ class CudaMemory final : public WorkerMemory {
 
 }  // namespace
 
-bool has_cuda_device() {
+std::uint32_t cuda_devices() {
     int count = 0;
-    return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+    return cudaGetDeviceCount(&count) == cudaSuccess ? static_cast<std::uint32_t>(count) : 0;
+}
+
+bool has_cuda_device() {
+    return cuda_devices() > 0;
 }
 
 std::unique_ptr<WorkerMemory> make_gpu_memory(std::size_t bytes) {

@@ -4,6 +4,10 @@
 
 namespace croupier::test {
 
+std::uint32_t cuda_devices() {
+    return 0;
+}
+
 bool has_cuda_device() {
     return false;
 }

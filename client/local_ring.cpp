@@ -1,0 +1,141 @@
+#include "client/local_ring.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "client/admission.h"
+#include "shm/clock.h"
+
+namespace croupier::client {
+
+using shm::Errc;
+
+shm::Result<bool> check_masks(std::span<const croupier_column> columns, std::uint32_t mask_rows) {
+    const auto masks = std::count_if(columns.begin(), columns.end(),
+                                     [](const croupier_column& column) { return column.mask != nullptr; });
+    if (static_cast<std::size_t>(masks) <= mask_rows) return true;
+    return shm::fail(Errc::bad_argument, "the step carries " + std::to_string(masks) +
+                                             " grammar masks, the session was opened for " +
+                                             std::to_string(mask_rows) + "; open it with a larger mask_rows");
+}
+
+LocalRing::LocalRing(std::unique_ptr<shm::Segment> segment, shm::SchedulePublisher publisher, shm::Bell bell,
+                     bool randoms_supplied)
+    : segment_(std::move(segment)),
+      publisher_(publisher),
+      bell_(std::move(bell)),
+      sequences_(*segment_),
+      record_flags_(randoms_supplied ? proto::kRandomsSupplied : 0),
+      uids_in_step_(segment_->geometry().slots) {
+    recall_steps_in_flight();
+}
+
+shm::Result<std::unique_ptr<LocalRing>> LocalRing::attach(const RingFiles& files, bool randoms_supplied) {
+    auto attached = shm::Segment::attach(files.segment_path, shm::Access::read_write);
+    if (!attached) return attached.error();
+    auto segment = std::make_unique<shm::Segment>(std::move(attached).value());
+    auto bell = shm::Bell::attach(files.shm_directory, files.instance);
+    if (!bell) return bell.error();
+    auto publisher = shm::SchedulePublisher::attach(*segment);
+    if (!publisher) return publisher.error();
+    return std::unique_ptr<LocalRing>(
+        new LocalRing(std::move(segment), publisher.value(), std::move(bell).value(), randoms_supplied));
+}
+
+void LocalRing::recall_steps_in_flight() {
+    for (std::uint64_t step = publisher_.next_to_take(); step < publisher_.next_to_publish(); ++step) {
+        const std::uint32_t slot = segment_->slot_of(step);
+        const std::uint32_t count =
+            std::min(segment_->schedule(slot).columns, segment_->geometry().max_batch);
+        const std::span columns(segment_->schedule_columns(slot), count);
+        for (const proto::ScheduleColumn& column : columns) {
+            uids_in_step_[slot].push_back(column.sequence_uid);
+            // A uid that is not live any more is told by the step's own decision.
+            (void)sequences_.enter(column.sequence_uid, step);
+        }
+    }
+}
+
+shm::Result<bool> LocalRing::check_usable() {
+    auto allowed = publisher_.may_publish();
+    // Steps in flight are finished while the daemon drains.
+    if (!allowed && allowed.error().code == Errc::draining) return true;
+    return allowed;
+}
+
+shm::Result<bool> LocalRing::add(const croupier_sequence& sequence) {
+    if (auto usable = check_usable(); !usable) return usable;
+    auto admitted = check_sequence(sequence, segment_->geometry().vocab);
+    if (!admitted) return admitted.error();
+    return sequences_.add(admitted.value().sequence);
+}
+
+shm::Result<bool> LocalRing::finish(std::uint64_t uid) {
+    if (auto usable = check_usable(); !usable) return usable;
+    return sequences_.remove(uid);
+}
+
+shm::Result<bool> LocalRing::build_columns(std::span<const croupier_column> asked, std::uint64_t step) {
+    columns_.clear();
+    std::uint32_t masks = 0;
+    for (const croupier_column& from : asked) {
+        auto column = sequences_.enter(from.uid, step);
+        if (!column) return column.error();
+        if (from.mask != nullptr) column.value().mask_row = ++masks;
+        columns_.push_back(column.value());
+    }
+    return check_masks(asked, segment_->geometry().mask_rows);
+}
+
+void LocalRing::copy_masks(std::span<const croupier_column> asked) const {
+    const std::size_t words = mask_words(segment_->geometry().vocab);
+    std::uint32_t row = 0;
+    for (const croupier_column& from : asked) {
+        if (from.mask == nullptr) continue;
+        std::memcpy(publisher_.next_mask_row(row++), from.mask, words * sizeof(std::uint32_t));
+    }
+}
+
+shm::Result<std::uint64_t> LocalRing::submit(std::span<const croupier_column> asked) {
+    // First of all: what is wrong with the columns is of no interest to a client that was fenced.
+    if (auto allowed = publisher_.may_publish(); !allowed) return allowed.error();
+    const std::uint64_t step = publisher_.next_to_publish();
+    const bool room = step - publisher_.next_to_take() < segment_->geometry().slots &&
+                      asked.size() <= segment_->geometry().max_batch;
+    // Without room publish() says so, and no mask may be copied: that slot belongs to a step in flight.
+    if (!room) {
+        columns_.resize(asked.size());
+        return publisher_.publish(columns_);
+    }
+    auto built = build_columns(asked, step);
+    if (built) copy_masks(asked);
+    auto published =
+        built ? publisher_.publish(columns_, record_flags_) : shm::Result<std::uint64_t>(built.error());
+    if (!published) {
+        for (const croupier_column& column : asked) sequences_.leave(column.uid, step);
+        return published;
+    }
+    auto& uids = uids_in_step_[segment_->slot_of(step)];
+    uids.clear();
+    for (const croupier_column& column : asked) uids.push_back(column.uid);
+    bell_.ring();
+    return published;
+}
+
+shm::Result<bool> LocalRing::take(std::span<const croupier_decision> /*in the log already*/) {
+    const std::uint64_t step = publisher_.next_to_take();
+    for (const std::uint64_t uid : uids_of(step)) sequences_.leave(uid, step);
+    publisher_.take();
+    return true;
+}
+
+void LocalRing::note_waiting() {
+    const std::uint64_t next = publisher_.next_to_take();
+    if (waiting_noted_ == next || publisher_.next_complete()) return;
+    publisher_.note_waiting_since(shm::monotonic_ns());
+    waiting_noted_ = next;
+}
+
+}  // namespace croupier::client

@@ -1,0 +1,81 @@
+// A session's ring and sequence table in this host's shared memory, held as its client.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "client/daemon_watch.h"
+#include "client/live_sequences.h"
+#include "client/schedule_place.h"
+#include "shm/bell.h"
+#include "shm/schedule_publisher.h"
+#include "shm/segment.h"
+
+namespace croupier::client {
+
+struct RingFiles {
+    std::string segment_path;
+    std::string shm_directory;
+    std::string instance;
+};
+
+class LocalRing final : public SchedulePlace {
+  public:
+    static shm::Result<std::unique_ptr<LocalRing>> attach(const RingFiles& files, bool randoms_supplied);
+
+    const std::string& segment_path() const override { return segment_->path(); }
+    const proto::Geometry& geometry() const override { return segment_->geometry(); }
+    const proto::SegmentHeader& header() const { return segment_->header(); }
+
+    shm::Result<bool> add(const croupier_sequence& sequence) override;
+    shm::Result<bool> finish(std::uint64_t uid) override;
+    std::size_t list(std::span<std::uint64_t> uids) const override { return sequences_.list(uids); }
+    shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const override {
+        return sequences_.output(uid);
+    }
+
+    shm::Result<std::uint64_t> submit(std::span<const croupier_column> columns) override;
+    std::uint64_t next_to_publish() const override { return publisher_.next_to_publish(); }
+    std::uint64_t next_to_take() const override { return publisher_.next_to_take(); }
+    std::span<const std::uint64_t> uids_of_next() const override { return uids_of(next_to_take()); }
+    std::span<const std::uint64_t> uids_of(std::uint64_t step) const {
+        return uids_in_step_[segment_->slot_of(step)];
+    }
+    shm::Result<bool> take(std::span<const croupier_decision> decisions) override;
+
+    shm::Result<bool> check_usable() override;
+    bool daemon_alive() override { return watch_.alive(*segment_); }
+    std::uint32_t daemon_generation() override {
+        return segment_->header().daemon_generation.load(std::memory_order_acquire);
+    }
+
+    // Whether the session is as its client left it: not fenced, closed or draining.
+    shm::Result<bool> may_publish() const { return publisher_.may_publish(); }
+    bool next_complete() const { return publisher_.next_complete(); }
+    std::span<const proto::Decision> next_decisions() const { return publisher_.next_decisions(); }
+    proto::DecisionError next_refusal() const { return publisher_.next_refusal(); }
+    // The scheduler has nothing to do but wait for the step next_to_take().
+    void note_waiting();
+    void sleep(std::chrono::nanoseconds timeout) const { publisher_.sleep(timeout); }
+
+  private:
+    LocalRing(std::unique_ptr<shm::Segment> segment, shm::SchedulePublisher publisher, shm::Bell bell,
+              bool randoms_supplied);
+    void recall_steps_in_flight();
+    shm::Result<bool> build_columns(std::span<const croupier_column> asked, std::uint64_t step);
+    void copy_masks(std::span<const croupier_column> asked) const;
+
+    std::unique_ptr<shm::Segment> segment_;
+    shm::SchedulePublisher publisher_;
+    shm::Bell bell_;
+    LiveSequences sequences_;
+    DaemonWatch watch_;
+    std::uint32_t record_flags_;  // of every step that is submitted
+    std::vector<std::vector<std::uint64_t>>
+        uids_in_step_;  // by slot; ours, so that a step is checked against it
+    std::vector<proto::ScheduleColumn> columns_;
+    std::uint64_t waiting_noted_ = ~std::uint64_t{0};  // the step
+};
+
+}  // namespace croupier::client

@@ -1,0 +1,130 @@
+#include "client/record_messages.h"
+
+#include <cstring>
+#include <type_traits>
+
+#include "client/abi_fields.h"
+#include "client/schedule_place.h"
+
+namespace croupier::client {
+namespace {
+
+using Bytes = flatbuffers::Vector<std::uint8_t>;
+using Ids = flatbuffers::Vector<std::int32_t>;
+
+template <typename T>
+flatbuffers::Offset<Bytes> bytes_of(flatbuffers::FlatBufferBuilder& builder, const T& plain) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(&plain), sizeof(plain));
+}
+
+template <typename T>
+std::optional<std::string> read_bytes(const char* what, const Bytes* bytes, T& plain) {
+    const std::size_t size = bytes == nullptr ? 0 : bytes->size();
+    if (size != sizeof(T)) {
+        return std::string(what) + " of the record have " + std::to_string(size) +
+               " bytes, this build's have " + std::to_string(sizeof(T));
+    }
+    std::memcpy(&plain, bytes->data(), sizeof(T));
+    return std::nullopt;
+}
+
+flatbuffers::Offset<Ids> ids_of(flatbuffers::FlatBufferBuilder& builder, const std::int32_t* ids,
+                                std::size_t count) {
+    if (count == 0) return {};
+    return builder.CreateVector(ids, count);
+}
+
+void read_ids(const Ids* from, const std::int32_t*& ids, std::size_t& count) {
+    count = from == nullptr ? 0 : from->size();
+    ids = count == 0 ? nullptr : from->data();
+}
+
+}  // namespace
+
+flatbuffers::Offset<wire::AddSequence> add_message(flatbuffers::FlatBufferBuilder& builder,
+                                                   const croupier_sequence& sequence) {
+    std::vector<wire::BiasEntry> entries;
+    entries.reserve(sequence.bias_count);
+    for (std::size_t i = 0; i < sequence.bias_count; ++i) {
+        entries.emplace_back(sequence.bias[i].token, sequence.bias[i].bias);
+    }
+    const auto params = bytes_of(builder, params_from_abi(sequence.params));
+    const auto prompt = ids_of(builder, sequence.prompt, sequence.prompt_count);
+    const auto output = ids_of(builder, sequence.output, sequence.output_count);
+    const auto bias = builder.CreateVectorOfStructs(entries);
+    const auto stop_ids = ids_of(builder, sequence.stop_ids, sequence.stop_count);
+    const auto allowed = ids_of(builder, sequence.allowed_ids, sequence.allowed_count);
+    const auto bad_words = ids_of(builder, sequence.bad_words, sequence.bad_words_count);
+    const auto breakers = ids_of(builder, sequence.dry_breakers, sequence.dry_breakers_count);
+    return wire::CreateAddSequence(builder, sequence.uid, params, prompt, output, bias, stop_ids, allowed,
+                                   bad_words, breakers);
+}
+
+std::optional<std::string> read_sequence(const wire::AddSequence& record, std::vector<croupier_bias>& bias,
+                                         croupier_sequence& sequence) {
+    proto::SamplingParams params;
+    if (auto fault = read_bytes("the parameters", record.params(), params)) return fault;
+    sequence = {};
+    sequence.uid = record.uid();
+    sequence.params = params_to_abi(params);
+    read_ids(record.prompt(), sequence.prompt, sequence.prompt_count);
+    read_ids(record.output(), sequence.output, sequence.output_count);
+    read_ids(record.stop_ids(), sequence.stop_ids, sequence.stop_count);
+    read_ids(record.allowed_ids(), sequence.allowed_ids, sequence.allowed_count);
+    read_ids(record.bad_words(), sequence.bad_words, sequence.bad_words_count);
+    read_ids(record.dry_breakers(), sequence.dry_breakers, sequence.dry_breakers_count);
+    bias.clear();
+    if (record.bias() != nullptr) {
+        for (const wire::BiasEntry* entry : *record.bias()) bias.push_back({entry->token(), entry->bias()});
+    }
+    sequence.bias = bias.data();
+    sequence.bias_count = bias.size();
+    return std::nullopt;
+}
+
+flatbuffers::Offset<wire::SubmitStep> submit_message(flatbuffers::FlatBufferBuilder& builder,
+                                                     std::uint64_t step,
+                                                     std::span<const croupier_column> columns,
+                                                     std::uint32_t vocab) {
+    const std::size_t words = mask_words(vocab);
+    std::vector<wire::ColumnEntry> entries;
+    std::vector<std::uint32_t> masks;
+    entries.reserve(columns.size());
+    for (const croupier_column& column : columns) {
+        entries.emplace_back(column.uid, column.mask != nullptr ? 1 : 0);
+        if (column.mask != nullptr) masks.insert(masks.end(), column.mask, column.mask + words);
+    }
+    return wire::CreateSubmitStepDirect(builder, step, &entries, masks.empty() ? nullptr : &masks);
+}
+
+std::optional<std::string> read_columns(const wire::SubmitStep& record, std::uint32_t vocab,
+                                        std::vector<croupier_column>& columns) {
+    const std::size_t words = mask_words(vocab);
+    const std::size_t have = record.masks() == nullptr ? 0 : record.masks()->size();
+    std::size_t used = 0;
+    columns.clear();
+    if (record.columns() != nullptr) {
+        for (const wire::ColumnEntry* entry : *record.columns()) {
+            const bool masked = entry->masked() != 0;
+            const bool there = used + words <= have;
+            columns.push_back({entry->uid(), masked && there ? record.masks()->data() + used : nullptr});
+            used += masked ? words : 0;
+        }
+    }
+    if (used == have) return std::nullopt;
+    return "the masks of the record have " + std::to_string(have) + " words, its masked columns need " +
+           std::to_string(used);
+}
+
+flatbuffers::Offset<Bytes> geometry_bytes(flatbuffers::FlatBufferBuilder& builder,
+                                          const proto::Geometry& geometry) {
+    return bytes_of(builder, geometry);
+}
+
+std::optional<std::string> read_geometry(const Bytes* bytes, proto::Geometry& geometry) {
+    if (auto fault = read_bytes("the geometry", bytes, geometry)) return fault;
+    return proto::geometry_fault(geometry);
+}
+
+}  // namespace croupier::client

@@ -1,0 +1,90 @@
+// A session's ring on another host: records go there through a relay, and only what it refuses comes back.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/daemon_link.h"
+#include "client/live_uids.h"
+#include "client/options.h"
+#include "client/schedule_place.h"
+#include "proto/wire.h"
+
+namespace croupier::client {
+
+// What can be checked without the segment is checked here, so that it is refused in the call. Records are
+// sent without waiting: what the relay refuses fails the next calls, and the wait for the step concerned.
+class RelayedRing final : public SchedulePlace {
+  public:
+    static shm::Result<std::unique_ptr<RelayedRing>> attach(const croupier_record_channel& channel,
+                                                            const SessionFacts& facts,
+                                                            const OpenRequest& request);
+    RelayedRing(const RelayedRing&) = delete;
+    RelayedRing& operator=(const RelayedRing&) = delete;
+    // Tells the relay to let go of the session.
+    ~RelayedRing() override;
+
+    const std::string& segment_path() const override { return segment_path_; }
+    const proto::Geometry& geometry() const override { return geometry_; }
+
+    shm::Result<bool> add(const croupier_sequence& sequence) override;
+    shm::Result<bool> finish(std::uint64_t uid) override;
+    std::size_t list(std::span<std::uint64_t> uids) const override { return outputs_.list(uids); }
+    shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const override;
+
+    shm::Result<std::uint64_t> submit(std::span<const croupier_column> columns) override;
+    std::uint64_t next_to_publish() const override { return published_; }
+    std::uint64_t next_to_take() const override { return taken_; }
+    std::span<const std::uint64_t> uids_of_next() const override { return slot_of(taken_).uids; }
+    shm::Result<bool> take(std::span<const croupier_decision> decisions) override;
+
+    shm::Result<bool> check_usable() override;
+    bool daemon_alive() override { return daemon_alive_; }
+    std::uint32_t daemon_generation() override { return daemon_generation_; }
+
+  private:
+    struct StepSent {
+        std::vector<std::uint64_t> uids;
+        std::uint64_t record = 0;
+    };
+    struct Fault {
+        std::uint64_t record;
+        shm::Error error;
+    };
+    using Output = std::vector<std::int32_t>;
+
+    RelayedRing(const croupier_record_channel& channel, std::string segment_path);
+    shm::Result<bool> ask_attach(const SessionFacts& facts, const OpenRequest& request);
+    shm::Result<bool> take_over(const wire::SessionAttached& answer);
+
+    template <typename Record>
+    shm::Result<bool> send(flatbuffers::FlatBufferBuilder& builder, flatbuffers::Offset<Record> record);
+    shm::Result<bool> send_owed_take();
+    shm::Result<bool> send_submit(std::span<const croupier_column> columns);
+    // What the relay has answered by now, or within `timeout`: of another session's answers, nothing.
+    shm::Result<const wire::Message*> next_answer(std::chrono::milliseconds timeout);
+    void take_in_answers();
+    shm::Result<bool> may_write();
+    StepSent& slot_of(std::uint64_t step) { return steps_[step % geometry_.slots]; }
+    const StepSent& slot_of(std::uint64_t step) const { return steps_[step % geometry_.slots]; }
+
+    croupier_record_channel channel_;
+    std::string segment_path_;
+    proto::Geometry geometry_;
+    LiveUids<Output> outputs_;
+    std::vector<StepSent> steps_;  // by slot
+    std::uint64_t published_ = 0;
+    std::uint64_t taken_ = 0;
+    bool take_owed_ = false;  // the relay has not been told of taken_
+    std::uint64_t first_record_;
+    std::uint64_t last_record_;
+    std::optional<Fault> fault_;
+    bool daemon_alive_ = true;
+    std::uint32_t daemon_generation_ = 0;
+    std::vector<std::uint8_t> answer_;
+};
+
+}  // namespace croupier::client

@@ -1,0 +1,182 @@
+#include "client/ring_relay.h"
+
+#include <utility>
+#include <variant>
+
+#include "client/record_messages.h"
+#include "proto/segment_header.h"
+
+namespace croupier::client {
+namespace {
+
+using shm::Errc;
+
+template <typename Body>
+AnswerBytes sealed(flatbuffers::FlatBufferBuilder& builder, std::uint64_t record,
+                   flatbuffers::Offset<Body> body) {
+    wire::finish(builder, record, body);
+    return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
+}
+
+}  // namespace
+
+std::optional<AnswerBytes> RingRelay::apply(std::span<const std::uint8_t> record) {
+    const auto parsed = wire::parse(record.data(), record.size());
+    if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
+        return refusal({Errc::wrong_version, "a record is none: " + fault->message});
+    }
+    const wire::Message& message = *std::get<const wire::Message*>(parsed);
+    const bool begins = message.body_type() == wire::Body::AttachSession;
+    if (!begins && ring_ == nullptr) {
+        last_record_ = message.request();
+        // Detaching twice does no harm: the session may have ended by itself.
+        if (message.body_type() == wire::Body::DetachSession) return std::nullopt;
+        return refusal({Errc::session_closed, "the relay holds no session: attach one first"});
+    }
+    if (!begins && message.request() != last_record_ + 1) {
+        return refusal({Errc::corrupt_header, "record " + std::to_string(message.request()) +
+                                                  " came after record " + std::to_string(last_record_)});
+    }
+    last_record_ = message.request();
+    if (auto done = carry_out(message); !done) return refusal(done.error());
+    if (begins) return attached_answer();
+    return std::nullopt;
+}
+
+shm::Result<bool> RingRelay::carry_out(const wire::Message& message) {
+    switch (message.body_type()) {
+        case wire::Body::AttachSession:
+            return attach(*message.body_as_AttachSession());
+        case wire::Body::AddSequence:
+            return add(*message.body_as_AddSequence());
+        case wire::Body::FinishSequence:
+            return ring_->finish(message.body_as_FinishSequence()->uid());
+        case wire::Body::SubmitStep:
+            return submit(*message.body_as_SubmitStep());
+        case wire::Body::TakeSteps:
+            return take(*message.body_as_TakeSteps());
+        case wire::Body::DetachSession:
+            let_go("its scheduler let go of it");
+            return true;
+        default:
+            break;
+    }
+    return shm::fail(Errc::bad_argument, std::string("a ") + wire::EnumNameBody(message.body_type()) +
+                                             " is no record that a relay carries out");
+}
+
+shm::Result<bool> RingRelay::attach(const wire::AttachSession& record) {
+    let_go("its scheduler attaches to another");
+    name_ = record.name() == nullptr ? std::string() : record.name()->str();
+    if (record.segment_version() != proto::kSegmentVersion) {
+        return shm::fail(Errc::wrong_version, "the scheduler is of segment version " +
+                                                  std::to_string(record.segment_version()) +
+                                                  ", the relay of " + std::to_string(proto::kSegmentVersion));
+    }
+    // From the id alone: a peer names no files here.
+    const std::string path = shm::segment_path(directory_, instance_, record.session_id());
+    auto ring = LocalRing::attach({path, directory_, instance_}, record.randoms_supplied());
+    if (!ring) {
+        shm::Error error = ring.error();
+        error.message += "; this relay serves instance " + instance_ + " in " + directory_;
+        return error;
+    }
+    const proto::SegmentHeader& header = ring.value()->header();
+    if (header.session_id != record.session_id() || name_ != header.name) {
+        return shm::fail(Errc::bad_argument, path + " is session " + header.name + " (" +
+                                                 std::to_string(header.session_id) + "), not " + name_ +
+                                                 " (" + std::to_string(record.session_id()) + ")");
+    }
+    ring_ = std::move(ring).value();
+    alive_told_ = true;
+    generation_told_.reset();
+    log_line_ = "session " + name_ + ": attached at " + path;
+    return true;
+}
+
+AnswerBytes RingRelay::attached_answer() const {
+    flatbuffers::FlatBufferBuilder builder;
+    std::vector<flatbuffers::Offset<wire::StepInFlight>> steps;
+    for (std::uint64_t step = ring_->next_to_take(); step < ring_->next_to_publish(); ++step) {
+        const auto uids = ring_->uids_of(step);
+        steps.push_back(wire::CreateStepInFlight(builder, builder.CreateVector(uids.data(), uids.size())));
+    }
+    std::vector<std::uint64_t> uids(ring_->list({}));
+    ring_->list(uids);
+    std::vector<flatbuffers::Offset<wire::LiveSequenceInfo>> sequences;
+    for (const std::uint64_t uid : uids) {
+        const auto output = ring_->output(uid);
+        if (!output) continue;
+        sequences.push_back(wire::CreateLiveSequenceInfo(
+            builder, uid, builder.CreateVector(output.value().data(), output.value().size())));
+    }
+    const auto geometry = geometry_bytes(builder, ring_->geometry());
+    const auto all_steps = builder.CreateVector(steps);
+    const auto all_sequences = builder.CreateVector(sequences);
+    return sealed(
+        builder, last_record_,
+        wire::CreateSessionAttached(builder, geometry, ring_->next_to_take(), all_steps, all_sequences));
+}
+
+shm::Result<bool> RingRelay::add(const wire::AddSequence& record) {
+    croupier_sequence sequence{};
+    if (auto fault = read_sequence(record, bias_, sequence)) return shm::fail(Errc::bad_argument, *fault);
+    return ring_->add(sequence);
+}
+
+shm::Result<bool> RingRelay::submit(const wire::SubmitStep& record) {
+    if (record.step() != ring_->next_to_publish()) {
+        return shm::fail(Errc::corrupt_header, "step " + std::to_string(record.step()) +
+                                                   " was submitted where step " +
+                                                   std::to_string(ring_->next_to_publish()) + " was due");
+    }
+    if (auto fault = read_columns(record, ring_->geometry().vocab, columns_)) {
+        return shm::fail(Errc::bad_argument, *fault);
+    }
+    auto published = ring_->submit(columns_);
+    if (!published) return published.error();
+    return true;
+}
+
+shm::Result<bool> RingRelay::take(const wire::TakeSteps& record) {
+    while (ring_->next_to_take() < record.taken()) {
+        if (!ring_->next_complete()) {
+            return shm::fail(Errc::bad_argument, "step " + std::to_string(ring_->next_to_take()) +
+                                                     " is to be taken, and is not decided");
+        }
+        if (auto taken = ring_->take({}); !taken) return taken;
+    }
+    return true;
+}
+
+AnswerBytes RingRelay::refusal(const shm::Error& error) {
+    log_line_ = "refused a record: " + error.message;
+    flatbuffers::FlatBufferBuilder builder;
+    return sealed(
+        builder, last_record_,
+        wire::CreateRefusalDirect(builder, static_cast<std::uint32_t>(error.code), error.message.c_str()));
+}
+
+void RingRelay::let_go(const std::string& why) {
+    if (ring_ == nullptr) return;
+    log_line_ = "session " + name_ + ": let go, " + why;
+    ring_.reset();
+}
+
+std::optional<AnswerBytes> RingRelay::news() {
+    if (ring_ == nullptr) return std::nullopt;
+    if (auto usable = ring_->check_usable(); !usable) {
+        const AnswerBytes answer = refusal(usable.error());
+        let_go(usable.error().message);
+        return answer;
+    }
+    const bool alive = ring_->daemon_alive();
+    const std::uint32_t generation = ring_->daemon_generation();
+    if (alive == alive_told_ && generation == generation_told_) return std::nullopt;
+    alive_told_ = alive;
+    generation_told_ = generation;
+    flatbuffers::FlatBufferBuilder builder;
+    return sealed(builder, last_record_, wire::CreateDaemonSeen(builder, alive, generation));
+}
+
+}  // namespace croupier::client

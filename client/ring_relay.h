@@ -1,0 +1,57 @@
+// The relay's half: carries out a remote scheduler's records on a session of this host.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/local_ring.h"
+#include "proto/wire.h"
+
+namespace croupier::client {
+
+using AnswerBytes = std::vector<std::uint8_t>;
+
+// Holds the session as its client from AttachSession to DetachSession. Keeps nothing that the segment does
+// not hold: a relay that dies is followed by another, to which the scheduler attaches anew.
+class RingRelay {
+  public:
+    RingRelay(std::string shm_directory, std::string instance)
+        : directory_(std::move(shm_directory)), instance_(std::move(instance)) {}
+
+    // `record` is aligned for every type. The answer, when there is one to give.
+    std::optional<AnswerBytes> apply(std::span<const std::uint8_t> record);
+    // What the scheduler should know and did not cause: the daemon died or came back, the session is over.
+    std::optional<AnswerBytes> news();
+
+    // The session is free for another client; `why` is for the log.
+    void let_go(const std::string& why);
+    bool attached() const { return ring_ != nullptr; }
+    // What became of the last record, for a log; empty: nothing worth a line.
+    std::string take_log_line() { return std::exchange(log_line_, {}); }
+
+  private:
+    shm::Result<bool> carry_out(const wire::Message& message);
+    shm::Result<bool> attach(const wire::AttachSession& record);
+    shm::Result<bool> add(const wire::AddSequence& record);
+    shm::Result<bool> submit(const wire::SubmitStep& record);
+    shm::Result<bool> take(const wire::TakeSteps& record);
+    AnswerBytes attached_answer() const;
+    AnswerBytes refusal(const shm::Error& error);
+
+    std::string directory_;
+    std::string instance_;
+    std::unique_ptr<LocalRing> ring_;
+    std::string name_;
+    std::uint64_t last_record_ = 0;
+    bool alive_told_ = false;
+    std::optional<std::uint32_t> generation_told_;
+    std::vector<croupier_bias> bias_;
+    std::vector<croupier_column> columns_;
+    std::string log_line_;
+};
+
+}  // namespace croupier::client

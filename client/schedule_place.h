@@ -1,0 +1,46 @@
+// Where a scheduler's records go: the session's ring on this host, or a relay beside the ring on another.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "client/croupier.h"
+#include "proto/geometry.h"
+#include "shm/error.h"
+
+namespace croupier::client {
+
+class SchedulePlace {
+  public:
+    virtual ~SchedulePlace() = default;
+
+    virtual const std::string& segment_path() const = 0;  // on the ring's host
+    virtual const proto::Geometry& geometry() const = 0;
+
+    virtual shm::Result<bool> add(const croupier_sequence& sequence) = 0;
+    virtual shm::Result<bool> finish(std::uint64_t uid) = 0;
+    virtual std::size_t list(std::span<std::uint64_t> uids) const = 0;
+    virtual shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const = 0;
+
+    virtual shm::Result<std::uint64_t> submit(std::span<const croupier_column> columns) = 0;
+    // The steps in flight lie between them.
+    virtual std::uint64_t next_to_publish() const = 0;
+    virtual std::uint64_t next_to_take() const = 0;
+    virtual std::span<const std::uint64_t> uids_of_next() const = 0;
+    // The step next_to_take() is done with, decided so.
+    virtual shm::Result<bool> take(std::span<const croupier_decision> decisions) = 0;
+
+    // Whether it is of use to wait for the step next_to_take().
+    virtual shm::Result<bool> check_usable() = 0;
+    virtual bool daemon_alive() = 0;
+    virtual std::uint32_t daemon_generation() = 0;
+};
+
+// Whether a step's grammar masks have room in the session.
+shm::Result<bool> check_masks(std::span<const croupier_column> columns, std::uint32_t mask_rows);
+constexpr std::size_t mask_words(std::uint32_t vocab) {
+    return (std::size_t{vocab} + 31) / 32;
+}
+
+}  // namespace croupier::client

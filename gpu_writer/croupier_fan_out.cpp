@@ -1,0 +1,183 @@
+#include "gpu_writer/croupier_fan_out.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "gpu_writer/fan_out.h"
+#include "proto/fan_out_frame.h"
+
+namespace gpu_writer = croupier::gpu_writer;
+namespace shm = croupier::shm;
+
+struct croupier_fan_out {
+    std::unique_ptr<gpu_writer::FanOut> group;
+    gpu_writer::Answer answer;  // the last one, which the caller reads
+};
+
+static_assert(CROUPIER_FAN_OUT_ZMQ == static_cast<int>(gpu_writer::Transport::zmq) &&
+              CROUPIER_FAN_OUT_NCCL == static_cast<int>(gpu_writer::Transport::nccl));
+static_assert(CROUPIER_FAN_OUT_MAX_RECORD == croupier::proto::kMaxRecordBytes);
+
+namespace {
+
+int report(croupier_fan_out_error* error, shm::Errc code, const char* text) noexcept {
+    if (error == nullptr) return -1;
+    error->code = static_cast<std::uint32_t>(code);
+    const std::size_t length = std::min(std::strlen(text), sizeof(error->text) - 1);
+    std::memcpy(error->text, text, length);
+    error->text[length] = '\0';
+    return -1;
+}
+
+// No exception of the standard library's or of ZMQ's crosses the C ABI. `body` gives a Result of an int.
+template <typename Body>
+int guarded(croupier_fan_out_error* error, Body&& body) noexcept {
+    try {
+        const shm::Result<int> result = body();
+        return result ? result.value() : report(error, result.error().code, result.error().message.c_str());
+    } catch (const std::bad_alloc&) {
+        return report(error, shm::Errc::no_memory, "out of memory");
+    } catch (const std::exception& failure) {
+        return report(error, shm::Errc::system_error, failure.what());
+    }
+}
+
+shm::Result<int> missing(const char* argument) {
+    return shm::fail(shm::Errc::bad_argument, std::string(argument) + " is null");
+}
+
+shm::Result<int> sent(const shm::Result<bool>& result) {
+    if (!result) return result.error();
+    return result.value() ? 0 : CROUPIER_FAN_OUT_BUSY;
+}
+
+std::string text_of(const char* text) {
+    return text == nullptr ? std::string() : std::string(text);
+}
+
+std::span<const std::uint8_t> bytes_of(const void* begin, std::size_t size) {
+    return {static_cast<const std::uint8_t*>(begin), size};
+}
+
+shm::Result<gpu_writer::FanOutOptions> checked(const croupier_fan_out_options& options) {
+    if (options.abi_version != CROUPIER_FAN_OUT_ABI_VERSION) {
+        return shm::fail(shm::Errc::wrong_version,
+                         "the options are of ABI version " + std::to_string(options.abi_version) +
+                             ", this library speaks " + std::to_string(CROUPIER_FAN_OUT_ABI_VERSION));
+    }
+    if (options.transport > CROUPIER_FAN_OUT_NCCL) {
+        return shm::fail(shm::Errc::bad_argument, "transport is " + std::to_string(options.transport) +
+                                                      ", allowed: 0 (ZMQ) or 1 (NCCL)");
+    }
+    return gpu_writer::FanOutOptions{
+        static_cast<gpu_writer::Transport>(options.transport),
+        text_of(options.endpoint),
+        {text_of(options.own_public_key), text_of(options.own_secret_key), text_of(options.peer_public_key)},
+        options.members,
+        options.member,
+        options.device,
+        std::chrono::milliseconds(options.join_timeout_ms),
+        options.window};
+}
+
+int channel_send(void* context, const void* record, size_t size, croupier_channel_error* error) {
+    return croupier_fan_out_send(static_cast<croupier_fan_out*>(context), record, size, error);
+}
+
+int channel_receive(void* context, uint32_t timeout_ms, const void** answer, size_t* size,
+                    croupier_channel_error* error) {
+    uint32_t member = 0;
+    return croupier_fan_out_receive_answer(static_cast<croupier_fan_out*>(context), timeout_ms, &member,
+                                           answer, size, error);
+}
+
+}  // namespace
+
+extern "C" {
+
+void croupier_fan_out_options_init(croupier_fan_out_options* options) {
+    const gpu_writer::FanOutOptions defaults;
+    *options = croupier_fan_out_options{};
+    options->abi_version = CROUPIER_FAN_OUT_ABI_VERSION;
+    options->transport = static_cast<std::uint32_t>(defaults.transport);
+    options->members = defaults.members;
+    options->join_timeout_ms = static_cast<std::uint32_t>(defaults.join_timeout.count());
+    options->window = defaults.window;
+}
+
+int croupier_fan_out_open(const croupier_fan_out_options* options, croupier_fan_out** fan_out,
+                          croupier_fan_out_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (options == nullptr) return missing("options");
+        if (fan_out == nullptr) return missing("fan_out");
+        const auto asked = checked(*options);
+        if (!asked) return asked.error();
+        auto group = gpu_writer::open_fan_out(asked.value());
+        if (!group) return group.error();
+        *fan_out = new croupier_fan_out{std::move(group).value(), {}};
+        return 0;
+    });
+}
+
+void croupier_fan_out_close(croupier_fan_out* fan_out) {
+    delete fan_out;
+}
+
+int croupier_fan_out_send(croupier_fan_out* fan_out, const void* record, size_t size,
+                          croupier_fan_out_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (record == nullptr && size > 0) return missing("record");
+        return sent(fan_out->group->send(bytes_of(record, size)));
+    });
+}
+
+int croupier_fan_out_receive_answer(croupier_fan_out* fan_out, uint32_t timeout_ms, uint32_t* member,
+                                    const void** answer, size_t* size, croupier_fan_out_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (member == nullptr || answer == nullptr || size == nullptr) {
+            return missing("member, answer or size");
+        }
+        auto received = fan_out->group->receive_answer(std::chrono::milliseconds(timeout_ms));
+        if (!received) return received.error();
+        if (!received.value()) return 0;
+        fan_out->answer = *std::move(received).value();
+        *member = fan_out->answer.member;
+        *answer = fan_out->answer.bytes.data();
+        *size = fan_out->answer.bytes.size();
+        return 1;
+    });
+}
+
+int croupier_fan_out_receive(croupier_fan_out* fan_out, uint32_t timeout_ms, const void** record,
+                             size_t* size, croupier_fan_out_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (record == nullptr || size == nullptr) return missing("record or size");
+        const auto received = fan_out->group->receive(std::chrono::milliseconds(timeout_ms));
+        if (!received) return received.error();
+        if (!received.value()) return 0;
+        *record = received.value()->data();
+        *size = received.value()->size();
+        return 1;
+    });
+}
+
+int croupier_fan_out_answer(croupier_fan_out* fan_out, const void* answer, size_t size,
+                            croupier_fan_out_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (answer == nullptr && size > 0) return missing("answer");
+        return sent(fan_out->group->answer(bytes_of(answer, size)));
+    });
+}
+
+void croupier_fan_out_channel(croupier_fan_out* fan_out, croupier_record_channel* channel) {
+    *channel = {fan_out, channel_send, channel_receive};
+}
+
+const char* croupier_fan_out_error_name(uint32_t code) {
+    return shm::errc_name(static_cast<shm::Errc>(code));
+}
+
+}  // extern "C"
