@@ -31,7 +31,10 @@ print(f"{sys.argv[2]:>14}: on the GPU p50 {r['hbm_to_hbm_us']['p50']:8.1f} p99 {
 END
     done
 done
-python3 bench/gpu/torch_sampler.py --tp "$tp" >"$out/torch-tp$tp.json" || failures=$((failures + 1))
-cat "$out/torch-tp$tp.json"
+# PyTorch wants a GPU for each rank; croupier shares them where there are fewer.
+if [ "$(nvidia-smi -L | wc -l)" -ge "$tp" ]; then
+    python3 bench/gpu/torch_sampler.py --tp "$tp" >"$out/torch-tp$tp.json" || failures=$((failures + 1))
+    cat "$out/torch-tp$tp.json"
+fi
 echo "$failures part(s) failed; results are in $out"
 exit "$failures"

@@ -24,7 +24,12 @@ void Cublas::need(cublasStatus_t status, const char* what) {
                              std::to_string(static_cast<int>(status)));
 }
 
-Cublas::Cublas() {
+Cublas::Cublas(int device) {
+    // A handle is for good of the device that the thread has when it is made.
+    if (const cudaError_t status = cudaSetDevice(device); status != cudaSuccess) {
+        throw std::runtime_error("the simulated model cannot use GPU " + std::to_string(device) + ": " +
+                                 cudaGetErrorString(status));
+    }
     library_ = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) {
         throw std::runtime_error(std::string("the simulated model's LM head needs ") + kLibrary + ": " +

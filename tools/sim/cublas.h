@@ -15,8 +15,9 @@ struct Product {
 
 class Cublas {
   public:
-    // Throws std::runtime_error, which says where the library was looked for.
-    Cublas();
+    // For products on this device, which becomes the thread's. Throws std::runtime_error, which says where
+    // the library was looked for.
+    explicit Cublas(int device);
     Cublas(const Cublas&) = delete;
     Cublas& operator=(const Cublas&) = delete;
     ~Cublas();

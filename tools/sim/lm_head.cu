@@ -105,12 +105,12 @@ LmHead::LmHead(const World& world, std::uint32_t rank, int device)
       shard_(world.vocabulary.geometry.shards[rank]),
       batch_(world.vocabulary.geometry.max_batch),
       row_stride_((std::uint64_t{shard_.count} + 7) / 8 * 8),
+      cublas_(device),
       steps_(world.vocabulary.geometry.slots) {
     if (shape_.features() > kHiddenSize) {
         throw std::runtime_error("an LM head of " + std::to_string(kHiddenSize) + " features cannot make " +
                                  std::to_string(shape_.features()) + ": give --logits fewer rows");
     }
-    need_cuda(cudaSetDevice(device), "cannot use the GPU");
     need_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cannot create a stream");
     for (Step& step : steps_) {
         need_cuda(cudaEventCreate(&step.logits_there), "cannot create an event");
