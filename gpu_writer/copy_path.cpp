@@ -10,7 +10,7 @@ namespace {
 
 // The first tiles are wanted soon, each copy costs the engine about a microsecond, and samplers read what has
 // landed: the last chunk alone is left to them when the last byte is there.
-constexpr std::uint64_t kFirstChunk = std::uint64_t{512} * 1024;
+constexpr std::uint64_t kFirstChunk = std::uint64_t{256} * 1024;
 constexpr std::uint64_t kChunkGrowth = 4;
 constexpr std::uint64_t kMostChunk = std::uint64_t{4} * 1024 * 1024;
 

@@ -31,5 +31,6 @@ chaos samplers 20 600
 chaos writer 4 300
 chaos client 6 300
 chaos daemon 3 300
+bench/gpu/collect.py "$out/kills-tp$tp" >"$out/kills-tp$tp.json"
 echo "$failures run(s) were not sound; results are in $out"
 exit "$failures"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From logits in a GPU's memory to tokens there, beside the same controls in PyTorch on the same GPUs: from the
 # repository's root, with build/bundle made by `./dev bundle`.
-#   OUT=FOLDER bench/gpu/step_latency.sh TP [SAMPLERS]     raw results go to FOLDER (default: bench/results)
+#   OUT=FOLDER bench/gpu/step_latency.sh TP [SAMPLERS]     step-latency-tpN.json goes to FOLDER (default: bench/results)
 # Every token is verified against the reference after each run.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -36,5 +36,6 @@ if [ "$(nvidia-smi -L | wc -l)" -ge "$tp" ]; then
     python3 bench/gpu/torch_sampler.py --tp "$tp" >"$out/torch-tp$tp.json" || failures=$((failures + 1))
     cat "$out/torch-tp$tp.json"
 fi
+bench/gpu/collect.py "$out/steps-tp$tp" "$out/torch-tp$tp.json" >"$out/step-latency-tp$tp.json"
 echo "$failures part(s) failed; results are in $out"
 exit "$failures"

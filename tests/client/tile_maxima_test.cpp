@@ -116,6 +116,7 @@ TEST_CASE("a host writer's maxima are those of the rows, for every tile, dtype a
         std::vector<Codes> rows;
         std::vector<Bytes> bytes;
         std::vector<const void*> pointers;
+        pointers.reserve(columns);
         for (std::uint32_t column = 0; column < columns; ++column) {
             rows.push_back(
                 random_row(dtype, geometry.shards[rank].count, column % 2 == 0 ? 500 : 20, random));

@@ -33,8 +33,7 @@ Config changed_everywhere() {
                        .max_sequence_tokens = 9,
                        .reattach_grace_ms = 9,
                        .drain_timeout_ms = 9};
-    config.hot_set = {
-        .size = 8192, .adapt = true, .least = 1024, .most = 65536, .hysteresis_percent = 9};
+    config.hot_set = {.size = 8192, .adapt = true, .least = 1024, .most = 65536, .hysteresis_percent = 9};
     config.control = {.endpoint = "ipc:///other",
                       .ipc_mode = 0600,
                       .max_message_bytes = 9 * mib,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "gpu_writer/host_writer.h"
@@ -79,13 +80,13 @@ struct Session {
         for (std::size_t rank = 0; rank < writers.size(); ++rank) {
             const proto::RankShard& shard = files.segment.geometry().shards[rank];
             const auto& summaries = slices[rank].summaries;
-            for (std::uint32_t tile = 0; tile * 64 < shard.count; ++tile) {
-                const auto begin = rows[column].begin() + shard.first_id + tile * 64;
-                const auto end =
-                    rows[column].begin() + shard.first_id + std::min(shard.count, tile * 64 + 64);
+            const std::span part(&rows[column][shard.first_id], shard.count);
+            for (std::size_t tile = 0; tile * 64 < part.size(); ++tile) {
+                const auto entries =
+                    part.subspan(tile * 64, std::min<std::size_t>(64, part.size() - tile * 64));
                 INFO("rank " << rank << ", column " << column << ", tile " << tile);
                 REQUIRE(summaries.maxima[std::size_t{column} * summaries.stride + tile] ==
-                        *std::max_element(begin, end));
+                        *std::max_element(entries.begin(), entries.end()));
             }
         }
     }

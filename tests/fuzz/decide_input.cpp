@@ -122,7 +122,7 @@ std::vector<std::uint32_t> Builder::logit_codes() {
     }
     const std::uint32_t step = up_to(255);
     std::vector<std::uint32_t> codes(out_.vocab);
-    for (std::uint32_t i = 0; i < out_.vocab; ++i) codes[i] = palette[i * step % palette.size()];
+    for (std::uint32_t i = 0; i < out_.vocab; ++i) codes[i] = palette[std::size_t{i} * step % palette.size()];
     for (std::uint32_t changes = up_to(64); changes > 0; --changes) {
         codes[up_to(out_.vocab - 1)] = palette[up_to(15) % palette.size()];
     }

@@ -115,7 +115,7 @@ TEST_CASE("maxima stand behind their rank's slice, and without summaries nothing
     g.has_summaries = 1;
     const SegmentLayout with = layout_of(g);
     // Eight tiles of 64 a rank: of two bytes an entry, and a float for each tile, sixteen with the padding.
-    constexpr std::uint64_t kSlice = 8 * 32 * 64 * 2;
+    constexpr std::uint64_t kSlice = std::uint64_t{8} * 32 * 64 * 2;
     constexpr std::uint64_t kMaxima = 4096;  // no more than 32 * 16 * 4
     CHECK(without.rank_offset[1] == kSlice);
     CHECK(without.logits_stride == 2 * kSlice);
@@ -123,7 +123,7 @@ TEST_CASE("maxima stand behind their rank's slice, and without summaries nothing
     CHECK(with.rank_offset[1] == kSlice + kMaxima);
     CHECK(with.maxima_offset[1] == kSlice + kMaxima + kSlice);
     CHECK(with.logits_stride == 2 * (kSlice + kMaxima));
-    CHECK(with.total_bytes == without.total_bytes + 3 * 2 * kMaxima);
+    CHECK(with.total_bytes == without.total_bytes + 6 * kMaxima);
 }
 
 TEST_CASE("slots start on cache lines of their own") {

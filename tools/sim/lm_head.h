@@ -53,8 +53,8 @@ class LmHead {
     std::int32_t* tokens(std::uint32_t slot) const;
     // Behind the tokens' arrival: they are the last ones of the step's requests from now on.
     void keep_tokens(std::uint32_t slot);
-    // From the slot's last step's logits to its tokens, in the GPU's memory both; once they are kept. Waits for
-    // them.
+    // From the slot's last step's logits to its tokens, in the GPU's memory both; once they are kept. Waits
+    // for them.
     std::uint64_t latency_ns(std::uint32_t slot) const;
 
   private:

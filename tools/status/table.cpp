@@ -52,9 +52,11 @@ std::string session_lines(const shm::SessionSnapshot& session) {
                             (1 - seconds(session.counter(SessionCounter::exposed_ns)) / decision) * 100);
     }
     if (session.hot_acceptance() > 0) {
-        const std::string size = session.hot_size > 0 ? std::to_string(session.hot_size) + " ids" : "the row's";
-        text += fmt::format("  hot set of new sequences: {}; {:.1f} % of the untruncated draws came from theirs\n",
-                            size, session.hot_acceptance() * 100);
+        const std::string size =
+            session.hot_size > 0 ? std::to_string(session.hot_size) + " ids" : "the row's";
+        text += fmt::format(
+            "  hot set of new sequences: {}; {:.1f} % of the untruncated draws came from theirs\n", size,
+            session.hot_acceptance() * 100);
     }
     for (std::size_t i = 0; i < session.counters.size(); ++i) {
         const std::string name = proto::kSessionCounterText[i].name;
