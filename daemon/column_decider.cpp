@@ -104,6 +104,21 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
     __builtin_prefetch(segment.token_log(sequence));
 }
 
+void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, std::size_t thread) {
+    const shm::Segment& segment = session.segment();
+    const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
+    if (session.states().knows(thread, asked.sequence_slot, asked.sequence_uid)) return;
+    SequenceLists& lists = session.lists(thread);
+    CheckedSequence sequence;
+    if (check_sequence(segment, asked, sequence, lists) != DecisionError::none) return;
+    sampler::Request request;
+    lists.lend(request);
+    auto& state = session.states().of(thread, asked.sequence_slot, asked.sequence_uid, sequence.params,
+                                      request.dry_breakers);
+    (void)state.follow({sequence.log, sequence.prompt_length},
+                       {sequence.log + sequence.prompt_length, asked.position});
+}
+
 DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column,
                             std::size_t thread, sampler::Workspace& workspace) {
     const shm::Segment& segment = session.segment();

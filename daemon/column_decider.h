@@ -19,6 +19,10 @@ proto::DecisionError check_record(const shm::Segment& segment, std::uint64_t ste
 // the lines that the scheduler wrote come over from its core.
 void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column);
 
+// Derives what the decision will ask of the sequence's log, where that is not known: while the logits are
+// awaited. Of a column that cannot be decided, nothing: its decision will say why.
+void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, std::size_t thread);
+
 struct DecidedColumn {
     proto::Decision decision;
     std::uint32_t hot_choice = 0;  // of its sequence

@@ -60,7 +60,7 @@ class Sampler {
         bool pending = false;
         for (auto& [id, session] : sessions_) {
             const Look look = worker_.look(*session);
-            decided += look.decided + (look.followed ? 1 : 0);
+            decided += look.decided + (look.busy ? 1 : 0);
             pending = pending || look.pending;
         }
         wait_.idle(decided, [&](std::chrono::nanoseconds longest) {

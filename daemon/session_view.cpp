@@ -11,6 +11,7 @@ SessionView::SessionView(shm::Segment segment, std::uint32_t threads)
       lists_(threads, SequenceLists(segment_.geometry())),
       early_slices_(threads, std::vector<sampler::Slice>(segment_.geometry().tp)),
       early_(segment_.geometry()),
+      prepared_(segment_.geometry().slots),
       prefault_(segment_.mapping()) {
     const auto& geometry = segment_.geometry();
     id_ = segment_.header().session_id;
@@ -52,6 +53,12 @@ sampler::RowView SessionView::row(const CheckedStep& step, std::uint32_t column,
     read_early = early_.finish(segment_, step, column, slices);
     if (read_early) row.slices = slices;
     return row;
+}
+
+std::uint32_t& SessionView::prepared(const CheckedStep& step) {
+    Prepared& prepared = prepared_[step.slot];
+    if (prepared.step != step.step) prepared = {step.step, 0};
+    return prepared.columns;
 }
 
 bool SessionView::exhausted(std::uint64_t step) const {

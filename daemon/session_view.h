@@ -28,6 +28,8 @@ class SessionView {
     // tiles were in flight.
     sampler::RowView row(const CheckedStep& step, std::uint32_t column, std::size_t thread, bool& read_early);
     EarlyMaxima& early() { return early_; }
+    // How many of this sampler's columns of the step were prepared: the caller counts on.
+    std::uint32_t& prepared(const CheckedStep& step);
 
     SequenceStates& states() { return states_; }
     // What one thread has copied of the sequence that it decides.
@@ -45,6 +47,11 @@ class SessionView {
         std::uint32_t reopened = 0;
     };
 
+    struct Prepared {
+        std::uint64_t step = ~0ULL;
+        std::uint32_t columns = 0;
+    };
+
     shm::Segment segment_;
     std::uint64_t id_ = 0;
     SequenceStates states_;
@@ -53,6 +60,7 @@ class SessionView {
     std::vector<std::vector<sampler::Slice>> early_slices_;  // [thread][rank]
     EarlyMaxima early_;
     std::vector<Exhausted> exhausted_;  // [slot]
+    std::vector<Prepared> prepared_;    // [slot]
     shm::Prefault prefault_;
 };
 

@@ -81,7 +81,7 @@ Look StepWorker::look(SessionView& session) {
         }
         if (!logits_complete(segment, step)) {
             result.pending = true;
-            result.followed = await_logits(session, step) || result.followed;
+            result.busy = await_logits(session, step) || result.busy;
             continue;
         }
         const std::uint64_t now = note_logits_ready(segment, step, *entry_);
@@ -110,9 +110,22 @@ std::uint32_t StepWorker::first_column_after(const CheckedStep& step, std::size_
 
 bool StepWorker::await_logits(SessionView& session, const CheckedStep& step) {
     const std::uint32_t first = first_column(step, 0);
+    const std::uint32_t end = first_column_after(step, threads_ - 1);
     prefetch_column(session.segment(), step, first);
-    if (!session.early().wanted()) return false;
-    return session.early().follow(session.segment(), step, first, first_column_after(step, threads_ - 1));
+    const bool prepared = prepare_next(session, step, end - first);
+    if (!session.early().wanted()) return prepared;
+    return session.early().follow(session.segment(), step, first, end) || prepared;
+}
+
+// One column a look: a long log takes milliseconds, and another step may be ready.
+bool StepWorker::prepare_next(SessionView& session, const CheckedStep& step, std::uint32_t columns) {
+    std::uint32_t& prepared = session.prepared(step);
+    if (prepared == columns) return false;
+    const std::uint32_t column = first_column(step, 0) + prepared++;
+    std::size_t thread = 0;
+    while (column >= first_column_after(step, thread)) ++thread;
+    prepare_column(session, step, column, thread);
+    return true;
 }
 
 StepWorker::Share StepWorker::decide_claimable(SessionView& session, const CheckedStep& step,

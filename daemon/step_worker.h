@@ -18,8 +18,8 @@ namespace croupier::daemon {
 
 struct Look {
     std::size_t decided = 0;
-    bool pending = false;   // a step waits for logits that may come without a ring of the bell
-    bool followed = false;  // some that have come were read already
+    bool pending = false;  // a step waits for logits that may come without a ring of the bell
+    bool busy = false;     // and there was something to do meanwhile
 };
 
 class StepWorker {
@@ -38,8 +38,9 @@ class StepWorker {
     // A thread's own columns: from its first to the next thread's.
     std::uint32_t first_column(const CheckedStep& step, std::size_t thread) const;
     std::uint32_t first_column_after(const CheckedStep& step, std::size_t thread) const;
-    // True: some tiles had come and were read.
+    // True: there was something to do meanwhile, and there may be more.
     bool await_logits(SessionView& session, const CheckedStep& step);
+    bool prepare_next(SessionView& session, const CheckedStep& step, std::uint32_t columns);
     // Whether the step is late, for samplers whose share is of so many columns.
     bool late(const shm::Segment& segment, const CheckedStep& step, std::uint32_t share,
               std::uint64_t now) const;
