@@ -3,21 +3,17 @@
 #include <algorithm>
 #include <boost/outcome/try.hpp>
 
+#include "gpu_writer/copy_chunks.h"
 #include "gpu_writer/ordered_gather.h"
 
 namespace croupier::gpu_writer {
 namespace {
 
-// The first tiles are wanted soon, each copy costs the engine about a microsecond, and samplers read what has
-// landed: the last chunk alone is left to them when the last byte is there.
-constexpr std::uint64_t kFirstChunk = std::uint64_t{256} * 1024;
-constexpr std::uint64_t kChunkGrowth = 4;
-constexpr std::uint64_t kMostChunk = std::uint64_t{4} * 1024 * 1024;
-
-std::uint32_t tiles_of(std::uint64_t bytes, std::uint64_t tile_row_bytes) {
+// The tiling of what follows begins where 16-byte stores may.
+std::uint32_t first_chunk_of(const SliceRows& rows, std::uint64_t tile_row_bytes) {
     const std::uint32_t granule = tile_granule(tile_row_bytes);
-    const auto tiles = static_cast<std::uint32_t>(std::max<std::uint64_t>(bytes / tile_row_bytes, 1));
-    return (tiles + granule - 1) / granule * granule;
+    const std::uint32_t tiles = tiles_in(kFirstChunk, tile_row_bytes);
+    return std::min((tiles + granule - 1) / granule * granule, rows.tiles);
 }
 
 }  // namespace
@@ -121,10 +117,7 @@ shm::Result<bool> CopyPath::send_rest(const Stage& stage, const CopyTarget& targ
                                       std::uint64_t tile_row_bytes) {
     std::uint64_t bytes = kFirstChunk;
     for (std::uint32_t first = tiles.first; first < tiles.end;) {
-        const std::uint64_t left = (tiles.end - first) * tile_row_bytes;
-        // What is short goes in one: the gap before another copy would be a larger part of it.
-        bytes = left <= kMostChunk ? kMostChunk : std::min(bytes * kChunkGrowth, kMostChunk);
-        const std::uint32_t end = std::min(first + tiles_of(bytes, tile_row_bytes), tiles.end);
+        const std::uint32_t end = chunk_end(first, tiles.end, tile_row_bytes, bytes);
         BOOST_OUTCOME_TRYV(send_chunk(stage, target, {first, end}, tile_row_bytes));
         first = end;
     }
@@ -136,7 +129,7 @@ shm::Result<bool> CopyPath::send(const SliceRows& rows, const CopyTarget& target
     const Stage& stage = stages_[sent_ % stages_.size()];
     const std::uint64_t row_bytes =
         std::uint64_t{target.columns} * rows.tile * proto::element_bytes(rows.dtype);
-    const std::uint32_t first_chunk = std::min(tiles_of(kFirstChunk, row_bytes), rows.tiles);
+    const std::uint32_t first_chunk = first_chunk_of(rows, row_bytes);
     BOOST_OUTCOME_TRYV(tile(rows, stage, target, first_chunk, next, worker));
 
     const bool whole = first_chunk == rows.tiles;

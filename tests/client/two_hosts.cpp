@@ -55,15 +55,17 @@ std::optional<TwoHosts> TwoHosts::in_namespaces(std::string& why_not) {
     if (run("ip netns add " + stage)) hosts.stage_ = stage;
     hosts.engine_address_ = "10.231.7.1";
     hosts.stage_address_ = "10.231.7.2";
-    const std::string in_engine = "ip -n " + engine;
-    const std::string in_stage = "ip -n " + stage;
-    for (const std::string& command :
-         {in_engine + " link add croupier0 type veth peer name croupier0 netns " + stage,
-          in_engine + " addr add 10.231.7.1/30 dev croupier0",
-          in_stage + " addr add 10.231.7.2/30 dev croupier0", in_engine + " link set croupier0 up",
-          in_stage + " link set croupier0 up", in_engine + " link set lo up", in_stage + " link set lo up"}) {
-        if (run(command)) continue;
-        why_not = "a veth pair cannot be made here (" + command + ")";
+    const std::vector<std::pair<std::string, std::string>> commands = {
+        {engine, "link add croupier0 type veth peer name croupier0 netns " + stage},
+        {engine, "addr add 10.231.7.1/30 dev croupier0"},
+        {stage, "addr add 10.231.7.2/30 dev croupier0"},
+        {engine, "link set croupier0 up"},
+        {stage, "link set croupier0 up"},
+        {engine, "link set lo up"},
+        {stage, "link set lo up"}};
+    for (const auto& [name, command] : commands) {
+        if (run("ip -n " + name + ' ' + command)) continue;
+        why_not = "a veth pair cannot be made here (ip " + command + ")";
         return made;
     }
     made.emplace(std::move(hosts));
@@ -73,8 +75,8 @@ std::optional<TwoHosts> TwoHosts::in_namespaces(std::string& why_not) {
 TwoHosts::TwoHosts(TwoHosts&& other) noexcept
     : engine_(std::exchange(other.engine_, {})),
       stage_(std::exchange(other.stage_, {})),
-      engine_address_(other.engine_address_),
-      stage_address_(other.stage_address_) {}
+      engine_address_(std::move(other.engine_address_)),
+      stage_address_(std::move(other.stage_address_)) {}
 
 TwoHosts::~TwoHosts() {
     for (const std::string& name : {engine_, stage_}) {
