@@ -1,19 +1,20 @@
 #include "client/croupier.h"
 
 #include <algorithm>
-#include <cstring>
-#include <exception>
-#include <new>
 #include <utility>
 
 #include "client/abi_fields.h"
 #include "client/attached_session.h"
 #include "client/decision_text.h"
 #include "proto/sampling.h"
+#include "shm/c_abi.h"
 
 using croupier::client::AttachedSession;
 namespace proto = croupier::proto;
 namespace shm = croupier::shm;
+using shm::done;
+using shm::guarded;
+using shm::missing;
 
 struct croupier_session {
     std::unique_ptr<AttachedSession> attached;
@@ -45,41 +46,6 @@ static_assert(CROUPIER_STOPPED_EOS == int{proto::kStoppedByEos} &&
 static_assert(CROUPIER_BF16 == static_cast<int>(proto::Dtype::bf16) &&
               CROUPIER_FP16 == static_cast<int>(proto::Dtype::fp16) &&
               CROUPIER_FP32 == static_cast<int>(proto::Dtype::fp32));
-
-namespace {
-
-int report(croupier_error* error, shm::Errc code, const char* text) noexcept {
-    if (error == nullptr) return -1;
-    error->code = static_cast<std::uint32_t>(code);
-    const std::size_t length = std::min(std::strlen(text), sizeof(error->text) - 1);
-    std::memcpy(error->text, text, length);
-    error->text[length] = '\0';
-    return -1;
-}
-
-// No exception of the standard library's or of ZMQ's crosses the C ABI. `body` gives a Result of an integer.
-template <typename Body>
-auto guarded(croupier_error* error, Body&& body) noexcept -> typename decltype(body())::value_type {
-    try {
-        const auto result = body();
-        return result ? result.value() : report(error, result.error().code, result.error().message.c_str());
-    } catch (const std::bad_alloc&) {
-        return report(error, shm::Errc::no_memory, "out of memory");
-    } catch (const std::exception& failure) {
-        return report(error, shm::Errc::system_error, failure.what());
-    }
-}
-
-shm::Result<int> done(const shm::Result<bool>& result) {
-    if (!result) return result.error();
-    return 0;
-}
-
-shm::Result<int> missing(const char* argument) {
-    return shm::fail(shm::Errc::bad_argument, std::string(argument) + " is null");
-}
-
-}  // namespace
 
 extern "C" {
 
@@ -151,7 +117,7 @@ size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t roo
 }
 
 int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room) {
-    return guarded(nullptr, [&]() -> shm::Result<int64_t> {
+    return guarded(static_cast<croupier_error*>(nullptr), [&]() -> shm::Result<int64_t> {
         const auto output = session->attached->output(uid);
         if (!output) return output.error();
         if (tokens != nullptr)

@@ -1,16 +1,15 @@
 #include "gpu_writer/croupier_fan_out.h"
 
-#include <algorithm>
-#include <cstring>
-#include <exception>
-#include <new>
 #include <utility>
 
 #include "gpu_writer/fan_out.h"
 #include "proto/fan_out_frame.h"
+#include "shm/c_abi.h"
 
 namespace gpu_writer = croupier::gpu_writer;
 namespace shm = croupier::shm;
+using shm::guarded;
+using shm::missing;
 
 struct croupier_fan_out {
     std::unique_ptr<gpu_writer::FanOut> group;
@@ -22,32 +21,6 @@ static_assert(CROUPIER_FAN_OUT_ZMQ == static_cast<int>(gpu_writer::Transport::zm
 static_assert(CROUPIER_FAN_OUT_MAX_RECORD == croupier::proto::kMaxRecordBytes);
 
 namespace {
-
-int report(croupier_fan_out_error* error, shm::Errc code, const char* text) noexcept {
-    if (error == nullptr) return -1;
-    error->code = static_cast<std::uint32_t>(code);
-    const std::size_t length = std::min(std::strlen(text), sizeof(error->text) - 1);
-    std::memcpy(error->text, text, length);
-    error->text[length] = '\0';
-    return -1;
-}
-
-// No exception of the standard library's or of ZMQ's crosses the C ABI. `body` gives a Result of an int.
-template <typename Body>
-int guarded(croupier_fan_out_error* error, Body&& body) noexcept {
-    try {
-        const shm::Result<int> result = body();
-        return result ? result.value() : report(error, result.error().code, result.error().message.c_str());
-    } catch (const std::bad_alloc&) {
-        return report(error, shm::Errc::no_memory, "out of memory");
-    } catch (const std::exception& failure) {
-        return report(error, shm::Errc::system_error, failure.what());
-    }
-}
-
-shm::Result<int> missing(const char* argument) {
-    return shm::fail(shm::Errc::bad_argument, std::string(argument) + " is null");
-}
 
 shm::Result<int> sent(const shm::Result<bool>& result) {
     if (!result) return result.error();

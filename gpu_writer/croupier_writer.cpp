@@ -1,18 +1,18 @@
 #include "gpu_writer/croupier_writer.h"
 
-#include <algorithm>
-#include <cstring>
-#include <exception>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 
 #include "gpu_writer/step_writer.h"
+#include "shm/c_abi.h"
 
 namespace gpu_writer = croupier::gpu_writer;
 namespace proto = croupier::proto;
 namespace shm = croupier::shm;
+using shm::done;
+using shm::guarded;
+using shm::missing;
 
 struct croupier_writer {
     std::unique_ptr<gpu_writer::StepWriter> steps;
@@ -24,37 +24,6 @@ static_assert(CROUPIER_WRITER_AUTO == static_cast<int>(gpu_writer::Path::automat
               CROUPIER_WRITER_COPY == static_cast<int>(gpu_writer::Path::copy));
 
 namespace {
-
-int report(croupier_writer_error* error, shm::Errc code, const char* text) noexcept {
-    if (error == nullptr) return -1;
-    error->code = static_cast<std::uint32_t>(code);
-    const std::size_t length = std::min(std::strlen(text), sizeof(error->text) - 1);
-    std::memcpy(error->text, text, length);
-    error->text[length] = '\0';
-    return -1;
-}
-
-// No exception crosses the C ABI. `body` gives a Result of an int.
-template <typename Body>
-int guarded(croupier_writer_error* error, Body&& body) noexcept {
-    try {
-        const shm::Result<int> result = body();
-        return result ? result.value() : report(error, result.error().code, result.error().message.c_str());
-    } catch (const std::bad_alloc&) {
-        return report(error, shm::Errc::no_memory, "out of memory");
-    } catch (const std::exception& failure) {
-        return report(error, shm::Errc::system_error, failure.what());
-    }
-}
-
-shm::Result<int> done(const shm::Result<bool>& result) {
-    if (!result) return result.error();
-    return 0;
-}
-
-shm::Result<int> missing(const char* argument) {
-    return shm::fail(shm::Errc::bad_argument, std::string(argument) + " is null");
-}
 
 shm::Result<gpu_writer::WriterOptions> checked(const croupier_writer_options& options) {
     if (options.abi_version != CROUPIER_WRITER_ABI_VERSION) {
