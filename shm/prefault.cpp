@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 
 namespace croupier::shm {
@@ -22,8 +23,10 @@ void fill(const std::stop_token& stop, std::byte* begin, std::size_t bytes) {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     for (std::size_t at = 0; at < bytes && !stop.stop_requested(); at += kPiece) {
         const std::size_t piece = std::min(kPiece, bytes - at);
-        // Kernels before 5.14 do not know it.
-        if (::madvise(begin + at, piece, MADV_POPULATE_WRITE) != 0) touch(begin + at, piece, page);
+        if (::madvise(begin + at, piece, MADV_POPULATE_WRITE) == 0) continue;
+        // Kernels before 5.14 do not know it. What else fails would be the death of a process that touches it.
+        if (errno != EINVAL) return;
+        touch(begin + at, piece, page);
     }
 }
 
