@@ -24,7 +24,8 @@ void fill(const std::stop_token& stop, std::byte* begin, std::size_t bytes) {
     for (std::size_t at = 0; at < bytes && !stop.stop_requested(); at += kPiece) {
         const std::size_t piece = std::min(kPiece, bytes - at);
         if (::madvise(begin + at, piece, MADV_POPULATE_WRITE) == 0) continue;
-        // Kernels before 5.14 do not know it. What else fails would be the death of a process that touches it.
+        // Kernels before 5.14 do not know it. What else fails would be the death of a process that touches
+        // it.
         if (errno != EINVAL) return;
         touch(begin + at, piece, page);
     }
