@@ -9,6 +9,7 @@
 #include "proto/philox.h"
 #include "sampler/row_mass.h"
 #include "shm/segment.h"
+#include "tests/client/session_files.h"
 #include "tests/daemon/daemon_process.h"
 
 namespace croupier::test {
@@ -176,25 +177,31 @@ void SmallEngine::write_slices(gpu_writer::HostWriter& writer, std::uint64_t ste
     }
 }
 
+void SmallEngine::write_randoms(gpu_writer::HostWriter& writer, std::uint64_t step) {
+    const auto columns = writer.columns(step);
+    for (std::uint32_t column = 0; column < columns.size(); ++column) {
+        writer.randoms(step)[column].stream[0] =
+            random(columns[column].sequence_uid, columns[column].position);
+    }
+    need(writer.publish_randoms(step));
+}
+
 void SmallEngine::write() {
+    std::vector<std::uint64_t> written;
     for (auto& writer : writers_) {
         const auto step = writer->wait_step(std::chrono::seconds(20));
         if (!step) throw std::runtime_error("no step wants logits");
-        const auto columns = writer->columns(*step);
         write_slices(*writer, *step);
-        if (shape_.randoms_supplied && writer->rank() == 0) {
-            for (std::uint32_t column = 0; column < columns.size(); ++column) {
-                writer->randoms(*step)[column].stream[0] =
-                    random(columns[column].sequence_uid, columns[column].position);
-            }
-            if (auto published = writer->publish_randoms(*step); !published) {
-                throw std::runtime_error(published.error().message);
-            }
-        }
-        if (auto published = writer->publish_all(*step); !published) {
-            throw std::runtime_error(published.error().message);
+        if (shape_.randoms_supplied && writer->rank() == 0) write_randoms(*writer, *step);
+        if (shape_.halves) {
+            need(writer->publish(*step, writer->geometry().tiles(writer->rank()) / 2));
+            written.push_back(*step);
+        } else {
+            need(writer->publish_all(*step));
         }
     }
+    for (std::size_t rank = 0; rank < written.size(); ++rank)
+        need(writers_[rank]->publish_all(written[rank]));
 }
 
 sampler::reference::Outcome SmallEngine::expected(std::uint64_t uid) const {

@@ -25,6 +25,7 @@ struct EngineShape {
     bool masked = false;            // every column carries a grammar mask
     bool randoms_supplied = false;  // by rank 0's writer
     bool summaries = false;         // its writers give the tiles' maxima too
+    bool halves = false;            // each rank publishes half of its tiles while the next one writes
     bool decisions_over_zmq = false;
     bool takeover = false;
     bool resume = false;
@@ -74,6 +75,7 @@ class SmallEngine {
 
   private:
     void write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const;
+    void write_randoms(gpu_writer::HostWriter& writer, std::uint64_t step);
     std::vector<std::int32_t> ids_of(const proto::RankShard& shard) const;
     std::vector<std::uint32_t> hot_blocks() const;
     std::uint32_t random(std::uint64_t uid, std::uint32_t position) const;

@@ -92,6 +92,20 @@ TEST_CASE("a session is resumed with summaries as it was opened, and stays resum
     engine.steps(2);
 }
 
+TEST_CASE("rows that land in parts change no token, whatever the ranks, the order and the samplers") {
+    const DaemonProcess daemon(GENERATE("{count: 1}", "{count: 3, wait: spin}"));
+    EngineShape shape;
+    shape.vocab = 20000;
+    shape.tp = GENERATE(1U, 3U);
+    if (GENERATE(false, true)) {
+        for (std::uint32_t id = 0; id < shape.vocab; ++id)
+            shape.order.push_back(static_cast<std::int32_t>(id * 1201 % shape.vocab));
+    }
+    const Streams at_once = streams_of(daemon, shape);
+    shape.halves = true;
+    CHECK(streams_of(daemon, shape) == at_once);
+}
+
 TEST_CASE("a NaN or +inf among the maxima is an error of that column only") {
     Stage stage;
     RawEngine engine = stage.fresh(true);
