@@ -109,12 +109,7 @@ void Orchestrator::check_children() {
     check_end("scheduler", scheduler_.poll());
     for (ChildProcess& writer : writers_) check_end("writer", writer.poll());
     for (ChildProcess& verifier : verifiers_) check_end("verifier", verifier.poll());
-    if (!daemon_) return;
-    if (const auto end = daemon_->poll()) {
-        world_.ledger.report_fault("croupierd ended by itself (exit code " + std::to_string(end->exit_code) +
-                                   ", signal " + std::to_string(end->signal) + "); the end of its log:\n" +
-                                   daemon_->end_of_log());
-    }
+    check_daemon();
     const std::uint64_t elapsed_s = (shm::monotonic_ns() - started_ns_) / 1'000'000'000;
     if (elapsed_s >= world_.options.timeout_s) {
         world_.ledger.report_fault("not done within --timeout-s " + std::to_string(world_.options.timeout_s) +
@@ -124,11 +119,22 @@ void Orchestrator::check_children() {
     if (interrupted != 0) world_.ledger.report_fault("interrupted");
 }
 
+void Orchestrator::check_daemon() {
+    if (!daemon_ || daemon_ended_) return;
+    const auto end = daemon_->poll();
+    if (!end) return;
+    world_.ledger.report_fault("croupierd ended by itself (exit code " + std::to_string(end->exit_code) +
+                               ", signal " + std::to_string(end->signal) + "); the end of its log:\n" +
+                               daemon_->end_of_log());
+}
+
 void Orchestrator::watch_until_over() {
     const auto& bell = world_.ledger.head().bell;
     while (true) {
         const std::uint32_t seen = bell.load(std::memory_order_acquire);
         check_children();
+        // Verifiers take what time the cores have left, and samplers that spin leave none.
+        if (world_.ledger.head().served.load() != 0 && !scheduler_.running()) end_daemon();
         if (over() || !world_.ledger.fault().empty()) return;
         view_.show(chaos_.kills());
         const bool kill_due = chaos_.due(progress()) && scheduler_.running();
@@ -169,7 +175,13 @@ void Orchestrator::shut_down() {
     scheduler_ = ChildProcess();
     writers_.clear();
     verifiers_.clear();
-    if (!daemon_ || daemon_->stop()) return;
+    end_daemon();
+}
+
+void Orchestrator::end_daemon() {
+    if (!daemon_ || daemon_ended_) return;
+    daemon_ended_ = true;
+    if (daemon_->stop()) return;
     world_.ledger.report_fault("croupierd did not end in order on SIGTERM; the end of its log:\n" +
                                daemon_->end_of_log());
 }

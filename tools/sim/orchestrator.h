@@ -29,11 +29,13 @@ class Orchestrator {
     void watch_until_over();
     bool over() const;
     void check_children();
+    void check_daemon();
     void check_end(const char* what, const std::optional<ChildEnd>& end);
     void kill_something();
     bool kill_sampler();
     double progress() const;
     void shut_down();
+    void end_daemon();
     std::size_t count_left_in_shm() const;
 
     World world_;
@@ -41,6 +43,7 @@ class Orchestrator {
     LiveView view_;
     std::uint64_t started_ns_;
     std::unique_ptr<OwnDaemon> daemon_;
+    bool daemon_ended_ = false;
     ChildProcess scheduler_;
     std::vector<ChildProcess> writers_;
     std::vector<ChildProcess> verifiers_;
