@@ -64,7 +64,9 @@ std::optional<TwoHosts> TwoHosts::in_namespaces(std::string& why_not) {
         {engine, "link set lo up"},
         {stage, "link set lo up"}};
     for (const auto& [name, command] : commands) {
-        if (run("ip -n " + name + ' ' + command)) continue;
+        std::string whole = "ip -n ";
+        whole.append(name).append(" ").append(command);
+        if (run(whole)) continue;
         why_not = "a veth pair cannot be made here (ip " + command + ")";
         return made;
     }
