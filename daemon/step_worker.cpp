@@ -96,16 +96,10 @@ Look StepWorker::look(SessionView& session) {
     return result;
 }
 
-std::uint32_t StepWorker::first_column(const CheckedStep& step, std::size_t thread) const {
+std::uint32_t StepWorker::border(const CheckedStep& step, std::size_t thread, std::uint32_t lanes_on) const {
     const std::uint64_t lanes = std::uint64_t{std::max(plane_->sampler_count, 1U)} * threads_;
     const std::uint64_t lane = std::uint64_t{index_} * threads_ + thread;
-    return static_cast<std::uint32_t>(lane % lanes * step.columns / lanes);
-}
-
-std::uint32_t StepWorker::first_column_after(const CheckedStep& step, std::size_t thread) const {
-    const std::uint64_t lanes = std::uint64_t{std::max(plane_->sampler_count, 1U)} * threads_;
-    const std::uint64_t lane = std::uint64_t{index_} * threads_ + thread;
-    return static_cast<std::uint32_t>((lane % lanes + 1) * step.columns / lanes);
+    return static_cast<std::uint32_t>((lane % lanes + lanes_on) * step.columns / lanes);
 }
 
 bool StepWorker::await_logits(SessionView& session, const CheckedStep& step) {

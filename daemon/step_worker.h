@@ -36,8 +36,13 @@ class StepWorker {
     };
 
     // A thread's own columns: from its first to the next thread's.
-    std::uint32_t first_column(const CheckedStep& step, std::size_t thread) const;
-    std::uint32_t first_column_after(const CheckedStep& step, std::size_t thread) const;
+    std::uint32_t first_column(const CheckedStep& step, std::size_t thread) const {
+        return border(step, thread, 0);
+    }
+    std::uint32_t first_column_after(const CheckedStep& step, std::size_t thread) const {
+        return border(step, thread, 1);
+    }
+    std::uint32_t border(const CheckedStep& step, std::size_t thread, std::uint32_t lanes_on) const;
     // True: there was something to do meanwhile, and there may be more.
     bool await_logits(SessionView& session, const CheckedStep& step);
     bool prepare_next(SessionView& session, const CheckedStep& step, std::uint32_t columns);
