@@ -151,6 +151,8 @@ std::vector<Case> cases_of(const Options& options, std::uint32_t columns) {
 }
 
 json run(const Options& options) {
+    json where = environment();
+    where["gpu"] = writer_bench::gpu_name(0);
     const double flag_seconds = writer_bench::launch_to_flag_seconds();
     MatmulLoad load;
     const double product_seconds =
@@ -169,8 +171,6 @@ json run(const Options& options) {
             {{"columns", columns}, {"plain_copy_gb_per_second", plain_rate * 1e-9}, {"results", results}});
     }
     std::cerr << "\n";
-    json where = environment();
-    where["gpu"] = writer_bench::gpu_name(0);
     return {{"vocab", options.vocab},
             {"launch_to_flag_us", flag_seconds * 1e6},
             {"matmul_us", product_seconds * 1e6},

@@ -83,7 +83,8 @@ void need_cuda(cudaError_t status, const char* what) {
 
 std::string gpu_name(int device) {
     cudaDeviceProp properties{};
-    need_cuda(cudaGetDeviceProperties(&properties, device), "cannot ask for the GPU's name");
+    need_cuda(cudaGetDeviceProperties(&properties, device),
+              "there is no CUDA device to measure: run it on a GPU host, as bench/gpu/run_all.sh does");
     return properties.name;
 }
 
