@@ -55,7 +55,15 @@ constexpr std::array kWholeRanges = {
 std::optional<ParamFault> choice_fault(const SamplingParams& params) {
     if (params.mirostat > 2) return ParamFault{"mirostat", static_cast<double>(params.mirostat), "0, 1 or 2"};
     if (params.rng >= Rng::count_) {
-        return ParamFault{"rng", static_cast<double>(params.rng), "philox, gumbel, sglang or vllm (0 to 3)"};
+        return ParamFault{"rng", static_cast<double>(params.rng), "race, shvs, sglang or vllm (0 to 3)"};
+    }
+    if (params.child >= kMostChildren) {
+        return ParamFault{"child", static_cast<double>(params.child), "0 to 1023"};
+    }
+    // Their noise has no place for it: children that share a seed would draw alike.
+    if (params.child != 0 && params.rng != Rng::race && params.rng != Rng::shvs) {
+        return ParamFault{"child", static_cast<double>(params.child),
+                          "0 with rng sglang or vllm, whose children differ in their seed"};
     }
     if (params.logprob_mode >= LogprobMode::count_) {
         return ParamFault{"logprob_mode", static_cast<double>(params.logprob_mode),

@@ -26,12 +26,19 @@ constexpr PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) {
     return counter;
 }
 
-// The random of one position: key = seed; counter words 0 and 1 = position, word 2 = stream, word 3 = 0.
-constexpr std::uint32_t random_at(std::uint64_t seed, std::uint64_t position, std::uint32_t stream) {
-    const PhiloxCounter counter = {static_cast<std::uint32_t>(position),
-                                   static_cast<std::uint32_t>(position >> 32U), stream, 0};
-    return philox4x32_10(counter,
-                         {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32U)})[0];
+// The randoms of one token: the key is the seed, the counter (position, child, stream, n). The position is
+// the token's index in prompt and output together, so that a sequence which comes back with its outputs as a
+// prompt goes on alike; the child keeps those of one request apart, whose seed is the same; n counts within a
+// stream.
+constexpr PhiloxCounter randoms_at(std::uint64_t seed, std::uint32_t position, std::uint32_t child,
+                                   std::uint32_t stream, std::uint32_t n) {
+    return philox4x32_10({position, child, stream, n},
+                         {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32U)});
+}
+
+constexpr std::uint32_t random_at(std::uint64_t seed, std::uint32_t position, std::uint32_t child,
+                                  std::uint32_t stream) {
+    return randoms_at(seed, position, child, stream, 0)[0];
 }
 
 }  // namespace croupier::proto

@@ -39,7 +39,12 @@ constexpr StepOrder kDefaultOrder = {Step::penalties,   Step::dry,       Step::t
 
 constexpr std::uint32_t kMaxLogprobs = 1024;
 
-enum class Rng : std::uint8_t { philox = 0, gumbel, sglang, vllm, count_ };
+enum class Rng : std::uint8_t { race = 0, shvs, sglang, vllm, count_ };
+
+// The children of one request share its seed and differ in this: it has a word of the random counter to
+// itself.
+constexpr std::uint32_t kMostChildren = 1024;
+
 enum class LogprobMode : std::uint8_t { raw = 0, processed, count_ };
 
 // Names and meanings are those of docs/semantics.md; ranges are in proto/param_ranges.cpp.
@@ -68,13 +73,13 @@ struct SamplingParams {
     std::uint32_t min_tokens = 0;
     std::uint32_t max_tokens = 0;  // 0: bounded by the session's longest sequence only
     std::uint32_t flags = 0;
-    std::uint32_t hot_size = 0;            // pinned at admission; 0: the whole vocabulary is hot
+    std::uint32_t child = 0;               // 0, or the number among a request's `n`
     std::int32_t penalty_last_n = -1;      // -1: prompt and output, each as its penalty says; 0: no penalties
     std::int32_t dry_penalty_last_n = -1;  // -1: the whole history; 0: off
     std::int32_t dry_allowed_length = 2;
     std::uint32_t logprobs = 0;  // how many of the best, beside the drawn token's own
     std::uint8_t mirostat = 0;   // 1 and 2: its versions
-    Rng rng = Rng::philox;
+    Rng rng = Rng::race;
     LogprobMode logprob_mode = LogprobMode::raw;
     std::uint8_t reserved = 0;
     StepOrder order{};

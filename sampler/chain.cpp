@@ -89,8 +89,9 @@ void Chain::set_temperature(Survivors& survivors) {
 }
 
 bool Chain::xtc_acts() const {
-    const std::uint64_t position = request_.output.size() + request_.position_shift;
-    return open_uniform(proto::random_at(params_.seed, position, kXtcStream)) <= params_.xtc_probability;
+    const std::uint32_t random =
+        proto::random_at(params_.seed, random_position(request_), params_.child, kXtcStream);
+    return open_uniform(random) <= params_.xtc_probability;
 }
 
 bool Chain::apply(Survivors& survivors, const Adjustments& done, const TotalMass& outside) {

@@ -120,7 +120,7 @@ DecisionError Decider::scan() {
 }
 
 bool Decider::needs_mass() const {
-    return !is_greedy(params_) && request_.allowed_ids.empty() && params_.rng == proto::Rng::philox &&
+    return !is_greedy(params_) && request_.allowed_ids.empty() && !perturbs_logits(params_) &&
            begins_with_top_p(params_);
 }
 
@@ -149,7 +149,7 @@ bool Decider::choose_by_counts() {
 
 // From all tokens, without a look at them all. Nothing: that is not how this request draws, or it failed.
 std::optional<Candidate> Decider::propose(double scale) {
-    if (params_.rng != proto::Rng::philox || allows_few(request_)) return std::nullopt;
+    if (perturbs_logits(params_) || allows_few(request_)) return std::nullopt;
     ProposalDraw proposals(row_, order_, adjust_, all_adjustments(params_), workspace_);
     return proposals.draw(params_, request_, scale);
 }
@@ -192,9 +192,9 @@ void Decider::choose_greedy(std::uint32_t candidates) {
 void Decider::draw_of_all(std::uint32_t candidates) {
     const bool tempered = takes_step(params_, proto::Step::temperature);
     const double temperature = tempered ? effective_temperature(params_) : 1.0;
-    drawn_ = params_.rng == proto::Rng::philox
-                 ? draw_in_vocabulary_order(random_of_all(), candidates, pruning_.scale, workspace_)
-                 : draw_perturbed(params_, request_, candidates, temperature, workspace_);
+    drawn_ = perturbs_logits(params_)
+                 ? draw_perturbed(params_, request_, candidates, temperature, workspace_)
+                 : draw_in_vocabulary_order(random_of_all(), candidates, pruning_.scale, workspace_);
 }
 
 void Decider::choose_survivor(std::uint32_t candidates) {
@@ -203,10 +203,10 @@ void Decider::choose_survivor(std::uint32_t candidates) {
     (void)chain.apply(survivors, pruning_.adjustments, {});
     const double scale = survivors.scale();
     const bool by_mass = has_mirostat(params_) || has_adaptive_p(params_) ||
-                         (params_.rng == proto::Rng::philox && is_truncated(params_));
+                         (!perturbs_logits(params_) && is_truncated(params_));
     if (by_mass) {
         drawn_ = draw_survivor(params_, request_, survivors, workspace_);
-    } else if (params_.rng != proto::Rng::philox) {
+    } else if (perturbs_logits(params_)) {
         drawn_ = draw_perturbed(params_, request_, survivors.flatten(), chain.temperature(), workspace_);
         survivors = Survivors(workspace_, survivors.tokens());
         survivors.weigh(scale);

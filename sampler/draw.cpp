@@ -90,12 +90,7 @@ Candidate draw_adaptive(const SamplingParams& params, const Request& request, Su
 
 double perturbed(const SamplingParams& params, const Request& request, const Candidate& candidate,
                  double temperature) {
-    if (params.rng == Rng::gumbel) {
-        const std::uint64_t position = request.output.size() + request.position_shift;
-        return candidate.value * (1.0 / temperature) + gumbel_noise(params.seed, position, candidate.token);
-    }
-    const auto input = static_cast<std::uint32_t>(request.prompt.size() + request.output.size()) +
-                       request.position_shift - 1U;
+    const std::uint32_t input = random_position(request) - 1U;
     const std::uint32_t hash = murmur_hash(params.seed, input, candidate.token);
     if (params.rng == Rng::sglang) return candidate.value * (1.0 / temperature) + sglang_noise(hash);
     const float logit = static_cast<float>(candidate.value) / static_cast<float>(temperature);

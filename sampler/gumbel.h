@@ -1,4 +1,5 @@
-// Noise for the argmax draws: one formula for each `rng`, of the seed, the position and the token alone.
+// Noise for the draws of other engines: one formula for each `rng`, of the seed, the position and the token
+// alone.
 #pragma once
 
 #include <algorithm>
@@ -15,19 +16,10 @@ namespace croupier::sampler {
 // Streams of proto/philox.h.
 constexpr std::uint32_t kDrawStream = 0;
 constexpr std::uint32_t kXtcStream = 3;
-constexpr std::uint32_t kGumbelStream = 4;
 
 // In the open interval (0, 1), exactly.
 constexpr double open_uniform(std::uint32_t random) {
     return (static_cast<double>(random) + 0.5) * 0x1p-32;
-}
-
-// rng gumbel: the position is that of the random streams, the length of the output.
-inline double gumbel_noise(std::uint64_t seed, std::uint64_t position, std::uint32_t token) {
-    const proto::PhiloxCounter counter = {static_cast<std::uint32_t>(position),
-                                          static_cast<std::uint32_t>(position >> 32U), kGumbelStream, token};
-    const proto::PhiloxKey key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32U)};
-    return -log_positive(-log_positive(open_uniform(proto::philox4x32_10(counter, key)[0])));
 }
 
 // The murmur3 hash that SGLang and vLLM share. Here the position is that of the input token: prompt and

@@ -72,6 +72,10 @@ bool is_truncated(const SamplingParams& params) noexcept {
                        [&params](Step step) { return is_filter(step) && takes_step(params, step); });
 }
 
+bool perturbs_logits(const SamplingParams& params) noexcept {
+    return params.rng == proto::Rng::sglang || params.rng == proto::Rng::vllm;
+}
+
 bool has_mirostat(const SamplingParams& params) noexcept {
     return params.mirostat != 0 && !is_greedy(params);
 }

@@ -24,6 +24,9 @@ bool takes_step(const proto::SamplingParams& params, proto::Step step) noexcept;
 // Whether any filter is on, so that the draw walks the survivors in canonical order, whatever was removed.
 bool is_truncated(const proto::SamplingParams& params) noexcept;
 
+// Whether the request draws as another engine does: the largest of its logits and their noise.
+bool perturbs_logits(const proto::SamplingParams& params) noexcept;
+
 // Mirostat and adaptive-p take the draw's place; both walk in canonical order too.
 bool has_mirostat(const proto::SamplingParams& params) noexcept;
 bool has_adaptive_p(const proto::SamplingParams& params) noexcept;

@@ -29,7 +29,7 @@ bool allows_few(const Request& request) noexcept {
 
 ProposalRandoms randoms_of(const proto::SamplingParams& params, const Request& request,
                            std::uint32_t n) noexcept {
-    return proposal_randoms(params.seed, request.output.size() + std::uint64_t{request.position_shift}, n);
+    return proposal_randoms(params.seed, random_position(request), params.child, n);
 }
 
 // The tokens that end above where they stood, each once.

@@ -66,12 +66,10 @@ struct ProposalRandoms {
 };
 
 // The n-th proposal's; the first one's choice is the draw's own random (stream 0) instead.
-constexpr ProposalRandoms proposal_randoms(std::uint64_t seed, std::uint64_t position, std::uint32_t n) {
+constexpr ProposalRandoms proposal_randoms(std::uint64_t seed, std::uint32_t position, std::uint32_t child,
+                                           std::uint32_t n) {
     constexpr std::uint32_t kProposalStream = 1;
-    const proto::PhiloxCounter words =
-        proto::philox4x32_10({static_cast<std::uint32_t>(position),
-                              static_cast<std::uint32_t>(position >> 32U), kProposalStream, n},
-                             {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32U)});
+    const proto::PhiloxCounter words = proto::randoms_at(seed, position, child, kProposalStream, n);
     return {words[0], std::uint64_t{words[3]} << 32U | words[2]};
 }
 

@@ -19,17 +19,22 @@ struct Request {
     TokenLists bad_words;
     TokenLists dry_breakers;
     std::span<const std::int32_t> prompt;
-    std::span<const std::int32_t> output;  // its length is the position that is decided
+    std::span<const std::int32_t> output;  // its length is the decision's position
     std::span<const std::uint32_t> mask;   // 1 = allowed, least significant bit first; empty: all allowed
     std::uint32_t max_length = 0;          // prompt and output may not grow past this
-    std::uint32_t random = 0;              // stream 0 at this position (proto/philox.h)
+    std::uint32_t random = 0;              // stream 0 at random_position() (proto/philox.h)
     // Of each slice, so many blocks of 64 at its start are proposed token by token in an untruncated draw
     // (docs/decisions/0007); empty: the row chooses the blocks.
     std::span<const std::uint32_t> hot_blocks;
-    std::uint32_t position_shift = 0;  // the randoms' position is that of the output plus this
+    std::uint32_t position_shift = 0;  // the randoms' position is the token's index plus this
     proto::Feedback feedback;          // what the sequence's previous decision left
     bool wants_support = false;        // answer every survivor
 };
+
+// Where the streams of randoms stand: the index of the token that is decided in prompt and output together.
+constexpr std::uint32_t random_position(const Request& request) {
+    return static_cast<std::uint32_t>(request.prompt.size() + request.output.size()) + request.position_shift;
+}
 
 // One token of the distribution that was drawn from.
 struct Survivor {

@@ -35,16 +35,12 @@ std::size_t first_maximum(const std::vector<Token>& tokens) {
 
 // Prompt and output together, less one: where the token stands that the model was given last.
 std::uint32_t input_position(const Request& request) {
-    return static_cast<std::uint32_t>(request.prompt.size() + request.output.size()) +
-           request.position_shift - 1U;
+    return random_position(request) - 1U;
 }
 
 double perturbed(const Request& request, const Token& token, double temperature, double scale) {
     const SamplingParams& params = *request.params;
     const auto id = static_cast<std::uint32_t>(token.id);
-    if (params.rng == Rng::gumbel) {
-        return token.value * scale + gumbel_noise(params.seed, random_position(request), id);
-    }
     const std::uint32_t hash = murmur_hash(params.seed, input_position(request), id);
     if (params.rng == Rng::sglang) return token.value * scale + sglang_noise(hash);
     const float logit = static_cast<float>(token.value) / static_cast<float>(temperature);
@@ -146,7 +142,7 @@ Draw draw_as_the_rng_says(const Request& request, const RowView& view, const Lef
     if (is_greedy(params)) {
         result.drawn = first_maximum(left.tokens);
         result.how = "took the first maximum";
-    } else if (params.rng != Rng::philox) {
+    } else if (perturbs_logits(params)) {
         result.drawn = perturbed_maximum(request, left);
         result.how = "took the largest of the perturbed logits";
     } else if (is_truncated(params)) {

@@ -109,7 +109,8 @@ std::string exclude_top_choices(const Request& request, Left& left) {
     while (reaching < each.masses.size() && static_cast<double>(each.masses[reaching]) >= threshold) {
         ++reaching;
     }
-    const double u = open_uniform(proto::random_at(params.seed, random_position(request), kXtcStream));
+    const double u =
+        open_uniform(proto::random_at(params.seed, random_position(request), params.child, kXtcStream));
     const bool acts = u <= params.xtc_probability && reaching >= 2;
     if (acts) {
         left.tokens.erase(left.tokens.begin(),

@@ -143,7 +143,8 @@ bool allows_few(const Request& request) {
 }
 
 ProposalRandoms randoms_of(const Request& request, std::uint32_t n) {
-    return proposal_randoms(request.params->seed, random_position(request), n);
+    const proto::SamplingParams& params = *request.params;
+    return proposal_randoms(params.seed, random_position(request), params.child, n);
 }
 
 std::optional<Accepted> propose(const Request& request, const RowView& view, const Left& row,

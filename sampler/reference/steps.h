@@ -36,11 +36,6 @@ std::string keep_top_p(const Request& request, Left& left);
 std::string keep_typical_p(const Request& request, Left& left);
 std::string exclude_top_choices(const Request& request, Left& left);
 
-// Where the streams of randoms stand.
-inline std::uint64_t random_position(const Request& request) {
-    return request.output.size() + std::uint64_t{request.position_shift};
-}
-
 // The newest tokens of prompt and output together, oldest first.
 std::vector<std::int32_t> newest_tokens(const Request& request, std::size_t count);
 

@@ -122,7 +122,7 @@ void fill_other_params(proto::SamplingParams& params, Generator& generator) {
         params.adaptive_decay = one_of(std::array{0.0, 0.9, 0.99}, generator);
     }
     if (sometimes(8)) {
-        params.rng = one_of(std::array{proto::Rng::gumbel, proto::Rng::sglang, proto::Rng::vllm}, generator);
+        params.rng = one_of(std::array{proto::Rng::shvs, proto::Rng::sglang, proto::Rng::vllm}, generator);
     }
 }
 
@@ -141,6 +141,8 @@ void fill_params(RandomCase& out, std::uint32_t vocab, Generator& generator) {
     fill_classic_params(out.params, vocab, generator);
     if (one_in(2, generator)) fill_other_params(out.params, generator);
     fill_order(out.params, generator);
+    const bool with_children = out.params.rng == proto::Rng::race || out.params.rng == proto::Rng::shvs;
+    if (with_children && one_in(4, generator)) out.params.child = below(proto::kMostChildren, generator);
 }
 
 }  // namespace
@@ -212,9 +214,9 @@ std::string describe(const RandomCase& random_case) {
          << p.xtc_threshold << ", penalties " << p.repetition_penalty << "/" << p.frequency_penalty << "/"
          << p.presence_penalty << " last " << p.penalty_last_n << ", dry " << p.dry_multiplier << "/"
          << p.dry_allowed_length << "/" << p.dry_penalty_last_n << ", mirostat " << int{p.mirostat}
-         << ", adaptive " << p.adaptive_target << ", rng " << static_cast<int>(p.rng) << ", mode "
-         << static_cast<int>(p.logprob_mode) << ", logprobs " << p.logprobs << ", flags " << p.flags
-         << ", order";
+         << ", adaptive " << p.adaptive_target << ", rng " << static_cast<int>(p.rng) << " child " << p.child
+         << ", mode " << static_cast<int>(p.logprob_mode) << ", logprobs " << p.logprobs << ", flags "
+         << p.flags << ", order";
     for (const proto::Step step : p.order) text << ' ' << static_cast<int>(step);
     text << ", bias " << random_case.bias.size() << ", allowed " << random_case.allowed_ids.size()
          << ", mask " << random_case.mask.size() << ", hot";

@@ -33,7 +33,7 @@ void check_distribution(const proto::SamplingParams& params, bool permuted) {
     std::map<std::int32_t, double> observed;
     for (std::uint32_t position = 0; position < kDraws; ++position) {
         request.position_shift = position;
-        request.random = proto::random_at(params.seed, position, 0);
+        request.random = proto::random_at(params.seed, position, params.child, 0);
         observed[decide_once(row.view(), request, workspace).token] += 1.0;
     }
 
@@ -57,6 +57,7 @@ TEST_CASE("draws follow the softmax at the temperature, in any vocabulary order"
     const bool permuted = GENERATE(false, true);
     proto::SamplingParams params;
     params.seed = GENERATE(1U, 2U, 3U);
+    params.child = static_cast<std::uint32_t>(params.seed) - 1U;
     params.temperature = GENERATE(1.0, 1.3);
     check_distribution(params, permuted);
 }

@@ -33,9 +33,4 @@ TEST_CASE("vLLM's noise is -ln(-ln(1 - u)) to within its own series' error, and 
     CHECK(static_cast<double>(vllm_noise(0xFFFFFFFFU)) == Approx(-std::log(24 * std::log(2.0))));
 }
 
-TEST_CASE("the noise of rng gumbel is of the seed, the position, the token and stream 4") {
-    const double u = (proto::philox4x32_10({5, 1, 4, 9}, {7, 3})[0] + 0.5) * 0x1p-32;
-    CHECK(gumbel_noise(3ULL << 32U | 7U, 1ULL << 32U | 5U, 9) == Approx(-std::log(-std::log(u))));
-}
-
 }  // namespace croupier::sampler

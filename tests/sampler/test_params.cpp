@@ -47,6 +47,22 @@ TEST_CASE("each fractional parameter is accepted up to its limits and refused by
     }
 }
 
+TEST_CASE("a child is below 1024, and 0 where the rng has no place for it") {
+    SamplingParams params;
+    params.child = proto::kMostChildren - 1;
+    params.rng = GENERATE(proto::Rng::race, proto::Rng::shvs);
+    CHECK_FALSE(param_fault(params));
+    params.child = proto::kMostChildren;
+    REQUIRE(param_fault(params));
+    CHECK(describe(*param_fault(params)) == "child is 1024; allowed: 0 to 1023");
+    params.rng = GENERATE(proto::Rng::sglang, proto::Rng::vllm);
+    params.child = 1;
+    REQUIRE(param_fault(params));
+    CHECK_THAT(describe(*param_fault(params)), Catch::Contains("child is 1; allowed: 0 with rng sglang"));
+    params.child = 0;
+    CHECK_FALSE(param_fault(params));
+}
+
 TEST_CASE("counts, ids and flags outside their ranges are refused by name") {
     SamplingParams params;
     params.top_k = -1;

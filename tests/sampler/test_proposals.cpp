@@ -41,7 +41,7 @@ void check_distribution(Request request, const RowShape& shape, const char* path
     std::vector<double> observed(kVocab, 0.0);
     for (std::uint32_t i = 0; i < kDraws; ++i) {
         request.position_shift = i;
-        request.random = proto::random_at(request.params->seed, request.output.size() + i, 0);
+        request.random = proto::random_at(request.params->seed, random_position(request), 0, 0);
         const proto::Decision decision = decide(row.view(), request, state, workspace);
         REQUIRE(decision.error == proto::DecisionError::none);
         observed[static_cast<std::size_t>(decision.token)] += 1.0;
@@ -145,7 +145,7 @@ TEST_CASE("what all proposals miss is drawn from the whole row") {
     constexpr int kRepeats = 300;
     for (std::uint32_t i = 0; i < kRepeats; ++i) {
         request.position_shift = i;
-        request.random = proto::random_at(params.seed, i, 0);
+        request.random = proto::random_at(params.seed, i, 0, 0);
         const proto::Decision decision = decide_once(row.view(), request, workspace);
         REQUIRE(decision.error == proto::DecisionError::none);
         CHECK(decision.token == reference::decide(row.view(), request).decision.token);

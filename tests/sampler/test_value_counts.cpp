@@ -53,7 +53,7 @@ TEST_CASE("a nucleus alone, of a 16-bit row, is drawn from as the reference does
         request.params = &params;
         for (std::uint32_t draw = 0; draw < 40; ++draw) {
             request.position_shift = draw;
-            request.random = proto::random_at(params.seed, draw, 0);
+            request.random = proto::random_at(params.seed, draw, 0, 0);
             const proto::Decision decision = decide_once(row.view(), request, workspace);
             const proto::Decision expected = reference::decide(row.view(), request).decision;
             REQUIRE(decision.error == proto::DecisionError::none);

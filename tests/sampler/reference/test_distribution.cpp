@@ -17,7 +17,7 @@ void check_distribution(const Probe& probe) {
     Request request = probe.request;
     for (std::uint32_t position = 0; position < kDraws; ++position) {
         request.position_shift = position;
-        request.random = proto::random_at(probe.params.seed, position, 0);
+        request.random = proto::random_at(probe.params.seed, position, 0, 0);
         observed[reference::decide(row.view(), request).decision.token] += 1.0;
     }
     double statistic = 0.0;
@@ -43,7 +43,7 @@ TEST_CASE("reference: every rng draws by the softmax of what is left") {
     probe.params.flags = proto::kNoLogprob;
     probe.params.temperature = 0.9;
     probe.params.seed = GENERATE(1U, 20261121U);
-    probe.params.rng = GENERATE(proto::Rng::philox, proto::Rng::gumbel, proto::Rng::sglang, proto::Rng::vllm);
+    probe.params.rng = GENERATE(proto::Rng::race, proto::Rng::shvs, proto::Rng::sglang, proto::Rng::vllm);
     probe.params.top_k = GENERATE(0, 12);
     INFO("rng " << static_cast<int>(probe.params.rng));
     check_distribution(probe);

@@ -120,13 +120,14 @@ TEST_CASE("reference: XTC drops all that reach the threshold but the least likel
 TEST_CASE("reference: XTC acts when its own stream's draw is at most its probability") {
     Probe probe = Probe::of_probabilities({0.4, 0.3, 0.2, 0.1});
     probe.params.seed = 77;
+    probe.params.child = 5;
     probe.params.xtc_probability = 0.5;
     probe.params.xtc_threshold = 0.05;
     Ids output;
     int acted = 0;
     for (std::uint32_t position = 0; position < 64; ++position) {
         probe.request.output = output;
-        const bool acts = open_uniform(proto::random_at(77, position, 3)) <= 0.5;
+        const bool acts = open_uniform(proto::random_at(77, position, 5, 3)) <= 0.5;
         CHECK(probe.kept().size() == (acts ? 1U : 4U));
         acted += acts ? 1 : 0;
         output.push_back(0);
@@ -141,7 +142,7 @@ TEST_CASE("reference: a shift moves the randoms' position and nothing else") {
     probe.params.xtc_threshold = 0.05;
     for (std::uint32_t shift = 0; shift < 16; ++shift) {
         probe.request.position_shift = shift;
-        CHECK(probe.kept().size() == (open_uniform(proto::random_at(0, shift, 3)) <= 0.5 ? 1U : 4U));
+        CHECK(probe.kept().size() == (open_uniform(proto::random_at(0, shift, 0, 3)) <= 0.5 ? 1U : 4U));
         CHECK(probe.decision().position == 0);
     }
 }
