@@ -9,19 +9,21 @@ namespace croupier::proto {
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
 
+constexpr std::uint64_t kPhiloxMultiplier0 = 0xD2511F53U;
+constexpr std::uint64_t kPhiloxMultiplier1 = 0xCD9E8D57U;
+constexpr std::uint32_t kPhiloxWeyl0 = 0x9E3779B9U;
+constexpr std::uint32_t kPhiloxWeyl1 = 0xBB67AE85U;
+constexpr int kPhiloxRounds = 10;
+
 constexpr PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) {
-    constexpr std::uint64_t kMultiplier0 = 0xD2511F53U;
-    constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57U;
-    constexpr std::uint32_t kWeyl0 = 0x9E3779B9U;
-    constexpr std::uint32_t kWeyl1 = 0xBB67AE85U;
-    for (int round = 0; round < 10; ++round) {
-        const std::uint64_t product0 = kMultiplier0 * counter[0];
-        const std::uint64_t product1 = kMultiplier1 * counter[2];
+    for (int round = 0; round < kPhiloxRounds; ++round) {
+        const std::uint64_t product0 = kPhiloxMultiplier0 * counter[0];
+        const std::uint64_t product1 = kPhiloxMultiplier1 * counter[2];
         counter = {static_cast<std::uint32_t>(product1 >> 32U) ^ counter[1] ^ key[0],
                    static_cast<std::uint32_t>(product1),
                    static_cast<std::uint32_t>(product0 >> 32U) ^ counter[3] ^ key[1],
                    static_cast<std::uint32_t>(product0)};
-        key = {key[0] + kWeyl0, key[1] + kWeyl1};
+        key = {key[0] + kPhiloxWeyl0, key[1] + kPhiloxWeyl1};
     }
     return counter;
 }

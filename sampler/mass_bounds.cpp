@@ -109,25 +109,6 @@ Mass BoundBlock(proto::Dtype dtype, const std::byte* HWY_RESTRICT block, const M
     return sum_of_bounds(sum);
 }
 
-std::size_t ListReaching(const float* HWY_RESTRICT values, std::size_t count, float floor,
-                         std::uint32_t* HWY_RESTRICT out) {
-    const Floats d;
-    const hn::RebindToUnsigned<Floats> du;
-    const auto least = hn::Set(d, floor);
-    std::size_t found = 0;
-    std::size_t i = 0;
-    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
-        const auto reached = hn::Ge(hn::LoadU(d, values + i), least);
-        if (hn::AllFalse(d, reached)) continue;
-        const auto numbers = hn::Iota(du, static_cast<std::uint32_t>(i));
-        found += hn::CompressBlendedStore(numbers, hn::RebindMask(du, reached), du, out + found);
-    }
-    for (; i < count; ++i) {
-        if (values[i] >= floor) out[found++] = static_cast<std::uint32_t>(i);
-    }
-    return found;
-}
-
 }  // namespace croupier::sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -136,7 +117,6 @@ namespace croupier::sampler {
 
 HWY_EXPORT(BoundEach);
 HWY_EXPORT(BoundBlock);
-HWY_EXPORT(ListReaching);
 
 Mass bound_each(std::span<const float> values, const MassBound& bound, std::span<Mass> masses,
                 std::span<Mass> sums) noexcept {
@@ -146,12 +126,6 @@ Mass bound_each(std::span<const float> values, const MassBound& bound, std::span
 Mass bound_block(const BlockedRow& row, const BlockRun& run, std::uint32_t block,
                  const MassBound& bound) noexcept {
     return HWY_DYNAMIC_DISPATCH(BoundBlock)(row.dtype, run.elements + block * run.stride, bound);
-}
-
-std::uint32_t list_reaching(std::span<const float> values, float floor,
-                            std::span<std::uint32_t> out) noexcept {
-    return static_cast<std::uint32_t>(
-        HWY_DYNAMIC_DISPATCH(ListReaching)(values.data(), values.size(), floor, out.data()));
 }
 
 }  // namespace croupier::sampler

@@ -22,8 +22,4 @@ Mass bound_each(std::span<const float> values, const MassBound& bound, std::span
 Mass bound_block(const BlockedRow& row, const BlockRun& run, std::uint32_t block,
                  const MassBound& bound) noexcept;
 
-// The numbers of the values from `floor` on, ascending; returns how many.
-std::uint32_t list_reaching(std::span<const float> values, float floor,
-                            std::span<std::uint32_t> out) noexcept;
-
 }  // namespace croupier::sampler

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sampler/mass_bounds.h"
+#include "sampler/race_arrivals.h"
 #include "sampler/row_scan.h"
 
 namespace croupier::sampler {

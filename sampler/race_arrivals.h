@@ -1,0 +1,48 @@
+// When tokens arrive, for many at once: the vector passes of the race (proto/race.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "proto/race.h"
+#include "sampler/blocked_row.h"
+
+namespace croupier::sampler {
+
+// The blocks' first arrivals and their logarithms, by block. They need no logits: whoever waits for those may
+// make them before.
+struct FirstArrivals {
+    std::span<float> first;
+    std::span<float> ln_first;
+};
+void make_first_arrivals(const proto::race::Key& key, const FirstArrivals& arrivals) noexcept;
+
+// What no member's score exceeds, by block: of members of at most `ceiling`, in blocks that reach `floor`;
+// -inf for the others. Returns the largest.
+struct BoundedValues {
+    float floor;
+    float ceiling;
+};
+float bound_blocks(std::span<const float> block_max, std::span<const float> ln_first, float temperature,
+                   const BoundedValues& values, std::span<float> bounds) noexcept;
+
+// The numbers of the values from `floor` on, ascending; returns how many.
+std::uint32_t list_reaching(std::span<const float> values, float floor,
+                            std::span<std::uint32_t> out) noexcept;
+
+// One block's members: what they hold, when they arrive, and their scores as they stand.
+struct OpenedBlock {
+    std::array<float, proto::race::kBlockTokens> values;
+    std::array<float, proto::race::kBlockTokens> ln_arrivals;
+    std::array<float, proto::race::kBlockTokens> scores;
+};
+// Returns which members score `least` or more, a bit each.
+std::uint64_t open_block(proto::Dtype dtype, const std::byte* elements, const proto::race::Key& key,
+                         std::uint32_t block, float temperature, float least, OpenedBlock& opened) noexcept;
+
+// The logarithms of these tokens' arrivals.
+void make_arrivals(const proto::race::Key& key, std::span<const std::uint32_t> tokens,
+                   std::span<float> ln_arrivals) noexcept;
+
+}  // namespace croupier::sampler
