@@ -35,29 +35,47 @@ struct FourWords {
     CounterVector word[4];
 };
 
-HWY_INLINE FourWords Philox(const proto::race::Key& key, std::uint32_t stream, CounterVector n) {
+// What all counters of a stream share.
+struct Rounds {
+    CounterVector position;
+    CounterVector child;
+    CounterVector stream;
+    CounterVector key0[proto::kPhiloxRounds];
+    CounterVector key1[proto::kPhiloxRounds];
+
+    HWY_INLINE Rounds(const proto::race::Key& key, std::uint32_t of_stream) {
+        const RaceCounters d;
+        position = hn::Set(d, std::uint64_t{key.position});
+        child = hn::Set(d, std::uint64_t{key.child});
+        stream = hn::Set(d, std::uint64_t{of_stream});
+        auto low = static_cast<std::uint32_t>(key.seed);
+        auto high = static_cast<std::uint32_t>(key.seed >> 32U);
+        for (int round = 0; round < proto::kPhiloxRounds; ++round) {
+            key0[round] = hn::Set(d, std::uint64_t{low});
+            key1[round] = hn::Set(d, std::uint64_t{high});
+            low += proto::kPhiloxWeyl0;
+            high += proto::kPhiloxWeyl1;
+        }
+    }
+};
+
+HWY_INLINE FourWords Philox(const Rounds& rounds, CounterVector n) {
     const RaceCounters d;
     const RaceWords dw;
-    const auto c = [d](std::uint64_t value) HWY_ATTR { return hn::Set(d, value); };
-    const auto product = [dw, d](CounterVector a, CounterVector b)
-                             HWY_ATTR { return hn::MulEven(hn::BitCast(dw, a), hn::BitCast(dw, b)); };
-    const auto multiplier0 = c(proto::kPhiloxMultiplier0);
-    const auto multiplier1 = c(proto::kPhiloxMultiplier1);
-    auto c0 = c(key.position);
-    auto c1 = c(key.child);
-    auto c2 = c(stream);
+    const auto product = [dw, d](CounterVector a, std::uint64_t b) HWY_ATTR {
+        return hn::MulEven(hn::BitCast(dw, a), hn::BitCast(dw, hn::Set(d, b)));
+    };
+    auto c0 = rounds.position;
+    auto c1 = rounds.child;
+    auto c2 = rounds.stream;
     auto c3 = n;
-    auto key0 = static_cast<std::uint32_t>(key.seed);
-    auto key1 = static_cast<std::uint32_t>(key.seed >> 32U);
     for (int round = 0; round < proto::kPhiloxRounds; ++round) {
-        const auto product0 = product(c0, multiplier0);
-        const auto product1 = product(c2, multiplier1);
-        c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product1), c1), c(key0));
+        const auto product0 = product(c0, proto::kPhiloxMultiplier0);
+        const auto product1 = product(c2, proto::kPhiloxMultiplier1);
+        c0 = hn::Xor(hn::Xor(c1, rounds.key0[round]), hn::ShiftRight<32>(product1));
         c1 = product1;
-        c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product0), c3), c(key1));
+        c2 = hn::Xor(hn::Xor(c3, rounds.key1[round]), hn::ShiftRight<32>(product0));
         c3 = product0;
-        key0 += proto::kPhiloxWeyl0;
-        key1 += proto::kPhiloxWeyl1;
     }
     return {{c0, c1, c2, c3}};
 }
@@ -78,10 +96,10 @@ HWY_INLINE CounterVector RunCounters(std::uint32_t first) {
     return hn::Add(hn::Load(d, lanes), hn::Set(d, std::uint64_t{first}));
 }
 
-HWY_INLINE WordRun RunOfWords(const proto::race::Key& key, std::uint32_t stream, CounterVector counters) {
+HWY_INLINE WordRun RunOfWords(const Rounds& rounds, CounterVector counters) {
     const RaceCounters d;
     const RaceWords dw;
-    const FourWords words = Philox(key, stream, counters);
+    const FourWords words = Philox(rounds, counters);
     const auto lower_halves = hn::Set(d, std::uint64_t{0xFFFFFFFFU});
     const auto pair = [&](CounterVector first, CounterVector second) HWY_ATTR {
         return hn::Or(hn::And(first, lower_halves), hn::ShiftLeft<32>(second));
@@ -103,9 +121,12 @@ HWY_INLINE FloatVector RaceLn(FloatVector y) {
     const auto exponent = hn::ConvertTo(d, hn::Sub(hn::ShiftRight<23>(shifted), ci(127)));
     const auto mantissa = hn::Add(hn::And(shifted, ci(k::kMantissaBits)), ci(k::kSqrtHalfBits));
     const auto f = hn::Sub(hn::BitCast(d, mantissa), c(1.0F));
-    auto p = c(k::kP[7]);
-    for (int i = 6; i >= 0; --i) p = hn::Add(hn::Mul(p, f), c(k::kP[static_cast<std::size_t>(i)]));
     const auto f2 = hn::Mul(f, f);
+    const auto pair = [&](std::size_t i)
+                          HWY_ATTR { return hn::Add(c(k::kP[i]), hn::Mul(c(k::kP[i + 1]), f)); };
+    const auto low = hn::Add(pair(0), hn::Mul(pair(2), f2));
+    const auto high = hn::Add(pair(4), hn::Mul(pair(6), f2));
+    const auto p = hn::Add(low, hn::Mul(high, hn::Mul(f2, f2)));
     const auto tail = hn::Add(hn::Mul(hn::Mul(p, f), f2), hn::Mul(exponent, c(k::kLn2Low)));
     const auto rest = hn::Add(f, hn::Sub(tail, hn::Mul(f2, c(0.5F))));
     return hn::Add(hn::Mul(exponent, c(k::kLn2High)), rest);

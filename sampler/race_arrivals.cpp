@@ -47,11 +47,14 @@ void MakeFirstArrivals(const Key& key, std::size_t blocks, float* HWY_RESTRICT f
                        float* HWY_RESTRICT ln_first) {
     const RaceFloats d;
     const std::size_t lanes = hn::Lanes(d);
+    const Rounds rounds(key, race::kBlockStream);
     const auto rate = hn::Set(d, race::constants::kBlockRate);
+    const auto counters_a_run = hn::Set(RaceCounters(), std::uint64_t{lanes / 2});
+    auto counters = RunCounters(0);
     HWY_ALIGN float rest[4 * hn::MaxLanes(RaceFloats())];
     for (std::size_t b = 0; b < blocks; b += 2 * lanes) {
-        const auto words =
-            RunOfWords(key, race::kBlockStream, RunCounters(static_cast<std::uint32_t>(b / 4)));
+        const WordRun words = RunOfWords(rounds, counters);
+        counters = hn::Add(counters, counters_a_run);
         const auto low = hn::Mul(RaceExponential(words.low), rate);
         const auto high = hn::Mul(RaceExponential(words.high), rate);
         const bool whole = b + 2 * lanes <= blocks;
@@ -70,10 +73,11 @@ void MakeFirstArrivals(const Key& key, std::size_t blocks, float* HWY_RESTRICT f
 void ArriveMembers(const Key& key, std::uint32_t block, float* HWY_RESTRICT ln_arrivals) {
     const RaceFloats d;
     const std::size_t lanes = hn::Lanes(d);
+    const Rounds rounds(key, race::kMemberStream);
     const float first = race::first_arrival(race::word_of(key, race::kBlockStream, block));
     const auto earliest = hn::Set(d, first);
     for (std::uint32_t i = 0; i < kBlock; i += static_cast<std::uint32_t>(2 * lanes)) {
-        const auto words = RunOfWords(key, race::kMemberStream, RunCounters((block * kBlock + i) / 4));
+        const WordRun words = RunOfWords(rounds, RunCounters((block * kBlock + i) / 4));
         hn::StoreU(RaceLn(hn::Add(earliest, RaceExponential(words.low))), d, ln_arrivals + i);
         hn::StoreU(RaceLn(hn::Add(earliest, RaceExponential(words.high))), d, ln_arrivals + i + lanes);
     }
@@ -82,9 +86,9 @@ void ArriveMembers(const Key& key, std::uint32_t block, float* HWY_RESTRICT ln_a
 }
 
 // The words of a stream that these places name, a 64-bit lane each.
-HWY_INLINE CounterVector WordsAt(const Key& key, std::uint32_t stream, CounterVector places) {
+HWY_INLINE CounterVector WordsAt(const Rounds& rounds, CounterVector places) {
     const RaceCounters d;
-    const FourWords words = Philox(key, stream, hn::ShiftRight<2>(places));
+    const FourWords words = Philox(rounds, hn::ShiftRight<2>(places));
     const auto place = hn::And(places, hn::Set(d, std::uint64_t{3}));
     auto chosen = words.word[0];
     for (std::uint64_t w = 1; w < 4; ++w) {
@@ -93,17 +97,28 @@ HWY_INLINE CounterVector WordsAt(const Key& key, std::uint32_t stream, CounterVe
     return hn::And(chosen, hn::Set(d, std::uint64_t{0xFFFFFFFFU}));
 }
 
+// The streams of single tokens.
+struct TokenRounds {
+    Rounds block;
+    Rounds member;
+    Rounds first_member;
+
+    HWY_INLINE explicit TokenRounds(const Key& key)
+        : block(key, race::kBlockStream),
+          member(key, race::kMemberStream),
+          first_member(key, race::kFirstMemberStream) {}
+};
+
 // Half of the tokens that a register of floats holds: each in the lower half of a 64-bit lane.
-HWY_INLINE FloatVector LnArrivalsOf(const Key& key, CounterVector tokens) {
+HWY_INLINE FloatVector LnArrivalsOf(const TokenRounds& rounds, CounterVector tokens) {
     const RaceCounters d;
     const RaceFloats df;
     const RaceWords dw;
     const auto blocks = hn::ShiftRight<6>(tokens);
-    const auto first = hn::Mul(RaceExponential(hn::BitCast(dw, WordsAt(key, race::kBlockStream, blocks))),
+    const auto first = hn::Mul(RaceExponential(hn::BitCast(dw, WordsAt(rounds.block, blocks))),
                                hn::Set(df, race::constants::kBlockRate));
-    const auto later =
-        hn::Add(first, RaceExponential(hn::BitCast(dw, WordsAt(key, race::kMemberStream, tokens))));
-    const auto member = hn::ShiftRight<26>(WordsAt(key, race::kFirstMemberStream, blocks));
+    const auto later = hn::Add(first, RaceExponential(hn::BitCast(dw, WordsAt(rounds.member, tokens))));
+    const auto member = hn::ShiftRight<26>(WordsAt(rounds.first_member, blocks));
     const auto own = hn::And(tokens, hn::Set(d, std::uint64_t{kBlock - 1}));
     const auto is_first = hn::BitCast(df, hn::VecFromMask(d, hn::Eq(member, own)));
     return RaceLn(hn::IfThenElse(hn::MaskFromVec(is_first), first, later));
@@ -114,11 +129,12 @@ void MakeArrivals(const Key& key, const std::uint32_t* HWY_RESTRICT tokens, std:
     const RaceCounters d;
     const RaceFloats df;
     const std::size_t lanes = hn::Lanes(d);
+    const TokenRounds rounds(key);
     HWY_ALIGN std::uint64_t some[hn::MaxLanes(RaceCounters())];
     HWY_ALIGN float made[hn::MaxLanes(RaceFloats())];
     for (std::size_t i = 0; i < count; i += lanes) {
         for (std::size_t lane = 0; lane < lanes; ++lane) some[lane] = tokens[std::min(i + lane, count - 1)];
-        hn::Store(LnArrivalsOf(key, hn::Load(d, some)), df, made);
+        hn::Store(LnArrivalsOf(rounds, hn::Load(d, some)), df, made);
         for (std::size_t lane = 0; lane < std::min(lanes, count - i); ++lane) {
             ln_arrivals[i + lane] = made[2 * lane];
         }
