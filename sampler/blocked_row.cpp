@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace croupier::sampler {
 namespace {
@@ -23,18 +25,74 @@ float value_of_fp16(std::uint32_t code) {
     return std::bit_cast<float>(bits | sign);
 }
 
-template <typename Element>
-void gather_column(const RowView& view, const Slice& slice, Element* out) {
-    const Element* column =
-        static_cast<const Element*>(slice.elements) + std::size_t{view.column} * view.tile;
-    const std::size_t stride = std::size_t{view.columns} * view.tile;
-    if (view.tile == 1) {
-        for (std::uint32_t i = 0; i < slice.entries; ++i) out[i] = column[i * stride];
-        return;
+// A slice's ids that are in the vocabulary, and how its column lies in memory.
+class SliceColumn {
+  public:
+    SliceColumn(const RowView& view, const Slice& slice)
+        : slice_(slice),
+          bytes_(proto::element_bytes(view.dtype)),
+          tile_(view.tile),
+          tile_stride_(std::size_t{view.columns} * view.tile * bytes_),
+          column_(static_cast<const std::byte*>(slice.elements) +
+                  std::size_t{view.column} * view.tile * bytes_),
+          first_block_(slice.first_id / kBlock),
+          end_(static_cast<std::uint32_t>(
+              std::min(std::uint64_t{view.vocab}, std::uint64_t{slice.first_id} + slice.entries))) {}
+
+    std::uint32_t first_id() const { return slice_.first_id; }
+    std::uint32_t end() const { return end_; }
+    bool is_empty() const { return end_ <= slice_.first_id; }
+
+    // Where the slice's blocks lie at equal distances: the first place.
+    const std::byte* elements() const { return column_; }
+    // From `block` on; null: one after the other.
+    const std::uint32_t* places(std::uint32_t block) const {
+        return slice_.places == nullptr ? nullptr : slice_.places + (block - first_block_);
     }
-    for (std::uint32_t first = 0; first < slice.entries; first += view.tile, column += stride) {
-        std::memcpy(out + first, column, std::min(view.tile, slice.entries - first) * sizeof(Element));
+    std::uint32_t place_of(std::uint32_t block) const {
+        return slice_.places == nullptr ? block - first_block_ : *places(block);
     }
+    // The writer's maximum of the tile of 64 that is the block.
+    float maximum_of(std::uint32_t block, std::uint32_t column) const {
+        return maxima(column)[place_of(block)];
+    }
+    const float* maxima(std::uint32_t column) const {
+        return slice_.summaries.maxima + std::size_t{column} * slice_.summaries.stride;
+    }
+
+    // The ids of one block from `id` to `end`, out of whatever tiles they lie in.
+    void copy(std::uint32_t id, std::uint32_t end, std::byte* out) const {
+        std::size_t entry = std::size_t{place_of(id / kBlock)} * kBlock + id % kBlock;
+        for (std::size_t left = end - id; left > 0;) {
+            const std::size_t inside = entry % tile_;
+            const std::size_t some = std::min(left, tile_ - inside);
+            std::memcpy(out, column_ + entry / tile_ * tile_stride_ + inside * bytes_, some * bytes_);
+            out += some * bytes_;
+            entry += some;
+            left -= some;
+        }
+    }
+    // The same in tiles of one.
+    template <typename Element>
+    void copy_single(std::uint32_t id, std::uint32_t end, Element* out) const {
+        const std::size_t entry = std::size_t{place_of(id / kBlock)} * kBlock + id % kBlock;
+        const std::size_t stride = tile_stride_ / sizeof(Element);
+        const Element* from = reinterpret_cast<const Element*>(column_) + entry * stride;
+        for (std::uint32_t i = 0; i < end - id; ++i) out[i] = from[i * stride];
+    }
+
+  private:
+    const Slice& slice_;
+    std::size_t bytes_;
+    std::size_t tile_;
+    std::size_t tile_stride_;
+    const std::byte* column_;
+    std::uint32_t first_block_;
+    std::uint32_t end_;
+};
+
+float larger_or_nan(float a, float b) {
+    return a > b || std::isnan(a) ? a : b;
 }
 
 class BlockLayer {
@@ -43,70 +101,119 @@ class BlockLayer {
         : view_(view), workspace_(workspace), bytes_(proto::element_bytes(view.dtype)) {}
 
     BlockedRow lay() {
-        for (std::uint32_t i = 0; i < view_.slices.size(); ++i) {
-            if (view_.slices[i].entries > 0) add_slice(i);
+        // Where there is one column, tiles of any size lie as one array.
+        const bool in_place = view_.columns == 1 || view_.tile == kBlock;
+        if (in_place) {
+            each_slice([this](const SliceColumn& slice, const Slice&) { add_slice(slice); });
+        } else {
+            gather();
         }
-        const bool summarised = std::all_of(
-            view_.slices.begin(), view_.slices.end(),
-            [&](const Slice& slice) { return slice.entries == 0 || slice.summaries.maxima != nullptr; });
-        const bool usable = summarised && view_.tile == kBlock;
+        const std::uint32_t blocks = (view_.vocab + kBlock - 1) / kBlock;
+        const bool usable = view_.tile == kBlock && all_summarised();
         if (usable) take_summaries();
-        return {view_.dtype, workspace_.runs.first(runs_), blocks_, usable};
+        return {view_.dtype, workspace_.runs.first(runs_), view_.vocab, blocks, usable};
     }
 
   private:
-    void add_slice(std::uint32_t number) {
-        const Slice& slice = view_.slices[number];
-        const std::size_t block_bytes = std::size_t{kBlock} * bytes_;
-        const auto* elements = static_cast<const std::byte*>(slice.elements);
-        std::size_t stride = block_bytes;
-        if (view_.columns > 1 && view_.tile == kBlock) {
-            elements += view_.column * block_bytes;
-            stride = view_.columns * block_bytes;
-        } else if (view_.columns > 1) {
-            elements = gather(slice);
-        }
-        const std::uint32_t whole = slice.entries / kBlock;
-        const std::uint32_t rest = slice.entries % kBlock;
-        if (whole > 0) add_run({elements, stride, whole, blocks_, slice.first_id, whole * kBlock, number, 0});
-        if (rest == 0) return;
-        std::byte* tail = workspace_.tails.data() + tails_++ * kBlock * sizeof(float);
-        std::memcpy(tail, elements + whole * stride, rest * bytes_);
-        fill_with_nothing(tail, rest);
-        add_run({tail, block_bytes, 1, blocks_, slice.first_id + whole * kBlock, rest, number, whole});
-    }
-
-    void add_run(const BlockRun& run) {
-        workspace_.runs[runs_++] = run;
-        blocks_ += run.blocks;
-    }
-
-    const std::byte* gather(const Slice& slice) {
-        std::byte* out = workspace_.gathered.data() + std::size_t{slice.first_id} * bytes_;
-        if (bytes_ == sizeof(std::uint16_t)) {
-            gather_column(view_, slice, reinterpret_cast<std::uint16_t*>(out));
-        } else {
-            gather_column(view_, slice, reinterpret_cast<std::uint32_t*>(out));
-        }
-        return out;
-    }
-
-    void fill_with_nothing(std::byte* tail, std::uint32_t from) const {
-        const std::uint32_t nothing = negative_infinity_code(view_.dtype);
-        for (std::uint32_t i = from; i < kBlock; ++i) std::memcpy(tail + i * bytes_, &nothing, bytes_);
-    }
-
-    void take_summaries() {
-        std::uint32_t block = 0;
+    // Those that hold ids of the vocabulary.
+    template <typename Visit>
+    void each_slice(Visit visit) const {
         for (const Slice& slice : view_.slices) {
-            if (slice.entries == 0) continue;
-            const TileSummaries& summaries = slice.summaries;
-            const std::uint32_t tiles = (slice.entries + kBlock - 1) / kBlock;
-            std::memcpy(&workspace_.block_max[block],
-                        summaries.maxima + std::size_t{view_.column} * summaries.stride,
-                        tiles * sizeof(float));
-            block += tiles;
+            const SliceColumn column(view_, slice);
+            if (!column.is_empty()) visit(column, slice);
         }
+    }
+
+    bool all_summarised() const {
+        bool all = true;
+        each_slice([&all](const SliceColumn&, const Slice& slice) {
+            all = all && slice.summaries.maxima != nullptr;
+        });
+        return all;
+    }
+
+    void add_slice(const SliceColumn& slice) {
+        std::uint32_t id = slice.first_id();
+        if (id % kBlock != 0) id = add_part(slice, id);
+        const std::uint32_t whole = (slice.end() - id) / kBlock;
+        if (whole > 0) {
+            const std::uint32_t first = id / kBlock;
+            const std::size_t stride = std::size_t{view_.columns} * kBlock * bytes_;
+            const std::uint32_t* places = slice.places(first);
+            const std::size_t before = places == nullptr ? slice.place_of(first) * stride : 0;
+            add_run({slice.elements() + before, stride, places, whole, first});
+            id += whole * kBlock;
+        }
+        if (id < slice.end()) add_part(slice, id);
+    }
+
+    // What the slice has of a block that is not all its own; returns where that ends.
+    std::uint32_t add_part(const SliceColumn& slice, std::uint32_t id) {
+        const std::uint32_t block = id / kBlock;
+        const std::uint32_t end = std::min(slice.end(), (block + 1) * kBlock);
+        const bool begun = runs_ > 0 && workspace_.runs[runs_ - 1].first_block == block;
+        if (!begun) {
+            part_ = workspace_.tails.data() + tails_++ * kBlock * sizeof(float);
+            fill_with_nothing(part_, 0);
+            add_run({part_, 0, nullptr, 1, block});
+        }
+        slice.copy(id, end, part_ + id % kBlock * bytes_);
+        return end;
+    }
+
+    void add_run(const BlockRun& run) { workspace_.runs[runs_++] = run; }
+
+    // All slices' ids into one row.
+    void gather() {
+        std::byte* out = workspace_.gathered.data();
+        each_slice([&](const SliceColumn& slice, const Slice&) {
+            for (std::uint32_t id = slice.first_id(); id < slice.end();) {
+                const std::uint32_t end = std::min(slice.end(), (id / kBlock + 1) * kBlock);
+                gather_block(slice, id, end, out + std::size_t{id} * bytes_);
+                id = end;
+            }
+        });
+        const std::uint32_t last = (view_.vocab - 1) / kBlock;
+        const std::uint32_t rest = view_.vocab - last * kBlock;
+        fill_with_nothing(out + std::size_t{last} * kBlock * bytes_, rest);
+        add_run({out, kBlock * bytes_, nullptr, last + 1, 0});
+    }
+
+    void gather_block(const SliceColumn& slice, std::uint32_t id, std::uint32_t end, std::byte* out) const {
+        if (view_.tile != 1) {
+            slice.copy(id, end, out);
+        } else if (bytes_ == sizeof(std::uint16_t)) {
+            slice.copy_single(id, end, reinterpret_cast<std::uint16_t*>(out));
+        } else {
+            slice.copy_single(id, end, reinterpret_cast<std::uint32_t*>(out));
+        }
+    }
+
+    void fill_with_nothing(std::byte* block, std::uint32_t from) const {
+        const std::uint32_t nothing = negative_infinity_code(view_.dtype);
+        for (std::uint32_t i = from; i < kBlock; ++i) std::memcpy(block + i * bytes_, &nothing, bytes_);
+    }
+
+    // A block that several ranks share has the largest of their parts' maxima.
+    void take_summaries() {
+        float* const maxima = workspace_.block_max.data();
+        std::uint32_t known = 0;
+        each_slice([&](const SliceColumn& slice, const Slice&) {
+            const std::uint32_t end = (slice.end() + kBlock - 1) / kBlock;
+            std::uint32_t block = slice.first_id() / kBlock;
+            if (block < known) {
+                maxima[block] = larger_or_nan(maxima[block], slice.maximum_of(block, view_.column));
+                ++block;
+            }
+            const std::uint32_t* places = slice.places(block);
+            const float* own = slice.maxima(view_.column);
+            if (places == nullptr) {
+                std::copy_n(own + slice.place_of(block), end - block, maxima + block);
+            } else {
+                for (std::uint32_t i = 0; i < end - block; ++i) maxima[block + i] = own[places[i]];
+            }
+            known = end;
+        });
     }
 
     const RowView& view_;
@@ -114,7 +221,7 @@ class BlockLayer {
     std::size_t bytes_;
     std::size_t runs_ = 0;
     std::size_t tails_ = 0;
-    std::uint32_t blocks_ = 0;
+    std::byte* part_ = nullptr;  // the block that is being put together
 };
 
 }  // namespace
@@ -146,35 +253,28 @@ float value_of_code(Dtype dtype, std::uint32_t code) noexcept {
 bool view_is_consistent(const RowView& view) noexcept {
     if (view.tile == 0 || view.column >= view.columns || view.slices.size() > kMaxSlices) return false;
     if (view.dtype > Dtype::fp32) return false;
+    // So that a block's end is a number of 32 bits too.
+    constexpr std::uint64_t kMostIds = std::numeric_limits<std::uint32_t>::max() - kBlock;
     std::uint64_t covered = 0;
     for (const Slice& slice : view.slices) {
         if (slice.first_id != covered) return false;
         if (slice.entries > 0 && slice.elements == nullptr) return false;
+        if ((slice.blocks == nullptr) != (slice.places == nullptr)) return false;
         covered += slice.entries;
+        if (covered > kMostIds) return false;
     }
-    return covered == view.vocab && covered > 0;
+    return covered >= view.vocab && view.vocab > 0;
 }
 
 BlockedRow lay_in_blocks(const RowView& view, Workspace& workspace) noexcept {
     return BlockLayer(view, workspace).lay();
 }
 
-const BlockRun& BlockedRow::run_at(std::uint32_t position) const {
-    return *std::find_if(runs.begin(), runs.end(), [position](const BlockRun& run) {
-        return position - run.first_position < run.entries;
-    });
-}
-
-float BlockedRow::value_in(const BlockRun& run, std::uint32_t entry) const {
+float BlockedRow::value_in(const std::byte* elements, std::uint32_t entry) const {
     const std::size_t bytes = proto::element_bytes(dtype);
     std::uint32_t code = 0;
-    std::memcpy(&code, run.elements + entry / kBlock * run.stride + entry % kBlock * bytes, bytes);
+    std::memcpy(&code, elements + entry * bytes, bytes);
     return value_of_code(dtype, code);
-}
-
-float BlockedRow::value_at(std::uint32_t position) const {
-    const BlockRun& run = run_at(position);
-    return value_in(run, position - run.first_position);
 }
 
 }  // namespace croupier::sampler

@@ -90,22 +90,19 @@ void CandidateSearch::list(std::uint32_t token) {
     workspace_.listed[token / 64] |= bit_of(token);
 }
 
-bool CandidateSearch::take(std::int32_t token, Adjustments on, std::uint32_t& count) {
+void CandidateSearch::take(std::int32_t token, Adjustments on, std::uint32_t& count) {
     const auto id = static_cast<std::uint32_t>(token);
-    if (is_listed(id)) return true;
+    if (is_listed(id)) return;
     list(id);
-    const auto position = order_.position_of(token);
-    if (!position) return false;
-    const double value = adjust_(id, row_.value_at(*position), on);
-    if (value > kNothing) workspace_.candidates[count++] = {value, id, *position};
-    return true;
+    const double value = adjust_(id, row_.value_at(id), on);
+    if (value > kNothing) workspace_.candidates[count++] = {value, id};
 }
 
 // Tokens that a bias lifts can pass from below any floor: they are looked at in any case.
-std::uint32_t CandidateSearch::take_raised(Adjustments on, bool& sound) {
+std::uint32_t CandidateSearch::take_raised(Adjustments on) {
     std::uint32_t count = 0;
     for (const proto::TokenBias& each : request_.bias) {
-        if (each.bias > 0.0F) sound = take(each.token, on, count) && sound;
+        if (each.bias > 0.0F) take(each.token, on, count);
     }
     return count;
 }
@@ -118,9 +115,9 @@ void CandidateSearch::forget_raised() {
 
 Gathered CandidateSearch::at_least(float floor, Adjustments on) {
     Gathered result;
-    // From no floor on, all are found in vocabulary order, lifted or not.
+    // From no floor on, all are found in the order of their ids, lifted or not.
     const bool apart = floor > kNoFloor && raises(on);
-    if (apart) result.count = take_raised(on, result.sound);
+    if (apart) result.count = take_raised(on);
     gather({floor, kNoCeiling, kNothing}, on, result);
     if (apart) forget_raised();
     return result;
@@ -142,26 +139,19 @@ void CandidateSearch::gather(const Range& range, Adjustments on, Gathered& gathe
     // Few enough to stand in the nearest cache until they are adjusted: their counts come from all over the
     // vocabulary, one miss each.
     constexpr std::uint32_t kPrefetched = 512;
-    const bool identity = order_.is_identity();
-    if (on.penalties && found <= kPrefetched && identity) {
-        for (const Found& each : workspace_.found.first(found)) adjust_.prefetch(each.position);
+    if (on.penalties && found <= kPrefetched) {
+        for (const Found& each : workspace_.found.first(found)) adjust_.prefetch(each.token);
     }
     const bool apart = raises(on);
     std::uint32_t count = gathered.count;
     for (const Found& each : workspace_.found.first(found)) {
-        std::uint32_t token = each.position;
-        if (!identity) {
-            const auto known = order_.token_at(each.position);
-            gathered.sound = gathered.sound && known.has_value();
-            if (!known) continue;
-            token = *known;
-        }
-        if (apart && is_listed(token)) continue;
-        // An order with an id in it twice, which only a broken client writes, could find more than there are.
+        if (apart && is_listed(each.token)) continue;
+        // A row that is written to meanwhile, which only a broken writer does, could hold more than there
+        // are.
         if (count == workspace_.vocab) continue;
-        const double value = adjust_(token, each.value, on);
+        const double value = adjust_(each.token, each.value, on);
         // Without a branch: whether a penalty is enough to drop a token cannot be predicted.
-        workspace_.candidates[count] = {value, token, each.position};
+        workspace_.candidates[count] = {value, each.token};
         count += value > kNothing && value >= range.least ? 1 : 0;
     }
     gathered.count = count;
@@ -170,13 +160,11 @@ void CandidateSearch::gather(const Range& range, Adjustments on, Gathered& gathe
 
 Gathered CandidateSearch::listed(Adjustments on) {
     Gathered result;
-    for (const std::int32_t token : request_.allowed_ids) {
-        result.sound = take(token, on, result.count) && result.sound;
-    }
+    for (const std::int32_t token : request_.allowed_ids) take(token, on, result.count);
     for (const std::int32_t token : request_.allowed_ids) {
         workspace_.listed[static_cast<std::uint32_t>(token) / 64] = 0;
     }
-    sort_by_position(workspace_, result.count);
+    sort_by_token(workspace_, result.count);
     workspace_.answer_space.candidates += result.count;
     return result;
 }
@@ -227,7 +215,7 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     if (penalises) wanted = std::max(wanted, std::min(adjust_.state().search_width(), row_.blocks / 4));
     const bool raises_some = raises(pruning.adjustments);
     Gathered gathered;
-    if (raises_some) gathered.count = take_raised(pruning.adjustments, gathered.sound);
+    if (raises_some) gathered.count = take_raised(pruning.adjustments);
     Range range = {floor_for_blocks(block_max, wanted), kNoCeiling, kNothing};
     for (;;) {
         gather(range, pruning.adjustments, gathered);

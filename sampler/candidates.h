@@ -8,7 +8,6 @@
 
 #include "sampler/adjuster.h"
 #include "sampler/blocked_row.h"
-#include "sampler/vocabulary_order.h"
 #include "sampler/workspace.h"
 
 namespace croupier::sampler {
@@ -25,20 +24,17 @@ struct Pruning {
 
 struct Gathered {
     std::uint32_t count = 0;
-    bool sound = true;  // false: the order holds an id outside the vocabulary
 };
 
 class CandidateSearch {
   public:
-    CandidateSearch(const BlockedRow& row, const VocabularyOrder& order, const Adjuster& adjust,
-                    const Request& request, Workspace& workspace)
-        : row_(row), order_(order), adjust_(adjust), request_(request), workspace_(workspace) {}
+    CandidateSearch(const BlockedRow& row, const Adjuster& adjust, const Request& request,
+                    Workspace& workspace)
+        : row_(row), adjust_(adjust), request_(request), workspace_(workspace) {}
 
     // Leaves in the workspace's candidates, adjusted, every token that can pass; others may be among them.
-    // With nothing to prune by, all tokens above -inf, in vocabulary order.
+    // With nothing to prune by, all tokens above -inf, in the order of their ids.
     Gathered search(const Pruning& pruning);
-
-    const VocabularyOrder& order() const { return order_; }
 
     // All tokens whose raw value is at least `floor` and whose adjusted one is above -inf.
     Gathered at_least(float floor, Adjustments on);
@@ -61,12 +57,11 @@ class CandidateSearch {
     bool raises(Adjustments on) const { return on.rules && !request_.bias.empty(); }
     void list(std::uint32_t token);
     bool is_listed(std::uint32_t token) const;
-    std::uint32_t take_raised(Adjustments on, bool& sound);
+    std::uint32_t take_raised(Adjustments on);
     void forget_raised();
-    bool take(std::int32_t token, Adjustments on, std::uint32_t& count);
+    void take(std::int32_t token, Adjustments on, std::uint32_t& count);
 
     const BlockedRow& row_;
-    const VocabularyOrder& order_;
     const Adjuster& adjust_;
     const Request& request_;
     Workspace& workspace_;

@@ -80,10 +80,10 @@ void sort_canonically(Workspace& workspace, std::uint32_t count) {
     }
 }
 
-void sort_by_position(Workspace& workspace, std::uint32_t count) {
+void sort_by_token(Workspace& workspace, std::uint32_t count) {
     const auto candidates = workspace.candidates.first(count);
     std::sort(candidates.begin(), candidates.end(),
-              [](const Candidate& a, const Candidate& b) { return a.position < b.position; });
+              [](const Candidate& a, const Candidate& b) { return a.token < b.token; });
 }
 
 }  // namespace croupier::sampler

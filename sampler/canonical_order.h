@@ -15,6 +15,6 @@ constexpr auto canonically_before = [](const Candidate& a, const Candidate& b) {
 
 // Sort the workspace's first `count` candidates.
 void sort_canonically(Workspace& workspace, std::uint32_t count);
-void sort_by_position(Workspace& workspace, std::uint32_t count);
+void sort_by_token(Workspace& workspace, std::uint32_t count);
 
 }  // namespace croupier::sampler

@@ -16,6 +16,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "sampler/blocked_row.h"
 #include "sampler/workspace.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -97,6 +98,24 @@ struct Codes {
 
 HWY_INLINE void PrefetchBlock(const std::byte* block, std::size_t bytes) {
     for (std::size_t line = 0; line < bytes; line += kLine) hwy::Prefetch(block + line);
+}
+
+// Shows each block of the run to `visit`, with its number in the run.
+template <class Visit>
+HWY_INLINE void WalkRun(const BlockRun& run, std::size_t bytes, Visit visit) {
+    if (run.places == nullptr) {
+        const std::byte* block = run.elements;
+        for (std::uint32_t i = 0; i < run.blocks; ++i, block += run.stride) {
+            PrefetchBlock(block + kAhead * run.stride, bytes);
+            visit(i, block);
+        }
+        return;
+    }
+    for (std::uint32_t i = 0; i < run.blocks; ++i) {
+        const auto ahead = std::min(i + static_cast<std::uint32_t>(kAhead), run.blocks - 1);
+        PrefetchBlock(run.block(ahead), bytes);
+        visit(i, run.block(i));
+    }
 }
 
 }  // namespace croupier::sampler::HWY_NAMESPACE

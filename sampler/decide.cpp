@@ -19,7 +19,6 @@
 #include "sampler/row_mass.h"
 #include "sampler/row_scan.h"
 #include "sampler/value_counts.h"
-#include "sampler/vocabulary_order.h"
 
 namespace croupier::sampler {
 namespace {
@@ -43,10 +42,9 @@ class Decider {
         : params_(params),
           request_(request),
           workspace_(workspace),
-          order_(view, workspace.positions),
           row_(lay_in_blocks(view, workspace)),
           adjust_(params, request, state, workspace),
-          search_(row_, order_, adjust_, request, workspace),
+          search_(row_, adjust_, request, workspace),
           pruning_(pruning_of(params)),
           by_mass_(needs_mass()),
           by_counts_(counts_values()) {}
@@ -79,7 +77,6 @@ class Decider {
     const SamplingParams& params_;
     const Request& request_;
     Workspace& workspace_;
-    VocabularyOrder order_;
     BlockedRow row_;
     Adjuster adjust_;
     CandidateSearch search_;
@@ -126,7 +123,7 @@ bool Decider::needs_mass() const {
 
 bool Decider::counts_values() const {
     return by_mass_ && !wants_distribution() && adjust_.changes_nothing(pruning_.adjustments) &&
-           ValueCounts::apply_to(row_, params_, order_);
+           ValueCounts::apply_to(row_, params_);
 }
 
 bool Decider::choose_by_mass() {
@@ -141,7 +138,7 @@ bool Decider::choose_by_mass() {
 
 bool Decider::choose_by_counts() {
     Chain chain(params_, request_, adjust_, workspace_);
-    ValueCounts counts(row_, order_, chain, request_.random, pruning_.scale, workspace_);
+    ValueCounts counts(row_, chain, request_.random, pruning_.scale, workspace_);
     const auto drawn = counts.draw();
     drawn_ = drawn.value_or(Candidate{});
     return drawn.has_value();
@@ -150,7 +147,7 @@ bool Decider::choose_by_counts() {
 // From all tokens, without a look at them all. Nothing: that is not how this request draws, or it failed.
 std::optional<Candidate> Decider::propose(double scale) {
     if (perturbs_logits(params_) || allows_few(request_)) return std::nullopt;
-    ProposalDraw proposals(row_, order_, adjust_, all_adjustments(params_), workspace_);
+    ProposalDraw proposals(row_, adjust_, all_adjustments(params_), workspace_);
     return proposals.draw(params_, request_, scale);
 }
 
@@ -168,7 +165,6 @@ DecisionError Decider::choose() {
     drawn_ = proposed.value_or(Candidate{});
     if (proposed && !wants_distribution()) return DecisionError::none;
     const Gathered gathered = search_.search(pruning_);
-    if (!gathered.sound) return DecisionError::bad_token;
     if (gathered.count == 0) return DecisionError::no_token_left;
     if (is_greedy(params_)) {
         choose_greedy(gathered.count);
@@ -213,7 +209,7 @@ void Decider::choose_survivor(std::uint32_t candidates) {
     } else {
         const auto proposed = propose(scale);
         const std::uint32_t tokens = survivors.flatten();
-        sort_by_position(workspace_, tokens);
+        sort_by_token(workspace_, tokens);
         drawn_ = proposed ? *proposed : draw_in_vocabulary_order(random_of_all(), tokens, scale, workspace_);
         survivors = Survivors(workspace_, tokens);
         survivors.weigh(scale);

@@ -44,7 +44,7 @@ float processed_logprobs(std::uint32_t best, const Candidate& drawn, Survivors& 
 
 float raw_logprobs(std::uint32_t best, const Candidate& drawn, const BlockedRow& row, const Request& request,
                    CandidateSearch& search, Workspace& workspace) {
-    const double value = row.value_at(drawn.position);
+    const double value = row.value_at(drawn.token);
     Pruning pruning;
     pruning.top_k = static_cast<std::int32_t>(std::max(best, 1U));
     double maximum = largest_of(workspace.block_max.first(row.blocks));
@@ -56,7 +56,7 @@ float raw_logprobs(std::uint32_t best, const Candidate& drawn, const BlockedRow&
         std::partial_sort(some.begin(), some.begin() + found, some.end(), canonically_before);
         if (found > 0) maximum = some.front().value;
     }
-    const MassQuery all = {row, request.mask, search.order(), maximum, 1.0};
+    const MassQuery all = {row, request.mask, maximum, 1.0};
     const double log_of_total = log_positive(total_weight(all, workspace.weighed));
     const auto logprob_of = [&](double logit) {
         return static_cast<float>((logit - maximum) - log_of_total);

@@ -123,9 +123,8 @@ Mass bound_each(std::span<const float> values, const MassBound& bound, std::span
     return HWY_DYNAMIC_DISPATCH(BoundEach)(values.data(), values.size(), bound, masses.data(), sums.data());
 }
 
-Mass bound_block(const BlockedRow& row, const BlockRun& run, std::uint32_t block,
-                 const MassBound& bound) noexcept {
-    return HWY_DYNAMIC_DISPATCH(BoundBlock)(row.dtype, run.elements + block * run.stride, bound);
+Mass bound_block(const BlockedRow& row, std::uint32_t block, const MassBound& bound) noexcept {
+    return HWY_DYNAMIC_DISPATCH(BoundBlock)(row.dtype, row.block(block), bound);
 }
 
 }  // namespace croupier::sampler

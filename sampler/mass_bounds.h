@@ -18,8 +18,7 @@ constexpr std::uint32_t kBoundGroup = 64;
 Mass bound_each(std::span<const float> values, const MassBound& bound, std::span<Mass> masses,
                 std::span<Mass> sums) noexcept;
 
-// The sum of the bounds of a block's tokens; the block is counted from the run's first.
-Mass bound_block(const BlockedRow& row, const BlockRun& run, std::uint32_t block,
-                 const MassBound& bound) noexcept;
+// The sum of the bounds of a block's tokens.
+Mass bound_block(const BlockedRow& row, std::uint32_t block, const MassBound& bound) noexcept;
 
 }  // namespace croupier::sampler

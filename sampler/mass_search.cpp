@@ -17,7 +17,7 @@ Mass whole(double weight) {
 
 }  // namespace
 
-// What the changed tokens weigh more than they did. Nothing: one outweighs the unit, or stands nowhere.
+// What the changed tokens weigh more than they did. Nothing: one outweighs the unit.
 std::optional<double> MassSearch::weigh_changes() {
     const Weigher weigh = raw_weigher();
     bool sound = true;
@@ -27,10 +27,9 @@ std::optional<double> MassSearch::weigh_changes() {
         const std::uint64_t bit = std::uint64_t{1} << (token % 64);
         if ((listed & bit) != 0 || !sound) return;
         listed |= bit;
-        const auto position = search_.order().position_of(static_cast<std::int32_t>(token));
-        const float raw = position ? row_.value_at(*position) : 0.0F;
+        const float raw = row_.value_at(token);
         const double adjusted = adjust_(token, raw, on_);
-        sound = position && adjusted <= unit_;
+        sound = adjusted <= unit_;
         if (!sound || adjust_.masked(token)) return;
         change += weigh.weight(adjusted) - weigh.weight(static_cast<double>(raw));
     });
@@ -44,13 +43,13 @@ std::optional<MassSearch::Known> MassSearch::weigh_row() {
         Pruning best;
         best.top_k = 1;
         const Gathered found = search_.search(best);
-        if (!found.sound || found.count == 0) return std::nullopt;
+        if (found.count == 0) return std::nullopt;
         unit_ = kNothing;
         for (const Candidate& each : workspace_.candidates.first(found.count))
             unit_ = std::max(unit_, each.value);
     }
     if (unit_ == kNothing) return std::nullopt;
-    const MassQuery query = {row_, request_.mask, search_.order(), unit_, scale_};
+    const MassQuery query = {row_, request_.mask, unit_, scale_};
     const double raw = total_weight(query, workspace_.weighed);
     const double error = raw * kWeightError + kMassError;
     if (adjust_.changes_nothing(on_)) return Known{raw, error};
@@ -79,7 +78,6 @@ std::optional<Survivors> MassSearch::filter(Chain& chain) {
     for (std::uint32_t wanted = kFirstBlocks; wanted < row_.blocks; wanted *= 4) {
         const float floor = floor_for_blocks(block_max, wanted);
         const Gathered found = search_.at_least(floor, on_);
-        if (!found.sound) return std::nullopt;
         if (found.count == 0) continue;
         Survivors survivors(workspace_, found.count);
         survivors.drop_below(static_cast<double>(floor));

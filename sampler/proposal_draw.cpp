@@ -34,33 +34,27 @@ ProposalRandoms randoms_of(const proto::SamplingParams& params, const Request& r
 }
 
 // The tokens that end above where they stood, each once.
-bool ProposalDraw::gather_lifts() {
+void ProposalDraw::gather_lifts() {
     Adjustments lifting = on_;
     lifting.penalties = !adjust_.lowers_only(on_);
     std::uint32_t count = 0;
-    bool sound = true;
     adjust_.visit_changed(lifting, [&](std::uint32_t token) {
         std::uint64_t& listed = workspace_.listed[token / 64];
         const std::uint64_t bit = std::uint64_t{1} << (token % 64);
         if ((listed & bit) != 0) return;
         listed |= bit;
-        const auto position = order_.position_of(static_cast<std::int32_t>(token));
-        sound = sound && position.has_value();
-        if (!position) return;
-        const float raw = row_.value_at(*position);
+        const float raw = row_.value_at(token);
         const double adjusted = adjust_(token, raw, on_);
-        if (adjusted > static_cast<double>(raw))
-            workspace_.sort_buffer[count++] = {adjusted, token, *position};
+        if (adjusted > static_cast<double>(raw)) workspace_.sort_buffer[count++] = {adjusted, token};
     });
     adjust_.visit_changed(lifting, [&](std::uint32_t token) { workspace_.listed[token / 64] = 0; });
     lifts_ = workspace_.sort_buffer.first(count);
     std::sort(lifts_.begin(), lifts_.end(),
-              [](const Candidate& a, const Candidate& b) { return a.position < b.position; });
-    return sound;
+              [](const Candidate& a, const Candidate& b) { return a.token < b.token; });
 }
 
 Mass ProposalDraw::lift_of(const Candidate& lifted) const {
-    return weigher_.mass(lifted.value) - weigher_.mass(static_cast<double>(row_.value_at(lifted.position)));
+    return weigher_.mass(lifted.value) - weigher_.mass(static_cast<double>(row_.value_at(lifted.token)));
 }
 
 // The blocks whose maximum lies nearest the best one's, if they are few.
@@ -78,21 +72,27 @@ void ProposalDraw::choose_head() {
     }
 }
 
-// The first blocks of each slice, whatever they hold.
+// The request's blocks, in its order. A set: what is named twice, or is no block of the row, is left out.
 void ProposalDraw::take_hot_blocks(std::span<const std::uint32_t> hot_blocks) {
     std::uint32_t count = 0;
-    for (const BlockRun& run : row_.runs) {
-        const std::uint32_t hot = std::max(hot_blocks[run.slice], run.slice_block) - run.slice_block;
-        for (std::uint32_t i = 0; i < std::min(hot, run.blocks); ++i)
-            workspace_.reached_blocks[count++] = run.first_block + i;
+    const auto word_of = [this](std::uint32_t block) -> std::uint64_t& {
+        return workspace_.listed[block / 64];
+    };
+    for (const std::uint32_t block : hot_blocks) {
+        if (block >= row_.blocks) continue;
+        const std::uint64_t bit = std::uint64_t{1} << (block % 64);
+        if ((word_of(block) & bit) == 0) workspace_.reached_blocks[count++] = block;
+        word_of(block) |= bit;
     }
     head_ = workspace_.reached_blocks.first(count);
+    for (const std::uint32_t block : head_) word_of(block) = 0;
 }
 
 bool ProposalDraw::prepare(const Request& request, double scale) {
     const std::span<const float> maxima = workspace_.block_max.first(row_.blocks);
     weigher_ = {static_cast<double>(largest_of(maxima)), scale};
-    if (weigher_.maximum == kNothing || !gather_lifts()) return false;
+    if (weigher_.maximum == kNothing) return false;
+    gather_lifts();
     if (request.hot_blocks.empty()) {
         choose_head();
     } else {
@@ -105,8 +105,7 @@ bool ProposalDraw::prepare(const Request& request, double scale) {
     total_ = lifted_ + bound_each(maxima, bound_, workspace_.block_mass, workspace_.group_mass) * kBlock;
     for (std::size_t i = 0; i < head_.size(); ++i) {
         const std::uint32_t block = head_[i];
-        const BlockRun& run = run_of(block);
-        const Mass mass = bound_block(row_, run, block - run.first_block, bound_);
+        const Mass mass = bound_block(row_, block, bound_);
         const Mass bound = std::exchange(workspace_.block_mass[block], 0);
         workspace_.group_mass[block / kBoundGroup] -= bound;
         workspace_.head_mass[i] = mass;
@@ -116,23 +115,17 @@ bool ProposalDraw::prepare(const Request& request, double scale) {
     return total_ > 0;
 }
 
-const BlockRun& ProposalDraw::run_of(std::uint32_t block) const {
-    return *std::find_if(row_.runs.begin(), row_.runs.end(),
-                         [block](const BlockRun& run) { return block - run.first_block < run.blocks; });
-}
-
 ProposalDraw::Proposal ProposalDraw::in_head(Mass target) const {
     std::size_t i = 0;
     while (target >= workspace_.head_mass[i]) target -= workspace_.head_mass[i++];
-    const BlockRun& run = run_of(head_[i]);
-    const std::uint32_t first = (head_[i] - run.first_block) * kBlock;
-    for (std::uint32_t entry = first; entry < first + kBlock; ++entry) {
-        const Mass mass = bound_.of(row_.value_in(run, entry));
-        if (target < mass) return {&run, entry, mass};
+    const std::byte* const elements = row_.block(head_[i]);
+    for (std::uint32_t entry = 0; entry < kBlock; ++entry) {
+        const Mass mass = bound_.of(row_.value_in(elements, entry));
+        if (target < mass) return {head_[i] * kBlock + entry, mass};
         target -= mass;
     }
     // Only a row that is written to meanwhile comes here: no token of it is taken.
-    return {&run, run.entries, 0};
+    return {row_.vocab, 0};
 }
 
 ProposalDraw::Proposal ProposalDraw::in_tail(Mass target) const {
@@ -140,22 +133,17 @@ ProposalDraw::Proposal ProposalDraw::in_tail(Mass target) const {
     while (target >= workspace_.group_mass[group] * kBlock) target -= workspace_.group_mass[group++] * kBlock;
     std::uint32_t block = group * kBoundGroup;
     while (target >= workspace_.block_mass[block] * kBlock) target -= workspace_.block_mass[block++] * kBlock;
-    const BlockRun& run = run_of(block);
     const Mass mass = workspace_.block_mass[block];
-    const auto place = static_cast<std::uint32_t>(target / mass);
-    return {&run, (block - run.first_block) * kBlock + place, mass};
+    return {block * kBlock + static_cast<std::uint32_t>(target / mass), mass};
 }
 
 std::optional<Candidate> ProposalDraw::judge(const Proposal& proposal, std::uint64_t verdict) const {
-    if (proposal.entry >= proposal.run->entries) return std::nullopt;
-    const std::uint32_t position = proposal.run->first_position + proposal.entry;
-    const auto token = order_.token_at(position);
-    if (!token) return std::nullopt;
-    const float raw = row_.value_in(*proposal.run, proposal.entry);
-    const double adjusted = adjust_(*token, raw, on_);
+    if (proposal.token >= row_.vocab) return std::nullopt;
+    const float raw = row_.value_at(proposal.token);
+    const double adjusted = adjust_(proposal.token, raw, on_);
     const Mass own = weigher_.mass(std::min(static_cast<double>(raw), adjusted));
     if (!accepts(verdict, proposal.mass, own)) return std::nullopt;
-    return Candidate{adjusted, *token, position};
+    return Candidate{adjusted, proposal.token};
 }
 
 std::optional<Candidate> ProposalDraw::draw(const proto::SamplingParams& params, const Request& request,

@@ -24,38 +24,34 @@ ProposalRandoms randoms_of(const proto::SamplingParams& params, const Request& r
 class ProposalDraw {
   public:
     // `on`: all adjustments of the request. Leaves the workspace's candidates as they are.
-    ProposalDraw(const BlockedRow& row, const VocabularyOrder& order, const Adjuster& adjust, Adjustments on,
-                 Workspace& workspace)
-        : row_(row), order_(order), adjust_(adjust), on_(on), workspace_(workspace) {}
+    ProposalDraw(const BlockedRow& row, const Adjuster& adjust, Adjustments on, Workspace& workspace)
+        : row_(row), adjust_(adjust), on_(on), workspace_(workspace) {}
 
-    // Nothing: all proposals were rejected, or the order or the row does not let one be made.
+    // Nothing: all proposals were rejected, or the row does not let one be made.
     std::optional<Candidate> draw(const proto::SamplingParams& params, const Request& request, double scale);
 
   private:
     struct Proposal {
-        const BlockRun* run;
-        std::uint32_t entry;  // of the run
+        std::uint32_t token;  // or an id beyond the vocabulary
         Mass mass;
     };
 
     bool prepare(const Request& request, double scale);
-    bool gather_lifts();
+    void gather_lifts();
     void choose_head();
     void take_hot_blocks(std::span<const std::uint32_t> hot_blocks);
     Proposal in_head(Mass target) const;
     Proposal in_tail(Mass target) const;
     std::optional<Candidate> judge(const Proposal& proposal, std::uint64_t verdict) const;
-    const BlockRun& run_of(std::uint32_t block) const;
     Mass lift_of(const Candidate& lifted) const;
 
     const BlockedRow& row_;
-    const VocabularyOrder& order_;
     const Adjuster& adjust_;
     Adjustments on_;
     Workspace& workspace_;
     Weigher weigher_{0.0, 1.0};
     MassBound bound_{weigher_};
-    std::span<Candidate> lifts_;  // in vocabulary order
+    std::span<Candidate> lifts_;  // in the order of their ids
     std::span<const std::uint32_t> head_;
     Mass lifted_ = 0;
     Mass in_head_ = 0;

@@ -23,8 +23,8 @@ struct Request {
     std::span<const std::uint32_t> mask;   // 1 = allowed, least significant bit first; empty: all allowed
     std::uint32_t max_length = 0;          // prompt and output may not grow past this
     std::uint32_t random = 0;              // stream 0 at random_position() (proto/philox.h)
-    // Of each slice, so many blocks of 64 at its start are proposed token by token in an untruncated draw
-    // (docs/decisions/0007); empty: the row chooses the blocks.
+    // The blocks of 64 ids that are proposed token by token in an untruncated draw (docs/decisions/0007), a
+    // set in this order; empty: the row chooses the blocks.
     std::span<const std::uint32_t> hot_blocks;
     std::uint32_t position_shift = 0;  // the randoms' position is the token's index plus this
     proto::Feedback feedback;          // what the sequence's previous decision left

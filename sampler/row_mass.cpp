@@ -14,6 +14,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "sampler/block_groups.h"
 #include "sampler/codes-inl.h"
 #include "sampler/mass-inl.h"
 #include "sampler/widen-inl.h"
@@ -151,12 +152,12 @@ class LaneSums {
         add_lanes(i / 2, weigh_both(codes));
     }
     // A register of sums after the other, and apart from the scan: it and the constants leave none to spare.
-    HWY_NOINLINE void add_blocks(const std::byte* first, std::size_t stride, std::uint32_t blocks) {
+    HWY_NOINLINE void add_blocks(const BlockGroup& group) {
         const hn::CappedTag<std::uint16_t, kLanes * 2> d;
         for (std::size_t part = 0; part < kRegisters; ++part) {
             V sum = sums_[part];
-            for (std::uint32_t block = 0; block < blocks; ++block) {
-                const auto* codes = reinterpret_cast<const std::uint16_t*>(first + block * stride);
+            for (std::uint32_t block = 0; block < group.blocks; ++block) {
+                const auto* codes = reinterpret_cast<const std::uint16_t*>(group.at[block]);
                 for (std::size_t i = part * hn::Lanes(d); i < kBlock; i += kRegisters * hn::Lanes(d)) {
                     sum = hn::Add(sum, weigh_both(hn::LoadU(d, codes + i)));
                 }
@@ -206,9 +207,9 @@ class LaneSums {
 };
 
 template <class Weigh>
-double GroupBf16(const Weigh& weigh, const std::byte* first, std::size_t stride, std::uint32_t blocks) {
+double GroupBf16(const Weigh& weigh, const BlockGroup& group) {
     LaneSums<Weigh> sums(weigh);
-    sums.add_blocks(first, stride, blocks);
+    sums.add_blocks(group);
     return sums.total();
 }
 
@@ -222,24 +223,22 @@ double GroupWidened(const Weights& weigh, const float* values, std::uint32_t blo
     return sums.total();
 }
 
-void HideMasked(std::span<const std::uint32_t> mask, const VocabularyOrder& order, std::uint32_t position,
-                std::uint32_t entries, float* HWY_RESTRICT values) {
+void HideMasked(std::span<const std::uint32_t> mask, std::uint32_t first, std::uint32_t entries,
+                float* HWY_RESTRICT values) {
     for (std::uint32_t i = 0; i < entries; ++i) {
-        const auto token = order.token_at(position + i).value_or(0);
+        const std::uint32_t token = first + i;
         if ((mask[token / 32] >> (token % 32) & 1U) == 0) values[i] = -std::numeric_limits<float>::infinity();
     }
 }
 
 // The group's elements as floats, those that the mask hides -inf.
-void WidenGroup(const MassQuery& query, const BlockRun& run, std::uint32_t first, std::uint32_t blocks,
-                float* HWY_RESTRICT values) {
-    for (std::uint32_t i = 0; i < blocks; ++i) {
-        const std::uint32_t before = (first + i) * kBlock;
+void WidenGroup(const MassQuery& query, const BlockGroup& group, float* HWY_RESTRICT values) {
+    for (std::uint32_t i = 0; i < group.blocks; ++i) {
         float* own = values + std::size_t{i} * kBlock;
-        WidenBlock(query.row.dtype, run.elements + (first + i) * run.stride, own);
+        WidenBlock(query.row.dtype, group.at[i], own);
         if (query.mask.empty()) continue;
-        HideMasked(query.mask, query.order, run.first_position + before,
-                   std::min(kBlock, run.entries - before), own);
+        const std::uint32_t first = (group.first_block + i) * kBlock;
+        HideMasked(query.mask, first, std::min(kBlock, query.row.vocab - first), own);
     }
 }
 
@@ -247,15 +246,13 @@ double TotalWeight(const MassQuery& query) {
     const Weights weights(query.maximum, query.scale);
     HWY_ALIGN float values[kGroup * kBlock];
     double total = 0.0;
-    for (const BlockRun& run : query.row.runs) {
-        for (std::uint32_t first = 0; first < run.blocks; first += kGroup) {
-            const std::uint32_t blocks = std::min(kGroup, run.blocks - first);
-            if (query.row.dtype == proto::Dtype::bf16 && query.mask.empty()) {
-                total += GroupBf16(weights, run.elements + first * run.stride, run.stride, blocks);
-            } else {
-                WidenGroup(query, run, first, blocks, values);
-                total += GroupWidened(weights, values, blocks);
-            }
+    GroupWalk walk(query.row);
+    for (BlockGroup group = walk.next(); group.blocks > 0; group = walk.next()) {
+        if (query.row.dtype == proto::Dtype::bf16 && query.mask.empty()) {
+            total += GroupBf16(weights, group);
+        } else {
+            WidenGroup(query, group, values);
+            total += GroupWidened(weights, values, group.blocks);
         }
     }
     return total * weights.units_of(query.maximum);
@@ -266,13 +263,10 @@ float SampledMaximum(const BlockedRow& row, Codes<std::uint16_t>& codes) {
     constexpr std::uint32_t kSamples = 32;
     const std::uint32_t step = std::max(1U, row.blocks / kSamples);
     float most = -std::numeric_limits<float>::infinity();
-    for (const BlockRun& run : row.runs) {
-        for (std::uint32_t i = 0; i < run.blocks; i += step)
-            PrefetchBlock(run.elements + i * run.stride, 128);
-        for (std::uint32_t i = 0; i < run.blocks; i += step) {
-            const auto* block = reinterpret_cast<const std::uint16_t*>(run.elements + i * run.stride);
-            most = std::max(most, Bf16::of(codes.largest_of_block(block)));
-        }
+    for (std::uint32_t b = 0; b < row.blocks; b += step) PrefetchBlock(row.block(b), 128);
+    for (std::uint32_t b = 0; b < row.blocks; b += step) {
+        const auto* block = reinterpret_cast<const std::uint16_t*>(row.block(b));
+        most = std::max(most, Bf16::of(codes.largest_of_block(block)));
     }
     return most;
 }
@@ -286,29 +280,31 @@ ScannedWeight ScanAnd(const BlockedRow& row, double scale, float* HWY_RESTRICT b
     const Weigh weights(reference, scale);
     double maximum = reference;
     double total = 0.0;
-    for (const BlockRun& run : row.runs) {
-        for (std::uint32_t first = 0; first < run.blocks; first += kGroup) {
-            const std::uint32_t blocks = std::min(kGroup, run.blocks - first);
-            LaneSums<Weigh> sums(weights);
-            for (std::uint32_t i = first; i < first + blocks; ++i) {
-                const std::byte* block = run.elements + i * run.stride;
-                const auto* elements = reinterpret_cast<const std::uint16_t*>(block);
-                PrefetchBlock(block + kAhead * run.stride, Codes<std::uint16_t>::kWidth);
-                std::uint16_t largest = 0;
-                if constexpr (Weigh::kFewRegisters) {
-                    largest = codes.largest_of_block(elements, [&sums](std::size_t element, auto some)
-                                                                   HWY_ATTR { sums.add(element, some); });
-                } else {
-                    largest = codes.largest_of_block(elements);
-                }
-                block_max[run.first_block + i] = Bf16::of(largest);
-                maximum = std::max(maximum, static_cast<double>(Bf16::of(largest)));
+    // This group and those that are asked for meanwhile.
+    constexpr std::size_t kGroups = 1 + kAhead / kGroup;
+    BlockGroup groups[kGroups];
+    GroupWalk walk(row);
+    for (std::size_t i = 0; i + 1 < kGroups; ++i) groups[i] = walk.next();
+    for (std::size_t number = 0; groups[number % kGroups].blocks > 0; ++number) {
+        const BlockGroup& group = groups[number % kGroups];
+        BlockGroup& ahead = groups[(number + kGroups - 1) % kGroups];
+        ahead = walk.next();
+        LaneSums<Weigh> sums(weights);
+        for (std::uint32_t i = 0; i < group.blocks; ++i) {
+            const auto* elements = reinterpret_cast<const std::uint16_t*>(group.at[i]);
+            if (i < ahead.blocks) PrefetchBlock(ahead.at[i], Codes<std::uint16_t>::kWidth);
+            std::uint16_t largest = 0;
+            if constexpr (Weigh::kFewRegisters) {
+                largest = codes.largest_of_block(
+                    elements, [&sums](std::size_t element, auto some) HWY_ATTR { sums.add(element, some); });
+            } else {
+                largest = codes.largest_of_block(elements);
             }
-            if constexpr (!Weigh::kFewRegisters) {
-                sums.add_blocks(run.elements + first * run.stride, run.stride, blocks);
-            }
-            total += sums.total();
+            block_max[group.first_block + i] = Bf16::of(largest);
+            maximum = std::max(maximum, static_cast<double>(Bf16::of(largest)));
         }
+        if constexpr (!Weigh::kFewRegisters) sums.add_blocks(group);
+        total += sums.total();
     }
     const bool near = maximum - reference <= Weigh::kFarthest / scale;
     return {maximum, near ? total * weights.units_of(maximum) : 0.0, codes.largest_code()};
@@ -325,11 +321,9 @@ ScannedWeight ScanAndBound(const BlockedRow& row, double scale, float* HWY_RESTR
 double TotalChords(const BlockedRow& row, double maximum, double scale) {
     const Chords chords(maximum, scale);
     double total = 0.0;
-    for (const BlockRun& run : row.runs) {
-        for (std::uint32_t first = 0; first < run.blocks; first += kGroup) {
-            const std::uint32_t blocks = std::min(kGroup, run.blocks - first);
-            total += GroupBf16(chords, run.elements + first * run.stride, run.stride, blocks);
-        }
+    GroupWalk walk(row);
+    for (BlockGroup group = walk.next(); group.blocks > 0; group = walk.next()) {
+        total += GroupBf16(chords, group);
     }
     return total * chords.units_of(maximum);
 }
@@ -338,12 +332,10 @@ Mass TotalMass(const MassQuery& query) {
     HWY_ALIGN float values[kGroup * kBlock];
     const Weigher weigher = {query.maximum, query.scale};
     Mass total = 0;
-    for (const BlockRun& run : query.row.runs) {
-        for (std::uint32_t first = 0; first < run.blocks; first += kGroup) {
-            const std::uint32_t blocks = std::min(kGroup, run.blocks - first);
-            WidenGroup(query, run, first, blocks, values);
-            total += mass_of(values, std::size_t{blocks} * kBlock, weigher);
-        }
+    GroupWalk walk(query.row);
+    for (BlockGroup group = walk.next(); group.blocks > 0; group = walk.next()) {
+        WidenGroup(query, group, values);
+        total += mass_of(values, std::size_t{group.blocks} * kBlock, weigher);
     }
     return total;
 }

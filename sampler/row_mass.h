@@ -9,7 +9,6 @@
 
 #include "sampler/blocked_row.h"
 #include "sampler/row_scan.h"
-#include "sampler/vocabulary_order.h"
 #include "sampler/workspace.h"
 
 namespace croupier::sampler {
@@ -27,15 +26,14 @@ inline bool logprobs_agree(float a, float b) {
     return std::abs(a - b) <= static_cast<float>(kWeightError) + std::abs(b) * 0x1p-22F;
 }
 
-// Blocks are summed in groups of up to so many of a run: in float, more would add to the error, fewer to the
-// cost.
+// Blocks are summed in groups of so many, counted from the row's first, wherever they lie: a sum does not
+// depend on who holds what. In float, more would add to the error, fewer to the cost.
 constexpr std::uint32_t kGroup = 8;
 
 // What is summed: the row's tokens that the mask allows, each exp((x - maximum) * scale).
 struct MassQuery {
     const BlockedRow& row;
     std::span<const std::uint32_t> mask;
-    const VocabularyOrder& order;
     double maximum;
     double scale;
 };

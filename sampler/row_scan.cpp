@@ -22,11 +22,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename Code, typename ToFloat>
 void ScanRun(Codes<Code>& codes, const BlockRun& run, ToFloat to_float, float* HWY_RESTRICT block_max) {
-    const std::byte* block = run.elements;
-    for (std::uint32_t i = 0; i < run.blocks; ++i, block += run.stride) {
-        PrefetchBlock(block + kAhead * run.stride, Codes<Code>::kWidth);
+    WalkRun(run, Codes<Code>::kWidth, [&](std::uint32_t i, const std::byte* block) HWY_ATTR {
         block_max[i] = to_float(codes.largest_of_block(reinterpret_cast<const Code*>(block)));
-    }
+    });
 }
 
 template <typename Code, typename ToFloat>
@@ -186,7 +184,7 @@ std::size_t ReachedBlocks(const BlockRun& run, std::size_t bytes, const float* H
         const std::size_t some = std::min<std::size_t>(64, run.blocks - first);
         for (std::uint64_t bits = ReachedBits(maxima + first, some, floor); bits != 0; bits &= bits - 1) {
             const std::uint32_t block = first + static_cast<std::uint32_t>(std::countr_zero(bits));
-            PrefetchBlock(run.elements + block * run.stride, bytes * kBlock);
+            PrefetchBlock(run.block(block), bytes * kBlock);
             reached[count++] = block;
         }
     }
@@ -199,11 +197,11 @@ Finds FindInRun(const BlockRun& run, const float* HWY_RESTRICT maxima, float flo
     const std::size_t blocks = ReachedBlocks(run, sizeof(typename Format::Code), maxima, floor, reached);
     std::size_t count = 0;
     for (std::size_t i = 0; i < blocks; ++i) {
-        const std::byte* elements = run.elements + reached[i] * run.stride;
-        const std::uint32_t position = run.first_position + reached[i] * kBlock;
+        const std::byte* elements = run.block(reached[i]);
+        const std::uint32_t first = (run.first_block + reached[i]) * kBlock;
         for (std::uint64_t bits = ReachedInBlock<Format>(elements, floor); bits != 0; bits &= bits - 1) {
             const auto entry = static_cast<std::uint32_t>(std::countr_zero(bits));
-            found[count++] = {position + entry, Format::value(elements, entry)};
+            found[count++] = {first + entry, Format::value(elements, entry)};
         }
     }
     return {count, blocks};

@@ -32,9 +32,9 @@ constexpr std::size_t kMostFloors = 7;
 void count_at_least_each(std::span<const float> values, std::span<const float> floors,
                          std::span<std::uint32_t> counts) noexcept;
 
-// One element of a row that was found: where it stands in vocabulary order, and its value.
+// One element of a row that was found.
 struct Found {
-    std::uint32_t position;
+    std::uint32_t token;
     float value;
 };
 
@@ -44,8 +44,8 @@ struct Finds {
     std::size_t blocks = 0;
 };
 
-// All elements of at least `floor`, in vocabulary order, out of the blocks whose maximum in the workspace
-// reaches it, into the workspace's found; -inf is never found. Returns how many.
+// All elements of at least `floor`, in the order of their ids, out of the blocks whose maximum in the
+// workspace reaches it, into the workspace's found; -inf is never found. Returns how many.
 std::uint32_t find_at_least(const BlockedRow& row, float floor, Workspace& workspace) noexcept;
 
 }  // namespace croupier::sampler

@@ -17,12 +17,16 @@ struct TileSummaries {
     std::uint32_t stride = 0;       // at least as many as there are tiles
 };
 
-// A rank's slice: [ceil(entries / tile)][columns][tile] elements, entries in the order of `ids`.
+// A rank's slice: [tiles][columns][tile] elements. It holds whole blocks, block b being the ids 64 b to 64 b
+// + 63, those that the rank's ids touch; what stands there for an id that is not the rank's is padding.
 struct Slice {
     const void* elements = nullptr;
-    std::uint32_t entries = 0;          // real entries; what fills the last tile is padding
-    std::uint32_t first_id = 0;         // the rank's ids are first_id .. first_id + entries - 1
-    const std::int32_t* ids = nullptr;  // position -> token id; null: identity
+    std::uint32_t entries = 0;   // the rank's ids are first_id .. first_id + entries - 1
+    std::uint32_t first_id = 0;  // some of them, or all, may lie beyond the vocabulary
+    // Which block stands at each place, and at which place each block stands, counted from the rank's first
+    // one. Each must be the other's inverse; null, both: they stand in the order of their ids.
+    const std::uint32_t* blocks = nullptr;
+    const std::uint32_t* places = nullptr;
     TileSummaries summaries = {};
 };
 
@@ -35,7 +39,8 @@ struct RowView {
     std::span<const Slice> slices;
 };
 
-// Whether the view's slices follow one another over the ids 0 .. vocab - 1 and its column exists.
+// Whether the view's slices follow one another over the ids 0 .. vocab - 1, and perhaps beyond, and its
+// column exists.
 bool view_is_consistent(const RowView& view) noexcept;
 
 }  // namespace croupier::sampler

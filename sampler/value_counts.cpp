@@ -33,7 +33,7 @@ std::uint32_t bf16_code(float value) {
 }
 
 const std::uint16_t* elements_of(const BlockRun& run, std::uint32_t block) {
-    return reinterpret_cast<const std::uint16_t*>(run.elements + block * run.stride);
+    return reinterpret_cast<const std::uint16_t*>(run.block(block));
 }
 
 Mass whole(double weight) {
@@ -73,7 +73,7 @@ std::optional<std::uint32_t> find_in_row(const BlockedRow& row, std::uint32_t co
             }
             std::uint32_t i = 0;
             while (i + 1 < kBlock && (code_of(elements[i]) != code || index-- > 0)) ++i;
-            return run.first_position + block * kBlock + i;
+            return (run.first_block + block) * kBlock + i;
         }
     }
     return std::nullopt;
@@ -81,9 +81,8 @@ std::optional<std::uint32_t> find_in_row(const BlockedRow& row, std::uint32_t co
 
 }  // namespace
 
-bool ValueCounts::apply_to(const BlockedRow& row, const proto::SamplingParams& params,
-                           const VocabularyOrder& order) {
-    if (row.dtype == proto::Dtype::fp32 || !order.is_identity()) return false;
+bool ValueCounts::apply_to(const BlockedRow& row, const proto::SamplingParams& params) {
+    if (row.dtype == proto::Dtype::fp32) return false;
     if (has_mirostat(params) || has_adaptive_p(params)) return false;
     constexpr Step kOthers[] = {Step::penalties, Step::dry,       Step::top_n_sigma, Step::min_p,
                                 Step::top_k,     Step::typical_p, Step::xtc};
@@ -142,7 +141,7 @@ TotalMass ValueCounts::outside_by_chords() const {
 }
 
 TotalMass ValueCounts::outside_by_weight() const {
-    const double all = total_weight({row_, {}, order_, maximum_, scale_}, workspace_.weighed);
+    const double all = total_weight({row_, {}, maximum_, scale_}, workspace_.weighed);
     const Weigher weigher = {maximum_, scale_};
     double rest = all;
     for (const CountedValue& each : listed_) rest -= each.count * weigher.weight(each.value);
@@ -177,7 +176,7 @@ std::optional<Candidate> ValueCounts::draw_from_head(std::uint32_t blocks) {
     if (!place) return std::nullopt;
     for (const Found& each : found) {
         const bool equal = static_cast<double>(each.value) == place->value;
-        if (equal && place->index-- == 0) return Candidate{place->value, each.position, each.position};
+        if (equal && place->index-- == 0) return Candidate{place->value, each.token};
     }
     return std::nullopt;
 }
@@ -190,7 +189,7 @@ std::optional<Candidate> ValueCounts::draw_from_all() {
     if (!place) return std::nullopt;
     const auto token = find_in_row(row_, place->code, place->index);
     if (!token || *token >= workspace_.vocab) return std::nullopt;
-    return Candidate{place->value, *token, *token};
+    return Candidate{place->value, *token};
 }
 
 std::optional<Candidate> ValueCounts::draw() {

@@ -7,7 +7,6 @@
 
 #include "sampler/blocked_row.h"
 #include "sampler/chain.h"
-#include "sampler/vocabulary_order.h"
 #include "sampler/workspace.h"
 
 namespace croupier::sampler {
@@ -15,13 +14,11 @@ namespace croupier::sampler {
 class ValueCounts {
   public:
     // `scale`: at which top_p weighs.
-    ValueCounts(const BlockedRow& row, const VocabularyOrder& order, Chain& chain, std::uint32_t random,
-                double scale, Workspace& workspace)
-        : row_(row), order_(order), chain_(chain), random_(random), scale_(scale), workspace_(workspace) {}
+    ValueCounts(const BlockedRow& row, Chain& chain, std::uint32_t random, double scale, Workspace& workspace)
+        : row_(row), chain_(chain), random_(random), scale_(scale), workspace_(workspace) {}
 
-    // Where the row's logits count as they are, its ids stand in order and top_p is the chain's only filter.
-    static bool apply_to(const BlockedRow& row, const proto::SamplingParams& params,
-                         const VocabularyOrder& order);
+    // Where the row's logits count as they are and top_p is the chain's only filter.
+    static bool apply_to(const BlockedRow& row, const proto::SamplingParams& params);
 
     // What the chain leaves is drawn from by mass. Nothing: the row changed under us.
     std::optional<Candidate> draw();
@@ -46,7 +43,6 @@ class ValueCounts {
     TotalMass outside_by_weight() const;
 
     const BlockedRow& row_;
-    const VocabularyOrder& order_;
     Chain& chain_;
     std::uint32_t random_;
     double scale_;

@@ -35,19 +35,18 @@ class Carver {
 std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     Carver carver(memory);
     const std::size_t vocab = workspace.vocab;
-    // Each slice may end in a partial block.
-    const std::size_t blocks = vocab / kBlock + kMaxSlices;
+    const std::size_t blocks = (vocab + kBlock - 1) / kBlock;
     const std::size_t bitmap = (vocab + 63) / 64;
+    // Each slice may end in a block that is not all its own.
     carver.deal(workspace.runs, std::size_t{kMaxSlices} * 2);
     carver.deal(workspace.tails, std::size_t{kMaxSlices} * kBlock * sizeof(float));
-    carver.deal(workspace.gathered, vocab * sizeof(float));
+    carver.deal(workspace.gathered, blocks * kBlock * sizeof(float));
     carver.deal(workspace.block_max, blocks);
     carver.deal(workspace.block_mass, blocks);
     carver.deal(workspace.group_mass, blocks);
     carver.deal(workspace.head_mass, blocks);
     carver.deal(workspace.reached_blocks, blocks);
     carver.deal(workspace.found, vocab);
-    carver.deal(workspace.positions, vocab);
     carver.deal(workspace.special, bitmap);
     carver.deal(workspace.listed, bitmap);
     carver.deal(workspace.candidates, vocab);

@@ -20,7 +20,6 @@ struct ValueClass;
 struct Candidate {
     double value;  // adjusted logit
     std::uint32_t token;
-    std::uint32_t position;  // in vocabulary order
 };
 
 // Survivors of equal value, consecutive among the sorted candidates.
@@ -102,7 +101,7 @@ class Workspace {
     const std::uint32_t vocab;
 
     std::span<BlockRun> runs;
-    std::span<std::byte> tails;     // the slices' last, partial blocks
+    std::span<std::byte> tails;     // blocks that are put together from parts
     std::span<std::byte> gathered;  // a column that cannot be read in place
     std::span<float> block_max;
     std::span<Mass> block_mass;  // bounds, as proposals need them
@@ -110,9 +109,8 @@ class Workspace {
     std::span<Mass> head_mass;
     std::span<std::uint32_t> reached_blocks;
     std::span<Found> found;
-    std::span<std::uint32_t> positions;  // last known position of each token: checked at every use
-    std::span<std::uint64_t> special;    // a bit a token: has a rule of its own; all zero between decisions
-    std::span<std::uint64_t> listed;     // a bit a token: is among the candidates; all zero between searches
+    std::span<std::uint64_t> special;  // a bit a token: has a rule of its own; all zero between decisions
+    std::span<std::uint64_t> listed;   // a bit a token: is among the candidates; all zero between searches
     std::span<Candidate> candidates;
     std::span<Candidate> sort_buffer;
     std::span<EqualClass> classes;

@@ -48,9 +48,6 @@ DecisionError request_fault(const RowView& view, const Request& request) {
     if (!request.mask.empty() && request.mask.size() < (std::size_t{view.vocab} + 31) / 32) {
         return DecisionError::bad_mask;
     }
-    if (!request.hot_blocks.empty() && request.hot_blocks.size() != view.slices.size()) {
-        return DecisionError::bad_record;
-    }
     const bool eos_inside = params.eos_token_id < 0 || token_in_range(params.eos_token_id, view.vocab);
     if (!eos_inside || !all_inside(request.stop_ids, view.vocab) || !all_inside(request.prompt, view.vocab) ||
         !all_inside(request.output, view.vocab)) {

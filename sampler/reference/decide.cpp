@@ -41,8 +41,6 @@ DecisionError error_of(RowFault fault) {
             return DecisionError::nan_logit;
         case RowFault::positive_infinity:
             return DecisionError::infinite_logit;
-        case RowFault::bad_token:
-            return DecisionError::bad_token;
         case RowFault::none:
             break;
     }
@@ -138,7 +136,7 @@ Outcome decide(const RowView& row, const Request& request) {
     if (left.tokens.empty()) return failed(std::move(outcome), DecisionError::no_token_left, account);
     take_steps(request, left, account);
 
-    const Draw drawn = draw(request, row, whole, left, account);
+    const Draw drawn = draw(request, row.vocab, whole, left, account);
     const std::int32_t token = left.tokens[drawn.drawn].id;
     outcome.decision.token = token;
     outcome.decision.flags =

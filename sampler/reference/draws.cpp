@@ -118,11 +118,10 @@ Draw draw_by_adaptive_p(const Request& request, Left& left, Account& account) {
 }
 
 // From all tokens: by proposals, unless they are few or all were rejected.
-void draw_from_all(const Request& request, const RowView& view, const Left& row, const Left& left,
-                   Draw& result) {
+void draw_from_all(const Request& request, const Left& row, const Left& left, Draw& result) {
     std::uint32_t random = request.random;
     if (!allows_few(request)) {
-        if (const auto accepted = propose(request, view, row, left)) {
+        if (const auto accepted = propose(request, row, left)) {
             result.drawn = accepted->token;
             result.how = sentence("accepted proposal ", accepted->number + 1);
             return;
@@ -133,7 +132,7 @@ void draw_from_all(const Request& request, const RowView& view, const Left& row,
     result.how = share_of("vocabulary", random);
 }
 
-Draw draw_as_the_rng_says(const Request& request, const RowView& view, const Left& row, Left& left) {
+Draw draw_as_the_rng_says(const Request& request, const Left& row, Left& left) {
     const SamplingParams& params = *request.params;
     if (is_truncated(params)) sort_canonically(left);
     Draw result;
@@ -149,22 +148,22 @@ Draw draw_as_the_rng_says(const Request& request, const RowView& view, const Lef
         result.drawn = inverse_cdf(result.weights, request.random);
         result.how = share_of("canonical", request.random);
     } else {
-        draw_from_all(request, view, row, left, result);
+        draw_from_all(request, row, left, result);
     }
     return result;
 }
 
 }  // namespace
 
-Draw draw(const Request& request, const RowView& view, const Left& row, Left& left, Account& account) {
+Draw draw(const Request& request, std::uint32_t vocab, const Left& row, Left& left, Account& account) {
     const SamplingParams& params = *request.params;
     Draw result;
     if (has_mirostat(params)) {
-        result = draw_by_mirostat(request, view.vocab, left, account);
+        result = draw_by_mirostat(request, vocab, left, account);
     } else if (has_adaptive_p(params)) {
         result = draw_by_adaptive_p(request, left, account);
     } else {
-        result = draw_as_the_rng_says(request, view, row, left);
+        result = draw_as_the_rng_says(request, row, left);
     }
     account.take("draw", left,
                  [&] { return sentence(result.how, ": token ", left.tokens[result.drawn].id); });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "proto/sampling.h"
@@ -19,6 +20,6 @@ struct Draw {
 };
 
 // `left` becomes the distribution that is drawn from; `row` is all that the row held.
-Draw draw(const Request& request, const RowView& view, const Left& row, Left& left, Account& account);
+Draw draw(const Request& request, std::uint32_t vocab, const Left& row, Left& left, Account& account);
 
 }  // namespace croupier::sampler::reference

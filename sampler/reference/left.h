@@ -15,14 +15,13 @@ namespace croupier::sampler::reference {
 struct Token {
     double value;  // its logit, never -inf: such a token is not left
     std::int32_t id;
-    std::uint32_t place;  // its block's number among all slices' blocks of 64, times 64, and its place there
 };
 
 // Logit descending, then id ascending.
 bool canonically_before(const Token& a, const Token& b);
 
 struct Left {
-    std::vector<Token> tokens;  // in vocabulary order until a filter or a draw wants the canonical one
+    std::vector<Token> tokens;  // in the order of their ids until a filter or a draw wants the canonical one
     double temperature = 1.0;   // 1 until the temperature's step
 };
 
@@ -45,10 +44,9 @@ Mass total_mass(const Left& left, const Weigher& weigh);
 // Of the tokens, in any order.
 std::vector<ValueClass> classes_of(const std::vector<Token>& tokens);
 
-enum class RowFault { none, nan, positive_infinity, bad_token };
+enum class RowFault { none, nan, positive_infinity };
 
-// Reads all tokens that are not -inf, in vocabulary order. A NaN or +inf anywhere counts before an id that
-// the order should not hold.
+// Reads all tokens that are not -inf, in the order of their ids. A NaN counts before a +inf.
 RowFault read_row(const RowView& view, Left& left);
 
 }  // namespace croupier::sampler::reference

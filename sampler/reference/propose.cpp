@@ -30,11 +30,11 @@ struct Proposal {
 };
 
 std::vector<Block> blocks_of(const Left& row, const Left& left) {
-    std::uint32_t places = 0;
-    for (const Token& token : row.tokens) places = std::max(places, token.place + 1);
-    std::vector<Block> blocks((places + kProposalBlock - 1) / kProposalBlock, Block(kProposalBlock));
+    const std::size_t ids = row.tokens.empty() ? 0 : static_cast<std::size_t>(row.tokens.back().id) + 1;
+    std::vector<Block> blocks((ids + kProposalBlock - 1) / kProposalBlock, Block(kProposalBlock));
     const auto at = [&blocks](const Token& token) -> Place& {
-        return blocks[token.place / kProposalBlock][token.place % kProposalBlock];
+        const auto id = static_cast<std::size_t>(token.id);
+        return blocks[id / kProposalBlock][id % kProposalBlock];
     };
     for (const Token& token : row.tokens) at(token).raw = token.value;
     for (std::size_t i = 0; i < left.tokens.size(); ++i) {
@@ -51,23 +51,24 @@ double maximum_of(const Block& block) {
 }
 
 // Those whose maximum lies nearest the best one's, if they are few.
-std::vector<bool> head_of(const std::vector<double>& maxima, const Weigher& raw) {
+std::vector<std::uint32_t> head_of(const std::vector<double>& maxima, const Weigher& raw) {
     for (const double reach : kHeadReaches) {
         const auto floor = static_cast<double>(head_floor(raw, reach));
-        std::vector<bool> head;
-        head.reserve(maxima.size());
-        for (const double maximum : maxima) head.push_back(maximum >= floor);
-        if (std::count(head.begin(), head.end(), true) <= std::ptrdiff_t{kMostHeadBlocks}) return head;
+        std::vector<std::uint32_t> head;
+        for (std::uint32_t block = 0; block < maxima.size(); ++block) {
+            if (maxima[block] >= floor) head.push_back(block);
+        }
+        if (head.size() <= kMostHeadBlocks) return head;
     }
-    return std::vector<bool>(maxima.size(), false);
+    return {};
 }
 
-// The first so many of each slice's blocks.
-std::vector<bool> hot_blocks_of(const RowView& view, std::span<const std::uint32_t> hot_blocks) {
-    std::vector<bool> hot;
-    for (std::size_t slice = 0; slice < view.slices.size(); ++slice) {
-        const std::uint32_t blocks = (view.slices[slice].entries + kProposalBlock - 1) / kProposalBlock;
-        for (std::uint32_t block = 0; block < blocks; ++block) hot.push_back(block < hot_blocks[slice]);
+// The set that the request names, in its order.
+std::vector<std::uint32_t> hot_blocks_of(const Request& request, std::size_t blocks) {
+    std::vector<std::uint32_t> hot;
+    for (const std::uint32_t block : request.hot_blocks) {
+        const bool again = std::find(hot.begin(), hot.end(), block) != hot.end();
+        if (block < blocks && !again) hot.push_back(block);
     }
     return hot;
 }
@@ -104,15 +105,16 @@ class Proposals {
     std::vector<Proposal> all_;
 };
 
-// First all lifts, then the head's tokens, then the other blocks' places; each in vocabulary order.
-Proposals proposals_of(const std::vector<Block>& blocks, std::vector<bool> head, double scale) {
+// First all lifts, then the head's tokens, then the other blocks' places.
+Proposals proposals_of(const std::vector<Block>& blocks, const Request& request, double scale) {
     std::vector<double> maxima;
     maxima.reserve(blocks.size());
     for (const Block& block : blocks) maxima.push_back(maximum_of(block));
     double highest = kNothing;
     for (const double maximum : maxima) highest = std::max(highest, maximum);
-    if (head.empty()) head = head_of(maxima, {highest, scale});
-    head.resize(blocks.size());
+    const std::vector<std::uint32_t> head = request.hot_blocks.empty()
+                                                ? head_of(maxima, {highest, scale})
+                                                : hot_blocks_of(request, blocks.size());
     for (const Block& block : blocks) {
         for (const Place& place : block) highest = std::max(highest, place.adjusted);
     }
@@ -121,12 +123,11 @@ Proposals proposals_of(const std::vector<Block>& blocks, std::vector<bool> head,
     for (const Block& block : blocks) {
         for (const Place& place : block) proposals.add_lift(place);
     }
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-        if (!head[i]) continue;
-        for (const Place& place : blocks[i]) proposals.add_token(place, place.raw);
+    for (const std::uint32_t block : head) {
+        for (const Place& place : blocks[block]) proposals.add_token(place, place.raw);
     }
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-        if (head[i]) continue;
+    for (std::uint32_t i = 0; i < blocks.size(); ++i) {
+        if (std::find(head.begin(), head.end(), i) != head.end()) continue;
         for (const Place& place : blocks[i]) proposals.add_token(place, maxima[i]);
     }
     return proposals;
@@ -147,11 +148,8 @@ ProposalRandoms randoms_of(const Request& request, std::uint32_t n) {
     return proposal_randoms(params.seed, random_position(request), params.child, n);
 }
 
-std::optional<Accepted> propose(const Request& request, const RowView& view, const Left& row,
-                                const Left& left) {
-    std::vector<bool> hot;
-    if (!request.hot_blocks.empty()) hot = hot_blocks_of(view, request.hot_blocks);
-    const Proposals proposals = proposals_of(blocks_of(row, left), hot, weigher_of(left).scale);
+std::optional<Accepted> propose(const Request& request, const Left& row, const Left& left) {
+    const Proposals proposals = proposals_of(blocks_of(row, left), request, weigher_of(left).scale);
     for (std::uint32_t n = 0; n < kMostProposals; ++n) {
         const ProposalRandoms randoms = randoms_of(request, n);
         const Proposal& proposal = proposals.at(n == 0 ? request.random : randoms.choice);

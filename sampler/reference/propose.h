@@ -23,7 +23,6 @@ struct Accepted {
 };
 
 // Nothing: all proposals were rejected.
-std::optional<Accepted> propose(const Request& request, const RowView& view, const Left& row,
-                                const Left& left);
+std::optional<Accepted> propose(const Request& request, const Left& row, const Left& left);
 
 }  // namespace croupier::sampler::reference

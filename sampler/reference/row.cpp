@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -37,16 +38,26 @@ double value_at(const RowView& view, const Slice& slice, std::size_t index) {
 }
 
 // Elements lie as [tile][column][place in the tile].
-std::size_t index_of(const RowView& view, std::uint32_t position) {
-    const std::size_t tile = position / view.tile;
-    return (tile * view.columns + view.column) * view.tile + position % view.tile;
+std::size_t index_of(const RowView& view, std::uint32_t entry) {
+    const std::size_t tile = entry / view.tile;
+    return (tile * view.columns + view.column) * view.tile + entry % view.tile;
 }
 
-// -1 for an id outside the rank's own.
-std::int32_t token_at(const Slice& slice, std::uint32_t position) {
-    if (slice.ids == nullptr) return static_cast<std::int32_t>(slice.first_id + position);
-    const auto id = static_cast<std::uint32_t>(slice.ids[position]);
-    return id >= slice.first_id && id - slice.first_id < slice.entries ? static_cast<std::int32_t>(id) : -1;
+// Calls visit(id, entry) for each id of the vocabulary that the slice holds.
+template <typename Visit>
+void visit_ids(const RowView& view, const Slice& slice, Visit visit) {
+    if (slice.entries == 0) return;
+    const std::uint32_t first_block = slice.first_id / kProposalBlock;
+    const std::uint32_t end = slice.first_id + slice.entries;
+    const std::uint32_t blocks = (end - 1) / kProposalBlock - first_block + 1;
+    for (std::uint32_t place = 0; place < blocks; ++place) {
+        const std::uint32_t block = slice.blocks == nullptr ? first_block + place : slice.blocks[place];
+        for (std::uint32_t i = 0; i < kProposalBlock; ++i) {
+            const std::uint32_t id = block * kProposalBlock + i;
+            if (id < slice.first_id || id >= end || id >= view.vocab) continue;
+            visit(id, place * kProposalBlock + i);
+        }
+    }
 }
 
 }  // namespace
@@ -54,24 +65,20 @@ std::int32_t token_at(const Slice& slice, std::uint32_t position) {
 RowFault read_row(const RowView& view, Left& left) {
     bool nan = false;
     bool positive_infinity = false;
-    bool bad_token = false;
     left.tokens.reserve(view.vocab);
-    std::uint32_t first_place = 0;
     for (const Slice& slice : view.slices) {
-        for (std::uint32_t position = 0; position < slice.entries; ++position) {
-            const double value = value_at(view, slice, index_of(view, position));
-            const std::int32_t id = token_at(slice, position);
+        visit_ids(view, slice, [&](std::uint32_t id, std::uint32_t entry) {
+            const double value = value_at(view, slice, index_of(view, entry));
             nan = nan || std::isnan(value);
             positive_infinity = positive_infinity || value == std::numeric_limits<double>::infinity();
-            bad_token = bad_token || id < 0;
             if (value != -std::numeric_limits<double>::infinity())
-                left.tokens.push_back({value, id, first_place + position});
-        }
-        first_place += (slice.entries + kProposalBlock - 1) / kProposalBlock * kProposalBlock;
+                left.tokens.push_back({value, static_cast<std::int32_t>(id)});
+        });
     }
+    std::sort(left.tokens.begin(), left.tokens.end(),
+              [](const Token& a, const Token& b) { return a.id < b.id; });
     if (nan) return RowFault::nan;
-    if (positive_infinity) return RowFault::positive_infinity;
-    return bad_token ? RowFault::bad_token : RowFault::none;
+    return positive_infinity ? RowFault::positive_infinity : RowFault::none;
 }
 
 }  // namespace croupier::sampler::reference

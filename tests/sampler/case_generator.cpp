@@ -59,6 +59,9 @@ RowShape random_shape(std::uint32_t vocab, Generator& generator) {
         left -= shape.shards.back();
     }
     shape.shards.push_back(left);
+    // vLLM pads the vocabulary, perhaps by a whole rank's share.
+    if (one_in(3, generator)) shape.shards.back() += below(200, generator);
+    if (one_in(6, generator)) shape.shards.push_back(below(200, generator));
     return shape;
 }
 
@@ -179,9 +182,10 @@ void fill_case(RandomCase& out, std::uint32_t vocab, Generator& generator) {
     }
     out.hot_blocks.clear();
     if (one_in(4, generator)) {
-        const std::uint32_t most = one_of(std::array{1U, 3U, vocab / kBlock + 2}, generator);
-        out.hot_blocks.resize(out.shape.shards.empty() ? 1 : out.shape.shards.size());
-        for (std::uint32_t& blocks : out.hot_blocks) blocks = below(most + 1, generator);
+        // In no order; some are no blocks of the row, or come twice.
+        const std::uint32_t blocks = vocab / kBlock + 2;
+        out.hot_blocks.resize(1 + below(one_of(std::array{1U, 3U, blocks}, generator), generator));
+        for (std::uint32_t& block : out.hot_blocks) block = below(blocks, generator);
     }
     const auto length = static_cast<std::uint32_t>(out.prompt.size() + out.output.size());
     const auto random = static_cast<std::uint32_t>(generator());
@@ -220,7 +224,7 @@ std::string describe(const RandomCase& random_case) {
     for (const proto::Step step : p.order) text << ' ' << static_cast<int>(step);
     text << ", bias " << random_case.bias.size() << ", allowed " << random_case.allowed_ids.size()
          << ", mask " << random_case.mask.size() << ", hot";
-    for (const std::uint32_t blocks : random_case.hot_blocks) text << ' ' << blocks;
+    for (const std::uint32_t block : random_case.hot_blocks) text << ' ' << block;
     return text.str();
 }
 

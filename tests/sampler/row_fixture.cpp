@@ -8,6 +8,8 @@
 #include <map>
 #include <numeric>
 
+#include "sampler/workspace.h"
+
 namespace croupier::sampler::test {
 namespace {
 
@@ -63,63 +65,85 @@ RowFixture::RowFixture(const std::vector<float>& logits, const RowShape& shape, 
     std::mt19937_64 generator(order_seed);
     std::uint32_t first = 0;
     for (const std::uint32_t count : shape_.shards) {
-        add_rank(logits, first, count, generator);
+        ranks_.push_back(rank_of(logits, first, count, generator));
+        const Rank& rank = ranks_.back();
+        Slice slice = {nullptr, count, first};
+        slice.elements = shape_.dtype == Dtype::fp32 ? static_cast<const void*>(rank.wide.data())
+                                                     : static_cast<const void*>(rank.narrow.data());
+        if (shape_.permuted) {
+            slice.blocks = rank.blocks.data();
+            slice.places = rank.places.data();
+        }
+        if (shape_.summarised) {
+            const auto stride = static_cast<std::uint32_t>(rank.maxima.size() / shape_.columns);
+            slice.summaries = {rank.maxima.data(), stride};
+        }
+        slices_.push_back(slice);
         first += count;
     }
-    for (std::size_t rank = 0; rank < slices_.size(); ++rank) {
-        Slice& slice = slices_[rank];
-        slice.elements = shape_.dtype == Dtype::fp32 ? static_cast<const void*>(wide_[rank].data())
-                                                     : static_cast<const void*>(narrow_[rank].data());
-        slice.ids = shape_.permuted ? ids_[rank].data() : nullptr;
-        if (shape_.summarised) {
-            slice.summaries = {maxima_[rank].data(),
-                               static_cast<std::uint32_t>(maxima_[rank].size() / shape_.columns)};
+}
+
+RowFixture::Rank RowFixture::rank_of(const std::vector<float>& logits, std::uint32_t first,
+                                     std::uint32_t count, std::mt19937_64& generator) const {
+    Rank rank;
+    const std::uint32_t first_block = first / kBlock;
+    const std::uint32_t blocks = count == 0 ? 0 : (first + count - 1) / kBlock - first_block + 1;
+    rank.blocks.resize(blocks);
+    std::iota(rank.blocks.begin(), rank.blocks.end(), first_block);
+    if (shape_.permuted) std::shuffle(rank.blocks.begin(), rank.blocks.end(), generator);
+    rank.places.resize(blocks);
+    for (std::uint32_t place = 0; place < blocks; ++place)
+        rank.places[rank.blocks[place] - first_block] = place;
+
+    const std::vector<float> entries = entries_of(logits, first, count, rank, generator);
+    const std::size_t tile = shape_.tile;
+    rank.wide.resize(entries.size() * shape_.columns);
+    for (std::uint32_t& element : rank.wide) element = static_cast<std::uint32_t>(generator());
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        const std::size_t at = (i / tile * shape_.columns + shape_.column) * tile + i % tile;
+        rank.wide[at] = encoded(entries[i], shape_.dtype);
+    }
+    rank.narrow.resize(rank.wide.size());
+    std::transform(rank.wide.begin(), rank.wide.end(), rank.narrow.begin(),
+                   [](std::uint32_t element) { return static_cast<std::uint16_t>(element); });
+    rank.maxima = maxima_of(logits, first, count, rank);
+    return rank;
+}
+
+// In the order in which they lie, up to the end of the last tile.
+std::vector<float> RowFixture::entries_of(const std::vector<float>& logits, std::uint32_t first,
+                                          std::uint32_t count, const Rank& rank,
+                                          std::mt19937_64& generator) const {
+    const std::size_t tiles = (rank.blocks.size() * kBlock + shape_.tile - 1) / shape_.tile;
+    std::vector<float> entries(tiles * shape_.tile, std::numeric_limits<float>::quiet_NaN());
+    for (std::size_t i = 0; i < rank.blocks.size() * kBlock; ++i) {
+        const auto id = static_cast<std::uint32_t>(rank.blocks[i / kBlock] * kBlock + i % kBlock);
+        if (id - first < count && id < vocab_) {
+            entries[i] = logits[id];
+        } else if (generator() % 2 == 0) {
+            entries[i] = quantised(50000.0F, shape_.dtype);
         }
     }
+    return entries;
 }
 
-void RowFixture::add_rank(const std::vector<float>& logits, std::uint32_t first, std::uint32_t count,
-                          std::mt19937_64& generator) {
-    std::vector<std::int32_t> ids(count);
-    std::iota(ids.begin(), ids.end(), static_cast<std::int32_t>(first));
-    if (shape_.permuted) std::shuffle(ids.begin(), ids.end(), generator);
-    order_.insert(order_.end(), ids.begin(), ids.end());
-
-    const std::uint32_t tile = shape_.tile;
-    const std::size_t tiles = (count + tile - 1) / tile;
-    std::vector<std::uint32_t> elements(tiles * shape_.columns * tile);
-    for (std::uint32_t& element : elements) element = static_cast<std::uint32_t>(generator());
-    for (std::size_t i = 0; i < tiles * tile; ++i) {
-        const std::size_t at = (i / tile * shape_.columns + shape_.column) * tile + i % tile;
-        const float value =
-            i < count ? logits[static_cast<std::size_t>(ids[i])] : std::numeric_limits<float>::quiet_NaN();
-        elements[at] = encoded(value, shape_.dtype);
-    }
-    std::vector<std::uint16_t> narrow(elements.size());
-    std::transform(elements.begin(), elements.end(), narrow.begin(),
-                   [](std::uint32_t element) { return static_cast<std::uint16_t>(element); });
-    maxima_.push_back(tile_maxima(logits, ids));
-    ids_.push_back(std::move(ids));
-    wide_.push_back(std::move(elements));
-    narrow_.push_back(std::move(narrow));
-    slices_.push_back({nullptr, count, first, nullptr});
-}
-
-std::vector<float> RowFixture::tile_maxima(const std::vector<float>& logits,
-                                           const std::vector<std::int32_t>& ids) const {
+// As a writer gives them: what is not the rank's, or beyond the vocabulary, is no part of them.
+std::vector<float> RowFixture::maxima_of(const std::vector<float>& logits, std::uint32_t first,
+                                         std::uint32_t count, const Rank& rank) const {
     constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-    const std::size_t tiles = (ids.size() + shape_.tile - 1) / shape_.tile;
+    const std::size_t entries = rank.blocks.size() * kBlock;
+    const std::size_t tiles = (entries + shape_.tile - 1) / shape_.tile;
     constexpr std::size_t kMore = 3;  // of a column's place than it has tiles
     const std::size_t stride = tiles + kMore;
     std::vector<float> maxima(stride * shape_.columns, kNan);
-    for (std::size_t tile = 0; tile < tiles; ++tile) {
-        float& maximum = maxima[shape_.column * stride + tile];
-        maximum = -std::numeric_limits<float>::infinity();
-        const std::size_t end = std::min(ids.size(), (tile + 1) * shape_.tile);
-        for (std::size_t i = tile * shape_.tile; i < end && !std::isnan(maximum); ++i) {
-            const float logit = logits[static_cast<std::size_t>(ids[i])];
-            maximum = std::isnan(logit) ? logit : std::max(maximum, logit);
-        }
+    float* const own = maxima.data() + shape_.column * stride;
+    std::fill_n(own, tiles, -std::numeric_limits<float>::infinity());
+    for (std::size_t i = 0; i < entries; ++i) {
+        const auto id = static_cast<std::uint32_t>(rank.blocks[i / kBlock] * kBlock + i % kBlock);
+        if (id - first >= count || id >= vocab_) continue;
+        float& maximum = own[i / shape_.tile];
+        if (std::isnan(maximum)) continue;
+        maximum = std::isnan(logits[id]) ? logits[id] : std::max(maximum, logits[id]);
     }
     return maxima;
 }

@@ -1,4 +1,4 @@
-// Rows as ranks would have written them: any dtype, tile, column count, sharding and hotness order.
+// Rows as ranks would have written them: any dtype, tile, column count, shards and order of blocks.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ struct RowShape {
     std::uint32_t tile = 64;
     std::uint32_t columns = 1;
     std::uint32_t column = 0;
-    std::vector<std::uint32_t> shards;  // entries a rank; empty: one rank
-    bool permuted = false;
-    bool summarised = false;  // with each tile's exact maximum
+    std::vector<std::uint32_t> shards;  // ids a rank, perhaps some beyond the vocabulary; empty: one rank
+    bool permuted = false;              // the blocks of each rank's slice
+    bool summarised = false;            // with each tile's exact maximum
 };
 
 // The value of 16 bits of bf16 or fp16, by the formats' definition.
@@ -28,28 +28,32 @@ float quantised(float value, proto::Dtype dtype);
 
 class RowFixture {
   public:
-    // `logits`: by token id, each a value of the dtype. Other columns hold rubbish and padding holds NaN; so
-    // do their summaries.
+    // `logits`: by token id, each a value of the dtype. Other columns hold rubbish, padding and the ids
+    // beyond the vocabulary hold NaN or rubbish; the summaries of other columns too.
     RowFixture(const std::vector<float>& logits, const RowShape& shape, std::uint64_t order_seed = 1);
 
     RowView view() const;
-    const std::vector<std::int32_t>& order() const { return order_; }  // position -> token
-    std::vector<std::int32_t>& rank_ids(std::size_t rank) { return ids_[rank]; }
 
   private:
-    void add_rank(const std::vector<float>& logits, std::uint32_t first, std::uint32_t count,
-                  std::mt19937_64& generator);
-    std::vector<float> tile_maxima(const std::vector<float>& logits,
-                                   const std::vector<std::int32_t>& ids) const;
+    struct Rank {
+        std::vector<std::uint32_t> blocks;  // which stands at each place
+        std::vector<std::uint32_t> places;  // of each block, counted from the first
+        std::vector<std::uint32_t> wide;
+        std::vector<std::uint16_t> narrow;
+        std::vector<float> maxima;
+    };
+
+    Rank rank_of(const std::vector<float>& logits, std::uint32_t first, std::uint32_t count,
+                 std::mt19937_64& generator) const;
+    std::vector<float> entries_of(const std::vector<float>& logits, std::uint32_t first, std::uint32_t count,
+                                  const Rank& rank, std::mt19937_64& generator) const;
+    std::vector<float> maxima_of(const std::vector<float>& logits, std::uint32_t first, std::uint32_t count,
+                                 const Rank& rank) const;
 
     RowShape shape_;
     std::uint32_t vocab_;
-    std::vector<std::vector<std::int32_t>> ids_;
-    std::vector<std::vector<std::uint32_t>> wide_;
-    std::vector<std::vector<std::uint16_t>> narrow_;
-    std::vector<std::vector<float>> maxima_;
+    std::vector<Rank> ranks_;
     std::vector<Slice> slices_;
-    std::vector<std::int32_t> order_;
 };
 
 }  // namespace croupier::sampler::test

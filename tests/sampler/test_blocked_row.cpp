@@ -21,7 +21,8 @@ using proto::Dtype;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// A row of given codes, in vocabulary order. What is not of the column, and the padding, is NaN.
+// A row of given codes by id. What is not of the column, and the padding, is NaN. Where the shape is
+// permuted, each rank's blocks lie backwards.
 class RawRow {
   public:
     RawRow(const std::vector<std::uint32_t>& codes, const RowShape& shape)
@@ -33,6 +34,10 @@ class RawRow {
         }
         for (std::size_t i = 0; i < slices_.size(); ++i) {
             slices_[i].elements = elements_[i].data();
+            if (shape.permuted) {
+                slices_[i].blocks = blocks_[i].data();
+                slices_[i].places = places_[i].data();
+            }
             if (!shape.summarised) continue;
             slices_[i].summaries = {maxima_[i].data(),
                                     static_cast<std::uint32_t>(maxima_[i].size() / shape.columns)};
@@ -45,35 +50,46 @@ class RawRow {
 
   private:
     void lay_slice(const std::vector<std::uint32_t>& codes, std::uint32_t first, std::uint32_t entries) {
+        const std::uint32_t first_block = first / kBlock;
+        const std::uint32_t blocks = entries == 0 ? 0 : (first + entries - 1) / kBlock - first_block + 1;
+        auto& order = blocks_.emplace_back(blocks);
+        auto& places = places_.emplace_back(blocks);
+        for (std::uint32_t i = 0; i < blocks; ++i) {
+            places[i] = shape_.permuted ? blocks - 1 - i : i;
+            order[places[i]] = first_block + i;
+        }
         const std::size_t bytes = proto::element_bytes(shape_.dtype);
-        const std::size_t tiles = (entries + shape_.tile - 1) / shape_.tile;
-        const std::size_t places = tiles * shape_.columns;
-        auto& elements = elements_.emplace_back(places * shape_.tile * bytes, std::byte{0xFF});
-        auto& maxima = maxima_.emplace_back(places, std::numeric_limits<float>::quiet_NaN());
+        const std::size_t tiles = (std::size_t{blocks} * kBlock + shape_.tile - 1) / shape_.tile;
+        const std::size_t tile_places = tiles * shape_.columns;
+        auto& elements = elements_.emplace_back(tile_places * shape_.tile * bytes, std::byte{0xFF});
+        auto& maxima = maxima_.emplace_back(tile_places, std::numeric_limits<float>::quiet_NaN());
         float* column = maxima.data() + shape_.column * tiles;
         std::fill_n(column, tiles, -kInfinity);
-        for (std::uint32_t i = 0; i < entries; ++i) {
+        for (std::uint32_t id = first; id < std::min(first + entries, vocab_); ++id) {
+            const std::uint32_t i = places[id / kBlock - first_block] * kBlock + id % kBlock;
             const std::size_t place = std::size_t{i / shape_.tile} * shape_.columns + shape_.column;
-            const std::uint32_t code = codes[first + i];
+            const std::uint32_t code = codes[id];
             std::memcpy(elements.data() + (place * shape_.tile + i % shape_.tile) * bytes, &code, bytes);
             const float value = value_of_code(shape_.dtype, code);
             float& maximum = column[i / shape_.tile];
             if (std::isnan(value) || value > maximum) maximum = value;
         }
-        slices_.push_back({nullptr, entries, first, nullptr, {}});
+        slices_.push_back({nullptr, entries, first});
     }
 
     RowShape shape_;
     std::uint32_t vocab_;
     std::vector<std::vector<std::byte>> elements_;
     std::vector<std::vector<float>> maxima_;
+    std::vector<std::vector<std::uint32_t>> blocks_;
+    std::vector<std::vector<std::uint32_t>> places_;
     std::vector<Slice> slices_;
 };
 
-// Several ranks, the last blocks of some of them partial; one is empty.
+// Several ranks that share blocks; one is empty, one reaches beyond the vocabulary and one lies there.
 std::vector<std::uint32_t> uneven_shards(std::uint32_t vocab) {
     const std::uint32_t third = vocab / 3;
-    return {third + 1, 0, third - 1, vocab - 2 * third};
+    return {third + 1, 0, third - 1, 3, vocab - 2 * third + 70, 130};
 }
 
 // What the formats' definitions say, not the code under test.
@@ -131,18 +147,16 @@ std::vector<RowShape> shapes_of(Dtype dtype, std::uint32_t vocab) {
         for (const std::uint32_t columns : {1U, 3U}) {
             shapes.push_back({dtype, tile, columns, columns / 2, {vocab}, false, false});
             shapes.push_back({dtype, tile, columns, columns - 1, uneven_shards(vocab), false, false});
+            shapes.push_back({dtype, tile, columns, columns - 1, uneven_shards(vocab), true, false});
         }
     }
     return shapes;
 }
 
-std::vector<float> maxima_by_loop(const BlockedRow& row, const std::vector<std::uint32_t>& codes) {
-    std::vector<float> maxima(row.blocks, -kInfinity);
-    for (const BlockRun& run : row.runs) {
-        for (std::uint32_t i = 0; i < run.entries; ++i) {
-            float& maximum = maxima[run.first_block + i / kBlock];
-            maximum = std::max(maximum, defined_value(row.dtype, codes[run.first_position + i]));
-        }
+std::vector<float> maxima_by_loop(Dtype dtype, const std::vector<std::uint32_t>& codes) {
+    std::vector<float> maxima((codes.size() + kBlock - 1) / kBlock, -kInfinity);
+    for (std::size_t id = 0; id < codes.size(); ++id) {
+        maxima[id / kBlock] = std::max(maxima[id / kBlock], defined_value(dtype, codes[id]));
     }
     return maxima;
 }
@@ -150,24 +164,23 @@ std::vector<float> maxima_by_loop(const BlockedRow& row, const std::vector<std::
 void check_found(const BlockedRow& row, const std::vector<std::uint32_t>& codes, float floor,
                  Workspace& workspace) {
     std::vector<Found> expected;
-    for (std::uint32_t position = 0; position < codes.size(); ++position) {
-        const float value = defined_value(row.dtype, codes[position]);
-        if (value > -kInfinity && value >= floor) expected.push_back({position, value});
+    for (std::uint32_t id = 0; id < codes.size(); ++id) {
+        const float value = defined_value(row.dtype, codes[id]);
+        if (value > -kInfinity && value >= floor) expected.push_back({id, value});
     }
     const std::uint32_t count = find_at_least(row, floor, workspace);
     INFO("floor " << floor);
     REQUIRE(count == expected.size());
-    const bool same = std::equal(expected.begin(), expected.end(), workspace.found.begin(),
-                                 [](const Found& a, const Found& b) {
-                                     return a.position == b.position && identical(a.value, b.value);
-                                 });
+    const bool same = std::equal(
+        expected.begin(), expected.end(), workspace.found.begin(),
+        [](const Found& a, const Found& b) { return a.token == b.token && identical(a.value, b.value); });
     REQUIRE(same);
 }
 
 void check_scan(const std::vector<std::uint32_t>& codes, const RowShape& shape, Workspace& workspace) {
     const RawRow raw(codes, shape);
     const BlockedRow row = lay_in_blocks(raw.view(), workspace);
-    const std::vector<float> expected = maxima_by_loop(row, codes);
+    const std::vector<float> expected = maxima_by_loop(shape.dtype, codes);
     const std::span<float> maxima = workspace.block_max.first(row.blocks);
     REQUIRE(scan_block_maxima(row, maxima) == RowFault::none);
     REQUIRE(std::equal(maxima.begin(), maxima.end(), expected.begin(), expected.end()));
@@ -207,25 +220,25 @@ const std::vector<Broken>& broken_codes() {
     return all;
 }
 
-// Each of the dtype's broken codes at each position of the row.
-void check_every_position(const Broken& broken, const RowShape& shape, Workspace& workspace) {
+// Each of the dtype's broken codes at each id of the row.
+void check_every_id(const Broken& broken, const RowShape& shape, Workspace& workspace) {
     std::vector<std::uint32_t> codes = delicate_codes(broken.dtype, workspace.vocab);
-    for (std::uint32_t position = 0; position < workspace.vocab; ++position) {
-        const std::uint32_t sound = codes[position];
+    for (std::uint32_t id = 0; id < workspace.vocab; ++id) {
+        const std::uint32_t sound = codes[id];
         for (const std::uint32_t code : broken.codes) {
-            codes[position] = code;
-            INFO("position " << position << ", code " << std::hex << code);
+            codes[id] = code;
+            INFO("id " << id << ", code " << std::hex << code);
             const RawRow raw(codes, shape);
             REQUIRE(fault_by_scan(raw, workspace) == defined_fault(defined_value(broken.dtype, code)));
         }
-        codes[position] = sound;
+        codes[id] = sound;
     }
     REQUIRE(fault_by_scan(RawRow(codes, shape), workspace) == RowFault::none);
 }
 
 }  // namespace
 
-TEST_CASE("every position of a row has its exact value, whatever the layout") {
+TEST_CASE("every id of a row has its exact value, whatever the layout") {
     const auto dtype = GENERATE(Dtype::bf16, Dtype::fp16, Dtype::fp32);
     const std::vector<std::uint32_t> codes = all_codes(dtype);
     const auto vocab = static_cast<std::uint32_t>(codes.size());
@@ -234,8 +247,8 @@ TEST_CASE("every position of a row has its exact value, whatever the layout") {
         const RawRow raw(codes, shape);
         const BlockedRow row = lay_in_blocks(raw.view(), workspace);
         std::uint32_t wrong = 0;
-        for (std::uint32_t position = 0; position < vocab; ++position) {
-            wrong += identical(row.value_at(position), defined_value(dtype, codes[position])) ? 0U : 1U;
+        for (std::uint32_t id = 0; id < vocab; ++id) {
+            wrong += identical(row.value_at(id), defined_value(dtype, codes[id])) ? 0U : 1U;
         }
         CHECK(wrong == 0);
     }
@@ -268,7 +281,7 @@ TEST_CASE("every code is found at its exact value on every instruction set") {
     }
 }
 
-TEST_CASE("a NaN of either sign and a +inf are found at every position of every block") {
+TEST_CASE("a NaN of either sign and a +inf are found at every id of every block") {
     constexpr std::uint32_t kVocab = 330;
     Workspace workspace(kVocab);
     for (const std::int64_t target : instruction_sets()) {
@@ -276,9 +289,11 @@ TEST_CASE("a NaN of either sign and a +inf are found at every position of every 
         INFO(name_of_instruction_set(target));
         for (const Broken& broken : broken_codes()) {
             RowShape shape = {broken.dtype, 64, 2, 1, uneven_shards(kVocab), false, false};
-            check_every_position(broken, shape, workspace);
+            check_every_id(broken, shape, workspace);
+            shape.permuted = true;
+            check_every_id(broken, shape, workspace);
             shape.tile = 3;
-            check_every_position(broken, shape, workspace);
+            check_every_id(broken, shape, workspace);
         }
     }
 }
@@ -286,8 +301,28 @@ TEST_CASE("a NaN of either sign and a +inf are found at every position of every 
 TEST_CASE("a NaN of either sign and a +inf are found through the writer's summaries") {
     constexpr std::uint32_t kVocab = 330;
     Workspace workspace(kVocab);
+    const bool permuted = GENERATE(false, true);
     for (const Broken& broken : broken_codes()) {
-        check_every_position(broken, {broken.dtype, 64, 2, 1, uneven_shards(kVocab), false, true}, workspace);
+        check_every_id(broken, {broken.dtype, 64, 2, 1, uneven_shards(kVocab), permuted, true}, workspace);
+    }
+}
+
+TEST_CASE("a block that ranks share has the largest of their parts' maxima, and what lies beyond has none") {
+    constexpr std::uint32_t kVocab = 150;
+    const std::vector<std::uint32_t> shards = {5, 50, 40, 45, 30, 100};
+    std::vector<std::uint32_t> codes(kVocab);
+    for (std::uint32_t id = 0; id < kVocab; ++id)
+        codes[id] = std::bit_cast<std::uint32_t>(static_cast<float>(id * 37 % 101));
+    Workspace workspace(kVocab);
+    for (const bool permuted : {false, true}) {
+        const RawRow raw(codes, {Dtype::fp32, 64, 3, 1, shards, permuted, true});
+        const BlockedRow row = lay_in_blocks(raw.view(), workspace);
+        REQUIRE(row.summarised);
+        REQUIRE(row.blocks == 3);
+        const std::vector<float> expected = maxima_by_loop(Dtype::fp32, codes);
+        CHECK(std::equal(expected.begin(), expected.end(), workspace.block_max.begin()));
+        CHECK(row.value_in(row.block(2), kVocab % kBlock) == -kInfinity);
+        CHECK(row.value_in(row.block(2), kBlock - 1) == -kInfinity);
     }
 }
 

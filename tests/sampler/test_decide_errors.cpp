@@ -111,30 +111,6 @@ TEST_CASE("an EOS id outside the vocabulary is refused") {
     CHECK(subject.error() == DecisionError::bad_token);
 }
 
-TEST_CASE("a hotness order that names an id outside its rank's range is refused, never followed") {
-    Subject subject;
-    subject.shape.permuted = true;
-    RowFixture row(subject.logits, subject.shape);
-    const std::vector<std::uint32_t> mask(2, ~0U);
-    const std::vector<std::int32_t> prompt = {row.order()[7]};
-    for (std::int32_t& id : row.rank_ids(0)) id = 1 << 30;
-    SECTION("draw") {}
-    SECTION("greedy") {
-        subject.params.temperature = 0.0;
-    }
-    SECTION("filters") {
-        subject.params.top_k = 3;
-    }
-    SECTION("mask") {
-        subject.request.mask = mask;
-    }
-    SECTION("penalties") {
-        subject.params.presence_penalty = 1.0;
-        subject.request.prompt = prompt;
-    }
-    CHECK(subject.error_of(row.view()) == DecisionError::bad_token);
-}
-
 TEST_CASE("a mask shorter than the vocabulary is refused") {
     Subject subject;
     const std::vector<std::uint32_t> mask = {~0U};
@@ -157,6 +133,8 @@ TEST_CASE("a view that does not cover the vocabulary, or another workspace's, is
     subject.shape.shards = {20, 19};
     CHECK(subject.error() == DecisionError::bad_record);
     subject.shape.shards = {20, 20};
+    CHECK(subject.error() == DecisionError::none);
+    subject.shape.shards = {20, 30, 0, 64};  // padded beyond it
     CHECK(subject.error() == DecisionError::none);
     subject.workspace_vocab = kVocab + 1;
     CHECK(subject.error() == DecisionError::bad_record);

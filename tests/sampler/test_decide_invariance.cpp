@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <bit>
 #include <catch2/catch.hpp>
 
 #include "case_generator.h"
@@ -11,13 +13,64 @@ void require_same(const proto::Decision& a, const proto::Decision& b) {
     REQUIRE(a.error == b.error);
     REQUIRE(a.token == b.token);
     REQUIRE(a.flags == b.flags);
-    // The total of a raw log-prob is summed slice by slice, in float (docs/decisions/0005).
+    // The total of a raw log-prob is summed in float, of bf16 in another order (docs/decisions/0005).
     REQUIRE(logprobs_agree(a.logprob, b.logprob));
+}
+
+// Bit for bit, the log-prob too.
+void require_identical(const proto::Decision& a, const proto::Decision& b) {
+    REQUIRE(a.error == b.error);
+    REQUIRE(a.token == b.token);
+    REQUIRE(a.flags == b.flags);
+    REQUIRE(std::bit_cast<std::uint32_t>(a.logprob) == std::bit_cast<std::uint32_t>(b.logprob));
+}
+
+// Equal shares, as vLLM cuts them: the padded vocabulary over the ranks.
+std::vector<std::uint32_t> even_shards(std::uint32_t vocab, std::uint32_t ranks, std::uint32_t padded_to) {
+    const std::uint32_t padded = (vocab + padded_to - 1) / padded_to * padded_to;
+    return std::vector<std::uint32_t>(ranks, (padded + ranks - 1) / ranks);
+}
+
+// The last ones may have none, or ids beyond the vocabulary only.
+std::vector<std::uint32_t> uneven_shards(std::uint32_t vocab, std::uint32_t ranks,
+                                         std::mt19937_64& generator) {
+    std::vector<std::uint32_t> shards;
+    std::uint32_t left = vocab;
+    for (std::uint32_t rank = 0; rank + 1 < ranks; ++rank) {
+        const auto most = std::max(1U, 2 * vocab / ranks);
+        shards.push_back(std::min(left, static_cast<std::uint32_t>(generator() % most)));
+        left -= shards.back();
+    }
+    shards.push_back(left + static_cast<std::uint32_t>(generator() % 150));
+    return shards;
+}
+
+// All shapes in which ranks may lay the row.
+void check_shapes(RandomCase& random_case, Workspace& workspace, std::mt19937_64& generator) {
+    const std::uint32_t vocab = workspace.vocab;
+    const RowShape plain = {random_case.shape.dtype, 64, 1, 0, {}, false, false};
+    const RowFixture plain_row(random_case.logits, plain);
+    const proto::Decision wanted = decide_once(plain_row.view(), random_case.request, workspace);
+    for (const std::uint32_t ranks : {1U, 2U, 3U, 4U, 8U}) {
+        for (const std::uint32_t tile : {1U, 3U, 64U}) {
+            RowShape shape = {plain.dtype, tile, 1 + ranks % 3, ranks % 3, {}, false, false};
+            shape.shards =
+                generator() % 2 == 0 ? even_shards(vocab, ranks, 64) : uneven_shards(vocab, ranks, generator);
+            shape.permuted = generator() % 2 == 0;
+            INFO("ranks " << ranks << ", tile " << tile << ", " << describe(random_case));
+            const RowFixture row(random_case.logits, shape, generator());
+            require_identical(decide_once(row.view(), random_case.request, workspace), wanted);
+            shape.summarised = true;
+            const RowFixture summarised(random_case.logits, shape, generator());
+            require_same(decide_once(summarised.view(), random_case.request, workspace), wanted);
+        }
+    }
 }
 
 }  // namespace
 
-TEST_CASE("neither dtype, tile, batch, column nor tensor parallelism changes a decision") {
+TEST_CASE(
+    "neither dtype, tile, batch, column, tensor parallelism nor the order of blocks changes a decision") {
     std::mt19937_64 generator(99);
     constexpr std::uint32_t kVocab = 1000;
     Workspace workspace(kVocab);
@@ -25,38 +78,34 @@ TEST_CASE("neither dtype, tile, batch, column nor tensor parallelism changes a d
     const RowShape plain = {proto::Dtype::fp32, 64, 1, 0, {}, false};
     for (int number = 0; number < 1500; ++number) {
         fill_case(random_case, kVocab, generator);
-        random_case.request.hot_blocks = {};  // that is each slice's own
         const RowFixture reference_row(random_case.logits, plain);
         const proto::Decision reference = decide_once(reference_row.view(), random_case.request, workspace);
-        random_case.shape.permuted = false;
-        const bool untruncated = (reference.flags & (proto::kGreedy | proto::kTruncated)) == 0;
-        // An untruncated draw depends on the blocks into which the ranks' slices cut the vocabulary.
-        if (untruncated && !random_case.shape.shards.empty()) random_case.shape.shards = {128, 320, 552};
-        const RowFixture row(random_case.logits, random_case.shape);
+        const RowFixture row(random_case.logits, random_case.shape, random_case.order_seed);
         require_same(decide_once(row.view(), random_case.request, workspace), reference);
     }
 }
 
-TEST_CASE("a hotness order changes no greedy and no truncated decision") {
-    std::mt19937_64 generator(100);
-    constexpr std::uint32_t kVocab = 1000;
-    Workspace workspace(kVocab);
-    RandomCase random_case;
-    int compared = 0;
-    for (int number = 0; number < 1500; ++number) {
-        fill_case(random_case, kVocab, generator);
-        random_case.shape.permuted = false;
-        const RowFixture plain(random_case.logits, random_case.shape);
-        const proto::Decision reference = decide_once(plain.view(), random_case.request, workspace);
-        if ((reference.flags & (proto::kGreedy | proto::kTruncated)) == 0) continue;
-        random_case.shape.permuted = true;
-        const RowFixture permuted(random_case.logits, random_case.shape, random_case.order_seed);
-        const proto::Decision decision = decide_once(permuted.view(), random_case.request, workspace);
-        REQUIRE(decision.token == reference.token);
-        REQUIRE(decision.flags == reference.flags);
-        ++compared;
+TEST_CASE("no cut of the vocabulary among ranks changes a decision, nor a log-prob's last bit") {
+    std::mt19937_64 generator(102);
+    for (const std::uint32_t vocab : {1U, 5U, 63U, 64U, 65U, 200U, 1000U}) {
+        Workspace workspace(vocab);
+        RandomCase random_case;
+        for (int number = 0; number < 60; ++number) {
+            fill_case(random_case, vocab, generator);
+            check_shapes(random_case, workspace, generator);
+        }
     }
-    CHECK(compared > 1000);
+}
+
+TEST_CASE("no cut of a real vocabulary among ranks changes a decision") {
+    std::mt19937_64 generator(103);
+    const std::uint32_t vocab = GENERATE(151936U, 151669U, 128256U);
+    Workspace workspace(vocab);
+    RandomCase random_case;
+    for (int number = 0; number < 2; ++number) {
+        fill_case(random_case, vocab, generator);
+        check_shapes(random_case, workspace, generator);
+    }
 }
 
 TEST_CASE("a decision leaves nothing behind that changes the next one") {

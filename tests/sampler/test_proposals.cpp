@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -78,14 +79,14 @@ TEST_CASE("proposals are drawn by the softmax, whatever is added, taken off and 
     Request request;
     request.params = &params;
     request.max_length = 100;
-    RowShape shape = {proto::Dtype::bf16, 64, 2, 1, {7001, 12999}, true, true};
+    RowShape shape = {proto::Dtype::bf16, 64, 2, 1, {7001, 13300}, true, true};
     std::vector<std::int32_t> prompt(60);
     for (std::size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<std::int32_t>(i * 331);
     std::vector<proto::TokenBias> bias = {{5, 6.0F}, {777, 3.0F}, {12345, -2.0F}, {19999, 7.5F}};
     std::vector<std::uint32_t> mask((kVocab + 31) / 32, 0x5F5F5F5FU);
-    const std::vector<std::uint32_t> hot_blocks = {40, 3};
-    const std::vector<std::uint32_t> all_blocks = {1000, 1000};
-    const std::vector<std::uint32_t> no_blocks = {0, 0};
+    const std::vector<std::uint32_t> hot_blocks = {40, 3, 109, 312, 17};
+    std::vector<std::uint32_t> all_blocks((kVocab + kBlock - 1) / kBlock);
+    std::iota(all_blocks.rbegin(), all_blocks.rend(), 0U);
 
     SECTION("as they are") {}
     SECTION("with penalties that lower") {
@@ -112,9 +113,6 @@ TEST_CASE("proposals are drawn by the softmax, whatever is added, taken off and 
     }
     SECTION("with all in the hot set") {
         request.hot_blocks = all_blocks;
-    }
-    SECTION("with no block in the hot set") {
-        request.hot_blocks = no_blocks;
     }
     SECTION("in slices' own tiles, without summaries") {
         shape = {proto::Dtype::fp16, 1, 3, 2, {}, false, false};
