@@ -59,6 +59,11 @@ bool Adjuster::changes_nothing(Adjustments on) const {
            !(on.penalties && has_penalties_);
 }
 
+bool Adjuster::has_raising_bias() const {
+    return std::any_of(request_.bias.begin(), request_.bias.end(),
+                       [](const proto::TokenBias& each) { return each.bias > 0.0F; });
+}
+
 bool Adjuster::banned(std::uint32_t token) const {
     if (bans_stops_ &&
         (contains(request_.stop_ids, token) || params_.eos_token_id == static_cast<std::int32_t>(token))) {

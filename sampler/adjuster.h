@@ -34,6 +34,7 @@ class Adjuster {
     // No token ends above where it stood, except those with a positive bias.
     bool lowers_only(Adjustments on) const;
     bool changes_nothing(Adjustments on) const;
+    bool has_raising_bias() const;
 
     // Calls visit(token) for each token that these adjustments may change; one may come more than once.
     template <typename Visit>
@@ -49,6 +50,7 @@ class Adjuster {
 
     bool penalises(Adjustments on) const { return on.penalties && has_penalties_; }
     SequenceState& state() const { return state_; }
+    std::span<const std::uint32_t> mask() const { return mask_; }
 
     bool masked(std::uint32_t token) const {
         return !mask_.empty() && (mask_[token / 32] >> (token % 32) & 1U) == 0;

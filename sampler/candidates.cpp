@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "sampler/canonical_order.h"
+#include "sampler/changed_tokens.h"
+#include "sampler/float_bounds.h"
 #include "sampler/log.h"
 #include "sampler/rank_sort.h"
 #include "sampler/row_scan.h"
@@ -27,12 +29,6 @@ double min_p_floor(const Pruning& pruning, double maximum) {
         log_positive(std::max(pruning.min_p, std::numeric_limits<double>::min())) / pruning.scale;
     const double slack = 1e-9 * (1.0 + std::abs(maximum) + std::abs(reach));
     return maximum + reach - slack;
-}
-
-// The largest float not above it: no float that reaches the value lies below.
-float float_below(double value) {
-    const auto near = static_cast<float>(value);
-    return static_cast<double>(near) <= value ? near : std::nextafter(near, kNoFloor);
 }
 
 std::uint64_t bit_of(std::uint32_t token) {
@@ -98,28 +94,26 @@ void CandidateSearch::take(std::int32_t token, Adjustments on, std::uint32_t& co
     if (value > kNothing) workspace_.candidates[count++] = {value, id};
 }
 
-// Tokens that a bias lifts can pass from below any floor: they are looked at in any case.
+// Tokens that end above where they stood can pass from below any floor: they are looked at in any case.
 std::uint32_t CandidateSearch::take_raised(Adjustments on) {
-    std::uint32_t count = 0;
-    for (const proto::TokenBias& each : request_.bias) {
-        if (each.bias > 0.0F) take(each.token, on, count);
-    }
-    return count;
+    if (!on.rules) return 0;
+    raised_ = list_raised(adjust_, on, row_, workspace_, workspace_.raised);
+    for (const Candidate& each : raised_) list(each.token);
+    std::copy(raised_.begin(), raised_.end(), workspace_.candidates.begin());
+    return static_cast<std::uint32_t>(raised_.size());
 }
 
 void CandidateSearch::forget_raised() {
-    for (const proto::TokenBias& each : request_.bias) {
-        workspace_.listed[static_cast<std::uint32_t>(each.token) / 64] = 0;
-    }
+    for (const Candidate& each : raised_) workspace_.listed[each.token / 64] = 0;
+    raised_ = {};
 }
 
 Gathered CandidateSearch::at_least(float floor, Adjustments on) {
     Gathered result;
-    // From no floor on, all are found in the order of their ids, lifted or not.
-    const bool apart = floor > kNoFloor && raises(on);
-    if (apart) result.count = take_raised(on);
+    // From no floor on, all are found in the order of their ids, raised or not.
+    if (floor > kNoFloor) result.count = take_raised(on);
     gather({floor, kNoCeiling, kNothing}, on, result);
-    if (apart) forget_raised();
+    forget_raised();
     return result;
 }
 
@@ -142,7 +136,7 @@ void CandidateSearch::gather(const Range& range, Adjustments on, Gathered& gathe
     if (on.penalties && found <= kPrefetched) {
         for (const Found& each : workspace_.found.first(found)) adjust_.prefetch(each.token);
     }
-    const bool apart = raises(on);
+    const bool apart = !raised_.empty();
     std::uint32_t count = gathered.count;
     for (const Found& each : workspace_.found.first(found)) {
         if (apart && is_listed(each.token)) continue;
@@ -213,9 +207,8 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     // A quarter of the row at most: one strange row must not make the next one dear.
     const bool penalises = adjust_.penalises(pruning.adjustments);
     if (penalises) wanted = std::max(wanted, std::min(adjust_.state().search_width(), row_.blocks / 4));
-    const bool raises_some = raises(pruning.adjustments);
     Gathered gathered;
-    if (raises_some) gathered.count = take_raised(pruning.adjustments);
+    gathered.count = take_raised(pruning.adjustments);
     Range range = {floor_for_blocks(block_max, wanted), kNoCeiling, kNothing};
     for (;;) {
         gather(range, pruning.adjustments, gathered);
@@ -228,7 +221,7 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
         range.ceiling = range.floor;
         range.floor = std::max(floor_for_blocks(block_max, wanted), float_below(range.least));
     }
-    if (raises_some) forget_raised();
+    forget_raised();
     if (penalises) {
         adjust_.state().note_search_width(count_at_least(block_max, float_below(range.least)));
     }
@@ -236,19 +229,8 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
 }
 
 Gathered CandidateSearch::search(const Pruning& pruning) {
-    Answer& answer = workspace_.answer_space;
-    if (pruning.adjustments.rules && !request_.allowed_ids.empty()) {
-        answer.path = Path::listed;
-        return listed(pruning.adjustments);
-    }
-    if (pruning.none() || !adjust_.lowers_only(pruning.adjustments)) {
-        answer.path = Path::whole_row;
-        Gathered found = at_least(kNoFloor, pruning.adjustments);
-        (void)cut_to_best(static_cast<std::uint32_t>(pruning.top_k), found.count);
-        return found;
-    }
-    answer.path = Path::threshold;
-    return prune(pruning);
+    if (pruning.adjustments.rules && !request_.allowed_ids.empty()) return listed(pruning.adjustments);
+    return pruning.none() ? at_least(kNoFloor, pruning.adjustments) : prune(pruning);
 }
 
 }  // namespace croupier::sampler

@@ -54,7 +54,6 @@ class CandidateSearch {
     void drop_below(double floor, std::uint32_t& count);
     std::optional<double> cut_to_best(std::uint32_t k, std::uint32_t& count);
     double keep_needed(const Pruning& pruning, std::uint32_t& count);
-    bool raises(Adjustments on) const { return on.rules && !request_.bias.empty(); }
     void list(std::uint32_t token);
     bool is_listed(std::uint32_t token) const;
     std::uint32_t take_raised(Adjustments on);
@@ -65,6 +64,7 @@ class CandidateSearch {
     const Adjuster& adjust_;
     const Request& request_;
     Workspace& workspace_;
+    std::span<const Candidate> raised_;  // while a search goes on: taken already, and listed
 };
 
 // The largest value that at least `wanted` of the blocks reach, or one a little below it; -inf when there are

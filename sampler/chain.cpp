@@ -24,10 +24,6 @@ bool adjusts(Step step) {
     return step == Step::penalties || step == Step::dry;
 }
 
-bool removes(Step step) {
-    return !adjusts(step) && step != Step::temperature;
-}
-
 }  // namespace
 
 Adjustments all_adjustments(const SamplingParams& params) noexcept {
@@ -63,12 +59,10 @@ Pruning pruning_of(const SamplingParams& params) noexcept {
     return pruning;
 }
 
-bool begins_with_top_p(const SamplingParams& params) noexcept {
-    if (is_dynamic(params)) return false;
-    for (const Step step : order_of(params)) {
-        if (removes(step) && takes_step(params, step)) return step == Step::top_p;
-    }
-    return false;
+bool xtc_acts(const SamplingParams& params, const Request& request) noexcept {
+    const std::uint32_t random =
+        proto::random_at(params.seed, random_position(request), params.child, kXtcStream);
+    return open_uniform(random) <= params.xtc_probability;
 }
 
 void Chain::adjust_late(Survivors& survivors, Step step) {
@@ -88,30 +82,21 @@ void Chain::set_temperature(Survivors& survivors) {
     temperature_ = dynamic_temperature(params_, survivors.entropy(), survivors.tokens());
 }
 
-bool Chain::xtc_acts() const {
-    const std::uint32_t random =
-        proto::random_at(params_.seed, random_position(request_), params_.child, kXtcStream);
-    return open_uniform(random) <= params_.xtc_probability;
-}
-
-bool Chain::apply(Survivors& survivors, const Adjustments& done, const TotalMass& outside) {
-    TotalMass rest = outside;
+void Chain::apply(Survivors& survivors, const Adjustments& done) {
     for (const Step step : order_of(params_)) {
         if (step == Step::temperature && takes_step(params_, step)) set_temperature(survivors);
         const bool late = (step == Step::penalties && !done.penalties) || (step == Step::dry && !done.dry);
         if (late && takes_step(params_, step)) adjust_late(survivors, step);
-        if (!removes(step) || !takes_step(params_, step)) continue;
+        if (!is_filter(step) || !takes_step(params_, step)) continue;
         survivors.weigh(1.0 / temperature_);
         if (step == Step::top_n_sigma) survivors.keep_n_sigma(params_.top_n_sigma);
         if (step == Step::min_p) survivors.keep_min_p(params_.min_p);
         if (step == Step::top_k) survivors.keep_top_k(static_cast<std::uint32_t>(params_.top_k));
-        if (step == Step::top_p && !survivors.keep_top_p(params_.top_p, rest)) return false;
+        if (step == Step::top_p) survivors.keep_top_p(params_.top_p);
         if (step == Step::typical_p) survivors.keep_typical(params_.typical_p);
-        if (step == Step::xtc && xtc_acts()) survivors.drop_top(params_.xtc_threshold);
-        rest = {};
+        if (step == Step::xtc && xtc_acts(params_, request_)) survivors.drop_top(params_.xtc_threshold);
     }
     survivors.weigh(1.0 / temperature_);
-    return true;
 }
 
 }  // namespace croupier::sampler

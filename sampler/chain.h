@@ -15,8 +15,8 @@ Adjustments all_adjustments(const proto::SamplingParams& params) noexcept;
 // What stands in the order before its first filter, and what that filter lets through.
 Pruning pruning_of(const proto::SamplingParams& params) noexcept;
 
-// Whether the first filter that is on is top_p, at a temperature that is known.
-bool begins_with_top_p(const proto::SamplingParams& params) noexcept;
+// Whether XTC, where it is on, acts on this draw.
+bool xtc_acts(const proto::SamplingParams& params, const Request& request) noexcept;
 
 class Chain {
   public:
@@ -25,15 +25,13 @@ class Chain {
         : params_(params), request_(request), adjust_(adjust), workspace_(workspace) {}
 
     // Applies the order's filters to candidates that were searched for with `done`. Leaves the survivors
-    // weighed at the final temperature. `outside`: the mass of the tokens that are no candidates, which must
-    // be below any that survives. False: what is outside leaves a filter open.
-    [[nodiscard]] bool apply(Survivors& survivors, const Adjustments& done, const TotalMass& outside);
+    // weighed at the final temperature.
+    void apply(Survivors& survivors, const Adjustments& done);
     double temperature() const { return temperature_; }
 
   private:
     void adjust_late(Survivors& survivors, proto::Step step);
     void set_temperature(Survivors& survivors);
-    bool xtc_acts() const;
 
     const proto::SamplingParams& params_;
     const Request& request_;

@@ -11,14 +11,21 @@
 #include "sampler/canonical_order.h"
 #include "sampler/chain.h"
 #include "sampler/draw.h"
+#include "sampler/float_bounds.h"
+#include "sampler/formulas.h"
 #include "sampler/logprobs.h"
-#include "sampler/mass_search.h"
 #include "sampler/params.h"
+#include "sampler/plan.h"
 #include "sampler/proposal_draw.h"
+#include "sampler/race.h"
+#include "sampler/race_key.h"
 #include "sampler/request_check.h"
+#include "sampler/row_classes.h"
+#include "sampler/row_mask.h"
 #include "sampler/row_mass.h"
 #include "sampler/row_scan.h"
-#include "sampler/value_counts.h"
+#include "sampler/stops.h"
+#include "sampler/winner_question.h"
 
 namespace croupier::sampler {
 namespace {
@@ -27,12 +34,19 @@ using proto::Decision;
 using proto::DecisionError;
 using proto::SamplingParams;
 
-bool draws_from_all(const SamplingParams& params) {
-    return !is_truncated(params) && !has_mirostat(params) && !has_adaptive_p(params) &&
-           !(takes_step(params, proto::Step::temperature) && params.dynatemp_range > 0.0);
+constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();
+
+bool runs_anywhere(const Candidate& /*candidate*/) {
+    return true;
 }
 
-constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();
+Mass mass_of_nth(const Survivors& survivors, std::size_t n) {
+    for (const EqualClass& each : survivors.classes()) {
+        if (n < each.size) return each.mass;
+        n -= each.size;
+    }
+    return 0;
+}
 
 // One decision from a checked request on.
 class Decider {
@@ -42,12 +56,12 @@ class Decider {
         : params_(params),
           request_(request),
           workspace_(workspace),
+          plan_(plan_of(params, request, view.dtype)),
           row_(lay_in_blocks(view, workspace)),
           adjust_(params, request, state, workspace),
+          race_(row_, adjust_, all_adjustments(params), race_key(params, request), workspace),
           search_(row_, adjust_, request, workspace),
-          pruning_(pruning_of(params)),
-          by_mass_(needs_mass()),
-          by_counts_(counts_values()) {}
+          chain_(params, request, adjust_, workspace) {}
 
     DecisionError scan();
     DecisionError choose();
@@ -56,56 +70,69 @@ class Decider {
     void note_blocks_read() const;
 
   private:
-    RowFault scan_row();
-    bool needs_mass() const;
-    bool counts_values() const;
-    bool choose_by_mass();
-    bool choose_by_counts();
-    void choose_greedy(std::uint32_t candidates);
+    RowFault scan_row() const;
+    DecisionError take(Path path);
+    DecisionError from_candidates();
+    DecisionError from_classes();
+    DecisionError race_all();
+    DecisionError ask_winners();
+    DecisionError answer_exactly();
+    DecisionError propose_or_race();
     std::optional<Candidate> propose(double scale);
-    std::uint32_t random_of_all() const;
-    void draw_of_all(std::uint32_t candidates);
-    void choose_survivor(std::uint32_t candidates);
+    void take_first_maximum(std::uint32_t candidates);
+    void draw_untruncated(std::uint32_t candidates);
+    void draw_survivor(std::uint32_t candidates);
+    Candidate draw_adaptive(const Survivors& survivors, std::uint32_t tokens);
     void note_distribution(Survivors survivors, double scale);
     void answer_support(const Survivors& survivors);
+    double scale() const { return plan_.pruning.scale; }
+    bool proposes() const { return params_.rng == proto::Rng::shvs && !is_truncated(params_); }
     bool wants_logprob() const { return (params_.flags & proto::kNoLogprob) == 0; }
     bool wants_distribution() const { return wants_processed() || request_.wants_support; }
     bool wants_processed() const {
         return wants_logprob() && params_.logprob_mode == proto::LogprobMode::processed;
     }
+    // Every filter, penalty and temperature is where the plan's pruning has it.
+    bool is_plain() const {
+        return !is_truncated(params_) && !has_mirostat(params_) && !has_adaptive_p(params_) &&
+               params_.dynatemp_range <= 0.0 && plan_.adjusts_first;
+    }
+    DecisionError drawn(const std::optional<Candidate>& winner) {
+        if (!winner) return DecisionError::no_token_left;
+        drawn_ = *winner;
+        return DecisionError::none;
+    }
 
     const SamplingParams& params_;
     const Request& request_;
     Workspace& workspace_;
+    Plan plan_;
     BlockedRow row_;
     Adjuster adjust_;
+    Race race_;
     CandidateSearch search_;
-    Pruning pruning_;
-    bool by_mass_;    // of most tokens it needs no more than their mass
-    bool by_counts_;  // and of all no more than how often each value stands
+    Chain chain_;
     Candidate drawn_{};
     float processed_logprob_ = kNoLogprob;
 };
 
 // What the decision needs to know of the whole row is summed on the way.
-RowFault Decider::scan_row() {
+RowFault Decider::scan_row() const {
     workspace_.answer_space.blocks = row_.blocks;
     workspace_.answer_space.blocks_read = row_.summarised ? 0 : row_.blocks;
     const auto block_max = workspace_.block_max.first(row_.blocks);
     if (row_.summarised) return judge_block_maxima(block_max);
     const bool summable = row_.dtype == proto::Dtype::bf16 && request_.mask.empty();
-    if (summable && by_counts_) return scan_and_bound(row_, pruning_.scale, workspace_);
-    if (summable && by_mass_) return scan_and_weigh(row_, pruning_.scale, workspace_);
-    const bool raw_logprob = wants_logprob() && !wants_processed();
-    if (summable && raw_logprob) return scan_and_weigh(row_, 1.0, workspace_);
+    if (summable && plan_.path == Path::asked && asks_for_weight(plan_.asked))
+        return scan_and_weigh(row_, scale(), workspace_);
+    if (summable && wants_logprob() && !wants_processed()) return scan_and_weigh(row_, 1.0, workspace_);
     return scan_block_maxima(row_, block_max);
 }
 
 // A NaN or +inf is an error even where the mask hides it: a row that holds one comes from a broken forward
 // pass.
 DecisionError Decider::scan() {
-    const RowFault fault = scan_row();
-    switch (fault) {
+    switch (scan_row()) {
         case RowFault::nan:
             return DecisionError::nan_logit;
         case RowFault::positive_infinity:
@@ -113,71 +140,90 @@ DecisionError Decider::scan() {
         case RowFault::none:
             break;
     }
+    // Proposals are made by what the row holds, whatever the mask hides of it.
+    if (!request_.mask.empty() && plan_.path != Path::listed && !proposes())
+        mask_block_maxima(row_, request_.mask, workspace_.block_max.first(row_.blocks));
     return DecisionError::none;
 }
 
-bool Decider::needs_mass() const {
-    return !is_greedy(params_) && request_.allowed_ids.empty() && !perturbs_logits(params_) &&
-           begins_with_top_p(params_);
+DecisionError Decider::choose() {
+    return take(plan_.path);
 }
 
-bool Decider::counts_values() const {
-    return by_mass_ && !wants_distribution() && adjust_.changes_nothing(pruning_.adjustments) &&
-           ValueCounts::apply_to(row_, params_);
+DecisionError Decider::take(Path path) {
+    workspace_.answer_space.path = path;
+    switch (path) {
+        case Path::listed:
+        case Path::head:
+        case Path::whole_row:
+            return from_candidates();
+        case Path::race:
+            return race_all();
+        case Path::asked:
+            return ask_winners();
+        case Path::proposals:
+            return propose_or_race();
+        case Path::classes:
+            return from_classes();
+        case Path::none:
+        case Path::count_:
+            break;
+    }
+    return DecisionError::bad_record;
 }
 
-bool Decider::choose_by_mass() {
-    MassSearch masses(row_, adjust_, search_, request_, pruning_, workspace_);
-    Chain chain(params_, request_, adjust_, workspace_);
-    auto survivors = masses.filter(chain);
-    if (!survivors) return false;
-    drawn_ = draw_survivor(params_, request_, *survivors, workspace_);
-    note_distribution(*survivors, survivors->scale());
-    return true;
+DecisionError Decider::race_all() {
+    return drawn(race_.winner(draw_temperature(params_), kAllValues, runs_anywhere));
 }
 
-bool Decider::choose_by_counts() {
-    Chain chain(params_, request_, adjust_, workspace_);
-    ValueCounts counts(row_, chain, request_.random, pruning_.scale, workspace_);
-    const auto drawn = counts.draw();
-    drawn_ = drawn.value_or(Candidate{});
-    return drawn.has_value();
+// The tokens of the support, in the race's order, are all tokens in that order, less those outside.
+DecisionError Decider::ask_winners() {
+    WinnerQuestion question(plan_.asked, params_, row_, adjust_, search_, plan_.pruning, workspace_);
+    if (!question.begin()) return answer_exactly();
+    const double temperature = draw_temperature(params_);
+    const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
+    while (true) {
+        const auto winner = race_.winner(temperature, question.values(), may_be_kept);
+        if (!winner) return answer_exactly();
+        const Verdict verdict = question.ask(*winner);
+        if (verdict == Verdict::kept) return drawn(winner);
+        if (verdict == Verdict::open) return answer_exactly();
+    }
 }
 
-// From all tokens, without a look at them all. Nothing: that is not how this request draws, or it failed.
+DecisionError Decider::answer_exactly() {
+    workspace_.answer_space.left_open = workspace_.answer_space.path;
+    return take(exact_path(params_, request_, plan_, row_.dtype));
+}
+
+// Where all proposals were rejected the race, whose randoms are others, draws from the same distribution.
+DecisionError Decider::propose_or_race() {
+    const auto proposed = propose(scale());
+    if (proposed) return drawn(proposed);
+    workspace_.answer_space.left_open = Path::proposals;
+    return take(Path::race);
+}
+
 std::optional<Candidate> Decider::propose(double scale) {
-    if (perturbs_logits(params_) || allows_few(request_)) return std::nullopt;
+    if (allows_few(request_)) return std::nullopt;
     ProposalDraw proposals(row_, adjust_, all_adjustments(params_), workspace_);
     return proposals.draw(params_, request_, scale);
 }
 
-// Of the inverse CDF: the first proposal, where there was one, has used up the request's own.
-std::uint32_t Decider::random_of_all() const {
-    return allows_few(request_) ? request_.random : randoms_of(params_, request_, kMostProposals).choice;
-}
-
-DecisionError Decider::choose() {
-    // A greedy request's processed log-probs are those of all tokens.
-    if (is_greedy(params_) && wants_processed()) pruning_.top_k = 0;
-    if (by_counts_ ? choose_by_counts() : by_mass_ && choose_by_mass()) return DecisionError::none;
-    const bool of_all = !is_greedy(params_) && draws_from_all(params_);
-    const auto proposed = of_all ? propose(pruning_.scale) : std::nullopt;
-    drawn_ = proposed.value_or(Candidate{});
-    if (proposed && !wants_distribution()) return DecisionError::none;
-    const Gathered gathered = search_.search(pruning_);
-    if (gathered.count == 0) return DecisionError::no_token_left;
+DecisionError Decider::from_candidates() {
+    const std::uint32_t candidates = search_.search(plan_.pruning).count;
+    if (candidates == 0) return DecisionError::no_token_left;
     if (is_greedy(params_)) {
-        choose_greedy(gathered.count);
-    } else if (of_all) {
-        if (!proposed) draw_of_all(gathered.count);
-        if (wants_distribution()) note_distribution(Survivors(workspace_, gathered.count), pruning_.scale);
+        take_first_maximum(candidates);
+    } else if (is_plain()) {
+        draw_untruncated(candidates);
     } else {
-        choose_survivor(gathered.count);
+        draw_survivor(candidates);
     }
     return DecisionError::none;
 }
 
-void Decider::choose_greedy(std::uint32_t candidates) {
+void Decider::take_first_maximum(std::uint32_t candidates) {
     const auto all = workspace_.candidates.first(candidates);
     drawn_ = *std::min_element(all.begin(), all.end(), canonically_before);
     if (wants_processed()) note_distribution(Survivors(workspace_, candidates), 1.0);
@@ -185,36 +231,77 @@ void Decider::choose_greedy(std::uint32_t candidates) {
     workspace_.answer_space.support = workspace_.support.first(request_.wants_support ? 1 : 0);
 }
 
-void Decider::draw_of_all(std::uint32_t candidates) {
-    const bool tempered = takes_step(params_, proto::Step::temperature);
-    const double temperature = tempered ? effective_temperature(params_) : 1.0;
-    drawn_ = perturbs_logits(params_)
-                 ? draw_perturbed(params_, request_, candidates, temperature, workspace_)
-                 : draw_in_vocabulary_order(random_of_all(), candidates, pruning_.scale, workspace_);
+void Decider::draw_untruncated(std::uint32_t candidates) {
+    const double temperature = draw_temperature(params_);
+    if (perturbs_logits(params_)) {
+        drawn_ = draw_perturbed(params_, request_, candidates, temperature, workspace_);
+    } else {
+        const auto proposed = proposes() ? propose(scale()) : std::nullopt;
+        drawn_ =
+            proposed ? *proposed : race_.winner_among(temperature, workspace_.candidates.first(candidates));
+    }
+    if (wants_distribution()) note_distribution(Survivors(workspace_, candidates), scale());
 }
 
-void Decider::choose_survivor(std::uint32_t candidates) {
+void Decider::draw_survivor(std::uint32_t candidates) {
     Survivors survivors(workspace_, candidates);
-    Chain chain(params_, request_, adjust_, workspace_);
-    (void)chain.apply(survivors, pruning_.adjustments, {});
-    const double scale = survivors.scale();
-    const bool by_mass = has_mirostat(params_) || has_adaptive_p(params_) ||
-                         (!perturbs_logits(params_) && is_truncated(params_));
-    if (by_mass) {
-        drawn_ = draw_survivor(params_, request_, survivors, workspace_);
-    } else if (perturbs_logits(params_)) {
-        drawn_ = draw_perturbed(params_, request_, survivors.flatten(), chain.temperature(), workspace_);
-        survivors = Survivors(workspace_, survivors.tokens());
-        survivors.weigh(scale);
+    chain_.apply(survivors, plan_.pruning.adjustments);
+    if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
+    const double temperature = chain_.temperature();
+    const Mass total = survivors.total();
+    const std::uint32_t tokens = survivors.flatten();
+    const auto left = workspace_.candidates.first(tokens);
+    const bool replaced = has_mirostat(params_) || has_adaptive_p(params_);
+    if (has_adaptive_p(params_)) {
+        drawn_ = draw_adaptive(survivors, tokens);
+    } else if (perturbs_logits(params_) && !replaced) {
+        drawn_ = draw_perturbed(params_, request_, tokens, temperature, workspace_);
     } else {
-        const auto proposed = propose(scale);
-        const std::uint32_t tokens = survivors.flatten();
-        sort_by_token(workspace_, tokens);
-        drawn_ = proposed ? *proposed : draw_in_vocabulary_order(random_of_all(), tokens, scale, workspace_);
-        survivors = Survivors(workspace_, tokens);
-        survivors.weigh(scale);
+        const auto proposed = proposes() && !replaced ? propose(1.0 / temperature) : std::nullopt;
+        drawn_ = proposed ? *proposed : race_.winner_among(temperature, left);
     }
-    note_distribution(survivors, survivors.scale());
+    if (has_mirostat(params_)) {
+        const Mass own = survivors.weigher().mass(drawn_.value);
+        workspace_.answer_space.feedback = after_mirostat(params_, request_, own, total);
+    }
+    if (!wants_distribution()) return;
+    note_distribution(Survivors(workspace_, tokens), has_adaptive_p(params_) ? 1.0 : 1.0 / temperature);
+}
+
+// The distribution is replaced by one of the distance to the probability it aims at.
+Candidate Decider::draw_adaptive(const Survivors& survivors, std::uint32_t tokens) {
+    const auto total = static_cast<double>(survivors.total());
+    const double aim = adaptive_aim(params_, request_.feedback);
+    const auto all = workspace_.candidates.first(tokens);
+    for (Candidate& each : all) {
+        const auto mass = static_cast<double>(survivors.weigher().mass(each.value));
+        each.value = adaptive_logit(mass / total, aim);
+    }
+    const Candidate drawn = race_.winner_among(1.0, all);
+    const auto place = std::find_if(all.begin(), all.end(),
+                                    [&](const Candidate& each) { return each.token == drawn.token; });
+    const auto own =
+        static_cast<double>(mass_of_nth(survivors, static_cast<std::size_t>(place - all.begin())));
+    workspace_.answer_space.feedback = adaptive_feedback(params_, request_.feedback, own / total);
+    return drawn;
+}
+
+DecisionError Decider::from_classes() {
+    RowClasses classes(row_, adjust_, all_adjustments(params_), request_, workspace_);
+    Survivors survivors = classes.list();
+    if (survivors.classes().empty()) return DecisionError::no_token_left;
+    chain_.apply(survivors, plan_.pruning.adjustments);
+    if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
+    const BoundedValues values = {float_below(survivors.classes().back().value),
+                                  float_above(survivors.classes().front().value)};
+    const auto winner = race_.winner(chain_.temperature(), values, [&](const Candidate& candidate) {
+        return classes.holds(survivors, candidate);
+    });
+    if (winner && has_mirostat(params_)) {
+        const Mass own = survivors.weigher().mass(winner->value);
+        workspace_.answer_space.feedback = after_mirostat(params_, request_, own, survivors.total());
+    }
+    return drawn(winner);
 }
 
 void Decider::note_distribution(Survivors survivors, double scale) {
@@ -248,24 +335,8 @@ float Decider::logprob() {
 void Decider::note_blocks_read() const {
     Answer& answer = workspace_.answer_space;
     const bool whole =
-        answer.path == Path::mass || answer.path == Path::counts || (wants_logprob() && !wants_processed());
+        answer.path == Path::classes || answer.path == Path::asked || (wants_logprob() && !wants_processed());
     answer.blocks_read = whole ? answer.blocks : std::min(answer.blocks_read, answer.blocks);
-}
-
-std::uint16_t kind_flag(const SamplingParams& params) {
-    if (is_greedy(params)) return proto::kGreedy;
-    return is_truncated(params) ? std::uint16_t{proto::kTruncated} : std::uint16_t{0};
-}
-
-std::uint16_t stop_flag(const SamplingParams& params, const Request& request, std::int32_t token) {
-    const bool ignores_eos = (params.flags & proto::kIgnoreEos) != 0;
-    if (!ignores_eos && token == params.eos_token_id) return proto::kStoppedByEos;
-    const auto& stops = request.stop_ids;
-    if (std::find(stops.begin(), stops.end(), token) != stops.end()) return proto::kStoppedByToken;
-    const std::size_t outputs = request.output.size() + 1;
-    const bool enough = params.max_tokens > 0 && outputs >= params.max_tokens;
-    const bool full = request.prompt.size() + outputs >= request.max_length;
-    return enough || full ? std::uint16_t{proto::kStoppedByLength} : std::uint16_t{0};
 }
 
 DecisionError decide_checked(const RowView& view, const SamplingParams& params, const Request& request,
@@ -278,8 +349,7 @@ DecisionError decide_checked(const RowView& view, const SamplingParams& params, 
     decision.token = decider.token();
     decision.logprob = decider.logprob();
     decider.note_blocks_read();
-    decision.flags =
-        static_cast<std::uint16_t>(kind_flag(params) | stop_flag(params, request, decision.token));
+    decision.flags = flags_of(params, request, decision.token);
     return DecisionError::none;
 }
 
@@ -291,7 +361,6 @@ Decision decide(const RowView& view, const Request& request, SequenceState& stat
     const SamplingParams params = *request.params;
     workspace.answer_space = {};
     workspace.weighed = {};
-    workspace.chords = {};
     workspace.answer_space.feedback = request.feedback;
     Decision decision;
     decision.position = static_cast<std::uint32_t>(request.output.size());

@@ -1,4 +1,4 @@
-// The draw, and what may take its place.
+// What may take the draw's place, and the draws of other engines.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace croupier::sampler {
 
-// From survivors weighed at the final temperature, by mirostat or adaptive-p where they are on. Writes the
-// feedback into the workspace's answer; the survivors are then those that were drawn from.
-Candidate draw_survivor(const proto::SamplingParams& params, const Request& request, Survivors& survivors,
-                        Workspace& workspace);
+// The temperature that a request races at, where no filter makes it.
+double draw_temperature(const proto::SamplingParams& params) noexcept;
 
-// Inverse CDF in vocabulary order over the workspace's first `candidates`, which stand in it.
-Candidate draw_in_vocabulary_order(std::uint32_t random, std::uint32_t candidates, double scale,
-                                   const Workspace& workspace);
+// Mirostat: leaves what may be drawn, and says what that draw leaves for the next decision.
+void keep_by_mirostat(const proto::SamplingParams& params, const Request& request, Survivors& survivors,
+                      std::uint32_t vocab);
+proto::Feedback after_mirostat(const proto::SamplingParams& params, const Request& request, Mass drawn,
+                               Mass total);
 
 // The largest of the logits that the request's rng perturbs, among the workspace's first `candidates`.
 Candidate draw_perturbed(const proto::SamplingParams& params, const Request& request,

@@ -37,15 +37,15 @@ bool is_switched_on(const SamplingParams& params, Step step) {
     return false;
 }
 
-bool is_filter(Step step) {
-    return step != Step::penalties && step != Step::dry && step != Step::temperature;
-}
-
 bool greedy_takes(Step step) {
     return step == Step::penalties || step == Step::dry;
 }
 
 }  // namespace
+
+bool is_filter(Step step) noexcept {
+    return step != Step::end && step != Step::penalties && step != Step::dry && step != Step::temperature;
+}
 
 bool is_greedy(const SamplingParams& params) noexcept {
     return params.temperature < 1e-5;

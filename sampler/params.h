@@ -17,6 +17,9 @@ double effective_temperature(const proto::SamplingParams& params) noexcept;
 // The order that the request asks for, the default one where it asks for none.
 const proto::StepOrder& order_of(const proto::SamplingParams& params) noexcept;
 
+// Whether the step removes tokens.
+bool is_filter(proto::Step step) noexcept;
+
 // Whether the step is in the order and its values switch it on. A greedy request takes no step but penalties
 // and DRY.
 bool takes_step(const proto::SamplingParams& params, proto::Step step) noexcept;

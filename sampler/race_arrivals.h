@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "proto/race.h"
@@ -24,6 +25,8 @@ struct BoundedValues {
     float floor;
     float ceiling;
 };
+constexpr BoundedValues kAllValues = {std::numeric_limits<float>::lowest(),
+                                      std::numeric_limits<float>::infinity()};
 float bound_blocks(std::span<const float> block_max, std::span<const float> ln_first, float temperature,
                    const BoundedValues& values, std::span<float> bounds) noexcept;
 

@@ -38,18 +38,15 @@ struct MassQuery {
     double scale;
 };
 
-// A chord is a bound of a weight at a third of its cost: at most this many times it.
-constexpr double kChordExcess = 1.0614758;  // (1 + f) / 2^f where it is largest, and a little
-// What the sum of a row's chords may be off, as a share of it: 1e3 nats, rounded to float twice, are
-// off 1.2e-4.
-constexpr double kChordError = 2e-4;
-
 // What one pass found.
 struct ScannedWeight {
     double maximum;
     double total;  // in units of the maximum's weight; 0: it was not found
     std::uint32_t largest_code;
 };
+
+// Whether float reaches.
+bool can_be_weighed(double maximum, double scale) noexcept;
 
 // In float, the same on every instruction set that fuses, unless `known` is it already; exactly where float
 // does not reach.
@@ -58,35 +55,5 @@ double total_weight(const MassQuery& query, const Weighed& known) noexcept;
 // The scan of sampler/row_scan.h for a bf16 row without a mask, and its total weight on the way, which the
 // workspace then knows. (Not always: where a sample of the row does not tell about how large its maximum is.)
 RowFault scan_and_weigh(const BlockedRow& row, double scale, Workspace& workspace) noexcept;
-
-// The same with the sum of the row's chords, and that sum alone. Where the chords do not reach, the sum means
-// nothing.
-RowFault scan_and_bound(const BlockedRow& row, double scale, Workspace& workspace) noexcept;
-bool chords_reach(double maximum, double scale) noexcept;
-double total_chords(const BlockedRow& row, double maximum, double scale, const Weighed& known) noexcept;
-
-// One token's chord, in units of the weight of `maximum`, which no value exceeds.
-class ChordOf {
-  public:
-    ChordOf(double maximum, double scale)
-        : bits_(scale * kLog2E),
-          unit_(std::ceil(maximum * bits_)),
-          factor_(1.0 / exp_nonpositive((maximum * bits_ - unit_) * kLn2)) {}
-
-    double operator()(double value) const {
-        const double code = std::max(value * bits_ - unit_ + kBias, 0.0) * kMantissa;
-        return std::bit_cast<double>(static_cast<std::uint64_t>(code)) * factor_;
-    }
-
-  private:
-    static constexpr double kLog2E = 0x1.71547652b82fep+0;
-    static constexpr double kLn2 = 0x1.62e42fefa39efp-1;
-    static constexpr double kBias = 1023.0;
-    static constexpr double kMantissa = 0x1p52;
-
-    double bits_;
-    double unit_;  // whole, as that of the row's sum is: a chord's error depends on where the whole bits lie
-    double factor_;
-};
 
 }  // namespace croupier::sampler

@@ -70,10 +70,6 @@ void Survivors::keep_first(std::uint32_t classes, std::uint32_t members_of_last)
     kept().back().size = members_of_last;
 }
 
-void Survivors::drop_below(double floor) {
-    while (count_ > 0 && kept().back().value < floor) --count_;
-}
-
 std::span<const ValueClass> Survivors::values() {
     const std::span<ValueClass> values = workspace_->value_classes.first(count_);
     std::transform(classes().begin(), classes().end(), values.begin(), [](const EqualClass& each) {
@@ -100,26 +96,18 @@ void Survivors::keep_top_k(std::uint32_t k) {
     }
 }
 
-bool Survivors::keep_top_p(double top_p, const TotalMass& outside) {
-    const Mass inside = total();
-    const double low = top_p * static_cast<double>(inside + outside.low);
-    const double high = top_p * static_cast<double>(inside + outside.high);
+void Survivors::keep_top_p(double top_p) {
+    const double limit = top_p * static_cast<double>(total());
     Mass before = 0;
     for (std::uint32_t i = 0; i < count_; ++i) {
         const EqualClass& each = kept()[i];
         const Mass all = before + each.total();
-        if (static_cast<double>(all) < low) {
-            before = all;
-            continue;
+        if (static_cast<double>(all) >= limit) {
+            return keep_first(i + 1,
+                              members_while(each, before, [limit](double mass) { return mass < limit; }));
         }
-        const std::uint32_t members = members_while(each, before, [low](double mass) { return mass < low; });
-        const Mass after = before + each.mass * members;
-        // Neither limit lets a token through that the other stops.
-        const bool agree = static_cast<double>(after) >= high;
-        keep_first(i + 1, members);
-        return agree;
+        before = all;
     }
-    return outside.high == 0;
 }
 
 double Survivors::entropy() {
@@ -181,17 +169,6 @@ void Survivors::keep_surprise_up_to(double limit) {
     const auto surprises = [&](const EqualClass& each) { return surprise_of(each.mass, total) > limit; };
     while (count_ > 1 && surprises(kept().back())) --count_;
     if (surprises(kept().front())) keep_first(1, 1);
-}
-
-Survivors::Place Survivors::place_past(Mass target) const {
-    Mass before = 0;
-    for (const EqualClass& each : classes()) {
-        const Mass after = before + each.total();
-        if (after > target) return {&each, static_cast<std::uint32_t>((target - before) / each.mass)};
-        before = after;
-    }
-    const EqualClass& last = classes().back();
-    return {&last, last.size - 1};
 }
 
 std::uint32_t Survivors::flatten() const {

@@ -11,12 +11,6 @@
 
 namespace croupier::sampler {
 
-// What the mass of all tokens lies between. A filter that needs it decides only if both ends decide alike.
-struct TotalMass {
-    Mass low = 0;
-    Mass high = 0;
-};
-
 class Survivors {
   public:
     // Takes the workspace's first `candidates`, sorts and groups them. At least one.
@@ -34,26 +28,15 @@ class Survivors {
     Mass total() const;
     std::span<const EqualClass> classes() const { return workspace_->classes.subspan(first_, count_); }
 
-    // What lies below may not be all there is at its value.
-    void drop_below(double floor);
     void keep_n_sigma(double n);
     void keep_min_p(double min_p);
     void keep_top_k(std::uint32_t k);
-    // With the mass of what is not among the candidates; false: it leaves open what is kept.
-    [[nodiscard]] bool keep_top_p(double top_p, const TotalMass& outside);
+    void keep_top_p(double top_p);
     void keep_typical(double typical_p);
     void drop_top(double threshold);         // XTC
     void keep_surprise_up_to(double limit);  // mirostat v2
     double entropy();
 
-    // A class and the number of one of its members.
-    struct Place {
-        const EqualClass* of;
-        std::uint32_t index;
-    };
-    // In canonical order, the first at whose end the running mass is above `target`.
-    Place place_past(Mass target) const;
-    Candidate member(const Place& place) const { return member(*place.of, place.index); }
     Candidate member(const EqualClass& of, std::uint32_t index) const {
         return workspace_->candidates[of.begin + index];
     }

@@ -42,6 +42,9 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.tails, std::size_t{kMaxSlices} * kBlock * sizeof(float));
     carver.deal(workspace.gathered, blocks * kBlock * sizeof(float));
     carver.deal(workspace.block_max, blocks);
+    carver.deal(workspace.first_arrivals, blocks);
+    carver.deal(workspace.ln_first_arrivals, blocks);
+    carver.deal(workspace.race_bounds, blocks);
     carver.deal(workspace.block_mass, blocks);
     carver.deal(workspace.group_mass, blocks);
     carver.deal(workspace.head_mass, blocks);
@@ -51,11 +54,14 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.listed, bitmap);
     carver.deal(workspace.candidates, vocab);
     carver.deal(workspace.sort_buffer, vocab);
+    carver.deal(workspace.raised, vocab);
+    carver.deal(workspace.lifts, vocab);
+    carver.deal(workspace.changed, vocab);
     carver.deal(workspace.classes, vocab);
     carver.deal(workspace.class_order, vocab);
     carver.deal(workspace.value_classes, vocab);
     carver.deal(workspace.digit_counts, std::size_t{kSortDigits} << kDigitBits);
-    carver.deal(workspace.value_counts, std::size_t{1} << 16U);
+    carver.deal(workspace.value_counts, std::size_t{2} << 16U);
     carver.deal(workspace.counted_values, std::min(vocab, std::size_t{1} << 16U));
     carver.deal(workspace.support, vocab);
     carver.deal(workspace.logprobs, std::size_t{proto::kMaxLogprobs} + 1);
@@ -65,7 +71,8 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
 }  // namespace
 
 const char* name_of(Path path) noexcept {
-    constexpr std::array kNames = {"none", "threshold", "proposals", "mass", "counts", "whole_row", "listed"};
+    constexpr std::array kNames = {"none",  "listed",    "head",    "race",
+                                   "asked", "proposals", "classes", "whole_row"};
     static_assert(kNames.size() == static_cast<std::size_t>(Path::count_));
     return path < Path::count_ ? kNames[static_cast<std::size_t>(path)] : "unknown";
 }

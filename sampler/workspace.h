@@ -22,6 +22,13 @@ struct Candidate {
     std::uint32_t token;
 };
 
+// A token that the adjustments move.
+struct ChangedToken {
+    double adjusted;
+    float raw;
+    std::uint32_t token;
+};
+
 // Survivors of equal value, consecutive among the sorted candidates.
 struct EqualClass {
     double value;
@@ -29,6 +36,7 @@ struct EqualClass {
     Mass mass;  // of one of them
     std::uint32_t begin;
     std::uint32_t size;
+    std::uint32_t whole = 0;  // of a row's class: its size before any filter
 
     Mass total() const { return mass * size; }
 };
@@ -36,22 +44,22 @@ struct EqualClass {
 // All tokens of one 16-bit value.
 struct CountedValue {
     double value;
-    std::uint32_t code;
     std::uint32_t count;
 };
 
 constexpr std::uint32_t kDigitBits = 11;
 constexpr std::uint32_t kSortDigits = 8;  // 2 of the token id, 6 of the logit
 
-// How a decision was reached: what was read, and what proved that the rest could not matter.
+// How a decision is reached: what is read, and what proves that the rest cannot matter.
 enum class Path : std::uint8_t {
     none,
-    threshold,  // only blocks whose maximum reaches the threshold; all others are certified to lie below it
-    proposals,  // blocks by their maxima, until a token of one was accepted
-    mass,       // like threshold for the head, and the total mass from a bounded sum
-    counts,     // every token was counted by its value
-    whole_row,  // every token was a candidate
     listed,     // only the tokens that the request allows by id
+    head,       // the best blocks, down to a threshold: all others are certified to lie below it
+    race,       // all tokens run, blocks being opened best bound first until none can beat the winner
+    asked,      // the same, and the winner is asked whether the request's one filter keeps it
+    proposals,  // rng shvs: by bounds, until a token was accepted
+    classes,    // every token was counted by its value
+    whole_row,  // every token was a candidate
     count_
 };
 const char* name_of(Path path) noexcept;
@@ -69,6 +77,7 @@ struct Answer {
     std::span<const RankedLogprob> logprobs;
     proto::Feedback feedback;
     Path path = Path::none;
+    Path left_open = Path::none;  // what was tried before and could not tell
     Region region = Region::none;
     std::uint32_t candidates = 0;  // tokens that were looked at one by one
     std::uint32_t proposals = 0;   // of an untruncated draw, the accepted one included
@@ -104,6 +113,9 @@ class Workspace {
     std::span<std::byte> tails;     // blocks that are put together from parts
     std::span<std::byte> gathered;  // a column that cannot be read in place
     std::span<float> block_max;
+    std::span<float> first_arrivals;  // of the blocks, as the race needs them
+    std::span<float> ln_first_arrivals;
+    std::span<float> race_bounds;
     std::span<Mass> block_mass;  // bounds, as proposals need them
     std::span<Mass> group_mass;
     std::span<Mass> head_mass;
@@ -113,16 +125,18 @@ class Workspace {
     std::span<std::uint64_t> listed;   // a bit a token: is among the candidates; all zero between searches
     std::span<Candidate> candidates;
     std::span<Candidate> sort_buffer;
+    std::span<Candidate> raised;  // of a search: what ends above where it stood
+    std::span<Candidate> lifts;   // of a race
+    std::span<ChangedToken> changed;
     std::span<EqualClass> classes;
     std::span<std::uint32_t> class_order;
     std::span<ValueClass> value_classes;
     std::span<std::uint32_t> digit_counts;  // kSortDigits tables of 1 << kDigitBits
-    std::span<std::uint32_t> value_counts;  // a 16-bit code's; all zero between decisions
+    std::span<std::uint32_t> value_counts;  // two tables of a 16-bit code's; all zero between decisions
     std::span<CountedValue> counted_values;
     std::span<Survivor> support;
     std::span<RankedLogprob> logprobs;
     Weighed weighed;
-    Weighed chords;
     Answer answer_space;
 };
 

@@ -6,6 +6,7 @@
 #include "sampler/gumbel.h"
 #include "sampler/params.h"
 #include "sampler/reference/propose.h"
+#include "sampler/reference/race.h"
 #include "sampler/reference/steps.h"
 
 namespace croupier::sampler::reference {
@@ -14,17 +15,9 @@ namespace {
 using proto::Rng;
 using proto::SamplingParams;
 
-// Tokens in order: the first at whose end the running mass is above the target.
-std::size_t inverse_cdf(const Weights& from, std::uint32_t random) {
-    const Mass target = draw_target(random, from.total);
-    Mass running = 0;
-    std::size_t index = 0;
-    while (running + from.masses[index] <= target) running += from.masses[index++];
-    return index;
-}
-
-std::string share_of(const char* order, std::uint32_t random) {
-    return sentence("u = ", open_uniform(random), ", in ", order, " order");
+void run_race(const Request& request, const Left& left, Draw& result) {
+    result.drawn = race_winner(request, left);
+    result.how = "won the race";
 }
 
 // The first maximum is the one that stands first in canonical order.
@@ -88,8 +81,7 @@ Draw draw_by_mirostat(const Request& request, std::uint32_t vocab, Left& left, A
     });
     Draw result;
     result.weights = weights_of(left);
-    result.drawn = inverse_cdf(result.weights, request.random);
-    result.how = share_of("canonical", request.random);
+    run_race(request, left, result);
     const double surprise = surprise_of(result.weights.masses[result.drawn], result.weights.total);
     result.feedback = mirostat_feedback(params, level, surprise);
     return result;
@@ -111,25 +103,18 @@ Draw draw_by_adaptive_p(const Request& request, Left& left, Account& account) {
     });
     Draw result;
     result.weights = weights_of(left);
-    result.drawn = inverse_cdf(result.weights, request.random);
-    result.how = share_of("canonical", request.random);
+    run_race(request, left, result);
     result.feedback = adaptive_feedback(*request.params, request.feedback, probability(result.drawn));
     return result;
 }
 
-// From all tokens: by proposals, unless they are few or all were rejected.
-void draw_from_all(const Request& request, const Left& row, const Left& left, Draw& result) {
-    std::uint32_t random = request.random;
-    if (!allows_few(request)) {
-        if (const auto accepted = propose(request, row, left)) {
-            result.drawn = accepted->token;
-            result.how = sentence("accepted proposal ", accepted->number + 1);
-            return;
-        }
-        random = randoms_of(request, kMostProposals).choice;
-    }
-    result.drawn = inverse_cdf(result.weights, random);
-    result.how = share_of("vocabulary", random);
+// The SIMPLE paper's draw in our form. Where all proposals were rejected, or few tokens are allowed, they
+// race.
+void propose_or_race(const Request& request, const Left& row, const Left& left, Draw& result) {
+    const auto accepted = allows_few(request) ? std::nullopt : propose(request, row, left);
+    if (!accepted) return run_race(request, left, result);
+    result.drawn = accepted->token;
+    result.how = sentence("accepted proposal ", accepted->number + 1);
 }
 
 Draw draw_as_the_rng_says(const Request& request, const Left& row, Left& left) {
@@ -144,11 +129,10 @@ Draw draw_as_the_rng_says(const Request& request, const Left& row, Left& left) {
     } else if (perturbs_logits(params)) {
         result.drawn = perturbed_maximum(request, left);
         result.how = "took the largest of the perturbed logits";
-    } else if (is_truncated(params)) {
-        result.drawn = inverse_cdf(result.weights, request.random);
-        result.how = share_of("canonical", request.random);
+    } else if (params.rng == Rng::shvs && !is_truncated(params)) {
+        propose_or_race(request, row, left, result);
     } else {
-        draw_from_all(request, row, left, result);
+        run_race(request, left, result);
     }
     return result;
 }

@@ -1,0 +1,87 @@
+#include "sampler/plan.h"
+
+#include "sampler/chain.h"
+#include "sampler/params.h"
+
+namespace croupier::sampler {
+namespace {
+
+using proto::SamplingParams;
+using proto::Step;
+
+bool wants_processed(const SamplingParams& params) {
+    return (params.flags & proto::kNoLogprob) == 0 && params.logprob_mode == proto::LogprobMode::processed;
+}
+
+// All tokens that were left, with their shares.
+bool wants_distribution(const SamplingParams& params, const Request& request) {
+    return request.wants_support || wants_processed(params);
+}
+
+bool replaces_draw(const SamplingParams& params) {
+    return has_mirostat(params) || has_adaptive_p(params);
+}
+
+bool adjusts_first(const SamplingParams& params, const Pruning& pruning) {
+    const Adjustments all = all_adjustments(params);
+    return pruning.adjustments.penalties == all.penalties && pruning.adjustments.dry == all.dry;
+}
+
+bool is_tempered_dynamically(const SamplingParams& params) {
+    return takes_step(params, Step::temperature) && params.dynatemp_range > 0.0;
+}
+
+// The request's one filter, if it has one and no more.
+Step only_filter(const SamplingParams& params) {
+    Step only = Step::end;
+    for (const Step step : order_of(params)) {
+        if (!is_filter(step) || !takes_step(params, step)) continue;
+        if (only != Step::end) return Step::end;
+        only = step;
+    }
+    return only;
+}
+
+bool can_be_asked(Step step) {
+    return step == Step::top_p || step == Step::top_n_sigma || step == Step::xtc || step == Step::typical_p;
+}
+
+}  // namespace
+
+Plan plan_of(const SamplingParams& params, const Request& request, proto::Dtype dtype) noexcept {
+    Plan plan;
+    plan.pruning = pruning_of(params);
+    plan.adjusts_first = adjusts_first(params, plan.pruning);
+    const auto take = [&plan](Path path) {
+        plan.path = path;
+        return plan;
+    };
+    if (!request.allowed_ids.empty()) return take(Path::listed);
+    if (is_greedy(params) && wants_processed(params)) {
+        plan.pruning.top_k = 0;
+        return take(Path::whole_row);
+    }
+    if (!plan.pruning.none()) return take(Path::head);
+    const bool plain = !wants_distribution(params, request) && !replaces_draw(params) &&
+                       !is_tempered_dynamically(params) && plan.adjusts_first;
+    if (plain && !is_truncated(params)) {
+        if (perturbs_logits(params)) return take(Path::whole_row);
+        return take(params.rng == proto::Rng::shvs ? Path::proposals : Path::race);
+    }
+    plan.asked = only_filter(params);
+    if (plain && plan.asked == Step::xtc && !perturbs_logits(params) && !xtc_acts(params, request))
+        return take(Path::race);
+    if (plain && !perturbs_logits(params) && can_be_asked(plan.asked)) return take(Path::asked);
+    return take(exact_path(params, request, plan, dtype));
+}
+
+Path exact_path(const SamplingParams& params, const Request& request, const Plan& plan,
+                proto::Dtype dtype) noexcept {
+    const bool proposes = params.rng == proto::Rng::shvs && !is_truncated(params);
+    const bool by_classes = dtype != proto::Dtype::fp32 && !wants_distribution(params, request) &&
+                            !perturbs_logits(params) && !proposes && !has_adaptive_p(params) &&
+                            plan.adjusts_first;
+    return by_classes ? Path::classes : Path::whole_row;
+}
+
+}  // namespace croupier::sampler

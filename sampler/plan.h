@@ -1,0 +1,26 @@
+// How a request is decided: one path, seen from its parameters before its row is looked at.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/sampling.h"
+#include "sampler/candidates.h"
+#include "sampler/request.h"
+#include "sampler/workspace.h"
+
+namespace croupier::sampler {
+
+struct Plan {
+    Path path = Path::whole_row;
+    Pruning pruning;            // what stands before the first filter, and what that one lets through
+    bool adjusts_first = true;  // every penalty before every filter: a token has one value
+    proto::Step asked = proto::Step::end;  // the filter that a winner is asked about
+};
+
+Plan plan_of(const proto::SamplingParams& params, const Request& request, proto::Dtype dtype) noexcept;
+
+// Where the path's bounds leave a question open, or it does not apply: the path that always answers.
+Path exact_path(const proto::SamplingParams& params, const Request& request, const Plan& plan,
+                proto::Dtype dtype) noexcept;
+
+}  // namespace croupier::sampler

@@ -1,0 +1,114 @@
+// The race among the tokens that some question leaves (docs/semantics.md): blocks are opened best bound
+// first, until no bound beats the best score found.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "sampler/adjuster.h"
+#include "sampler/blocked_row.h"
+#include "sampler/canonical_order.h"
+#include "sampler/race_arrivals.h"
+#include "sampler/workspace.h"
+
+namespace croupier::sampler {
+
+class Race {
+  public:
+    // `on`: all adjustments of the request. Reads the block maxima of the workspace when it is run.
+    Race(const BlockedRow& row, const Adjuster& adjust, Adjustments on, const proto::race::Key& key,
+         Workspace& workspace)
+        : row_(row),
+          adjust_(adjust),
+          on_(on),
+          changes_(!adjust.changes_nothing(on)),
+          key_(key),
+          workspace_(workspace) {}
+
+    // Nothing: no eligible token is above -inf. Asked of a token at a time, seldom of one that does not win:
+    // eligible(candidate), true only within `values`.
+    template <class Eligible>
+    std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible) {
+        begin(temperature);
+        const std::span<const float> maxima = workspace_.block_max.first(row_.blocks);
+        const std::span<float> bounds = workspace_.race_bounds.first(row_.blocks);
+        const float most = bound_blocks(maxima, arrivals_.ln_first, temperature_, values, bounds);
+        if (most >= proto::race::constants::kLeastScore) {
+            open(best_block(bounds, most), eligible);
+            std::span<std::uint32_t> waiting = list_waiting(bounds);
+            while (!waiting.empty()) {
+                const std::uint32_t block = take_best(waiting, bounds);
+                if (bounds[block] < score_) break;
+                open(block, eligible);
+            }
+        }
+        for (const Candidate& each : lifted()) {
+            if (may_win(each)) offer(each, score_of(each), eligible);
+        }
+        return found_ ? std::optional(best_) : std::nullopt;
+    }
+
+    // The same among candidates, whatever the row holds.
+    Candidate winner_among(double temperature, std::span<const Candidate> candidates);
+
+  private:
+    void begin(double temperature);
+    std::span<const Candidate> lifted();
+    static std::uint32_t best_block(std::span<const float> bounds, float most);
+    std::span<std::uint32_t> list_waiting(std::span<const float> bounds) const;
+    static std::uint32_t take_best(std::span<std::uint32_t>& waiting, std::span<const float> bounds);
+    bool may_win(const Candidate& candidate) const;
+    float score_of(const Candidate& candidate) const;
+
+    template <class Eligible>
+    void open(std::uint32_t block, const Eligible& eligible) {
+        std::uint64_t reached =
+            open_block(row_.dtype, row_.block(block), key_, block, temperature_, score_, opened_);
+        ++workspace_.answer_space.blocks_read;
+        for (; reached != 0; reached &= reached - 1) {
+            const auto member = static_cast<std::uint32_t>(std::countr_zero(reached));
+            const std::uint32_t token = block * kBlock + member;
+            const float raw = opened_.values[member];
+            // Padding too: nothing is known of its ids.
+            if (static_cast<double>(raw) == kNothing) continue;
+            const double value = changes_ ? adjust_(token, raw, on_) : static_cast<double>(raw);
+            const bool as_it_stands = value == static_cast<double>(raw);
+            const float score = as_it_stands ? opened_.scores[member]
+                                             : proto::race::score(proto::race::entered(value), temperature_,
+                                                                  opened_.ln_arrivals[member]);
+            offer({value, token}, score, eligible);
+        }
+    }
+
+    template <class Eligible>
+    void offer(const Candidate& candidate, float score, const Eligible& eligible) {
+        ++workspace_.answer_space.candidates;
+        const bool better = !found_ || score > score_ || (score == score_ && candidate.token < best_.token);
+        if (!better || candidate.value == kNothing || !eligible(candidate)) return;
+        best_ = candidate;
+        score_ = score;
+        found_ = true;
+    }
+
+    static constexpr double kNothing = -std::numeric_limits<double>::infinity();
+
+    const BlockedRow& row_;
+    const Adjuster& adjust_;
+    Adjustments on_;
+    bool changes_;
+    proto::race::Key key_;
+    Workspace& workspace_;
+    FirstArrivals arrivals_;
+    std::optional<std::span<const Candidate>>
+        lifts_;  // what ends above where it stood, once it was looked for
+    OpenedBlock opened_;
+    float temperature_ = 1.0F;
+    bool found_ = false;
+    Candidate best_{};
+    float score_ = proto::race::constants::kLeastScore;
+};
+
+}  // namespace croupier::sampler

@@ -1,0 +1,155 @@
+#include "sampler/row_classes.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "sampler/canonical_order.h"
+#include "sampler/changed_tokens.h"
+#include "sampler/row_mask.h"
+
+namespace croupier::sampler {
+namespace {
+
+constexpr double kNothing = -std::numeric_limits<double>::infinity();
+constexpr std::uint32_t kSign = 0x8000U;
+constexpr std::uint32_t kRanks = 0x10000U;
+
+// -0 is the same value as +0.
+std::uint32_t class_code(std::uint32_t element) {
+    return element == kSign ? 0U : element;
+}
+
+// Ranks ascend as values descend. It is its own inverse.
+std::uint32_t rank_of(std::uint32_t code) {
+    return code < kSign ? kSign - 1 - code : code;
+}
+
+// How many ranks are looked at together: most hold nothing, those of values near 0 above all.
+constexpr std::uint32_t kChunk = 64;
+
+bool chunk_is_empty(std::span<const std::uint32_t> counts, std::uint32_t rank) {
+    const std::uint32_t* const first = &counts[std::min(rank_of(rank), rank_of(rank + kChunk - 1))];
+    std::uint32_t any = 0;
+    for (std::uint32_t i = 0; i < kChunk; ++i) any |= first[i];
+    return any == 0;
+}
+
+}  // namespace
+
+// Into two tables in turn: one value often follows itself, and a counter just written is not read at once.
+void RowClasses::count_codes() {
+    std::uint32_t* const even = workspace_.value_counts.data();
+    std::uint32_t* const odd = even + kRanks;
+    for (std::uint32_t b = 0; b < row_.blocks; ++b) {
+        const auto* elements = reinterpret_cast<const std::uint16_t*>(row_.block(b));
+        std::uint64_t allowed = allowed_in_block(request_.mask, b);
+        if (allowed == ~std::uint64_t{0}) {
+            for (std::uint32_t i = 0; i < kBlock; i += 2) {
+                ++even[elements[i]];
+                ++odd[elements[i + 1]];
+            }
+            continue;
+        }
+        for (; allowed != 0; allowed &= allowed - 1) ++even[elements[std::countr_zero(allowed)]];
+    }
+}
+
+// What was counted, best first. The counts are all zero again afterwards.
+void RowClasses::list_counted() {
+    const std::span<std::uint32_t> even = workspace_.value_counts.first(kRanks);
+    const std::span<std::uint32_t> odd = workspace_.value_counts.subspan(kRanks);
+    for (std::uint32_t code = 0; code < kRanks; code += kChunk) {
+        for (std::uint32_t i = code; i < code + kChunk; ++i) even[i] += std::exchange(odd[i], 0U);
+    }
+    even[0] += std::exchange(even[kSign], 0U);
+    visit_changed_once(adjust_, on_, workspace_, [&](std::uint32_t token) {
+        if (adjust_.masked(token)) return;
+        const float raw = row_.value_at(token);
+        const double adjusted = adjust_(token, raw, on_);
+        if (adjusted == static_cast<double>(raw)) return;
+        std::uint16_t code = 0;
+        std::memcpy(&code, row_.block(token / kBlock) + token % kBlock * sizeof(code), sizeof(code));
+        --even[class_code(code)];
+        workspace_.candidates[changed_++] = {adjusted, token};
+    });
+    const std::uint32_t nothing = negative_infinity_code(row_.dtype);
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+        while (rank < kRanks && rank % kChunk == 0 && chunk_is_empty(even, rank)) rank += kChunk;
+        if (rank >= kRanks) break;
+        const std::uint32_t code = rank_of(rank);
+        const std::uint32_t count = std::exchange(even[code], 0U);
+        if (count == 0 || code >= nothing) continue;
+        const auto value = static_cast<double>(value_of_code(row_.dtype, code));
+        workspace_.counted_values[classes_++] = {value, count};
+    }
+}
+
+// The tokens that were changed stand in classes of their own, or join those of their new value.
+void RowClasses::merge_changed() {
+    const auto changed = workspace_.candidates.first(changed_);
+    sort_canonically(workspace_, changed_);
+    const auto counted = workspace_.counted_values.first(classes_);
+    std::uint32_t count = 0;
+    const auto add = [&](double value, std::uint32_t members) {
+        if (members == 0 || value == kNothing) return;
+        if (count > 0 && workspace_.classes[count - 1].value == value) {
+            workspace_.classes[count - 1].size += members;
+            workspace_.classes[count - 1].whole += members;
+        } else {
+            workspace_.classes[count++] = {value, 0.0, 0, 0, members, members};
+        }
+    };
+    std::size_t next = 0;
+    for (const CountedValue& each : counted) {
+        while (next < changed.size() && changed[next].value > each.value) add(changed[next++].value, 1);
+        add(each.value, each.count);
+    }
+    while (next < changed.size()) add(changed[next++].value, 1);
+    classes_ = count;
+}
+
+Survivors RowClasses::list() {
+    count_codes();
+    list_counted();
+    merge_changed();
+    workspace_.answer_space.candidates += workspace_.vocab;
+    return Survivors::of_classes(workspace_, classes_);
+}
+
+// How many of its class have smaller ids.
+std::uint32_t RowClasses::members_before(const Candidate& candidate) const {
+    std::uint32_t before = 0;
+    for (std::uint32_t b = 0; b <= candidate.token / kBlock; ++b) {
+        if (static_cast<double>(workspace_.block_max[b]) < candidate.value) continue;
+        const std::byte* elements = row_.block(b);
+        for (std::uint32_t i = 0; i < kBlock && b * kBlock + i < candidate.token; ++i) {
+            const bool equal = static_cast<double>(row_.value_in(elements, i)) == candidate.value;
+            before += equal && !adjust_.masked(b * kBlock + i) ? 1U : 0U;
+        }
+    }
+    visit_changed_once(adjust_, on_, workspace_, [&](std::uint32_t token) {
+        if (token >= candidate.token || adjust_.masked(token)) return;
+        const float raw = row_.value_at(token);
+        const double adjusted = adjust_(token, raw, on_);
+        before += adjusted == candidate.value ? 1U : 0U;
+        before -= static_cast<double>(raw) == candidate.value ? 1U : 0U;
+    });
+    return before;
+}
+
+bool RowClasses::holds(const Survivors& left, const Candidate& candidate) const {
+    const auto classes = left.classes();
+    const auto found =
+        std::lower_bound(classes.begin(), classes.end(), candidate.value,
+                         [](const EqualClass& each, double value) { return each.value > value; });
+    if (found == classes.end() || found->value != candidate.value) return false;
+    if (found->size == found->whole) return true;
+    const std::uint32_t member = members_before(candidate);
+    return member >= found->begin && member - found->begin < found->size;
+}
+
+}  // namespace croupier::sampler

@@ -1,0 +1,46 @@
+// All tokens of a 16-bit row by their values, adjusted: a row holds a few thousand different ones. A filter
+// over classes is a filter over the whole row, exactly, without a sort of it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "sampler/adjuster.h"
+#include "sampler/blocked_row.h"
+#include "sampler/request.h"
+#include "sampler/survivors.h"
+#include "sampler/workspace.h"
+
+namespace croupier::sampler {
+
+class RowClasses {
+  public:
+    RowClasses(const BlockedRow& row, const Adjuster& adjust, Adjustments on, const Request& request,
+               Workspace& workspace)
+        : row_(row), adjust_(adjust), on_(on), request_(request), workspace_(workspace) {}
+
+    static bool apply_to(const BlockedRow& row) { return row.dtype != proto::Dtype::fp32; }
+
+    // In canonical order; a class's members count from 0 in the order of their ids. At least one, where a
+    // token is above -inf.
+    Survivors list();
+
+    // Whether a token of the row is one of those that were left of list().
+    bool holds(const Survivors& left, const Candidate& candidate) const;
+
+  private:
+    void count_codes();
+    void list_counted();
+    void merge_changed();
+    std::uint32_t members_before(const Candidate& candidate) const;
+
+    const BlockedRow& row_;
+    const Adjuster& adjust_;
+    Adjustments on_;
+    const Request& request_;
+    Workspace& workspace_;
+    std::uint32_t changed_ = 0;  // of the workspace's candidates: those that are not as they were written
+    std::uint32_t classes_ = 0;
+};
+
+}  // namespace croupier::sampler

@@ -1,0 +1,24 @@
+// A row under a grammar mask.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "sampler/blocked_row.h"
+
+namespace croupier::sampler {
+
+// Which of a block's tokens the mask allows, a bit each; an empty one allows all.
+inline std::uint64_t allowed_in_block(std::span<const std::uint32_t> mask, std::uint32_t block) {
+    if (mask.empty()) return ~std::uint64_t{0};
+    const std::size_t word = std::size_t{block} * 2;
+    const std::uint64_t high = word + 1 < mask.size() ? mask[word + 1] : 0;
+    return high << 32U | mask[word];
+}
+
+// Leaves of each block's maximum that of its allowed tokens, -inf where there are none.
+void mask_block_maxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
+                       std::span<float> block_max) noexcept;
+
+}  // namespace croupier::sampler

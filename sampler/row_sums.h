@@ -1,0 +1,47 @@
+// Sums over a row that answer a question about one of its tokens, in float at the speed of the vector unit,
+// each with a bound on its error: what they leave open is counted exactly.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "sampler/blocked_row.h"
+#include "sampler/workspace.h"
+
+namespace croupier::sampler {
+
+// A row whose blocks' maxima are known, as far as the mask allows it, weighed as exp((x - reference) *
+// scale). No value is above the reference. Where it can be weighed (sampler/row_mass.h), sums of weights are
+// off by kWeightError of themselves at most.
+struct WeighedRow {
+    const BlockedRow& row;
+    std::span<const float> block_max;
+    std::span<const std::uint32_t> mask;
+    double reference;
+    double scale;
+};
+
+// What the tokens weigh that stand before `place` in canonical order and whose value is below `below`.
+double weight_before(const WeighedRow& of, const Candidate& place,
+                     float below = std::numeric_limits<float>::infinity()) noexcept;
+
+// What all weigh, and the sum of their weights, each times its exponent.
+struct Spread {
+    double weight = 0.0;
+    double exponents = 0.0;
+};
+Spread spread_of(const WeighedRow& of) noexcept;
+
+// Of the tokens above -inf: how many, and the sums of their distances from the reference, and of these
+// squared. They are off by kMomentError of themselves at most: each of a group's float sums has up to 32
+// terms.
+struct Moments {
+    double tokens = 0.0;
+    double distances = 0.0;
+    double squares = 0.0;
+};
+constexpr double kMomentError = 4e-6;
+Moments moments_of(const WeighedRow& of) noexcept;
+
+}  // namespace croupier::sampler

@@ -1,0 +1,35 @@
+#include "sampler/stops.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "sampler/params.h"
+
+namespace croupier::sampler {
+namespace {
+
+using proto::SamplingParams;
+
+std::uint16_t kind_flag(const SamplingParams& params) {
+    if (is_greedy(params)) return proto::kGreedy;
+    return is_truncated(params) ? std::uint16_t{proto::kTruncated} : std::uint16_t{0};
+}
+
+std::uint16_t stop_flag(const SamplingParams& params, const Request& request, std::int32_t token) {
+    const bool ignores_eos = (params.flags & proto::kIgnoreEos) != 0;
+    if (!ignores_eos && token == params.eos_token_id) return proto::kStoppedByEos;
+    const auto& stops = request.stop_ids;
+    if (std::find(stops.begin(), stops.end(), token) != stops.end()) return proto::kStoppedByToken;
+    const std::size_t outputs = request.output.size() + 1;
+    const bool enough = params.max_tokens > 0 && outputs >= params.max_tokens;
+    const bool full = request.prompt.size() + outputs >= request.max_length;
+    return enough || full ? std::uint16_t{proto::kStoppedByLength} : std::uint16_t{0};
+}
+
+}  // namespace
+
+std::uint16_t flags_of(const SamplingParams& params, const Request& request, std::int32_t token) noexcept {
+    return static_cast<std::uint16_t>(kind_flag(params) | stop_flag(params, request, token));
+}
+
+}  // namespace croupier::sampler

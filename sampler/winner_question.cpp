@@ -1,0 +1,257 @@
+#include "sampler/winner_question.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sampler/canonical_order.h"
+#include "sampler/chain.h"
+#include "sampler/changed_tokens.h"
+#include "sampler/exp.h"
+#include "sampler/float_bounds.h"
+#include "sampler/log.h"
+#include "sampler/row_mass.h"
+#include "sampler/row_scan.h"
+
+namespace croupier::sampler {
+namespace {
+
+using proto::Step;
+
+constexpr double kNothing = -std::numeric_limits<double>::infinity();
+constexpr double kEverything = std::numeric_limits<double>::infinity();
+constexpr std::uint32_t kAfterAll = std::numeric_limits<std::uint32_t>::max();
+
+// A double's sum of so many terms and the masses' whole numbers are off by less, as a share of the total.
+constexpr double kExactError = 1e-7;
+// A changed token that weighs more than this many times the row's best leaves nothing of the row's sums.
+constexpr double kFarthestLift = 600.0;
+// A threshold below it is reached by more tokens than a list is good for.
+constexpr double kLeastThreshold = 1e-4;
+
+}  // namespace
+
+WinnerQuestion::WinnerQuestion(Step filter, const proto::SamplingParams& params, const BlockedRow& row,
+                               const Adjuster& adjust, CandidateSearch& search, const Pruning& pruning,
+                               Workspace& workspace)
+    : filter_(filter),
+      params_(params),
+      adjust_(adjust),
+      search_(search),
+      on_(pruning.adjustments),
+      workspace_(workspace),
+      weighed_{row, workspace.block_max.first(row.blocks), adjust.mask(),
+               largest_of(workspace.block_max.first(row.blocks)), pruning.scale},
+      end_{kNothing, kAfterAll},
+      first_{kEverything, 0},
+      radius_(kEverything) {}
+
+bool WinnerQuestion::begin() {
+    if (weighed_.reference == kNothing || !can_be_weighed(weighed_.reference, weighed_.scale)) return false;
+    list_changed();
+    for (const ChangedToken& each : changed_) {
+        if (exponent(each.adjusted) > kFarthestLift) return false;
+    }
+    switch (filter_) {
+        case Step::top_p:
+            return begin_top_p();
+        case Step::xtc:
+            return begin_xtc();
+        case Step::top_n_sigma:
+            return begin_sigma();
+        case Step::typical_p:
+            return begin_typical();
+        default:
+            return false;
+    }
+}
+
+bool WinnerQuestion::may_be_kept(const Candidate& candidate) const {
+    if (!canonically_before(candidate, end_) || canonically_before(candidate, first_)) return false;
+    if (filter_ != Step::typical_p || radius_ == kEverything) return true;
+    return candidate.value == farthest_.value ? candidate.token < farthest_.token
+                                              : distance(candidate.value) < radius_;
+}
+
+Verdict WinnerQuestion::ask(const Candidate& winner) {
+    switch (filter_) {
+        case Step::top_p:
+            return ask_top_p(winner);
+        case Step::typical_p:
+            return ask_typical(winner);
+        case Step::top_n_sigma:
+            return winner.value >= sure_ ? Verdict::kept : Verdict::open;
+        default:
+            return Verdict::kept;
+    }
+}
+
+// Those that the mask hides are not among the row's sums, before or after.
+void WinnerQuestion::list_changed() {
+    if (adjust_.changes_nothing(on_)) return;
+    std::uint32_t count = 0;
+    visit_changed_once(adjust_, on_, workspace_, [&](std::uint32_t token) {
+        if (adjust_.masked(token)) return;
+        const float raw = weighed_.row.value_at(token);
+        const double adjusted = adjust_(token, raw, on_);
+        if (adjusted != static_cast<double>(raw)) workspace_.changed[count++] = {adjusted, raw, token};
+    });
+    changed_ = workspace_.changed.first(count);
+}
+
+double WinnerQuestion::weight(double value) const {
+    const double x = exponent(value);
+    return x <= 0.0 ? exp_nonpositive(x) : 1.0 / exp_nonpositive(-x);
+}
+
+bool WinnerQuestion::begin_top_p() {
+    raw_total_ =
+        total_weight({weighed_.row, weighed_.mask, weighed_.reference, weighed_.scale}, workspace_.weighed);
+    for (const ChangedToken& each : changed_) change_ += weight(each.adjusted) - weight(each.raw);
+    return total().low > 0.0;
+}
+
+WinnerQuestion::Between WinnerQuestion::total() const {
+    const double total = raw_total_ + change_;
+    const double error = raw_total_ * kWeightError + total * kExactError;
+    return {total - error, total + error};
+}
+
+// What stands before `place` in canonical order, of values below `below`.
+WinnerQuestion::Between WinnerQuestion::mass_before(const Candidate& place, float below) const {
+    const double raw = weight_before(weighed_, place, below);
+    double change = 0.0;
+    const auto counts = [&](double value, std::uint32_t token) {
+        return value < static_cast<double>(below) && canonically_before({value, token}, place);
+    };
+    for (const ChangedToken& each : changed_) {
+        if (counts(each.raw, each.token)) change -= weight(each.raw);
+        if (counts(each.adjusted, each.token)) change += weight(each.adjusted);
+    }
+    const double error = raw * kWeightError + (raw_total_ + change_) * kExactError;
+    return {std::max(0.0, raw + change - error), std::max(0.0, raw + change + error)};
+}
+
+Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
+    const Between before = mass_before(winner, std::numeric_limits<float>::infinity());
+    const Between all = total();
+    if (before.high < params_.top_p * all.low) return Verdict::kept;
+    if (before.low < params_.top_p * all.high) return Verdict::open;
+    end_ = winner;
+    values_.floor = float_below(winner.value);
+    return Verdict::gone;
+}
+
+// All that reach the threshold but the least likely of them are gone.
+bool WinnerQuestion::begin_xtc() {
+    if (params_.xtc_threshold < kLeastThreshold || !begin_top_p()) return false;
+    const Between limit = {params_.xtc_threshold * total().low, params_.xtc_threshold * total().high};
+    const double floor = value_at(log_positive(limit.low * 0.99));
+    const std::uint32_t count = search_.at_least(float_below(floor), on_).count;
+    sort_canonically(workspace_, count);
+    const auto found = workspace_.candidates.first(count);
+    std::uint32_t reaching = 0;
+    while (reaching < count && weight(found[reaching].value) >= limit.high) ++reaching;
+    if (reaching < count && weight(found[reaching].value) >= limit.low) return false;
+    if (reaching < 2) return true;
+    first_ = found[reaching - 1];
+    values_.ceiling = float_above(first_.value);
+    return true;
+}
+
+// The threshold is known between two values; what lies between them is not told apart.
+bool WinnerQuestion::begin_sigma() {
+    Pruning best;
+    best.top_k = 1;
+    best.adjustments = on_;
+    if (search_.search(best).count == 0) return false;
+    const double maximum = workspace_.candidates.front().value;
+    Moments all = moments_of(weighed_);
+    const double squares_error = all.squares * kMomentError;
+    const double distances_error = -all.distances * kMomentError;
+    for (const ChangedToken& each : changed_) {
+        const auto take = [&](double value, double sign) {
+            if (value == kNothing) return;
+            const double off = value - weighed_.reference;
+            all.tokens += sign;
+            all.distances += sign * off;
+            all.squares += sign * (off * off);
+        };
+        take(each.raw, -1.0);
+        take(each.adjusted, 1.0);
+    }
+    const double mean = all.distances / all.tokens;
+    const double variance = all.squares / all.tokens - mean * mean;
+    const double error = (squares_error + 2.0 * std::abs(mean) * distances_error) / all.tokens +
+                         kExactError * (1.0 + mean * mean);
+    const double least = std::sqrt(std::max(0.0, variance - error));
+    const double most = std::sqrt(std::max(0.0, variance + error));
+    const double slack = kExactError * (1.0 + std::abs(maximum));
+    // The best is kept whatever sigma is.
+    sure_ = std::min(maximum, maximum - params_.top_n_sigma * least + slack);
+    const double possible = maximum - params_.top_n_sigma * most - slack;
+    end_ = {possible, kAfterAll};
+    values_.floor = float_below(possible);
+    return true;
+}
+
+double WinnerQuestion::distance(double value) const {
+    return std::abs(exponent(value) - centre_);
+}
+
+// |-ln p - H| is the distance of a token's exponent from the mean of all exponents, each by its weight.
+bool WinnerQuestion::begin_typical() {
+    const Spread spread = spread_of(weighed_);
+    raw_total_ = spread.weight;
+    double exponents = spread.exponents;
+    for (const ChangedToken& each : changed_) {
+        const double before = weight(each.raw);
+        const double after = weight(each.adjusted);
+        change_ += after - before;
+        if (after > 0.0) exponents += after * exponent(each.adjusted);
+        if (before > 0.0) exponents -= before * exponent(each.raw);
+    }
+    if (!(total().low > 0.0)) return false;
+    centre_ = exponents / (raw_total_ + change_);
+    const double sums =
+        2.0 * kWeightError * -spread.exponents + kWeightError * raw_total_ * std::abs(centre_);
+    centre_error_ = sums / total().low + kExactError * (1.0 + std::abs(centre_));
+    return true;
+}
+
+// Its mirror image beyond the centre is known to within twice the centre's error: what lies there is not told
+// apart from it.
+Verdict WinnerQuestion::ask_typical(const Candidate& winner) {
+    const double own = exponent(winner.value);
+    const double slack = 2.0 * centre_error_ + kExactError * (1.0 + std::abs(own));
+    const double mirror = 2.0 * centre_ - own;
+    const float nearer = float_above(value_at(mirror - slack));
+    const float farther = float_above(value_at(mirror + slack));
+    const Candidate from_nearer = {static_cast<double>(nearer), kAfterAll};
+    const Candidate from_farther = {static_cast<double>(farther), kAfterAll};
+    Between closer{};
+    if (own < centre_ - slack) {
+        closer = mass_before(winner, nearer);
+        closer.high += mass_before(from_nearer, farther).high;
+    } else if (own > centre_ + slack) {
+        const float same = float_above(winner.value);
+        const Between equal =
+            mass_before(winner, std::nextafter(same, std::numeric_limits<float>::infinity()));
+        closer = mass_before(from_farther, same);
+        closer.low += equal.low;
+        closer.high += equal.high + mass_before(from_nearer, farther).high;
+    } else {
+        return Verdict::open;
+    }
+    const Between all = total();
+    if (closer.high <= params_.typical_p * all.low) return Verdict::kept;
+    if (closer.low <= params_.typical_p * all.high) return Verdict::open;
+    // What is as far off is gone too, on either side: all that was counted is nearer than it.
+    farthest_ = winner;
+    radius_ = distance(winner.value);
+    const double reach = radius_ + slack;
+    values_ = {float_below(value_at(centre_ - reach)), float_above(value_at(centre_ + reach))};
+    return Verdict::gone;
+}
+
+}  // namespace croupier::sampler

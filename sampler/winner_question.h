@@ -1,0 +1,82 @@
+// Whether a request's one filter keeps the token that won the race among all: by bounds, which read what
+// lies above it and no more. What they cannot tell is left open.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "proto/sampling.h"
+#include "sampler/adjuster.h"
+#include "sampler/blocked_row.h"
+#include "sampler/candidates.h"
+#include "sampler/race_arrivals.h"
+#include "sampler/row_sums.h"
+#include "sampler/workspace.h"
+
+namespace croupier::sampler {
+
+enum class Verdict : std::uint8_t { kept, gone, open };
+
+// Of the filters that can be asked, those that need the weight of the row at the filter's temperature.
+constexpr bool asks_for_weight(proto::Step filter) {
+    return filter == proto::Step::top_p || filter == proto::Step::xtc;
+}
+
+class WinnerQuestion {
+  public:
+    // `pruning`: what stands in the order before the filter.
+    WinnerQuestion(proto::Step filter, const proto::SamplingParams& params, const BlockedRow& row,
+                   const Adjuster& adjust, CandidateSearch& search, const Pruning& pruning,
+                   Workspace& workspace);
+
+    // What is known of every token before one is asked; false: too little.
+    bool begin();
+
+    // Which tokens may still be kept. A token that is gone takes others with it.
+    const BoundedValues& values() const { return values_; }
+    bool may_be_kept(const Candidate& candidate) const;
+
+    Verdict ask(const Candidate& winner);
+
+  private:
+    // What a sum lies between.
+    struct Between {
+        double low;
+        double high;
+    };
+
+    void list_changed();
+    bool begin_top_p();
+    bool begin_xtc();
+    bool begin_sigma();
+    bool begin_typical();
+    Verdict ask_top_p(const Candidate& winner);
+    Verdict ask_typical(const Candidate& winner);
+    Between total() const;
+    Between mass_before(const Candidate& place, float below) const;
+    double weight(double value) const;
+    double exponent(double value) const { return (value - weighed_.reference) * weighed_.scale; }
+    double value_at(double exponent) const { return weighed_.reference + exponent / weighed_.scale; }
+    double distance(double value) const;
+
+    proto::Step filter_;
+    const proto::SamplingParams& params_;
+    const Adjuster& adjust_;
+    CandidateSearch& search_;
+    Adjustments on_;
+    Workspace& workspace_;
+    WeighedRow weighed_;
+    std::span<const ChangedToken> changed_;
+    BoundedValues values_ = kAllValues;
+    Candidate end_;           // itself and what follows it in canonical order are gone
+    Candidate first_;         // what stands before it in canonical order is gone
+    double raw_total_ = 0.0;  // what the row weighs as it was written
+    double change_ = 0.0;     // and what the changed tokens weigh more
+    double sure_ = 0.0;       // top_n_sigma: kept from here on
+    double centre_ = 0.0;     // typical_p: the exponent that is nearest to the entropy
+    double centre_error_ = 0.0;
+    double radius_;         // typical_p: gone is what lies as far off,
+    Candidate farthest_{};  // but for smaller ids of this value
+};
+
+}  // namespace croupier::sampler
