@@ -39,6 +39,7 @@ void copy_params(Abi& abi, Plain& plain, const Copy& copy) {
     copy(abi.min_tokens, plain.min_tokens);
     copy(abi.max_tokens, plain.max_tokens);
     copy(abi.flags, plain.flags);
+    copy(abi.child, plain.child);
     copy(abi.penalty_last_n, plain.penalty_last_n);
     copy(abi.dry_penalty_last_n, plain.dry_penalty_last_n);
     copy(abi.dry_allowed_length, plain.dry_allowed_length);

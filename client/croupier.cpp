@@ -33,8 +33,8 @@ static_assert(CROUPIER_STEP_END == static_cast<int>(proto::Step::end) &&
               CROUPIER_STEP_TYPICAL_P == static_cast<int>(proto::Step::typical_p) &&
               CROUPIER_STEP_XTC == static_cast<int>(proto::Step::xtc) &&
               CROUPIER_ORDER_STEPS == proto::kOrderSteps);
-static_assert(CROUPIER_RNG_PHILOX == static_cast<int>(proto::Rng::philox) &&
-              CROUPIER_RNG_GUMBEL == static_cast<int>(proto::Rng::gumbel) &&
+static_assert(CROUPIER_RNG_RACE == static_cast<int>(proto::Rng::race) &&
+              CROUPIER_RNG_SHVS == static_cast<int>(proto::Rng::shvs) &&
               CROUPIER_RNG_SGLANG == static_cast<int>(proto::Rng::sglang) &&
               CROUPIER_RNG_VLLM == static_cast<int>(proto::Rng::vllm));
 static_assert(CROUPIER_LOGPROB_RAW == static_cast<int>(proto::LogprobMode::raw) &&

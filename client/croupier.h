@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /* NOLINTBEGIN(modernize-use-using): this header is C. */
-#define CROUPIER_ABI_VERSION 4U
+#define CROUPIER_ABI_VERSION 5U
 
 typedef struct croupier_session croupier_session;
 
@@ -85,7 +85,9 @@ enum {
     CROUPIER_ORDER_STEPS = 12
 };
 
-enum { CROUPIER_RNG_PHILOX = 0, CROUPIER_RNG_GUMBEL = 1, CROUPIER_RNG_SGLANG = 2, CROUPIER_RNG_VLLM = 3 };
+/* How a token is drawn. RACE depends on nothing but the row and the parameters; SHVS proposes from a hot set;
+ * SGLANG and VLLM draw as those engines do. */
+enum { CROUPIER_RNG_RACE = 0, CROUPIER_RNG_SHVS = 1, CROUPIER_RNG_SGLANG = 2, CROUPIER_RNG_VLLM = 3 };
 enum { CROUPIER_LOGPROB_RAW = 0, CROUPIER_LOGPROB_PROCESSED = 1 };
 
 /* croupier_params_init() fills in the defaults, with which all controls are off. A decision carries the drawn
@@ -115,6 +117,9 @@ typedef struct croupier_params {
     uint32_t min_tokens;
     uint32_t max_tokens; /* 0: as far as the session's max_length */
     uint32_t flags;
+    /* 0, or the number of this sequence among those of one request, 0 to 1023: with the same seed each draws
+     * its own. 0 with SGLANG and VLLM, whose children differ in their seed. */
+    uint32_t child;
     int32_t penalty_last_n;     /* -1: prompt and output, each as its penalty says; 0: no penalties */
     int32_t dry_penalty_last_n; /* -1: prompt and output; 0: off */
     int32_t dry_allowed_length;

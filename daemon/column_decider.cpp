@@ -50,9 +50,10 @@ DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleC
 }
 
 std::uint32_t random_for(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
-                         const proto::SamplingParams& params, std::uint32_t position) {
+                         const sampler::Request& request) {
     if (step.randoms_supplied) return segment.randoms(step.slot)[column].stream[0];
-    return proto::random_at(params.seed, position, 0);
+    const proto::SamplingParams& params = *request.params;
+    return proto::random_at(params.seed, sampler::random_position(request), params.child, 0);
 }
 
 bool carries_feedback(const proto::SamplingParams& params) {
@@ -137,7 +138,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         request.output = {sequence.log + sequence.prompt_length, asked.position};
         request.max_length = segment.geometry().max_length;
         request.hot_blocks = segment.hot_blocks(sequence.hot_choice);
-        request.random = random_for(segment, step, column, sequence.params, asked.position);
+        request.random = random_for(segment, step, column, request);
         if (asked.mask_row != 0) {
             const std::uint32_t words = (segment.geometry().vocab + 31) / 32;
             request.mask = {segment.mask_row(step.slot, asked.mask_row - 1), words};

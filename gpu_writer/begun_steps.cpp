@@ -39,7 +39,7 @@ void BegunSteps::abandon(std::uint64_t finished) {
 void read_seeds(const shm::Segment& segment, std::span<const proto::ScheduleColumn> columns,
                 std::span<ColumnSeed> seeds) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
-        seeds[i] = {0, columns[i].position};
+        seeds[i] = {0, columns[i].position, 0};
         if (columns[i].sequence_slot >= segment.geometry().max_sequences) continue;
         const proto::SequenceEntry& entry = segment.sequence(columns[i].sequence_slot);
         // acquire: the parameters of a live entry are there.
@@ -47,7 +47,7 @@ void read_seeds(const shm::Segment& segment, std::span<const proto::ScheduleColu
             entry.uid != columns[i].sequence_uid) {
             continue;
         }
-        seeds[i].seed = entry.params.seed;
+        seeds[i] = {entry.params.seed, entry.prompt_length + columns[i].position, entry.params.child};
     }
 }
 

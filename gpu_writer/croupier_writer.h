@@ -102,7 +102,7 @@ int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* l
                             croupier_writer_error* error);
 
 /* For rank 0, before the same step's enqueue on the same stream, where the session's writer supplies the
- * randoms: Philox4x32-10 of each column's seed and position. */
+ * randoms: Philox4x32-10 of each column's seed, child and position in prompt and output together. */
 int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croupier_writer_error* error);
 
 /* Whether every column of a step that this writer began is decided: 1, or 0 when that did not come within

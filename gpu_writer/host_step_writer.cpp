@@ -45,9 +45,9 @@ class HostStepWriter final : public StepWriter {
         const auto randoms = host().randoms(step->step);
         read_seeds(host().segment(), host().columns(step->step), seeds_);
         for (std::size_t column = 0; column < randoms.size(); ++column) {
+            const auto& [seed, position, child] = seeds_[column];
             for (std::uint32_t index = 0; index < 4; ++index) {
-                randoms[column].stream[index] =
-                    proto::random_at(seeds_[column].seed, seeds_[column].position, index);
+                randoms[column].stream[index] = proto::random_at(seed, position, child, index);
             }
         }
         return mutable_host().publish_randoms(step->step);

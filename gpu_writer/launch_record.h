@@ -20,10 +20,13 @@ struct alignas(64) LaunchRecord {
 };
 static_assert(sizeof(LaunchRecord) == 64);
 
+// What a column's randoms are of (proto/philox.h). One unit that a GPU's thread loads in two halves.
 struct ColumnSeed {
     std::uint64_t seed = 0;
-    std::uint64_t position = 0;
+    std::uint32_t position = 0;  // of the token in prompt and output together
+    std::uint32_t child = 0;
 };
+static_assert(sizeof(ColumnSeed) == 16);
 
 // Written by the GPU, read by the worker's thread; pinned memory, beside the records.
 struct alignas(64) LaunchOutcome {

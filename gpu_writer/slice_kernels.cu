@@ -145,9 +145,10 @@ __global__ void __launch_bounds__(kBlockThreads) make_randoms(LaunchRing ring) {
     auto* randoms = reinterpret_cast<proto::ColumnRandoms*>(record.randoms);
     for (std::uint32_t column = threadIdx.x; column < record.columns; column += kBlockThreads) {
         const std::uint64_t seed = load_now(&seeds[column].seed);
-        const std::uint64_t position = load_now(&seeds[column].position);
+        const std::uint32_t position = load_now(&seeds[column].position);
+        const std::uint32_t child = load_now(&seeds[column].child);
         for (std::uint32_t stream = 0; stream < 4; ++stream) {
-            randoms[column].stream[stream] = proto::random_at(seed, position, stream);
+            randoms[column].stream[stream] = proto::random_at(seed, position, child, stream);
         }
     }
     __syncthreads();

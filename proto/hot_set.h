@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "proto/sampling.h"
+
 namespace croupier::proto {
 
 // A choice is what the table says: 0 for none, i for the first kHotSizes[i - 1] ids. The costs of two
@@ -26,6 +28,11 @@ constexpr std::uint32_t hot_choice_of(std::uint32_t size) {
     std::uint32_t choice = 0;
     while (hot_size(choice) < size && choice + 1 < kHotChoices) ++choice;
     return choice;
+}
+
+// A sequence whose operator has chosen a hot set draws by it; what a request names itself it keeps.
+constexpr Rng rng_with_hot_set(Rng asked) {
+    return asked == Rng::race ? Rng::shvs : asked;
 }
 
 }  // namespace croupier::proto

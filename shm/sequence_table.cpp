@@ -70,6 +70,7 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     const auto& header = segment_->header();
     const bool tries = ++admitted_ % proto::kHotTrialShare == 0;
     entry.hot_choice = (tries ? header.hot_trial : header.hot_choice).load(std::memory_order_relaxed);
+    if (entry.hot_choice > 0) entry.params.rng = proto::rng_with_hot_set(entry.params.rng);
     entry.prompt_length = static_cast<std::uint32_t>(sequence.prompt.size());
     entry.bias_count = static_cast<std::uint32_t>(sequence.bias.size());
     entry.stop_count = static_cast<std::uint32_t>(sequence.stop_ids.size());

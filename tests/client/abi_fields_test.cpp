@@ -25,6 +25,7 @@ croupier_params distinct_params() {
     params.min_tokens = 23;
     params.max_tokens = 24;
     params.flags = 25;
+    params.child = 29;
     params.penalty_last_n = 26;
     params.dry_penalty_last_n = 27;
     params.dry_allowed_length = 28;
@@ -73,6 +74,7 @@ TEST_CASE("every parameter of the ABI stands for the one of its name") {
     CHECK(plain.min_tokens == 23);
     CHECK(plain.max_tokens == 24);
     CHECK(plain.flags == 25);
+    CHECK(plain.child == 29);
     CHECK(plain.penalty_last_n == 26);
     CHECK(plain.dry_penalty_last_n == 27);
     CHECK(plain.dry_allowed_length == 28);

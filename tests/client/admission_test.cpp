@@ -69,7 +69,13 @@ TEST_CASE("a parameter outside its range is refused by its name, with the range"
              p.mirostat = 1;
              p.adaptive_target = 0.5;
          }},
-        {"rng is 4; allowed: philox, gumbel, sglang or vllm", [](auto& p) { p.rng = 4; }},
+        {"child is 1024; allowed: 0 to 1023", [](auto& p) { p.child = 1024; }},
+        {"child is 1; allowed: 0 with rng sglang or vllm",
+         [](auto& p) {
+             p.child = 1;
+             p.rng = CROUPIER_RNG_VLLM;
+         }},
+        {"rng is 4; allowed: race, shvs, sglang or vllm", [](auto& p) { p.rng = 4; }},
         {"logprob_mode is 2; allowed: raw or processed", [](auto& p) { p.logprob_mode = 2; }},
         {"order is 10; allowed: each step at most once", [](auto& p) { p.order[0] = 10; }},
         {"order is 6; allowed: each step at most once",
@@ -88,7 +94,7 @@ TEST_CASE("the ends of the ranges are admitted") {
     auto& params = sequence.params;
     SECTION("low") {
         params = {0,   0.0, 1e-9, 0.0, 0.01, -2.0, -2.0, 0.0, 0.0, -1.0, 1e-9, 0.0, 0.0, 0.0, 1.0, 0.0,
-                  0.0, 0.0, 0.0,  -1,  -1,   0,    0,    0,   -1,  -1,   1,    0,   0,   0,   {}};
+                  0.0, 0.0, 0.0,  -1,  -1,   0,    0,    0,   0,   -1,   -1,   1,   0,   0,   0,   {}};
     }
     SECTION("high") {
         params = {~0ULL,
@@ -115,6 +121,7 @@ TEST_CASE("the ends of the ranges are admitted") {
                   9,
                   9,
                   CROUPIER_IGNORE_EOS,
+                  0,
                   1 << 30,
                   1 << 30,
                   1 << 30,
@@ -122,6 +129,10 @@ TEST_CASE("the ends of the ranges are admitted") {
                   CROUPIER_RNG_VLLM,
                   CROUPIER_LOGPROB_PROCESSED,
                   {1, 2, 3, 4, 5, 6, 7, 8, 9, CROUPIER_STEP_END}};
+    }
+    SECTION("the last child") {
+        params.child = 1023;
+        params.rng = CROUPIER_RNG_SHVS;
     }
     CHECK(client::check_sequence(sequence, kVocab));
 }

@@ -80,7 +80,7 @@ const Control kControls[] = {
          s.params.temperature = 0.25;
      },
      [](auto& s) { s.params.adaptive_decay = 0.0; }},
-    {"rng gumbel", leave, [](auto& s) { s.params.rng = CROUPIER_RNG_GUMBEL; }},
+    {"child", leave, [](auto& s) { s.params.child = 1; }},
     {"rng sglang", leave, [](auto& s) { s.params.rng = CROUPIER_RNG_SGLANG; }},
     {"rng vllm", leave, [](auto& s) { s.params.rng = CROUPIER_RNG_VLLM; }},
     {"logprob_mode", [](auto& s) { s.params.top_k = 5; },

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "client/abi_fields.h"
+#include "proto/hot_set.h"
 #include "proto/philox.h"
 #include "sampler/row_mass.h"
 #include "shm/segment.h"
@@ -162,7 +163,9 @@ std::vector<std::uint32_t> SmallEngine::hot_blocks() const {
 
 std::uint32_t SmallEngine::random(std::uint64_t uid, std::uint32_t position) const {
     if (shape_.randoms_supplied) return static_cast<std::uint32_t>(mixed(uid, position) >> 13U);
-    return proto::random_at(asked_.at(uid).params.seed, position, 0);
+    const client::Sequence& asked = asked_.at(uid);
+    const auto index = static_cast<std::uint32_t>(asked.prompt.size()) + position;
+    return proto::random_at(asked.params.seed, index, asked.params.child, 0);
 }
 
 void SmallEngine::write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const {
@@ -221,7 +224,8 @@ sampler::reference::Outcome SmallEngine::expected(std::uint64_t uid) const {
         slices.push_back({elements.back().data(), shard.count, shard.first_id, order});
     }
     const sampler::RowView view{proto::Dtype::fp32, shape_.vocab, 1, 1, 0, slices};
-    const proto::SamplingParams params = client::params_from_abi(asked.params);
+    proto::SamplingParams params = client::params_from_abi(asked.params);
+    if (shape_.hot_size > 0) params.rng = proto::rng_with_hot_set(params.rng);
     std::vector<proto::TokenBias> bias;
     bias.reserve(asked.bias.size());
     for (const auto& entry : asked.bias) bias.push_back({entry.token, entry.bias});

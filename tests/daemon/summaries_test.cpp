@@ -147,7 +147,7 @@ TEST_CASE("maxima of any bits harm nobody else, whatever the victim asked for") 
         [](auto& params) { params.top_n_sigma = 1.5; },
         [](auto& params) { params.mirostat = 2; },
         [](auto& params) { params.adaptive_target = 0.4; },
-        [](auto& params) { params.rng = proto::Rng::gumbel; },
+        [](auto& params) { params.rng = proto::Rng::sglang; },
         [](auto& params) { params.temperature = 0.0; },
     };
     int drawn = 0;

@@ -261,6 +261,7 @@ void Builder::build_params() {
     if ((changed >> 28U & 1U) != 0) params.max_tokens = up_to(kMaxHistory);
     if ((changed >> 29U & 1U) != 0) params.eos_token_id = whole(out_.vocab + 1);
     if ((changed >> 30U & 1U) != 0) build_order();
+    if ((changed >> 31U & 1U) != 0) params.child = up_to(proto::kMostChildren);
     if (params.mirostat != 0) params.adaptive_target = -1.0;
     if (one_in(64)) params.*kReals[up_to(kReals.size() - 1)].member = any_real();
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 
@@ -14,31 +15,35 @@ namespace {
 
 struct Golden {
     std::uint64_t seed;
-    std::uint32_t position;
+    std::uint32_t position;  // in prompt and output together
+    std::uint32_t child;
     std::array<std::uint32_t, 4> streams;
 };
 
 // By an independent Philox4x32-10 that gives Random123's known answers.
 const std::vector<Golden>& golden() {
     static const std::vector<Golden> all{
-        {0x0ULL, 0U, {0x6627E8D5U, 0x844515E1U, 0x0661D677U, 0xF0A90ABCU}},
-        {0x1ULL, 0U, {0xE3E80670U, 0x07071C12U, 0xE73404CFU, 0x89E3AF3FU}},
-        {0x123456789ABCDEF0ULL, 7U, {0x2A23B679U, 0x1C7AAB97U, 0xCE43AEF1U, 0x4501BEC0U}},
-        {0xFFFFFFFFFFFFFFFFULL, 4294967295U, {0xC25672DEU, 0x19FD5D37U, 0xEFEA8FF5U, 0xC17338CEU}},
-        {0x2AULL, 4095U, {0x930E69CFU, 0xDB6092F5U, 0xD19AC825U, 0xDCBBE049U}}};
+        {0x0ULL, 0U, 0U, {0x6627E8D5U, 0x844515E1U, 0x0661D677U, 0xF0A90ABCU}},
+        {0x1ULL, 0U, 0U, {0xE3E80670U, 0x07071C12U, 0xE73404CFU, 0x89E3AF3FU}},
+        {0x123456789ABCDEF0ULL, 7U, 0U, {0x2A23B679U, 0x1C7AAB97U, 0xCE43AEF1U, 0x4501BEC0U}},
+        {0xFFFFFFFFFFFFFFFFULL, 4294967295U, 0U, {0xC25672DEU, 0x19FD5D37U, 0xEFEA8FF5U, 0xC17338CEU}},
+        {0x2AULL, 4095U, 0U, {0x930E69CFU, 0xDB6092F5U, 0xD19AC825U, 0xDCBBE049U}},
+        {0xDEADBEEF12345678ULL, 1000U, 3U, {0x8E37A4CAU, 0xC47BBD5FU, 0xD7C05B64U, 0x2A5E9814U}}};
     return all;
 }
 
-// A live sequence with this seed, and a column that asks for the position.
+// A live sequence with this seed, and a column that asks for the position; a part of it lies in the prompt.
 proto::ScheduleColumn add_sequence(const shm::Segment& segment, std::uint32_t slot, const Golden& with) {
     proto::SequenceEntry& entry = segment.sequence(slot);
     entry.uid = 100 + slot;
     entry.params.seed = with.seed;
+    entry.params.child = with.child;
+    entry.prompt_length = std::min(with.position, slot % 6);
     entry.state.store(proto::SequenceState::live, std::memory_order_release);
     proto::ScheduleColumn column;
     column.sequence_uid = entry.uid;
     column.sequence_slot = slot;
-    column.position = with.position;
+    column.position = with.position - entry.prompt_length;
     return column;
 }
 
@@ -47,7 +52,7 @@ proto::ScheduleColumn add_sequence(const shm::Segment& segment, std::uint32_t sl
 TEST_CASE("the CPU's randoms are the golden ones") {
     for (const Golden& each : golden()) {
         for (std::uint32_t stream = 0; stream < 4; ++stream) {
-            CHECK(proto::random_at(each.seed, each.position, stream) == each.streams[stream]);
+            CHECK(proto::random_at(each.seed, each.position, each.child, stream) == each.streams[stream]);
         }
     }
 }
@@ -63,9 +68,11 @@ TEST_CASE("a writer's randoms are the CPU's, bit for bit, and come before the sl
     std::vector<Golden> asked = golden();
     while (asked.size() < geometry.max_batch) {
         const std::uint64_t seed = asked.size() * 0x9E3779B97F4A7C15ULL;
-        asked.push_back({seed, static_cast<std::uint32_t>(asked.size() % 77), {}});
+        const auto number = static_cast<std::uint32_t>(asked.size());
+        asked.push_back({seed, 5 + number % 77, number % 3, {}});
         auto& last = asked.back();
-        for (std::uint32_t i = 0; i < 4; ++i) last.streams[i] = proto::random_at(seed, last.position, i);
+        for (std::uint32_t i = 0; i < 4; ++i)
+            last.streams[i] = proto::random_at(seed, last.position, last.child, i);
     }
     std::vector<proto::ScheduleColumn> columns;
     for (std::uint32_t slot = 0; slot < asked.size(); ++slot) {
@@ -102,5 +109,5 @@ TEST_CASE("a column whose sequence is not there gets the randoms of seed 0") {
     writer.enqueue_randoms();
     writer.enqueue(test::random_rows(test::small_geometry(), 0, 1, 1000, 1));
     writer.await_finished(1);
-    CHECK(files.segment.randoms(0)[0].stream[0] == proto::random_at(0, 9, 0));
+    CHECK(files.segment.randoms(0)[0].stream[0] == proto::random_at(0, 9, 0, 0));
 }

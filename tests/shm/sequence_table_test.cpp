@@ -44,6 +44,30 @@ TEST_CASE("a new client finds the sequences of a dead one, with prompt and outpu
     CHECK(std::equal(live[0].output.begin(), live[0].output.end(), output.begin(), output.end()));
 }
 
+TEST_CASE("a sequence that is given a hot set draws by it, unless its request names another rng") {
+    TestSession session;
+    Segment segment = session.open();
+    SequenceTable table(segment);
+    const auto prompt = tokens(1);
+    const auto rng_of = [&](proto::Rng asked, std::uint32_t hot_choice) {
+        segment.header().hot_choice.store(hot_choice);
+        segment.header().hot_trial.store(hot_choice);
+        NewSequence wanted = sequence(5, prompt);
+        wanted.params.rng = asked;
+        const auto slot = table.add(wanted);
+        REQUIRE(slot);
+        const proto::Rng rng = segment.sequence(slot.value()).params.rng;
+        table.remove(slot.value());
+        return rng;
+    };
+    using proto::Rng;
+    CHECK(rng_of(Rng::race, 0) == Rng::race);
+    CHECK(rng_of(Rng::race, 3) == Rng::shvs);
+    for (const std::uint32_t choice : {0U, 3U}) {
+        for (const Rng named : {Rng::shvs, Rng::sglang, Rng::vllm}) CHECK(rng_of(named, choice) == named);
+    }
+}
+
 TEST_CASE("a full table and what does not fit an entry are refused, naming the option to enlarge") {
     TestSession session;
     Segment segment = session.open();
