@@ -40,7 +40,9 @@ std::vector<Json> many_params() {
         {{"mirostat", 1}},
         {{"mirostat", 2}, {"mirostat_tau", 2}},
         {{"adaptive_target", 0.2}},
-        {{"rng", "gumbel"}, {"top_k", 50}},
+        {{"rng", "shvs"}},
+        {{"rng", "shvs"}, {"child", 5}, {"top_k", 50}},
+        {{"rng", "sglang"}, {"top_k", 50}},
         {{"rng", "sglang"}},
         {{"rng", "vllm"}},
         {{"logprobs_mode", "processed"}, {"top_p", 0.5}},
@@ -130,16 +132,16 @@ TEST_CASE("decide: draws are those of consecutive positions") {
         request["draws"] = 1;
         for (std::uint32_t i = 0; i < 25; ++i) {
             INFO(params.dump() << " at " << i);
-            CHECK(ask(with(request, "position", 3 + i)).at("tokens")[0] == drawn[i]);
+            CHECK(ask(with(request, "position", 8 + i)).at("tokens")[0] == drawn[i]);
         }
     }
 }
 
-TEST_CASE("decide: a position alone has the randoms of an output of that length") {
+TEST_CASE("decide: a position alone has the randoms of a history of that length") {
     Asker ask;
-    const std::vector<Json> kinds = {
-        Json::object(),      {{"top_p", 0.9}},  {{"rng", "gumbel"}},
-        {{"rng", "sglang"}}, {{"rng", "vllm"}}, {{"xtc_probability", 0.5}, {"xtc_threshold", 0.01}}};
+    const std::vector<Json> kinds = {Json::object(),    {{"top_p", 0.9}},
+                                     {{"rng", "shvs"}}, {{"rng", "sglang"}},
+                                     {{"rng", "vllm"}}, {{"xtc_probability", 0.5}, {"xtc_threshold", 0.01}}};
     for (const Json& params : kinds) {
         for (const char* impl : {"fast", "reference"}) {
             Json request = {
@@ -147,7 +149,7 @@ TEST_CASE("decide: a position alone has the randoms of an output of that length"
             Json output = Json::array();
             for (int position = 0; position < 40; ++position) {
                 INFO(params.dump() << " " << impl << " at " << position);
-                CHECK(ask.token(with(request, "position", position)) ==
+                CHECK(ask.token(with(request, "position", 1 + position)) ==
                       ask.token(with(request, "output", output)));
                 output.push_back(7);
             }
@@ -155,18 +157,50 @@ TEST_CASE("decide: a position alone has the randoms of an output of that length"
     }
 }
 
-TEST_CASE("decide: child i of n draws with seed + i") {
+TEST_CASE("decide: child i of n has the seed and the number i") {
     Asker ask;
-    Json request = full_request({{"top_p", 0.97}}, 9);
-    request["params"]["n"] = 4;
-    request["seed"] = 0xFFFFFFFFFFFFFFFEU;
-    const Json children = ask(request).at("children");
-    REQUIRE(children.size() == 4);
-    request["params"].erase("n");
-    for (std::uint64_t i = 0; i < 4; ++i) {
-        CHECK(children[i] == ask(with(request, "seed", 0xFFFFFFFFFFFFFFFEU + i)));
+    for (const char* rng : {"race", "shvs"}) {
+        for (const Json& filter : {Json::object(), Json{{"top_p", 0.97}}}) {
+            Json request = full_request(filter, 9);
+            request["params"]["rng"] = rng;
+            request["params"]["n"] = 4;
+            const Json children = ask(request).at("children");
+            REQUIRE(children.size() == 4);
+            request["params"].erase("n");
+            for (std::uint32_t i = 0; i < 4; ++i) {
+                request["params"]["child"] = i;
+                CHECK(children[i] == ask(request));
+            }
+            request["params"].erase("child");
+            CHECK(children[0] == ask(request));
+            CHECK(children[0].at("tokens") != children[1].at("tokens"));
+            CHECK(children[1].at("tokens") != ask(with(request, "seed", 10)).at("tokens"));
+        }
     }
-    CHECK(children[0].at("tokens") != children[1].at("tokens"));
+}
+
+TEST_CASE("decide: child i of n draws with seed + i as other engines do") {
+    Asker ask;
+    for (const char* rng : {"sglang", "vllm"}) {
+        Json request = full_request({{"top_p", 0.97}, {"rng", rng}}, 9);
+        request["params"]["n"] = 4;
+        request["seed"] = 0xFFFFFFFFFFFFFFFEU;
+        const Json children = ask(request).at("children");
+        REQUIRE(children.size() == 4);
+        request["params"].erase("n");
+        for (std::uint64_t i = 0; i < 4; ++i) {
+            CHECK(children[i] == ask(with(request, "seed", 0xFFFFFFFFFFFFFFFEU + i)));
+        }
+        CHECK(children[0].at("tokens") != children[1].at("tokens"));
+        request["params"]["child"] = 1;
+        CHECK(ask(request).at("error").get<std::string>().find("bad_parameter: child is 1") == 0);
+    }
+}
+
+TEST_CASE("decide: a request with a hot set draws by it, as a sequence that is admitted with one") {
+    Asker ask;
+    const Json request = with(full_request(Json::object(), 12), "hot", 64);
+    CHECK(ask(request) == ask(with(request, "params", {{"rng", "shvs"}})));
 }
 
 TEST_CASE("decide: the draws' frequencies are the support's probabilities") {

@@ -44,7 +44,7 @@ const std::vector<Json>& kinds() {
     static const std::vector<Json> all = {
         Json::object(),      {{"temperature", 0}},     {{"top_p", 0.8}, {"temperature", 0.6}},
         {{"mirostat", 1}},   {{"mirostat", 2}},        {{"adaptive_target", 0.5}},
-        {{"rng", "gumbel"}}, {{"xtc_probability", 1}}, {{"presence_penalty", 2}}};
+        {{"rng", "sglang"}}, {{"xtc_probability", 1}}, {{"presence_penalty", 2}}};
     return all;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "proto/param_ranges.h"
 #include "tools/sim/request_plan.h"
 
 namespace croupier::tools::sim {
@@ -29,8 +30,7 @@ bool is_rare(const Request& request) {
     const proto::SamplingParams& params = request.params;
     const bool filter = params.typical_p < 1.0 || params.xtc_probability > 0.0 || params.top_n_sigma > 0.0;
     const bool list = !request.allowed_ids.empty() || !request.bad_words.empty();
-    const bool draw =
-        params.mirostat != 0 || params.adaptive_target >= 0.0 || params.rng != proto::Rng::philox;
+    const bool draw = params.mirostat != 0 || params.adaptive_target >= 0.0 || params.rng != proto::Rng::race;
     return filter || list || draw || params.dry_multiplier > 0.0 || has_own_order(request);
 }
 
@@ -97,9 +97,11 @@ TEST_CASE(
     CHECK(some([](const Request& r) { return r.params.mirostat == 1; }));
     CHECK(some([](const Request& r) { return r.params.mirostat == 2; }));
     CHECK(some([](const Request& r) { return r.params.adaptive_target >= 0.0; }));
-    for (const auto rng : {proto::Rng::gumbel, proto::Rng::sglang, proto::Rng::vllm})
+    for (const auto rng : {proto::Rng::shvs, proto::Rng::sglang, proto::Rng::vllm})
         CHECK(some([=](const Request& r) { return r.params.rng == rng; }));
     CHECK(some([](const Request& r) { return has_own_order(r); }));
+    CHECK(share(plan, [](const Request& r) { return r.params.child > 0; }) == Approx(0.2).margin(0.06));
+    CHECK_FALSE(some([](const Request& r) { return proto::param_fault(r.params).has_value(); }));
     CHECK_FALSE(some([](const Request& r) {
         return r.allowed_ids.size() + r.bad_words.size() + r.dry_breakers.size() > kMaxListWords;
     }));

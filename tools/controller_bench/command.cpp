@@ -70,6 +70,7 @@ Outcome serve_all(const std::string& name, const Trace& trace, const Options& op
     constexpr std::uint64_t kTurn = 1024;
     proto::SamplingParams params;
     params.temperature = options.temperature;
+    params.rng = proto::Rng::shvs;
     params.flags = proto::kNoLogprob;
     const std::uint32_t least = proto::hot_choice_of(options.least);
     const std::uint32_t most = std::max(least, proto::hot_choice_of(options.most));

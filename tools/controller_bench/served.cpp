@@ -49,7 +49,7 @@ Served::Served(const Trace& trace, const proto::SamplingParams& params,
 
 // The lengths are the same for whoever serves the trace.
 void Served::admit(Sequence& sequence) {
-    const std::uint32_t random = proto::random_at(7, admitted_++, 0);
+    const std::uint32_t random = proto::random_at(7, static_cast<std::uint32_t>(admitted_++), 0, 0);
     sequence.left = kShortest + random % (kLongest - kShortest);
     sequence.choice = choice_;
     if (!controller_) return;
@@ -60,12 +60,13 @@ void Served::admit(Sequence& sequence) {
 std::uint64_t Served::draw(const Sequence& sequence) {
     const BenchRows& rows = trace_.at(served_);
     constexpr std::uint64_t kRowSeed = 11;
-    const std::uint32_t row = proto::random_at(kRowSeed, served_, 0) % rows.count();
+    const auto position = static_cast<std::uint32_t>(served_);
+    const std::uint32_t row = proto::random_at(kRowSeed, position, 0, 0) % rows.count();
     sampler::Request request;
     request.params = &params_;
     request.max_length = 8;
-    request.position_shift = static_cast<std::uint32_t>(served_);
-    request.random = proto::random_at(params_.seed, served_, 0);
+    request.position_shift = position;
+    request.random = proto::random_at(params_.seed, position, params_.child, 0);
     request.hot_blocks = blocks_of(sequence.choice, rows.vocab());
     const sampler::RowView view = rows.view(row, true);
     // The row is near, whatever was drawn before: a row that is drawn from again and again would keep the

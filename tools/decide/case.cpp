@@ -4,7 +4,9 @@
 #include <limits>
 
 #include "proto/geometry.h"
+#include "proto/hot_set.h"
 #include "proto/philox.h"
+#include "sampler/params.h"
 #include "sampler/proposals.h"
 #include "tools/decide/target.h"
 
@@ -112,8 +114,8 @@ void read_history(const Fields& fields, Case& result) {
     // By default the decided token does not fill the sequence up: no stop that nobody asked for.
     result.max_length =
         fields.whole("max_length", static_cast<std::uint32_t>(history) + 2, {2, proto::kMaxLength});
-    const auto outputs = static_cast<std::uint32_t>(result.output.size());
-    result.position = fields.whole("position", outputs, {outputs, kMaxPosition});
+    const auto next = static_cast<std::uint32_t>(history);
+    result.position = fields.whole("position", next, {next, kMaxPosition});
 }
 
 // As under an identity order: the lowest ids are the hot ones.
@@ -168,15 +170,15 @@ Case read_case(const Json& request, RowFiles& files) {
     result.wants_support = fields.boolean("support", false);
     result.mask = read_mask(fields, result.row.vocab());
     result.hot_blocks = read_hot(fields, result.row);
+    if (!result.hot_blocks.empty()) sampling.rng = proto::rng_with_hot_set(sampling.rng);
     result.feedback = read_feedback(fields);
     result.impl = static_cast<Impl>(fields.choice("impl", {"fast", "reference"}, 0));
     if (fields.has("target")) result.target = target_of(fields.text("target", ""));
     return result;
 }
 
-Asked::Asked(const Case& of, std::uint32_t child, std::uint32_t draw) : params_(of.params.sampling) {
-    params_.seed += child;
-    const std::uint32_t position = of.position + draw;
+Asked::Asked(const Case& of, std::uint32_t child, std::uint32_t draw)
+    : params_(sampler::params_of_child(of.params.sampling, child)) {
     request_.params = &params_;
     request_.bias = of.params.bias;
     request_.stop_ids = of.params.stop_ids;
@@ -188,8 +190,8 @@ Asked::Asked(const Case& of, std::uint32_t child, std::uint32_t draw) : params_(
     request_.mask = of.mask;
     request_.hot_blocks = of.hot_blocks;
     request_.max_length = of.max_length;
-    request_.random = proto::random_at(params_.seed, position, 0);
-    request_.position_shift = position - static_cast<std::uint32_t>(of.output.size());
+    request_.position_shift = of.position + draw - sampler::random_position(request_);
+    request_.random = proto::random_at(params_.seed, sampler::random_position(request_), params_.child, 0);
     request_.feedback = of.feedback;
     request_.wants_support = of.wants_support && draw == 0;
 }

@@ -22,7 +22,7 @@ constexpr const char* kHelp =
   {"row": {"file": "rows.bf16", "dtype": "bf16", "vocab": 151936, "index": 3}, "logprobs": 5}
       [id, log-probability, rank] of the drawn token and of the five best
   {"logits": [1, 3, 2], "output": [1, 1], "params": {"frequency_penalty": 2, "n": 3}}
-      three children, with seeds 0, 1 and 2
+      three children of seed 0
   {"logits": [1, 3, 2], "impl": "reference"}, or "target": "avx2"
       the plain reference in double precision, or the fast code on one instruction set
 

@@ -122,7 +122,7 @@ class Bench {
         sampler::Request request;
         request.params = &params;
         request.max_length = options_.history + 8;
-        request.random = proto::random_at(draw * 4096ULL + row, draw, 0);
+        request.random = proto::random_at(draw * 4096ULL + row, draw, 0, 0);
         if (history.empty()) {
             sampler::SequenceState state(rows_.vocab(), 8);
             state.begin(params, {});

@@ -40,8 +40,6 @@ std::string chooser_of(const proto::SamplingParams& params, const sampler::Reque
     if (sampler::has_mirostat(params) || sampler::has_adaptive_p(params)) return "";
     if (sampler::is_greedy(params)) return "greedy: the first of the largest logits";
     switch (params.rng) {
-        case proto::Rng::gumbel:
-            return "rng gumbel: the largest of logit / T plus each token's own noise";
         case proto::Rng::sglang:
             return "rng sglang: the largest of log-prob plus SGLang's noise";
         case proto::Rng::vllm:

@@ -38,7 +38,7 @@ class Sampler {
         request.max_length = 8;
         request.hot_blocks = hot_blocks;
         request.position_shift = draw;
-        request.random = proto::random_at(params_.seed, draw, 0);
+        request.random = proto::random_at(params_.seed, draw, params_.child, 0);
         proto::Decision decision;
         const auto us = uninterrupted_us(
             [&] { decision = sampler::decide(rows_.view(row, true), request, state_, workspace_); });

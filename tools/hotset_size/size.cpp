@@ -63,6 +63,7 @@ SizeResults measure_sizes(const SizeOptions& options) {
         BenchRows::from_file(options.rows, options.vocab).permuted(read_order(options.hot, options.vocab));
     proto::SamplingParams params;
     params.temperature = options.temperature;
+    params.rng = proto::Rng::shvs;
     params.flags = proto::kNoLogprob;
     progress.begin("drawing with " + std::to_string(sizes.size()) + " hot sets", options.rounds);
     SizeResults results;

@@ -127,7 +127,7 @@ class Ablation {
         request.prompt = history.first(history.size() / 2);
         request.output = history.subspan(history.size() / 2);
         request.position_shift = draw;
-        request.random = proto::random_at(params.seed, request.output.size() + std::uint64_t{draw}, 0);
+        request.random = proto::random_at(params.seed, sampler::random_position(request), params.child, 0);
         if (way.hot) request.hot_blocks = hot_blocks_;
         return sampler::decide(rows_.view(row, way.summarised), request, state, workspace_).token;
     }

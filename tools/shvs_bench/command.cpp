@@ -72,7 +72,7 @@ class Sizes {
             for (std::uint32_t row = 0; row < rows_.count(); ++row) {
                 PaperShvs::Drawn drawn{};
                 const auto us = uninterrupted_us(
-                    [&] { drawn = shvs.draw(rows_.row(row), tails[row], params_, round * 4096ULL + row); });
+                    [&] { drawn = shvs.draw(rows_.row(row), tails[row], params_, round * 4096U + row); });
                 if (!us) continue;
                 all_us.push_back(*us);
                 if (drawn.accepted) accepted_us.push_back(*us);
@@ -206,6 +206,7 @@ void check_sizes(const Options& options) {
 std::uint32_t fastest_size(const Options& options, const BenchRows& hot_first, Progress& progress) {
     proto::SamplingParams params;
     params.temperature = 0.8;
+    params.rng = proto::Rng::shvs;
     params.flags = proto::kNoLogprob;
     progress.begin("choosing the hot set", options.rounds);
     const std::vector<std::uint32_t> sizes = sizes_to_try(options.vocab);

@@ -20,12 +20,12 @@ constexpr std::uint32_t kAcceptanceStream = 1;
 constexpr std::uint32_t kTailStream = 2;
 
 std::uint32_t draw_from(const sampler::Slice& slice, const proto::SamplingParams& params,
-                        std::uint64_t position, std::uint32_t stream, sampler::Workspace& memory) {
+                        std::uint32_t position, std::uint32_t stream, sampler::Workspace& memory) {
     sampler::Request request;
     request.params = &params;
     request.max_length = 2;
-    request.position_shift = static_cast<std::uint32_t>(position);
-    request.random = proto::random_at(params.seed, position, stream);
+    request.position_shift = position;
+    request.random = proto::random_at(params.seed, position, params.child, stream);
     sampler::SequenceState state(slice.entries, 2);
     state.begin(params, {});
     const sampler::RowView view = {proto::Dtype::bf16, slice.entries, kTile, 1, 0, {&slice, 1}};
@@ -59,7 +59,7 @@ PaperShvs::Tail PaperShvs::tail_of(const std::uint16_t* row, double scale) const
 }
 
 PaperShvs::Drawn PaperShvs::draw(const std::uint16_t* row, const Tail& tail,
-                                 const proto::SamplingParams& params, std::uint64_t position) {
+                                 const proto::SamplingParams& params, std::uint32_t position) {
     const sampler::Slice hot_slice = {row, hot_, 0, nullptr, {}};
     const std::uint32_t candidate = draw_from(hot_slice, params, position, kHotStream, hot_memory_);
     if (hot_ == vocab_) return {candidate, true, 1.0};
@@ -67,7 +67,8 @@ PaperShvs::Drawn PaperShvs::draw(const std::uint16_t* row, const Tail& tail,
     const Tail hot = weigh(hot_slice, scale, hot_memory_);
     const double ratio = tail.mass / hot.mass * std::exp((tail.maximum - hot.maximum) * scale);
     const double alpha = 1.0 / (1.0 + ratio);
-    const double uniform = (proto::random_at(params.seed, position, kAcceptanceStream) + 0.5) * 0x1p-32;
+    const double uniform =
+        (proto::random_at(params.seed, position, params.child, kAcceptanceStream) + 0.5) * 0x1p-32;
     if (uniform <= alpha) return {candidate, true, alpha};
     const sampler::Slice tail_slice = {row + hot_, vocab_ - hot_, 0, nullptr, {}};
     return {hot_ + draw_from(tail_slice, params, position, kTailStream, tail_memory_), false, alpha};

@@ -27,7 +27,7 @@ class PaperShvs {
         double alpha;
     };
     Drawn draw(const std::uint16_t* row, const Tail& tail, const proto::SamplingParams& params,
-               std::uint64_t position);
+               std::uint32_t position);
 
     std::uint32_t hot() const { return hot_; }
 

@@ -15,6 +15,7 @@ namespace croupier::tools::sim {
 constexpr std::uint32_t kMaxBiases = 16;
 constexpr std::uint32_t kMaxStops = 4;
 constexpr std::uint32_t kMaxListWords = 64;
+constexpr std::uint32_t kMostSiblings = 7;  // a request may be one child of several
 constexpr std::uint32_t kNeverPoisoned = UINT32_MAX;
 
 struct Request {

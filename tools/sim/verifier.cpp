@@ -71,7 +71,8 @@ proto::Decision Verifier::decide_again(const Request& request, std::uint32_t pos
     asked.output = {output_.data(), position};
     asked.mask = world_.masks.row(request, position);
     asked.max_length = geometry.max_length;
-    asked.random = proto::random_at(request.params.seed, position, 0);
+    asked.random =
+        proto::random_at(request.params.seed, sampler::random_position(asked), request.params.child, 0);
     asked.feedback = feedback_;
     const auto outcome =
         sampler::reference::decide({geometry.dtype, geometry.vocab, kTile, 1, 0, views_}, asked);

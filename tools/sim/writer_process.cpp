@@ -90,9 +90,10 @@ class RankWriter {
         for (std::size_t column = 0; column < columns.size(); ++column) {
             const Request& request =
                 world_.plan[static_cast<std::uint32_t>(columns[column].sequence_uid - 1)];
+            const std::uint32_t position = request.prompt_length + columns[column].position;
             for (std::uint32_t stream = 0; stream < 4; ++stream) {
                 randoms[column].stream[stream] =
-                    proto::random_at(request.params.seed, columns[column].position, stream);
+                    proto::random_at(request.params.seed, position, request.params.child, stream);
             }
         }
         (void)writer_.publish_randoms(step);

@@ -114,7 +114,7 @@ sampler::Request JudgedStep::request(std::uint32_t draw) const {
     request.bias = bias;
     request.max_length = kStepRoom;
     request.position_shift = draw;
-    request.random = proto::random_at(params.seed, output.size() + std::uint64_t{draw}, 0);
+    request.random = proto::random_at(params.seed, sampler::random_position(request), params.child, 0);
     return request;
 }
 
@@ -123,6 +123,7 @@ JudgedStep untruncated_step(const BenchRows& rows, std::uint32_t number) {
     JudgedStep step = plain_step(rows, number, dice);
     const std::uint32_t setting = number / rows.count();
     step.params.temperature = kTemperatures[setting % kTemperatures.size()];
+    step.params.rng = proto::Rng::shvs;  // what is judged is the draw of each hot set
     const std::uint32_t kind = setting / kTemperatures.size() % 4;
     if ((kind & 1U) != 0) add_penalties(rows, dice, kAlsoRaising, step);
     if ((kind & 2U) != 0) add_mask(rows, dice, step);
