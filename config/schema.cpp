@@ -140,14 +140,13 @@ ValueType<std::uint32_t> hot_size() {
 std::vector<Key> hot_set_keys() {
     return {
         key("hot_set.size", hot_size(), reload,
-            "Ids of the hot set that new sequences are given; with 0 each row chooses, which needs no order "
-            "and "
-            "leaves a seed's tokens the same whatever the hotness order.",
+            "Ids of the hot set that new sequences are given; their `rng: race` then becomes `shvs`, whose "
+            "tokens depend on the set and the order. With 0 the race draws, which depends on neither, and a "
+            "request that asks for `shvs` lets each row choose its blocks.",
             &Config::hot_set, &HotSet::size),
         key("hot_set.adapt", on_off(), reload,
             "Whether the daemon moves the size to where draws cost least. The tokens of untruncated draws "
-            "then "
-            "depend on when their sequence was admitted.",
+            "then depend on when their sequence was admitted.",
             &Config::hot_set, &HotSet::adapt),
         key("hot_set.least", hot_size(), reload, "Smallest size that adapting may choose.", &Config::hot_set,
             &HotSet::least),
@@ -226,8 +225,7 @@ const std::vector<Section>& sections() {
         {"shm", "The shared-memory segments."},
         {"samplers", "The processes that decide."},
         {"sessions", "What engines may ask for; a request beyond a limit is refused with the limit's name."},
-        {"hot_set",
-         "The hot set of untruncated draws, in sessions that have a hotness order (docs/hotsets.md)."},
+        {"hot_set", "The hot set of `rng: shvs`, in sessions that have a hotness order (docs/hotsets.md)."},
         {"control", "The control socket."},
         {"control.curve", "Encryption and authentication of the control and decision sockets (ZMQ CURVE)."},
         {"decisions", "The stream of decisions."},

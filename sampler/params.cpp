@@ -76,6 +76,16 @@ bool perturbs_logits(const SamplingParams& params) noexcept {
     return params.rng == proto::Rng::sglang || params.rng == proto::Rng::vllm;
 }
 
+SamplingParams params_of_child(const SamplingParams& params, std::uint32_t i) noexcept {
+    SamplingParams child = params;
+    if (perturbs_logits(params)) {
+        child.seed += i;
+    } else {
+        child.child += i;
+    }
+    return child;
+}
+
 bool has_mirostat(const SamplingParams& params) noexcept {
     return params.mirostat != 0 && !is_greedy(params);
 }

@@ -1,6 +1,8 @@
 // What the values of the sampling parameters switch on; their ranges are in proto/param_ranges.h.
 #pragma once
 
+#include <cstdint>
+
 #include "proto/sampling.h"
 
 namespace croupier::sampler {
@@ -29,6 +31,10 @@ bool is_truncated(const proto::SamplingParams& params) noexcept;
 
 // Whether the request draws as another engine does: the largest of its logits and their noise.
 bool perturbs_logits(const proto::SamplingParams& params) noexcept;
+
+// Those of the i-th of the children that a request asks for with `n`: i has a word of the random counter, but
+// other engines know only the seed, and add i to it.
+proto::SamplingParams params_of_child(const proto::SamplingParams& params, std::uint32_t i) noexcept;
 
 // Mirostat and adaptive-p take the draw's place; both walk in canonical order too.
 bool has_mirostat(const proto::SamplingParams& params) noexcept;
