@@ -40,32 +40,26 @@ bool chunk_is_empty(std::span<const std::uint32_t> counts, std::uint32_t rank) {
 
 }  // namespace
 
-// Into two tables in turn: one value often follows itself, and a counter just written is not read at once.
+// A value that follows itself would wait for its own counter; in a row of logits few do.
 void RowClasses::count_codes() {
-    std::uint32_t* const even = workspace_.value_counts.data();
-    std::uint32_t* const odd = even + kRanks;
-    for (std::uint32_t b = 0; b < row_.blocks; ++b) {
-        const auto* elements = reinterpret_cast<const std::uint16_t*>(row_.block(b));
-        std::uint64_t allowed = allowed_in_block(request_.mask, b);
-        if (allowed == ~std::uint64_t{0}) {
-            for (std::uint32_t i = 0; i < kBlock; i += 2) {
-                ++even[elements[i]];
-                ++odd[elements[i + 1]];
+    std::uint32_t* const counts = workspace_.value_counts.data();
+    for (const BlockRun& run : row_.runs) {
+        for (std::uint32_t i = 0; i < run.blocks; ++i) {
+            const auto* elements = reinterpret_cast<const std::uint16_t*>(run.block(i));
+            std::uint64_t allowed = allowed_in_block(request_.mask, run.first_block + i);
+            if (allowed == ~std::uint64_t{0}) {
+                for (std::uint32_t entry = 0; entry < kBlock; ++entry) ++counts[elements[entry]];
+            } else {
+                for (; allowed != 0; allowed &= allowed - 1) ++counts[elements[std::countr_zero(allowed)]];
             }
-            continue;
         }
-        for (; allowed != 0; allowed &= allowed - 1) ++even[elements[std::countr_zero(allowed)]];
     }
 }
 
 // What was counted, best first. The counts are all zero again afterwards.
 void RowClasses::list_counted() {
-    const std::span<std::uint32_t> even = workspace_.value_counts.first(kRanks);
-    const std::span<std::uint32_t> odd = workspace_.value_counts.subspan(kRanks);
-    for (std::uint32_t code = 0; code < kRanks; code += kChunk) {
-        for (std::uint32_t i = code; i < code + kChunk; ++i) even[i] += std::exchange(odd[i], 0U);
-    }
-    even[0] += std::exchange(even[kSign], 0U);
+    const std::span<std::uint32_t> counts = workspace_.value_counts;
+    counts[0] += std::exchange(counts[kSign], 0U);
     visit_changed_once(adjust_, on_, workspace_, [&](std::uint32_t token) {
         if (adjust_.masked(token)) return;
         const float raw = row_.value_at(token);
@@ -73,15 +67,15 @@ void RowClasses::list_counted() {
         if (adjusted == static_cast<double>(raw)) return;
         std::uint16_t code = 0;
         std::memcpy(&code, row_.block(token / kBlock) + token % kBlock * sizeof(code), sizeof(code));
-        --even[class_code(code)];
+        --counts[class_code(code)];
         workspace_.candidates[changed_++] = {adjusted, token};
     });
     const std::uint32_t nothing = negative_infinity_code(row_.dtype);
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-        while (rank < kRanks && rank % kChunk == 0 && chunk_is_empty(even, rank)) rank += kChunk;
+        while (rank < kRanks && rank % kChunk == 0 && chunk_is_empty(counts, rank)) rank += kChunk;
         if (rank >= kRanks) break;
         const std::uint32_t code = rank_of(rank);
-        const std::uint32_t count = std::exchange(even[code], 0U);
+        const std::uint32_t count = std::exchange(counts[code], 0U);
         if (count == 0 || code >= nothing) continue;
         const auto value = static_cast<double>(value_of_code(row_.dtype, code));
         workspace_.counted_values[classes_++] = {value, count};

@@ -67,22 +67,38 @@ class GroupedSum {
     double total_ = 0.0;
 };
 
-double WeightBefore(const WeighedRow& of, const Candidate& place, float below) {
+// The values of a row from which on a token stands before a place in canonical order: in the blocks before
+// the place's own, in those after it, and in its own, where it depends on the member.
+struct PlaceFloors {
+    float as_large;
+    float larger;
+    std::uint32_t block;
+    std::uint32_t member;
+
+    explicit PlaceFloors(const Candidate& place)
+        : as_large(float_above(place.value)),
+          larger(static_cast<double>(as_large) > place.value
+                     ? as_large
+                     : std::nextafter(as_large, std::numeric_limits<float>::infinity())),
+          block(place.token / kBlock),
+          member(place.token % kBlock) {}
+
+    float of_block(std::uint32_t other) const { return other <= block ? as_large : larger; }
+    // Of the members of the own block that stand after the place, one that no value reaches.
+    void hide_equal(float* values) const {
+        for (std::uint32_t i = member; i < kBlock; ++i) values[i] = values[i] >= larger ? values[i] : kNone;
+    }
+};
+
+double WeightOfBefore(const WeighedRow& of, const Candidate& place, float below) {
     const SumLanes d;
     const Weights weights(of.reference, of.scale);
-    const float as_large = float_above(place.value);
-    const float larger = static_cast<double>(as_large) > place.value
-                             ? as_large
-                             : std::nextafter(as_large, std::numeric_limits<float>::infinity());
-    const std::uint32_t own = place.token / kBlock;
+    const PlaceFloors floors(place);
     const auto end = hn::Set(d, below);
     GroupedSum sum;
-    EachBlock(of, as_large, [&](std::uint32_t block, float* HWY_RESTRICT values) HWY_ATTR {
-        if (block == own) {
-            for (std::uint32_t i = place.token % kBlock; i < kBlock; ++i)
-                values[i] = values[i] >= larger ? values[i] : kNone;
-        }
-        const auto least = hn::Set(d, block <= own ? as_large : larger);
+    EachBlock(of, floors.as_large, [&](std::uint32_t block, float* HWY_RESTRICT values) HWY_ATTR {
+        if (block == floors.block) floors.hide_equal(values);
+        const auto least = hn::Set(d, floors.of_block(block));
         for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
             const auto value = hn::LoadU(d, values + i);
             const auto counts = hn::And(hn::Ge(value, least), hn::Lt(value, end));
@@ -91,6 +107,65 @@ double WeightBefore(const WeighedRow& of, const Candidate& place, float below) {
         sum.end_block();
     });
     return sum.total() * weights.units_of(of.reference);
+}
+
+// What the largest of each block weighs where it is below `floor`.
+double WeightOfMaximaBelow(const WeighedRow& of, const Weights& weights, float floor) {
+    const SumLanes d;
+    const std::size_t lanes = hn::Lanes(d);
+    const auto end = hn::Set(d, floor);
+    const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());
+    auto sum = hn::Zero(d);
+    std::size_t b = 0;
+    for (; b + lanes <= of.block_max.size(); b += lanes) {
+        const auto value = hn::LoadU(d, of.block_max.data() + b);
+        const auto counts = hn::And(hn::Ge(value, lowest), hn::Lt(value, end));
+        sum = hn::Add(sum, hn::IfThenElseZero(counts, weights(value)));
+    }
+    return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+}
+
+WeightBefore WeightBeforeAndLeast(const WeighedRow& of, const Candidate& place) {
+    const SumLanes d;
+    const Weights weights(of.reference, of.scale);
+    const PlaceFloors floors(place);
+    const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());
+    GroupedSum before;
+    GroupedSum after;
+    EachBlock(of, floors.as_large, [&](std::uint32_t block, float* HWY_RESTRICT values) HWY_ATTR {
+        if (block == floors.block) floors.hide_equal(values);
+        const auto least = hn::Set(d, floors.of_block(block));
+        for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
+            const auto value = hn::LoadU(d, values + i);
+            const auto weight = hn::IfThenElseZero(hn::Ge(value, lowest), weights(value));
+            const auto counts = hn::Ge(value, least);
+            before.add(hn::IfThenElseZero(counts, weight));
+            after.add(hn::IfThenZeroElse(counts, weight));
+        }
+        before.end_block();
+        after.end_block();
+    });
+    const double units = weights.units_of(of.reference);
+    const double known = before.total();
+    const double rest = after.total() + WeightOfMaximaBelow(of, weights, floors.as_large);
+    return {known * units, (known + rest) * units};
+}
+
+void WeighEach(double reference, double scale, const float* HWY_RESTRICT values, std::size_t count,
+               float* HWY_RESTRICT weights) {
+    const SumLanes d;
+    const std::size_t lanes = hn::Lanes(d);
+    const Weights weigh(reference, scale);
+    const auto units = hn::Set(d, static_cast<float>(weigh.units_of(reference)));
+    HWY_ALIGN float rest[kLanes] = {};
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+        hn::StoreU(hn::Mul(weigh(hn::LoadU(d, values + i)), units), d, weights + i);
+    }
+    if (i == count) return;
+    std::copy(values + i, values + count, rest);
+    hn::Store(hn::Mul(weigh(hn::Load(d, rest)), units), d, rest);
+    std::copy(rest, rest + (count - i), weights + i);
 }
 
 Spread SpreadOf(const WeighedRow& of) {
@@ -147,12 +222,23 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace croupier::sampler {
 
-HWY_EXPORT(WeightBefore);
+HWY_EXPORT(WeightOfBefore);
+HWY_EXPORT(WeightBeforeAndLeast);
+HWY_EXPORT(WeighEach);
 HWY_EXPORT(SpreadOf);
 HWY_EXPORT(MomentsOf);
 
 double weight_before(const WeighedRow& of, const Candidate& place, float below) noexcept {
-    return HWY_DYNAMIC_DISPATCH(WeightBefore)(of, place, below);
+    return HWY_DYNAMIC_DISPATCH(WeightOfBefore)(of, place, below);
+}
+
+WeightBefore weight_before_and_least(const WeighedRow& of, const Candidate& place) noexcept {
+    return HWY_DYNAMIC_DISPATCH(WeightBeforeAndLeast)(of, place);
+}
+
+void weigh_each(double reference, double scale, std::span<const float> values,
+                std::span<float> weights) noexcept {
+    HWY_DYNAMIC_DISPATCH(WeighEach)(reference, scale, values.data(), values.size(), weights.data());
 }
 
 Spread spread_of(const WeighedRow& of) noexcept {

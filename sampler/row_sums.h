@@ -26,6 +26,19 @@ struct WeighedRow {
 double weight_before(const WeighedRow& of, const Candidate& place,
                      float below = std::numeric_limits<float>::infinity()) noexcept;
 
+// The same of all values, and beside it what the row weighs at least: the blocks that were read, and of each
+// other one its largest.
+struct WeightBefore {
+    double before = 0.0;
+    double least_total = 0.0;
+};
+WeightBefore weight_before_and_least(const WeighedRow& of, const Candidate& place) noexcept;
+
+// What some values weigh, which may be up to kFarthestAbove nats above the reference.
+constexpr double kFarthestAbove = 60.0;
+void weigh_each(double reference, double scale, std::span<const float> values,
+                std::span<float> weights) noexcept;
+
 // What all weigh, and the sum of their weights, each times its exponent.
 struct Spread {
     double weight = 0.0;

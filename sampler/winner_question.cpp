@@ -1,6 +1,7 @@
 #include "sampler/winner_question.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -24,8 +25,8 @@ constexpr std::uint32_t kAfterAll = std::numeric_limits<std::uint32_t>::max();
 
 // A double's sum of so many terms and the masses' whole numbers are off by less, as a share of the total.
 constexpr double kExactError = 1e-7;
-// A changed token that weighs more than this many times the row's best leaves nothing of the row's sums.
-constexpr double kFarthestLift = 600.0;
+// What a changed token's weight is off, as a share of it: its value is rounded to a float first.
+constexpr double kChangedError = 2.0 * kWeightError;
 // A threshold below it is reached by more tokens than a list is good for.
 constexpr double kLeastThreshold = 1e-4;
 
@@ -48,13 +49,10 @@ WinnerQuestion::WinnerQuestion(Step filter, const proto::SamplingParams& params,
 
 bool WinnerQuestion::begin() {
     if (weighed_.reference == kNothing || !can_be_weighed(weighed_.reference, weighed_.scale)) return false;
-    list_changed();
-    for (const ChangedToken& each : changed_) {
-        if (exponent(each.adjusted) > kFarthestLift) return false;
-    }
+    if (!list_changed()) return false;
     switch (filter_) {
         case Step::top_p:
-            return begin_top_p();
+            return true;
         case Step::xtc:
             return begin_xtc();
         case Step::top_n_sigma:
@@ -86,17 +84,43 @@ Verdict WinnerQuestion::ask(const Candidate& winner) {
     }
 }
 
-// Those that the mask hides are not among the row's sums, before or after.
-void WinnerQuestion::list_changed() {
-    if (adjust_.changes_nothing(on_)) return;
+// Those that the mask hides are not among the row's sums, before or after. False: one stands too far above
+// the row for its sums to mean anything beside it.
+bool WinnerQuestion::list_changed() {
+    if (adjust_.changes_nothing(on_)) return true;
     std::uint32_t count = 0;
+    double highest = kNothing;
     visit_changed_once(adjust_, on_, workspace_, [&](std::uint32_t token) {
         if (adjust_.masked(token)) return;
         const float raw = weighed_.row.value_at(token);
         const double adjusted = adjust_(token, raw, on_);
-        if (adjusted != static_cast<double>(raw)) workspace_.changed[count++] = {adjusted, raw, token};
+        highest = std::max(highest, adjusted);
+        if (adjusted != static_cast<double>(raw)) workspace_.changed[count++] = {adjusted, raw, token, 0, 0};
     });
     changed_ = workspace_.changed.first(count);
+    if (exponent(highest) > kFarthestAbove) return false;
+    weigh_changed();
+    return true;
+}
+
+void WinnerQuestion::weigh_changed() {
+    constexpr std::size_t kBatch = 64;
+    std::array<float, 2 * kBatch> values;
+    std::array<float, 2 * kBatch> weights;
+    for (std::size_t first = 0; first < changed_.size(); first += kBatch) {
+        const auto some = workspace_.changed.subspan(first, std::min(kBatch, changed_.size() - first));
+        for (std::size_t i = 0; i < some.size(); ++i) {
+            values[2 * i] = some[i].raw;
+            values[2 * i + 1] = proto::race::entered(some[i].adjusted);
+        }
+        weigh_each(weighed_.reference, weighed_.scale, std::span(values).first(2 * some.size()), weights);
+        for (std::size_t i = 0; i < some.size(); ++i) {
+            some[i].raw_weight = weights[2 * i];
+            some[i].weight = weights[2 * i + 1];
+            change_ += static_cast<double>(some[i].weight) - static_cast<double>(some[i].raw_weight);
+            moved_ += static_cast<double>(some[i].weight) + static_cast<double>(some[i].raw_weight);
+        }
+    }
 }
 
 double WinnerQuestion::weight(double value) const {
@@ -104,36 +128,52 @@ double WinnerQuestion::weight(double value) const {
     return x <= 0.0 ? exp_nonpositive(x) : 1.0 / exp_nonpositive(-x);
 }
 
-bool WinnerQuestion::begin_top_p() {
-    raw_total_ =
-        total_weight({weighed_.row, weighed_.mask, weighed_.reference, weighed_.scale}, workspace_.weighed);
-    for (const ChangedToken& each : changed_) change_ += weight(each.adjusted) - weight(each.raw);
+bool WinnerQuestion::know_total() {
+    if (raw_total_ == 0.0) {
+        raw_total_ = total_weight({weighed_.row, weighed_.mask, weighed_.reference, weighed_.scale},
+                                  workspace_.weighed);
+    }
     return total().low > 0.0;
 }
 
 WinnerQuestion::Between WinnerQuestion::total() const {
     const double total = raw_total_ + change_;
-    const double error = raw_total_ * kWeightError + total * kExactError;
+    const double error = raw_total_ * kWeightError + moved_ * kChangedError + total * kExactError;
     return {total - error, total + error};
 }
 
-// What stands before `place` in canonical order, of values below `below`.
-WinnerQuestion::Between WinnerQuestion::mass_before(const Candidate& place, float below) const {
-    const double raw = weight_before(weighed_, place, below);
+// A sum over the row as it was written, of the tokens before `place` in canonical order whose values are
+// below `below`, as it is with the changed tokens.
+WinnerQuestion::Between WinnerQuestion::with_change(double raw, const Candidate& place, float below) const {
     double change = 0.0;
+    double moved = 0.0;
     const auto counts = [&](double value, std::uint32_t token) {
         return value < static_cast<double>(below) && canonically_before({value, token}, place);
     };
     for (const ChangedToken& each : changed_) {
-        if (counts(each.raw, each.token)) change -= weight(each.raw);
-        if (counts(each.adjusted, each.token)) change += weight(each.adjusted);
+        const double before = counts(each.raw, each.token) ? static_cast<double>(each.raw_weight) : 0.0;
+        const double after = counts(each.adjusted, each.token) ? static_cast<double>(each.weight) : 0.0;
+        change += after - before;
+        moved += after + before;
     }
-    const double error = raw * kWeightError + (raw_total_ + change_) * kExactError;
+    // The reference's masses are whole numbers: what it adds up is off by a share of all there is.
+    const double error =
+        raw * kWeightError + moved * kChangedError + (raw + raw_total_ + moved_ + 1.0) * kExactError;
     return {std::max(0.0, raw + change - error), std::max(0.0, raw + change + error)};
 }
 
+WinnerQuestion::Between WinnerQuestion::mass_before(const Candidate& place, float below) const {
+    return with_change(weight_before(weighed_, place, below), place, below);
+}
+
+// Most winners have so little above them that what was read of the row on the way outweighs it.
 Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
-    const Between before = mass_before(winner, std::numeric_limits<float>::infinity());
+    const WeightBefore found = weight_before_and_least(weighed_, winner);
+    const Between before = with_change(found.before, winner, std::numeric_limits<float>::infinity());
+    const double least =
+        found.least_total * (1.0 - kWeightError - kExactError) + change_ - moved_ * kChangedError;
+    if (before.high < params_.top_p * least) return Verdict::kept;
+    if (!know_total()) return Verdict::open;
     const Between all = total();
     if (before.high < params_.top_p * all.low) return Verdict::kept;
     if (before.low < params_.top_p * all.high) return Verdict::open;
@@ -144,7 +184,7 @@ Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
 
 // All that reach the threshold but the least likely of them are gone.
 bool WinnerQuestion::begin_xtc() {
-    if (params_.xtc_threshold < kLeastThreshold || !begin_top_p()) return false;
+    if (params_.xtc_threshold < kLeastThreshold || !know_total()) return false;
     const Between limit = {params_.xtc_threshold * total().low, params_.xtc_threshold * total().high};
     const double floor = value_at(log_positive(limit.low * 0.99));
     const std::uint32_t count = search_.at_least(float_below(floor), on_).count;
@@ -204,18 +244,22 @@ bool WinnerQuestion::begin_typical() {
     const Spread spread = spread_of(weighed_);
     raw_total_ = spread.weight;
     double exponents = spread.exponents;
+    double moved = 0.0;
+    const auto times_exponent = [&](float weight, double value) {
+        const double product = value == kNothing ? 0.0 : static_cast<double>(weight) * exponent(value);
+        moved += std::abs(product);
+        return product;
+    };
     for (const ChangedToken& each : changed_) {
-        const double before = weight(each.raw);
-        const double after = weight(each.adjusted);
-        change_ += after - before;
-        if (after > 0.0) exponents += after * exponent(each.adjusted);
-        if (before > 0.0) exponents -= before * exponent(each.raw);
+        exponents += times_exponent(each.weight, each.adjusted);
+        exponents -= times_exponent(each.raw_weight, each.raw);
     }
-    if (!(total().low > 0.0)) return false;
+    const Between all = total();
+    if (!(all.low > 0.0)) return false;
     centre_ = exponents / (raw_total_ + change_);
-    const double sums =
-        2.0 * kWeightError * -spread.exponents + kWeightError * raw_total_ * std::abs(centre_);
-    centre_error_ = sums / total().low + kExactError * (1.0 + std::abs(centre_));
+    const double sums = 2.0 * kWeightError * -spread.exponents + kChangedError * moved +
+                        (all.high - all.low) * std::abs(centre_);
+    centre_error_ = sums / all.low + kExactError * (1.0 + std::abs(centre_));
     return true;
 }
 

@@ -17,9 +17,9 @@ namespace croupier::sampler {
 
 enum class Verdict : std::uint8_t { kept, gone, open };
 
-// Of the filters that can be asked, those that need the weight of the row at the filter's temperature.
+// Of the filters that can be asked, the one that always needs the weight of the row.
 constexpr bool asks_for_weight(proto::Step filter) {
-    return filter == proto::Step::top_p || filter == proto::Step::xtc;
+    return filter == proto::Step::xtc;
 }
 
 class WinnerQuestion {
@@ -45,8 +45,9 @@ class WinnerQuestion {
         double high;
     };
 
-    void list_changed();
-    bool begin_top_p();
+    bool list_changed();
+    void weigh_changed();
+    bool know_total();
     bool begin_xtc();
     bool begin_sigma();
     bool begin_typical();
@@ -54,6 +55,7 @@ class WinnerQuestion {
     Verdict ask_typical(const Candidate& winner);
     Between total() const;
     Between mass_before(const Candidate& place, float below) const;
+    Between with_change(double raw, const Candidate& place, float below) const;
     double weight(double value) const;
     double exponent(double value) const { return (value - weighed_.reference) * weighed_.scale; }
     double value_at(double exponent) const { return weighed_.reference + exponent / weighed_.scale; }
@@ -70,8 +72,9 @@ class WinnerQuestion {
     BoundedValues values_ = kAllValues;
     Candidate end_;           // itself and what follows it in canonical order are gone
     Candidate first_;         // what stands before it in canonical order is gone
-    double raw_total_ = 0.0;  // what the row weighs as it was written
-    double change_ = 0.0;     // and what the changed tokens weigh more
+    double raw_total_ = 0.0;  // what the row weighs as it was written; 0: not known yet
+    double change_ = 0.0;     // what the changed tokens weigh more than they did
+    double moved_ = 0.0;      // what they weighed and weigh together
     double sure_ = 0.0;       // top_n_sigma: kept from here on
     double centre_ = 0.0;     // typical_p: the exponent that is nearest to the entropy
     double centre_error_ = 0.0;

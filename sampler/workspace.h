@@ -27,6 +27,8 @@ struct ChangedToken {
     double adjusted;
     float raw;
     std::uint32_t token;
+    float raw_weight;
+    float weight;
 };
 
 // Survivors of equal value, consecutive among the sorted candidates.
@@ -132,7 +134,7 @@ class Workspace {
     std::span<std::uint32_t> class_order;
     std::span<ValueClass> value_classes;
     std::span<std::uint32_t> digit_counts;  // kSortDigits tables of 1 << kDigitBits
-    std::span<std::uint32_t> value_counts;  // two tables of a 16-bit code's; all zero between decisions
+    std::span<std::uint32_t> value_counts;  // a 16-bit code's; all zero between decisions
     std::span<CountedValue> counted_values;
     std::span<Survivor> support;
     std::span<RankedLogprob> logprobs;
