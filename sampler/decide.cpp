@@ -251,11 +251,13 @@ std::optional<Survivors> Decider::kept_by_surprise() {
     WinnerQuestion row(proto::Step::end, params_, row_, adjust_, search_, plan_.pruning, workspace_);
     if (!(level <= kMostBits) || !row.begin()) return std::nullopt;
     const double share = share_of_surprise(std::max(0.0, level));
-    const double floor = row.value_of(row.total().low * share * 0.99);
+    const double floor = std::min(row.value_of(row.total().low * share * 0.99), row.highest());
     const std::uint32_t candidates = search_.at_least(float_below(floor), plan_.pruning.adjustments).count;
     if (candidates == 0) return std::nullopt;
     Survivors survivors(workspace_, candidates);
     survivors.weigh(scale());
+    // The best is kept in any case: it must be the best of all.
+    if (survivors.classes().front().value < floor) return std::nullopt;
     const double best = row.weight(survivors.classes().front().value);
     const bool told = survivors.keep_surprise_of_row(level, row.total().low / best, row.total().high / best);
     return told ? std::optional(survivors) : std::nullopt;

@@ -50,6 +50,7 @@ class WinnerQuestion {
     Between total() const;
     double weight(double value) const;
     double value_of(double weight) const;
+    double highest() const { return weighed_.reference; }  // as it was written
 
   private:
     bool list_changed();
