@@ -4,10 +4,11 @@
 
 namespace croupier::daemon {
 
-SessionView::SessionView(shm::Segment segment, std::uint32_t threads)
+SessionView::SessionView(shm::Segment segment, std::uint32_t threads, proto::StateTotals& totals)
     : segment_(std::move(segment)),
       states_(segment_.geometry().vocab, segment_.geometry().max_length, segment_.geometry().max_sequences,
-              threads),
+              threads, totals),
+      shares_(segment_.geometry(), threads),
       lists_(threads, SequenceLists(segment_.geometry())),
       early_slices_(threads, std::vector<sampler::Slice>(segment_.geometry().tp)),
       early_(segment_.geometry()),
@@ -30,11 +31,11 @@ SessionView::SessionView(shm::Segment segment, std::uint32_t threads)
     }
 }
 
-shm::Result<std::unique_ptr<SessionView>> SessionView::attach(const std::string& path,
-                                                              std::uint32_t threads) {
+shm::Result<std::unique_ptr<SessionView>> SessionView::attach(const std::string& path, std::uint32_t threads,
+                                                              proto::StateTotals& totals) {
     auto segment = shm::Segment::attach(path, shm::Access::read_write);
     if (!segment) return segment.error();
-    return std::unique_ptr<SessionView>(new SessionView(std::move(segment).value(), threads));
+    return std::unique_ptr<SessionView>(new SessionView(std::move(segment).value(), threads, totals));
 }
 
 bool SessionView::served() const {

@@ -10,6 +10,7 @@
 #include "daemon/early_maxima.h"
 #include "daemon/sequence_lists.h"
 #include "daemon/sequence_states.h"
+#include "daemon/step_shares.h"
 #include "sampler/row_view.h"
 #include "shm/prefault.h"
 #include "shm/segment.h"
@@ -18,7 +19,9 @@ namespace croupier::daemon {
 
 class SessionView {
   public:
-    static shm::Result<std::unique_ptr<SessionView>> attach(const std::string& path, std::uint32_t threads);
+    // `totals`: of what this sampler has derived from the logs of all its sessions.
+    static shm::Result<std::unique_ptr<SessionView>> attach(const std::string& path, std::uint32_t threads,
+                                                            proto::StateTotals& totals);
 
     const shm::Segment& segment() const { return segment_; }
     std::uint64_t id() const { return id_; }
@@ -32,6 +35,7 @@ class SessionView {
     std::uint32_t& prepared(const CheckedStep& step);
 
     SequenceStates& states() { return states_; }
+    StepShares& shares() { return shares_; }
     // What one thread has copied of the sequence that it decides.
     SequenceLists& lists(std::size_t thread) { return lists_[thread]; }
 
@@ -40,7 +44,7 @@ class SessionView {
     void note_exhausted(std::uint64_t step, std::uint32_t reopened_before);
 
   private:
-    SessionView(shm::Segment segment, std::uint32_t threads);
+    SessionView(shm::Segment segment, std::uint32_t threads, proto::StateTotals& totals);
 
     struct Exhausted {
         std::uint64_t step = ~0ULL;
@@ -55,6 +59,7 @@ class SessionView {
     shm::Segment segment_;
     std::uint64_t id_ = 0;
     SequenceStates states_;
+    StepShares shares_;
     std::vector<SequenceLists> lists_;                       // [thread]
     std::vector<std::vector<sampler::Slice>> slices_;        // [slot][rank]
     std::vector<std::vector<sampler::Slice>> early_slices_;  // [thread][rank]
