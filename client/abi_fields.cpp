@@ -84,12 +84,14 @@ proto::Geometry geometry_from_abi(const croupier_open_options& options) {
     proto::Geometry geometry;
     copy_geometry(options, geometry, to_proto);
     geometry.has_order = options.order != nullptr || options.hotness_file != nullptr ? 1 : 0;
-    proto::fill_even_shards(geometry);
+    proto::fill_even_shards(geometry, options.padded_vocab);
     return geometry;
 }
 
 void geometry_to_abi(const proto::Geometry& geometry, croupier_open_options& options) {
     copy_geometry(options, geometry, to_abi);
+    const proto::RankShard& last = geometry.shards[geometry.tp - 1];
+    options.padded_vocab = last.first_id + last.count;
 }
 
 }  // namespace croupier::client

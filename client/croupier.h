@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /* NOLINTBEGIN(modernize-use-using): this header is C. */
-#define CROUPIER_ABI_VERSION 5U
+#define CROUPIER_ABI_VERSION 6U
 
 typedef struct croupier_session croupier_session;
 
@@ -45,7 +45,7 @@ typedef struct croupier_open_options {
     uint32_t max_stop_ids;
     uint32_t max_list_tokens; /* words of allowed ids, bad words and DRY breakers of one sequence together */
     uint32_t mask_rows;
-    const int32_t* order;        /* hotness order, vocab ids; NULL: identity */
+    const uint32_t* order;       /* all (vocab + 63) / 64 blocks of 64 ids, hottest first; NULL: identity */
     uint32_t takeover;           /* 1: fence a live holder of the name */
     uint32_t resume;             /* 1: go on with a session whose client is gone */
     uint32_t decisions_over_zmq; /* 1: decisions come over ZMQ instead of the ring */
@@ -63,6 +63,9 @@ typedef struct croupier_open_options {
      * `endpoint` is that host's, and decisions come over ZMQ, whatever decisions_over_zmq says. The channel
      * must outlive the session. NULL: the session is on this host. */
     const croupier_record_channel* relay;
+    /* What the ranks hold together, in equal shares: the vocabulary and the engine's padding after it, which
+     * is never drawn. 0: vocab. */
+    uint32_t padded_vocab;
 } croupier_open_options;
 
 enum {

@@ -1,6 +1,7 @@
 #include "client/daemon_link.h"
 
 #include <utility>
+#include <vector>
 
 namespace croupier::client {
 namespace {
@@ -12,9 +13,14 @@ std::string text_of(const flatbuffers::String* text) {
 flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& builder,
                                              const OpenRequest& request) {
     const auto name = builder.CreateString(request.name);
-    flatbuffers::Offset<flatbuffers::Vector<std::int32_t>> order;
+    flatbuffers::Offset<flatbuffers::Vector<std::uint32_t>> order;
     if (!request.order.empty()) order = builder.CreateVector(request.order.data(), request.order.size());
     const proto::Geometry& geometry = request.geometry;
+    std::vector<wire::Shard> cut;
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+        cut.emplace_back(geometry.shards[rank].first_id, geometry.shards[rank].count);
+    }
+    const auto shards = builder.CreateVectorOfStructs(cut);
     wire::OpenBuilder open(builder);
     open.add_name(name);
     open.add_vocab(geometry.vocab);
@@ -30,6 +36,7 @@ flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& bui
     open.add_max_list_tokens(geometry.max_list_tokens);
     open.add_mask_rows(geometry.mask_rows);
     open.add_summaries(geometry.has_summaries != 0);
+    open.add_shards(shards);
     if (!order.IsNull()) open.add_order(order);
     open.add_takeover(request.takeover);
     open.add_resume(request.resume);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "client/abi_fields.h"
+#include "proto/hotness_order.h"
 #include "proto/segment_header.h"
 #include "shm/hotness_file.h"
 
@@ -41,6 +42,11 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
         return "hotness_file is empty, it should be NULL or the path of a file that `croupier hotset build` "
                "wrote";
     }
+    const bool pads = options.padded_vocab != 0;
+    if (pads && (options.padded_vocab < options.vocab || options.padded_vocab > proto::kMaxPaddedVocab)) {
+        return "padded_vocab is " + std::to_string(options.padded_vocab) + ", allowed is 0 or vocab, " +
+               std::to_string(options.vocab) + ", to " + std::to_string(proto::kMaxPaddedVocab);
+    }
     const auto* relay = options.relay;
     if (relay != nullptr && (relay->send == nullptr || relay->receive == nullptr)) {
         return "relay has no functions, it should be NULL or what croupier_fan_out_channel() filled in";
@@ -48,12 +54,14 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
     return proto::geometry_fault(geometry);
 }
 
-shm::Result<std::vector<std::int32_t>> order_of(const croupier_open_options& options) {
-    if (options.order != nullptr) return std::vector(options.order, options.order + options.vocab);
-    if (options.hotness_file == nullptr) return std::vector<std::int32_t>();
+shm::Result<std::vector<std::uint32_t>> order_of(const croupier_open_options& options) {
+    if (options.order != nullptr) {
+        return std::vector(options.order, options.order + proto::blocks_of(options.vocab));
+    }
+    if (options.hotness_file == nullptr) return std::vector<std::uint32_t>();
     auto file = shm::load_hotness(options.hotness_file, options.vocab);
     if (!file) return file.error();
-    return std::move(file.value().order.ids);
+    return proto::rank_blocks(file.value().order);
 }
 
 struct Field {
@@ -114,6 +122,14 @@ std::optional<std::string> unfit_geometry(const Geometry& asked, const Geometry&
         if (field.exact ? have == want : have >= want) continue;
         return std::string(field.name) + " is " + std::to_string(have) + " in the session and " +
                std::to_string(want) + " in the options";
+    }
+    if (asked.shards != given.shards) {
+        const auto ids = [](const Geometry& geometry) {
+            const proto::RankShard& last = geometry.shards[geometry.tp - 1];
+            return std::to_string(last.first_id + last.count);
+        };
+        return "the ranks hold " + ids(given) + " ids in the session and " + ids(asked) +
+               " in the options (padded_vocab), or share them out differently";
     }
     if (asked.dtype == given.dtype) return std::nullopt;
     return "dtype is " + std::to_string(static_cast<std::uint32_t>(given.dtype)) + " in the session and " +

@@ -18,7 +18,7 @@ struct OpenRequest {
     CurveKeys keys;
     std::string name;
     proto::Geometry geometry;
-    std::vector<std::int32_t> order;  // hottest first; empty: identity
+    std::vector<std::uint32_t> order;  // all blocks, hottest first; empty: identity
     bool takeover = false;
     bool resume = false;
     bool decisions_over_zmq = false;

@@ -137,7 +137,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         request.prompt = {sequence.log, sequence.prompt_length};
         request.output = {sequence.log + sequence.prompt_length, asked.position};
         request.max_length = segment.geometry().max_length;
-        request.hot_blocks = segment.hot_blocks(sequence.hot_choice);
+        request.hot_blocks = session.hot_blocks(sequence.hot_choice);
         request.random = random_for(segment, step, column, request);
         if (asked.mask_row != 0) {
             const std::uint32_t words = (segment.geometry().vocab + 31) / 32;

@@ -23,14 +23,16 @@ ReadyWord ready_word(const shm::Segment& segment, std::uint32_t slot, std::uint3
 }
 
 bool scan(const sampler::BlockRun& run, proto::Dtype dtype, float* maxima) {
-    const sampler::BlockedRow row{dtype, {&run, 1}, run.blocks, false};
+    const sampler::BlockedRow row{dtype, {&run, 1}, run.blocks * kBlock, run.blocks, false};
     return sampler::scan_block_maxima(row, {maxima, run.blocks}) == sampler::RowFault::none;
 }
 
 }  // namespace
 
-EarlyMaxima::EarlyMaxima(const proto::Geometry& geometry) : geometry_(geometry) {
+EarlyMaxima::EarlyMaxima(const proto::Geometry& geometry, std::span<const std::vector<std::uint32_t>> orders)
+    : geometry_(geometry) {
     if (geometry.has_summaries != 0 || geometry.tile != kBlock) return;
+    find_part_tiles(orders);
     slots_.resize(geometry.slots);
     for (Slot& slot : slots_) {
         slot.spoiled.resize(geometry.max_batch);
@@ -38,6 +40,21 @@ EarlyMaxima::EarlyMaxima(const proto::Geometry& geometry) : geometry_(geometry) 
         for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
             const std::size_t room = std::size_t{geometry.maxima_stride(rank)} * geometry.max_batch;
             slot.ranks[rank].maxima = std::make_unique_for_overwrite<float[]>(room);
+        }
+    }
+}
+
+void EarlyMaxima::find_part_tiles(std::span<const std::vector<std::uint32_t>> orders) {
+    part_tiles_.resize(geometry_.tp);
+    for (std::uint32_t rank = 0; rank < geometry_.tp; ++rank) {
+        const proto::RankShard& shard = geometry_.shards[rank];
+        const std::uint32_t ids_end = shard.first_id + geometry_.real_ids(rank);
+        for (std::uint32_t tile = 0; tile < shard.blocks(); ++tile) {
+            const std::uint32_t block = orders.empty() ? shard.first_block() + tile : orders[rank][tile];
+            const std::uint32_t first = block * kBlock;
+            const std::uint32_t begin = std::clamp(shard.first_id, first, first + kBlock) - first;
+            const std::uint32_t end = std::clamp(ids_end, first, first + kBlock) - first;
+            if (begin > 0 || end < kBlock) part_tiles_[rank].push_back({tile, begin, end});
         }
     }
 }
@@ -50,27 +67,37 @@ void EarlyMaxima::begin(Slot& slot, const CheckedStep& step, std::uint32_t first
     for (Rank& rank : slot.ranks) rank.tiles = 0;
 }
 
-// The last tile's padding is not believed.
 void EarlyMaxima::take_in(const shm::Segment& segment, const CheckedStep& step, Slot& slot,
                           std::uint32_t rank, std::uint32_t column, std::uint32_t first_tile,
                           std::uint32_t end_tile) const {
     const std::size_t element = proto::element_bytes(geometry_.dtype);
     const std::size_t stride = std::size_t{step.columns} * kBlock * element;
     const auto* elements = static_cast<const std::byte*>(segment.logits(step.slot, rank)) +
-                           first_tile * stride + std::size_t{column} * kBlock * element;
-    float* maxima =
-        slot.ranks[rank].maxima.get() + std::size_t{column} * geometry_.maxima_stride(rank) + first_tile;
-    const std::uint32_t entries = geometry_.shards[rank].count;
-    const std::uint32_t whole = std::min(end_tile, entries / kBlock) - first_tile;
-    bool sound = scan({elements, stride, whole, 0, 0, whole * kBlock, 0, 0}, geometry_.dtype, maxima);
-    if (first_tile + whole < end_tile) {
-        alignas(64) std::array<std::byte, kBlock * sizeof(float)> last;
+                           std::size_t{column} * kBlock * element;
+    float* maxima = slot.ranks[rank].maxima.get() + std::size_t{column} * geometry_.maxima_stride(rank);
+    bool sound = true;
+    const auto scan_whole = [&](std::uint32_t begin, std::uint32_t end) {
+        const sampler::BlockRun run{elements + begin * stride, stride, nullptr, end - begin, 0};
+        sound = scan(run, geometry_.dtype, maxima + begin) && sound;
+    };
+    const auto& parts = part_tiles_[rank];
+    auto part = std::lower_bound(parts.begin(), parts.end(), first_tile,
+                                 [](const PartTile& each, std::uint32_t tile) { return each.tile < tile; });
+    std::uint32_t next = first_tile;
+    for (; part != parts.end() && part->tile < end_tile; ++part) {
+        scan_whole(next, part->tile);
+        alignas(64) std::array<std::byte, kBlock * sizeof(float)> believed;
         const std::uint32_t nothing = sampler::negative_infinity_code(geometry_.dtype);
-        for (std::uint32_t i = 0; i < kBlock; ++i) std::memcpy(&last[i * element], &nothing, element);
-        std::memcpy(last.data(), elements + whole * stride, entries % kBlock * element);
-        sound =
-            scan({last.data(), last.size(), 1, 0, 0, kBlock, 0, 0}, geometry_.dtype, maxima + whole) && sound;
+        for (std::uint32_t i = 0; i < kBlock; ++i) std::memcpy(&believed[i * element], &nothing, element);
+        const std::size_t begin = part->begin * element;
+        if (part->begin < part->end) {
+            std::memcpy(&believed[begin], elements + part->tile * stride + begin,
+                        (part->end - part->begin) * element);
+        }
+        sound = scan({believed.data(), 0, nullptr, 1, 0}, geometry_.dtype, maxima + part->tile) && sound;
+        next = part->tile + 1;
     }
+    scan_whole(next, end_tile);
     if (!sound) slot.spoiled[column] = 1;
 }
 

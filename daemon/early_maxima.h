@@ -16,7 +16,9 @@ namespace croupier::daemon {
 
 class EarlyMaxima {
   public:
-    explicit EarlyMaxima(const proto::Geometry& geometry);
+    // `orders`: the block at each place of each rank's slice, checked; empty: in the order of their ids.
+    explicit EarlyMaxima(const proto::Geometry& geometry,
+                         std::span<const std::vector<std::uint32_t>> orders = {});
 
     // Not where the writers give them, nor for tiles of another size than the sampler's blocks.
     bool wanted() const { return !slots_.empty(); }
@@ -43,6 +45,14 @@ class EarlyMaxima {
         std::vector<Rank> ranks;
     };
 
+    // A tile of which not all is believed: what is not the rank's, or beyond the vocabulary, is padding.
+    struct PartTile {
+        std::uint32_t tile;
+        std::uint32_t begin;  // the entries that are believed
+        std::uint32_t end;
+    };
+
+    void find_part_tiles(std::span<const std::vector<std::uint32_t>> orders);
     void begin(Slot& slot, const CheckedStep& step, std::uint32_t first, std::uint32_t end) const;
     bool follow_rank(const shm::Segment& segment, const CheckedStep& step, Slot& slot,
                      std::uint32_t rank) const;
@@ -50,6 +60,7 @@ class EarlyMaxima {
                  std::uint32_t column, std::uint32_t first_tile, std::uint32_t end_tile) const;
 
     proto::Geometry geometry_;
+    std::vector<std::vector<PartTile>> part_tiles_;  // [rank], ascending
     std::vector<Slot> slots_;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "proto/hotness_order.h"
-#include "sampler/proposals.h"
 
 namespace croupier::daemon {
 
@@ -24,21 +23,15 @@ shm::Result<bool> check_name(const std::string& name) {
 
 shm::Result<bool> check_order(const SessionRequest& request) {
     if (request.order.empty()) return true;
-    if (request.order.size() != request.geometry.vocab) {
+    const std::uint32_t blocks = request.geometry.blocks();
+    if (request.order.size() != blocks) {
         return fail(Errc::bad_argument, "the hotness order has " + std::to_string(request.order.size()) +
-                                            " ids, the vocabulary has " +
-                                            std::to_string(request.geometry.vocab));
+                                            " blocks, the vocabulary of " +
+                                            std::to_string(request.geometry.vocab) + " ids has " +
+                                            std::to_string(blocks) + " of 64 ids");
     }
-    std::vector<bool> seen(request.geometry.vocab);
-    for (std::size_t i = 0; i < request.order.size(); ++i) {
-        const std::int32_t id = request.order[i];
-        const bool inside = id >= 0 && static_cast<std::uint32_t>(id) < request.geometry.vocab;
-        if (!inside || seen[static_cast<std::size_t>(id)]) {
-            return fail(Errc::bad_argument, "the hotness order is no permutation of the vocabulary: entry " +
-                                                std::to_string(i) + " is " + std::to_string(id) +
-                                                (inside ? ", which came before" : ", which is no id"));
-        }
-        seen[static_cast<std::size_t>(id)] = true;
+    if (auto fault = proto::block_order_fault(request.order, 0)) {
+        return fail(Errc::bad_argument, "the hotness order is refused: " + *fault);
     }
     return true;
 }
@@ -105,20 +98,21 @@ shm::Result<bool> check_same_session(const shm::Segment& present, const SessionR
     proto::Geometry wanted = request.geometry;
     wanted.has_order = request.order.empty() ? 0 : 1;
     if (wanted != present.geometry()) return not_resumable(request, Errc::bad_geometry, "shape");
-    const auto order = proto::cut_among_ranks(wanted, request.order);
-    if (std::equal(order.begin(), order.end(), present.order().begin(), present.order().end())) return true;
+    const auto order = present.model_order();
+    if (std::equal(order.begin(), order.end(), request.order.begin(), request.order.end())) return true;
     return not_resumable(request, Errc::bad_argument, "hotness order");
 }
 
-void write_order(const shm::Segment& segment, const std::vector<std::int32_t>& order) {
-    const auto cut = proto::cut_among_ranks(segment.geometry(), order);
-    std::copy(cut.begin(), cut.end(), segment.order().begin());
-    constexpr std::uint32_t kBlock = sampler::kProposalBlock;
+void write_order(const shm::Segment& segment, std::span<const std::uint32_t> order) {
+    const proto::Geometry& geometry = segment.geometry();
+    std::copy(order.begin(), order.end(), segment.model_order().begin());
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+        const auto own = proto::blocks_of_rank(geometry, rank, order);
+        std::copy(own.begin(), own.end(), segment.order(rank).begin());
+    }
     for (std::uint32_t choice = 1; choice < proto::kHotChoices; ++choice) {
-        const std::uint32_t size = std::min(proto::hot_size(choice), segment.geometry().vocab);
-        const auto prefixes = proto::hot_prefixes(segment.geometry(), order, size);
-        std::transform(prefixes.begin(), prefixes.end(), segment.hot_blocks(choice).begin(),
-                       [](std::uint32_t ids) { return (ids + kBlock - 1) / kBlock; });
+        const auto prefixes = proto::hot_prefixes(geometry, order, proto::hot_size(choice));
+        std::copy(prefixes.begin(), prefixes.end(), segment.hot_blocks(choice).begin());
     }
 }
 

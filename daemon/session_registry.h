@@ -19,7 +19,7 @@ namespace croupier::daemon {
 struct SessionRequest {
     std::string name;
     proto::Geometry geometry;
-    std::vector<std::int32_t> order;  // hotness order; empty: identity
+    std::vector<std::uint32_t> order;  // all blocks, hottest first; empty: identity
     bool takeover = false;
     bool resume = false;
 };

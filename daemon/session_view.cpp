@@ -1,31 +1,57 @@
 #include "daemon/session_view.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "proto/hotness_order.h"
 
 namespace croupier::daemon {
 
-SessionView::SessionView(shm::Segment segment, std::uint32_t threads)
+shm::Result<SessionView::Orders> SessionView::copy_orders(const shm::Segment& segment) {
+    Orders orders;
+    if (segment.geometry().has_order == 0) return orders;
+    const auto refused = [&segment](const std::string& whose, const std::string& fault) {
+        return shm::fail(shm::Errc::corrupt_header, segment.path() + ": " + whose + " is refused: " + fault);
+    };
+    const auto model = segment.model_order();
+    orders.model.assign(model.begin(), model.end());
+    if (auto fault = proto::block_order_fault(orders.model, 0)) return refused("the model's order", *fault);
+    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
+        const auto own = segment.order(rank);
+        const std::uint32_t first = segment.geometry().shards[rank].first_block();
+        const auto& blocks = orders.blocks.emplace_back(own.begin(), own.end());
+        if (auto fault = proto::block_order_fault(blocks, first)) {
+            return refused("the order of rank " + std::to_string(rank), *fault);
+        }
+        orders.places.push_back(proto::places_of(blocks, first));
+    }
+    return orders;
+}
+
+SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t threads)
     : segment_(std::move(segment)),
+      orders_(std::move(orders)),
       states_(segment_.geometry().vocab, segment_.geometry().max_length, segment_.geometry().max_sequences,
               threads),
       lists_(threads, SequenceLists(segment_.geometry())),
       early_slices_(threads, std::vector<sampler::Slice>(segment_.geometry().tp)),
-      early_(segment_.geometry()),
+      early_(segment_.geometry(), orders_.blocks),
       prepared_(segment_.geometry().slots),
       prefault_(segment_.mapping()) {
     const auto& geometry = segment_.geometry();
     id_ = segment_.header().session_id;
     exhausted_.resize(geometry.slots);
     slices_.resize(geometry.slots);
-    const auto order = segment_.order();
     for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) {
         for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
             const auto& shard = geometry.shards[rank];
-            const std::int32_t* ids = order.empty() ? nullptr : order.data() + shard.first_id;
-            const sampler::TileSummaries summaries{segment_.maxima(slot, rank).data(),
-                                                   geometry.maxima_stride(rank)};
-            slices_[slot].push_back(
-                {segment_.logits(slot, rank), shard.count, shard.first_id, ids, summaries});
+            sampler::Slice slice{segment_.logits(slot, rank), shard.count, shard.first_id};
+            slice.summaries = {segment_.maxima(slot, rank).data(), geometry.maxima_stride(rank)};
+            if (geometry.has_order != 0) {
+                slice.blocks = orders_.blocks[rank].data();
+                slice.places = orders_.places[rank].data();
+            }
+            slices_[slot].push_back(slice);
         }
     }
 }
@@ -34,7 +60,15 @@ shm::Result<std::unique_ptr<SessionView>> SessionView::attach(const std::string&
                                                               std::uint32_t threads) {
     auto segment = shm::Segment::attach(path, shm::Access::read_write);
     if (!segment) return segment.error();
-    return std::unique_ptr<SessionView>(new SessionView(std::move(segment).value(), threads));
+    auto orders = copy_orders(segment.value());
+    if (!orders) return orders.error();
+    return std::unique_ptr<SessionView>(
+        new SessionView(std::move(segment).value(), std::move(orders).value(), threads));
+}
+
+std::span<const std::uint32_t> SessionView::hot_blocks(std::uint32_t choice) const {
+    const std::size_t blocks = proto::blocks_of(proto::hot_size(choice));
+    return std::span(orders_.model).first(std::min(blocks, orders_.model.size()));
 }
 
 bool SessionView::served() const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ class SessionView {
     // tiles were in flight.
     sampler::RowView row(const CheckedStep& step, std::uint32_t column, std::size_t thread, bool& read_early);
     EarlyMaxima& early() { return early_; }
+    // The blocks of a sequence's hot set; empty: it has none.
+    std::span<const std::uint32_t> hot_blocks(std::uint32_t choice) const;
     // How many of this sampler's columns of the step were prepared: the caller counts on.
     std::uint32_t& prepared(const CheckedStep& step);
 
@@ -40,7 +43,15 @@ class SessionView {
     void note_exhausted(std::uint64_t step, std::uint32_t reopened_before);
 
   private:
-    SessionView(shm::Segment segment, std::uint32_t threads);
+    // Private copies, checked once: what is indexed by them later is inside the slices.
+    struct Orders {
+        std::vector<std::uint32_t> model;                // all blocks of the vocabulary; empty: identity
+        std::vector<std::vector<std::uint32_t>> blocks;  // [rank][place]
+        std::vector<std::vector<std::uint32_t>> places;  // [rank][block - its first one]
+    };
+    static shm::Result<Orders> copy_orders(const shm::Segment& segment);
+
+    SessionView(shm::Segment segment, Orders orders, std::uint32_t threads);
 
     struct Exhausted {
         std::uint64_t step = ~0ULL;
@@ -53,6 +64,7 @@ class SessionView {
     };
 
     shm::Segment segment_;
+    Orders orders_;
     std::uint64_t id_ = 0;
     SequenceStates states_;
     std::vector<SequenceLists> lists_;                       // [thread]

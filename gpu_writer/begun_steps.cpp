@@ -51,22 +51,4 @@ void read_seeds(const shm::Segment& segment, std::span<const proto::ScheduleColu
     }
 }
 
-shm::Result<std::vector<std::uint32_t>> row_offsets(const HostWriter& host) {
-    const proto::RankShard& shard = host.geometry().shards[host.rank()];
-    std::vector<std::uint32_t> offsets;
-    offsets.reserve(host.order().size());
-    for (const std::int32_t id : host.order()) {
-        const std::uint32_t offset = static_cast<std::uint32_t>(id) - shard.first_id;
-        if (offset >= shard.count) {
-            return shm::fail(Errc::corrupt_header, host.segment().path() + ": the order of rank " +
-                                                       std::to_string(host.rank()) + " names id " +
-                                                       std::to_string(id) + ", its ids are " +
-                                                       std::to_string(shard.first_id) + " to " +
-                                                       std::to_string(shard.first_id + shard.count - 1));
-        }
-        offsets.push_back(offset);
-    }
-    return offsets;
-}
-
 }  // namespace croupier::gpu_writer

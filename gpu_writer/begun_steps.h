@@ -39,8 +39,4 @@ class BegunSteps {
 void read_seeds(const shm::Segment& segment, std::span<const proto::ScheduleColumn> columns,
                 std::span<ColumnSeed> seeds);
 
-// This rank's ids as offsets into its rows, in the session's order; empty: identity. An order that names an
-// id that is not the rank's is refused.
-shm::Result<std::vector<std::uint32_t>> row_offsets(const HostWriter& host);
-
 }  // namespace croupier::gpu_writer

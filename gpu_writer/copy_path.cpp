@@ -4,7 +4,6 @@
 #include <boost/outcome/try.hpp>
 
 #include "gpu_writer/copy_chunks.h"
-#include "gpu_writer/ordered_gather.h"
 
 namespace croupier::gpu_writer {
 namespace {
@@ -35,9 +34,6 @@ shm::Result<CopyPath> CopyPath::make(const CopyRoom& room) {
     BOOST_OUTCOME_TRYV(keep(path.publishing_, make_stream()));
     for (Stage& stage : path.stages_) {
         BOOST_OUTCOME_TRYV(keep(stage, make_stage(room)));
-    }
-    if (room.lines != 0) {
-        BOOST_OUTCOME_TRYV(keep(path.lines_, device_array<std::byte>(room.lines, "the lines of a step")));
     }
     return path;
 }
@@ -77,18 +73,9 @@ shm::Result<bool> CopyPath::tile(const SliceRows& rows, const Stage& stage, cons
     BOOST_OUTCOME_TRYV(cuda_done(launch_tiling(rows, staged, {0, first_chunk}, next, worker), what));
     BOOST_OUTCOME_TRYV(cuda_done(cudaEventRecord(stage.first_tiled.get(), worker), what));
     if (first_chunk == rows.tiles) return true;
-    BOOST_OUTCOME_TRYV(cuda_done(tile_rest(rows, staged, first_chunk, worker), what));
+    BOOST_OUTCOME_TRYV(
+        cuda_done(launch_tiling(rows, staged, {first_chunk, rows.tiles}, nullptr, worker), what));
     return cuda_done(cudaEventRecord(stage.tiled.get(), worker), what);
-}
-
-cudaError_t CopyPath::tile_rest(const SliceRows& rows, const SliceTarget& target, std::uint32_t first_chunk,
-                                cudaStream_t worker) {
-    const TileRange rest{first_chunk, rows.tiles};
-    // Not the first chunk: it would wait for the lines of the whole vocabulary.
-    if (gathers_lines(rows, target.columns)) {
-        return launch_line_tiling(rows, target, rest, lines_.get(), worker);
-    }
-    return launch_tiling(rows, target, rest, nullptr, worker);
 }
 
 // All in one: they are whole when the last tile is, and each copy holds up the engine for longer than these

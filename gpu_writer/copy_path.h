@@ -30,7 +30,6 @@ struct CopyTarget {
 struct CopyRoom {
     std::uint64_t elements = 0;
     std::uint64_t maxima = 0;
-    std::uint64_t lines = 0;
 };
 
 class CopyPath {
@@ -55,8 +54,6 @@ class CopyPath {
     static shm::Result<Stage> make_stage(const CopyRoom& room);
     shm::Result<bool> tile(const SliceRows& rows, const Stage& stage, const CopyTarget& target,
                            std::uint32_t first_chunk, std::uint64_t* next, cudaStream_t worker);
-    cudaError_t tile_rest(const SliceRows& rows, const SliceTarget& target, std::uint32_t first_chunk,
-                          cudaStream_t worker);
     shm::Result<bool> send_maxima(const SliceRows& rows, const Stage& stage, const CopyTarget& target);
     shm::Result<bool> send_chunk(const Stage& stage, const CopyTarget& target, TileRange tiles,
                                  std::uint64_t tile_row_bytes);
@@ -69,8 +66,6 @@ class CopyPath {
     Stream copying_;
     Stream publishing_;
     std::array<Stage, 2> stages_;
-    // One: the worker's streams tile one step after another.
-    DeviceMemory<std::byte> lines_;
     std::uint64_t sent_ = 0;
 };
 

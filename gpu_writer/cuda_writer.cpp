@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "gpu_writer/ordered_gather.h"
+#include "gpu_writer/tile_layout.h"
 
 namespace croupier::gpu_writer {
 namespace {
@@ -45,10 +45,8 @@ shm::Result<std::unique_ptr<StepWriter>> CudaWriter::attach(const WriterOptions&
     BOOST_OUTCOME_TRYV(cuda_done(cudaFree(nullptr), "CUDA cannot be initialised"));
     auto host = HostWriter::attach(options.segment_path, options.rank);
     if (!host) return host.error();
-    auto offsets = row_offsets(host.value());
-    if (!offsets) return offsets.error();
     std::unique_ptr<CudaWriter> writer(new CudaWriter(std::move(host).value(), options));
-    BOOST_OUTCOME_TRYV(writer->prepare(offsets.value()));
+    BOOST_OUTCOME_TRYV(writer->prepare());
     return std::unique_ptr<StepWriter>(std::move(writer));
 }
 
@@ -71,21 +69,20 @@ CudaWriter::~CudaWriter() {
     empty_launches_.reset();
     counters_.reset();
     landed_.reset();
-    offsets_.reset();
+    order_.reset();
 }
 
-shm::Result<bool> CudaWriter::prepare(const std::vector<std::uint32_t>& offsets) {
+shm::Result<bool> CudaWriter::prepare() {
     BOOST_OUTCOME_TRYV(register_rings());
     BOOST_OUTCOME_TRYV(make_launch_ring());
-    BOOST_OUTCOME_TRYV(keep_offsets(offsets));
+    BOOST_OUTCOME_TRYV(keep_order());
     const proto::Geometry& geometry = host().geometry();
     if (path_ != Path::store) {
         const std::uint64_t maxima =
             geometry.has_summaries == 0
                 ? 0
                 : std::uint64_t{geometry.maxima_stride(host().rank())} * geometry.max_batch * sizeof(float);
-        const std::uint64_t lines = lines_bytes(rows_of(nullptr, 0), geometry.max_batch);
-        auto copy = CopyPath::make({slice_bytes(geometry.max_batch), maxima, lines});
+        auto copy = CopyPath::make({slice_bytes(geometry.max_batch), maxima});
         if (!copy) return copy.error();
         copy_.emplace(std::move(copy).value());
     }
@@ -157,11 +154,11 @@ shm::Result<bool> CudaWriter::make_launch_ring() {
     return true;
 }
 
-shm::Result<bool> CudaWriter::keep_offsets(const std::vector<std::uint32_t>& offsets) {
-    if (offsets.empty()) return true;
-    BOOST_OUTCOME_TRYV(keep(offsets_, device_array<std::uint32_t>(offsets.size(), "the hotness order")));
-    return cuda_done(cudaMemcpy(offsets_.get(), offsets.data(), offsets.size() * sizeof(std::uint32_t),
-                                cudaMemcpyHostToDevice),
+shm::Result<bool> CudaWriter::keep_order() {
+    const auto order = host().order();
+    if (order.empty()) return true;
+    BOOST_OUTCOME_TRYV(keep(order_, device_array<std::uint32_t>(order.size(), "the hotness order")));
+    return cuda_done(cudaMemcpy(order_.get(), order.data(), order.size_bytes(), cudaMemcpyHostToDevice),
                      "cannot copy the hotness order to the GPU");
 }
 
@@ -225,14 +222,9 @@ std::uint64_t CudaWriter::empty_launches() const {
 SliceRows CudaWriter::rows_of(const void* logits, std::uint64_t row_stride) const {
     const proto::Geometry& geometry = host().geometry();
     const std::uint32_t rank = host().rank();
-    return {logits,
-            row_stride,
-            offsets_.get(),
-            geometry.dtype,
-            geometry.tile,
-            geometry.shards[rank].count,
-            geometry.tiles(rank),
-            geometry.maxima_stride(rank)};
+    const SliceShape shape = slice_shape(geometry, rank, 1, {});
+    return {logits,     row_stride,    order_.get(),   shape.dtype,          shape.tile,
+            shape.lead, shape.entries, shape.places(), geometry.tiles(rank), geometry.maxima_stride(rank)};
 }
 
 CopyTarget CudaWriter::copy_target(const BegunStep& step) const {

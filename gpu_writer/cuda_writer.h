@@ -26,10 +26,10 @@ class CudaWriter final : public StepWriter {
   private:
     CudaWriter(HostWriter host, const WriterOptions& options);
 
-    shm::Result<bool> prepare(const std::vector<std::uint32_t>& offsets);
+    shm::Result<bool> prepare();
     shm::Result<bool> register_rings();
     shm::Result<bool> make_launch_ring();
-    shm::Result<bool> keep_offsets(const std::vector<std::uint32_t>& offsets);
+    shm::Result<bool> keep_order();
     void queue(const BegunStep& step) override;
     void forget_after(std::uint64_t finished) override;
     shm::Result<bool> send_tokens(void* stream, std::span<const proto::Decision> decisions,
@@ -61,7 +61,7 @@ class CudaWriter final : public StepWriter {
     PinnedMemory<std::uint64_t> empty_launches_;
     DeviceMemory<LaunchCounters> counters_;
     DeviceMemory<std::uint32_t> landed_;
-    DeviceMemory<std::uint32_t> offsets_;
+    DeviceMemory<std::uint32_t> order_;
     LaunchRing ring_;
     std::vector<BegunStep> steps_;
     std::optional<CopyPath> copy_;

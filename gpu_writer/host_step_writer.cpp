@@ -1,5 +1,4 @@
 // The writer without a device: what is enqueued is done before the call returns.
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -13,13 +12,11 @@ using shm::Errc;
 
 class HostStepWriter final : public StepWriter {
   public:
-    HostStepWriter(HostWriter host, std::vector<std::uint32_t> offsets)
-        : StepWriter(std::move(host)), offsets_(std::move(offsets)) {
+    explicit HostStepWriter(HostWriter host) : StepWriter(std::move(host)) {
         const proto::Geometry& geometry = this->host().geometry();
         steps_.resize(geometry.slots);
         rows_.resize(geometry.max_batch);
         seeds_.resize(geometry.max_batch);
-        if (!offsets_.empty()) ordered_.resize(row_bytes() * geometry.max_batch);
     }
 
     std::uint64_t finished() const override { return finished_; }
@@ -32,8 +29,7 @@ class HostStepWriter final : public StepWriter {
         if (auto allowed = mutable_host().publisher().begin(step->step); !allowed) return allowed.error();
         const std::size_t element = proto::element_bytes(host().geometry().dtype);
         for (std::uint32_t column = 0; column < step->columns; ++column) {
-            const auto* row = static_cast<const std::byte*>(logits) + column * row_stride * element;
-            rows_[column] = offsets_.empty() ? row : order_row(column, row, element);
+            rows_[column] = static_cast<const std::byte*>(logits) + column * row_stride * element;
         }
         mutable_host().write_all(step->step, std::span(rows_).first(step->columns));
         return mutable_host().publish_all(step->step);
@@ -63,11 +59,6 @@ class HostStepWriter final : public StepWriter {
         return true;
     }
 
-    std::size_t row_bytes() const {
-        const proto::Geometry& geometry = host().geometry();
-        return std::size_t{geometry.shards[host().rank()].count} * proto::element_bytes(geometry.dtype);
-    }
-
     const BegunStep* next(void* stream) const {
         if (stream != nullptr || finished_ == begun()) return nullptr;
         return &steps_[(finished_ + 1) % steps_.size()];
@@ -82,19 +73,9 @@ class HostStepWriter final : public StepWriter {
         return shm::fail(Errc::bad_argument, "no step is begun that was not enqueued: begin one first");
     }
 
-    const void* order_row(std::uint32_t column, const std::byte* row, std::size_t element) {
-        std::byte* ordered = ordered_.data() + column * row_bytes();
-        for (std::size_t i = 0; i < offsets_.size(); ++i) {
-            std::memcpy(ordered + i * element, row + offsets_[i] * element, element);
-        }
-        return ordered;
-    }
-
-    std::vector<std::uint32_t> offsets_;
     std::vector<BegunStep> steps_;
     std::vector<const void*> rows_;
     std::vector<ColumnSeed> seeds_;
-    std::vector<std::byte> ordered_;
     std::uint64_t finished_ = 0;
 };
 
@@ -103,10 +84,7 @@ class HostStepWriter final : public StepWriter {
 shm::Result<std::unique_ptr<StepWriter>> attach_host_writer(const WriterOptions& options) {
     auto host = HostWriter::attach(options.segment_path, options.rank);
     if (!host) return host.error();
-    auto offsets = row_offsets(host.value());
-    if (!offsets) return offsets.error();
-    return std::unique_ptr<StepWriter>(
-        new HostStepWriter(std::move(host).value(), std::move(offsets).value()));
+    return std::unique_ptr<StepWriter>(new HostStepWriter(std::move(host).value()));
 }
 
 }  // namespace croupier::gpu_writer

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gpu_writer/tile_layout.h"
+#include "proto/hotness_order.h"
 #include "shm/wait_strategy.h"
 
 namespace croupier::gpu_writer {
@@ -22,10 +23,24 @@ std::string directory_of(const std::string& path) {
 constexpr shm::WaitSettings kStepWait{shm::WaitMode::adaptive, std::chrono::microseconds(50),
                                       std::chrono::microseconds(200)};
 
+// A private copy, checked: it is followed into the caller's rows.
+shm::Result<std::vector<std::uint32_t>> copy_order(const shm::Segment& segment, std::uint32_t rank) {
+    const auto all = segment.order(rank);
+    std::vector<std::uint32_t> order(all.begin(), all.end());
+    const std::uint32_t first = segment.geometry().shards[rank].first_block();
+    if (auto fault = proto::block_order_fault(order, first)) {
+        return shm::fail(shm::Errc::corrupt_header, segment.path() + ": the order of rank " +
+                                                        std::to_string(rank) + " is refused: " + *fault);
+    }
+    for (std::uint32_t& block : order) block -= first;
+    return order;
+}
+
 }  // namespace
 
-HostWriter::HostWriter(std::unique_ptr<shm::Segment> segment, shm::LogitsPublisher publisher, shm::Bell bell)
-    : segment_(std::move(segment)), publisher_(publisher), bell_(std::move(bell)) {}
+HostWriter::HostWriter(std::unique_ptr<shm::Segment> segment, std::vector<std::uint32_t> order,
+                       shm::LogitsPublisher publisher, shm::Bell bell)
+    : segment_(std::move(segment)), order_(std::move(order)), publisher_(publisher), bell_(std::move(bell)) {}
 
 shm::Result<HostWriter> HostWriter::attach(const std::string& segment_path, std::uint32_t rank) {
     auto attached = shm::Segment::attach(segment_path, shm::Access::read_write);
@@ -35,14 +50,10 @@ shm::Result<HostWriter> HostWriter::attach(const std::string& segment_path, std:
     if (!bell) return bell.error();
     auto publisher = shm::LogitsPublisher::attach(*segment, rank);
     if (!publisher) return publisher.error();
-    return HostWriter(std::move(segment), publisher.value(), std::move(bell).value());
-}
-
-std::span<const std::int32_t> HostWriter::order() const {
-    const std::span<const std::int32_t> all = segment_->order();
-    if (all.empty()) return {};
-    const proto::RankShard& shard = geometry().shards[rank()];
-    return all.subspan(shard.first_id, shard.count);
+    auto order = copy_order(*segment, rank);
+    if (!order) return order.error();
+    return HostWriter(std::move(segment), std::move(order).value(), publisher.value(),
+                      std::move(bell).value());
 }
 
 std::optional<std::uint64_t> HostWriter::wait_step(std::chrono::milliseconds timeout, std::uint64_t from) {
@@ -77,8 +88,7 @@ SliceMemory HostWriter::memory_of(std::uint64_t step) const {
 }
 
 void HostWriter::write_column(std::uint64_t step, std::uint32_t column, const void* values) {
-    const SliceShape shape{geometry().dtype, geometry().tile, geometry().shards[rank()].count,
-                           column_count(step)};
+    const SliceShape shape = slice_shape(geometry(), rank(), column_count(step), order_);
     if (column >= shape.columns) {
         throw std::out_of_range("step " + std::to_string(step) + " has " + std::to_string(shape.columns) +
                                 " columns: there is no column " + std::to_string(column));
@@ -87,8 +97,7 @@ void HostWriter::write_column(std::uint64_t step, std::uint32_t column, const vo
 }
 
 void HostWriter::write_all(std::uint64_t step, std::span<const void* const> column_values) {
-    const SliceShape shape{geometry().dtype, geometry().tile, geometry().shards[rank()].count,
-                           column_count(step)};
+    const SliceShape shape = slice_shape(geometry(), rank(), column_count(step), order_);
     if (column_values.size() != shape.columns) {
         throw std::out_of_range("step " + std::to_string(step) + " has " + std::to_string(shape.columns) +
                                 " columns, not " + std::to_string(column_values.size()));

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "gpu_writer/tile_layout.h"
 #include "proto/logits_slot.h"
@@ -23,16 +24,17 @@ class HostWriter {
 
     const proto::Geometry& geometry() const { return segment_->geometry(); }
     std::uint32_t rank() const { return publisher_.rank(); }
-    // This rank's ids in the order in which the slice wants them; empty: identity from the shard's first id.
-    std::span<const std::int32_t> order() const;
+    // Which of this rank's blocks stands at each place of the slice, counted from its first one; empty: they
+    // stand in the order of their ids.
+    std::span<const std::uint32_t> order() const { return order_; }
 
     // The oldest step in flight, of those from `from` on, that wants this rank's slice; waits for one.
     std::optional<std::uint64_t> wait_step(std::chrono::milliseconds timeout, std::uint64_t from = 0);
     std::span<const proto::ScheduleColumn> columns(std::uint64_t step) const;
 
-    // One sequence's logits, `values` in the slice's order (order()), laid into the step's tiles; what lies
-    // past the shard in the last tile is padded with -inf. The tiles' maxima are written too where the
-    // session has summaries. std::out_of_range for a column the step has not.
+    // One sequence's logits, `values` of the shard's ids, laid into the step's tiles; what is not the shard's
+    // or beyond the vocabulary is padded with -inf. The tiles' maxima are written too where the session has
+    // summaries. std::out_of_range for a column the step has not.
     void write_column(std::uint64_t step, std::uint32_t column, const void* values);
     // All columns at once, one pointer a column: for small tiles much faster than one by one, because the
     // stores stay within a block of the slice that fits the nearest cache.
@@ -64,9 +66,11 @@ class HostWriter {
     std::uint32_t column_count(std::uint64_t step) const;
     shm::Result<bool> announce(shm::Result<bool> published);
 
-    HostWriter(std::unique_ptr<shm::Segment> segment, shm::LogitsPublisher publisher, shm::Bell bell);
+    HostWriter(std::unique_ptr<shm::Segment> segment, std::vector<std::uint32_t> order,
+               shm::LogitsPublisher publisher, shm::Bell bell);
 
     std::unique_ptr<shm::Segment> segment_;
+    std::vector<std::uint32_t> order_;
     shm::LogitsPublisher publisher_;
     shm::Bell bell_;
 };

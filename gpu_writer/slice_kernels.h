@@ -13,11 +13,14 @@ namespace croupier::gpu_writer {
 // The rows of a step as the LM head left them, and how the session wants them.
 struct SliceRows {
     const void* logits = nullptr;
-    std::uint64_t row_stride = 0;            // elements
-    const std::uint32_t* offsets = nullptr;  // row_offsets() in GPU memory; null: identity
+    std::uint64_t row_stride = 0;          // elements
+    const std::uint32_t* order = nullptr;  // SliceShape::order in GPU memory
     proto::Dtype dtype = proto::Dtype::bf16;
     std::uint32_t tile = 1;
+    // As in SliceShape.
+    std::uint32_t lead = 0;
     std::uint32_t entries = 0;
+    std::uint32_t places = 0;
     std::uint32_t tiles = 0;
     std::uint32_t maxima_stride = 0;
 };

@@ -76,26 +76,43 @@ struct RowReader {
 
     __device__ explicit RowReader(const SliceRows& of)
         : rows(of),
-          whole(of.offsets == nullptr && reinterpret_cast<std::uintptr_t>(of.logits) % 16 == 0 &&
-                of.row_stride * sizeof(Code) % 16 == 0) {}
+          whole(reinterpret_cast<std::uintptr_t>(of.logits) % 16 == 0 &&
+                of.row_stride * sizeof(Code) % 16 == 0 && of.lead * sizeof(Code) % 16 == 0) {}
 
     __device__ const Code* row(std::uint32_t column) const {
         return static_cast<const Code*>(rows.logits) + column * rows.row_stride;
     }
-    __device__ Code at(std::uint32_t column, std::uint32_t position) const {
-        if (position >= rows.entries) return kPadding;
-        return __ldg(row(column) + (rows.offsets == nullptr ? position : __ldg(rows.offsets + position)));
+    // Which of the row's elements stands at a place of the slice; what stands nowhere in the row, before its
+    // first element too, is none of its entries.
+    __device__ std::uint32_t entry_at(std::uint32_t place) const {
+        if (place >= rows.places) return rows.entries;
+        if (rows.order == nullptr) return place - rows.lead;
+        const std::uint32_t block = __ldg(rows.order + place / proto::kBlockIds);
+        return block * proto::kBlockIds + place % proto::kBlockIds - rows.lead;
     }
-    __device__ Unit<D> unit(std::uint32_t column, std::uint32_t position) const {
+    __device__ Code at(std::uint32_t column, std::uint32_t place) const {
+        return code(column, entry_at(place));
+    }
+    // A unit that begins at a multiple of its size lies in one block.
+    __device__ Unit<D> unit(std::uint32_t column, std::uint32_t place) const {
         Unit<D> unit;
-        if (whole && position + Unit<D>::kElements <= rows.entries) {
+        const std::uint32_t first = entry_at(place);
+        // Not first + kElements: what lies before the row is a number near the largest.
+        if (whole && first < rows.entries && rows.entries - first >= Unit<D>::kElements) {
             *reinterpret_cast<uint4*>(unit.codes) =
-                __ldg(reinterpret_cast<const uint4*>(row(column) + position));
+                __ldg(reinterpret_cast<const uint4*>(row(column) + first));
             return unit;
         }
 #pragma unroll
-        for (std::uint32_t i = 0; i < Unit<D>::kElements; ++i) unit.codes[i] = at(column, position + i);
+        for (std::uint32_t i = 0; i < Unit<D>::kElements; ++i) {
+            unit.codes[i] = code(column, first + i);
+        }
         return unit;
+    }
+
+  private:
+    __device__ Code code(std::uint32_t column, std::uint32_t entry) const {
+        return entry < rows.entries ? __ldg(row(column) + entry) : kPadding;
     }
 };
 

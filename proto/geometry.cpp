@@ -23,28 +23,34 @@ std::optional<std::string> shard_fault(const Geometry& g) {
                    std::to_string(shard.first_id) + " with " + std::to_string(shard.count) +
                    " ids; it should start at id " + std::to_string(next) + " and hold at least one";
         }
+        next += shard.count;
+        if (next > kMaxPaddedVocab) {
+            return "the shards of rank 0 to " + std::to_string(rank) + " hold " + std::to_string(next) +
+                   " ids together, allowed are " + std::to_string(kMaxPaddedVocab) +
+                   ", those beyond the vocabulary with them";
+        }
         if (g.tiles(rank) > ReadyWord::kTileMask) {
             return "shard of rank " + std::to_string(rank) + " has " + std::to_string(g.tiles(rank)) +
                    " tiles of " + std::to_string(g.tile) + " ids, a rank can have " +
                    std::to_string(ReadyWord::kTileMask) + "; use a larger tile";
         }
-        next += shard.count;
     }
-    if (next == g.vocab) return std::nullopt;
+    if (next >= g.vocab) return std::nullopt;
     return "the shards hold " + std::to_string(next) + " ids together, the vocabulary has " +
-           std::to_string(g.vocab);
+           std::to_string(g.vocab) + "; they should hold all of it, and may hold padding after it";
 }
 
 }  // namespace
 
-void fill_even_shards(Geometry& g) {
+void fill_even_shards(Geometry& g, std::uint32_t padded_vocab) {
     const std::uint32_t tp = std::clamp(g.tp, 1U, kMaxTp);
-    const std::uint32_t each = (g.vocab + tp - 1) / tp;
+    const std::uint32_t ids = std::max(g.vocab, padded_vocab);
+    const std::uint32_t each = (ids + tp - 1) / tp;
     std::uint32_t next = 0;
     for (std::uint32_t rank = 0; rank < tp; ++rank) {
         // A vocabulary that does not divide leaves the last ranks short, never empty.
         const std::uint32_t ranks_after = tp - rank - 1;
-        const std::uint32_t left = g.vocab - next;
+        const std::uint32_t left = ids - next;
         const std::uint32_t count = std::min(each, left > ranks_after ? left - ranks_after : 1U);
         g.shards[rank] = {next, count};
         next += count;

@@ -1,6 +1,7 @@
 // The shape of one session: everything that fixes where a byte lies in its segment.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -23,9 +24,23 @@ constexpr std::uint32_t kMaxStopIds = 256;
 constexpr std::uint32_t kMaxListTokens = 1U << 16U;
 constexpr std::uint32_t kMaxTile = 1024;
 
+// Logits lie by blocks of so many ids: block b is the ids 64 b to 64 b + 63, whoever holds them.
+constexpr std::uint32_t kBlockIds = 64;
+constexpr std::uint32_t blocks_of(std::uint32_t ids) {
+    return (ids + kBlockIds - 1) / kBlockIds;
+}
+
+// Engines pad the vocabulary until it divides among the ranks: the shards may hold ids beyond it, up to so
+// many in all.
+constexpr std::uint32_t kMaxPaddedVocab = 2 * kMaxVocab;
+
 struct RankShard {
     std::uint32_t first_id = 0;
     std::uint32_t count = 0;
+
+    // The blocks that its ids touch: the first and the last may be other ranks' too.
+    std::uint32_t first_block() const { return first_id / kBlockIds; }
+    std::uint32_t blocks() const { return count == 0 ? 0 : blocks_of(first_id + count) - first_block(); }
 
     bool operator==(const RankShard&) const = default;
 };
@@ -43,11 +58,20 @@ struct Geometry {
     std::uint32_t max_stop_ids = 8;
     std::uint32_t max_list_tokens = 1024;  // words of allowed ids, bad words and DRY breakers together
     std::uint32_t mask_rows = 0;           // grammar masks a step may carry
-    std::uint32_t has_order = 0;           // 1: the segment holds a hotness order; 0: identity
+    std::uint32_t has_order = 0;           // 1: the segment holds an order of blocks; 0: identity
     std::uint32_t has_summaries = 0;       // 1: writers give the largest logit of each tile and column too
     std::array<RankShard, kMaxTp> shards{};
 
-    std::uint32_t tiles(std::uint32_t rank) const { return (shards[rank].count + tile - 1) / tile; }
+    std::uint32_t blocks() const { return blocks_of(vocab); }
+    // Of a rank's ids, those that are in the vocabulary: its first ones.
+    std::uint32_t real_ids(std::uint32_t rank) const {
+        const RankShard& shard = shards[rank];
+        return shard.first_id < vocab ? std::min(shard.count, vocab - shard.first_id) : 0;
+    }
+    // A slice holds whole blocks, and ends with a whole tile.
+    std::uint32_t tiles(std::uint32_t rank) const {
+        return (shards[rank].blocks() * kBlockIds + tile - 1) / tile;
+    }
     // Floats from one column's maxima to the next one's: whole cache lines. A column's are read all at once
     // and one after another, unlike its tiles.
     std::uint32_t maxima_stride(std::uint32_t rank) const { return (tiles(rank) + 15) / 16 * 16; }
@@ -55,8 +79,9 @@ struct Geometry {
 };
 static_assert(sizeof(Geometry) == 14 * 4 + kMaxTp * 8, "bump kSegmentVersion when the geometry changes");
 
-// Shards of equal size but for the last ones, as engines cut an LM head.
-void fill_even_shards(Geometry& geometry);
+// Shards of equal size but for the last ones, as engines cut an LM head. `padded_vocab`: of all shards
+// together, where it is more than the vocabulary.
+void fill_even_shards(Geometry& geometry, std::uint32_t padded_vocab = 0);
 
 // Empty when the geometry is usable; else a sentence that names the field, its value and its range.
 std::optional<std::string> geometry_fault(const Geometry& geometry);

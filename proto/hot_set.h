@@ -1,5 +1,6 @@
-// The hot set of a sequence: so many ids at the start of its session's hotness order. What a sequence was
-// given when it was admitted it keeps, because its untruncated draws depend on it.
+// The hot set of a sequence: the blocks that hold so many ids at the start of its model's order, rounded up
+// to whole blocks. What a sequence was given when it was admitted it keeps, because its untruncated draws
+// depend on it.
 #pragma once
 
 #include <array>
@@ -10,8 +11,8 @@
 
 namespace croupier::proto {
 
-// A choice is what the table says: 0 for none, i for the first kHotSizes[i - 1] ids. The costs of two
-// neighbours differ by little more than they can be measured to.
+// A choice is what the table says: 0 for none, i for the blocks of the first kHotSizes[i - 1] ids. The costs
+// of two neighbours differ by little more than they can be measured to.
 constexpr std::array<std::uint32_t, 11> kHotSizes = {256,   512,   1024,  2048,   4096,  8192,
                                                      16384, 32768, 65536, 131072, 262144};
 constexpr std::uint32_t kHotChoices = 1 + kHotSizes.size();

@@ -144,26 +144,68 @@ std::optional<std::string> counted_fault(const HotnessOrder& order, double count
            ", the sum of the counts";
 }
 
-std::vector<std::int32_t> cut_among_ranks(const Geometry& geometry, std::span<const std::int32_t> hot_first) {
-    std::vector<std::int32_t> cut(hot_first.size());
-    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
-        const RankShard& shard = geometry.shards[rank];
-        auto* next = cut.data() + shard.first_id;
-        for (const std::int32_t id : hot_first) {
-            if (static_cast<std::uint32_t>(id) - shard.first_id < shard.count) *next++ = id;
-        }
+std::vector<std::uint32_t> rank_blocks(const HotnessOrder& order) {
+    const auto vocab = static_cast<std::uint32_t>(order.ids.size());
+    std::vector<double> count_of_id(vocab);
+    for (std::uint32_t i = 0; i < vocab; ++i) {
+        count_of_id[static_cast<std::size_t>(order.ids[i])] = order.counts[i];
     }
-    return cut;
+    // Summed by ascending ids: the same sums, and so the same order, on every machine.
+    std::vector<double> count(blocks_of(vocab));
+    for (std::uint32_t id = 0; id < vocab; ++id) count[id / kBlockIds] += count_of_id[id];
+    std::vector<std::uint32_t> blocks(count.size());
+    std::iota(blocks.begin(), blocks.end(), 0U);
+    std::stable_sort(blocks.begin(), blocks.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return count[a] > count[b]; });
+    return blocks;
 }
 
-std::vector<std::uint32_t> hot_prefixes(const Geometry& geometry, std::span<const std::int32_t> hot_first,
+std::optional<std::string> block_order_fault(std::span<const std::uint32_t> blocks, std::uint32_t first) {
+    std::vector<bool> seen(blocks.size());
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+        const std::uint32_t number = blocks[i] - first;
+        const bool inside = number < blocks.size();
+        if (!inside || seen[number]) {
+            return "it is no permutation of its blocks: entry " + std::to_string(i) + " is " +
+                   std::to_string(blocks[i]) +
+                   (inside ? ", which came before"
+                           : ", its blocks are " + std::to_string(first) + " to " +
+                                 std::to_string(first + blocks.size() - 1));
+        }
+        seen[number] = true;
+    }
+    return std::nullopt;
+}
+
+std::vector<std::uint32_t> places_of(std::span<const std::uint32_t> blocks, std::uint32_t first) {
+    std::vector<std::uint32_t> places(blocks.size());
+    for (std::uint32_t place = 0; place < blocks.size(); ++place) places[blocks[place] - first] = place;
+    return places;
+}
+
+std::vector<std::uint32_t> blocks_of_rank(const Geometry& geometry, std::uint32_t rank,
+                                          std::span<const std::uint32_t> model_order) {
+    const RankShard& shard = geometry.shards[rank];
+    std::vector<std::uint32_t> own;
+    for (const std::uint32_t block : model_order) {
+        if (block - shard.first_block() < shard.blocks()) own.push_back(block);
+    }
+    const std::uint32_t end = shard.first_block() + shard.blocks();
+    for (std::uint32_t block = std::max(shard.first_block(), geometry.blocks()); block < end; ++block) {
+        own.push_back(block);
+    }
+    return own;
+}
+
+std::vector<std::uint32_t> hot_prefixes(const Geometry& geometry, std::span<const std::uint32_t> model_order,
                                         std::uint32_t hot) {
+    const auto hot_blocks = model_order.first(std::min<std::size_t>(blocks_of(hot), model_order.size()));
     std::vector<std::uint32_t> prefixes;
     for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
         const RankShard& shard = geometry.shards[rank];
         prefixes.push_back(static_cast<std::uint32_t>(std::count_if(
-            hot_first.begin(), hot_first.begin() + hot,
-            [&](std::int32_t id) { return static_cast<std::uint32_t>(id) - shard.first_id < shard.count; })));
+            hot_blocks.begin(), hot_blocks.end(),
+            [&](std::uint32_t block) { return block - shard.first_block() < shard.blocks(); })));
     }
     return prefixes;
 }

@@ -37,11 +37,21 @@ std::optional<std::string> order_fault(const HotnessOrder& order);
 // `counted` is what a file says of a sound order.
 std::optional<std::string> counted_fault(const HotnessOrder& order, double counted);
 
-// The ranks' slices one after the other: each rank's own ids, hottest first. `hot_first` is a permutation of
-// the geometry's vocabulary.
-std::vector<std::int32_t> cut_among_ranks(const Geometry& geometry, std::span<const std::int32_t> hot_first);
-// How many of the `hot` hottest ids each rank owns: so long is its slice's prefix that holds them.
-std::vector<std::uint32_t> hot_prefixes(const Geometry& geometry, std::span<const std::int32_t> hot_first,
+// The model's order of blocks (proto/geometry.h): ranked by what their ids were counted together. Blocks that
+// were counted equally often ascend.
+std::vector<std::uint32_t> rank_blocks(const HotnessOrder& order);
+
+// Whether `blocks` are those from `first` on, each once; else a sentence.
+std::optional<std::string> block_order_fault(std::span<const std::uint32_t> blocks, std::uint32_t first);
+// The inverse of what has no such fault: where each of them stands.
+std::vector<std::uint32_t> places_of(std::span<const std::uint32_t> blocks, std::uint32_t first);
+
+// A rank's blocks in the model's order, those beyond the vocabulary after all others. A block that ranks
+// share stands in the lists of each.
+std::vector<std::uint32_t> blocks_of_rank(const Geometry& geometry, std::uint32_t rank,
+                                          std::span<const std::uint32_t> model_order);
+// How many of the blocks that hold a hot set each rank has: so many of its slice's first ones.
+std::vector<std::uint32_t> hot_prefixes(const Geometry& geometry, std::span<const std::uint32_t> model_order,
                                         std::uint32_t hot);
 
 }  // namespace croupier::proto

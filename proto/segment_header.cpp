@@ -72,7 +72,9 @@ void lay_logits_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment) 
 SegmentLayout layout_of(const Geometry& g) {
     SegmentLayout layout;
     Cursor segment(kHeaderBytes);
-    layout.order = segment.take(g.has_order != 0 ? std::uint64_t{g.vocab} * sizeof(std::int32_t) : 0, kPage);
+    std::uint64_t order_words = g.blocks();
+    for (std::uint32_t rank = 0; rank < g.tp; ++rank) order_words += g.shards[rank].blocks();
+    layout.order = segment.take(g.has_order != 0 ? order_words * sizeof(std::uint32_t) : 0, kPage);
     const std::uint64_t hot_words = g.has_order != 0 ? kHotSizes.size() * std::uint64_t{g.tp} : 0;
     layout.hot_blocks = segment.take(hot_words * sizeof(std::uint32_t), kLine);
     lay_sequence_table(g, layout, segment);

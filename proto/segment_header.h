@@ -12,14 +12,16 @@ namespace croupier::proto {
 
 constexpr std::uint64_t kSegmentMagic = 0x3130474553505243ULL;  // "CRPSEG01"
 // Grows with every change to a struct or a size in this folder; old and new refuse each other by it.
-constexpr std::uint32_t kSegmentVersion = 7;
+constexpr std::uint32_t kSegmentVersion = 8;
 constexpr std::uint32_t kHeaderBytes = 8192;
 
 // Where each region starts and how far apart its slots lie, in bytes. A pure function of the geometry:
 // an attaching process recomputes it and refuses a header that says otherwise.
 struct SegmentLayout {
+    // Where there is an order of blocks: the model's, then each rank's own blocks in it; and how many of them
+    // belong to a hot set, [size][rank].
     std::uint64_t order = 0;
-    std::uint64_t hot_blocks = 0;  // [size][rank], where there is an order
+    std::uint64_t hot_blocks = 0;
     std::uint64_t sequences = 0;
     std::uint64_t sequence_stride = 0;
     std::uint64_t bias_offset = 0;

@@ -167,8 +167,15 @@ std::span<std::uint32_t> Segment::hot_blocks(std::uint32_t choice) const {
     return {at<std::uint32_t>(layout_.hot_blocks) + std::size_t{choice - 1} * geometry_.tp, geometry_.tp};
 }
 
-std::span<std::int32_t> Segment::order() const {
-    return {at<std::int32_t>(layout_.order), geometry_.has_order != 0 ? geometry_.vocab : 0};
+std::span<std::uint32_t> Segment::model_order() const {
+    return {at<std::uint32_t>(layout_.order), geometry_.has_order != 0 ? geometry_.blocks() : 0};
+}
+
+std::span<std::uint32_t> Segment::order(std::uint32_t rank) const {
+    if (geometry_.has_order == 0) return {};
+    std::size_t before = geometry_.blocks();
+    for (std::uint32_t i = 0; i < rank; ++i) before += geometry_.shards[i].blocks();
+    return {at<std::uint32_t>(layout_.order) + before, geometry_.shards[rank].blocks()};
 }
 
 proto::SequenceEntry& Segment::sequence(std::uint32_t index) const {

@@ -59,8 +59,11 @@ class Segment {
         return static_cast<std::uint32_t>(step % geometry_.slots);
     }
 
-    std::span<std::int32_t> order() const;  // empty: identity
-    // Of each rank's slice, the blocks that hold a hot set; empty: there is no order, or no such set.
+    // All blocks of the vocabulary, and those of a rank, hottest first; empty: identity.
+    std::span<std::uint32_t> model_order() const;
+    std::span<std::uint32_t> order(std::uint32_t rank) const;
+    // How many blocks at the start of each rank's slice are a hot set's; empty: there is no order, or no such
+    // set.
     std::span<std::uint32_t> hot_blocks(std::uint32_t choice) const;
     proto::SequenceEntry& sequence(std::uint32_t index) const;
     proto::TokenBias* biases(std::uint32_t index) const;

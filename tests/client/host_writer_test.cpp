@@ -36,17 +36,18 @@ Bytes minus_infinity(proto::Dtype dtype) {
 Bytes naive_slice(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns,
                   const Bytes& rows) {
     const std::size_t size = proto::element_bytes(geometry.dtype);
-    const std::size_t entries = geometry.shards[rank].count;
+    const proto::RankShard& shard = geometry.shards[rank];
     const Bytes padding = minus_infinity(geometry.dtype);
     Bytes slice;
     for (std::size_t tile = 0; tile < geometry.tiles(rank); ++tile) {
         for (std::size_t column = 0; column < columns; ++column) {
             for (std::size_t within = 0; within < geometry.tile; ++within) {
-                const std::size_t position = tile * geometry.tile + within;
-                const bool real = position < entries;
+                const std::size_t id = std::size_t{shard.first_block()} * 64 + tile * geometry.tile + within;
+                const std::size_t end = std::min(shard.first_id + shard.count, geometry.vocab);
+                const bool real = id >= shard.first_id && id < end;
+                const std::size_t in_rows = column * shard.count + id - shard.first_id;
                 const auto from =
-                    real ? rows.begin() + static_cast<std::ptrdiff_t>((column * entries + position) * size)
-                         : padding.begin();
+                    real ? rows.begin() + static_cast<std::ptrdiff_t>(in_rows * size) : padding.begin();
                 slice.insert(slice.end(), from, from + static_cast<std::ptrdiff_t>(size));
             }
         }
@@ -105,15 +106,17 @@ TEST_CASE("rows that a host writer lays down stand where the layout says, for ev
     }
 }
 
-TEST_CASE("uneven shards are written by their own lengths") {
+TEST_CASE("uneven shards are written by their own lengths, and what lies beyond the vocabulary is padding") {
     proto::Geometry geometry = test::small_geometry();
-    geometry.tp = 2;
-    geometry.shards[0] = {0, 999};
-    geometry.shards[1] = {999, 1};
+    geometry.tp = 4;
+    geometry.shards[0] = {0, 990};
+    geometry.shards[1] = {990, 1};
+    geometry.shards[2] = {991, 80};
+    geometry.shards[3] = {1071, 200};
     SessionFiles files(geometry);
     auto client = need(shm::SchedulePublisher::attach(files.segment));
     const std::uint64_t step = publish_step(client, 2);
-    for (const std::uint32_t rank : {0U, 1U}) {
+    for (const std::uint32_t rank : {0U, 1U, 2U, 3U}) {
         HostWriter writer = need(HostWriter::attach(files.segment.path(), rank));
         const std::size_t row_bytes = std::size_t{geometry.shards[rank].count} * 2;
         const Bytes rows = random_rows(row_bytes * 2, rank);
@@ -135,21 +138,28 @@ TEST_CASE("a column that the step does not have is refused and nothing is writte
     CHECK(slice_of(writer, step, 4096) == before);
 }
 
-TEST_CASE("each rank sees its own part of the hotness order") {
+TEST_CASE("each rank sees its own blocks of the hotness order, and refuses what is none") {
     proto::Geometry geometry = test::small_geometry();
     geometry.tp = 2;
     geometry.has_order = 1;
     proto::fill_even_shards(geometry);
     SessionFiles files(geometry);
-    const auto order = files.segment.order();
-    for (std::size_t rank = 0; rank < 2; ++rank) {
-        const auto part = order.subspan(geometry.shards[rank].first_id, geometry.shards[rank].count);
-        std::iota(part.rbegin(), part.rend(), static_cast<std::int32_t>(geometry.shards[rank].first_id));
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+        const auto order = files.segment.order(rank);
+        std::iota(order.rbegin(), order.rend(), geometry.shards[rank].first_block());
     }
-    const HostWriter second = need(HostWriter::attach(files.segment.path(), 1));
-    REQUIRE(second.order().size() == 500);
-    CHECK(second.order().front() == 999);
-    CHECK(second.order().back() == 500);
+    {
+        // Of the ids 500 to 999: blocks 7 to 15, counted from the first.
+        const HostWriter second = need(HostWriter::attach(files.segment.path(), 1));
+        REQUIRE(second.order().size() == 9);
+        CHECK(second.order().front() == 8);
+        CHECK(second.order().back() == 0);
+    }
+    files.segment.order(1)[4] = 3;
+    const auto refused = HostWriter::attach(files.segment.path(), 1);
+    REQUIRE_FALSE(refused);
+    CHECK_THAT(refused.error().message, Catch::Contains("the order of rank 1 is refused") &&
+                                            Catch::Contains("entry 4 is 3, its blocks are 7 to 15"));
 }
 
 TEST_CASE("a writer is told the oldest step that lacks its slice, and publishing it moves on to the next") {

@@ -39,6 +39,7 @@ class HotnessFile {
     }
     const char* path() const { return path_.c_str(); }
     const std::vector<std::int32_t>& ids() const { return order_.ids; }
+    std::vector<std::uint32_t> blocks() const { return proto::rank_blocks(order_); }
 
   private:
     test::ShmDirectory directory_;
@@ -57,17 +58,27 @@ client::OpenOptions options_for(const std::string& endpoint, const char* hotness
     return options;
 }
 
-std::vector<std::int32_t> order_in(const client::Session& session) {
+// The model's order, and behind it what each rank has of it.
+std::vector<std::uint32_t> order_in(const client::Session& session) {
     const auto segment = test::need(shm::Segment::attach(session.segment_path(), shm::Access::read_only));
-    return {segment.order().begin(), segment.order().end()};
+    std::vector<std::uint32_t> all(segment.model_order().begin(), segment.model_order().end());
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+        all.insert(all.end(), segment.order(rank).begin(), segment.order(rank).end());
+    }
+    return all;
 }
 
-std::vector<std::int32_t> among_three_ranks(const HotnessFile& file) {
+std::vector<std::uint32_t> among_three_ranks(const HotnessFile& file) {
     proto::Geometry geometry;
     geometry.vocab = kVocab;
     geometry.tp = 3;
     proto::fill_even_shards(geometry);
-    return proto::cut_among_ranks(geometry, file.ids());
+    std::vector<std::uint32_t> all = file.blocks();
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+        const auto own = proto::blocks_of_rank(geometry, rank, file.blocks());
+        all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
 }
 
 shm::Error refusal_of(const croupier_open_options& options) {
@@ -77,7 +88,7 @@ shm::Error refusal_of(const croupier_open_options& options) {
     return {static_cast<shm::Errc>(error.code), error.text};
 }
 
-// The greedy token of a row in which one id is likely; each rank writes its ids in the session's order.
+// The greedy token of a row in which one id is likely.
 std::int32_t greedy_token(client::Session& session, std::int32_t likely) {
     const auto segment = test::need(shm::Segment::attach(session.segment_path(), shm::Access::read_only));
     client::Sequence sequence;
@@ -91,7 +102,7 @@ std::int32_t greedy_token(client::Session& session, std::int32_t likely) {
         const auto& shard = segment.geometry().shards[rank];
         std::vector<float> slice(shard.count);
         for (std::uint32_t i = 0; i < shard.count; ++i) {
-            slice[i] = segment.order()[shard.first_id + i] == likely ? 5.0F : -5.0F;
+            slice[i] = static_cast<std::int32_t>(shard.first_id + i) == likely ? 5.0F : -5.0F;
         }
         auto writer = test::need(gpu_writer::HostWriter::attach(session.segment_path(), rank));
         writer.write_column(step, 0, slice.data());
@@ -114,9 +125,10 @@ TEST_CASE("a session that is opened with a hotness file has the order that it ho
     CHECK(greedy_token(session, file.ids()[700]) == file.ids()[700]);
     session.close();
 
-    auto by_ids = options_for(endpoint, nullptr);
-    by_ids.order = file.ids().data();
-    CHECK(order_in(client::Session(by_ids)) == among_three_ranks(file));
+    auto by_blocks = options_for(endpoint, nullptr);
+    const std::vector<std::uint32_t> blocks = file.blocks();
+    by_blocks.order = blocks.data();
+    CHECK(order_in(client::Session(by_blocks)) == among_three_ranks(file));
 }
 
 TEST_CASE("a session is resumed with the hotness file that it was opened with, and no other") {
@@ -139,10 +151,10 @@ TEST_CASE("what is asked of the daemon keeps its order when options and file are
     const std::string nowhere = "ipc:///nowhere";
     client::OpenOptions options = options_for(nowhere, nullptr);
     client::OpenRequest kept;
-    std::vector<std::int32_t> wanted;
+    std::vector<std::uint32_t> wanted;
     {
         const HotnessFile file;
-        wanted = file.ids();
+        wanted = file.blocks();
         options.hotness_file = file.path();
         auto request = client::check_options(options);
         REQUIRE(request);
@@ -191,7 +203,8 @@ TEST_CASE("a hotness file that does not do is refused as the file says, before t
         CHECK_THAT(error.message, Contains("hotness_file is empty") && Contains("NULL or the path"));
     }
     SECTION("beside an order") {
-        options.order = file.ids().data();
+        const std::vector<std::uint32_t> blocks = file.blocks();
+        options.order = blocks.data();
         const shm::Error error = refusal_of(options);
         CHECK(error.code == shm::Errc::bad_argument);
         CHECK_THAT(error.message, Contains("order and hotness_file are both given"));

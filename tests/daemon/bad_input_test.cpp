@@ -43,7 +43,7 @@ std::string statistics(std::uint32_t version) {
 
 std::string an_open() {
     FlatBufferBuilder builder;
-    const std::vector<std::int32_t> order(500, 1);
+    const std::vector<std::uint32_t> order(8, 1);
     return message_of(
         builder,
         wire::CreateOpenDirect(builder, "name", 500, 1, 8, 2, 0, 64, 8, 64, 4, 4, 0, nullptr, &order),

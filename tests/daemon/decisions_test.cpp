@@ -21,9 +21,9 @@ Streams streams_of(const DaemonProcess& daemon, const EngineShape& shape) {
     return engine.streams();
 }
 
-std::vector<std::int32_t> permutation(std::uint32_t vocab) {
-    std::vector<std::int32_t> order(vocab);
-    std::iota(order.begin(), order.end(), 0);
+std::vector<std::uint32_t> permutation(std::uint32_t vocab) {
+    std::vector<std::uint32_t> order(proto::blocks_of(vocab));
+    std::iota(order.begin(), order.end(), 0U);
     std::shuffle(order.begin(), order.end(), std::mt19937(7));
     return order;
 }
@@ -49,6 +49,24 @@ TEST_CASE("neither tiles nor ranks nor the way of the decisions change a token")
     }
 }
 
+TEST_CASE("neither an uneven cut of the vocabulary nor padding behind it changes a token") {
+    const DaemonProcess daemon;
+    EngineShape shape;
+    shape.vocab = 1003;
+    const Streams plain = streams_of(daemon, shape);
+    for (const std::uint32_t tp : {1U, 3U, 8U}) {
+        for (const std::uint32_t padded : {0U, 1024U, 2400U}) {
+            for (const bool summaries : {false, true}) {
+                INFO("tp " << tp << ", padded to " << padded << ", summaries " << summaries);
+                shape.tp = tp;
+                shape.padded_vocab = padded;
+                shape.summaries = summaries;
+                CHECK(streams_of(daemon, shape) == plain);
+            }
+        }
+    }
+}
+
 TEST_CASE("neither the number of samplers nor that of their threads changes a token") {
     const Streams one = streams_of(DaemonProcess("{count: 1}"), {});
     CHECK(streams_of(DaemonProcess("{count: 2, wait: sleep}"), {}) == one);
@@ -67,7 +85,7 @@ TEST_CASE("a hotness order leaves greedy and truncated streams as they are") {
         const Streams permuted = streams_of(daemon, shape);
         for (const auto& [uid, stream] : plain) {
             const auto params = SmallEngine::sequence(uid, shape.vocab).params;
-            // An untruncated draw walks vocabulary order, of which the hotness order is a part.
+            // An untruncated draw depends on the hot set, which a session has with its order.
             const bool untruncated = params.temperature > 0 && params.top_k == 0 && params.top_p == 1.0;
             INFO("sequence " << uid << ", tp " << tp);
             if (!untruncated) CHECK(permuted.at(uid) == stream);

@@ -26,24 +26,40 @@ constexpr std::uint32_t kColumns = 5;
 constexpr std::uint32_t kFirst = 1;
 constexpr std::uint32_t kEnd = 4;
 
-proto::Geometry geometry_of(std::uint32_t tp) {
+// Its ranks share blocks, and where it is padded the last one holds ids beyond the vocabulary.
+proto::Geometry geometry_of(std::uint32_t tp, std::uint32_t padded_vocab, bool ordered) {
     proto::Geometry geometry = test::small_geometry();
     geometry.vocab = 20011;
     geometry.dtype = proto::Dtype::fp32;
     geometry.tp = tp;
-    proto::fill_even_shards(geometry);
+    geometry.has_order = ordered ? 1 : 0;
+    proto::fill_even_shards(geometry, padded_vocab);
     return geometry;
 }
 
+// Each rank's blocks from the last to the first.
+std::vector<std::vector<std::uint32_t>> lay_orders(const shm::Segment& segment) {
+    std::vector<std::vector<std::uint32_t>> orders;
+    if (segment.geometry().has_order == 0) return orders;
+    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
+        const auto order = segment.order(rank);
+        std::iota(order.rbegin(), order.rend(), segment.geometry().shards[rank].first_block());
+        orders.emplace_back(order.begin(), order.end());
+    }
+    return orders;
+}
+
 struct Session {
-    explicit Session(std::uint32_t tp)
-        : files(geometry_of(tp)),
+    explicit Session(std::uint32_t tp, std::uint32_t padded_vocab = 0, bool ordered = false)
+        : files(geometry_of(tp, padded_vocab, ordered)),
           client(need(shm::SchedulePublisher::attach(files.segment))),
-          early(files.segment.geometry()) {
+          orders(lay_orders(files.segment)),
+          early(files.segment.geometry(), orders) {
         for (std::uint32_t rank = 0; rank < tp; ++rank) {
             writers.push_back(need(HostWriter::attach(files.segment.path(), rank)));
         }
-        for (auto& row : rows) row.resize(files.segment.geometry().vocab);
+        const proto::RankShard& last = files.segment.geometry().shards[tp - 1];
+        for (auto& row : rows) row.resize(last.first_id + last.count);
     }
 
     CheckedStep publish() {
@@ -78,21 +94,25 @@ struct Session {
         const auto slices = finish(step, column, known);
         REQUIRE(known);
         for (std::size_t rank = 0; rank < writers.size(); ++rank) {
-            const proto::RankShard& shard = files.segment.geometry().shards[rank];
+            const proto::Geometry& geometry = files.segment.geometry();
+            const proto::RankShard& shard = geometry.shards[rank];
             const auto& summaries = slices[rank].summaries;
-            const std::span part(&rows[column][shard.first_id], shard.count);
-            for (std::size_t tile = 0; tile * 64 < part.size(); ++tile) {
-                const auto entries =
-                    part.subspan(tile * 64, std::min<std::size_t>(64, part.size() - tile * 64));
+            for (std::uint32_t tile = 0; tile < shard.blocks(); ++tile) {
+                const std::uint32_t block = orders.empty() ? shard.first_block() + tile : orders[rank][tile];
+                float most = -std::numeric_limits<float>::infinity();
+                for (std::uint32_t id = block * 64; id < block * 64 + 64; ++id) {
+                    const bool own = id >= shard.first_id && id < shard.first_id + shard.count;
+                    if (own && id < geometry.vocab) most = std::max(most, rows[column][id]);
+                }
                 INFO("rank " << rank << ", column " << column << ", tile " << tile);
-                REQUIRE(summaries.maxima[std::size_t{column} * summaries.stride + tile] ==
-                        *std::max_element(entries.begin(), entries.end()));
+                REQUIRE(summaries.maxima[std::size_t{column} * summaries.stride + tile] == most);
             }
         }
     }
 
     SessionFiles files;
     shm::SchedulePublisher client;
+    std::vector<std::vector<std::uint32_t>> orders;
     EarlyMaxima early;
     std::vector<HostWriter> writers;
     std::vector<float> rows[kColumns];
@@ -102,7 +122,9 @@ struct Session {
 
 TEST_CASE("tiles are taken in as they land, of all ranks, and the rest when they are complete") {
     const auto tp = GENERATE(1U, 3U);
-    Session session(tp);
+    const auto padded_vocab = GENERATE(0U, 20300U, 40000U);
+    const bool ordered = GENERATE(false, true);
+    Session session(tp, padded_vocab, ordered);
     for (std::uint32_t round = 0; round < 4; ++round) {
         const CheckedStep step = session.publish();
         session.lay(step);
@@ -179,7 +201,7 @@ TEST_CASE("a writer that takes over begins anew, and what its predecessor had is
 }
 
 TEST_CASE("maxima that the writers give, and tiles of another size, are not wanted twice") {
-    proto::Geometry geometry = geometry_of(1);
+    proto::Geometry geometry = geometry_of(1, 0, false);
     CHECK(EarlyMaxima(geometry).wanted());
     geometry.has_summaries = 1;
     CHECK_FALSE(EarlyMaxima(geometry).wanted());

@@ -19,15 +19,15 @@ namespace {
 
 constexpr std::uint32_t kVocab = 5000;
 
-// The hottest ids come from all over the vocabulary, and unevenly from the ranks.
+// The hottest blocks come from all over the vocabulary, and unevenly from the ranks.
 EngineShape ordered_shape() {
     EngineShape shape;
     shape.vocab = kVocab;
     shape.tp = 3;
     shape.summaries = true;
-    shape.order.resize(kVocab);
-    std::iota(shape.order.begin(), shape.order.end(), 0);
-    std::shuffle(shape.order.begin() + 500, shape.order.end(), std::mt19937(5));
+    shape.order.resize(proto::blocks_of(kVocab));
+    std::iota(shape.order.begin(), shape.order.end(), 0U);
+    std::shuffle(shape.order.begin() + 8, shape.order.end(), std::mt19937(5));
     return shape;
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("draws and tiles are counted, those that were read and those that were
         engine.write();
         REQUIRE(engine.session().wait(20000));
     }
-    const std::uint64_t tiles = 3 * ((kVocab / 3 + 63) / 64);
+    const std::uint64_t tiles = proto::blocks_of(kVocab);
     REQUIRE(eventually([&] { return draws_in(observed(daemon)) == 80; }));
     const auto session = observed(daemon);
     const std::uint64_t read = session.counter(SessionCounter::tiles_read);

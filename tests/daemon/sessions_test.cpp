@@ -26,13 +26,13 @@ std::string open_failure(const DaemonProcess& daemon, const std::string& name, c
 }
 
 // An Open as a client that does not check its own options would send it.
-std::string raw_refusal(const DaemonProcess& daemon, const std::vector<std::int32_t>& order) {
+std::string raw_refusal(const DaemonProcess& daemon, const std::vector<std::uint32_t>& order) {
     flatbuffers::FlatBufferBuilder builder;
     const auto name = builder.CreateString("raw");
-    const auto ids = builder.CreateVector(order);
+    const auto blocks = builder.CreateVector(order);
     wire::OpenBuilder open(builder);
     open.add_name(name);
-    open.add_vocab(100);
+    open.add_vocab(100 * 64 - 5);
     open.add_tp(1);
     open.add_max_batch(1);
     open.add_slots(1);
@@ -41,7 +41,7 @@ std::string raw_refusal(const DaemonProcess& daemon, const std::vector<std::int3
     open.add_max_length(16);
     open.add_max_bias(1);
     open.add_max_stop_ids(1);
-    open.add_order(ids);
+    open.add_order(blocks);
     wire::finish(builder, 1, open.Finish());
     ControlPeer peer(daemon.endpoint());
     peer.send(builder);
@@ -214,18 +214,18 @@ TEST_CASE("sessions of different shapes are served side by side") {
 
 TEST_CASE("an order that is no permutation of the vocabulary is refused, saying which entry") {
     const DaemonProcess daemon;
-    std::vector<std::int32_t> order(100);
-    std::iota(order.begin(), order.end(), 0);
+    std::vector<std::uint32_t> order(100);
+    std::iota(order.begin(), order.end(), 0U);
     auto twice = order;
     twice[7] = 8;
     CHECK_THAT(raw_refusal(daemon, twice), Contains("entry 8 is 8, which came before"));
     auto outside = order;
     outside[3] = 100;
-    CHECK_THAT(raw_refusal(daemon, outside), Contains("entry 3 is 100, which is no id"));
-    outside[3] = -1;
-    CHECK_THAT(raw_refusal(daemon, outside), Contains("entry 3 is -1, which is no id"));
+    CHECK_THAT(raw_refusal(daemon, outside), Contains("entry 3 is 100, its blocks are 0 to 99"));
+    outside[3] = 0xFFFFFFFFU;
+    CHECK_THAT(raw_refusal(daemon, outside), Contains("entry 3 is 4294967295, its blocks"));
     order.pop_back();
-    CHECK_THAT(raw_refusal(daemon, order), Contains("has 99 ids") && Contains("has 100"));
+    CHECK_THAT(raw_refusal(daemon, order), Contains("has 99 blocks") && Contains("has 100 of 64 ids"));
     CHECK(daemon.files_in_shm() == 2);
 }
 
@@ -250,8 +250,8 @@ TEST_CASE("a session is resumed in its own shape only, and stays resumable after
 TEST_CASE("a session is resumed with its own hotness order only, and stays resumable after a refusal") {
     const DaemonProcess daemon;
     EngineShape shape;
-    shape.order.resize(shape.vocab);
-    std::iota(shape.order.rbegin(), shape.order.rend(), 0);
+    shape.order.resize(proto::blocks_of(shape.vocab));
+    std::iota(shape.order.rbegin(), shape.order.rend(), 0U);
     {
         SmallEngine gone(daemon.endpoint(), "engine", shape);
         gone.admit(3);

@@ -35,11 +35,12 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
     : shape_(shape) {
     geometry_.vocab = shape.vocab;
     geometry_.tp = shape.tp;
-    proto::fill_even_shards(geometry_);
+    proto::fill_even_shards(geometry_, shape.padded_vocab);
     client::OpenOptions options;
     options.endpoint = endpoint.c_str();
     options.name = name.c_str();
     options.vocab = shape.vocab;
+    options.padded_vocab = shape.padded_vocab;
     options.tp = shape.tp;
     options.max_batch = shape.batch;
     options.steps_in_flight = shape.steps_in_flight;
@@ -136,29 +137,9 @@ std::uint64_t SmallEngine::submit() {
     return session_->submit(columns);
 }
 
-std::vector<std::int32_t> SmallEngine::ids_of(const proto::RankShard& shard) const {
-    std::vector<std::int32_t> ids;
-    for (std::uint32_t i = 0; i < shape_.vocab; ++i) {
-        const std::int32_t id = shape_.order.empty() ? static_cast<std::int32_t>(i) : shape_.order[i];
-        const auto number = static_cast<std::uint32_t>(id);
-        if (number >= shard.first_id && number < shard.first_id + shard.count) ids.push_back(id);
-    }
-    return ids;
-}
-
 std::vector<std::uint32_t> SmallEngine::hot_blocks() const {
-    std::vector<std::uint32_t> blocks;
-    if (shape_.hot_size == 0) return blocks;
-    for (std::uint32_t rank = 0; rank < shape_.tp; ++rank) {
-        const proto::RankShard& shard = geometry_.shards[rank];
-        std::uint32_t own = 0;
-        for (std::uint32_t i = 0; i < std::min(shape_.hot_size, shape_.vocab); ++i) {
-            const auto id = static_cast<std::uint32_t>(shape_.order[i]);
-            own += id >= shard.first_id && id < shard.first_id + shard.count ? 1 : 0;
-        }
-        blocks.push_back((own + 63) / 64);
-    }
-    return blocks;
+    const std::size_t blocks = std::min<std::size_t>((shape_.hot_size + 63) / 64, shape_.order.size());
+    return {shape_.order.begin(), shape_.order.begin() + static_cast<std::ptrdiff_t>(blocks)};
 }
 
 std::uint32_t SmallEngine::random(std::uint64_t uid, std::uint32_t position) const {
@@ -170,13 +151,14 @@ std::uint32_t SmallEngine::random(std::uint64_t uid, std::uint32_t position) con
 
 void SmallEngine::write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const {
     const auto columns = writer.columns(step);
-    const auto ids = ids_of(geometry_.shards[writer.rank()]);
+    const proto::RankShard& shard = geometry_.shards[writer.rank()];
     for (std::uint32_t column = 0; column < columns.size(); ++column) {
         const auto values = row(shape_.vocab, columns[column].sequence_uid, columns[column].position);
-        std::vector<std::uint16_t> slice;
-        slice.reserve(ids.size());
-        for (const auto id : ids) slice.push_back(to_bf16(values[static_cast<std::size_t>(id)]));
-        writer.write_column(step, column, slice.data());
+        // What an engine has of ids beyond the vocabulary is no logit of any token.
+        std::vector<std::uint16_t> own(shard.count, 0x7FC0);
+        for (std::uint32_t i = 0; i < shard.count && shard.first_id + i < shape_.vocab; ++i)
+            own[i] = to_bf16(values[shard.first_id + i]);
+        writer.write_column(step, column, own.data());
     }
 }
 
@@ -212,18 +194,9 @@ sampler::reference::Outcome SmallEngine::expected(std::uint64_t uid) const {
     const auto& output = streams_.at(uid);
     const auto position = static_cast<std::uint32_t>(output.size());
     const auto values = row(shape_.vocab, uid, position);
-    std::vector<std::vector<std::int32_t>> ids;
-    std::vector<std::vector<float>> elements;
-    std::vector<sampler::Slice> slices;
-    for (std::uint32_t rank = 0; rank < shape_.tp; ++rank) {
-        const auto& shard = geometry_.shards[rank];
-        ids.push_back(ids_of(shard));
-        elements.emplace_back();
-        for (const auto id : ids.back()) elements.back().push_back(values[static_cast<std::size_t>(id)]);
-        const std::int32_t* order = shape_.order.empty() ? nullptr : ids.back().data();
-        slices.push_back({elements.back().data(), shard.count, shard.first_id, order});
-    }
-    const sampler::RowView view{proto::Dtype::fp32, shape_.vocab, 1, 1, 0, slices};
+    // One rank, whatever the session has: neither they nor an order change a token.
+    const sampler::Slice slice{values.data(), shape_.vocab, 0};
+    const sampler::RowView view{proto::Dtype::fp32, shape_.vocab, 1, 1, 0, {&slice, 1}};
     proto::SamplingParams params = client::params_from_abi(asked.params);
     if (shape_.hot_size > 0) params.rng = proto::rng_with_hot_set(params.rng);
     std::vector<proto::TokenBias> bias;

@@ -16,6 +16,7 @@ namespace croupier::test {
 
 struct EngineShape {
     std::uint32_t vocab = 1000;
+    std::uint32_t padded_vocab = 0;
     std::uint32_t tp = 2;
     std::uint32_t batch = 8;
     std::uint32_t steps_in_flight = 2;
@@ -29,8 +30,8 @@ struct EngineShape {
     bool decisions_over_zmq = false;
     bool takeover = false;
     bool resume = false;
-    std::vector<std::int32_t> order;
-    std::uint32_t hot_size = 0;  // that the daemon gives
+    std::vector<std::uint32_t> order;  // of blocks
+    std::uint32_t hot_size = 0;        // that the daemon gives
     std::string server_key, client_public_key, client_secret_key;
 };
 
@@ -76,7 +77,6 @@ class SmallEngine {
   private:
     void write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const;
     void write_randoms(gpu_writer::HostWriter& writer, std::uint64_t step);
-    std::vector<std::int32_t> ids_of(const proto::RankShard& shard) const;
     std::vector<std::uint32_t> hot_blocks() const;
     std::uint32_t random(std::uint64_t uid, std::uint32_t position) const;
     sampler::reference::Outcome expected(std::uint64_t uid) const;

@@ -32,7 +32,7 @@ void walk_open(const Open& open) {
         for (const Shard* shard : *open.shards()) use(std::uint64_t{shard->first_id()} + shard->count());
     }
     if (open.order() != nullptr) {
-        for (const std::int32_t id : *open.order()) use(static_cast<std::uint64_t>(id));
+        for (const std::uint32_t block : *open.order()) use(block);
     }
 }
 
@@ -72,7 +72,7 @@ void walk(const Message& message) {
 std::vector<std::uint8_t> valid_message(unsigned int seed) {
     flatbuffers::FlatBufferBuilder builder;
     const std::vector<Shard> shards = {Shard(0, 10), Shard(10, 10)};
-    const std::vector<std::int32_t> order = {2, 0, 1};
+    const std::vector<std::uint32_t> order = {2, 0, 1};
     const std::vector<DecisionEntry> entries = {DecisionEntry(1, 2, -0.5F, 3, 4, 0),
                                                 DecisionEntry(5, -1, 0, 6, 0, 7)};
     switch (seed % 4) {

@@ -69,18 +69,18 @@ TEST_CASE("options that cannot be are refused, each by a text that names it") {
     }
 }
 
-TEST_CASE("an order that names another rank's id is refused") {
+TEST_CASE("an order that names another rank's block is refused") {
     const auto way = GENERATE(Way::host, Way::store);
     if (!test::can_run(way)) return;
     proto::Geometry geometry = test::small_geometry();
     geometry.has_order = 1;
     SessionFiles files(geometry);
-    test::lay_order(files.segment, 1);
-    files.segment.order()[17] = 1000;
+    test::lay_orders(files.segment, 1);
+    files.segment.order(0)[3] = 1000;
     auto options = options_for(files.segment.path());
     options.device = way == Way::host ? CROUPIER_WRITER_HOST : 0;
-    CHECK_THAT(refusal_of(options),
-               Catch::Contains("the order of rank 0 names id 1000, its ids are 0 to 999"));
+    CHECK_THAT(refusal_of(options), Catch::Contains("the order of rank 0 is refused") &&
+                                        Catch::Contains("entry 3 is 1000, its blocks are 0 to 15"));
 }
 
 TEST_CASE("rows, streams and ranks that cannot be are refused") {

@@ -61,8 +61,8 @@ void require_maxima(const shm::Segment& segment, std::uint64_t step, std::uint32
 // Each step with other columns; the rows of the second stand where their ids end, at no round address.
 void write_and_compare(Way way, const proto::Geometry& geometry, const std::vector<std::uint32_t>& batches) {
     SessionFiles files(geometry);
-    const auto order =
-        geometry.has_order != 0 ? test::lay_order(files.segment, 3) : std::vector<std::int32_t>();
+    std::vector<std::vector<std::uint32_t>> orders(geometry.tp);
+    if (geometry.has_order != 0) orders = test::lay_orders(files.segment, 3);
     auto client = test::need(shm::SchedulePublisher::attach(files.segment));
     for (const std::uint32_t columns : batches) test::publish_step(client, columns);
     for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
@@ -74,7 +74,7 @@ void write_and_compare(Way way, const proto::Geometry& geometry, const std::vect
             const std::uint32_t columns = batches[step];
             const std::uint64_t stride = step == 1 ? ids : aligned;
             const Rows rows = test::random_rows(geometry, rank, columns, stride, rank + columns);
-            const Bytes wanted = test::naive_slice(geometry, rank, columns, order, rows);
+            const Bytes wanted = test::naive_slice(geometry, rank, columns, orders[rank], rows);
             const std::size_t room = room_bytes(geometry, rank);
             std::memset(files.segment.logits(files.segment.slot_of(step), rank), kUntouched, room);
             writer.write(step, rows);
@@ -125,6 +125,26 @@ TEST_CASE(
     write_and_compare(way, geometry_of(dtype, tile, tp, ordered), {1, 5, 8});
 }
 
+TEST_CASE("shards that begin inside a block, or lie beyond the vocabulary, are laid like all others") {
+    const auto way = GENERATE(Way::host, Way::store, Way::copy);
+    const auto dtype = GENERATE(Dtype::bf16, Dtype::fp32);
+    const auto tile = GENERATE(1U, 3U, 64U, 256U);
+    const auto ordered = GENERATE(false, true);
+    if (!test::can_run(way)) return;
+    proto::Geometry geometry = geometry_of(dtype, tile, 7, ordered);
+    geometry.vocab = 700;
+    // With units of 16 bytes that begin at the row's, inside it and nowhere; inside one block; past the end.
+    geometry.shards[0] = {0, 72};
+    geometry.shards[1] = {72, 301};
+    geometry.shards[2] = {373, 3};
+    geometry.shards[3] = {376, 8};
+    geometry.shards[4] = {384, 300};
+    geometry.shards[5] = {684, 130};
+    geometry.shards[6] = {814, 100};
+    INFO("dtype " << static_cast<int>(dtype) << ", tile " << tile << ", ordered " << ordered);
+    write_and_compare(way, geometry, {1, 5, 8});
+}
+
 TEST_CASE("a few layouts, for a sanitizer of the kernels", "[sanitized]") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
     const auto tile = GENERATE(3U, 64U);
@@ -165,6 +185,7 @@ TEST_CASE("a NaN of either sign is its tile's maximum wherever it stands, and a 
                 INFO(test::name_of(way) << ", code " << nan << " at " << place << ", tile " << i);
                 const float wanted = i == place / tile ? std::numeric_limits<float>::quiet_NaN()
                                      : i == 2 / tile   ? std::numeric_limits<float>::infinity()
+                                     : i * tile >= 100 ? -std::numeric_limits<float>::infinity()
                                                        : 0.0F;
                 REQUIRE(test::same(maxima[i], wanted));
             }

@@ -74,13 +74,14 @@ TEST_CASE("tiles are published in order while they come, each with its bytes, an
     if (way != Way::store && blocks != 16) return;
     const proto::Geometry geometry = large_geometry(ordered);
     SessionFiles files(geometry);
-    const auto order = ordered ? test::lay_order(files.segment, 5) : std::vector<std::int32_t>();
+    std::vector<std::vector<std::uint32_t>> orders(1);
+    if (ordered) orders = test::lay_orders(files.segment, 5);
     auto client = test::need(shm::SchedulePublisher::attach(files.segment));
     WriterUnderTest writer(way, files.segment.path(), 0, std::size_t{151936} * 16 * 2, blocks);
     for (std::uint32_t step = 0; step < 3; ++step) {
         const std::uint32_t columns = step == 1 ? 7 : 16;
         const Rows rows = test::random_rows(geometry, 0, columns, geometry.vocab, step);
-        const Bytes wanted = test::naive_slice(geometry, 0, columns, order, rows);
+        const Bytes wanted = test::naive_slice(geometry, 0, columns, orders[0], rows);
         REQUIRE(test::publish_step(client, columns) == step);
         REQUIRE(writer.begin(step) == 0);
         writer.enqueue(rows);
@@ -100,11 +101,12 @@ TEST_CASE("a slice that is copied in chunks that grow is published chunk by chun
     proto::Geometry geometry = large_geometry(ordered);
     geometry.max_batch = kColumns;
     SessionFiles files(geometry);
-    const auto order = ordered ? test::lay_order(files.segment, 7) : std::vector<std::int32_t>();
+    std::vector<std::vector<std::uint32_t>> orders(1);
+    if (ordered) orders = test::lay_orders(files.segment, 7);
     auto client = test::need(shm::SchedulePublisher::attach(files.segment));
     WriterUnderTest writer(way, files.segment.path(), 0, std::size_t{151936} * kColumns * 2);
     const Rows rows = test::random_rows(geometry, 0, kColumns, geometry.vocab, 20);
-    const Bytes wanted = test::naive_slice(geometry, 0, kColumns, order, rows);
+    const Bytes wanted = test::naive_slice(geometry, 0, kColumns, orders[0], rows);
     test::publish_step(client, kColumns);
     REQUIRE(writer.begin(0) == 0);
     writer.enqueue(rows);

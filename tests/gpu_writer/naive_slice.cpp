@@ -54,7 +54,7 @@ Rows random_rows(const proto::Geometry& geometry, std::uint32_t rank, std::uint3
 }
 
 Bytes naive_slice(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns,
-                  const std::vector<std::int32_t>& order, const Rows& rows) {
+                  const std::vector<std::uint32_t>& order, const Rows& rows) {
     const std::size_t size = proto::element_bytes(geometry.dtype);
     const proto::RankShard& shard = geometry.shards[rank];
     const std::uint32_t padding = padding_of(geometry.dtype);
@@ -63,14 +63,15 @@ Bytes naive_slice(const proto::Geometry& geometry, std::uint32_t rank, std::uint
     for (std::size_t tile = 0; tile < geometry.tiles(rank); ++tile) {
         for (std::size_t column = 0; column < columns; ++column) {
             for (std::size_t within = 0; within < geometry.tile; ++within) {
-                const std::size_t position = tile * geometry.tile + within;
+                const std::size_t place = tile * geometry.tile + within;
                 const auto* from = reinterpret_cast<const unsigned char*>(&padding);
-                if (position < shard.count) {
-                    const std::size_t id =
-                        order.empty()
-                            ? position
-                            : static_cast<std::uint32_t>(order[shard.first_id + position]) - shard.first_id;
-                    from = rows.bytes.data() + (column * rows.stride + id) * size;
+                if (place / 64 < shard.blocks()) {
+                    const std::size_t block =
+                        order.empty() ? shard.first_block() + place / 64 : order[place / 64];
+                    const std::size_t id = block * 64 + place % 64;
+                    const bool own = id >= shard.first_id && id < shard.first_id + shard.count;
+                    const std::size_t in_row = column * rows.stride + id - shard.first_id;
+                    if (own && id < geometry.vocab) from = rows.bytes.data() + in_row * size;
                 }
                 slice.insert(slice.end(), from, from + size);
             }

@@ -20,9 +20,9 @@ struct Rows {
 Rows random_rows(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns,
                  std::uint64_t stride, std::uint32_t seed);
 
-// `order`: of the whole vocabulary, the ranks' parts one after the other; empty: identity.
+// `order`: the rank's blocks; empty: identity.
 Bytes naive_slice(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns,
-                  const std::vector<std::int32_t>& order, const Rows& rows);
+                  const std::vector<std::uint32_t>& order, const Rows& rows);
 std::vector<float> naive_maxima(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns,
                                 const Bytes& slice);
 

@@ -153,16 +153,16 @@ std::uint64_t publish_step(shm::SchedulePublisher& client, std::uint32_t columns
     return need(client.publish(asked, flags));
 }
 
-std::vector<std::int32_t> lay_order(shm::Segment& segment, std::uint32_t seed) {
+std::vector<std::vector<std::uint32_t>> lay_orders(shm::Segment& segment, std::uint32_t seed) {
     std::mt19937 random(seed);
-    const auto order = segment.order();
-    std::iota(order.begin(), order.end(), 0);
+    std::vector<std::vector<std::uint32_t>> orders;
     for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
-        const proto::RankShard& shard = segment.geometry().shards[rank];
-        const auto part = order.subspan(shard.first_id, shard.count);
-        std::shuffle(part.begin(), part.end(), random);
+        const auto order = segment.order(rank);
+        std::iota(order.begin(), order.end(), segment.geometry().shards[rank].first_block());
+        std::shuffle(order.begin(), order.end(), random);
+        orders.emplace_back(order.begin(), order.end());
     }
-    return {order.begin(), order.end()};
+    return orders;
 }
 
 Bytes slice_of(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank, std::size_t bytes) {

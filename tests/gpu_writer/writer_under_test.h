@@ -55,7 +55,7 @@ class WriterUnderTest {
 
 std::uint64_t publish_step(shm::SchedulePublisher& client, std::uint32_t columns, std::uint32_t flags = 0);
 // A permutation within each rank's part, and the segment's copy of it.
-std::vector<std::int32_t> lay_order(shm::Segment& segment, std::uint32_t seed);
+std::vector<std::vector<std::uint32_t>> lay_orders(shm::Segment& segment, std::uint32_t seed);
 // Of the step's slot and rank, so many bytes from the slice's begin.
 Bytes slice_of(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank, std::size_t bytes);
 

@@ -124,6 +124,49 @@ TEST_CASE("shards with a gap, an overlap, an empty rank or a wrong sum are refus
     }
 }
 
+TEST_CASE("shards may hold padding beyond the vocabulary, up to a limit") {
+    Geometry g = sound_geometry();
+    g.shards[3].count += 64;
+    CHECK(fault_of(g).empty());
+    CHECK(g.real_ids(3) == g.shards[3].count - 64);
+    g.vocab = g.shards[2].first_id + 5;
+    CHECK(fault_of(g).empty());
+    CHECK(g.real_ids(1) == g.shards[1].count);
+    CHECK(g.real_ids(2) == 5);
+    CHECK(g.real_ids(3) == 0);
+    g.shards[3].count = kMaxPaddedVocab;
+    CHECK(fault_of(g).find("the shards of rank 0 to 3 hold") == 0);
+    CHECK(fault_of(g).find("allowed are 2097152") != std::string::npos);
+}
+
+TEST_CASE("a padded vocabulary is cut evenly, and one that is smaller than the vocabulary is none") {
+    Geometry g = sound_geometry();
+    g.vocab = 151669;
+    fill_even_shards(g, 151936);
+    for (std::uint32_t rank = 0; rank < g.tp; ++rank) CHECK(g.shards[rank] == RankShard{rank * 37984, 37984});
+    CHECK(fault_of(g).empty());
+    fill_even_shards(g, 100);
+    CHECK(g.shards[3].first_id + g.shards[3].count == 151669);
+}
+
+TEST_CASE("a slice holds the blocks that its ids touch, whole") {
+    CHECK(RankShard{0, 64}.blocks() == 1);
+    CHECK(RankShard{0, 65}.blocks() == 2);
+    CHECK(RankShard{63, 2}.blocks() == 2);
+    CHECK(RankShard{63, 2}.first_block() == 0);
+    CHECK(RankShard{130, 3}.first_block() == 2);
+    CHECK(RankShard{130, 3}.blocks() == 1);
+    CHECK(RankShard{130, 0}.blocks() == 0);
+    Geometry g;
+    g.vocab = 200;
+    g.tp = 2;
+    g.shards[0] = {0, 63};
+    g.shards[1] = {63, 137};
+    g.tile = 48;
+    CHECK(g.tiles(0) == 2);
+    CHECK(g.tiles(1) == 6);
+}
+
 TEST_CASE("a rank with more tiles than a ready word can count is refused") {
     Geometry g = sound_geometry();
     g.vocab = kMaxVocab;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <set>
+#include <vector>
 
 #include "proto/hotness_file.h"
 #include "random_geometry.h"
@@ -21,11 +23,11 @@ std::string fault_of(const HotnessOrder& order) {
     return order_fault(order).value_or("");
 }
 
-std::vector<std::int32_t> shuffled(std::uint32_t vocab, std::mt19937& random) {
-    std::vector<std::int32_t> ids(vocab);
-    std::iota(ids.begin(), ids.end(), 0);
-    std::shuffle(ids.begin(), ids.end(), random);
-    return ids;
+std::vector<std::uint32_t> shuffled(std::uint32_t count, std::mt19937& random) {
+    std::vector<std::uint32_t> blocks(count);
+    std::iota(blocks.begin(), blocks.end(), 0U);
+    std::shuffle(blocks.begin(), blocks.end(), random);
+    return blocks;
 }
 
 }  // namespace
@@ -115,51 +117,67 @@ TEST_CASE("a model's name that is none is refused, with the byte and its place")
     CHECK_THAT(model_name_fault("ab\xFF").value_or(""), Catch::Contains("the byte 255 at offset 2"));
 }
 
-TEST_CASE("the ranks' slices share the vocabulary out, and each keeps the order") {
+TEST_CASE("blocks are ranked by what their ids were counted together, equal ones by their number") {
+    std::vector<double> counts(64 * 4 + 10, 0.0);
+    counts[64 * 2 + 7] = 3.0;
+    counts[64 * 2 + 60] = 3.0;
+    counts[64 * 4] = 5.0;
+    counts[64 * 4 + 9] = 1.0;
+    counts[1] = 4.0;
+    CHECK(rank_blocks(rank_by_count("m", 0.0, counts)) == std::vector<std::uint32_t>{2, 4, 0, 1, 3});
+}
+
+TEST_CASE("an order that lacks a block, or has one twice, is refused, saying which entry") {
+    CHECK_FALSE(block_order_fault(std::vector<std::uint32_t>{7, 5, 6}, 5));
+    CHECK_FALSE(block_order_fault({}, 9));
+    CHECK_THAT(block_order_fault(std::vector<std::uint32_t>{5, 6, 5}, 5).value_or(""),
+               Catch::Contains("entry 2 is 5, which came before"));
+    CHECK_THAT(block_order_fault(std::vector<std::uint32_t>{5, 8, 6}, 5).value_or(""),
+               Catch::Contains("entry 1 is 8, its blocks are 5 to 7"));
+    CHECK_THAT(block_order_fault(std::vector<std::uint32_t>{4}, 5).value_or(""), Catch::Contains("is 4"));
+    CHECK(places_of(std::vector<std::uint32_t>{7, 5, 6}, 5) == std::vector<std::uint32_t>{1, 2, 0});
+}
+
+TEST_CASE("each rank has its blocks in the model's order, and what lies beyond the vocabulary after them") {
     std::mt19937 random(11);
     RandomGeometry geometries(12);
     for (int i = 0; i < 20; ++i) {
-        Geometry geometry = geometries.draw();
+        const Geometry geometry = geometries.draw();
         INFO("vocab " << geometry.vocab << " tp " << geometry.tp);
-        const std::vector<std::int32_t> order = shuffled(geometry.vocab, random);
+        const std::vector<std::uint32_t> order = shuffled(geometry.blocks(), random);
         std::vector<std::size_t> place(order.size());
-        for (std::size_t at = 0; at < order.size(); ++at) place[static_cast<std::size_t>(order[at])] = at;
-        const std::vector<std::int32_t> cut = cut_among_ranks(geometry, order);
-        REQUIRE(cut.size() == order.size());
+        for (std::size_t at = 0; at < order.size(); ++at) place[order[at]] = at;
+        // Those beyond the vocabulary: in the order of their ids.
+        const auto place_of = [&](std::uint32_t block) {
+            return block < place.size() ? place[block] : block;
+        };
         for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
             const RankShard& shard = geometry.shards[rank];
-            const auto begin = cut.begin() + shard.first_id;
-            const auto end = begin + shard.count;
-            REQUIRE(std::all_of(begin, end, [&](std::int32_t id) {
-                return static_cast<std::uint32_t>(id) - shard.first_id < shard.count;
-            }));
-            REQUIRE(std::is_sorted(begin, end, [&](std::int32_t a, std::int32_t b) {
-                return place[static_cast<std::size_t>(a)] < place[static_cast<std::size_t>(b)];
+            const std::vector<std::uint32_t> own = blocks_of_rank(geometry, rank, order);
+            REQUIRE(own.size() == shard.blocks());
+            REQUIRE_FALSE(block_order_fault(own, shard.first_block()));
+            REQUIRE(std::is_sorted(own.begin(), own.end(), [&](std::uint32_t a, std::uint32_t b) {
+                return place_of(a) < place_of(b);
             }));
         }
-        // Sorted strictly within a rank, and the ranks' ids are apart: so each id is there once.
     }
 }
 
-TEST_CASE("the hottest ids are a prefix of every rank's slice, as long as is said") {
+TEST_CASE("a hot set is a prefix of every rank's slice, as long as is said") {
     std::mt19937 random(13);
     RandomGeometry geometries(14);
     for (int i = 0; i < 20; ++i) {
         const Geometry geometry = geometries.draw();
-        const std::vector<std::int32_t> order = shuffled(geometry.vocab, random);
+        const std::vector<std::uint32_t> order = shuffled(geometry.blocks(), random);
         const std::uint32_t hot = std::uniform_int_distribution<std::uint32_t>(0, geometry.vocab)(random);
-        const std::vector<std::int32_t> cut = cut_among_ranks(geometry, order);
         const std::vector<std::uint32_t> prefixes = hot_prefixes(geometry, order, hot);
         REQUIRE(prefixes.size() == geometry.tp);
-        std::vector<std::int32_t> gathered;
+        std::set<std::uint32_t> gathered;
         for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
-            const auto begin = cut.begin() + geometry.shards[rank].first_id;
-            gathered.insert(gathered.end(), begin, begin + prefixes[rank]);
+            const auto own = blocks_of_rank(geometry, rank, order);
+            gathered.insert(own.begin(), own.begin() + prefixes[rank]);
         }
-        std::vector<std::int32_t> hottest(order.begin(), order.begin() + hot);
-        std::sort(gathered.begin(), gathered.end());
-        std::sort(hottest.begin(), hottest.end());
-        REQUIRE(gathered == hottest);
+        REQUIRE(gathered == std::set<std::uint32_t>(order.begin(), order.begin() + blocks_of(hot)));
     }
 }
 

@@ -23,9 +23,11 @@ struct Region {
 };
 
 std::vector<Region> regions_of(const Geometry& g, const SegmentLayout& l) {
+    std::uint64_t order_words = g.blocks();
+    for (std::uint32_t rank = 0; rank < g.tp; ++rank) order_words += g.shards[rank].blocks();
     return {
         {"header", 0, kHeaderBytes, 4096},
-        {"order", l.order, g.has_order * std::uint64_t{g.vocab} * 4, 4096},
+        {"order", l.order, g.has_order * order_words * 4, 4096},
         {"hot blocks", l.hot_blocks, g.has_order * kHotSizes.size() * g.tp * std::uint64_t{4}, 64},
         {"sequences", l.sequences, l.sequence_stride * g.max_sequences, 4096},
         {"schedule", l.schedule, l.schedule_stride * g.slots, 4096},
@@ -106,7 +108,7 @@ TEST_CASE("regions and their parts are disjoint, aligned and within the total, f
 
 TEST_CASE("maxima stand behind their rank's slice, and without summaries nothing is kept for them") {
     Geometry g;
-    g.vocab = 1000;
+    g.vocab = 1024;
     g.tp = 2;
     g.max_batch = 32;
     g.slots = 3;

@@ -47,11 +47,13 @@ class RandomGeometry {
     }
 
     void cut_shards(Geometry& g) {
-        if (between(0, 1) == 0) return fill_even_shards(g);
+        if (between(0, 1) == 0)
+            return fill_even_shards(g, between(0, 1) == 0 ? 0 : between(1, kMaxPaddedVocab - 64));
+        const std::uint32_t padding = between(0, 3) == 0 ? between(0, kMaxVocab - 64) : 0;
         std::uint32_t next = 0;
         for (std::uint32_t rank = 0; rank < g.tp; ++rank) {
-            const std::uint32_t spare = g.vocab - next - (g.tp - rank - 1);
-            const std::uint32_t count = rank + 1 == g.tp ? g.vocab - next : between(1, spare);
+            const std::uint32_t spare = g.vocab + padding - next - (g.tp - rank - 1);
+            const std::uint32_t count = rank + 1 == g.tp ? g.vocab + padding - next : between(1, spare);
             g.shards[rank] = {next, count};
             next += count;
         }

@@ -18,7 +18,7 @@ Bytes bytes_of(const flatbuffers::FlatBufferBuilder& builder) {
 Bytes open_message() {
     flatbuffers::FlatBufferBuilder builder;
     const std::vector<Shard> shards = {Shard(0, 500), Shard(500, 500)};
-    const std::vector<std::int32_t> order = {3, 1, 2};
+    const std::vector<std::uint32_t> order = {3, 1, 2};
     const auto body = CreateOpenDirect(builder, "engine-0", 1000, 2, 8, 2, 0, 64, 16, 128, 64, 8, 0, &shards,
                                        &order, true, false, 128);
     finish(builder, 42, body);
