@@ -9,6 +9,7 @@
 #include "tools/hotset/command.h"
 #include "tools/ipc_bench/command.h"
 #include "tools/relay/command.h"
+#include "tools/rounding_bench/command.h"
 #include "tools/shvs_bench/command.h"
 #include "tools/sim/command.h"
 #include "tools/status/command.h"
@@ -47,6 +48,7 @@ Each command has its own --help.)");
     bench->require_subcommand(1);
     croupier::tools::add_decide_bench(*bench, status);
     croupier::tools::add_ipc_bench(*bench, status);
+    croupier::tools::add_rounding_bench(*bench, status);
     croupier::tools::add_shvs_bench(*bench, status);
     croupier::tools::add_controller_bench(*bench, status);
     croupier::tools::add_tvd_bench(*bench, status);

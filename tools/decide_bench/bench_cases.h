@@ -1,4 +1,4 @@
-// The cases of `croupier bench decide`.
+// The cases of `croupier bench decide` and `croupier bench step`.
 #pragma once
 
 #include <string>
@@ -8,13 +8,23 @@
 
 namespace croupier::tools {
 
+// What a grammar leaves: a few ids, as where a value's type is fixed, or half of all, as inside a string.
+enum class CaseMask : std::uint8_t { none, few, half };
+
 struct BenchCase {
     std::string name;
     std::string what;  // for people
     proto::SamplingParams params;
+    CaseMask mask = CaseMask::none;
+    bool biased = false;  // some ids are lifted
 };
 
-// All but `logprobs20` ask for no log-prob.
+// What is measured where nobody asks for more. All but `logprobs20` ask for no log-prob.
 std::vector<BenchCase> bench_cases();
+// These, each filter as the only and first one, alone and with what may stand beside it, and each generator.
+std::vector<BenchCase> all_bench_cases();
+// Of all, those with these names in this order; "all" stands for all, an empty list for bench_cases().
+// Throws with the names that there are.
+std::vector<BenchCase> chosen_cases(const std::vector<std::string>& names);
 
 }  // namespace croupier::tools

@@ -1,207 +1,141 @@
 #include "tools/decide_bench/command.h"
 
 #include <spdlog/fmt/fmt.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <set>
 
-#include "proto/philox.h"
-#include "sampler/decide.h"
 #include "tools/decide/target.h"
 #include "tools/decide_bench/bench_cases.h"
 #include "tools/decide_bench/bench_rows.h"
-#include "tools/decide_bench/read_once.h"
-#include "tools/environment.h"
-#include "tools/percentiles.h"
+#include "tools/decide_bench/report.h"
+#include "tools/progress.h"
 
 namespace croupier::tools {
 namespace {
+
+constexpr const char* kHelp =
+    R"(Rows take turns, and in each round all rows are read once by the widest loads there are, then decided without a
+writer's summaries, then with them. "x read" is a time in plain reads of a row of the same dtype, of the same
+run. A decision's time holds the one token that its sequence has grown by.
+
+How a decision was reached stands last; `asked > classes` says that bounds left a question open and a second
+way answered it (docs/how-a-row-is-decided.md).
+
+A case with `+`: penalties (1.1/0.1/0.1), few (a mask of 200 ids), half (of half the ids), logprob
+(the drawn token's). fp32 rows are the bf16 rows with bits added that bf16 has not. Of ranks, 4 cuts a row in
+four wherever that falls, as engines do, 4x64 between blocks of 64 ids.
+Examples:
+  croupier bench decide --rows rows0.bf16 --vocab 151936 --json
+  croupier bench decide --rows rows0.bf16 --cases all --rounds 10 --markdown
+  croupier bench decide --cases full,topp --temperatures 0.6,1 --history 300,16k,128k
+  croupier bench decide --cases topp,typical --dtype bf16,fp32 --ranks 1,4,4x64)";
 
 struct Options {
     std::vector<std::string> files;
     std::uint32_t vocab = 151936;
     std::uint32_t rows = 40;
     std::uint32_t rounds = 40;
-    std::uint32_t history = 1024;
+    std::vector<std::string> histories = {"1k"};
     std::vector<std::string> cases;
+    std::vector<double> temperatures;
+    std::vector<std::string> dtypes = {"bf16"};
+    std::vector<std::string> ranks = {"1"};
     std::string target;
+    bool list = false;
     bool json = false;
+    bool markdown = false;
 };
 
-using Clock = std::chrono::steady_clock;
-
-template <typename Work>
-std::uint64_t nanoseconds_of(Work work) {
-    const auto begin = Clock::now();
-    work();
-    return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begin).count());
+// What is measured of one case: greedy has no temperature to vary.
+std::vector<double> temperatures_of(const BenchCase& which, const Options& options) {
+    const bool all = std::find(options.cases.begin(), options.cases.end(), "all") != options.cases.end();
+    if (which.params.temperature == 0.0) return {0.0};
+    if (!options.temperatures.empty()) return options.temperatures;
+    if (all) return {0.6, 1.0, 1.5};
+    return {which.params.temperature};
 }
 
-struct Measured {
-    std::string name;
-    std::string what;
-    Percentiles plain;
-    Percentiles summarised;
-    std::set<std::string> paths;
+struct Layout {
+    proto::Dtype dtype;
+    Ranks ranks;
 };
 
-class Bench {
-  public:
-    Bench(const Options& options, const BenchRows& rows)
-        : options_(options), rows_(rows), workspace_(rows.vocab()) {}
-
-    // A token of each row in turn, at T = 1: what a model would have written.
-    void write_histories() {
-        proto::SamplingParams params;
-        params.flags = proto::kNoLogprob;
-        std::vector<std::int32_t> text;
-        for (std::uint32_t i = 0; i < options_.history + rows_.count(); ++i) {
-            text.push_back(decide(params, i % rows_.count(), {}, i, false));
-        }
-        for (std::uint32_t row = 0; row < rows_.count(); ++row) {
-            histories_.emplace_back(text.begin() + row, text.begin() + row + options_.history);
-        }
+std::vector<Layout> layouts_of(const Options& options) {
+    std::vector<Layout> layouts;
+    for (const std::string& dtype : options.dtypes) {
+        for (const std::string& ranks : options.ranks) layouts.push_back({dtype_of(dtype), ranks_of(ranks)});
     }
+    return layouts;
+}
 
-    void read_rows(std::vector<std::uint64_t>& times) {
-        for (std::uint32_t row = 0; row < rows_.count(); ++row) {
-            times.push_back(
-                nanoseconds_of([&] { sink_ = sink_ + read_once(rows_.row(row), rows_.row_bytes()); }));
-        }
+struct Work {
+    std::vector<BenchCase> cases;
+    std::vector<Layout> layouts;
+    std::vector<std::uint32_t> histories;
+
+    std::uint32_t most_history() const { return *std::max_element(histories.begin(), histories.end()); }
+    std::uint64_t size(const Options& options) const {
+        std::uint64_t settings = 0;
+        for (const BenchCase& each : cases) settings += temperatures_of(each, options).size();
+        return settings * layouts.size() * histories.size();
     }
-
-    Measured measure(const BenchCase& which, std::vector<std::uint64_t>& read_times) {
-        Measured measured{which.name, which.what, {}, {}, {}};
-        std::vector<std::uint64_t> plain;
-        std::vector<std::uint64_t> summarised;
-        begin_states(which.params);
-        for (std::uint32_t round = 0; round < options_.rounds; ++round) {
-            read_rows(read_times);
-            decide_rows(which.params, round, false, plain, measured);
-            decide_rows(which.params, round, true, summarised, measured);
-        }
-        measured.plain = percentiles_us(std::move(plain));
-        measured.summarised = percentiles_us(std::move(summarised));
-        return measured;
-    }
-
-  private:
-    void begin_states(const proto::SamplingParams& params) {
-        states_.clear();
-        for (std::uint32_t row = 0; row < rows_.count(); ++row) {
-            states_.push_back(std::make_unique<sampler::SequenceState>(rows_.vocab(), options_.history + 8));
-            states_.back()->begin(params, {});
-            // The decisions before: the next one pays for one token more.
-            states_.back()->follow(prompt_of(row), {histories_[row].data() + options_.history / 2,
-                                                    options_.history - options_.history / 2 - 1});
-        }
-    }
-
-    std::span<const std::int32_t> prompt_of(std::uint32_t row) const {
-        return {histories_[row].data(), options_.history / 2};
-    }
-
-    void decide_rows(const proto::SamplingParams& params, std::uint32_t round, bool summarised,
-                     std::vector<std::uint64_t>& times, Measured& measured) {
-        for (std::uint32_t row = 0; row < rows_.count(); ++row) {
-            times.push_back(nanoseconds_of([&] { decide(params, row, histories_[row], round, summarised); }));
-            measured.paths.insert(sampler::name_of(workspace_.answer().path));
-            const std::size_t outputs = histories_[row].size() - options_.history / 2;
-            states_[row]->truncate(options_.history / 2 + outputs - 1);
-        }
-    }
-
-    std::int32_t decide(const proto::SamplingParams& params, std::uint32_t row,
-                        std::span<const std::int32_t> history, std::uint32_t draw, bool summarised) {
-        sampler::Request request;
-        request.params = &params;
-        request.max_length = options_.history + 8;
-        request.random = proto::random_at(draw * 4096ULL + row, draw, 0, 0);
-        if (history.empty()) {
-            sampler::SequenceState state(rows_.vocab(), 8);
-            state.begin(params, {});
-            return sampler::decide(rows_.view(row, summarised), request, state, workspace_).token;
-        }
-        request.prompt = prompt_of(row);
-        request.output = history.subspan(options_.history / 2);
-        const auto decision =
-            sampler::decide(rows_.view(row, summarised), request, *states_[row], workspace_);
-        if (decision.error != proto::DecisionError::none) {
-            throw std::runtime_error("row " + std::to_string(row) + " has no decision: error " +
-                                     std::to_string(static_cast<int>(decision.error)));
-        }
-        return decision.token;
-    }
-
-    const Options& options_;
-    const BenchRows& rows_;
-    sampler::Workspace workspace_;
-    std::vector<std::vector<std::int32_t>> histories_;
-    std::vector<std::unique_ptr<sampler::SequenceState>> states_;
-    volatile std::uint64_t sink_ = 0;
 };
 
-nlohmann::json to_json(const Percentiles& times, double read_once_us) {
-    return {{"p50_us", times.p50}, {"p99_us", times.p99}, {"ratio", times.p50 / read_once_us}};
-}
-
-void print_json(const Options& options, const BenchRows& rows, double read_once_us,
-                const std::vector<Measured>& all) {
-    nlohmann::json cases;
-    for (const Measured& each : all) {
-        cases[each.name] = to_json(each.plain, read_once_us);
-        cases[each.name]["summaries"] = to_json(each.summarised, read_once_us);
-        cases[each.name]["paths"] = each.paths;
+// All cases over rows of one layout.
+std::vector<Measured> measure_layout(const Options& options, const Work& work, const Layout& layout,
+                                     const LaidRows& rows, CaseTimer& timer, Progress& progress) {
+    std::vector<Measured> all;
+    std::vector<std::uint64_t> reads;
+    for (const BenchCase& which : work.cases) {
+        for (const double temperature : temperatures_of(which, options)) {
+            const CaseRequest request(which, rows.vocab(), temperature);
+            for (const std::uint32_t history : work.histories) {
+                Measured measured{which.name,   which.what,        temperature, history,
+                                  layout.dtype, layout.ranks.name, 0.0,         {}};
+                measured.times = timer.measure(request, rows, history, options.rounds, reads);
+                all.push_back(std::move(measured));
+                progress.advance(1);
+            }
+        }
     }
-    std::cout << nlohmann::json{{"read_once_us", read_once_us}, {"cases", cases},
-                                {"vocab", rows.vocab()},        {"rows", rows.count()},
-                                {"history", options.history},   {"rounds", options.rounds},
-                                {"environment", environment()}}
-              << "\n";
+    const double read_us = percentiles_us(std::move(reads)).p50;
+    for (Measured& each : all) each.read_us = read_us;
+    return all;
 }
 
-void print_table(double read_once_us, const std::vector<Measured>& all) {
-    std::cout << fmt::format("a plain read of a row: {:.2f} us\n\n", read_once_us)
-              << fmt::format("{:<12} {:>9} {:>9} {:>7}   {:>9} {:>9} {:>7}   {}\n", "", "p50 us", "p99 us",
-                             "x read", "with sum.", "p99 us", "x read", "");
-    for (const Measured& each : all) {
-        std::cout << fmt::format("{:<12} {:>9.2f} {:>9.2f} {:>7.2f}   {:>9.2f} {:>9.2f} {:>7.2f}   {}\n",
-                                 each.name, each.plain.p50, each.plain.p99, each.plain.p50 / read_once_us,
-                                 each.summarised.p50, each.summarised.p99, each.summarised.p50 / read_once_us,
-                                 each.what);
+int list_cases() {
+    for (const BenchCase& each : all_bench_cases()) {
+        std::cout << fmt::format("{:<20} {}\n", each.name, each.what);
     }
-}
-
-bool asked_for(const Options& options, const std::string& name) {
-    return options.cases.empty() ||
-           std::find(options.cases.begin(), options.cases.end(), name) != options.cases.end();
+    return 0;
 }
 
 int run(const Options& options) {
+    if (options.list) return list_cases();
     if (!options.target.empty()) use_target(target_of(options.target));
+    Work work{chosen_cases(options.cases), layouts_of(options), {}};
+    for (const std::string& each : options.histories) work.histories.push_back(history_of(each));
     const BenchRows rows = options.files.empty() ? BenchRows::generated(options.vocab, options.rows)
                                                  : BenchRows::from_file(options.files, options.vocab);
-    Bench bench(options, rows);
-    bench.write_histories();
-    std::vector<std::uint64_t> read_times;
-    std::vector<Measured> all;
-    for (const BenchCase& each : bench_cases()) {
-        if (!asked_for(options, each.name)) continue;
-        if (::isatty(STDERR_FILENO) != 0) std::cerr << "\r" << each.name << "            " << std::flush;
-        all.push_back(bench.measure(each, read_times));
+    const std::vector<std::int32_t> text = written_text(rows, work.most_history() + rows.count());
+    CaseTimer timer(rows, text, work.most_history());
+    Progress progress("settings", 1);
+    progress.begin("measuring", work.size(options));
+    DecideReport report{rows.vocab(), rows.count(), options.rounds, {}};
+    for (const Layout& layout : work.layouts) {
+        const LaidRows laid(rows, layout.dtype, layout.ranks);
+        for (Measured& each : measure_layout(options, work, layout, laid, timer, progress))
+            report.all.push_back(std::move(each));
     }
-    if (::isatty(STDERR_FILENO) != 0) std::cerr << "\r                        \r";
-    const double read_once_us = percentiles_us(std::move(read_times)).p50;
     if (options.json) {
-        print_json(options, rows, read_once_us, all);
+        print_json(report);
+    } else if (options.markdown) {
+        print_markdown(report);
     } else {
-        print_table(read_once_us, all);
+        print_table(report);
     }
     return 0;
 }
@@ -213,14 +147,40 @@ void add_decide_bench(CLI::App& bench, int& status) {
     auto options = std::make_shared<Options>();
     command->add_option("--rows", options->files,
                         "Files of bf16 rows, one after another (default: generated rows)");
-    command->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
-    command->add_option("--generated", options->rows, "How many rows to generate")->capture_default_str();
-    command->add_option("--rounds", options->rounds, "Decisions of each row and case")->capture_default_str();
-    command->add_option("--history", options->history, "Tokens of prompt and output")->capture_default_str();
-    command->add_option("--cases", options->cases, "Only these (default: all)")->delimiter(',');
+    command->add_option("--vocab", options->vocab, "Logits a row")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command->add_option("--generated", options->rows, "How many rows to generate")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command->add_option("--rounds", options->rounds, "Decisions of each row and case")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command
+        ->add_option("--history", options->histories,
+                     "Tokens of prompt and output; several are measured each")
+        ->delimiter(',')
+        ->capture_default_str();
+    command
+        ->add_option("--cases", options->cases,
+                     "Only these; `all` for every filter, alone and in company (default: nine common ones)")
+        ->delimiter(',');
+    command
+        ->add_option("--temperatures", options->temperatures,
+                     "Of all that is not greedy (default: the case's own, 0.8; for `all` 0.6, 1 and 1.5)")
+        ->check(CLI::Range(0.01, 100.0))
+        ->delimiter(',');
+    command->add_option("--dtype", options->dtypes, "bf16, fp16 or fp32; several are measured each")
+        ->delimiter(',')
+        ->capture_default_str();
+    command->add_option("--ranks", options->ranks, "Slices a row: 1, 4, 4x64; several are measured each")
+        ->delimiter(',')
+        ->capture_default_str();
     command->add_option("--target", options->target, "Force an instruction set, as `croupier decide` does");
-    command->add_flag("--json", options->json, "One JSON object");
-    command->footer("Example: croupier bench decide --rows rows0.bf16 --vocab 151936 --json");
+    command->add_flag("--list", options->list, "The cases' names and what each is");
+    auto* json = command->add_flag("--json", options->json, "One JSON object");
+    command->add_flag("--markdown", options->markdown, "The table as a page has it")->excludes(json);
+    command->footer(kHelp);
     command->callback([options, &status] {
         try {
             status = run(*options);
