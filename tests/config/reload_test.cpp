@@ -23,7 +23,8 @@ Config changed_everywhere() {
                        .spin_us = 9,
                        .max_sleep_us = 9,
                        .heartbeat_timeout_ms = 999,
-                       .restart_backoff_ms = 9};
+                       .restart_backoff_ms = 9,
+                       .state_mb = 9};
     config.sessions = {.max = 9,
                        .max_segment_bytes = 9 * mib,
                        .max_total_bytes = 9 * gib,
@@ -62,6 +63,7 @@ TEST_CASE("a reload takes the reloadable keys, and only those") {
     expected.samplers.max_sleep_us = wanted.samplers.max_sleep_us;
     expected.samplers.heartbeat_timeout_ms = wanted.samplers.heartbeat_timeout_ms;
     expected.samplers.restart_backoff_ms = wanted.samplers.restart_backoff_ms;
+    expected.samplers.state_mb = wanted.samplers.state_mb;
     CHECK(reloaded(running, wanted) == expected);
 }
 

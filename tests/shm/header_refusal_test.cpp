@@ -198,7 +198,8 @@ TEST_CASE("a plane of another kind, version or size is refused, naming both") {
     CHECK(attach().error().code == Errc::corrupt_header);
     overwrite(path, offsetof(proto::PlaneHeader, version), 99);
     CHECK(attach().error().code == Errc::wrong_version);
-    CHECK(says(attach().error(), "has version 99, this build speaks 1"));
+    CHECK(
+        says(attach().error(), "has version 99, this build speaks " + std::to_string(proto::kPlaneVersion)));
     overwrite(path, offsetof(proto::PlaneHeader, magic), 99);
     CHECK(attach().error().code == Errc::bad_magic);
     REQUIRE(::truncate(path.c_str(), 100) == 0);
