@@ -150,6 +150,21 @@ void fill_params(RandomCase& out, std::uint32_t vocab, Generator& generator) {
 
 }  // namespace
 
+void bind_request(RandomCase& out) {
+    Request& request = out.request;
+    request = {};
+    request.params = &out.params;
+    request.bias = out.bias;
+    request.stop_ids = out.stop_ids;
+    request.allowed_ids = out.allowed_ids;
+    request.bad_words = out.bad_words;
+    request.dry_breakers = out.breakers;
+    request.prompt = out.prompt;
+    request.output = out.output;
+    request.mask = out.mask;
+    request.hot_blocks = out.hot_blocks;
+}
+
 void fill_case(RandomCase& out, std::uint32_t vocab, Generator& generator) {
     out.shape = random_shape(vocab, generator);
     out.order_seed = generator();
@@ -189,18 +204,8 @@ void fill_case(RandomCase& out, std::uint32_t vocab, Generator& generator) {
     }
     const auto length = static_cast<std::uint32_t>(out.prompt.size() + out.output.size());
     const auto random = static_cast<std::uint32_t>(generator());
+    bind_request(out);
     Request& request = out.request;
-    request = {};
-    request.params = &out.params;
-    request.bias = out.bias;
-    request.stop_ids = out.stop_ids;
-    request.allowed_ids = out.allowed_ids;
-    request.bad_words = out.bad_words;
-    request.dry_breakers = out.breakers;
-    request.prompt = out.prompt;
-    request.output = out.output;
-    request.mask = out.mask;
-    request.hot_blocks = out.hot_blocks;
     request.max_length = length + 1 + below(4, generator);
     request.random = one_of(std::array{random, random, random, 0U, ~0U}, generator);
     request.position_shift = one_in(4, generator) ? below(1000, generator) : 0;

@@ -32,6 +32,9 @@ struct RandomCase {
     Request request;
 };
 
+// Points a new request at what the case holds; its numbers are left as they begin.
+void bind_request(RandomCase& out);
+
 void fill_case(RandomCase& out, std::uint32_t vocab, std::mt19937_64& generator);
 
 // The case in a few words, for a failure's message.
