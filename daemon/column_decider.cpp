@@ -70,6 +70,13 @@ void leave_feedback(proto::SequenceEntry& entry, std::uint32_t position, const p
     entry.feedback[(position + 1) % 2] = {feedback, position + 1, 0};
 }
 
+// Says who has a state that another would have to derive; the line is written only where that changes.
+void note_owner(proto::SequenceEntry& entry, const sampler::SequenceState& state, Lane lane) {
+    const std::uint32_t owner = state.derives() ? lane.number + 1 : 0;
+    if (entry.owner.load(std::memory_order_relaxed) == owner) return;
+    entry.owner.store(owner, std::memory_order_relaxed);
+}
+
 void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std::uint32_t prompt_length,
             std::int32_t token) {
     // The same stores with the same values whoever makes them: a sampler that repeats them after another's
@@ -105,26 +112,29 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
     __builtin_prefetch(segment.token_log(sequence));
 }
 
-void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, std::size_t thread) {
+void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane) {
     const shm::Segment& segment = session.segment();
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
-    if (session.states().knows(thread, asked.sequence_slot, asked.sequence_uid)) return;
-    SequenceLists& lists = session.lists(thread);
+    SequenceStates& states = session.states();
+    if (states.knows(lane.thread, asked.sequence_slot, asked.sequence_uid)) return;
+    SequenceLists& lists = session.lists(lane.thread);
     CheckedSequence sequence;
     if (check_sequence(segment, asked, sequence, lists) != DecisionError::none) return;
     sampler::Request request;
     lists.lend(request);
-    auto& state = session.states().of(thread, asked.sequence_slot, asked.sequence_uid, sequence.params,
-                                      request.dry_breakers);
+    auto& state = states.of(lane.thread, asked.sequence_slot, asked.sequence_uid, sequence.params,
+                            request.dry_breakers);
     (void)state.follow({sequence.log, sequence.prompt_length},
                        {sequence.log + sequence.prompt_length, asked.position});
+    states.account(lane.thread, asked.sequence_slot);
+    note_owner(segment.sequence(asked.sequence_slot), state, lane);
 }
 
-DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column,
-                            std::size_t thread, sampler::Workspace& workspace) {
+DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+                            sampler::Workspace& workspace) {
     const shm::Segment& segment = session.segment();
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
-    SequenceLists& lists = session.lists(thread);
+    SequenceLists& lists = session.lists(lane.thread);
     CheckedSequence sequence;
     bool read_early = false;
     workspace.answer_space = {};
@@ -146,10 +156,12 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         const bool feeds_back = carries_feedback(sequence.params);
         auto& entry = segment.sequence(asked.sequence_slot);
         if (feeds_back) request.feedback = feedback_before(entry, asked.position);
-        auto& state = session.states().of(thread, asked.sequence_slot, asked.sequence_uid, sequence.params,
-                                          request.dry_breakers);
-        const sampler::RowView row = session.row(step, column, thread, read_early);
+        auto& state = session.states().of(lane.thread, asked.sequence_slot, asked.sequence_uid,
+                                          sequence.params, request.dry_breakers);
+        const sampler::RowView row = session.row(step, column, lane.thread, read_early);
         decision = sampler::decide(row, request, state, workspace);
+        session.states().account(lane.thread, asked.sequence_slot);
+        note_owner(entry, state, lane);
         if (feeds_back && decision.error == DecisionError::none) {
             leave_feedback(entry, asked.position, workspace.answer().feedback);
         }

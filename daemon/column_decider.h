@@ -12,6 +12,12 @@
 
 namespace croupier::daemon {
 
+// A thread of a sampler: its number in the sampler, and among all threads of all samplers.
+struct Lane {
+    std::size_t thread = 0;
+    std::uint32_t number = 0;
+};
+
 // bad_record when the record cannot be acted on at all.
 proto::DecisionError check_record(const shm::Segment& segment, std::uint64_t step, CheckedStep& checked);
 
@@ -21,7 +27,7 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
 
 // Derives what the decision will ask of the sequence's log, where that is not known: while the logits are
 // awaited. Of a column that cannot be decided, nothing: its decision will say why.
-void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, std::size_t thread);
+void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane);
 
 struct DecidedColumn {
     proto::Decision decision;
@@ -30,7 +36,7 @@ struct DecidedColumn {
 };
 
 // Decides a claimed column and appends its token to the sequence's log; the caller commits.
-DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column,
-                            std::size_t thread, sampler::Workspace& workspace);
+DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+                            sampler::Workspace& workspace);
 
 }  // namespace croupier::daemon

@@ -35,7 +35,8 @@ EarlyMaxima::EarlyMaxima(const proto::Geometry& geometry, std::span<const std::v
     find_part_tiles(orders);
     slots_.resize(geometry.slots);
     for (Slot& slot : slots_) {
-        slot.spoiled.resize(geometry.max_batch);
+        slot.columns.reserve(geometry.max_batch);
+        slot.trusted.resize(geometry.max_batch);
         slot.ranks.resize(geometry.tp);
         for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
             const std::size_t room = std::size_t{geometry.maxima_stride(rank)} * geometry.max_batch;
@@ -59,11 +60,11 @@ void EarlyMaxima::find_part_tiles(std::span<const std::vector<std::uint32_t>> or
     }
 }
 
-void EarlyMaxima::begin(Slot& slot, const CheckedStep& step, std::uint32_t first, std::uint32_t end) const {
+void EarlyMaxima::begin(Slot& slot, const CheckedStep& step, std::span<const std::uint32_t> columns) {
     slot.step = step.step;
-    slot.first = first;
-    slot.end = end;
-    std::fill(slot.spoiled.begin(), slot.spoiled.end(), std::uint8_t{0});
+    slot.columns.assign(columns.begin(), columns.end());
+    std::fill(slot.trusted.begin(), slot.trusted.end(), std::uint8_t{0});
+    for (const std::uint32_t column : columns) slot.trusted[column] = 1;
     for (Rank& rank : slot.ranks) rank.tiles = 0;
 }
 
@@ -98,7 +99,7 @@ void EarlyMaxima::take_in(const shm::Segment& segment, const CheckedStep& step, 
         next = part->tile + 1;
     }
     scan_whole(next, end_tile);
-    if (!sound) slot.spoiled[column] = 1;
+    if (!sound) slot.trusted[column] = 0;
 }
 
 bool EarlyMaxima::follow_rank(const shm::Segment& segment, const CheckedStep& step, Slot& slot,
@@ -116,7 +117,7 @@ bool EarlyMaxima::follow_rank(const shm::Segment& segment, const CheckedStep& st
     if (until == followed.tiles) return false;
     for (std::uint32_t tile = followed.tiles; tile < until; tile += kTilesAtOnce) {
         const std::uint32_t end = std::min(tile + kTilesAtOnce, until);
-        for (std::uint32_t column = slot.first; column < slot.end; ++column) {
+        for (const std::uint32_t column : slot.columns) {
             take_in(segment, step, slot, rank, column, tile, end);
         }
     }
@@ -124,10 +125,10 @@ bool EarlyMaxima::follow_rank(const shm::Segment& segment, const CheckedStep& st
     return true;
 }
 
-bool EarlyMaxima::follow(const shm::Segment& segment, const CheckedStep& step, std::uint32_t first,
-                         std::uint32_t end) {
+bool EarlyMaxima::follow(const shm::Segment& segment, const CheckedStep& step,
+                         std::span<const std::uint32_t> columns) {
     Slot& slot = slots_[step.slot];
-    if (slot.step != step.step) begin(slot, step, first, end);
+    if (slot.step != step.step) begin(slot, step, columns);
     bool found = false;
     for (std::uint32_t rank = 0; rank < geometry_.tp; ++rank) {
         found = follow_rank(segment, step, slot, rank) || found;
@@ -138,7 +139,7 @@ bool EarlyMaxima::follow(const shm::Segment& segment, const CheckedStep& step, s
 bool EarlyMaxima::finish(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
                          std::span<sampler::Slice> slices) {
     Slot& slot = slots_[step.slot];
-    if (slot.step != step.step || column < slot.first || column >= slot.end) return false;
+    if (slot.step != step.step || slot.trusted[column] == 0) return false;
     for (std::uint32_t rank = 0; rank < geometry_.tp; ++rank) {
         const Rank& followed = slot.ranks[rank];
         const std::uint32_t tiles = geometry_.tiles(rank);
@@ -147,7 +148,7 @@ bool EarlyMaxima::finish(const shm::Segment& segment, const CheckedStep& step, s
         if (ready_word(segment, step.slot, rank).epoch != followed.epoch) return false;
         if (followed.tiles < tiles) take_in(segment, step, slot, rank, column, followed.tiles, tiles);
     }
-    if (slot.spoiled[column] != 0) return false;
+    if (slot.trusted[column] == 0) return false;
     for (std::uint32_t rank = 0; rank < geometry_.tp; ++rank) {
         slices[rank].summaries = {slot.ranks[rank].maxima.get(), geometry_.maxima_stride(rank)};
     }

@@ -22,9 +22,9 @@ class EarlyMaxima {
 
     // Not where the writers give them, nor for tiles of another size than the sampler's blocks.
     bool wanted() const { return !slots_.empty(); }
-    // Takes in some of what has landed of the columns from `first` to `end`; always the same ones of a step.
-    // True: there was something.
-    bool follow(const shm::Segment& segment, const CheckedStep& step, std::uint32_t first, std::uint32_t end);
+    // Takes in some of what has landed of these columns; always the same ones of a step. True: there was
+    // something.
+    bool follow(const shm::Segment& segment, const CheckedStep& step, std::span<const std::uint32_t> columns);
     // Of a step whose slices are complete: takes in what the column has left and names the maxima in
     // `slices`. False, and nothing is named, where it was not followed or holds what no maximum should hide.
     // Columns may be finished at once, each by one thread.
@@ -39,9 +39,8 @@ class EarlyMaxima {
     };
     struct Slot {
         std::uint64_t step = ~0ULL;
-        std::uint32_t first = 0;
-        std::uint32_t end = 0;
-        std::vector<std::uint8_t> spoiled;  // by column: it holds a NaN or +inf
+        std::vector<std::uint32_t> columns;  // that are followed
+        std::vector<std::uint8_t> trusted;   // by column: it is followed, and holds no NaN or +inf
         std::vector<Rank> ranks;
     };
 
@@ -53,7 +52,7 @@ class EarlyMaxima {
     };
 
     void find_part_tiles(std::span<const std::vector<std::uint32_t>> orders);
-    void begin(Slot& slot, const CheckedStep& step, std::uint32_t first, std::uint32_t end) const;
+    static void begin(Slot& slot, const CheckedStep& step, std::span<const std::uint32_t> columns);
     bool follow_rank(const shm::Segment& segment, const CheckedStep& step, Slot& slot,
                      std::uint32_t rank) const;
     void take_in(const shm::Segment& segment, const CheckedStep& step, Slot& slot, std::uint32_t rank,

@@ -71,6 +71,12 @@ void add_sampler_families(std::vector<MetricFamily>& families, const shm::Snapsh
         [](Sampler sampler) { return static_cast<double>(sampler.restarts); });
     add("sampler_heartbeat_age_seconds", "Time since the sampler's last heartbeat", MetricType::Gauge,
         [](Sampler sampler) { return seconds(sampler.heartbeat_age_ns); });
+    add("sampler_state_bytes", "Memory of what the sampler has derived from token logs", MetricType::Gauge,
+        [](Sampler sampler) { return static_cast<double>(sampler.state_bytes); });
+    add("sampler_states", "Sequences of which the sampler has derived a state", MetricType::Gauge,
+        [](Sampler sampler) { return static_cast<double>(sampler.states); });
+    add("sampler_states_dropped_total", "States dropped because samplers.state_mb was reached",
+        MetricType::Counter, [](Sampler sampler) { return static_cast<double>(sampler.states_dropped); });
     MetricFamily stages =
         family("stage_seconds", "Time a stage of the decision plane takes", MetricType::Histogram);
     for (const auto& sampler : snapshot.samplers) {

@@ -60,7 +60,7 @@ SamplerPool::SamplerPool(const config::Config& config, shm::Plane& plane, shm::B
         for (std::size_t i = 0; i < children_.size(); ++i) children_[i].cores = cores[i];
     }
     plane.header().sampler_count = static_cast<std::uint32_t>(children_.size());
-    tune_waiting();
+    tune_samplers();
 }
 
 SamplerPool::~SamplerPool() {
@@ -71,17 +71,18 @@ void SamplerPool::start() {
     for (std::size_t index = 0; index < children_.size(); ++index) spawn(index);
 }
 
-void SamplerPool::tune_waiting() const {
+void SamplerPool::tune_samplers() const {
     auto& header = plane_->header();
     header.wait_mode.store(static_cast<std::uint32_t>(wait_mode(config_.samplers.wait)),
                            std::memory_order_relaxed);
     header.spin_us.store(config_.samplers.spin_us, std::memory_order_relaxed);
     header.max_sleep_us.store(config_.samplers.max_sleep_us, std::memory_order_relaxed);
+    header.state_limit_bytes.store(config_.samplers.state_mb * config::mib, std::memory_order_relaxed);
 }
 
 void SamplerPool::configure(const config::Samplers& samplers) {
     config_.samplers = samplers;
-    tune_waiting();
+    tune_samplers();
     // Samplers read the tunables again when the session table's version changes.
     plane_->header().table_version.fetch_add(1, std::memory_order_release);
     bell_->ring();

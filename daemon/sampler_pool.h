@@ -49,7 +49,7 @@ class SamplerPool {
     void spawn(std::size_t index);
     void bury(std::size_t index, int status);
     std::vector<std::string> arguments(std::size_t index) const;
-    void tune_waiting() const;
+    void tune_samplers() const;
 
     config::Config config_;
     shm::Plane* plane_;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "daemon/placement.h"
 #include "daemon/session_view.h"
@@ -38,6 +39,9 @@ class Sampler {
         auto& entry = this->entry();
         entry.started_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
         entry.heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
+        // What the one before had derived went with it.
+        entry.states.bytes.store(0, std::memory_order_relaxed);
+        entry.states.states.store(0, std::memory_order_relaxed);
         entry.state.store(proto::SamplerState::running, std::memory_order_release);
         while (stop_requested == 0) turn();
     }
@@ -63,12 +67,21 @@ class Sampler {
             decided += look.decided + (look.busy ? 1 : 0);
             pending = pending || look.pending;
         }
+        bound_states();
         wait_.idle(decided, [&](std::chrono::nanoseconds longest) {
             entry().heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
             bell_.sleep(options_.index, seen, pending ? longest : std::chrono::nanoseconds(kIdleSleep));
         });
         // A spinning sampler must not take the clock at every turn.
         if (++turns_ % 1024 == 0) entry().heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
+    }
+
+    void bound_states() {
+        const std::uint64_t limit = plane_.header().state_limit_bytes.load(std::memory_order_relaxed);
+        if (entry().states.bytes.load(std::memory_order_relaxed) <= limit) return;
+        std::vector<SequenceStates*> all;
+        for (auto& [id, session] : sessions_) all.push_back(&session->states());
+        drop_least_recent(all, limit);
     }
 
     void follow_session_table() {
@@ -91,9 +104,9 @@ class Sampler {
         table_seen_ = version;
     }
 
-    std::unique_ptr<SessionView> attach(const proto::SessionTableEntry& row, std::uint64_t id) const {
+    std::unique_ptr<SessionView> attach(const proto::SessionTableEntry& row, std::uint64_t id) {
         const std::string path(row.path, ::strnlen(row.path, sizeof(row.path)));
-        auto view = SessionView::attach(path, options_.threads);
+        auto view = SessionView::attach(path, options_.threads, entry().states);
         if (!view) {
             spdlog::error("cannot serve session {}: {}", id, view.error().message);
             return nullptr;

@@ -4,33 +4,112 @@
 #include <cstring>
 
 namespace croupier::daemon {
+namespace {
+
+constexpr std::size_t kSweptALook = 32;
+
+}  // namespace
 
 SequenceStates::SequenceStates(std::uint32_t vocab, std::uint32_t max_length, std::uint32_t sequences,
-                               std::uint32_t threads)
+                               std::uint32_t threads, proto::StateTotals& totals)
     : vocab_(vocab),
       max_length_(max_length),
       sequences_(sequences),
+      totals_(&totals),
       tracked_(std::size_t{sequences} * threads) {}
+
+SequenceStates::~SequenceStates() {
+    for (std::size_t index = 0; index < tracked_.size(); ++index) free(index);
+}
 
 sampler::SequenceState& SequenceStates::of(std::size_t thread, std::uint32_t slot, std::uint64_t uid,
                                            const proto::SamplingParams& params,
                                            sampler::TokenLists dry_breakers) {
-    Tracked& tracked = tracked_[thread * sequences_ + slot];
-    // Bit for bit, which a struct without padding allows: another NaN or zero is another request.
-    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
-    const bool same_params = std::memcmp(&tracked.params, &params, sizeof(params)) == 0;
-    const bool same_breakers = std::equal(dry_breakers.begin(), dry_breakers.end(), tracked.breakers.begin(),
-                                          tracked.breakers.end());
-    const bool known = tracked.state != nullptr && tracked.uid == uid && same_params && same_breakers;
-    if (known) return *tracked.state;
-    if (tracked.state == nullptr) {
-        tracked.state = std::make_unique<sampler::SequenceState>(vocab_, max_length_);
+    auto& held = tracked_[thread * sequences_ + slot];
+    if (held == nullptr) {
+        held = std::make_unique<Tracked>(vocab_, max_length_);
+        totals_->states.fetch_add(1, std::memory_order_relaxed);
+    } else {
+        // Bit for bit, which a struct without padding allows: another NaN or zero is another request.
+        // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
+        const bool same_params = std::memcmp(&held->params, &params, sizeof(params)) == 0;
+        const bool same_breakers = std::equal(dry_breakers.begin(), dry_breakers.end(),
+                                              held->breakers.begin(), held->breakers.end());
+        if (held->uid == uid && same_params && same_breakers) {
+            held->used = look_;
+            return held->state;
+        }
     }
-    tracked.state->begin(params, dry_breakers);
-    tracked.uid = uid;
-    tracked.params = params;
-    tracked.breakers.assign(dry_breakers.begin(), dry_breakers.end());
-    return *tracked.state;
+    held->state.begin(params, dry_breakers);
+    held->uid = uid;
+    held->used = look_;
+    held->params = params;
+    held->breakers.assign(dry_breakers.begin(), dry_breakers.end());
+    return held->state;
+}
+
+void SequenceStates::account(std::size_t thread, std::uint32_t slot) {
+    account(*tracked_[thread * sequences_ + slot]);
+}
+
+void SequenceStates::account(Tracked& tracked) {
+    const std::uint64_t bytes = sizeof(tracked) - sizeof(tracked.state) + tracked.state.bytes() +
+                                tracked.breakers.capacity() * sizeof(std::int32_t);
+    // Wraps where it has shrunk, and the sum back with it.
+    if (bytes != tracked.bytes) {
+        totals_->bytes.fetch_add(bytes - tracked.bytes, std::memory_order_relaxed);
+        tracked.bytes = bytes;
+    }
+}
+
+void SequenceStates::free(std::size_t index) {
+    if (tracked_[index] == nullptr) return;
+    totals_->bytes.fetch_sub(tracked_[index]->bytes, std::memory_order_relaxed);
+    totals_->states.fetch_sub(1, std::memory_order_relaxed);
+    tracked_[index].reset();
+}
+
+bool SequenceStates::outlived(const shm::Segment& segment, std::size_t index,
+                              std::uint32_t first_lane) const {
+    const auto& entry = segment.sequence(static_cast<std::uint32_t>(index % sequences_));
+    if (entry.state.load(std::memory_order_acquire) != proto::SequenceState::live) return true;
+    if (entry.uid != tracked_[index]->uid) return true;
+    const std::uint32_t owner = entry.owner.load(std::memory_order_relaxed);
+    const auto lane = first_lane + static_cast<std::uint32_t>(index / sequences_);
+    return owner != 0 && owner != lane + 1;
+}
+
+void SequenceStates::sweep(const shm::Segment& segment, std::uint32_t first_lane) {
+    for (std::size_t i = 0; i < std::min(kSweptALook, tracked_.size()); ++i) {
+        if (++swept_ >= tracked_.size()) swept_ = 0;
+        if (tracked_[swept_] != nullptr && outlived(segment, swept_, first_lane)) free(swept_);
+    }
+}
+
+void drop_least_recent(std::span<SequenceStates* const> all, std::uint64_t limit) {
+    struct Held {
+        std::uint64_t used;
+        SequenceStates* states;
+        std::size_t index;
+    };
+    std::vector<Held> held;
+    std::uint64_t bytes = 0;
+    for (SequenceStates* states : all) {
+        for (std::size_t index = 0; index < states->tracked_.size(); ++index) {
+            if (states->tracked_[index] == nullptr) continue;
+            held.push_back({states->tracked_[index]->used, states, index});
+            bytes += states->tracked_[index]->bytes;
+        }
+    }
+    if (bytes <= limit) return;
+    std::sort(held.begin(), held.end(),
+              [](const Held& left, const Held& right) { return left.used < right.used; });
+    for (const Held& each : held) {
+        if (bytes <= limit - limit / 8) return;
+        bytes -= each.states->tracked_[each.index]->bytes;
+        each.states->free(each.index);
+        each.states->totals_->dropped.fetch_add(1, std::memory_order_relaxed);
+    }
 }
 
 }  // namespace croupier::daemon

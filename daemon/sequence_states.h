@@ -1,43 +1,77 @@
 // What a sampler's threads have derived from the token logs of one session: by thread, because two columns
-// that a broken client gave the same sequence may be decided at once.
+// that a broken client gave the same sequence may be decided at once. All of it can be derived again, so it
+// is bounded: what was used least recently is dropped, what has finished is freed.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "proto/plane.h"
 #include "proto/sampling.h"
 #include "sampler/sequence_state.h"
+#include "shm/segment.h"
 
 namespace croupier::daemon {
 
 class SequenceStates {
   public:
+    // `totals`: of all sessions of this sampler.
     SequenceStates(std::uint32_t vocab, std::uint32_t max_length, std::uint32_t sequences,
-                   std::uint32_t threads);
+                   std::uint32_t threads, proto::StateTotals& totals);
+    ~SequenceStates();
+    SequenceStates(const SequenceStates&) = delete;
+    SequenceStates& operator=(const SequenceStates&) = delete;
 
     // The state of the sequence in this slot; begun anew when the slot holds another, or other parameters
     // or breakers.
     sampler::SequenceState& of(std::size_t thread, std::uint32_t slot, std::uint64_t uid,
                                const proto::SamplingParams& params, sampler::TokenLists dry_breakers);
+    // After what may have made of()'s state grow.
+    void account(std::size_t thread, std::uint32_t slot);
 
     // Whether of() would not begin anew: what the log has gained since costs little to follow.
     bool knows(std::size_t thread, std::uint32_t slot, std::uint64_t uid) const {
-        return slot < sequences_ && tracked_[thread * sequences_ + slot].uid == uid;
+        if (slot >= sequences_) return false;
+        const auto& tracked = tracked_[thread * sequences_ + slot];
+        return tracked != nullptr && tracked->uid == uid;
     }
 
+    // The number of the sampler's look, of all its sessions: by it states are used sooner or later.
+    void note_look(std::uint64_t look) { look_ = look; }
+    // Frees some of the states whose sequence has finished, or which another lane has derived since. A few
+    // slots a call: a look must not take long. `first_lane` is that of thread 0.
+    void sweep(const shm::Segment& segment, std::uint32_t first_lane);
+
   private:
+    friend void drop_least_recent(std::span<SequenceStates* const> all, std::uint64_t limit);
+
     struct Tracked {
+        Tracked(std::uint32_t vocab, std::uint32_t max_length) : state(vocab, max_length) {}
         std::uint64_t uid = 0;
+        std::uint64_t used = 0;   // at this look
+        std::uint64_t bytes = 0;  // as they are in the totals
         proto::SamplingParams params;
         std::vector<std::int32_t> breakers;
-        std::unique_ptr<sampler::SequenceState> state;
+        sampler::SequenceState state;
     };
+
+    void account(Tracked& tracked);
+    void free(std::size_t index);
+    bool outlived(const shm::Segment& segment, std::size_t index, std::uint32_t first_lane) const;
 
     std::uint32_t vocab_;
     std::uint32_t max_length_;
     std::uint32_t sequences_;
-    std::vector<Tracked> tracked_;  // [thread][slot]
+    proto::StateTotals* totals_;
+    std::uint64_t look_ = 0;
+    std::size_t swept_ = 0;
+    std::vector<std::unique_ptr<Tracked>> tracked_;  // [thread][slot]
 };
+
+// Drops what was used least recently, of whichever session, where all together take more than `limit` bytes;
+// then an eighth more than it must, so that it is seldom called for.
+void drop_least_recent(std::span<SequenceStates* const> all, std::uint64_t limit);
 
 }  // namespace croupier::daemon

@@ -28,11 +28,13 @@ shm::Result<SessionView::Orders> SessionView::copy_orders(const shm::Segment& se
     return orders;
 }
 
-SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t threads)
+SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t threads,
+                         proto::StateTotals& totals)
     : segment_(std::move(segment)),
       orders_(std::move(orders)),
       states_(segment_.geometry().vocab, segment_.geometry().max_length, segment_.geometry().max_sequences,
-              threads),
+              threads, totals),
+      shares_(segment_.geometry(), threads),
       lists_(threads, SequenceLists(segment_.geometry())),
       early_slices_(threads, std::vector<sampler::Slice>(segment_.geometry().tp)),
       early_(segment_.geometry(), orders_.blocks),
@@ -56,14 +58,14 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
     }
 }
 
-shm::Result<std::unique_ptr<SessionView>> SessionView::attach(const std::string& path,
-                                                              std::uint32_t threads) {
+shm::Result<std::unique_ptr<SessionView>> SessionView::attach(const std::string& path, std::uint32_t threads,
+                                                              proto::StateTotals& totals) {
     auto segment = shm::Segment::attach(path, shm::Access::read_write);
     if (!segment) return segment.error();
     auto orders = copy_orders(segment.value());
     if (!orders) return orders.error();
     return std::unique_ptr<SessionView>(
-        new SessionView(std::move(segment).value(), std::move(orders).value(), threads));
+        new SessionView(std::move(segment).value(), std::move(orders).value(), threads, totals));
 }
 
 std::span<const std::uint32_t> SessionView::hot_blocks(std::uint32_t choice) const {

@@ -11,6 +11,7 @@
 #include "daemon/early_maxima.h"
 #include "daemon/sequence_lists.h"
 #include "daemon/sequence_states.h"
+#include "daemon/step_shares.h"
 #include "sampler/row_view.h"
 #include "shm/prefault.h"
 #include "shm/segment.h"
@@ -19,7 +20,9 @@ namespace croupier::daemon {
 
 class SessionView {
   public:
-    static shm::Result<std::unique_ptr<SessionView>> attach(const std::string& path, std::uint32_t threads);
+    // `totals`: of what this sampler has derived from the logs of all its sessions.
+    static shm::Result<std::unique_ptr<SessionView>> attach(const std::string& path, std::uint32_t threads,
+                                                            proto::StateTotals& totals);
 
     const shm::Segment& segment() const { return segment_; }
     std::uint64_t id() const { return id_; }
@@ -35,6 +38,7 @@ class SessionView {
     std::uint32_t& prepared(const CheckedStep& step);
 
     SequenceStates& states() { return states_; }
+    StepShares& shares() { return shares_; }
     // What one thread has copied of the sequence that it decides.
     SequenceLists& lists(std::size_t thread) { return lists_[thread]; }
 
@@ -51,7 +55,7 @@ class SessionView {
     };
     static shm::Result<Orders> copy_orders(const shm::Segment& segment);
 
-    SessionView(shm::Segment segment, Orders orders, std::uint32_t threads);
+    SessionView(shm::Segment segment, Orders orders, std::uint32_t threads, proto::StateTotals& totals);
 
     struct Exhausted {
         std::uint64_t step = ~0ULL;
@@ -67,6 +71,7 @@ class SessionView {
     Orders orders_;
     std::uint64_t id_ = 0;
     SequenceStates states_;
+    StepShares shares_;
     std::vector<SequenceLists> lists_;                       // [thread]
     std::vector<std::vector<sampler::Slice>> slices_;        // [slot][rank]
     std::vector<std::vector<sampler::Slice>> early_slices_;  // [thread][rank]

@@ -24,11 +24,13 @@ bool logits_complete(const shm::Segment& segment, const CheckedStep& step) {
     return !step.randoms_supplied || shm::randoms_ready(segment, step.step);
 }
 
-// How late a step must be, beyond twice a share's usual time, before a sampler decides columns of sequences
-// that it does not know. The first decision of a sequence in a process builds what it derives from the log,
-// in hundreds of microseconds: no price for a column that its own sampler is about to take, and none to speak
-// of for one whose sampler is dead or has no processor.
-constexpr std::uint64_t kLateNs = 100'000;
+// How late a step must be, beyond twice a share's usual time, before a sampler decides others' columns. The
+// first decision of a sequence in a process builds what it derives from the log, in hundreds of microseconds,
+// and moves the sequence to that process: no price for a column that its own sampler is about to take, and
+// none to speak of for one whose sampler is dead or has no processor. What needs no such state is as cheap
+// for the one as for the other.
+constexpr std::uint64_t kLateNs = 25'000;
+constexpr std::uint64_t kVeryLateNs = 100'000;
 
 // The first sampler that sees the logits complete says when. Returns when this one did.
 std::uint64_t note_logits_ready(const shm::Segment& segment, const CheckedStep& step,
@@ -65,6 +67,8 @@ Look StepWorker::look(SessionView& session) {
     // At the first look, before a step waits for it.
     prepare_workspaces(segment.geometry().vocab);
     const shm::StepWindow window = shm::steps_in_flight(segment);
+    session.states().note_look(++looks_);
+    session.states().sweep(segment, first_lane());
     if (!window.sound) return result;  // the supervisor closes such a session and says why
     for (std::uint64_t number = window.first; number < window.end; ++number) {
         if (session.exhausted(number)) continue;
@@ -79,6 +83,7 @@ Look StepWorker::look(SessionView& session) {
             session.note_exhausted(number, reopened);
             continue;
         }
+        session.shares().divide(segment, step, first_lane(), lanes());
         if (!logits_complete(segment, step)) {
             result.pending = true;
             result.busy = await_logits(session, step) || result.busy;
@@ -96,29 +101,22 @@ Look StepWorker::look(SessionView& session) {
     return result;
 }
 
-std::uint32_t StepWorker::border(const CheckedStep& step, std::size_t thread, std::uint32_t lanes_on) const {
-    const std::uint64_t lanes = std::uint64_t{std::max(plane_->sampler_count, 1U)} * threads_;
-    const std::uint64_t lane = std::uint64_t{index_} * threads_ + thread;
-    return static_cast<std::uint32_t>((lane % lanes + lanes_on) * step.columns / lanes);
-}
-
 bool StepWorker::await_logits(SessionView& session, const CheckedStep& step) {
-    const std::uint32_t first = first_column(step, 0);
-    const std::uint32_t end = first_column_after(step, threads_ - 1);
-    prefetch_column(session.segment(), step, first);
-    const bool prepared = prepare_next(session, step, end - first);
+    const auto own = session.shares().all_own(step);
+    if (own.empty()) return false;
+    prefetch_column(session.segment(), step, own.front());
+    const bool prepared = prepare_next(session, step);
     if (!session.early().wanted()) return prepared;
-    return session.early().follow(session.segment(), step, first, end) || prepared;
+    return session.early().follow(session.segment(), step, own) || prepared;
 }
 
 // One column a look: a long log takes milliseconds, and another step may be ready.
-bool StepWorker::prepare_next(SessionView& session, const CheckedStep& step, std::uint32_t columns) {
+bool StepWorker::prepare_next(SessionView& session, const CheckedStep& step) {
+    const auto own = session.shares().all_own(step);
     std::uint32_t& prepared = session.prepared(step);
-    if (prepared == columns) return false;
-    const std::uint32_t column = first_column(step, 0) + prepared++;
-    std::size_t thread = 0;
-    while (column >= first_column_after(step, thread)) ++thread;
-    prepare_column(session, step, column, thread);
+    if (prepared >= own.size()) return false;
+    const std::size_t place = prepared++;
+    prepare_column(session, step, own[place], lane(session.shares().thread_of(step, place)));
     return true;
 }
 
@@ -138,40 +136,59 @@ StepWorker::Share StepWorker::decide_claimable(SessionView& session, const Check
     return {decided.load(std::memory_order_relaxed), whole.load(std::memory_order_relaxed)};
 }
 
-bool StepWorker::late(const shm::Segment& segment, const CheckedStep& step, std::uint32_t share,
-                      std::uint64_t now) const {
+std::uint64_t StepWorker::late_by(const shm::Segment& segment, const CheckedStep& step, std::size_t share,
+                                  std::uint64_t now) const {
     const std::uint64_t ready =
         segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
     const std::uint64_t decided = std::max(entry_->columns.load(std::memory_order_relaxed), std::uint64_t{1});
     const std::uint64_t usual = entry_->busy_ns.load(std::memory_order_relaxed) / decided * share;
-    return now > ready + kLateNs + 2 * usual;
+    const std::uint64_t due = ready + 2 * usual;
+    return now > due ? now - due : 0;
 }
 
 StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedStep& step, std::size_t thread,
                                            std::uint64_t now) {
     const shm::Segment& segment = session.segment();
     const shm::StepClaims claims(segment, step.step);
-    const proto::ScheduleColumn* columns = segment.schedule_columns(step.slot);
-    const std::uint32_t first = first_column(step, thread);
-    const std::uint32_t own = first_column_after(step, thread) - first;
     Share share;
     DrawTally tally;
-    // Own block first, then whatever a slower sampler has not come to.
-    for (std::uint32_t i = 0; i < step.columns; ++i) {
-        const std::uint32_t column = first + i < step.columns ? first + i : first + i - step.columns;
-        const bool mine = i < own || session.states().knows(thread, columns[column].sequence_slot,
-                                                            columns[column].sequence_uid);
-        if (!mine && !late(segment, step, own, now)) {
-            share.whole = false;
-            continue;
-        }
+    for (const std::uint32_t column : session.shares().own(step, thread)) {
         if (!claims.try_claim(column, incarnation_)) continue;
         now = decide_one(session, step, column, thread, now, tally);
         ++share.decided;
     }
+    decide_others(session, step, thread, now, tally, share);
     if (share.decided > 0) tally.give_to(segment.header());
     if (!share.whole) share.whole = shm::step_complete(segment, step.slot, step.columns);
     return share;
+}
+
+void StepWorker::decide_others(SessionView& session, const CheckedStep& step, std::size_t thread,
+                               std::uint64_t now, DrawTally& tally, Share& share) {
+    const StepShares& shares = session.shares();
+    const shm::StepClaims claims(session.segment(), step.step);
+    const proto::ScheduleColumn* columns = session.segment().schedule_columns(step.slot);
+    const std::size_t own = shares.own(step, thread).size();
+    if (own == step.columns) return;
+    // From another column on than others do, so that they seldom meet.
+    const auto first =
+        static_cast<std::uint32_t>(std::uint64_t{lane(thread).number} * step.columns / lanes());
+    for (const bool dear : {false, true}) {
+        if (late_by(session.segment(), step, own, now) <= (dear ? kVeryLateNs : kLateNs)) {
+            share.whole = false;
+            return;
+        }
+        for (std::uint32_t i = 0; i < step.columns; ++i) {
+            const std::uint32_t column = first + i < step.columns ? first + i : first + i - step.columns;
+            if (shares.lane_of(step, column) == lane(thread).number) continue;
+            const bool underived =
+                shares.owned(step, column) &&
+                !session.states().knows(thread, columns[column].sequence_slot, columns[column].sequence_uid);
+            if (underived != dear || !claims.try_claim(column, incarnation_)) continue;
+            now = decide_one(session, step, column, thread, now, tally);
+            ++share.decided;
+        }
+    }
 }
 
 std::uint64_t StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
@@ -181,7 +198,8 @@ std::uint64_t StepWorker::decide_one(SessionView& session, const CheckedStep& st
         segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
     entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
     auto& memory = workspace(segment.geometry().vocab, thread);
-    const auto [decision, hot_choice, read_early] = decide_column(session, step, column, thread, memory);
+    const auto [decision, hot_choice, read_early] =
+        decide_column(session, step, column, lane(thread), memory);
     const shm::StepClaims claims(segment, step.step);
     // One reading of the clock for the end of this decision and its commit: a column of a small step takes
     // about a microsecond, and a reading a fortieth of that.

@@ -4,6 +4,7 @@
 
 #include <oneapi/tbb/task_arena.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -35,23 +36,25 @@ class StepWorker {
         bool whole = true;  // false: others' columns were left to them, who may yet be late
     };
 
-    // A thread's own columns: from its first to the next thread's.
-    std::uint32_t first_column(const CheckedStep& step, std::size_t thread) const {
-        return border(step, thread, 0);
+    std::uint32_t first_lane() const { return index_ * threads_; }
+    Lane lane(std::size_t thread) const {
+        return {thread, first_lane() + static_cast<std::uint32_t>(thread)};
     }
-    std::uint32_t first_column_after(const CheckedStep& step, std::size_t thread) const {
-        return border(step, thread, 1);
-    }
-    std::uint32_t border(const CheckedStep& step, std::size_t thread, std::uint32_t lanes_on) const;
+    std::uint32_t lanes() const { return std::max(plane_->sampler_count, 1U) * threads_; }
     // True: there was something to do meanwhile, and there may be more.
     bool await_logits(SessionView& session, const CheckedStep& step);
-    bool prepare_next(SessionView& session, const CheckedStep& step, std::uint32_t columns);
-    // Whether the step is late, for samplers whose share is of so many columns.
-    bool late(const shm::Segment& segment, const CheckedStep& step, std::uint32_t share,
-              std::uint64_t now) const;
+    bool prepare_next(SessionView& session, const CheckedStep& step);
+    // By how many nanoseconds the step's logits are longer complete than samplers usually take, twice over,
+    // whose share is of so many columns.
+    std::uint64_t late_by(const shm::Segment& segment, const CheckedStep& step, std::size_t share,
+                          std::uint64_t now) const;
     // `now`: the last reading of the clock.
     Share decide_claimable(SessionView& session, const CheckedStep& step, std::uint64_t now);
     Share decide_share(SessionView& session, const CheckedStep& step, std::size_t thread, std::uint64_t now);
+    // Others' columns: those that cost this thread no more than their owner when the step is a little late,
+    // then the rest when it is later.
+    void decide_others(SessionView& session, const CheckedStep& step, std::size_t thread, std::uint64_t now,
+                       DrawTally& tally, Share& share);
     // Begins at that reading and returns the one at its end.
     std::uint64_t decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
                              std::size_t thread, std::uint64_t begin, DrawTally& tally);
@@ -65,6 +68,7 @@ class StepWorker {
     std::uint32_t index_;
     std::uint32_t incarnation_;
     std::uint32_t threads_;
+    std::uint64_t looks_ = 0;
     int event_fd_;  // wakes the supervisor for sessions whose decisions go over ZMQ
     tbb::task_arena arena_;
     // By vocabulary, one a thread: sessions of different vocabularies take turns.

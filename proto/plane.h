@@ -11,7 +11,7 @@
 namespace croupier::proto {
 
 constexpr std::uint64_t kPlaneMagic = 0x3130454E414C5043ULL;
-constexpr std::uint32_t kPlaneVersion = 1;
+constexpr std::uint32_t kPlaneVersion = 2;
 constexpr std::uint32_t kMaxSessions = 64;
 
 // Bucket i counts durations below 2^i microseconds / 4; the last one is open.
@@ -37,6 +37,13 @@ struct LatencyHistogram {
 
 enum class SamplerState : std::uint32_t { empty = 0, starting = 1, running = 2, restarting = 3 };
 
+// What a sampler has derived from token logs; none but that sampler changes it.
+struct StateTotals {
+    std::atomic<std::uint64_t> bytes;
+    std::atomic<std::uint64_t> states;
+    std::atomic<std::uint64_t> dropped;  // for want of room, since the sampler's entry is
+};
+
 struct alignas(64) SamplerEntry {
     std::atomic<SamplerState> state;
     std::atomic<std::int32_t> pid;
@@ -48,6 +55,7 @@ struct alignas(64) SamplerEntry {
     std::atomic<std::uint64_t> busy_ns;
     std::atomic<std::uint64_t> started_ns;
     LatencyHistogram stages[static_cast<std::size_t>(Stage::count_)];
+    alignas(64) StateTotals states;
 };
 
 struct alignas(64) SessionTableEntry {
@@ -67,6 +75,7 @@ struct PlaneHeader {
     alignas(64) std::atomic<std::uint32_t> wait_mode;
     std::atomic<std::uint32_t> spin_us;
     std::atomic<std::uint32_t> max_sleep_us;
+    std::atomic<std::uint64_t> state_limit_bytes;  // of each sampler
     alignas(64) std::atomic<std::uint64_t> table_version;
     SessionTableEntry sessions[kMaxSessions];
     SamplerEntry samplers[kMaxSamplers];

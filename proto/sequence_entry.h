@@ -34,6 +34,9 @@ struct alignas(64) SequenceEntry {
     std::uint64_t uid;
     SamplingParams params;
     std::uint32_t hot_choice;  // proto/hot_set.h; the session's when the sequence was admitted
+    // Which lane, a sampler's thread, has last derived a state of it, and 1; 0: none, or there is nothing to
+    // derive. A hint for the division of steps: no decision depends on it.
+    std::atomic<std::uint32_t> owner;
     // Two, because a decision may be made again after its sampler's death: position p reads one and writes
     // the other, so that the second time it reads what the first time read, and writes the same. By the
     // parity of `outputs`; on a cache line that only decisions with feedback touch.
@@ -41,6 +44,7 @@ struct alignas(64) SequenceEntry {
 };
 static_assert(offsetof(SequenceEntry, params) == 40);
 static_assert(offsetof(SequenceEntry, hot_choice) == 248);
+static_assert(offsetof(SequenceEntry, owner) == 252);
 static_assert(offsetof(SequenceEntry, feedback) == 256);
 static_assert(sizeof(SequenceEntry) == 320);
 

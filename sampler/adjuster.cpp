@@ -85,10 +85,8 @@ double Adjuster::by_rules(std::uint32_t token, double value) const {
 }
 
 double Adjuster::by_repeat(std::uint32_t token, double value) const {
-    const auto repeat =
-        std::find_if(repeats_.begin(), repeats_.end(),
-                     [token](const SequenceState::Repeat& each) { return each.token == token; });
-    return repeat == repeats_.end() ? value : value - dry_penalty(params_, repeat->length);
+    const std::uint32_t length = state_.repeat_length(token);
+    return length == 0 ? value : value - dry_penalty(params_, length);
 }
 
 }  // namespace croupier::sampler

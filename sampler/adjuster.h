@@ -90,8 +90,7 @@ class Adjuster {
 // divides or multiplies by one, or takes zero.
 inline double Adjuster::penalised(std::uint32_t token, double value) const {
     if (!has_penalties_) return value;
-    const bool seen = state_.seen(token);
-    const std::uint32_t occurrences = state_.occurrences(token);
+    const auto [seen, occurrences] = state_.standing(token);
     const bool positive = value > 0.0;
     value = value / repetition_[seen && positive ? 1 : 0] * repetition_[seen && !positive ? 1 : 0];
     value -= params_.frequency_penalty * static_cast<double>(occurrences);

@@ -13,6 +13,7 @@
 #include "sampler/draw.h"
 #include "sampler/float_bounds.h"
 #include "sampler/formulas.h"
+#include "sampler/hash_race.h"
 #include "sampler/logprobs.h"
 #include "sampler/params.h"
 #include "sampler/plan.h"
@@ -60,6 +61,7 @@ class Decider {
           row_(lay_in_blocks(view, workspace)),
           adjust_(params, request, state, workspace),
           race_(row_, adjust_, all_adjustments(params), race_key(params, request), workspace),
+          hash_race_(row_, adjust_, all_adjustments(params), params, request, workspace),
           search_(row_, adjust_, request, workspace),
           chain_(params, request, adjust_, workspace) {}
 
@@ -76,6 +78,13 @@ class Decider {
     DecisionError from_classes();
     DecisionError race_all();
     DecisionError ask_winners();
+    DecisionError from_mirostat();
+    std::optional<Survivors> kept_by_estimate();
+    std::optional<Survivors> kept_by_surprise();
+    Candidate draw_mirostat(Survivors& survivors, double temperature);
+    template <class Eligible>
+    std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible);
+    std::optional<Candidate> adaptive_winner(const RowClasses& classes, const Survivors& survivors);
     DecisionError answer_exactly();
     DecisionError propose_or_race();
     std::optional<Candidate> propose(double scale);
@@ -110,6 +119,7 @@ class Decider {
     BlockedRow row_;
     Adjuster adjust_;
     Race race_;
+    HashRace hash_race_;
     CandidateSearch search_;
     Chain chain_;
     Candidate drawn_{};
@@ -161,6 +171,8 @@ DecisionError Decider::take(Path path) {
             return race_all();
         case Path::asked:
             return ask_winners();
+        case Path::mirostat:
+            return from_mirostat();
         case Path::proposals:
             return propose_or_race();
         case Path::classes:
@@ -172,23 +184,92 @@ DecisionError Decider::take(Path path) {
     return DecisionError::bad_record;
 }
 
+// Of all tokens, by the request's rng.
+template <class Eligible>
+std::optional<Candidate> Decider::winner(double temperature, const BoundedValues& values, Eligible eligible) {
+    return perturbs_logits(params_) ? hash_race_.winner(temperature, values, eligible)
+                                    : race_.winner(temperature, values, eligible);
+}
+
 DecisionError Decider::race_all() {
-    return drawn(race_.winner(draw_temperature(params_), kAllValues, runs_anywhere));
+    const double temperature = draw_temperature(params_);
+    if (perturbs_logits(params_) && !hash_race_.can_run(temperature)) return take(Path::whole_row);
+    return drawn(winner(temperature, kAllValues, runs_anywhere));
 }
 
 // The tokens of the support, in the race's order, are all tokens in that order, less those outside.
 DecisionError Decider::ask_winners() {
+    const double temperature = draw_temperature(params_);
+    if (perturbs_logits(params_) && !hash_race_.can_run(temperature)) return answer_exactly();
     WinnerQuestion question(plan_.asked, params_, row_, adjust_, search_, plan_.pruning, workspace_);
     if (!question.begin()) return answer_exactly();
-    const double temperature = draw_temperature(params_);
     const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
     while (true) {
-        const auto winner = race_.winner(temperature, question.values(), may_be_kept);
-        if (!winner) return answer_exactly();
-        const Verdict verdict = question.ask(*winner);
-        if (verdict == Verdict::kept) return drawn(winner);
+        const auto asked = winner(temperature, question.values(), may_be_kept);
+        if (!asked) return answer_exactly();
+        const Verdict verdict = question.ask(*asked);
+        if (verdict == Verdict::kept) return drawn(asked);
         if (verdict == Verdict::open) return answer_exactly();
     }
+}
+
+// What mirostat keeps of all tokens stands among the best, without a look at the others.
+DecisionError Decider::from_mirostat() {
+    auto survivors = params_.mirostat == 1 ? kept_by_estimate() : kept_by_surprise();
+    if (!survivors) return answer_exactly();
+    drawn_ = draw_mirostat(*survivors, draw_temperature(params_));
+    return DecisionError::none;
+}
+
+// Version 1 estimates from the best how many it keeps. That it counts the others does not matter: to keep
+// more than there are is to keep all.
+std::optional<Survivors> Decider::kept_by_estimate() {
+    constexpr std::uint32_t kMostKept = 4096;
+    Pruning best = plan_.pruning;
+    best.top_k = kMirostatEstimates;
+    for (;;) {
+        const std::uint32_t candidates = search_.search(best).count;
+        if (candidates == 0) return std::nullopt;
+        Survivors survivors(workspace_, candidates);
+        survivors.weigh(scale());
+        const std::uint64_t left =
+            candidates < static_cast<std::uint32_t>(best.top_k) ? candidates : workspace_.vocab;
+        const std::uint64_t kept = mirostat_kept(params_, request_, survivors, left, workspace_.vocab);
+        if (kept <= candidates || candidates < static_cast<std::uint32_t>(best.top_k)) {
+            survivors.keep_top_k(static_cast<std::uint32_t>(kept));
+            return survivors;
+        }
+        if (kept > kMostKept) return std::nullopt;
+        best.top_k = static_cast<std::int32_t>(kept);
+    }
+}
+
+// Version 2 keeps the tokens from a share of the row's weight on.
+std::optional<Survivors> Decider::kept_by_surprise() {
+    constexpr double kMostBits = 12.0;
+    const double level = mirostat_level(params_, request_.feedback);
+    WinnerQuestion row(proto::Step::end, params_, row_, adjust_, search_, plan_.pruning, workspace_);
+    if (!(level <= kMostBits) || !row.begin()) return std::nullopt;
+    const double share = share_of_surprise(std::max(0.0, level));
+    const double floor = std::min(row.value_of(row.total().low * share * 0.99), row.highest());
+    const std::uint32_t candidates = search_.at_least(float_below(floor), plan_.pruning.adjustments).count;
+    if (candidates == 0) return std::nullopt;
+    Survivors survivors(workspace_, candidates);
+    survivors.weigh(scale());
+    // The best is kept in any case: it must be the best of all.
+    if (survivors.classes().front().value < floor) return std::nullopt;
+    const double best = row.weight(survivors.classes().front().value);
+    const bool told = survivors.keep_surprise_of_row(level, row.total().low / best, row.total().high / best);
+    return told ? std::optional(survivors) : std::nullopt;
+}
+
+Candidate Decider::draw_mirostat(Survivors& survivors, double temperature) {
+    const Mass total = survivors.total();
+    const Weigher weigher = survivors.weigher();
+    const std::uint32_t tokens = survivors.flatten();
+    const Candidate drawn = race_.winner_among(temperature, workspace_.candidates.first(tokens));
+    workspace_.answer_space.feedback = after_mirostat(params_, request_, weigher.mass(drawn.value), total);
+    return drawn;
 }
 
 DecisionError Decider::answer_exactly() {
@@ -246,26 +327,22 @@ void Decider::draw_untruncated(std::uint32_t candidates) {
 void Decider::draw_survivor(std::uint32_t candidates) {
     Survivors survivors(workspace_, candidates);
     chain_.apply(survivors, plan_.pruning.adjustments);
-    if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
     const double temperature = chain_.temperature();
-    const Mass total = survivors.total();
-    const std::uint32_t tokens = survivors.flatten();
-    const auto left = workspace_.candidates.first(tokens);
-    const bool replaced = has_mirostat(params_) || has_adaptive_p(params_);
-    if (has_adaptive_p(params_)) {
-        drawn_ = draw_adaptive(survivors, tokens);
-    } else if (perturbs_logits(params_) && !replaced) {
-        drawn_ = draw_perturbed(params_, request_, tokens, temperature, workspace_);
-    } else {
-        const auto proposed = proposes() && !replaced ? propose(1.0 / temperature) : std::nullopt;
-        drawn_ = proposed ? *proposed : race_.winner_among(temperature, left);
-    }
     if (has_mirostat(params_)) {
-        const Mass own = survivors.weigher().mass(drawn_.value);
-        workspace_.answer_space.feedback = after_mirostat(params_, request_, own, total);
+        keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
+        drawn_ = draw_mirostat(survivors, temperature);
+    } else if (has_adaptive_p(params_)) {
+        drawn_ = draw_adaptive(survivors, survivors.flatten());
+    } else if (perturbs_logits(params_)) {
+        drawn_ = draw_perturbed(params_, request_, survivors.flatten(), temperature, workspace_);
+    } else {
+        const std::uint32_t tokens = survivors.flatten();
+        const auto proposed = proposes() ? propose(1.0 / temperature) : std::nullopt;
+        drawn_ = proposed ? *proposed : race_.winner_among(temperature, workspace_.candidates.first(tokens));
     }
     if (!wants_distribution()) return;
-    note_distribution(Survivors(workspace_, tokens), has_adaptive_p(params_) ? 1.0 : 1.0 / temperature);
+    note_distribution(Survivors(workspace_, survivors.tokens()),
+                      has_adaptive_p(params_) ? 1.0 : 1.0 / temperature);
 }
 
 // The distribution is replaced by one of the distance to the probability it aims at.
@@ -292,16 +369,40 @@ DecisionError Decider::from_classes() {
     if (survivors.classes().empty()) return DecisionError::no_token_left;
     chain_.apply(survivors, plan_.pruning.adjustments);
     if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
+    if (has_adaptive_p(params_)) return drawn(adaptive_winner(classes, survivors));
     const BoundedValues values = {float_below(survivors.classes().back().value),
                                   float_above(survivors.classes().front().value)};
-    const auto winner = race_.winner(chain_.temperature(), values, [&](const Candidate& candidate) {
-        return classes.holds(survivors, candidate);
-    });
-    if (winner && has_mirostat(params_)) {
-        const Mass own = survivors.weigher().mass(winner->value);
+    const auto is_left = [&](const Candidate& candidate) { return classes.holds(survivors, candidate); };
+    const double temperature = chain_.temperature();
+    if (!has_mirostat(params_)) {
+        if (perturbs_logits(params_) && !hash_race_.can_run(temperature)) return take(Path::whole_row);
+        return drawn(winner(temperature, values, is_left));
+    }
+    const auto drawn_token = race_.winner(temperature, values, is_left);
+    if (drawn_token) {
+        const Mass own = survivors.weigher().mass(drawn_token->value);
         workspace_.answer_space.feedback = after_mirostat(params_, request_, own, survivors.total());
     }
-    return drawn(winner);
+    return drawn(drawn_token);
+}
+
+// As draw_adaptive(), of all tokens. Up to the aim a larger probability replaces a logit by a larger one: a
+// block's maximum bounds what replaces its tokens.
+std::optional<Candidate> Decider::adaptive_winner(const RowClasses& classes, const Survivors& survivors) {
+    const Weigher weigher = survivors.weigher();
+    const auto total = static_cast<double>(survivors.total());
+    const double aim = adaptive_aim(params_, request_.feedback);
+    const auto probability = [&](double value) { return static_cast<double>(weigher.mass(value)) / total; };
+    const auto most = workspace_.replaced_max.first(row_.blocks);
+    bound_adaptive(workspace_.block_max.first(row_.blocks), weigher, total, aim, most);
+    const auto drawn = race_.winner_replaced(
+        most, [&](const Candidate& candidate) { return classes.holds(survivors, candidate); },
+        [&](double value) { return adaptive_logit(probability(value), aim); });
+    if (drawn) {
+        workspace_.answer_space.feedback =
+            adaptive_feedback(params_, request_.feedback, probability(drawn->value));
+    }
+    return drawn;
 }
 
 void Decider::note_distribution(Survivors survivors, double scale) {

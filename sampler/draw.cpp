@@ -1,22 +1,23 @@
 #include "sampler/draw.h"
 
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <span>
 
 #include "sampler/canonical_order.h"
 #include "sampler/formulas.h"
 #include "sampler/gumbel.h"
 #include "sampler/params.h"
+#include "sampler/row_sums.h"
 
 namespace croupier::sampler {
 
 using proto::Rng;
 using proto::SamplingParams;
 
-namespace {
-
-double perturbed(const SamplingParams& params, const Request& request, const Candidate& candidate,
-                 double temperature) {
+double perturbed_score(const SamplingParams& params, const Request& request, const Candidate& candidate,
+                       double temperature) noexcept {
     const std::uint32_t input = random_position(request) - 1U;
     const std::uint32_t hash = murmur_hash(params.seed, input, candidate.token);
     if (params.rng == Rng::sglang) return candidate.value * (1.0 / temperature) + sglang_noise(hash);
@@ -24,25 +25,52 @@ double perturbed(const SamplingParams& params, const Request& request, const Can
     return static_cast<double>(logit + vllm_noise(hash));
 }
 
-}  // namespace
-
 double draw_temperature(const SamplingParams& params) noexcept {
     return takes_step(params, proto::Step::temperature) ? effective_temperature(params) : 1.0;
 }
 
-void keep_by_mirostat(const SamplingParams& params, const Request& request, Survivors& survivors,
-                      std::uint32_t vocab) {
-    const double level = mirostat_level(params, request.feedback);
-    if (params.mirostat != 1) return survivors.keep_surprise_up_to(level);
+std::uint64_t mirostat_kept(const SamplingParams& params, const Request& request, const Survivors& best,
+                            std::uint64_t left, std::uint32_t vocab) {
     std::array<double, kMirostatEstimates> exponents;
     std::size_t known = 0;
-    for (const EqualClass& each : survivors.classes()) {
+    for (const EqualClass& each : best.classes()) {
         for (std::uint32_t i = 0; i < each.size && known < exponents.size(); ++i) {
-            exponents[known++] = survivors.weigher().exponent(each.value);
+            exponents[known++] = best.weigher().exponent(each.value);
         }
     }
-    const std::uint64_t k = mirostat_count({exponents.data(), known}, survivors.tokens(), vocab, level);
-    survivors.keep_top_k(static_cast<std::uint32_t>(k));
+    return mirostat_count({exponents.data(), known}, left, vocab, mirostat_level(params, request.feedback));
+}
+
+void keep_by_mirostat(const SamplingParams& params, const Request& request, Survivors& survivors,
+                      std::uint32_t vocab) {
+    if (params.mirostat != 1) return survivors.keep_surprise_up_to(mirostat_level(params, request.feedback));
+    const std::uint64_t kept = mirostat_kept(params, request, survivors, survivors.tokens(), vocab);
+    survivors.keep_top_k(static_cast<std::uint32_t>(kept));
+}
+
+// Most blocks hold nothing that is likely: they share a bound. What the weights are off moves a logit by less
+// than the slack.
+void bound_adaptive(std::span<const float> block_max, const Weigher& weigher, double total, double aim,
+                    std::span<float> most) {
+    constexpr double kUnlikely = 1e-4;
+    constexpr double kSlack = 1e-3;
+    constexpr double kPeak = 5.0;
+    const auto bound = [aim](double probability) {
+        return static_cast<float>((probability < aim ? adaptive_logit(probability, aim) : kPeak) + kSlack);
+    };
+    const float of_unlikely = bound(kUnlikely);
+    const double share = kMassUnit / total;
+    // What lies that far above the best is forbidden or lowered; the bound is then the largest logit of all.
+    const auto highest = static_cast<float>(weigher.maximum + kFarthestAbove / 2 / weigher.scale);
+    std::transform(block_max.begin(), block_max.end(), most.begin(),
+                   [highest](float maximum) { return std::min(maximum, highest); });
+    weigh_each(weigher.maximum, weigher.scale, most, most);
+    for (std::size_t b = 0; b < most.size(); ++b) {
+        const double probability = static_cast<double>(most[b]) * share * (1.0 + kSlack);
+        const bool empty = block_max[b] == -std::numeric_limits<float>::infinity();
+        most[b] = probability < kUnlikely ? of_unlikely : bound(probability);
+        if (empty) most[b] = -std::numeric_limits<float>::infinity();
+    }
 }
 
 proto::Feedback after_mirostat(const SamplingParams& params, const Request& request, Mass drawn, Mass total) {
@@ -53,9 +81,9 @@ Candidate draw_perturbed(const SamplingParams& params, const Request& request, s
                          double temperature, const Workspace& workspace) {
     const std::span<const Candidate> all = workspace.candidates.first(candidates);
     Candidate best = all.front();
-    double highest = perturbed(params, request, best, temperature);
+    double highest = perturbed_score(params, request, best, temperature);
     for (const Candidate& each : all.subspan(1)) {
-        const double score = perturbed(params, request, each, temperature);
+        const double score = perturbed_score(params, request, each, temperature);
         if (score > highest || (score == highest && canonically_before(each, best))) {
             best = each;
             highest = score;

@@ -4,16 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <vector>
+
+#include "sampler/dry_edges.h"
 
 namespace croupier::sampler {
 
 class DryAutomaton {
   public:
-    // Takes the memory for sequences of this length once; touches none of it.
-    void reserve(std::uint32_t max_length);
-
-    // An empty sequence, whose continuations() are asked of suffixes of up to `longest` tokens.
+    // An empty sequence, whose continuations() are asked of suffixes of up to `longest` tokens. Keeps its
+    // memory.
     void begin(std::uint32_t longest);
 
     void append(std::uint32_t token);
@@ -24,65 +24,70 @@ class DryAutomaton {
     // 1 <= shortest <= bound <= longest.
     template <typename Visit>
     void continuations(std::uint32_t shortest, std::uint32_t bound, Visit visit) const {
-        if (length_ == 0) return;
+        if (length() == 0) return;
         std::uint32_t state = suffix_;
         while (length_of(links_to(state)) >= bound) state = links_to(state);
-        for (; length_of(state) >= shortest; state = links_to(state)) {
+        while (length_of(state) >= shortest) {
+            const State& at = state_of(state);
+            // Another cache line, or two: on their way while this state's are visited.
+            __builtin_prefetch(&state_of(at.link));
             const std::uint32_t length = length_of(state) < bound ? length_of(state) : bound;
-            for (std::uint32_t at = states_[state].first_edge; at != kNone; at = edges_[at].next) {
-                visit(edges_[at].token, length);
-            }
+            if (!is_clone(state) && at.value != kNone) visit(at.value, length);
+            edges_.for_each(at.edges, [&](std::uint32_t token) { visit(token, length); });
+            state = at.link;
         }
     }
 
+    std::size_t bytes() const;
+
   private:
-    static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+    static constexpr std::uint32_t kNone = DryEdges::kNone;
     static constexpr std::uint32_t kRoot = 0;
+    static constexpr std::uint32_t kClone = 1U << 31U;  // of a state's number
 
+    // Each prefix of the sequence has a state, whose number is the prefix's length, and whose edge to the
+    // next prefix needs no memory but the token: most states have no other edge. States that appends split
+    // off are the clones.
     struct State {
-        std::uint32_t length;  // of its longest string
+        std::uint32_t value;  // of a prefix: the token after it, or kNone; of a clone: its length
         std::uint32_t link;
-        std::uint32_t first_edge;
+        DryEdges::Block edges;  // all others
     };
-    struct Edge {
-        std::uint32_t from;
-        std::uint32_t token;
-        std::uint32_t to;
-        std::uint32_t next;  // of the same state
-    };
-    // What stood before an append, and what the append split.
+    static_assert(sizeof(State) == 16);  // four a cache line, none across two
+
+    // What stood before an append.
     struct Undo {
-        std::uint32_t states;
-        std::uint32_t edges;
         std::uint32_t suffix;
-        std::uint32_t split;       // kNone: nothing
-        std::uint32_t redirected;  // the first state whose edge now leads to the split's clone
+        // The first state whose edge now leads to the clone that the append made; kNone: it made none.
+        std::uint32_t redirected;
     };
 
-    std::uint32_t length_of(std::uint32_t state) const { return states_[state].length; }
-    std::uint32_t links_to(std::uint32_t state) const { return states_[state].link; }
-    std::uint32_t last_state() const;
-    std::uint32_t add_state(std::uint32_t length, std::uint32_t link);
-    std::size_t slot_of(std::uint32_t from, std::uint32_t token) const;
-    std::uint32_t edge_of(std::uint32_t from, std::uint32_t token) const;
-    void add_edge(std::size_t slot, std::uint32_t from, std::uint32_t token, std::uint32_t to);
-    void use_slots(std::uint32_t bits);
+    static bool is_clone(std::uint32_t state) { return (state & kClone) != 0; }
+    std::uint32_t length() const { return static_cast<std::uint32_t>(undo_.size()); }
+    const State& state_of(std::uint32_t state) const {
+        return is_clone(state) ? clones_[state & ~kClone] : prefixes_[state];
+    }
+    State& state_of(std::uint32_t state) {
+        return is_clone(state) ? clones_[state & ~kClone] : prefixes_[state];
+    }
+    // Of its longest string.
+    std::uint32_t length_of(std::uint32_t state) const {
+        return is_clone(state) ? clones_[state & ~kClone].value : state;
+    }
+    std::uint32_t links_to(std::uint32_t state) const { return state_of(state).link; }
+    std::uint32_t go(std::uint32_t state, std::uint32_t token) const;
     std::uint32_t split(std::uint32_t state, std::uint32_t length);
+    void unsplit(std::uint32_t redirected, std::uint32_t token);
     void redirect(std::uint32_t first, std::uint32_t token, std::uint32_t from, std::uint32_t to);
     void follow_suffix(std::uint32_t newest, std::uint32_t token);
 
-    std::uint32_t capacity_ = 0;
     std::uint32_t longest_ = 0;
-    std::uint32_t length_ = 0;
-    std::uint32_t state_count_ = 0;
-    std::uint32_t edge_count_ = 0;
     std::uint32_t suffix_ = kRoot;  // the state of the sequence's last `longest_` tokens
-    std::uint32_t slot_bits_ = 0;   // the part of slots_ in use: 1 << slot_bits_
-    std::uint32_t max_slot_bits_ = 0;
-    std::unique_ptr<State[]> states_;
-    std::unique_ptr<Edge[]> edges_;
-    std::unique_ptr<std::uint32_t[]> slots_;  // open addressing: 1 + an edge's number, or 0
-    std::unique_ptr<Undo[]> undo_;
+    std::vector<State> prefixes_;   // by length
+    std::vector<State> clones_;
+    std::vector<std::uint32_t> originals_;  // by clone: the state that it was split from
+    std::vector<Undo> undo_;                // by append
+    DryEdges edges_;
 };
 
 }  // namespace croupier::sampler

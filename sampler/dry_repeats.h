@@ -1,8 +1,8 @@
 // DRY's repeats: the tokens that would go on with something the sequence has said before.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -23,22 +23,30 @@ class DryRepeats {
   public:
     DryRepeats(std::uint32_t vocab, std::uint32_t max_length);
 
-    // A new, empty sequence. The only call that allocates.
+    // A new, empty sequence.
     void begin(const proto::SamplingParams& params, TokenLists breakers);
+    bool on() const { return mode_ != Mode::off; }
 
     void clear();                                          // back to no tokens
     void appended(std::span<const std::uint32_t> tokens);  // the last of them is new
     void remove_last();
 
+    // Takes memory only where it finds more than it ever has.
     std::span<const Repeat> repeats(std::span<const std::uint32_t> tokens);
+    // Of the repeats just found, this token's length; 0: it is none of them.
+    std::uint32_t length_of(std::uint32_t token) const;
+
+    std::size_t bytes() const;
 
   private:
     enum class Mode : std::uint8_t { off, automaton, window };
 
-    // The breaker that began last; of those that began there, the longest. `end` is 0 while there is none.
+    // Of the breakers that the sequence holds, the one that began last; of those that began there, the
+    // longest. `end` is 0 while there is none.
     struct NewestBreaker {
-        std::uint32_t begin;
-        std::uint32_t end;
+        std::uint32_t begin = 0;
+        std::uint32_t end = 0;
+        std::uint32_t since = 0;  // this length of the sequence
     };
     struct Breaker {
         std::uint32_t last;  // its last token
@@ -47,11 +55,14 @@ class DryRepeats {
     };
 
     void take_breakers(TokenLists lists);
-    void reserve(std::uint32_t window);  // 0: the whole sequence
-    NewestBreaker newest_breaker(std::span<const std::uint32_t> tokens) const;
+    void note_breaker(std::span<const std::uint32_t> tokens);
+    bool breaks_alone(std::uint32_t token) const;
+    NewestBreaker newest_breaker() const { return newest_.empty() ? NewestBreaker{} : newest_.back(); }
     void find_in_window(std::span<const std::uint32_t> window, std::uint32_t bound);
     void found(std::uint32_t token, std::uint32_t length);
     void start_query();
+    std::size_t mark_of(std::uint32_t token) const;
+    void use_marks(std::size_t count);
 
     const std::uint32_t vocab_;
     const std::uint32_t max_length_;
@@ -59,15 +70,17 @@ class DryRepeats {
     std::uint32_t allowed_length_ = 0;
     std::uint32_t longest_ = 0;
     std::uint32_t window_ = 0;
+    std::uint32_t length_ = 0;
     std::uint32_t first_stamp_ = 1;
-    std::uint32_t found_count_ = 0;
-    std::uint32_t window_capacity_ = 0;
     std::vector<Breaker> breakers_;  // ascending by their last token
     std::vector<std::uint32_t> breaker_tokens_;
-    std::unique_ptr<std::uint32_t[]> marks_;  // by token: breaker flags, and first_stamp_ + place in found_
-    std::unique_ptr<Repeat[]> found_;
-    std::unique_ptr<NewestBreaker[]> newest_;   // by length of the sequence
-    std::unique_ptr<std::uint32_t[]> matches_;  // the window's Z function
+    std::vector<std::uint32_t> lone_breakers_;  // tokens that are breakers by themselves, ascending
+    std::vector<NewestBreaker> newest_;         // each since another length; the last one holds
+    std::vector<Repeat> found_;
+    // Open addressing by token, at most half in use: first_stamp_ + place in found_. Those of earlier queries
+    // are below first_stamp_, and so empty.
+    std::vector<std::uint32_t> marks_;
+    std::vector<std::uint32_t> matches_;  // the window's Z function
     DryAutomaton automaton_;
 };
 

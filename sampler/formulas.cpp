@@ -109,6 +109,10 @@ double surprise_of(Mass mass, Mass total) {
     return -log_positive(static_cast<double>(mass) / static_cast<double>(total)) / kLn2;
 }
 
+double share_of_surprise(double bits) {
+    return exp_nonpositive(-bits * kLn2);
+}
+
 double mirostat_level(const SamplingParams& params, const Feedback& feedback) {
     return feedback.weight == 0.0 ? 2.0 * params.mirostat_tau : feedback.level;
 }

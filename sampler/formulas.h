@@ -35,6 +35,8 @@ double dry_penalty(const proto::SamplingParams& params, std::uint32_t repeat);
 
 // -log2 of a token's share; infinite without mass.
 double surprise_of(Mass mass, Mass total);
+// The share that surprises by so many bits; 0 or more.
+double share_of_surprise(double bits);
 
 // mu, before the decision and after it.
 double mirostat_level(const proto::SamplingParams& params, const proto::Feedback& feedback);

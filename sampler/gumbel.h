@@ -29,11 +29,14 @@ constexpr std::uint32_t murmur_mix(std::uint32_t hash, std::uint32_t word) {
     return std::rotl(hash ^ word, 13) * 5 + 0xE6546B64U;
 }
 
-constexpr std::uint32_t murmur_hash(std::uint64_t seed, std::uint32_t position, std::uint32_t token) {
+constexpr std::uint32_t murmur_before_token(std::uint64_t seed, std::uint32_t position) {
     std::uint32_t hash = murmur_mix(0, static_cast<std::uint32_t>(seed));
     hash = murmur_mix(hash, static_cast<std::uint32_t>(seed >> 32U));
-    hash = murmur_mix(hash, position);
-    hash = murmur_mix(hash, token) ^ 16U;
+    return murmur_mix(hash, position);
+}
+
+constexpr std::uint32_t murmur_hash(std::uint64_t seed, std::uint32_t position, std::uint32_t token) {
+    std::uint32_t hash = murmur_mix(murmur_before_token(seed, position), token) ^ 16U;
     hash = (hash ^ hash >> 16U) * 0x85EBCA6BU;
     hash = (hash ^ hash >> 13U) * 0xC2B2AE35U;
     return hash ^ hash >> 16U;

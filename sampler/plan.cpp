@@ -64,14 +64,15 @@ Plan plan_of(const SamplingParams& params, const Request& request, proto::Dtype 
     if (!plan.pruning.none()) return take(Path::head);
     const bool plain = !wants_distribution(params, request) && !replaces_draw(params) &&
                        !is_tempered_dynamically(params) && plan.adjusts_first;
-    if (plain && !is_truncated(params)) {
-        if (perturbs_logits(params)) return take(Path::whole_row);
+    if (plain && !is_truncated(params))
         return take(params.rng == proto::Rng::shvs ? Path::proposals : Path::race);
-    }
     plan.asked = only_filter(params);
-    if (plain && plan.asked == Step::xtc && !perturbs_logits(params) && !xtc_acts(params, request))
-        return take(Path::race);
-    if (plain && !perturbs_logits(params) && can_be_asked(plan.asked)) return take(Path::asked);
+    if (plain && plan.asked == Step::xtc && !xtc_acts(params, request)) return take(Path::race);
+    if (plain && can_be_asked(plan.asked)) return take(Path::asked);
+    if (has_mirostat(params) && !is_truncated(params) && !wants_distribution(params, request) &&
+        !is_tempered_dynamically(params) && plan.adjusts_first) {
+        return take(Path::mirostat);
+    }
     return take(exact_path(params, request, plan, dtype));
 }
 
@@ -79,8 +80,7 @@ Path exact_path(const SamplingParams& params, const Request& request, const Plan
                 proto::Dtype dtype) noexcept {
     const bool proposes = params.rng == proto::Rng::shvs && !is_truncated(params);
     const bool by_classes = dtype != proto::Dtype::fp32 && !wants_distribution(params, request) &&
-                            !perturbs_logits(params) && !proposes && !has_adaptive_p(params) &&
-                            plan.adjusts_first;
+                            !proposes && plan.adjusts_first;
     return by_classes ? Path::classes : Path::whole_row;
 }
 

@@ -45,15 +45,15 @@ std::uint32_t Race::take_best(std::span<std::uint32_t>& waiting, std::span<const
     return block;
 }
 
-bool Race::may_win(const Candidate& candidate) const {
-    const float bound = proto::race::score(proto::race::entered(candidate.value), temperature_,
-                                           arrivals_.ln_first[candidate.token / kBlock]);
+bool Race::may_win(std::uint32_t token, double logit) const {
+    const float bound =
+        proto::race::score(proto::race::entered(logit), temperature_, arrivals_.ln_first[token / kBlock]);
     return !found_ || bound >= score_;
 }
 
-float Race::score_of(const Candidate& candidate) const {
-    const float ln_arrival = proto::race::ln(proto::race::arrival(key_, candidate.token));
-    return proto::race::score(proto::race::entered(candidate.value), temperature_, ln_arrival);
+float Race::score_of(std::uint32_t token, double logit) const {
+    const float ln_arrival = proto::race::ln(proto::race::arrival(key_, token));
+    return proto::race::score(proto::race::entered(logit), temperature_, ln_arrival);
 }
 
 // In batches, a vector's worth of hashes at a time. Where they are many, those whose block arrives too late
@@ -83,7 +83,7 @@ Candidate Race::winner_among(double temperature, std::span<const Candidate> cand
         count = 0;
     };
     for (const Candidate& each : candidates) {
-        if (many && !may_win(each)) continue;
+        if (many && !may_win(each.token, each.value)) continue;
         tokens[count] = each.token;
         batch[count++] = &each;
         if (count == kBatch) race_batch();

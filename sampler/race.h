@@ -33,20 +33,25 @@ class Race {
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible) {
         begin(temperature);
-        const std::span<const float> maxima = workspace_.block_max.first(row_.blocks);
-        const std::span<float> bounds = workspace_.race_bounds.first(row_.blocks);
-        const float most = bound_blocks(maxima, arrivals_.ln_first, temperature_, values, bounds);
-        if (most >= proto::race::constants::kLeastScore) {
-            open(best_block(bounds, most), eligible);
-            std::span<std::uint32_t> waiting = list_waiting(bounds);
-            while (!waiting.empty()) {
-                const std::uint32_t block = take_best(waiting, bounds);
-                if (bounds[block] < score_) break;
-                open(block, eligible);
-            }
-        }
+        run_blocks(workspace_.block_max.first(row_.blocks), values,
+                   [&](std::uint32_t block) { open(block, eligible); });
         for (const Candidate& each : lifted()) {
-            if (may_win(each)) offer(each, score_of(each), eligible);
+            if (may_win(each.token, each.value)) offer(each, score_of(each.token, each.value), eligible);
+        }
+        return found_ ? std::optional(best_) : std::nullopt;
+    }
+
+    // The same at a temperature of 1 where each token runs with replace(value) in place of its value: no
+    // token of a block with more than the block's entry of `most`.
+    template <class Eligible, class Replace>
+    std::optional<Candidate> winner_replaced(std::span<const float> most, Eligible eligible,
+                                             Replace replace) {
+        begin(1.0);
+        run_blocks(most, kAllValues,
+                   [&](std::uint32_t block) { open_replaced(block, most[block], eligible, replace); });
+        for (const Candidate& each : lifted()) {
+            const double logit = replace(each.value);
+            if (may_win(each.token, logit)) offer(each, score_of(each.token, logit), eligible);
         }
         return found_ ? std::optional(best_) : std::nullopt;
     }
@@ -60,8 +65,22 @@ class Race {
     static std::uint32_t best_block(std::span<const float> bounds, float most);
     std::span<std::uint32_t> list_waiting(std::span<const float> bounds) const;
     static std::uint32_t take_best(std::span<std::uint32_t>& waiting, std::span<const float> bounds);
-    bool may_win(const Candidate& candidate) const;
-    float score_of(const Candidate& candidate) const;
+    bool may_win(std::uint32_t token, double logit) const;
+    float score_of(std::uint32_t token, double logit) const;
+
+    template <class Open>
+    void run_blocks(std::span<const float> maxima, const BoundedValues& values, Open open_one) {
+        const std::span<float> bounds = workspace_.race_bounds.first(row_.blocks);
+        const float most = bound_blocks(maxima, arrivals_.ln_first, temperature_, values, bounds);
+        if (most < proto::race::constants::kLeastScore) return;
+        open_one(best_block(bounds, most));
+        std::span<std::uint32_t> waiting = list_waiting(bounds);
+        while (!waiting.empty()) {
+            const std::uint32_t block = take_best(waiting, bounds);
+            if (bounds[block] < score_) break;
+            open_one(block);
+        }
+    }
 
     template <class Eligible>
     void open(std::uint32_t block, const Eligible& eligible) {
@@ -80,6 +99,24 @@ class Race {
                                              : proto::race::score(proto::race::entered(value), temperature_,
                                                                   opened_.ln_arrivals[member]);
             offer({value, token}, score, eligible);
+        }
+    }
+
+    template <class Eligible, class Replace>
+    void open_replaced(std::uint32_t block, float most, const Eligible& eligible, const Replace& replace) {
+        const float all = proto::race::constants::kLeastScore;
+        (void)open_block(row_.dtype, row_.block(block), key_, block, temperature_, all, opened_);
+        ++workspace_.answer_space.blocks_read;
+        for (std::uint32_t member = 0; member < kBlock; ++member) {
+            const float raw = opened_.values[member];
+            const float ln_arrival = opened_.ln_arrivals[member];
+            if (static_cast<double>(raw) == kNothing) continue;
+            if (found_ && proto::race::score(most, temperature_, ln_arrival) < score_) continue;
+            const std::uint32_t token = block * kBlock + member;
+            const double value = changes_ ? adjust_(token, raw, on_) : static_cast<double>(raw);
+            if (value == kNothing) continue;
+            const float logit = proto::race::entered(replace(value));
+            offer({value, token}, proto::race::score(logit, temperature_, ln_arrival), eligible);
         }
     }
 

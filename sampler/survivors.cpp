@@ -171,6 +171,25 @@ void Survivors::keep_surprise_up_to(double limit) {
     if (surprises(kept().front())) keep_first(1, 1);
 }
 
+bool Survivors::keep_surprise_of_row(double limit, double least, double most) {
+    // Surprises are in bits: what a logarithm loses is far less.
+    constexpr double kSlack = 1e-9;
+    const auto surprise_in = [](const EqualClass& each, double total) {
+        return surprise_of(each.mass, static_cast<Mass>(total * kMassUnit));
+    };
+    std::uint32_t kept_classes = 0;
+    while (kept_classes < count_ && surprise_in(classes()[kept_classes], most) <= limit - kSlack)
+        ++kept_classes;
+    const bool open = kept_classes < count_ && surprise_in(classes()[kept_classes], least) <= limit + kSlack;
+    if (open) return false;
+    if (kept_classes == 0) {
+        keep_first(1, 1);
+    } else {
+        count_ = kept_classes;
+    }
+    return true;
+}
+
 std::uint32_t Survivors::flatten() const {
     std::uint32_t count = 0;
     for (const EqualClass& each : classes()) {

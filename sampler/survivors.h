@@ -35,6 +35,9 @@ class Survivors {
     void keep_typical(double typical_p);
     void drop_top(double threshold);         // XTC
     void keep_surprise_up_to(double limit);  // mirostat v2
+    // The same where these are the best of a row that weighs between `least` and `most` times the best;
+    // false: which are kept is left open.
+    [[nodiscard]] bool keep_surprise_of_row(double limit, double least, double most);
     double entropy();
 
     Candidate member(const EqualClass& of, std::uint32_t index) const {

@@ -60,7 +60,7 @@ bool WinnerQuestion::begin() {
         case Step::typical_p:
             return begin_typical();
         default:
-            return false;
+            return know_total();
     }
 }
 
@@ -121,6 +121,10 @@ void WinnerQuestion::weigh_changed() {
             moved_ += static_cast<double>(some[i].weight) + static_cast<double>(some[i].raw_weight);
         }
     }
+}
+
+double WinnerQuestion::value_of(double weight) const {
+    return value_at(log_positive(weight));
 }
 
 double WinnerQuestion::weight(double value) const {
@@ -186,7 +190,7 @@ Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
 bool WinnerQuestion::begin_xtc() {
     if (params_.xtc_threshold < kLeastThreshold || !know_total()) return false;
     const Between limit = {params_.xtc_threshold * total().low, params_.xtc_threshold * total().high};
-    const double floor = value_at(log_positive(limit.low * 0.99));
+    const double floor = value_of(limit.low * 0.99);
     const std::uint32_t count = search_.at_least(float_below(floor), on_).count;
     sort_canonically(workspace_, count);
     const auto found = workspace_.candidates.first(count);

@@ -24,6 +24,12 @@ constexpr bool asks_for_weight(proto::Step filter) {
 
 class WinnerQuestion {
   public:
+    // What a sum lies between.
+    struct Between {
+        double low;
+        double high;
+    };
+
     // `pruning`: what stands in the order before the filter.
     WinnerQuestion(proto::Step filter, const proto::SamplingParams& params, const BlockedRow& row,
                    const Adjuster& adjust, CandidateSearch& search, const Pruning& pruning,
@@ -38,25 +44,24 @@ class WinnerQuestion {
 
     Verdict ask(const Candidate& winner);
 
-  private:
-    // What a sum lies between.
-    struct Between {
-        double low;
-        double high;
-    };
+    // What all tokens weigh, as their adjustments leave them, in units of which weight() tells a value's.
+    // False: nothing.
+    bool know_total();
+    Between total() const;
+    double weight(double value) const;
+    double value_of(double weight) const;
+    double highest() const { return weighed_.reference; }  // as it was written
 
+  private:
     bool list_changed();
     void weigh_changed();
-    bool know_total();
     bool begin_xtc();
     bool begin_sigma();
     bool begin_typical();
     Verdict ask_top_p(const Candidate& winner);
     Verdict ask_typical(const Candidate& winner);
-    Between total() const;
     Between mass_before(const Candidate& place, float below) const;
     Between with_change(double raw, const Candidate& place, float below) const;
-    double weight(double value) const;
     double exponent(double value) const { return (value - weighed_.reference) * weighed_.scale; }
     double value_at(double exponent) const { return weighed_.reference + exponent / weighed_.scale; }
     double distance(double value) const;

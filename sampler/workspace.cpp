@@ -45,6 +45,7 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.first_arrivals, blocks);
     carver.deal(workspace.ln_first_arrivals, blocks);
     carver.deal(workspace.race_bounds, blocks);
+    carver.deal(workspace.replaced_max, blocks);
     carver.deal(workspace.block_mass, blocks);
     carver.deal(workspace.group_mass, blocks);
     carver.deal(workspace.head_mass, blocks);
@@ -57,6 +58,7 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.raised, vocab);
     carver.deal(workspace.lifts, vocab);
     carver.deal(workspace.changed, vocab);
+    carver.deal(workspace.contenders, vocab + kBlock);
     carver.deal(workspace.classes, vocab);
     carver.deal(workspace.class_order, vocab);
     carver.deal(workspace.value_classes, vocab);
@@ -71,8 +73,8 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
 }  // namespace
 
 const char* name_of(Path path) noexcept {
-    constexpr std::array kNames = {"none",  "listed",    "head",    "race",
-                                   "asked", "proposals", "classes", "whole_row"};
+    constexpr std::array kNames = {"none",     "listed",    "head",    "race",     "asked",
+                                   "mirostat", "proposals", "classes", "whole_row"};
     static_assert(kNames.size() == static_cast<std::size_t>(Path::count_));
     return path < Path::count_ ? kNames[static_cast<std::size_t>(path)] : "unknown";
 }

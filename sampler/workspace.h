@@ -59,6 +59,7 @@ enum class Path : std::uint8_t {
     head,       // the best blocks, down to a threshold: all others are certified to lie below it
     race,       // all tokens run, blocks being opened best bound first until none can beat the winner
     asked,      // the same, and the winner is asked whether the request's one filter keeps it
+    mirostat,   // the best tokens, as many as it keeps of all
     proposals,  // rng shvs: by bounds, until a token was accepted
     classes,    // every token was counted by its value
     whole_row,  // every token was a candidate
@@ -118,7 +119,8 @@ class Workspace {
     std::span<float> first_arrivals;  // of the blocks, as the race needs them
     std::span<float> ln_first_arrivals;
     std::span<float> race_bounds;
-    std::span<Mass> block_mass;  // bounds, as proposals need them
+    std::span<float> replaced_max;  // of the blocks, where adaptive-p replaces logits
+    std::span<Mass> block_mass;     // bounds, as proposals need them
     std::span<Mass> group_mass;
     std::span<Mass> head_mass;
     std::span<std::uint32_t> reached_blocks;
@@ -130,6 +132,7 @@ class Workspace {
     std::span<Candidate> raised;  // of a search: what ends above where it stood
     std::span<Candidate> lifts;   // of a race
     std::span<ChangedToken> changed;
+    std::span<std::uint32_t> contenders;  // of a draw by hashes
     std::span<EqualClass> classes;
     std::span<std::uint32_t> class_order;
     std::span<ValueClass> value_classes;

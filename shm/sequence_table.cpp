@@ -77,6 +77,7 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     std::copy(sequence.bias.begin(), sequence.bias.end(), segment_->biases(index));
     std::copy(sequence.stop_ids.begin(), sequence.stop_ids.end(), segment_->stop_ids(index));
     copy_lists(sequence, entry, segment_->lists(index));
+    entry.owner.store(0, std::memory_order_relaxed);
     entry.feedback = {};
     std::int32_t* log = segment_->token_log(index);
     log = std::copy(sequence.prompt.begin(), sequence.prompt.end(), log);

@@ -35,6 +35,9 @@ SamplerSnapshot read_sampler(const Plane& plane, std::uint32_t index, std::uint6
     sampler.heartbeat_age_ns = since(entry.heartbeat_ns.load(std::memory_order_relaxed), now);
     sampler.columns = entry.columns.load(std::memory_order_relaxed);
     sampler.busy_ns = entry.busy_ns.load(std::memory_order_relaxed);
+    sampler.state_bytes = entry.states.bytes.load(std::memory_order_relaxed);
+    sampler.states = entry.states.states.load(std::memory_order_relaxed);
+    sampler.states_dropped = entry.states.dropped.load(std::memory_order_relaxed);
     sampler.up_ns = since(entry.started_ns.load(std::memory_order_relaxed), now);
     for (std::size_t stage = 0; stage < sampler.stages.size(); ++stage) {
         sampler.stages[stage] = read_histogram(entry.stages[stage]);

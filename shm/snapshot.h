@@ -28,6 +28,9 @@ struct SamplerSnapshot {
     std::uint64_t columns = 0;
     std::uint64_t busy_ns = 0;
     std::uint64_t up_ns = 0;
+    std::uint64_t state_bytes = 0;  // derived from token logs
+    std::uint64_t states = 0;
+    std::uint64_t states_dropped = 0;
     std::array<HistogramSnapshot, static_cast<std::size_t>(proto::Stage::count_)> stages{};
 };
 

@@ -20,15 +20,18 @@ json sampler_json(const SamplerSnapshot& sampler) {
                                          {"sum_seconds", seconds(sampler.stages[i].sum_ns)}};
     }
     const double up = seconds(sampler.up_ns);
-    return {{"index", sampler.index},
-            {"alive", sampler.alive},
-            {"pid", sampler.pid},
-            {"core", sampler.core},
-            {"restarts", sampler.restarts},
-            {"heartbeat_age_seconds", seconds(sampler.heartbeat_age_ns)},
-            {"columns_decided", sampler.columns},
-            {"busy_share", up > 0 ? seconds(sampler.busy_ns) / up : 0.0},
-            {"stages", stages}};
+    return {
+        {"index", sampler.index},
+        {"alive", sampler.alive},
+        {"pid", sampler.pid},
+        {"core", sampler.core},
+        {"restarts", sampler.restarts},
+        {"heartbeat_age_seconds", seconds(sampler.heartbeat_age_ns)},
+        {"columns_decided", sampler.columns},
+        {"busy_share", up > 0 ? seconds(sampler.busy_ns) / up : 0.0},
+        {"states",
+         {{"bytes", sampler.state_bytes}, {"count", sampler.states}, {"dropped", sampler.states_dropped}}},
+        {"stages", stages}};
 }
 
 json session_json(const SessionSnapshot& session) {

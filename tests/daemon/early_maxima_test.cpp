@@ -2,6 +2,7 @@
 #include "daemon/early_maxima.h"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -25,6 +26,7 @@ namespace {
 constexpr std::uint32_t kColumns = 5;
 constexpr std::uint32_t kFirst = 1;
 constexpr std::uint32_t kEnd = 4;
+constexpr std::array<std::uint32_t, kEnd - kFirst> kFollowed = {1, 2, 3};
 
 // Its ranks share blocks, and where it is padded the last one holds ids beyond the vocabulary.
 proto::Geometry geometry_of(std::uint32_t tp, std::uint32_t padded_vocab, bool ordered) {
@@ -83,7 +85,7 @@ struct Session {
     void announce_all(const CheckedStep& step) {
         for (HostWriter& writer : writers) need(writer.publish_all(step.step));
     }
-    bool follow(const CheckedStep& step) { return early.follow(files.segment, step, kFirst, kEnd); }
+    bool follow(const CheckedStep& step) { return early.follow(files.segment, step, kFollowed); }
     std::vector<sampler::Slice> finish(const CheckedStep& step, std::uint32_t column, bool& known) {
         std::vector<sampler::Slice> slices(writers.size());
         known = early.finish(files.segment, step, column, slices);

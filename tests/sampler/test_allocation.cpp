@@ -6,7 +6,7 @@
 
 namespace croupier::sampler::test {
 
-TEST_CASE("a decision allocates nothing") {
+TEST_CASE("a decision of a history that is followed allocates nothing") {
     std::mt19937_64 generator(5);
     const std::uint64_t before_workspace = allocations_so_far();
     Workspace workspace(5000);
@@ -18,6 +18,8 @@ TEST_CASE("a decision allocates nothing") {
         const RowView view = row.view();
         SequenceState state(5000, 100);
         state.begin(random_case.params, random_case.breakers);
+        // What the state derives of the history grows with it, and with the most repeats that it has found.
+        decide(view, random_case.request, state, workspace);
         const std::uint64_t before = allocations_so_far();
         decide(view, random_case.request, state, workspace);
         const std::uint64_t after = allocations_so_far();

@@ -8,17 +8,16 @@
 namespace croupier::sampler::test {
 namespace {
 
-// Decides with uniforms spread over [0, 1): each survivor of a handful of equal mass is drawn.
-std::set<std::int32_t> drawn_tokens(const std::vector<float>& logits, const proto::SamplingParams& params,
+// Decides with many seeds: each survivor of a handful of similar mass is drawn, and nothing else.
+std::set<std::int32_t> drawn_tokens(const std::vector<float>& logits, proto::SamplingParams params,
                                     bool permuted = false) {
     const RowFixture row(logits, {proto::Dtype::fp32, 64, 1, 0, {}, permuted}, 3);
     Workspace workspace(static_cast<std::uint32_t>(logits.size()));
     std::set<std::int32_t> tokens;
-    for (std::uint32_t i = 0; i < 256; ++i) {
+    for (params.seed = 0; params.seed < 256; ++params.seed) {
         Request request;
         request.params = &params;
         request.max_length = 10;
-        request.random = i << 24U;
         tokens.insert(decide_once(row.view(), request, workspace).token);
     }
     return tokens;

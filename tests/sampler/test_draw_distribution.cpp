@@ -5,7 +5,6 @@
 
 #include "chi_square.h"
 #include "deciding.h"
-#include "proto/philox.h"
 #include "row_fixture.h"
 #include "sampler/reference/decide.h"
 
@@ -33,7 +32,6 @@ void check_distribution(const proto::SamplingParams& params, bool permuted) {
     std::map<std::int32_t, double> observed;
     for (std::uint32_t position = 0; position < kDraws; ++position) {
         request.position_shift = position;
-        request.random = proto::random_at(params.seed, position, params.child, 0);
         observed[decide_once(row.view(), request, workspace).token] += 1.0;
     }
 

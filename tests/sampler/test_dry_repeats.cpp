@@ -82,6 +82,7 @@ Lengths answered(SequenceState& state) {
     for (const SequenceState::Repeat& repeat : state.repeats()) {
         const bool first = lengths.emplace(repeat.token, repeat.length).second;
         if (!first) FAIL("token " << repeat.token << " is answered twice");
+        if (state.repeat_length(repeat.token) != repeat.length) FAIL("token " << repeat.token);
     }
     return lengths;
 }
@@ -176,6 +177,27 @@ TEST_CASE("DRY finds the repeats of the definition in histories of thousands of 
                 REQUIRE(answered(state) == defined_repeats(history, dry));
             }
         }
+    }
+}
+
+TEST_CASE("DRY takes back any number of tokens of a text in which some tokens are frequent") {
+    Random random(4);
+    constexpr std::uint32_t kVocab = 2000;
+    SequenceState state(kVocab, 4000);
+    const Dry dry{.allowed_length = 1, .breakers = {{0}, {1, 2}}};
+    state.begin(dry.params(), dry.lists());
+    Tokens history;
+    for (int step = 0; step < 300; ++step) {
+        // Of a frequent token there are hundreds of continuations, of most tokens one.
+        Tokens more = random.tokens(random.below(60), kVocab);
+        for (std::int32_t& token : more) token %= 1 << random.below(12);
+        history.insert(history.end(), more.begin(), more.end());
+        history.resize(history.size() - random.below(static_cast<std::uint32_t>(
+                                            history.size() / (step % 50 == 49 ? 1 : 20) + 1)));
+        state.truncate(history.size());
+        REQUIRE(state.follow({}, history));
+        REQUIRE(answered(state) == defined_repeats(history, dry));
+        CHECK(state.repeat_length(kVocab - 1) == 0);
     }
 }
 

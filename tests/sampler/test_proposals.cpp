@@ -73,6 +73,7 @@ void check_distribution(Request request, const RowShape& shape, const char* path
 
 TEST_CASE("proposals are drawn by the softmax, whatever is added, taken off and forbidden") {
     proto::SamplingParams params;
+    params.rng = proto::Rng::shvs;
     params.flags = proto::kNoLogprob;
     params.seed = 1;
     params.temperature = GENERATE(0.7, 1.5);
@@ -120,8 +121,9 @@ TEST_CASE("proposals are drawn by the softmax, whatever is added, taken off and 
     check_distribution(request, shape, "proposals");
 }
 
-TEST_CASE("what all proposals miss is drawn from the whole row") {
+TEST_CASE("what all proposals miss is drawn by the race") {
     proto::SamplingParams params;
+    params.rng = proto::Rng::shvs;
     params.flags = proto::kNoLogprob;
     params.seed = 3;
     params.temperature = 0.1;
@@ -150,7 +152,8 @@ TEST_CASE("what all proposals miss is drawn from the whole row") {
         REQUIRE(decision.token % 5 == 0);
         if (decision.token % 10 == 0) ++higher;
     }
-    CHECK(std::string(name_of(workspace.answer().path)) == "whole_row");
+    CHECK(std::string(name_of(workspace.answer().path)) == "race");
+    CHECK(std::string(name_of(workspace.answer().left_open)) == "proposals");
     // Odds of e^5 to 1: two in three hundred are expected below.
     CHECK(higher > kRepeats - 15);
     CHECK(higher < kRepeats);

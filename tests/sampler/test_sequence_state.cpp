@@ -230,28 +230,75 @@ TEST_CASE("a log of garbage that another thread keeps overwriting does no harm")
     CHECK(matches_recount(state, kVocab, history, 50, -1));
 }
 
-TEST_CASE("following a sequence and asking for its repeats allocates nothing after begin") {
+// Follows the history from `first` tokens on with changed tokens and rollbacks between; returns the repeats.
+std::size_t follow_unsteadily(SequenceState& state, Tokens history, std::size_t first, std::uint32_t vocab) {
+    std::size_t repeats = 0;
+    for (std::size_t size = first; size <= history.size(); size += 7) {
+        std::int32_t& last = history[size - 1];
+        if (size % 3 == 0) last = (last + 1) % static_cast<std::int32_t>(vocab);
+        if (!state.follow(Log(history).first(50), Log(history).subspan(50, size - 50))) FAIL("at " << size);
+        repeats += state.repeats().size();
+        state.truncate(size - 5);
+    }
+    return repeats;
+}
+
+TEST_CASE("a state allocates only where its history grows beyond all that it has followed, and seldom") {
     std::mt19937_64 generator(7);
     constexpr std::uint32_t kVocab = 40;
     SequenceState state(kVocab, 5000);
     for (const std::int32_t dry_last_n : {-1, 300}) {
-        const std::uint64_t before_begin = allocations_so_far();
-        state.begin(with_dry(dry_last_n), Tokens{1, 3, 2, 1, 2});
-        REQUIRE(allocations_so_far() > before_begin);
-        Tokens history = random_tokens(5000, kVocab, generator);
+        const Tokens history = random_tokens(5000, kVocab, generator);
         const std::uint64_t before = allocations_so_far();
-        std::size_t repeats = 0;
-        for (std::size_t size = 100; size <= history.size(); size += 7) {
-            if (size % 3 == 0)
-                history[size - 1] = (history[size - 1] + 1) % static_cast<std::int32_t>(kVocab);
-            if (!state.follow(Log(history).first(50), Log(history).subspan(50, size - 50)))
-                FAIL("at " << size);
-            repeats += state.repeats().size();
-            state.truncate(size - 5);
-        }
-        CHECK(allocations_so_far() == before);
-        CHECK(repeats > 0);
+        state.begin(with_dry(dry_last_n), Tokens{1, 3, 2, 1, 2});
+        CHECK(follow_unsteadily(state, history, 100, kVocab) > 0);
+        const std::uint64_t grown = allocations_so_far();
+        CHECK(grown - before < 150);
+        state.truncate(100);
+        const std::uint64_t steady = allocations_so_far();
+        CHECK(follow_unsteadily(state, history, 100, kVocab) > 0);
+        CHECK(allocations_so_far() - steady == 1);  // the history's copy in this test
     }
+}
+
+TEST_CASE("counts are those of a recount while the distinct tokens grow from a few to thousands and back") {
+    std::mt19937_64 generator(8);
+    constexpr std::uint32_t kVocab = 150'000;
+    for (const std::int32_t last_n : {-1, 2500}) {
+        SequenceState state(kVocab, 20'000);
+        state.begin(counting(last_n), {});
+        Tokens history;
+        for (int step = 0; step < 40; ++step) {
+            // Far apart, side by side, and the same ones again.
+            const std::uint32_t range = below(2, generator) == 0 ? kVocab : 1 + below(3000, generator);
+            const Tokens more = random_tokens(below(1000, generator), range, generator);
+            history.insert(history.end(), more.begin(), more.end());
+            if (step % 4 == 3)
+                history.resize(history.size() -
+                               below(static_cast<std::uint32_t>(history.size() + 1), generator));
+            const std::size_t prompt = std::min<std::size_t>(history.size(), 100);
+            state.truncate(history.size());
+            REQUIRE(state.follow(Log(history).first(prompt), Log(history).subspan(prompt)));
+            REQUIRE(matches_recount(state, kVocab, history, prompt, last_n));
+        }
+    }
+}
+
+TEST_CASE("a state takes memory by its history, not by the vocabulary or the longest sequence") {
+    std::mt19937_64 generator(9);
+    constexpr std::uint32_t kVocab = 150'000;
+    for (const std::size_t length : {10U, 300U, 1000U, 16'000U}) {
+        SequenceState state(kVocab, 1U << 20U);
+        state.begin(with_dry(-1), {});
+        const Tokens history = random_tokens(length, static_cast<std::uint32_t>(length / 2), generator);
+        REQUIRE(state.follow(history, {}));
+        CHECK(state.bytes() < 4096 + 128 * length);
+    }
+    SequenceState plain(kVocab, 1U << 20U);
+    plain.begin({}, {});
+    REQUIRE(plain.follow(random_tokens(10'000, kVocab, generator), {}));
+    CHECK(plain.bytes() < 4096);
+    CHECK_FALSE(plain.derives());
 }
 
 }  // namespace croupier::sampler::test

@@ -20,15 +20,17 @@ std::string bar(double share, int width) {
 }
 
 std::string sampler_lines(const shm::Snapshot& snapshot) {
-    std::string text = fmt::format("{:>7} {:>8} {:>5} {:>6} {:>12} {:>10} {:>8}  busy\n", "sampler", "pid",
-                                   "core", "alive", "heartbeat", "columns", "restarts");
+    std::string text =
+        fmt::format("{:>7} {:>8} {:>5} {:>6} {:>12} {:>10} {:>8} {:>7} {:>9} {:>8}  busy\n", "sampler", "pid",
+                    "core", "alive", "heartbeat", "columns", "restarts", "states", "of KiB", "dropped");
     for (const auto& sampler : snapshot.samplers) {
         const double up = seconds(sampler.up_ns);
         const double busy = up > 0 ? seconds(sampler.busy_ns) / up : 0;
-        text += fmt::format("{:>7} {:>8} {:>5} {:>6} {:>9.0f} ms {:>10} {:>8}  {} {:.0f} %\n", sampler.index,
-                            sampler.pid, sampler.core, sampler.alive ? "yes" : "NO",
-                            seconds(sampler.heartbeat_age_ns) * 1e3, sampler.columns, sampler.restarts,
-                            bar(busy, 10), busy * 100);
+        text += fmt::format(
+            "{:>7} {:>8} {:>5} {:>6} {:>9.0f} ms {:>10} {:>8} {:>7} {:>9} {:>8}  {} {:.0f} %\n",
+            sampler.index, sampler.pid, sampler.core, sampler.alive ? "yes" : "NO",
+            seconds(sampler.heartbeat_age_ns) * 1e3, sampler.columns, sampler.restarts, sampler.states,
+            sampler.state_bytes >> 10U, sampler.states_dropped, bar(busy, 10), busy * 100);
     }
     return text;
 }

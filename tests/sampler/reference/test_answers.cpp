@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <set>
 
 #include "probe.h"
 
@@ -44,7 +45,15 @@ TEST_CASE("reference: processed log-probs are of the distribution that was drawn
     probe.params.logprobs = 4;
     probe.params.top_k = 2;
     probe.params.temperature = 0.5;  // squares: 0.16 and 0.09
-    check_logprobs(probe.decide(), {{3, 0.64, 1}, {3, 0.64, 1}, {2, 0.36, 2}});
+    const Expected best = {3, 0.64, 1};
+    const Expected second = {2, 0.36, 2};
+    std::set<std::int32_t> drawn;
+    for (probe.params.seed = 0; probe.params.seed < 16; ++probe.params.seed) {
+        const reference::Outcome outcome = probe.decide();
+        drawn.insert(outcome.decision.token);
+        check_logprobs(outcome, {outcome.decision.token == 3 ? best : second, best, second});
+    }
+    CHECK(drawn == std::set<std::int32_t>{2, 3});
 }
 
 TEST_CASE("reference: a greedy request's processed log-probs are of all adjusted logits at T = 1") {

@@ -17,6 +17,7 @@ void check_distribution(const Probe& probe) {
     Request request = probe.request;
     for (std::uint32_t position = 0; position < kDraws; ++position) {
         request.position_shift = position;
+        // Rng shvs's first proposal; the others make all their randoms themselves.
         request.random = proto::random_at(probe.params.seed, position, 0, 0);
         observed[reference::decide(row.view(), request).decision.token] += 1.0;
     }

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <map>
+#include <set>
+#include <utility>
 
 #include "probe.h"
+#include "proto/race.h"
 #include "sampler/gumbel.h"
 
 namespace croupier::sampler::test {
@@ -11,13 +13,20 @@ namespace {
 
 using proto::Rng;
 
-std::uint32_t random_of(double u) {
-    return static_cast<std::uint32_t>(u * 0x1p32);
+constexpr std::uint64_t kSeeds = 64;
+
+// What each of the first seeds decides.
+std::vector<reference::Outcome> outcomes(Probe probe) {
+    std::vector<reference::Outcome> all;
+    for (probe.params.seed = 0; probe.params.seed < kSeeds; ++probe.params.seed)
+        all.push_back(probe.decide());
+    return all;
 }
 
-std::int32_t drawn(Probe& probe, double u) {
-    probe.request.random = random_of(u);
-    return probe.decision().token;
+std::set<std::int32_t> drawn_tokens(const std::vector<reference::Outcome>& all) {
+    std::set<std::int32_t> tokens;
+    for (const reference::Outcome& each : all) tokens.insert(each.decision.token);
+    return tokens;
 }
 
 std::vector<float> wavy_row(std::size_t tokens) {
@@ -40,29 +49,33 @@ std::pair<std::int32_t, double> perturbed_best(const std::vector<float>& row, co
 
 }  // namespace
 
-TEST_CASE("reference: among equal logits every draw walks the ids, however the ranks hold them") {
+TEST_CASE("reference: among equal logits the token that arrives first wins, however the ranks hold them") {
     Probe probe(std::vector<float>(300, 1.0F));
     probe.shape.permuted = true;
     probe.shape.shards = {4, 196, 230};
-    for (std::size_t i = 0; i < 300; i += 7) {
-        const double u = (static_cast<double>(i) + 0.5) / 300;
-        CHECK(drawn(probe, u) == static_cast<std::int32_t>(i));
+    for (probe.params.seed = 0; probe.params.seed < kSeeds; ++probe.params.seed) {
+        const proto::race::Key key = {probe.params.seed, 0, 0};
+        std::vector<std::pair<float, std::int32_t>> arrivals;
+        for (std::int32_t token = 0; token < 300; ++token)
+            arrivals.emplace_back(proto::race::arrival(key, static_cast<std::uint32_t>(token)), token);
+        std::sort(arrivals.begin(), arrivals.end());
+        REQUIRE(arrivals[1].first > arrivals[0].first * 1.00001F);
+        CHECK(probe.decision().token == arrivals[0].second);
         Probe truncated = probe;
         truncated.params.top_k = 300;
-        CHECK(drawn(truncated, u) == static_cast<std::int32_t>(i));
+        CHECK(truncated.decision().token == arrivals[0].second);
     }
 }
 
 TEST_CASE("reference: the canonical order is by logit, then by id") {
     Probe probe({0.0F, 1.0F, 0.0F, 1.0F});
+    CHECK(probe.decide().support.size() == 4);
     probe.params.top_k = 3;
-    const double e = std::exp(1.0);
-    const double total = 2 * e + 1;
-    CHECK(drawn(probe, 0.0) == 1);
-    CHECK(drawn(probe, e / total - 1e-6) == 1);
-    CHECK(drawn(probe, e / total + 1e-6) == 3);
-    CHECK(drawn(probe, 2 * e / total + 1e-6) == 0);
-    CHECK(drawn(probe, 0.9999999) == 0);
+    CHECK(probe.kept() == Ids{1, 3, 0});
+    CHECK(drawn_tokens(outcomes(probe)) == std::set<std::int32_t>{0, 1, 3});
+    probe.params.top_k = 1;
+    CHECK(probe.kept() == Ids{1});
+    CHECK(drawn_tokens(outcomes(probe)) == std::set<std::int32_t>{1});
 }
 
 TEST_CASE("reference: greedy takes the lowest id of the largest logits, whatever else is asked") {
@@ -71,7 +84,7 @@ TEST_CASE("reference: greedy takes the lowest id of the largest logits, whatever
     probe.params.xtc_probability = 1.0;
     probe.params.mirostat = 2;
     probe.params.rng = GENERATE(Rng::race, Rng::shvs, Rng::sglang, Rng::vllm);
-    probe.request.random = random_of(0.9);
+    probe.params.seed = GENERATE(0U, 1U, 2U, 3U);
     const reference::Outcome outcome = probe.decide();
     CHECK(outcome.decision.token == 1);
     CHECK(outcome.decision.flags == proto::kGreedy);
@@ -88,6 +101,50 @@ TEST_CASE("reference: greedy takes penalties and DRY first, if they are in the o
     CHECK(probe.decision().token == 0);
     probe.params.order = order_with({proto::Step::temperature});
     CHECK(probe.decision().token == 1);
+}
+
+TEST_CASE(
+    "reference: rng race is the argmax of x / T - ln of the arrival at the token's position and child") {
+    Probe probe(wavy_row(60));
+    probe.params.temperature = 0.8;
+    probe.params.seed = 1099511627783ULL;
+    const Ids prompt = {1, 2, 3};
+    probe.request.prompt = prompt;
+    Ids output;
+    std::set<std::int32_t> drawn;
+    for (std::uint32_t position = 3; position < 53; ++position) {
+        probe.params.child = position % 3 == 0 ? position : 0;
+        const proto::race::Key key = {probe.params.seed, position, probe.params.child};
+        const auto best = perturbed_best(probe.logits, [&key](std::uint32_t token) {
+            return -std::log(static_cast<double>(proto::race::arrival(key, token)));
+        });
+        REQUIRE(best.second > 1e-5);
+        probe.request.output = output;
+        CHECK(probe.decision().token == best.first);
+        drawn.insert(best.first);
+        output.push_back(0);
+    }
+    CHECK(drawn.size() > 15);
+}
+
+TEST_CASE("reference: a race among what a filter leaves is the race among all without those outside") {
+    Probe probe(wavy_row(60));
+    Probe truncated = probe;
+    truncated.params.top_p = 0.5;
+    const Ids kept = truncated.kept();
+    REQUIRE(kept.size() > 5);
+    int alike = 0;
+    for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+        probe.params.seed = truncated.params.seed = seed;
+        const std::int32_t winner = probe.decision().token;
+        const std::int32_t token = truncated.decision().token;
+        CHECK(std::find(kept.begin(), kept.end(), token) != kept.end());
+        if (std::find(kept.begin(), kept.end(), winner) == kept.end()) continue;
+        CHECK(token == winner);
+        ++alike;
+    }
+    CHECK(alike > 10);
+    CHECK(alike < static_cast<int>(kSeeds));
 }
 
 TEST_CASE("reference: rng sglang is the argmax of x / T and the hash's noise at the input token's position") {
@@ -158,11 +215,13 @@ TEST_CASE("reference: mirostat moves mu by the surprise of the renormalised prob
     probe.params.mirostat = 2;
     probe.params.mirostat_tau = 1.0;
     probe.params.mirostat_eta = 0.5;
-    CHECK(drawn(probe, 0.1) == 0);
-    CHECK(probe.decide().feedback.level == Approx(2.0 - 0.5 * (-std::log2(4.0 / 7.0) - 1.0)));
-    CHECK(drawn(probe, 0.9) == 1);
-    CHECK(probe.decide().feedback.level == Approx(2.0 - 0.5 * (-std::log2(3.0 / 7.0) - 1.0)));
-    CHECK(probe.decide().feedback.weight == 1.0);
+    const std::vector<reference::Outcome> all = outcomes(probe);
+    for (const reference::Outcome& each : all) {
+        const double share = each.decision.token == 0 ? 4.0 / 7.0 : 3.0 / 7.0;
+        CHECK(each.feedback.level == Approx(2.0 - 0.5 * (-std::log2(share) - 1.0)));
+        CHECK(each.feedback.weight == 1.0);
+    }
+    CHECK(drawn_tokens(all) == std::set<std::int32_t>{0, 1});
 }
 
 TEST_CASE("reference: mirostat v1 keeps k by the estimate of Zipf's exponent") {
@@ -201,11 +260,14 @@ TEST_CASE("reference: adaptive-p aims at probabilities near its target") {
     const double third = std::exp(5.0 - 40.0 / 9.0 / (5.0 / 3.0));
     const double total = 1.0 + std::exp(5.0) + third;
     check_support(probe, {{0, 1 / total}, {1, std::exp(5.0) / total}, {2, third / total}});
-    CHECK(drawn(probe, 1.0 / total + 1e-4) == 1);
-    CHECK(probe.decide().feedback.level == Approx(0.3 + 0.9 * 3.0));
-    CHECK(probe.decide().feedback.weight == Approx(10.0));
-    CHECK(drawn(probe, 0.5 / total) == 0);
-    CHECK(probe.decide().feedback.level == Approx(0.6 + 0.9 * 3.0));
+    const std::vector<double> own = {0.6, 0.3, 0.1};
+    const std::vector<reference::Outcome> all = outcomes(probe);
+    for (const reference::Outcome& each : all) {
+        const double drawn = own.at(static_cast<std::size_t>(each.decision.token));
+        CHECK(each.feedback.level == Approx(drawn + 0.9 * 3.0));
+        CHECK(each.feedback.weight == Approx(10.0));
+    }
+    CHECK(drawn_tokens(all) == std::set<std::int32_t>{0, 1, 2});
 
     probe.request.feedback = {3.6, 9.0};  // 0.4 on average: the next aims at 0.2
     const auto logit = [](double p) {
@@ -231,7 +293,7 @@ TEST_CASE("reference: the same row in any format, tile, batch and order has one 
     for (int i = 0; i < 100; ++i) row.push_back(static_cast<float>(i * 37 % 29) * 0.25F - 3.0F);
     Probe plain(row);
     plain.params.top_p = 0.9;
-    plain.request.random = random_of(0.7);
+    plain.params.seed = GENERATE(1U, 2U, 3U, 4U, 5U);
     const reference::Outcome expected = plain.decide();
     for (const auto dtype : {proto::Dtype::bf16, proto::Dtype::fp16, proto::Dtype::fp32}) {
         for (const std::uint32_t tile : {1U, 16U, 64U}) {

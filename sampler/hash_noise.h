@@ -1,0 +1,23 @@
+// Which tokens' hashes let them win a draw of another engine (sampler/gumbel.h), for a whole row at once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "proto/sampling.h"
+
+namespace croupier::sampler {
+
+struct HashKey {
+    proto::Rng rng;  // sglang or vllm
+    std::uint64_t seed;
+    std::uint32_t position;  // of the input token
+};
+
+// Of each block, the tokens whose noise can be -ln(share) or more: that noise is at most -ln(1 - u) where the
+// largest hashes win and -ln(u) where the smallest do, u being the hash's uniform. Blocks of a share of 0
+// have none. At most `room` ids, ascending; returns how many there are.
+std::uint32_t list_hashes_within(const HashKey& key, std::span<const float> shares,
+                                 std::span<std::uint32_t> room) noexcept;
+
+}  // namespace croupier::sampler

@@ -1,0 +1,80 @@
+// The draws of other engines (rng sglang and vllm): the largest of the logits and their noise, without the
+// noise of every token. Its hash tells whether a token can win before any logarithm is taken.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "sampler/adjuster.h"
+#include "sampler/blocked_row.h"
+#include "sampler/canonical_order.h"
+#include "sampler/changed_tokens.h"
+#include "sampler/draw.h"
+#include "sampler/hash_noise.h"
+#include "sampler/race_arrivals.h"
+#include "sampler/request.h"
+#include "sampler/workspace.h"
+
+namespace croupier::sampler {
+
+class HashRace {
+  public:
+    // `on`: all adjustments of the request. Reads the block maxima of the workspace when it is run.
+    HashRace(const BlockedRow& row, const Adjuster& adjust, Adjustments on,
+             const proto::SamplingParams& params, const Request& request, Workspace& workspace)
+        : row_(row), adjust_(adjust), on_(on), params_(params), request_(request), workspace_(workspace) {}
+
+    // Whether hashes tell: where logits are too large for float they do not.
+    bool can_run(double temperature) const;
+
+    // As Race::winner().
+    template <class Eligible>
+    std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible) {
+        best_.reset();
+        const std::uint32_t first = best_block(values);
+        for (std::uint32_t i = 0; i < kBlock; ++i) {
+            run(first * kBlock + i, temperature, eligible);
+        }
+        const auto lifts = list_raised(adjust_, on_, row_, workspace_, workspace_.lifts);
+        for (const Candidate& each : lifts) offer(each, temperature, eligible);
+        const std::uint32_t count = list_contenders(temperature, values);
+        for (const std::uint32_t token : workspace_.contenders.first(count))
+            run(token, temperature, eligible);
+        return best_;
+    }
+
+  private:
+    std::uint32_t best_block(const BoundedValues& values) const;
+    std::uint32_t list_contenders(double temperature, const BoundedValues& values);
+
+    template <class Eligible>
+    void run(std::uint32_t token, double temperature, const Eligible& eligible) {
+        if (token >= row_.vocab) return;
+        offer({adjust_(token, row_.value_at(token), on_), token}, temperature, eligible);
+    }
+
+    template <class Eligible>
+    void offer(const Candidate& candidate, double temperature, const Eligible& eligible) {
+        if (candidate.value == -std::numeric_limits<double>::infinity() || !eligible(candidate)) return;
+        ++workspace_.answer_space.candidates;
+        const double score = perturbed_score(params_, request_, candidate, temperature);
+        const bool better =
+            !best_ || score > score_ || (score == score_ && canonically_before(candidate, *best_));
+        if (!better) return;
+        best_ = candidate;
+        score_ = score;
+    }
+
+    const BlockedRow& row_;
+    const Adjuster& adjust_;
+    Adjustments on_;
+    const proto::SamplingParams& params_;
+    const Request& request_;
+    Workspace& workspace_;
+    std::optional<Candidate> best_;
+    double score_ = 0.0;
+};
+
+}  // namespace croupier::sampler
