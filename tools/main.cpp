@@ -13,6 +13,7 @@
 #include "tools/shvs_bench/command.h"
 #include "tools/sim/command.h"
 #include "tools/status/command.h"
+#include "tools/step_bench/command.h"
 #include "tools/tvd_bench/command.h"
 #ifdef CROUPIER_HAS_CUDA
 #include "tools/writer_bench/command.h"
@@ -51,6 +52,7 @@ Each command has its own --help.)");
     croupier::tools::add_rounding_bench(*bench, status);
     croupier::tools::add_shvs_bench(*bench, status);
     croupier::tools::add_controller_bench(*bench, status);
+    croupier::tools::add_step_bench(*bench, status);
     croupier::tools::add_tvd_bench(*bench, status);
 #ifdef CROUPIER_HAS_CUDA
     croupier::tools::add_writer_bench(*bench, status);
