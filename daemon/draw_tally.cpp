@@ -19,6 +19,9 @@ void DrawTally::add(const sampler::Answer& answer, std::uint32_t hot_choice, boo
     const std::uint64_t read = read_early ? answer.blocks : answer.blocks_read;
     tiles_read_ += read;
     tiles_skipped_ += answer.blocks - read;
+    asked_left_open_ += answer.left_open == sampler::Path::asked ? 1 : 0;
+    mirostat_left_open_ += answer.left_open == sampler::Path::mirostat ? 1 : 0;
+    proposals_left_open_ += answer.left_open == sampler::Path::proposals ? 1 : 0;
     if (answer.region == Region::none) return;
     ++(answer.region == Region::hot ? hot_ : tail_);
     corrected_ += answer.proposals > 1 ? 1 : 0;
@@ -37,6 +40,9 @@ void DrawTally::give_to(proto::SegmentHeader& header) const {
     give(header.counter(SessionCounter::draws_corrected), corrected_);
     give(header.counter(SessionCounter::tiles_read), tiles_read_);
     give(header.counter(SessionCounter::tiles_skipped), tiles_skipped_);
+    give(header.counter(SessionCounter::asked_left_open), asked_left_open_);
+    give(header.counter(SessionCounter::mirostat_left_open), mirostat_left_open_);
+    give(header.counter(SessionCounter::proposals_left_open), proposals_left_open_);
     for (std::size_t choice = 0; choice < costs_.size(); ++choice) {
         give(header.hot_costs[choice].draws, costs_[choice].draws);
         give(header.hot_costs[choice].ns, costs_[choice].ns);

@@ -26,6 +26,9 @@ class DrawTally {
     std::uint64_t corrected_ = 0;
     std::uint64_t tiles_read_ = 0;
     std::uint64_t tiles_skipped_ = 0;
+    std::uint64_t asked_left_open_ = 0;
+    std::uint64_t mirostat_left_open_ = 0;
+    std::uint64_t proposals_left_open_ = 0;
     std::array<Cost, proto::kHotChoices> costs_;
 };
 

@@ -29,6 +29,9 @@ enum class SessionCounter : std::uint32_t {
     draws_corrected,
     tiles_read,
     tiles_skipped,
+    asked_left_open,      // decided over all tokens after all, because bounds could not tell
+    mirostat_left_open,
+    proposals_left_open,
     // The supervisor and the writers, and whoever is refused.
     stale_epoch_refused,  // commits by a client or writer that had been fenced
     writers_lost,
@@ -75,6 +78,9 @@ constexpr std::array kSessionCounterText = {
     CounterText{"draws_corrected", "Untruncated draws that took more than one proposal"},
     CounterText{"tiles_read", "Tiles of 64 logits that decisions read"},
     CounterText{"tiles_skipped", "Tiles that decisions did not read, because their maxima told enough"},
+    CounterText{"asked_left_open", "Draws with one filter that its sums left open: decided over all tokens"},
+    CounterText{"mirostat_left_open", "Mirostat draws whose kept tokens bounds left open: decided over all"},
+    CounterText{"proposals_left_open", "Draws of rng shvs whose proposals were all rejected: raced"},
     CounterText{"stale_epoch_refused", "Commits refused because their author had been fenced"},
     CounterText{"writers_lost", "Logits writers that died"},
     CounterText{"writers_attached", "Logits writers that attached"},

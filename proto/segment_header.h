@@ -12,7 +12,7 @@ namespace croupier::proto {
 
 constexpr std::uint64_t kSegmentMagic = 0x3130474553505243ULL;  // "CRPSEG01"
 // Grows with every change to a struct or a size in this folder; old and new refuse each other by it.
-constexpr std::uint32_t kSegmentVersion = 8;
+constexpr std::uint32_t kSegmentVersion = 9;
 constexpr std::uint32_t kHeaderBytes = 8192;
 
 // Where each region starts and how far apart its slots lie, in bytes. A pure function of the geometry:

@@ -15,6 +15,7 @@
 #include "sampler/formulas.h"
 #include "sampler/hash_race.h"
 #include "sampler/logprobs.h"
+#include "sampler/mirostat_search.h"
 #include "sampler/params.h"
 #include "sampler/plan.h"
 #include "sampler/proposal_draw.h"
@@ -79,8 +80,6 @@ class Decider {
     DecisionError race_all();
     DecisionError ask_winners();
     DecisionError from_mirostat();
-    std::optional<Survivors> kept_by_estimate();
-    std::optional<Survivors> kept_by_surprise();
     Candidate draw_mirostat(Survivors& survivors, double temperature);
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible);
@@ -194,6 +193,8 @@ std::optional<Candidate> Decider::winner(double temperature, const BoundedValues
 DecisionError Decider::race_all() {
     const double temperature = draw_temperature(params_);
     if (perturbs_logits(params_) && !hash_race_.can_run(temperature)) return take(Path::whole_row);
+    // What it costs is compared with what hot sets cost.
+    workspace_.answer_space.region = Region::hot;
     return drawn(winner(temperature, kAllValues, runs_anywhere));
 }
 
@@ -215,52 +216,11 @@ DecisionError Decider::ask_winners() {
 
 // What mirostat keeps of all tokens stands among the best, without a look at the others.
 DecisionError Decider::from_mirostat() {
-    auto survivors = params_.mirostat == 1 ? kept_by_estimate() : kept_by_surprise();
+    auto survivors =
+        MirostatSearch(params_, request_, row_, adjust_, search_, plan_.pruning, workspace_).kept();
     if (!survivors) return answer_exactly();
     drawn_ = draw_mirostat(*survivors, draw_temperature(params_));
     return DecisionError::none;
-}
-
-// Version 1 estimates from the best how many it keeps. That it counts the others does not matter: to keep
-// more than there are is to keep all.
-std::optional<Survivors> Decider::kept_by_estimate() {
-    constexpr std::uint32_t kMostKept = 4096;
-    Pruning best = plan_.pruning;
-    best.top_k = kMirostatEstimates;
-    for (;;) {
-        const std::uint32_t candidates = search_.search(best).count;
-        if (candidates == 0) return std::nullopt;
-        Survivors survivors(workspace_, candidates);
-        survivors.weigh(scale());
-        const std::uint64_t left =
-            candidates < static_cast<std::uint32_t>(best.top_k) ? candidates : workspace_.vocab;
-        const std::uint64_t kept = mirostat_kept(params_, request_, survivors, left, workspace_.vocab);
-        if (kept <= candidates || candidates < static_cast<std::uint32_t>(best.top_k)) {
-            survivors.keep_top_k(static_cast<std::uint32_t>(kept));
-            return survivors;
-        }
-        if (kept > kMostKept) return std::nullopt;
-        best.top_k = static_cast<std::int32_t>(kept);
-    }
-}
-
-// Version 2 keeps the tokens from a share of the row's weight on.
-std::optional<Survivors> Decider::kept_by_surprise() {
-    constexpr double kMostBits = 12.0;
-    const double level = mirostat_level(params_, request_.feedback);
-    WinnerQuestion row(proto::Step::end, params_, row_, adjust_, search_, plan_.pruning, workspace_);
-    if (!(level <= kMostBits) || !row.begin()) return std::nullopt;
-    const double share = share_of_surprise(std::max(0.0, level));
-    const double floor = std::min(row.value_of(row.total().low * share * 0.99), row.highest());
-    const std::uint32_t candidates = search_.at_least(float_below(floor), plan_.pruning.adjustments).count;
-    if (candidates == 0) return std::nullopt;
-    Survivors survivors(workspace_, candidates);
-    survivors.weigh(scale());
-    // The best is kept in any case: it must be the best of all.
-    if (survivors.classes().front().value < floor) return std::nullopt;
-    const double best = row.weight(survivors.classes().front().value);
-    const bool told = survivors.keep_surprise_of_row(level, row.total().low / best, row.total().high / best);
-    return told ? std::optional(survivors) : std::nullopt;
 }
 
 Candidate Decider::draw_mirostat(Survivors& survivors, double temperature) {
