@@ -83,7 +83,7 @@ class Decider {
     Candidate draw_mirostat(Survivors& survivors, double temperature);
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible);
-    std::optional<Candidate> adaptive_winner(const RowClasses& classes, const Survivors& survivors);
+    std::optional<Candidate> adaptive_winner(RowClasses& classes, const Survivors& survivors);
     DecisionError answer_exactly();
     DecisionError propose_or_race();
     std::optional<Candidate> propose(double scale);
@@ -348,7 +348,7 @@ DecisionError Decider::from_classes() {
 
 // As draw_adaptive(), of all tokens. Up to the aim a larger probability replaces a logit by a larger one: a
 // block's maximum bounds what replaces its tokens.
-std::optional<Candidate> Decider::adaptive_winner(const RowClasses& classes, const Survivors& survivors) {
+std::optional<Candidate> Decider::adaptive_winner(RowClasses& classes, const Survivors& survivors) {
     const Weigher weigher = survivors.weigher();
     const auto total = static_cast<double>(survivors.total());
     const double aim = adaptive_aim(params_, request_.feedback);

@@ -114,36 +114,54 @@ Survivors RowClasses::list() {
     return Survivors::of_classes(workspace_, classes_);
 }
 
-// How many of its class have smaller ids.
-std::uint32_t RowClasses::members_before(const Candidate& candidate) const {
-    std::uint32_t before = 0;
-    for (std::uint32_t b = 0; b <= candidate.token / kBlock; ++b) {
-        if (static_cast<double>(workspace_.block_max[b]) < candidate.value) continue;
+// The ids of all tokens of this value, in no particular order.
+std::span<std::uint32_t> RowClasses::list_members(double value) {
+    const std::span<std::uint32_t> members = workspace_.class_order;
+    std::uint32_t count = 0;
+    for (std::uint32_t b = 0; b < row_.blocks; ++b) {
+        if (static_cast<double>(workspace_.block_max[b]) < value) continue;
         const std::byte* elements = row_.block(b);
-        for (std::uint32_t i = 0; i < kBlock && b * kBlock + i < candidate.token; ++i) {
-            const bool equal = static_cast<double>(row_.value_in(elements, i)) == candidate.value;
-            before += equal && !adjust_.masked(b * kBlock + i) ? 1U : 0U;
+        const std::uint64_t allowed = allowed_in_block(request_.mask, b);
+        for (std::uint32_t i = 0; i < kBlock && b * kBlock + i < row_.vocab; ++i) {
+            const float raw = row_.value_in(elements, i);
+            const bool equal = static_cast<double>(raw) == value && (allowed >> i & 1U) != 0;
+            if (equal && adjust_(b * kBlock + i, raw, on_) == value) members[count++] = b * kBlock + i;
         }
     }
     visit_changed_once(adjust_, on_, workspace_, [&](std::uint32_t token) {
-        if (token >= candidate.token || adjust_.masked(token)) return;
         const float raw = row_.value_at(token);
-        const double adjusted = adjust_(token, raw, on_);
-        before += adjusted == candidate.value ? 1U : 0U;
-        before -= static_cast<double>(raw) == candidate.value ? 1U : 0U;
+        const bool moved = static_cast<double>(raw) != value && adjust_(token, raw, on_) == value;
+        if (moved) members[count++] = token;
     });
-    return before;
+    return members.first(count);
 }
 
-bool RowClasses::holds(const Survivors& left, const Candidate& candidate) const {
+// Found once for a class: in a row of equal logits every token asks.
+const RowClasses::KeptPart& RowClasses::kept_part(const EqualClass& of) {
+    const auto parts = std::span(kept_parts_).first(std::min<std::size_t>(known_parts_, kept_parts_.size()));
+    const auto known = std::find_if(parts.begin(), parts.end(),
+                                    [&](const KeptPart& each) { return each.value == of.value; });
+    if (known != parts.end()) return *known;
+    const auto members = list_members(of.value);
+    const auto id_at = [&](std::uint32_t member) {
+        const auto place = members.begin() + static_cast<std::ptrdiff_t>(member);
+        std::nth_element(members.begin(), place, members.end());
+        return *place;
+    };
+    KeptPart& part = kept_parts_[known_parts_++ % kept_parts_.size()];
+    part = {of.value, id_at(of.begin), id_at(of.begin + of.size - 1)};
+    return part;
+}
+
+bool RowClasses::holds(const Survivors& left, const Candidate& candidate) {
     const auto classes = left.classes();
     const auto found =
         std::lower_bound(classes.begin(), classes.end(), candidate.value,
                          [](const EqualClass& each, double value) { return each.value > value; });
     if (found == classes.end() || found->value != candidate.value) return false;
     if (found->size == found->whole) return true;
-    const std::uint32_t member = members_before(candidate);
-    return member >= found->begin && member - found->begin < found->size;
+    const KeptPart& part = kept_part(*found);
+    return candidate.token >= part.first && candidate.token <= part.last;
 }
 
 }  // namespace croupier::sampler

@@ -2,6 +2,7 @@
 // over classes is a filter over the whole row, exactly, without a sort of it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -26,13 +27,20 @@ class RowClasses {
     Survivors list();
 
     // Whether a token of the row is one of those that were left of list().
-    bool holds(const Survivors& left, const Candidate& candidate) const;
+    bool holds(const Survivors& left, const Candidate& candidate);
 
   private:
     void count_codes();
     void list_counted();
     void merge_changed();
-    std::uint32_t members_before(const Candidate& candidate) const;
+    // Of a class that is kept in part: its value, and the kept members' first and last id.
+    struct KeptPart {
+        double value;
+        std::uint32_t first;
+        std::uint32_t last;
+    };
+    const KeptPart& kept_part(const EqualClass& of);
+    std::span<std::uint32_t> list_members(double value);
 
     const BlockedRow& row_;
     const Adjuster& adjust_;
@@ -41,6 +49,8 @@ class RowClasses {
     Workspace& workspace_;
     std::uint32_t changed_ = 0;  // of the workspace's candidates: those that are not as they were written
     std::uint32_t classes_ = 0;
+    std::array<KeptPart, 4> kept_parts_{};  // those that were asked about last: few classes are cut
+    std::uint32_t known_parts_ = 0;
 };
 
 }  // namespace croupier::sampler

@@ -148,11 +148,11 @@ WinnerQuestion::Between WinnerQuestion::total() const {
 
 // A sum over the row as it was written, of the tokens before `place` in canonical order whose values are
 // below `below`, as it is with the changed tokens.
-WinnerQuestion::Between WinnerQuestion::with_change(double raw, const Candidate& place, float below) const {
+WinnerQuestion::Between WinnerQuestion::with_change(double raw, const Candidate& place, double below) const {
     double change = 0.0;
     double moved = 0.0;
     const auto counts = [&](double value, std::uint32_t token) {
-        return value < static_cast<double>(below) && canonically_before({value, token}, place);
+        return value < below && canonically_before({value, token}, place);
     };
     for (const ChangedToken& each : changed_) {
         const double before = counts(each.raw, each.token) ? static_cast<double>(each.raw_weight) : 0.0;
@@ -166,14 +166,14 @@ WinnerQuestion::Between WinnerQuestion::with_change(double raw, const Candidate&
     return {std::max(0.0, raw + change - error), std::max(0.0, raw + change + error)};
 }
 
-WinnerQuestion::Between WinnerQuestion::mass_before(const Candidate& place, float below) const {
-    return with_change(weight_before(weighed_, place, below), place, below);
+WinnerQuestion::Between WinnerQuestion::mass_before(const Candidate& place, double below) const {
+    return with_change(weight_before(weighed_, place, float_above(below)), place, below);
 }
 
 // Most winners have so little above them that what was read of the row on the way outweighs it.
 Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
     const WeightBefore found = weight_before_and_least(weighed_, winner);
-    const Between before = with_change(found.before, winner, std::numeric_limits<float>::infinity());
+    const Between before = with_change(found.before, winner, kEverything);
     const double least =
         found.least_total * (1.0 - kWeightError - kExactError) + change_ - moved_ * kChangedError;
     if (before.high < params_.top_p * least) return Verdict::kept;
@@ -273,19 +273,17 @@ Verdict WinnerQuestion::ask_typical(const Candidate& winner) {
     const double own = exponent(winner.value);
     const double slack = 2.0 * centre_error_ + kExactError * (1.0 + std::abs(own));
     const double mirror = 2.0 * centre_ - own;
-    const float nearer = float_above(value_at(mirror - slack));
-    const float farther = float_above(value_at(mirror + slack));
-    const Candidate from_nearer = {static_cast<double>(nearer), kAfterAll};
-    const Candidate from_farther = {static_cast<double>(farther), kAfterAll};
+    const double nearer = value_at(mirror - slack);
+    const double farther = value_at(mirror + slack);
+    const Candidate from_nearer = {nearer, kAfterAll};
+    const Candidate from_farther = {farther, kAfterAll};
     Between closer{};
     if (own < centre_ - slack) {
         closer = mass_before(winner, nearer);
         closer.high += mass_before(from_nearer, farther).high;
     } else if (own > centre_ + slack) {
-        const float same = float_above(winner.value);
-        const Between equal =
-            mass_before(winner, std::nextafter(same, std::numeric_limits<float>::infinity()));
-        closer = mass_before(from_farther, same);
+        const Between equal = mass_before(winner, std::nextafter(winner.value, kEverything));
+        closer = mass_before(from_farther, winner.value);
         closer.low += equal.low;
         closer.high += equal.high + mass_before(from_nearer, farther).high;
     } else {

@@ -60,8 +60,8 @@ class WinnerQuestion {
     bool begin_typical();
     Verdict ask_top_p(const Candidate& winner);
     Verdict ask_typical(const Candidate& winner);
-    Between mass_before(const Candidate& place, float below) const;
-    Between with_change(double raw, const Candidate& place, float below) const;
+    Between mass_before(const Candidate& place, double below) const;
+    Between with_change(double raw, const Candidate& place, double below) const;
     double exponent(double value) const { return (value - weighed_.reference) * weighed_.scale; }
     double value_at(double exponent) const { return weighed_.reference + exponent / weighed_.scale; }
     double distance(double value) const;
