@@ -53,9 +53,9 @@ class Ablation {
             {"full_port", "an engine's sampler on the CPU, all of V at every step", {}, {}},
             {"sequence_parallel", "the same, each sampler counting for its own sequences", {}, {}},
             {"offloaded", "column-wise penalties, truncation first: Croupier without summaries", {}, {}},
-            {"shvs_unsummarised", fmt::format("the same with a hot set of {}", size_.hot), {}, {}},
+            {"shvs_unsummarised", fmt::format("the same, rng shvs with a hot set of {}", size_.hot), {}, {}},
             {"summaries", "Croupier with the maxima of tiles", {}, {}},
-            {"shvs", fmt::format("the same with a hot set of {}", size_.hot), {}, {}}};
+            {"shvs", fmt::format("the same, rng shvs with a hot set of {}", size_.hot), {}, {}}};
         constexpr Way kWays[] = {{false, false}, {false, true}, {true, false}, {true, true}};
         for (std::uint32_t round = 0; round < size_.rounds; ++round) {
             for (std::uint32_t turn = 0; turn < std::size(kWays); ++turn) {
@@ -119,8 +119,10 @@ class Ablation {
         return std::accumulate(rows_us.begin(), rows_us.end(), 0.0) / static_cast<double>(rows_us.size());
     }
 
-    std::int32_t decide(const proto::SamplingParams& params, std::uint32_t row, std::uint32_t draw, Way way,
+    std::int32_t decide(proto::SamplingParams params, std::uint32_t row, std::uint32_t draw, Way way,
                         std::span<const std::int32_t> history, sampler::SequenceState& state) {
+        // Only proposals know a hot set.
+        params.rng = way.hot ? proto::Rng::shvs : proto::Rng::race;
         sampler::Request request;
         request.params = &params;
         request.max_length = size_.history + kRoom;
