@@ -58,7 +58,7 @@ typedef struct croupier_writer_info {
     uint32_t tiles;
     uint32_t max_batch;
     uint32_t steps_in_flight;
-    uint32_t has_order; /* 1: the writer lays rows in the session's hotness order */
+    uint32_t has_order; /* 1: the writer lays blocks of ids in the session's hotness order */
     uint32_t has_summaries;
     int32_t device;
     uint32_t store_blocks;

@@ -60,6 +60,8 @@ std::uint32_t code_of_nothing(Dtype dtype) {
     return dtype == Dtype::bf16 ? 0xFF80U : 0xFF800000U;
 }
 
+using sampler::kBlock;
+
 class Builder {
   public:
     Builder(const std::uint8_t* data, std::size_t size, DecideInput& out) : data_(data, size), out_(out) {}
@@ -76,7 +78,8 @@ class Builder {
     void share_out();
     std::vector<std::uint32_t> logit_codes();
     void place(std::size_t slice, const std::vector<std::uint32_t>& codes);
-    void shuffle(std::size_t slice);
+    void order_blocks(std::size_t slice, bool shuffled);
+    std::uint32_t entry_of(std::size_t slice, std::uint32_t id) const;
     void summarise(std::size_t slice);
     void break_view();
 
@@ -91,18 +94,19 @@ class Builder {
     DecideInput& out_;
 };
 
-// Slices may be empty.
+// Slices may be empty, begin inside a block, and the last may reach beyond the vocabulary.
 void Builder::share_out() {
     const std::uint32_t slices = one_in(16) ? sampler::kMaxSlices : 1 + up_to(4);
     std::uint32_t first = 0;
     for (std::uint32_t i = 0; i < slices; ++i) {
         const std::uint32_t left = out_.vocab - first;
-        const std::uint32_t entries = i + 1 == slices ? left : up_to(left);
-        out_.slices.push_back({nullptr, entries, first, nullptr, {}});
+        const std::uint32_t entries = i + 1 == slices ? left + (one_in(3) ? up_to(150) : 0) : up_to(left);
+        out_.slices.push_back({nullptr, entries, first});
         first += entries;
     }
     out_.elements.resize(slices);
-    out_.ids.resize(slices);
+    out_.blocks.resize(slices);
+    out_.places.resize(slices);
     out_.maxima.resize(slices);
 }
 
@@ -129,57 +133,63 @@ std::vector<std::uint32_t> Builder::logit_codes() {
     return codes;
 }
 
+void Builder::order_blocks(std::size_t index, bool shuffled) {
+    sampler::Slice& slice = out_.slices[index];
+    std::vector<std::uint32_t>& blocks = out_.blocks[index];
+    const std::uint32_t first = slice.first_id / kBlock;
+    const std::uint32_t end = slice.first_id + slice.entries;
+    for (std::uint32_t b = first; slice.entries > 0 && b * kBlock < end; ++b) blocks.push_back(b);
+    std::minstd_rand generator(shuffled ? up_to(0xFFFF) : 0);
+    if (shuffled) std::shuffle(blocks.begin(), blocks.end(), generator);
+    std::vector<std::uint32_t>& places = out_.places[index];
+    places.resize(blocks.size());
+    for (std::uint32_t place = 0; place < blocks.size(); ++place) places[blocks[place] - first] = place;
+    if (!shuffled) return;
+    slice.blocks = blocks.data();
+    slice.places = places.data();
+}
+
+std::uint32_t Builder::entry_of(std::size_t index, std::uint32_t id) const {
+    const std::uint32_t first = out_.slices[index].first_id / kBlock;
+    return out_.places[index][id / kBlock - first] * kBlock + id % kBlock;
+}
+
 // What is not of the column, and the padding, is NaN.
 void Builder::place(std::size_t index, const std::vector<std::uint32_t>& codes) {
     sampler::Slice& slice = out_.slices[index];
     const sampler::RowView& row = out_.row;
     const std::size_t bytes = proto::element_bytes(row.dtype);
-    const std::size_t tiles = (slice.entries + row.tile - 1) / row.tile;
+    const std::size_t tiles = (out_.blocks[index].size() * kBlock + row.tile - 1) / row.tile;
     std::vector<std::byte>& elements = out_.elements[index];
     elements.assign(tiles * row.columns * row.tile * bytes, std::byte{0xFF});
-    for (std::uint32_t i = 0; i < slice.entries; ++i) {
+    for (std::uint32_t id = slice.first_id; id < std::min(slice.first_id + slice.entries, out_.vocab); ++id) {
+        const std::uint32_t i = entry_of(index, id);
         const std::size_t at =
             (std::size_t{i} / row.tile * row.columns + row.column) * row.tile + i % row.tile;
-        std::memcpy(elements.data() + at * bytes, &codes[slice.first_id + i], bytes);
+        std::memcpy(elements.data() + at * bytes, &codes[id], bytes);
     }
     slice.elements = elements.empty() ? nullptr : elements.data();
-}
-
-void Builder::shuffle(std::size_t index) {
-    sampler::Slice& slice = out_.slices[index];
-    std::vector<std::int32_t>& ids = out_.ids[index];
-    ids.resize(slice.entries);
-    std::iota(ids.begin(), ids.end(), static_cast<std::int32_t>(slice.first_id));
-    std::minstd_rand generator(up_to(0xFFFF));
-    std::shuffle(ids.begin(), ids.end(), generator);
-    slice.ids = ids.data();
-    if (ids.empty() || !one_in(16)) return;
-    out_.broken_order = true;
-    for (std::uint32_t changes = 1 + up_to(3); changes > 0; --changes) {
-        const auto anywhere = data_.ConsumeIntegral<std::int32_t>();
-        const auto inside = static_cast<std::int32_t>(up_to(out_.vocab - 1));
-        ids[up_to(slice.entries - 1)] = one_in(2) ? anywhere : inside;
-    }
 }
 
 void Builder::summarise(std::size_t index) {
     sampler::Slice& slice = out_.slices[index];
     const sampler::RowView& row = out_.row;
     const std::size_t bytes = proto::element_bytes(row.dtype);
-    const std::size_t tiles = (slice.entries + row.tile - 1) / row.tile;
+    const std::size_t tiles = (out_.blocks[index].size() * kBlock + row.tile - 1) / row.tile;
     constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
     std::vector<float>& maxima = out_.maxima[index];
     const std::size_t stride = tiles + index % 3;
     maxima.assign(stride * row.columns, kNan);
-    for (std::uint32_t i = 0; i < slice.entries; ++i) {
+    std::fill_n(maxima.data() + row.column * stride, tiles, -std::numeric_limits<float>::infinity());
+    for (std::uint32_t id = slice.first_id; id < std::min(slice.first_id + slice.entries, out_.vocab); ++id) {
+        const std::uint32_t i = entry_of(index, id);
         const std::size_t tile = i / row.tile * std::size_t{row.columns} + row.column;
         std::uint32_t code = 0;
         std::memcpy(&code, out_.elements[index].data() + (tile * row.tile + i % row.tile) * bytes, bytes);
         const float value = sampler::value_of_code(row.dtype, code);
         float& maximum = maxima[row.column * stride + i / row.tile];
-        const bool first = i % row.tile == 0;
         const bool above = !(value <= maximum);  // a NaN is, and stays
-        if (first || (above && !std::isnan(maximum))) maximum = value;
+        if (above && !std::isnan(maximum)) maximum = value;
     }
     slice.summaries = {maxima.data(), static_cast<std::uint32_t>(stride)};
 }
@@ -189,10 +199,10 @@ void Builder::break_view() {
     const std::array<void (*)(sampler::RowView&, sampler::Slice&), 6> faults = {
         [](sampler::RowView& row, sampler::Slice&) { row.tile = 0; },
         [](sampler::RowView& row, sampler::Slice&) { row.column = row.columns; },
-        [](sampler::RowView& row, sampler::Slice&) { ++row.vocab; },
+        [](sampler::RowView& row, sampler::Slice& slice) { row.vocab = slice.first_id + slice.entries + 1; },
         [](sampler::RowView& row, sampler::Slice&) { row.dtype = static_cast<Dtype>(3); },
         [](sampler::RowView&, sampler::Slice& slice) { ++slice.first_id; },
-        [](sampler::RowView&, sampler::Slice& slice) { ++slice.entries; },
+        [](sampler::RowView& row, sampler::Slice& slice) { slice.entries = row.vocab - slice.first_id - 1; },
     };
     faults[up_to(faults.size() - 1)](out_.row, last);
 }
@@ -212,8 +222,8 @@ void Builder::build_row() {
     const bool ordered = one_in(2);
     const bool summarised = one_in(2);
     for (std::size_t i = 0; i < out_.slices.size(); ++i) {
+        order_blocks(i, ordered && !one_in(8));
         place(i, codes);
-        if (ordered && !one_in(8)) shuffle(i);
         if (summarised && !one_in(16)) summarise(i);
     }
     row.slices = out_.slices;
@@ -309,8 +319,8 @@ void Builder::build_request() {
     }
     if (one_in(3)) build_mask();
     if (one_in(4)) {
-        out_.hot_blocks.resize(one_in(32) ? up_to(8) : out_.slices.size());
-        for (std::uint32_t& blocks : out_.hot_blocks) blocks = up_to(12);
+        out_.hot_blocks.resize(up_to(one_in(32) ? 40 : 8));
+        for (std::uint32_t& block : out_.hot_blocks) block = up_to(12);
     }
     sampler::Request& request = out_.request;
     request.params = &out_.params;

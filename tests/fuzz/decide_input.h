@@ -20,12 +20,11 @@ struct DecideInput {
     DecideInput& operator=(const DecideInput&) = delete;
 
     std::uint32_t vocab = 1;
-    // Ids of a hotness order that are outside their slice or there twice, as no client in its senses writes.
-    bool broken_order = false;
     std::uint8_t instruction_set = 0;
 
     std::vector<std::vector<std::byte>> elements;  // by slice, as large as the view says and no larger
-    std::vector<std::vector<std::int32_t>> ids;
+    std::vector<std::vector<std::uint32_t>> blocks;
+    std::vector<std::vector<std::uint32_t>> places;
     std::vector<std::vector<float>> maxima;
     std::vector<sampler::Slice> slices;
     sampler::RowView row;

@@ -177,25 +177,26 @@ TEST_CASE("a hotness file is merged only into one of its own model and vocabular
     CHECK_THAT(here.refusal("damaged.hot"), Catch::Contains("checksum is 0x"));
 }
 
-TEST_CASE("croupier hotset show tells a person and a program what the prefixes hold") {
+TEST_CASE("croupier hotset show tells a person and a program what hot sets hold") {
     const Traces here;
-    here.write("a.i32", Ids{4, 4, 4, 2, 2, 0, 49, 1});
-    here.built("a.i32 --smoothing 0.16");
-    const Ended text = here.hotset("show built.hot --vocab 50");
+    here.write("a.i32", Ids{4, 4, 4, 130, 130, 0, 639, 70});
+    REQUIRE(here.hotset("build a.i32 --smoothing 0.16 --vocab 640 --model tiny -o built.hot").status == 0);
+    const Ended text = here.hotset("show built.hot --vocab 640");
     CHECK(text.status == 0);
     CHECK_THAT(text.text, Catch::Contains("the hotness order of 'tiny'") &&
-                              Catch::Contains("50 ids, 5 of them counted") &&
-                              Catch::Contains("hottest: 4 (3), 2 (2), 0 (1)") && Catch::Contains("100% |"));
+                              Catch::Contains("640 ids, 5 of them counted") &&
+                              Catch::Contains("hottest: 4 (3), 130 (2), 0 (1)") && Catch::Contains("100% |"));
     const auto json = nlohmann::json::parse(here.hotset("show built.hot --tp 2 --json").text);
     const auto& first = json.at("coverage").at(0);
-    CHECK(first.at("hot") == 2);
-    CHECK(first.at("counted").get<double>() == Approx(5.0 / 8));
-    CHECK(first.at("smoothed").get<double>() == Approx((5.0 + 2 * 0.16) / (8 + 50 * 0.16)));
-    CHECK(first.at("prefixes") == Ids{2, 0});
+    // The block of the ids 0 to 63.
+    CHECK(first.at("hot") == 64);
+    CHECK(first.at("counted").get<double>() == Approx(4.0 / 8));
+    CHECK(first.at("smoothed").get<double>() == Approx((4.0 + 64 * 0.16) / (8 + 640 * 0.16)));
+    CHECK(first.at("prefixes") == Ids{1, 0});
     const auto& last = json.at("coverage").back();
-    CHECK(last.at("hot") == 50);
+    CHECK(last.at("hot") == 640);
     CHECK(last.at("smoothed").get<double>() == Approx(1.0));
-    CHECK(last.at("prefixes") == Ids{25, 25});
+    CHECK(last.at("prefixes") == Ids{5, 5});
     CHECK(json.at("ids_counted") == 5);
     CHECK(json.at("hottest").at(0).at("id") == 4);
 }

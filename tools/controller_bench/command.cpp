@@ -7,6 +7,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "proto/geometry.h"
 #include "tools/controller_bench/served.h"
 #include "tools/decide_bench/row_order.h"
 #include "tools/environment.h"
@@ -57,12 +58,13 @@ struct Outcome {
 };
 
 // The hottest `places` ids and the next as many, exchanged.
-std::vector<std::int32_t> exchanged(std::vector<std::int32_t> order, std::uint32_t places) {
-    if (places == 0 || std::size_t{places} * 2 > order.size()) {
-        throw std::runtime_error("--shift is " + std::to_string(places) + "; allowed: 1 to half of the " +
-                                 std::to_string(order.size()) + " ids");
+std::vector<std::uint32_t> exchanged(std::vector<std::uint32_t> order, std::uint32_t ids) {
+    const std::uint32_t blocks = proto::blocks_of(ids);
+    if (ids == 0 || std::size_t{blocks} * 2 > order.size()) {
+        throw std::runtime_error("--shift is " + std::to_string(ids) + "; allowed: 1 to half of the ids of " +
+                                 std::to_string(order.size()) + " blocks of 64");
     }
-    std::swap_ranges(order.begin(), order.begin() + places, order.begin() + places);
+    std::swap_ranges(order.begin(), order.begin() + blocks, order.begin() + blocks);
     return order;
 }
 
@@ -136,9 +138,9 @@ void print(const Outcome& outcome) {
 
 int run(const Options& options) {
     const BenchRows rows = BenchRows::from_file(options.rows, options.vocab);
-    const std::vector<std::int32_t> order = read_order(options.hot, options.vocab);
-    const BenchRows hot_first = rows.permuted(order);
-    const BenchRows shifted = rows.permuted(exchanged(order, options.shift));
+    const std::vector<std::uint32_t> order = read_order(options.hot, options.vocab);
+    const BenchRows hot_first = rows.in_order(order);
+    const BenchRows shifted = rows.in_order(exchanged(order, options.shift));
     Progress progress("draws a policy", 1);
     const Outcome stationary = serve_all("stationary", Trace{{&hot_first}, options.draws}, options, progress);
     const Outcome shifting =

@@ -4,7 +4,6 @@
 
 #include "proto/philox.h"
 #include "tools/decide_bench/read_once.h"
-#include "tools/hotset_size/hot_draws.h"
 
 namespace croupier::tools {
 namespace {
@@ -17,16 +16,6 @@ constexpr std::uint32_t kLongest = 96;
 std::uint64_t ns_since(Clock::time_point begin) {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
-}
-
-const std::vector<std::uint32_t>& blocks_of(std::uint32_t choice, std::uint32_t vocab) {
-    static const auto all = [vocab] {
-        std::array<std::vector<std::uint32_t>, proto::kHotChoices> blocks;
-        for (std::uint32_t i = 0; i < proto::kHotChoices; ++i)
-            blocks[i] = hot_blocks_of(std::min(proto::hot_size(i), vocab));
-        return blocks;
-    }();
-    return all[choice];
 }
 
 }  // namespace
@@ -67,7 +56,7 @@ std::uint64_t Served::draw(const Sequence& sequence) {
     request.max_length = 8;
     request.position_shift = position;
     request.random = proto::random_at(params_.seed, position, params_.child, 0);
-    request.hot_blocks = blocks_of(sequence.choice, rows.vocab());
+    request.hot_blocks = rows.hot_blocks(proto::hot_size(sequence.choice));
     const sampler::RowView view = rows.view(row, true);
     // The row is near, whatever was drawn before: a row that is drawn from again and again would keep the
     // blocks of a small hot set nearer than a served one ever has them.

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "proto/geometry.h"
 #include "proto/hot_set.h"
 #include "proto/philox.h"
 #include "sampler/params.h"
-#include "sampler/proposals.h"
 #include "tools/decide/target.h"
 
 namespace croupier::tools {
@@ -118,15 +118,11 @@ void read_history(const Fields& fields, Case& result) {
     result.position = fields.whole("position", next, {next, kMaxPosition});
 }
 
-// As under an identity order: the lowest ids are the hot ones.
+// As under an identity order: the lowest blocks are the hot ones.
 std::vector<std::uint32_t> read_hot(const Fields& fields, const Row& row) {
-    std::vector<std::uint32_t> blocks;
     const auto hot = fields.whole("hot", 0U, {0, row.vocab()});
-    if (hot == 0) return blocks;
-    for (const sampler::Slice& slice : row.view().slices) {
-        const std::uint32_t own = std::min(std::max(hot, slice.first_id) - slice.first_id, slice.entries);
-        blocks.push_back((own + sampler::kProposalBlock - 1) / sampler::kProposalBlock);
-    }
+    std::vector<std::uint32_t> blocks(proto::blocks_of(hot));
+    std::iota(blocks.begin(), blocks.end(), 0U);
     return blocks;
 }
 

@@ -24,7 +24,7 @@ struct Case {
     std::vector<std::int32_t> prompt;
     std::vector<std::int32_t> output;
     std::vector<std::uint32_t> mask;
-    std::vector<std::uint32_t> hot_blocks;  // of each rank; empty: the row chooses
+    std::vector<std::uint32_t> hot_blocks;  // empty: the row chooses
     proto::Feedback feedback;
     std::uint32_t position = 0;
     std::uint32_t max_length = 0;

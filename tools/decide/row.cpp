@@ -81,22 +81,21 @@ Row::Row(const RowShape& shape, std::span<const std::byte> elements) : shape_(sh
     const std::size_t bytes = proto::element_bytes(shape.dtype);
     for (std::uint32_t rank = 0; rank < shape.ranks; ++rank) {
         const proto::RankShard shard = geometry.shards[rank];
-        const std::size_t tiles = (shard.count + shape.tile - 1) / shape.tile;
+        const std::size_t tiles = (shard.blocks() * proto::kBlockIds + shape.tile - 1) / shape.tile;
         const std::size_t size = tiles * kColumns * shape.tile * bytes;
         memory_.emplace_back((size + sizeof(Line) - 1) / sizeof(Line));
         auto* memory = reinterpret_cast<std::byte*>(memory_.back().data());
         // All bits set is a NaN in each format: whoever reads a neighbour or padding is found out.
         std::memset(memory, 0xFF, size);
-        for (std::uint32_t from = 0; from < shard.count; from += shape.tile) {
-            const std::size_t count = std::min(shape.tile, shard.count - from);
-            std::memcpy(memory + place(from) * bytes, elements.data() + (shard.first_id + from) * bytes,
-                        count * bytes);
+        for (std::uint32_t id = shard.first_id; id < shard.first_id + shard.count; ++id) {
+            std::memcpy(memory + place(id, shard.first_id) * bytes, elements.data() + id * bytes, bytes);
         }
         slices_.push_back({.elements = memory, .entries = shard.count, .first_id = shard.first_id});
     }
 }
 
-std::size_t Row::place(std::uint32_t offset) const {
+std::size_t Row::place(std::uint32_t id, std::uint32_t rank_first_id) const {
+    const std::uint32_t offset = id - rank_first_id / proto::kBlockIds * proto::kBlockIds;
     const std::size_t tile = offset / shape_.tile;
     return (tile * kColumns + kColumn) * shape_.tile + offset % shape_.tile;
 }
@@ -116,8 +115,7 @@ double Row::logit(std::int32_t token) const {
         return id - each.first_id < each.entries;
     });
     const std::size_t bytes = proto::element_bytes(shape_.dtype);
-    const auto* element =
-        static_cast<const std::byte*>(slice->elements) + place(id - slice->first_id) * bytes;
+    const auto* element = static_cast<const std::byte*>(slice->elements) + place(id, slice->first_id) * bytes;
     std::uint32_t bits = 0;  // the machine is little-endian, as the plane is
     std::memcpy(&bits, element, bytes);
     return decode(bits, shape_.dtype);

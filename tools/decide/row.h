@@ -34,7 +34,8 @@ class Row {
     double logit(std::int32_t token) const;
 
   private:
-    std::size_t place(std::uint32_t offset) const;
+    // Of an id in its rank's slice, which begins at the block that the rank's first id stands in.
+    std::size_t place(std::uint32_t id, std::uint32_t rank_first_id) const;
 
     struct alignas(64) Line {
         std::byte bytes[64];

@@ -4,23 +4,31 @@
 #include <bit>
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <stdexcept>
+#include <utility>
+
+#include "proto/hotness_order.h"
 
 namespace croupier::tools {
 namespace {
-
-constexpr std::uint32_t kTile = 64;
 
 float value_of(std::uint16_t code) {
     return std::bit_cast<float>(std::uint32_t{code} << 16U);
 }
 
-std::vector<float> tile_maxima(const std::uint16_t* row, std::uint32_t vocab) {
+std::vector<std::uint32_t> all_blocks(std::uint32_t vocab) {
+    std::vector<std::uint32_t> blocks(proto::blocks_of(vocab));
+    std::iota(blocks.begin(), blocks.end(), 0U);
+    return blocks;
+}
+
+std::vector<float> tile_maxima(const std::uint16_t* row, std::uint32_t places) {
     std::vector<float> maxima;
-    for (std::uint32_t first = 0; first < vocab; first += kTile) {
+    for (std::uint32_t first = 0; first < places; first += proto::kBlockIds) {
         float most = -std::numeric_limits<float>::infinity();
-        for (std::uint32_t i = first; i < std::min(first + kTile, vocab); ++i)
+        for (std::uint32_t i = first; i < first + proto::kBlockIds; ++i)
             most = std::max(most, value_of(row[i]));
         maxima.push_back(most);
     }
@@ -57,39 +65,46 @@ void append_file(const std::string& path, std::uint32_t vocab, std::vector<std::
 
 }  // namespace
 
-BenchRows::BenchRows(std::uint32_t vocab, std::vector<std::uint16_t> elements, std::uint32_t rows,
-                     std::vector<std::int32_t> order)
-    : vocab_(vocab), elements_(std::move(elements)), order_(std::move(order)) {
-    for (std::uint32_t index = 0; index < rows; ++index) maxima_.push_back(tile_maxima(row(index), vocab));
+BenchRows::BenchRows(std::uint32_t vocab, const std::vector<std::uint16_t>& by_id, std::size_t stride,
+                     std::vector<std::uint32_t> blocks)
+    : vocab_(vocab), blocks_(std::move(blocks)), places_(proto::places_of(blocks_, 0)) {
+    const auto rows = static_cast<std::uint32_t>(by_id.size() / stride);
+    constexpr std::uint16_t kNothing = 0xFF80;
+    elements_.resize(std::size_t{places()} * rows, kNothing);
     for (std::uint32_t index = 0; index < rows; ++index) {
-        const std::int32_t* ids = order_.empty() ? nullptr : order_.data();
-        slices_.push_back({row(index), vocab, 0, ids, {}});
-        slices_.push_back({row(index),
-                           vocab,
-                           0,
-                           ids,
-                           {maxima_[index].data(), static_cast<std::uint32_t>(maxima_[index].size())}});
+        for (std::uint32_t id = 0; id < vocab; ++id) {
+            elements_[std::size_t{places()} * index + place_of(id)] = by_id[stride * index + id];
+        }
+        maxima_.push_back(tile_maxima(row(index), places()));
+    }
+    for (std::uint32_t index = 0; index < rows; ++index) {
+        sampler::Slice slice{row(index), vocab, 0};
+        if (!std::is_sorted(blocks_.begin(), blocks_.end())) {
+            slice.blocks = blocks_.data();
+            slice.places = places_.data();
+        }
+        slices_.push_back(slice);
+        slice.summaries = {maxima_[index].data(), static_cast<std::uint32_t>(maxima_[index].size())};
+        slices_.push_back(slice);
     }
 }
 
 BenchRows BenchRows::from_file(const std::vector<std::string>& paths, std::uint32_t vocab) {
     std::vector<std::uint16_t> elements;
     for (const std::string& path : paths) append_file(path, vocab, elements);
-    const auto rows = static_cast<std::uint32_t>(elements.size() / vocab);
-    return {vocab, std::move(elements), rows, {}};
+    return {vocab, elements, vocab, all_blocks(vocab)};
 }
 
 BenchRows BenchRows::generated(std::uint32_t vocab, std::uint32_t rows) {
-    return {vocab, generate(vocab, rows), rows, {}};
+    return {vocab, generate(vocab, rows), vocab, all_blocks(vocab)};
 }
 
-BenchRows BenchRows::permuted(const std::vector<std::int32_t>& order) const {
-    std::vector<std::uint16_t> elements;
-    elements.reserve(elements_.size());
-    for (std::uint32_t index = 0; index < count(); ++index) {
-        for (const std::int32_t id : order) elements.push_back(row(index)[id]);
-    }
-    return {vocab_, std::move(elements), count(), order};
+BenchRows BenchRows::in_order(const std::vector<std::uint32_t>& order) const {
+    return {vocab_, elements_, places(), order};
+}
+
+std::span<const std::uint32_t> BenchRows::hot_blocks(std::uint32_t hot) const {
+    return std::span(blocks_).first(std::min<std::size_t>(proto::blocks_of(hot), blocks_.size()));
 }
 
 sampler::RowView BenchRows::view(std::uint32_t index, bool summarised) const {

@@ -2,14 +2,15 @@
 
 #include <fstream>
 #include <stdexcept>
+#include <utility>
 
 #include "shm/hotness_file.h"
 
 namespace croupier::tools {
 
-std::vector<std::int32_t> read_order(const std::string& path, std::uint32_t vocab) {
+std::vector<std::uint32_t> read_order(const std::string& path, std::uint32_t vocab) {
     auto loaded = shm::load_hotness(path, vocab);
-    if (loaded) return loaded.value().order.ids;
+    if (loaded) return proto::rank_blocks(loaded.value().order);
     std::ifstream file(path, std::ios::binary);
     std::vector<std::int32_t> ids(vocab);
     const auto bytes = static_cast<std::streamsize>(ids.size() * sizeof(std::int32_t));
@@ -23,7 +24,11 @@ std::vector<std::int32_t> read_order(const std::string& path, std::uint32_t voca
         }
         seen[static_cast<std::size_t>(id)] = true;
     }
-    return ids;
+    // Without counts: as if they fell as those of words do, with the inverse of the rank.
+    proto::HotnessOrder order;
+    order.ids = std::move(ids);
+    for (std::uint32_t rank = 0; rank < vocab; ++rank) order.counts.push_back(1.0 / (rank + 1.0));
+    return proto::rank_blocks(order);
 }
 
 }  // namespace croupier::tools

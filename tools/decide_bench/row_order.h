@@ -7,7 +7,8 @@
 
 namespace croupier::tools {
 
-// From a file of `croupier hotset build`, or of the bare ids as int32. Throws with what is wrong.
-std::vector<std::int32_t> read_order(const std::string& path, std::uint32_t vocab);
+// All blocks of the vocabulary, hottest first: from a file of `croupier hotset build`, or of the bare ids as
+// int32, hottest first. Throws with what is wrong.
+std::vector<std::uint32_t> read_order(const std::string& path, std::uint32_t vocab);
 
 }  // namespace croupier::tools

@@ -1,7 +1,7 @@
 #include "tools/hotset/coverage.h"
 
 #include <algorithm>
-#include <numeric>
+#include <span>
 
 namespace croupier::tools {
 namespace {
@@ -11,11 +11,22 @@ constexpr std::uint32_t kFewestSteps = 16;  // a small vocabulary's table still 
 
 std::vector<std::uint32_t> prefix_sizes(std::uint32_t vocab) {
     std::uint32_t first = kFirst;
-    while (first > 1 && first > vocab / kFewestSteps) first /= 2;
+    while (first > proto::kBlockIds && first > vocab / kFewestSteps) first /= 2;
     std::vector<std::uint32_t> sizes;
     for (std::uint32_t size = first; size < vocab; size *= 2) sizes.push_back(size);
     sizes.push_back(vocab);
     return sizes;
+}
+
+// What was counted in the first blocks of the order, from none to all.
+std::vector<double> running_counts(const proto::HotnessOrder& order, std::span<const std::uint32_t> blocks) {
+    std::vector<double> of_block(blocks.size());
+    for (std::size_t i = 0; i < order.ids.size(); ++i) {
+        of_block[static_cast<std::size_t>(order.ids[i]) / proto::kBlockIds] += order.counts[i];
+    }
+    std::vector<double> running = {0.0};
+    for (const std::uint32_t block : blocks) running.push_back(running.back() + of_block[block]);
+    return running;
 }
 
 double share(double part, double whole) {
@@ -32,10 +43,15 @@ std::vector<Coverage> coverage_of(const proto::HotnessOrder& order, std::uint32_
     const double counted = order.counted();
     const double smoothed = counted + order.smoothing * geometry.vocab;
     std::vector<Coverage> table;
+    const std::vector<std::uint32_t> blocks = proto::rank_blocks(order);
+    const std::vector<double> inside = running_counts(order, blocks);
     for (const std::uint32_t hot : prefix_sizes(geometry.vocab)) {
-        const double inside = std::accumulate(order.counts.begin(), order.counts.begin() + hot, 0.0);
-        table.push_back({hot, share(inside, counted), share(inside + order.smoothing * hot, smoothed),
-                         proto::hot_prefixes(geometry, order.ids, hot)});
+        const std::size_t some = proto::blocks_of(hot);
+        const double ids =
+            std::min(static_cast<double>(some * proto::kBlockIds), static_cast<double>(geometry.vocab));
+        table.push_back({hot, share(inside[some], counted),
+                         share(inside[some] + order.smoothing * ids, smoothed),
+                         proto::hot_prefixes(geometry, blocks, hot)});
     }
     return table;
 }

@@ -33,7 +33,7 @@ std::string facts(const ShowOptions& options, const shm::HotnessFile& file) {
 
 std::string table(const std::vector<Coverage>& rows, std::uint32_t tp) {
     std::string text = fmt::format("{:>10} {:>10} {:>10}", "hot ids", "counted", "smoothed");
-    text += tp > 1 ? fmt::format("   of them in a rank, of {}\n", tp) : "\n";
+    text += tp > 1 ? fmt::format("   blocks of them in a rank, of {}\n", tp) : "\n";
     for (const Coverage& row : rows) {
         text += fmt::format("{:>10} {:>9.2f}% {:>9.2f}%", row.hot, 100 * row.counted, 100 * row.smoothed);
         if (tp > 1) {
@@ -67,7 +67,7 @@ std::string picture(const std::vector<Coverage>& columns, const TerminalStyle& s
     }
     text += "   0% +" + std::string(columns.size() * kColumn, '-') + "\n       ";
     for (const Coverage& column : columns) text += fmt::format("{:>{}}", column.hot, kColumn);
-    return text + "\n       share of the tokens, smoothed, in so many of the hottest ids\n";
+    return text + "\n       share of the tokens, smoothed, in a hot set of so many ids\n";
 }
 
 std::string hottest(const proto::HotnessOrder& order) {

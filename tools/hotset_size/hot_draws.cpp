@@ -48,6 +48,7 @@ class Sampler {
         }
         return us;
     }
+    std::span<const std::uint32_t> hot_blocks(std::uint32_t hot) const { return rows_.hot_blocks(hot); }
     const sampler::Answer& answer() const { return workspace_.answer(); }
 
   private:
@@ -59,7 +60,7 @@ class Sampler {
 };
 
 void draw_rows(Sampler& sampler, std::uint32_t rows, std::uint32_t round, HotDraws& into) {
-    const std::vector<std::uint32_t> hot_blocks = hot_blocks_of(into.hot);
+    const std::span<const std::uint32_t> hot_blocks = sampler.hot_blocks(into.hot);
     sampler.read_rows();
     double all_us = 0.0;
     double hot_path_us = 0.0;
@@ -84,11 +85,6 @@ void draw_rows(Sampler& sampler, std::uint32_t rows, std::uint32_t round, HotDra
 }
 
 }  // namespace
-
-std::vector<std::uint32_t> hot_blocks_of(std::uint32_t hot) {
-    if (hot == 0) return {};
-    return {(hot + sampler::kProposalBlock - 1) / sampler::kProposalBlock};
-}
 
 std::vector<std::uint32_t> whole_blocks(std::vector<std::uint32_t> sizes, std::uint32_t vocab) {
     for (std::uint32_t& hot : sizes) {

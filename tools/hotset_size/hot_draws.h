@@ -11,8 +11,6 @@
 
 namespace croupier::tools {
 
-// The blocks of 64 that hold so many of the hottest ids; empty for 0, where each row chooses its own.
-std::vector<std::uint32_t> hot_blocks_of(std::uint32_t hot);
 // Hot sets are whole blocks: 0 stays, what would end inside a block ends with it. Throws for what is above
 // the vocabulary.
 std::vector<std::uint32_t> whole_blocks(std::vector<std::uint32_t> sizes, std::uint32_t vocab);

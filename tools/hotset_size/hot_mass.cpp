@@ -17,12 +17,12 @@ struct BlockMass {
 };
 
 std::vector<BlockMass> weigh(const BenchRows& rows, std::uint32_t row, double temperature) {
-    const std::uint32_t blocks = (rows.vocab() + kProposalBlock - 1) / kProposalBlock;
+    const std::uint32_t blocks = rows.places() / kProposalBlock;
     const float* maxima = rows.maxima(row);
     const sampler::Weigher weigher = {*std::max_element(maxima, maxima + blocks), 1.0 / temperature};
     const sampler::MassBound bound(weigher);
     std::vector<BlockMass> masses(blocks);
-    for (std::uint32_t i = 0; i < rows.vocab(); ++i) {
+    for (std::uint32_t i = 0; i < rows.places(); ++i) {
         const float value = sampler::value_of_code(proto::Dtype::bf16, rows.row(row)[i]);
         BlockMass& block = masses[i / kProposalBlock];
         block.actual += static_cast<double>(weigher.mass(value));
@@ -37,7 +37,7 @@ std::vector<BlockMass> weigh(const BenchRows& rows, std::uint32_t row, double te
 }  // namespace
 
 HotMass hot_mass_of(const BenchRows& rows, double temperature) {
-    const std::uint32_t blocks = (rows.vocab() + kProposalBlock - 1) / kProposalBlock;
+    const std::uint32_t blocks = rows.places() / kProposalBlock;
     HotMass mean = {std::vector<double>(blocks + 1), std::vector<double>(blocks + 1)};
     for (std::uint32_t row = 0; row < rows.count(); ++row) {
         const std::vector<BlockMass> masses = weigh(rows, row, temperature);

@@ -60,7 +60,7 @@ SizeResults measure_sizes(const SizeOptions& options) {
     sizes.insert(sizes.begin(), 0);
     Progress progress("rounds", 1);
     const BenchRows rows =
-        BenchRows::from_file(options.rows, options.vocab).permuted(read_order(options.hot, options.vocab));
+        BenchRows::from_file(options.rows, options.vocab).in_order(read_order(options.hot, options.vocab));
     proto::SamplingParams params;
     params.temperature = options.temperature;
     params.rng = proto::Rng::shvs;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <numeric>
+#include <span>
 
 #include "proto/philox.h"
 #include "sampler/decide.h"
@@ -32,7 +33,7 @@ class Ablation {
         : size_(size),
           by_id_(by_id),
           rows_(hot_first),
-          hot_blocks_(hot_blocks_of(size.hot)),
+          hot_blocks_(hot_first.hot_blocks(size.hot)),
           workspace_(hot_first.vocab()),
           port_(hot_first.vocab(), false),
           keeper_(hot_first.vocab(), true) {
@@ -137,7 +138,7 @@ class Ablation {
     const AblationSize size_;
     const BenchRows& by_id_;
     const BenchRows& rows_;
-    const std::vector<std::uint32_t> hot_blocks_;
+    const std::span<const std::uint32_t> hot_blocks_;
     sampler::Workspace workspace_;
     FullPort port_;
     FullPort keeper_;

@@ -64,7 +64,7 @@ class Sizes {
     }
 
     MeasuredSize measure(std::uint32_t hot) {
-        PaperShvs shvs(rows_.vocab(), hot);
+        PaperShvs shvs(rows_.places(), hot == rows_.vocab() ? rows_.places() : hot);
         std::vector<PaperShvs::Tail> tails;
         for (std::uint32_t row = 0; row < rows_.count(); ++row) {
             tails.push_back(shvs.tail_of(rows_.row(row), 1.0 / params_.temperature));
@@ -255,7 +255,7 @@ int run(const Options& options) {
     check_sizes(options);
     Progress progress("rounds", 1);
     const BenchRows rows = BenchRows::from_file(options.files, options.vocab);
-    const BenchRows hot_first = rows.permuted(read_order(options.hot, options.vocab));
+    const BenchRows hot_first = rows.in_order(read_order(options.hot, options.vocab));
     Results results;
     results.vocab = options.vocab;
     results.hot = options.at > 0 ? whole_blocks({options.at}, options.vocab).front()

@@ -38,9 +38,8 @@ std::uint32_t draw_from(const sampler::Slice& slice, const proto::SamplingParams
 PaperShvs::Tail weigh(const sampler::Slice& slice, double scale, sampler::Workspace& memory) {
     const sampler::RowView view = {proto::Dtype::bf16, slice.entries, kTile, 1, 0, {&slice, 1}};
     const sampler::BlockedRow blocks = sampler::lay_in_blocks(view, memory);
-    const sampler::VocabularyOrder order(view, memory.positions);
     const auto maximum = static_cast<double>(sampler::largest_of(memory.block_max.first(blocks.blocks)));
-    return {sampler::total_weight({blocks, {}, order, maximum, scale}, {}), maximum};
+    return {sampler::total_weight({blocks, {}, maximum, scale}, {}), maximum};
 }
 
 }  // namespace
@@ -60,7 +59,7 @@ PaperShvs::Tail PaperShvs::tail_of(const std::uint16_t* row, double scale) const
 
 PaperShvs::Drawn PaperShvs::draw(const std::uint16_t* row, const Tail& tail,
                                  const proto::SamplingParams& params, std::uint32_t position) {
-    const sampler::Slice hot_slice = {row, hot_, 0, nullptr, {}};
+    const sampler::Slice hot_slice = {row, hot_, 0};
     const std::uint32_t candidate = draw_from(hot_slice, params, position, kHotStream, hot_memory_);
     if (hot_ == vocab_) return {candidate, true, 1.0};
     const double scale = 1.0 / params.temperature;
@@ -70,7 +69,7 @@ PaperShvs::Drawn PaperShvs::draw(const std::uint16_t* row, const Tail& tail,
     const double uniform =
         (proto::random_at(params.seed, position, params.child, kAcceptanceStream) + 0.5) * 0x1p-32;
     if (uniform <= alpha) return {candidate, true, alpha};
-    const sampler::Slice tail_slice = {row + hot_, vocab_ - hot_, 0, nullptr, {}};
+    const sampler::Slice tail_slice = {row + hot_, vocab_ - hot_, 0};
     return {hot_ + draw_from(tail_slice, params, position, kTailStream, tail_memory_), false, alpha};
 }
 

@@ -19,7 +19,7 @@ client::Session open_session(const World& world) {
     options.endpoint = world.endpoint.c_str();
     options.name = world.session_name.c_str();
     client::geometry_to_abi(world.vocabulary.geometry, options);
-    options.order = world.vocabulary.hot_first.empty() ? nullptr : world.vocabulary.hot_first.data();
+    options.order = world.vocabulary.order.empty() ? nullptr : world.vocabulary.order.data();
     options.resume = 1;
     options.decisions_over_zmq = world.options.decisions_over_zmq ? 1 : 0;
     options.randoms_supplied = world.options.randoms_in_ring ? 1 : 0;

@@ -28,7 +28,7 @@ struct ModelShape {
     std::uint64_t seed = 0;
     std::uint32_t vocab = 0;
     std::uint32_t rows = 0;
-    std::uint32_t chunk = 0;   // places of the vocabulary; all of them where rows come from a file
+    std::uint32_t chunk = 0;   // ids; all of them where rows come from a file
     std::uint32_t raised = 0;  // 0: rows are as the file has them
 
     constexpr std::uint32_t chunks() const { return (vocab + chunk - 1) / chunk; }
@@ -44,7 +44,7 @@ struct ModelShape {
     constexpr std::uint32_t row_of_chunk(std::uint64_t key, std::uint32_t number) const {
         return static_cast<std::uint32_t>((raised == 0 ? key : key_of(key, number)) % rows);
     }
-    constexpr std::uint32_t poisoned_place(std::uint64_t key) const {
+    constexpr std::uint32_t poisoned_id(std::uint64_t key) const {
         return static_cast<std::uint32_t>(key % vocab);
     }
 };

@@ -41,17 +41,17 @@ std::uint32_t blocks_of(std::uint32_t count) {
 }
 
 // One id a block. `numbers`: of the raised token that the id is.
-__global__ void fill_weights(ModelShape shape, const std::uint16_t* pool, const std::uint32_t* places,
+__global__ void fill_weights(ModelShape shape, const std::uint16_t* pool, std::uint32_t first_id,
                              const std::uint32_t* numbers, std::uint16_t* weights) {
-    const std::uint32_t place = places[blockIdx.x];
+    const std::uint32_t id = first_id + blockIdx.x;
     const std::uint32_t number = numbers[blockIdx.x];
     std::uint16_t* row = weights + std::uint64_t{blockIdx.x} * kHiddenSize;
     for (std::uint32_t feature = threadIdx.x; feature < kHiddenSize; feature += kThreads) {
         std::uint16_t weight = 0;
         if (feature < shape.raised_feature(0)) {
             const std::uint32_t chunk = feature / shape.rows;
-            if (chunk == place / shape.chunk) {
-                weight = pool[std::uint64_t{feature % shape.rows} * shape.vocab + place];
+            if (chunk == id / shape.chunk) {
+                weight = pool[std::uint64_t{feature % shape.rows} * shape.vocab + id];
             }
         } else if (number != kNoNumber && feature == shape.raised_feature(number)) {
             weight = kOne;
@@ -83,13 +83,12 @@ __global__ void make_hidden(ModelShape shape, const ColumnInput* inputs, const R
 
 __global__ void poison(ModelShape shape, const ColumnInput* inputs, const RequestTraits* traits,
                        const std::uint64_t* keys, std::uint32_t columns, proto::RankShard shard,
-                       const std::int32_t* id_at, std::uint16_t* logits, std::uint64_t row_stride) {
+                       std::uint16_t* logits, std::uint64_t row_stride) {
     const std::uint32_t column = blockIdx.x * kThreads + threadIdx.x;
     if (column >= columns) return;
     if (inputs[column].position != traits[inputs[column].request].poisoned_at) return;
-    const std::uint32_t place = shape.poisoned_place(keys[column]) - shard.first_id;
-    if (place >= shard.count) return;
-    logits[column * row_stride + static_cast<std::uint32_t>(id_at[place]) - shard.first_id] = kNan;
+    const std::uint32_t own = shape.poisoned_id(keys[column]) - shard.first_id;
+    if (own < shard.count) logits[column * row_stride + own] = kNan;
 }
 
 __global__ void note_tokens(const ColumnInput* inputs, const std::int32_t* tokens, std::uint32_t columns,
@@ -150,22 +149,12 @@ void LmHead::load_requests(const World& world) {
 }
 
 void LmHead::load_weights(const World& world, std::uint32_t rank) {
-    const Vocabulary& vocabulary = world.vocabulary;
-    const proto::RankShard& shard = vocabulary.geometry.shards[rank];
-    std::vector<std::uint32_t> places(shard.count);
-    std::vector<std::int32_t> ids(shard.count);
-    for (std::uint32_t i = 0; i < shard.count; ++i) {
-        const auto id = static_cast<std::int32_t>(shard.first_id + i);
-        places[i] = vocabulary.place(id);
-        ids[places[i] - shard.first_id] = id;
-    }
+    const proto::RankShard& shard = world.vocabulary.geometry.shards[rank];
     std::vector<std::uint32_t> numbers(shard.count, kNoNumber);
     for (std::uint32_t number = 0; shape_.raised > 0 && number <= shape_.raised; ++number) {
-        const std::uint32_t place = world.rows.raised_place(number) - shard.first_id;
-        if (place < shard.count) numbers[static_cast<std::uint32_t>(ids[place]) - shard.first_id] = number;
+        const std::uint32_t own = world.rows.raised_id(number) - shard.first_id;
+        if (own < shard.count) numbers[own] = number;
     }
-    id_at_ = copied(ids, "no memory for ids");
-    const auto places_there = copied(places, "no memory for places");
     const auto numbers_there = copied(numbers, "no memory for raised tokens");
     const std::size_t pool_entries = std::size_t{shape_.rows} * shape_.vocab;
     const auto pool = on_gpu<std::uint16_t>(pool_entries, "no memory for base rows");
@@ -173,7 +162,7 @@ void LmHead::load_weights(const World& world, std::uint32_t rank) {
                          cudaMemcpyHostToDevice),
               "cannot copy base rows");
     weights_ = on_gpu<std::uint16_t>(std::size_t{shard.count} * kHiddenSize, "no memory for the LM head");
-    fill_weights<<<shard.count, kThreads, 0, stream_>>>(shape_, pool.get(), places_there.get(),
+    fill_weights<<<shard.count, kThreads, 0, stream_>>>(shape_, pool.get(), shard.first_id,
                                                         numbers_there.get(), weights_.get());
     need_cuda(cudaStreamSynchronize(stream_), "cannot make the LM head");
 }
@@ -195,9 +184,8 @@ void LmHead::forward(std::uint32_t slot, const std::vector<ColumnInput>& columns
                                                         keys_.get(), hidden_.get());
     cublas_.multiply({shard_.count, step.columns, kHiddenSize}, weights_.get(), hidden_.get(), logits_.get(),
                      row_stride_, stream_);
-    poison<<<blocks_of(step.columns), kThreads, 0, stream_>>>(shape_, inputs, traits_.get(), keys_.get(),
-                                                              step.columns, shard_, id_at_.get(),
-                                                              logits_.get(), row_stride_);
+    poison<<<blocks_of(step.columns), kThreads, 0, stream_>>>(
+        shape_, inputs, traits_.get(), keys_.get(), step.columns, shard_, logits_.get(), row_stride_);
     need_cuda(cudaGetLastError(), "cannot launch a step");
     need_cuda(cudaEventRecord(step.logits_there, stream_), "cannot time a step");
 }

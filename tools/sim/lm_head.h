@@ -79,7 +79,6 @@ class LmHead {
     OnGpu<std::int32_t> tokens_;            // [slots][batch]
     OnGpu<std::int32_t> last_token_;        // by request
     OnGpu<RequestTraits> traits_;           // by request
-    OnGpu<std::int32_t> id_at_;             // by place of the rank's slice
     OnGpu<std::uint64_t> keys_;             // by column
     OnGpu<std::uint16_t> hidden_;           // [batch][kHiddenSize]
     OnGpu<std::uint16_t> weights_;          // [ids][kHiddenSize]

@@ -43,13 +43,13 @@ RowSource::RowSource(const SimOptions& options, const Vocabulary& vocabulary)
     }
 }
 
-std::uint32_t RowSource::raised_place(std::uint32_t number) const {
-    if (number == shape_.raised) return vocabulary_->place(static_cast<std::int32_t>(shape_.vocab - 1));
-    return vocabulary_->place(raised_token(shape_.vocab, number));
+std::uint32_t RowSource::raised_id(std::uint32_t number) const {
+    if (number == shape_.raised) return shape_.vocab - 1;
+    return static_cast<std::uint32_t>(raised_token(shape_.vocab, number));
 }
 
-void RowSource::set_value(std::byte* entries, std::uint32_t place, float value) const {
-    std::byte* target = entries + std::size_t{place} * element_bytes_;
+void RowSource::set_value(std::byte* entries, std::uint32_t index, float value) const {
+    std::byte* target = entries + std::size_t{index} * element_bytes_;
     if (vocabulary_->geometry.dtype == proto::Dtype::fp32) {
         std::memcpy(target, &value, sizeof(value));
         return;
@@ -62,19 +62,19 @@ void RowSource::set_value(std::byte* entries, std::uint32_t place, float value) 
 void RowSource::generate_pool() {
     const std::uint32_t vocab = vocabulary_->geometry.vocab;
     pool_.resize(std::size_t{shape_.rows} * vocab * element_bytes_);
-    for (std::uint32_t place = 0; place < vocab; ++place) {
-        // Early places are common tokens: hotness orders put them there, and so do most tokenizers.
-        const double level = -0.35 * std::log2(1.0 + static_cast<double>(place) / 1024.0);
+    for (std::uint32_t id = 0; id < vocab; ++id) {
+        // Common tokens come first in the hotness order, and in most tokenizers.
+        const double level = -0.35 * std::log2(1.0 + vocabulary_->rank_of(id) / 1024.0);
         for (std::uint32_t row = 0; row < shape_.rows; ++row) {
-            const double noise = kBulkDeviation * bell_shaped(key_of(shape_.seed, kPoolKey, row, place));
-            set_value(pool_.data() + std::size_t{row} * vocab * element_bytes_, place,
+            const double noise = kBulkDeviation * bell_shaped(key_of(shape_.seed, kPoolKey, row, id));
+            set_value(pool_.data() + std::size_t{row} * vocab * element_bytes_, id,
                       static_cast<float>(level + noise));
         }
     }
     // A raised token's logit is its own feature's alone.
     for (std::uint32_t number = 0; number <= shape_.raised; ++number) {
         for (std::uint32_t row = 0; row < shape_.rows; ++row) {
-            set_value(pool_.data() + std::size_t{row} * vocab * element_bytes_, raised_place(number), 0.0F);
+            set_value(pool_.data() + std::size_t{row} * vocab * element_bytes_, raised_id(number), 0.0F);
         }
     }
 }
@@ -104,21 +104,20 @@ void RowSource::load_pool(const SimOptions& options) {
             throw std::runtime_error("cannot read row " + std::to_string(row) + " of " + options.logits);
         }
         for (std::uint32_t id = 0; id < vocab; ++id) {
-            set_value(pool_.data() + std::size_t{row} * vocab * element_bytes_,
-                      vocabulary_->place(static_cast<std::int32_t>(id)), bf16_value(codes[id]));
+            set_value(pool_.data() + std::size_t{row} * vocab * element_bytes_, id, bf16_value(codes[id]));
         }
     }
 }
 
 void RowSource::copy_chunks(std::uint64_t key, std::uint32_t first, std::uint32_t count,
                             std::byte* entries) const {
-    for (std::uint32_t place = first; place < first + count;) {
-        const std::uint32_t chunk = place / shape_.chunk;
+    for (std::uint32_t id = first; id < first + count;) {
+        const std::uint32_t chunk = id / shape_.chunk;
         const std::uint32_t end = std::min((chunk + 1) * shape_.chunk, first + count);
-        const std::size_t bytes = std::size_t{end - place} * element_bytes_;
-        std::memcpy(entries + std::size_t{place - first} * element_bytes_,
-                    base(shape_.row_of_chunk(key, chunk), place), bytes);
-        place = end;
+        const std::size_t bytes = std::size_t{end - id} * element_bytes_;
+        std::memcpy(entries + std::size_t{id - first} * element_bytes_,
+                    base(shape_.row_of_chunk(key, chunk), id), bytes);
+        id = end;
     }
 }
 
@@ -127,16 +126,16 @@ void RowSource::write(const Request& request, std::uint32_t position, std::int32
     auto* bytes = static_cast<std::byte*>(entries);
     const std::uint64_t key = shape_.row_key(request.index, position, previous);
     copy_chunks(key, first, count, bytes);
-    const auto set = [&](std::uint32_t place, float value) {
-        if (place - first < count) set_value(bytes, place - first, value);
+    const auto set = [&](std::uint32_t id, float value) {
+        if (id - first < count) set_value(bytes, id - first, value);
     };
     if (shape_.raised > 0) {
         raise_tokens(shape_, request.theme_numbers, key, [&](std::uint32_t number, std::int32_t eighths) {
-            set(raised_place(number), static_cast<float>(eighths) / 8.0F);
+            set(raised_id(number), static_cast<float>(eighths) / 8.0F);
         });
     }
     if (position == request.poisoned_at) {
-        set(shape_.poisoned_place(key), std::numeric_limits<float>::quiet_NaN());
+        set(shape_.poisoned_id(key), std::numeric_limits<float>::quiet_NaN());
     }
 }
 

@@ -19,17 +19,17 @@ class RowSource {
     // Throws std::runtime_error when the file of rows cannot be used.
     RowSource(const SimOptions& options, const Vocabulary& vocabulary);
 
-    // Entries first .. first + count - 1 of the ranks' slices laid one after the other.
+    // The logits of the ids first .. first + count - 1.
     void write(const Request& request, std::uint32_t position, std::int32_t previous, std::uint32_t first,
                std::uint32_t count, void* entries) const;
     // One entry, as the session's element type.
-    void set_value(std::byte* entries, std::uint32_t place, float value) const;
+    void set_value(std::byte* entries, std::uint32_t index, float value) const;
 
     // The same model as an LM head's weights have it.
     const ModelShape& shape() const { return shape_; }
-    std::uint32_t raised_place(std::uint32_t number) const;
-    const std::byte* base(std::uint32_t row, std::uint32_t place) const {
-        return pool_.data() + (std::size_t{row} * shape_.vocab + place) * element_bytes_;
+    std::uint32_t raised_id(std::uint32_t number) const;
+    const std::byte* base(std::uint32_t row, std::uint32_t id) const {
+        return pool_.data() + (std::size_t{row} * shape_.vocab + id) * element_bytes_;
     }
 
   private:

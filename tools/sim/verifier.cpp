@@ -15,7 +15,8 @@
 namespace croupier::tools::sim {
 namespace {
 
-// One column alone in wide tiles: as far from the segment's layout as a valid layout can be.
+// One column alone, of one rank, in wide tiles, its blocks by their ids: as far from the segment's layout as
+// a valid layout can be.
 constexpr std::uint32_t kTile = 1024;
 constexpr std::chrono::milliseconds kLook{200};
 
@@ -39,27 +40,17 @@ bool same(const LedgerEntry& entry, const proto::Decision& decision) {
 Verifier::Verifier(const World& world) : world_(world) {
     const proto::Geometry& geometry = world.vocabulary.geometry;
     const std::uint32_t bytes = proto::element_bytes(geometry.dtype);
-    slices_.reserve(geometry.tp);
-    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
-        const proto::RankShard& shard = geometry.shards[rank];
-        const std::uint32_t padded = (shard.count + kTile - 1) / kTile * kTile;
-        std::vector<std::byte>& slice = slices_.emplace_back(std::size_t{padded} * bytes);
-        for (std::uint32_t place = shard.count; place < padded; ++place) {
-            world.rows.set_value(slice.data(), place, -std::numeric_limits<float>::infinity());
-        }
-        const std::int32_t* ids =
-            world.vocabulary.id_at.empty() ? nullptr : &world.vocabulary.id_at[shard.first_id];
-        views_.push_back({slices_.back().data(), shard.count, shard.first_id, ids});
+    const std::uint32_t padded = (geometry.vocab + kTile - 1) / kTile * kTile;
+    row_.resize(std::size_t{padded} * bytes);
+    for (std::uint32_t id = geometry.vocab; id < padded; ++id) {
+        world.rows.set_value(row_.data(), id, -std::numeric_limits<float>::infinity());
     }
 }
 
 proto::Decision Verifier::decide_again(const Request& request, std::uint32_t position) {
     const proto::Geometry& geometry = world_.vocabulary.geometry;
     const std::int32_t previous = position > 0 ? output_[position - 1] : prompt_.back();
-    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
-        const proto::RankShard& shard = geometry.shards[rank];
-        world_.rows.write(request, position, previous, shard.first_id, shard.count, slices_[rank].data());
-    }
+    world_.rows.write(request, position, previous, 0, geometry.vocab, row_.data());
     sampler::Request asked;
     asked.params = &request.params;
     asked.bias = request.bias;
@@ -74,8 +65,9 @@ proto::Decision Verifier::decide_again(const Request& request, std::uint32_t pos
     asked.random =
         proto::random_at(request.params.seed, sampler::random_position(asked), request.params.child, 0);
     asked.feedback = feedback_;
+    const sampler::Slice slice{row_.data(), geometry.vocab, 0};
     const auto outcome =
-        sampler::reference::decide({geometry.dtype, geometry.vocab, kTile, 1, 0, views_}, asked);
+        sampler::reference::decide({geometry.dtype, geometry.vocab, kTile, 1, 0, {&slice, 1}}, asked);
     feedback_ = outcome.feedback;
     return outcome.decision;
 }

@@ -23,8 +23,7 @@ class Verifier {
     void note_mismatch(const Request& request, std::uint32_t position, const proto::Decision& expected);
 
     const World& world_;
-    std::vector<std::vector<std::byte>> slices_;
-    std::vector<sampler::Slice> views_;
+    std::vector<std::byte> row_;
     std::vector<std::int32_t> prompt_;
     std::vector<std::int32_t> output_;
     proto::Feedback feedback_;  // that the position before left

@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::uint64_t kOrderKey = 3;
 
-std::vector<std::int32_t> shuffled_ids(const SimOptions& options) {
-    std::vector<std::int32_t> ids(options.vocab);
-    std::iota(ids.begin(), ids.end(), 0);
+std::vector<std::uint32_t> shuffled_blocks(const SimOptions& options) {
+    std::vector<std::uint32_t> blocks(proto::blocks_of(options.vocab));
+    std::iota(blocks.begin(), blocks.end(), 0U);
     KeyedStream random(key_of(options.seed, kOrderKey));
-    for (std::uint32_t left = options.vocab; left > 1; --left)
-        std::swap(ids[left - 1], ids[random.below(left)]);
-    return ids;
+    for (auto left = static_cast<std::uint32_t>(blocks.size()); left > 1; --left)
+        std::swap(blocks[left - 1], blocks[random.below(left)]);
+    return blocks;
 }
 
 proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan) {
@@ -46,12 +46,8 @@ Vocabulary make_vocabulary(const SimOptions& options, const RequestPlan& plan) {
     Vocabulary vocabulary;
     vocabulary.geometry = make_geometry(options, plan);
     if (!options.hotness_order) return vocabulary;
-    vocabulary.hot_first = shuffled_ids(options);
-    vocabulary.id_at = proto::cut_among_ranks(vocabulary.geometry, vocabulary.hot_first);
-    vocabulary.place_of.resize(options.vocab);
-    for (std::uint32_t place = 0; place < options.vocab; ++place) {
-        vocabulary.place_of[static_cast<std::uint32_t>(vocabulary.id_at[place])] = place;
-    }
+    vocabulary.order = shuffled_blocks(options);
+    vocabulary.places = proto::places_of(vocabulary.order, 0);
     return vocabulary;
 }
 

@@ -11,16 +11,16 @@
 namespace croupier::tools::sim {
 
 struct Vocabulary {
-    proto::Geometry geometry;             // of the session that the engine opens
-    std::vector<std::int32_t> hot_first;  // all ids, hottest first; empty: identity
-    // Place (the ranks' slices one after the other) -> id, and back; empty: identity.
-    std::vector<std::int32_t> id_at;
-    std::vector<std::uint32_t> place_of;
+    proto::Geometry geometry;          // of the session that the engine opens
+    std::vector<std::uint32_t> order;  // all blocks, hottest first; empty: identity
 
-    std::uint32_t place(std::int32_t id) const {
-        const auto number = static_cast<std::uint32_t>(id);
-        return place_of.empty() ? number : place_of[number];
+    // How many ids are more common.
+    std::uint32_t rank_of(std::uint32_t id) const {
+        const std::uint32_t block = id / proto::kBlockIds;
+        return (places.empty() ? block : places[block]) * proto::kBlockIds + id % proto::kBlockIds;
     }
+
+    std::vector<std::uint32_t> places;  // of each block in the order
 };
 
 Vocabulary make_vocabulary(const SimOptions& options, const RequestPlan& plan);

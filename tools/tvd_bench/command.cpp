@@ -27,7 +27,7 @@ The total variation distance of a finite number of draws is never 0. The same nu
 from the reference itself by another generator, over and over: the mean of their distances is the floor, their
 deviation says how far chance alone moves one. `above` is what is left: distance - floor, in percent points.
   by token   every token's share, as the paper has it; with 151,936 tokens the floor is high
-  by cell    64 parts of each step's mass, in vocabulary order: the floor is low, and drawing too much from
+  by cell    64 parts of each step's mass, hottest blocks first: the floor is low, and drawing too much from
              the hot set or from the tail shows at once
 A distance far below the floor could hide in it by token; by cell it does not.
 answered: the distribution that the sampler says it draws from (`support`), against the reference: no draws.
@@ -135,7 +135,7 @@ std::vector<std::uint32_t> judged_sizes(const Options& options) {
 int run(const Options& options) {
     const std::vector<std::uint32_t> sizes = judged_sizes(options);
     const BenchRows rows =
-        BenchRows::from_file(options.rows, options.vocab).permuted(read_order(options.hot, options.vocab));
+        BenchRows::from_file(options.rows, options.vocab).in_order(read_order(options.hot, options.vocab));
     Progress progress("steps", 1);
     if (options.truncated) {
         progress.begin("comparing tokens", options.steps);

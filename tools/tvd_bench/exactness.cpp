@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 
 #include "sampler/decide.h"
-#include "tools/hotset_size/hot_draws.h"
 #include "tools/tvd_bench/softmax.h"
 #include "tools/tvd_bench/steps.h"
 
@@ -24,23 +24,20 @@ class Judge {
           size_(size),
           state_(rows.vocab(), kStepRoom),
           workspace_(rows.vocab()),
-          place_of_(rows.vocab()),
           expected_(rows.vocab()),
           drawn_(size.sizes.size(), Tally(rows.vocab())),
           plain_(size.sizes.size() * kNoiseGroups, Tally(rows.vocab())),
           tail_(size.sizes.size()),
           proposals_(size.sizes.size()) {
-        for (std::uint32_t place = 0; place < rows.vocab(); ++place) {
-            const std::int32_t id =
-                rows.order().empty() ? static_cast<std::int32_t>(place) : rows.order()[place];
-            place_of_[static_cast<std::size_t>(id)] = place;
+        for (std::uint32_t place = 0; place < rows.places(); ++place) {
+            if (rows.id_at(place) < rows.vocab()) hot_first_.push_back(rows.id_at(place));
         }
-        for (const std::uint32_t hot : size.sizes) hot_blocks_.push_back(hot_blocks_of(hot));
+        for (const std::uint32_t hot : size.sizes) hot_blocks_.push_back(rows.hot_blocks(hot));
     }
 
     void take(const JudgedStep& step) {
         const std::vector<double> probabilities = softmax_of(rows_, step);
-        const std::vector<std::uint8_t> cells = cells_of(probabilities);
+        const std::vector<std::uint8_t> cells = cells_of(probabilities, hot_first_);
         expected_.add(probabilities, cells);
         state_.begin(step.params, {});
         compare_answer(step, probabilities);
@@ -88,7 +85,7 @@ class Judge {
             sampler::Request request = step.request(which * size_.draws + i);
             request.hot_blocks = hot_blocks_[which];
             const std::int32_t token = decide(step, request);
-            drawn_[which].add(place_of_[static_cast<std::size_t>(token)], cells);
+            drawn_[which].add(static_cast<std::uint32_t>(token), cells);
             if (workspace_.answer().region == sampler::Region::tail) ++tail_[which];
             proposals_[which] += workspace_.answer().proposals;
         }
@@ -100,8 +97,8 @@ class Judge {
         decide(step, request);
         double shared = 0.0;
         for (const sampler::Survivor& each : workspace_.answer().support) {
-            const std::uint32_t place = place_of_[static_cast<std::size_t>(each.token)];
-            shared += std::max(0.0, each.probability - probabilities[place]);
+            const auto id = static_cast<std::size_t>(each.token);
+            shared += std::max(0.0, each.probability - probabilities[id]);
         }
         answered_ += shared;
         most_answered_ = std::max(most_answered_, shared);
@@ -125,8 +122,9 @@ class Judge {
     const ExactnessSize& size_;
     sampler::SequenceState state_;
     sampler::Workspace workspace_;
-    std::vector<std::uint32_t> place_of_;  // by token
-    std::vector<std::vector<std::uint32_t>> hot_blocks_;
+    std::vector<std::uint32_t> place_of_;   // by token
+    std::vector<std::uint32_t> hot_first_;  // all ids
+    std::vector<std::span<const std::uint32_t>> hot_blocks_;
     Expected expected_;
     std::vector<Tally> drawn_;
     std::vector<Tally> plain_;

@@ -49,11 +49,11 @@ std::vector<double> softmax_of(const BenchRows& rows, const JudgedStep& step) {
     const Adjusted adjusted(step);
     std::vector<double> weights(rows.vocab());
     double most = -std::numeric_limits<double>::infinity();
-    for (std::uint32_t place = 0; place < rows.vocab(); ++place) {
-        const float value = std::bit_cast<float>(std::uint32_t{rows.row(step.row)[place]} << 16U);
-        const std::int32_t id = rows.order().empty() ? static_cast<std::int32_t>(place) : rows.order()[place];
-        weights[place] = adjusted.logit(id, static_cast<double>(value)) / step.params.temperature;
-        most = std::max(most, weights[place]);
+    for (std::uint32_t id = 0; id < rows.vocab(); ++id) {
+        const std::uint16_t code = rows.row(step.row)[rows.place_of(id)];
+        const auto value = static_cast<double>(std::bit_cast<float>(std::uint32_t{code} << 16U));
+        weights[id] = adjusted.logit(static_cast<std::int32_t>(id), value) / step.params.temperature;
+        most = std::max(most, weights[id]);
     }
     double total = 0.0;
     for (double& weight : weights) total += weight = std::exp(weight - most);

@@ -8,7 +8,7 @@
 
 namespace croupier::tools {
 
-// Of a step without filters; by place in the row.
+// Of a step without filters; by id.
 std::vector<double> softmax_of(const BenchRows& rows, const JudgedStep& step);
 
 // Draws from a distribution with a generator of the caller's.
@@ -16,7 +16,7 @@ class PlainDraws {
   public:
     explicit PlainDraws(const std::vector<double>& probabilities);
 
-    // The place of the token that a uniform number of [0, 1) falls on.
+    // The token that a uniform number of [0, 1) falls on.
     std::uint32_t draw(double uniform) const;
 
   private:

@@ -39,13 +39,10 @@ class Dice {
     std::mt19937_64 random_;
 };
 
-std::int32_t id_at(const BenchRows& rows, std::uint32_t place) {
-    return rows.order().empty() ? static_cast<std::int32_t>(place) : rows.order()[place];
-}
-
 std::int32_t any_token(const BenchRows& rows, Dice& dice) {
     const std::uint32_t from = dice.one_in(2) ? std::min(kFrequent, rows.vocab()) : rows.vocab();
-    return id_at(rows, dice.below(from));
+    // The last block may hold less than 64 ids, and stand anywhere.
+    return static_cast<std::int32_t>(std::min(rows.id_at(dice.below(from)), rows.vocab() - 1));
 }
 
 // Those that are below 1 or 0 raise what has been said.
@@ -72,10 +69,10 @@ void add_penalties(const BenchRows& rows, Dice& dice, LeastPenalty least, Judged
 double allowed_share(const BenchRows& rows, const JudgedStep& step) {
     double allowed = 0.0;
     double all = 0.0;
-    for (std::uint32_t place = 0; place < rows.vocab(); ++place) {
-        const float logit = sampler::value_of_code(proto::Dtype::bf16, rows.row(step.row)[place]);
+    for (std::uint32_t id = 0; id < rows.vocab(); ++id) {
+        const std::uint16_t code = rows.row(step.row)[rows.place_of(id)];
+        const float logit = sampler::value_of_code(proto::Dtype::bf16, code);
         const double weight = std::exp(static_cast<double>(logit) / step.params.temperature);
-        const auto id = static_cast<std::uint32_t>(id_at(rows, place));
         all += weight;
         if ((step.mask[id / 32] >> (id % 32) & 1U) != 0) allowed += weight;
     }

@@ -17,13 +17,15 @@ double distance(const std::vector<std::uint64_t>& counts, std::uint64_t draws,
 
 }  // namespace
 
-std::vector<std::uint8_t> cells_of(const std::vector<double>& probabilities) {
+std::vector<std::uint8_t> cells_of(const std::vector<double>& probabilities,
+                                   std::span<const std::uint32_t> order) {
     std::vector<std::uint8_t> cells(probabilities.size());
     double running = 0.0;
     for (std::size_t i = 0; i < probabilities.size(); ++i) {
-        const double middle = running + probabilities[i] / 2.0;
-        running += probabilities[i];
-        cells[i] = static_cast<std::uint8_t>(std::min(middle * kCells, kCells - 1.0));
+        const std::size_t id = order.empty() ? i : order[i];
+        const double middle = running + probabilities[id] / 2.0;
+        running += probabilities[id];
+        cells[id] = static_cast<std::uint8_t>(std::min(middle * kCells, kCells - 1.0));
     }
     return cells;
 }

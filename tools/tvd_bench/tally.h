@@ -2,18 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace croupier::tools {
 
-// A step's tokens in parts that each hold about so much of its mass, in vocabulary order: few numbers to
-// compare, so that the noise of counting them is small, and a hot set's edge lies between two of them.
+// A step's tokens in parts that each hold about so much of its mass, hottest first: few numbers
+// to compare, so that the noise of counting them is small, and a hot set's edge lies between two of them.
 constexpr std::uint32_t kCells = 64;
 
-// Of a step, by place in the row.
-std::vector<std::uint8_t> cells_of(const std::vector<double>& probabilities);
+// Of a step, by id. `order`: all ids, as the parts take them up; empty: ascending.
+std::vector<std::uint8_t> cells_of(const std::vector<double>& probabilities,
+                                   std::span<const std::uint32_t> order = {});
 
-// Per draw; `by_token` by place in the row.
+// Per draw; `by_token` by id.
 struct Expected {
     explicit Expected(std::uint32_t vocab) : by_token(vocab), by_cell(kCells) {}
     void add(const std::vector<double>& probabilities, const std::vector<std::uint8_t>& cells);
@@ -25,10 +27,10 @@ struct Expected {
 
 struct Tally {
     explicit Tally(std::uint32_t vocab) : by_token(vocab), by_cell(kCells) {}
-    void add(std::uint32_t place, const std::vector<std::uint8_t>& cells) {
+    void add(std::uint32_t id, const std::vector<std::uint8_t>& cells) {
         ++draws;
-        ++by_token[place];
-        ++by_cell[cells[place]];
+        ++by_token[id];
+        ++by_cell[cells[id]];
     }
     void add(const Tally& other);
 

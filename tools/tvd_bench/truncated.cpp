@@ -8,7 +8,6 @@
 
 #include "sampler/decide.h"
 #include "sampler/reference/decide.h"
-#include "tools/hotset_size/hot_draws.h"
 #include "tools/tvd_bench/steps.h"
 
 namespace croupier::tools {
@@ -66,7 +65,7 @@ class Comparison {
         const JudgedStep step = truncated_step(rows_, number);
         ReferenceDraws reference(rows_, step, agreement_);
         state_.begin(step.params, {});
-        const std::vector<std::uint32_t> hot_blocks = hot_blocks_of(hot);
+        const std::span<const std::uint32_t> hot_blocks = rows_.hot_blocks(hot);
         for (std::uint32_t i = 0; reference.decides() && i < draws; ++i) {
             const std::int32_t expected = reference.draw(i);
             ++agreement_.decisions;
@@ -91,8 +90,7 @@ class Comparison {
         if (agreement_.different++ > 0) return;
         agreement_.first_difference = fmt::format(
             "step {}, row {}, draw {}, {} summaries, {} hot blocks: token {}, the reference's is {}", number,
-            step.row, draw, summarised ? "with" : "without", hot_blocks.empty() ? 0 : hot_blocks.front(),
-            token, expected);
+            step.row, draw, summarised ? "with" : "without", hot_blocks.size(), token, expected);
     }
 
     const BenchRows& rows_;

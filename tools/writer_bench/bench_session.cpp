@@ -44,8 +44,8 @@ proto::Geometry geometry_of(const Case& of) {
 }
 
 void shuffle_order(const shm::Segment& segment) {
-    const auto order = segment.order();
-    std::iota(order.begin(), order.end(), 0);
+    const auto order = segment.order(0);
+    std::iota(order.begin(), order.end(), 0U);
     std::mt19937 random(1);
     std::shuffle(order.begin(), order.end(), random);
 }
