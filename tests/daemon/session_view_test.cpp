@@ -30,7 +30,8 @@ std::vector<std::uint32_t> backwards(std::uint32_t blocks) {
 }
 
 std::string refusal_of(const SessionFiles& files) {
-    const auto view = SessionView::attach(files.segment.path(), 1);
+    proto::StateTotals totals{};
+    const auto view = SessionView::attach(files.segment.path(), 1, totals);
     REQUIRE_FALSE(view);
     CHECK(view.error().code == shm::Errc::corrupt_header);
     return view.error().message;
@@ -41,7 +42,8 @@ std::string refusal_of(const SessionFiles& files) {
 TEST_CASE("a sampler knows where each block of each rank stands, and which ones are hot") {
     const SessionFiles files(ordered_geometry());
     daemon::write_order(files.segment, backwards(16));
-    const auto view = test::need(SessionView::attach(files.segment.path(), 1));
+    proto::StateTotals totals{};
+    const auto view = test::need(SessionView::attach(files.segment.path(), 1, totals));
     bool read_early = false;
     const sampler::RowView row = view->row({0, 0, 1, false}, 0, 0, read_early);
     REQUIRE(row.slices.size() == 3);
@@ -83,7 +85,8 @@ TEST_CASE("a segment whose order is no permutation is refused when a sampler att
 TEST_CASE("what is written over an order later moves nothing") {
     const SessionFiles files(ordered_geometry());
     daemon::write_order(files.segment, backwards(16));
-    const auto view = test::need(SessionView::attach(files.segment.path(), 1));
+    proto::StateTotals totals{};
+    const auto view = test::need(SessionView::attach(files.segment.path(), 1, totals));
     for (std::uint32_t rank = 0; rank < 3; ++rank) {
         for (std::uint32_t& block : files.segment.order(rank)) block = 0xFFFFFFFFU;
     }

@@ -139,7 +139,7 @@ TEST_CASE("a race under one filter draws by the distribution that the filter lea
 
 TEST_CASE("a race over what mirostat keeps draws by the distribution that it leaves") {
     Filtered filtered;
-    filtered.path = Path::classes;
+    filtered.path = Path::mirostat;
     SECTION("v1") {
         filtered.params.mirostat = 1;
         filtered.feedback = {11.5, 1.0};
@@ -178,7 +178,7 @@ TEST_CASE("a race over adaptive-p's logits draws by the distribution that it aim
     Filtered filtered;
     filtered.params.adaptive_target = 0.02;
     filtered.feedback = {0.2, 10.0};
-    filtered.path = Path::whole_row;
+    filtered.path = Path::classes;
     check(filtered);
 }
 
