@@ -122,7 +122,7 @@ class World {
             const auto order = segment_.order(rank);
             std::iota(order.begin(), order.end(), segment_.geometry().shards[rank].first_block());
         }
-        return daemon::SessionView::attach(segment_.path(), 1).value();
+        return daemon::SessionView::attach(segment_.path(), 1, totals_).value();
     }
 
     void publish_sound_step() {
@@ -160,6 +160,7 @@ class World {
     }
 
     shm::Segment segment_;
+    proto::StateTotals totals_{};
     std::unique_ptr<daemon::SessionView> view_;
     sampler::Workspace workspace_;
     std::vector<Region> patched_;
