@@ -80,7 +80,8 @@ class World {
         require(step.columns >= 1 && step.columns <= kBatch);
         for (std::uint32_t column = 0; column < step.columns; ++column) {
             require(claims.try_claim(column, kSampler));
-            const auto decision = daemon::decide_column(*view_, step, column, 0, workspace_);
+            const proto::Decision decision =
+                daemon::decide_column(*view_, step, column, {}, workspace_).decision;
             require(decision.error < DecisionError::count_);
             const bool decided = decision.error == DecisionError::none;
             require(decided == (decision.token >= 0 && decision.token < static_cast<std::int32_t>(kVocab)));
