@@ -36,19 +36,9 @@ class LaneSums {
         for (V& sum : sums_) sum = hn::Zero(SumLanes());
     }
 
-    // A register of sums after the other, and apart from the scan: it and the constants leave none to spare.
-    HWY_NOINLINE void add_blocks(const BlockGroup& group) {
-        const hn::CappedTag<std::uint16_t, kLanes * 2> d;
-        for (std::size_t part = 0; part < kRegisters; ++part) {
-            V sum = sums_[part];
-            for (std::uint32_t block = 0; block < group.blocks; ++block) {
-                const auto* codes = reinterpret_cast<const std::uint16_t*>(group.at[block]);
-                for (std::size_t i = part * hn::Lanes(d); i < kBlock; i += kRegisters * hn::Lanes(d)) {
-                    sum = hn::Add(sum, weigh_both(hn::LoadU(d, codes + i)));
-                }
-            }
-            sums_[part] = sum;
-        }
+    void add_blocks(const BlockGroup& group) {
+        if (group.stride > 0) return add_even(group.first, group.stride, group.blocks);
+        add_uneven(group);
     }
     HWY_INLINE void add_widened(std::size_t i, V values) { add_lanes(i, weigh_(values)); }
 
@@ -82,6 +72,30 @@ class LaneSums {
 
     static constexpr std::size_t kRegisters = kLanes / hn::MaxLanes(SumLanes());
 
+    // Apart from the scan: it and the constants leave no register to spare. And apart from each other:
+    // pointers that have to be fetched cost a twentieth of all.
+    HWY_NOINLINE void add_even(const std::byte* first, std::size_t stride, std::uint32_t blocks) {
+        add_each(blocks, [=](std::uint32_t block) HWY_ATTR { return first + block * stride; });
+    }
+    HWY_NOINLINE void add_uneven(const BlockGroup& group) {
+        add_each(group.blocks, [&group](std::uint32_t block) HWY_ATTR { return group.at[block]; });
+    }
+    // A register of sums after the other.
+    template <class BlockAt>
+    HWY_INLINE void add_each(std::uint32_t blocks, BlockAt block_at) {
+        const hn::CappedTag<std::uint16_t, kLanes * 2> d;
+        for (std::size_t part = 0; part < kRegisters; ++part) {
+            V sum = sums_[part];
+            for (std::uint32_t block = 0; block < blocks; ++block) {
+                const auto* codes = reinterpret_cast<const std::uint16_t*>(block_at(block));
+                for (std::size_t i = part * hn::Lanes(d); i < kBlock; i += kRegisters * hn::Lanes(d)) {
+                    sum = hn::Add(sum, weigh_both(hn::LoadU(d, codes + i)));
+                }
+            }
+            sums_[part] = sum;
+        }
+    }
+
     HWY_INLINE void add_lanes(std::size_t lane, V weights) {
         V& sum = sums_[lane / hn::MaxLanes(SumLanes()) % kRegisters];
         sum = hn::Add(sum, weights);
@@ -111,7 +125,7 @@ double GroupWidened(const Weights& weigh, const float* values, std::uint32_t blo
 void WidenGroup(const MassQuery& query, const BlockGroup& group, float* HWY_RESTRICT values) {
     for (std::uint32_t i = 0; i < group.blocks; ++i) {
         float* own = values + std::size_t{i} * kBlock;
-        WidenBlock(query.row.dtype, group.at[i], own);
+        WidenBlock(query.row.dtype, group.block(i), own);
         if (query.mask.empty()) continue;
         HideMasked(allowed_in_block(query.mask, group.first_block + i), own);
     }
@@ -122,7 +136,8 @@ double TotalWeight(const MassQuery& query) {
     HWY_ALIGN float values[kGroup * kBlock];
     double total = 0.0;
     GroupWalk walk(query.row);
-    for (BlockGroup group = walk.next(); group.blocks > 0; group = walk.next()) {
+    BlockGroup group;
+    while (walk.next(group)) {
         if (query.row.dtype == proto::Dtype::bf16 && query.mask.empty()) {
             total += GroupBf16(weights, group);
         } else {
@@ -154,22 +169,34 @@ ScannedWeight ScanAndWeigh(const BlockedRow& row, double scale, float* HWY_RESTR
     const Weights weights(reference, scale);
     double maximum = reference;
     double total = 0.0;
-    // This group and those that are asked for meanwhile.
-    constexpr std::size_t kGroups = 1 + kAhead / kGroup;
-    BlockGroup groups[kGroups];
-    GroupWalk walk(row);
-    for (std::size_t i = 0; i + 1 < kGroups; ++i) groups[i] = walk.next();
-    for (std::size_t number = 0; groups[number % kGroups].blocks > 0; ++number) {
-        const BlockGroup& group = groups[number % kGroups];
-        BlockGroup& ahead = groups[(number + kGroups - 1) % kGroups];
-        ahead = walk.next();
-        LaneSums sums(weights);
+    const auto scan = [&](const BlockGroup& group, auto block_at, auto ahead_of) HWY_ATTR {
         for (std::uint32_t i = 0; i < group.blocks; ++i) {
-            const auto* elements = reinterpret_cast<const std::uint16_t*>(group.at[i]);
-            if (i < ahead.blocks) PrefetchBlock(ahead.at[i], Codes<std::uint16_t>::kWidth);
-            const std::uint16_t largest = codes.largest_of_block(elements);
+            const std::byte* const block = block_at(i);
+            PrefetchBlock(ahead_of(i, block), Codes<std::uint16_t>::kWidth);
+            const auto largest = codes.largest_of_block(reinterpret_cast<const std::uint16_t*>(block));
             block_max[group.first_block + i] = Bf16::of(largest);
             maximum = std::max(maximum, static_cast<double>(Bf16::of(largest)));
+        }
+    };
+    GroupWalk walk(row);
+    GroupWalk scout(row);
+    BlockGroup group;
+    BlockGroup ahead;
+    for (std::size_t i = 0; i < kAhead / kGroup; ++i) (void)scout.next(ahead);
+    while (walk.next(group)) {
+        const bool more = scout.next(ahead);
+        LaneSums sums(weights);
+        if (group.stride > 0) {
+            const std::byte* const first = group.first;
+            const std::size_t stride = group.stride;
+            scan(
+                group, [=](std::uint32_t i) HWY_ATTR { return first + i * stride; },
+                [=](std::uint32_t, const std::byte* block) HWY_ATTR { return block + kAhead * stride; });
+        } else {
+            scan(
+                group, [&](std::uint32_t i) HWY_ATTR { return group.at[i]; },
+                [&](std::uint32_t i, const std::byte* block)
+                    HWY_ATTR { return more && i < ahead.blocks ? ahead.block(i) : block; });
         }
         sums.add_blocks(group);
         total += sums.total();
@@ -183,7 +210,8 @@ Mass TotalMass(const MassQuery& query) {
     const Weigher weigher = {query.maximum, query.scale};
     Mass total = 0;
     GroupWalk walk(query.row);
-    for (BlockGroup group = walk.next(); group.blocks > 0; group = walk.next()) {
+    BlockGroup group;
+    while (walk.next(group)) {
         WidenGroup(query, group, values);
         total += mass_of(values, std::size_t{group.blocks} * kBlock, weigher);
     }

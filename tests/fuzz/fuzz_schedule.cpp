@@ -80,7 +80,8 @@ class World {
         require(step.columns >= 1 && step.columns <= kBatch);
         for (std::uint32_t column = 0; column < step.columns; ++column) {
             require(claims.try_claim(column, kSampler));
-            const auto decision = daemon::decide_column(*view_, step, column, 0, workspace_);
+            const proto::Decision decision =
+                daemon::decide_column(*view_, step, column, {}, workspace_).decision;
             require(decision.error < DecisionError::count_);
             const bool decided = decision.error == DecisionError::none;
             require(decided == (decision.token >= 0 && decision.token < static_cast<std::int32_t>(kVocab)));
@@ -122,7 +123,7 @@ class World {
             const auto order = segment_.order(rank);
             std::iota(order.begin(), order.end(), segment_.geometry().shards[rank].first_block());
         }
-        return daemon::SessionView::attach(segment_.path(), 1).value();
+        return daemon::SessionView::attach(segment_.path(), 1, totals_).value();
     }
 
     void publish_sound_step() {
@@ -160,6 +161,7 @@ class World {
     }
 
     shm::Segment segment_;
+    proto::StateTotals totals_{};
     std::unique_ptr<daemon::SessionView> view_;
     sampler::Workspace workspace_;
     std::vector<Region> patched_;
