@@ -29,7 +29,7 @@ enum class SessionCounter : std::uint32_t {
     draws_corrected,
     tiles_read,
     tiles_skipped,
-    asked_left_open,      // decided over all tokens after all, because bounds could not tell
+    asked_left_open,  // decided over all tokens after all, because bounds could not tell
     mirostat_left_open,
     proposals_left_open,
     // The supervisor and the writers, and whoever is refused.

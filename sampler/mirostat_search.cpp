@@ -35,14 +35,16 @@ std::optional<Survivors> MirostatSearch::kept_by_estimate() {
 
 // Version 2 keeps the tokens from a share of the row's weight on.
 std::optional<Survivors> MirostatSearch::kept_by_surprise() {
-    constexpr double kMostBits = 12.0;
+    // A share that small leaves no bound; so many tokens are better counted than listed.
+    constexpr double kMostBits = 24.0;
+    constexpr std::uint32_t kMostListed = 4096;
     const double level = mirostat_level(params_, request_.feedback);
     WinnerQuestion row(proto::Step::end, params_, row_, adjust_, search_, pruning_, workspace_);
     if (!(level <= kMostBits) || !row.begin()) return std::nullopt;
     const double share = share_of_surprise(std::max(0.0, level));
     const double floor = std::min(row.value_of(row.total().low * share * 0.99), row.highest());
     const std::uint32_t candidates = search_.at_least(float_below(floor), pruning_.adjustments).count;
-    if (candidates == 0) return std::nullopt;
+    if (candidates == 0 || candidates > kMostListed) return std::nullopt;
     Survivors survivors(workspace_, candidates);
     survivors.weigh(pruning_.scale);
     // The best is kept in any case: it must be the best of all.

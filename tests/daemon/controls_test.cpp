@@ -35,7 +35,7 @@ const Control kControls[] = {
     {"dynatemp_range", leave, [](auto& s) { s.params.dynatemp_range = 0.9; }},
     {"dynatemp_exponent", [](auto& s) { s.params.dynatemp_range = 0.9; },
      [](auto& s) { s.params.dynatemp_exponent = 8.0; }},
-    {"top_n_sigma", leave, [](auto& s) { s.params.top_n_sigma = 1.5; }},
+    {"top_n_sigma", leave, [](auto& s) { s.params.top_n_sigma = 0.01; }},
     {"typical_p", leave, [](auto& s) { s.params.typical_p = 0.1; }},
     {"xtc_probability", [](auto& s) { s.params.xtc_threshold = 0.001; },
      [](auto& s) { s.params.xtc_probability = 1.0; }},
@@ -65,7 +65,11 @@ const Control kControls[] = {
      },
      [](auto& s) { s.params.penalty_last_n = 0; }},
     {"mirostat 1", leave, [](auto& s) { s.params.mirostat = 1; }},
-    {"mirostat 2", leave, [](auto& s) { s.params.mirostat = 2; }},
+    {"mirostat 2", leave,
+     [](auto& s) {
+         s.params.mirostat = 2;
+         s.params.mirostat_tau = 0.1;
+     }},
     {"mirostat_tau", [](auto& s) { s.params.mirostat = 2; }, [](auto& s) { s.params.mirostat_tau = 1.0; }},
     {"mirostat_eta",
      [](auto& s) {
@@ -76,8 +80,8 @@ const Control kControls[] = {
     {"adaptive_target", leave, [](auto& s) { s.params.adaptive_target = 0.02; }},
     {"adaptive_decay",
      [](auto& s) {
-         s.params.adaptive_target = 0.4;
-         s.params.temperature = 0.25;
+         s.params.adaptive_target = 0.3;
+         s.params.temperature = 0.5;
      },
      [](auto& s) { s.params.adaptive_decay = 0.0; }},
     {"child", leave, [](auto& s) { s.params.child = 1; }},

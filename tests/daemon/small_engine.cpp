@@ -116,7 +116,11 @@ client::Sequence SmallEngine::sequence(std::uint64_t uid, std::uint32_t vocab) {
 }
 
 void SmallEngine::admit(std::uint32_t count) {
-    for (std::uint64_t uid = 1; uid <= count; ++uid) admit(sequence(uid, shape_.vocab));
+    for (std::uint64_t uid = 1; uid <= count; ++uid) {
+        client::Sequence made = sequence(uid, shape_.vocab);
+        made.params.rng = shape_.rng;
+        admit(made);
+    }
 }
 
 void SmallEngine::admit(const client::Sequence& sequence) {

@@ -23,7 +23,8 @@ struct EngineShape {
     std::uint32_t tile = 64;
     std::uint32_t max_length = 256;
     std::uint32_t max_sequences = 16;
-    bool masked = false;            // every column carries a grammar mask
+    bool masked = false;  // every column carries a grammar mask
+    std::uint8_t rng = CROUPIER_RNG_RACE;
     bool randoms_supplied = false;  // by rank 0's writer
     bool summaries = false;         // its writers give the tiles' maxima too
     bool halves = false;            // each rank publishes half of its tiles while the next one writes

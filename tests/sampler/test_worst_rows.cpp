@@ -18,6 +18,7 @@ TEST_CASE("of a real vocabulary's equal logits few are kept: the race asks for t
     Path path = Path::classes;
     SECTION("mirostat v2 keeps one, all being more surprising than it allows") {
         params.mirostat = 2;
+        path = Path::mirostat;
     }
     SECTION("mirostat v1") {
         params.mirostat = 1;

@@ -15,8 +15,6 @@ namespace croupier::tools {
 namespace {
 
 constexpr std::size_t kTop = 20;
-// The finest step of a draw, by which a sum of rounded probabilities may miss the exact one.
-constexpr double kFinest = 0x1p-32;
 
 // The softmax of the row before any step.
 class Before {
@@ -36,19 +34,16 @@ class Before {
     double log_total_ = 0.0;
 };
 
-std::string chooser_of(const proto::SamplingParams& params, const sampler::Request& request) {
-    if (sampler::has_mirostat(params) || sampler::has_adaptive_p(params)) return "";
+std::string chooser_of(const proto::SamplingParams& params) {
+    const bool replaced = sampler::has_mirostat(params) || sampler::has_adaptive_p(params);
     if (sampler::is_greedy(params)) return "greedy: the first of the largest logits";
-    switch (params.rng) {
-        case proto::Rng::sglang:
-            return "rng sglang: the largest of log-prob plus SGLang's noise";
-        case proto::Rng::vllm:
-            return "rng vllm: the largest of logit / T plus vLLM's noise";
-        default:
-            break;
-    }
-    if (sampler::is_truncated(params) || sampler::allows_few(request)) return "";
-    return "untruncated: a proposal of its block that was accepted (the draw's step says which)";
+    if (params.rng == proto::Rng::sglang && !replaced)
+        return "rng sglang: the largest of log-prob plus SGLang's noise";
+    if (params.rng == proto::Rng::vllm && !replaced)
+        return "rng vllm: the largest of logit / T plus vLLM's noise";
+    const bool proposes = params.rng == proto::Rng::shvs && !replaced && !sampler::is_truncated(params);
+    return proposes ? "rng shvs: a proposal of its block that was accepted (the draw's step says which)"
+                    : "the race: the largest of logit / T - ln(arrival) among those that were left";
 }
 
 TokenShare share_of(const Case& of, const sampler::Survivor& survivor, double before, bool drawn) {
@@ -80,23 +75,10 @@ void add_top(const Case& of, Explained& result) {
     result.others = all ? 0.0 : std::max(0.0, 1.0 - shown);
 }
 
-void add_draw(const sampler::Request& request, Explained& result) {
-    std::vector<sampler::Survivor> walked = result.outcome.support;
-    if (!result.canonical) {
-        std::sort(walked.begin(), walked.end(),
-                  [](const auto& a, const auto& b) { return a.token < b.token; });
-    }
-    const double uniform = (request.random + 0.5) * 0x1p-32;
+void add_running(Explained& result) {
     double end = 0.0;
-    for (const sampler::Survivor& each : walked) {
-        const double begin = end;
-        end += each.probability;
-        result.running.push_back(end);
-        const bool inside = uniform >= begin - kFinest && uniform < end + kFinest;
-        if (result.chooser.empty() && inside && each.token == result.outcome.decision.token) {
-            result.mark = DrawMark{uniform, begin, end};
-        }
-    }
+    for (const sampler::Survivor& each : result.outcome.support)
+        result.running.push_back(end += each.probability);
 }
 
 }  // namespace
@@ -123,11 +105,9 @@ Explained explain(Case of, Decider& decider) {
     result.dtype = dtype_names()[static_cast<std::size_t>(of.row.dtype())];
     result.seed = params.seed;
     result.position = of.position;
-    result.canonical =
-        sampler::is_truncated(params) || sampler::has_mirostat(params) || sampler::has_adaptive_p(params);
-    result.chooser = chooser_of(params, asked.request());
+    result.chooser = chooser_of(params);
     add_top(of, result);
-    add_draw(asked.request(), result);
+    add_running(result);
     return result;
 }
 
@@ -171,10 +151,7 @@ OrderedJson to_json(const Explained& e) {
                           {"vocab", e.vocab},
                           {"dtype", e.dtype},
                           {"tokens_left", e.outcome.support.size()},
-                          {"draw_order", e.canonical ? "canonical" : "vocabulary"}};
-    if (e.mark)
-        result["draw"] = {{"uniform", e.mark->uniform}, {"begin", e.mark->begin}, {"end", e.mark->end}};
-    if (!e.chooser.empty()) result["chosen_by"] = e.chooser;
+                          {"chosen_by", e.chooser}};
     result["fast"] = {{"path", e.fast.path}, {"token", e.fast.token}, {"flags", flag_names(e.fast.flags)}};
     result["steps"] = std::move(steps);
     result["top"] = std::move(top);

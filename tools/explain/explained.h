@@ -23,13 +23,6 @@ struct TokenShare {
     float bias;
 };
 
-// Where the uniform number fell among the running probabilities.
-struct DrawMark {
-    double uniform;
-    double begin;
-    double end;  // the drawn token's part is [begin, end)
-};
-
 struct FastWay {
     std::string path;
     std::int32_t token;
@@ -41,14 +34,12 @@ struct Explained {
     std::string dtype;
     std::uint64_t seed = 0;
     std::uint32_t position = 0;
-    bool canonical = false;       // the draw walked in canonical order, else in that of the vocabulary
-    std::string chooser;          // what chose, in words, where no uniform number did
+    std::string chooser;          // what chose, in words
     Outcome outcome;              // the reference's
     FastWay fast;                 // what the daemon's code does with the same request
     std::vector<TokenShare> top;  // the likeliest, the drawn token always among them
     double others = 0.0;          // the probability of all that `top` leaves out
-    std::optional<DrawMark> mark;
-    std::vector<double> running;  // the running probability at each survivor's end, as the draw walks
+    std::vector<double> running;  // the running probability at each survivor's end, in canonical order
 
     const TokenShare& drawn() const;
     const sampler::RankedLogprob& drawn_logprob() const { return outcome.logprobs.front(); }

@@ -61,7 +61,7 @@ std::string distribution(const Explained& e) {
 double x_of(const Explained& e, std::size_t ended) {
     const auto count = static_cast<double>(e.running.size());
     const auto place = static_cast<double>(ended);
-    return kLeft + kPlotWidth * (e.canonical ? std::log1p(place) / std::log1p(count) : place / count);
+    return kLeft + kPlotWidth * std::log1p(place) / std::log1p(count);
 }
 
 std::string curve(const Explained& e) {
@@ -79,22 +79,7 @@ std::string curve(const Explained& e) {
 }
 
 std::string cumulative(const Explained& e) {
-    const std::string order =
-        e.canonical ? "tokens in canonical order (logarithmic)" : "tokens in the order of the vocabulary";
-    std::string content = frame(1.0, order);
-    if (e.mark) {
-        content +=
-            fmt::format("<rect class=\"part\" x=\"{}\" y=\"{:.2f}\" width=\"{}\" height=\"{:.2f}\"/>\n",
-                        kLeft, y_of(std::min(1.0, e.mark->end)), kPlotWidth,
-                        std::max(1.0, (e.mark->end - e.mark->begin) * kPlotHeight));
-        content += fmt::format("<path class=\"mark\" d=\"M{} {:.2f} H{}\"/>\n", kLeft, y_of(e.mark->uniform),
-                               kLeft + kPlotWidth);
-        content +=
-            fmt::format("<text x=\"{}\" y=\"{:.2f}\" text-anchor=\"end\">u = {:.6f}, token {}</text>\n",
-                        kLeft + kPlotWidth - 4, std::max(20.0, y_of(e.mark->uniform) - 4), e.mark->uniform,
-                        e.outcome.decision.token);
-    }
-    return svg("The running probability and where the uniform number fell", content + curve(e));
+    return svg("The running probability", frame(1.0, "tokens in canonical order (logarithmic)") + curve(e));
 }
 
 std::string steps(const Explained& e) {
@@ -116,11 +101,7 @@ std::string summary(const Explained& e) {
     text +=
         fmt::format("<p>Its probability was {:.6g}, its log-prob is {:.6g}, its rank {}. Flags: {}.</p>\n",
                     e.drawn().after, logprob.logprob, logprob.rank, flags_in_words(e));
-    if (!e.chooser.empty()) text += fmt::format("<p>Chosen by {}.</p>\n", escaped(e.chooser));
-    if (e.mark) {
-        text += fmt::format("<p>The uniform number {:.9f} fell into its part, {:.9f} to {:.9f}.</p>\n",
-                            e.mark->uniform, e.mark->begin, e.mark->end);
-    }
+    text += fmt::format("<p>Chosen by {}.</p>\n", escaped(e.chooser));
     return text + fmt::format("<p>The daemon's code took the path <b>{}</b> to token {}.</p>\n",
                               escaped(e.fast.path), e.fast.token);
 }

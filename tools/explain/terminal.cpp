@@ -50,13 +50,7 @@ std::string head(const Explained& e, const TerminalStyle& style) {
                         e.vocab, e.dtype);
     text += fmt::format("  probability {:.6g}, log-prob {:.6g}, rank {}, flags: {}\n", e.drawn().after,
                         logprob.logprob, logprob.rank, flags_in_words(e));
-    if (!e.chooser.empty()) text += fmt::format("  {}\n", e.chooser);
-    if (e.mark) {
-        text += fmt::format("  the uniform {:.9f} fell into [{:.9f}, {:.9f}) of the running probability,\n",
-                            e.mark->uniform, e.mark->begin, e.mark->end);
-        text +=
-            e.canonical ? "  in canonical order (logit, then id)\n" : "  in the order of the vocabulary\n";
-    }
+    text += fmt::format("  {}\n", e.chooser);
     const bool same = e.fast.token == e.outcome.decision.token;
     text += fmt::format("  the daemon's code took the path '{}' to {}\n", e.fast.path,
                         same ? std::string("the same token")

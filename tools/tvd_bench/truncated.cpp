@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
+#include <limits>
 
 #include "sampler/decide.h"
+#include "sampler/race_key.h"
 #include "sampler/reference/decide.h"
 #include "tools/tvd_bench/steps.h"
 
@@ -14,10 +15,10 @@ namespace croupier::tools {
 namespace {
 
 // The reference takes tens of milliseconds for a row. What survives its filters does not depend on the
-// random, so that one look at a row tells all its draws: the first survivor at whose end the running
-// probability is above the random's number. Where that number lies so near an edge that roundings could
-// matter, the reference is asked itself.
-constexpr double kNearAnEdge = 1e-9;
+// randoms, so that one look at a row tells all its draws: the survivor whose ln of its probability, less that
+// of its arrival, is the largest. Where two lie so near that roundings could matter, the reference is asked
+// itself.
+constexpr double kNear = 1e-3;
 
 class ReferenceDraws {
   public:
@@ -26,8 +27,6 @@ class ReferenceDraws {
         sampler::Request request = step.request(0);
         request.wants_support = true;
         support_ = ask(request).support;
-        double running = 0.0;
-        for (const sampler::Survivor& each : support_) ends_.push_back(running += each.probability);
     }
 
     // Nothing survives where the reference has an error.
@@ -35,12 +34,19 @@ class ReferenceDraws {
 
     std::int32_t draw(std::uint32_t number) {
         const sampler::Request request = step_.request(number);
-        const double uniform = (request.random + 0.5) * 0x1p-32;
-        const auto end = std::upper_bound(ends_.begin(), ends_.end(), uniform);
-        const bool near = number == 0 || end == ends_.end() || *end - uniform < kNearAnEdge ||
-                          (end != ends_.begin() && uniform - *std::prev(end) < kNearAnEdge);
-        if (near) return ask(request).decision.token;
-        return support_[static_cast<std::size_t>(end - ends_.begin())].token;
+        const proto::race::Key key = sampler::race_key(step_.params, request);
+        double best = -std::numeric_limits<double>::infinity();
+        double second = best;
+        std::int32_t winner = -1;
+        for (const sampler::Survivor& each : support_) {
+            const auto arrival =
+                static_cast<double>(proto::race::arrival(key, static_cast<std::uint32_t>(each.token)));
+            const double score = std::log(each.probability) - std::log(arrival);
+            if (score > best) winner = each.token;
+            second = std::max(second, std::min(score, best));
+            best = std::max(best, score);
+        }
+        return number == 0 || best - second < kNear ? ask(request).decision.token : winner;
     }
 
   private:
@@ -53,7 +59,6 @@ class ReferenceDraws {
     const JudgedStep& step_;
     Agreement& agreement_;
     std::vector<sampler::Survivor> support_;
-    std::vector<double> ends_;
 };
 
 class Comparison {
