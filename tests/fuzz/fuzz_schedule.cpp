@@ -43,7 +43,7 @@ class World {
   public:
     World()
         : segment_(create()),
-          view_(daemon::SessionView::attach(segment_.path(), 1).value()),
+          view_(daemon::SessionView::attach(segment_.path(), 1, totals_).value()),
           workspace_(kVocab) {
         ::unlink(segment_.path().c_str());
         publish_sound_step();
@@ -82,11 +82,12 @@ class World {
         require(step.columns >= 1 && step.columns <= kBatch);
         for (std::uint32_t column = 0; column < step.columns; ++column) {
             require(claims.try_claim(column, kSampler));
-            const auto decision = daemon::decide_column(*view_, step, column, 0, workspace_);
+            const proto::Decision decision =
+                daemon::decide_column(*view_, step, column, daemon::Lane{}, workspace_).decision;
             require(decision.error < DecisionError::count_);
             const bool decided = decision.error == DecisionError::none;
             require(decided == (decision.token >= 0 && decision.token < static_cast<std::int32_t>(kVocab)));
-            claims.commit(column, step.columns, decision);
+            claims.commit(column, step.columns, decision, 1);
             require(claims.is_committed(column));
         }
         require(shm::step_complete(segment_, 0, step.columns));
@@ -154,6 +155,7 @@ class World {
     }
 
     shm::Segment segment_;
+    proto::StateTotals totals_{};
     std::unique_ptr<daemon::SessionView> view_;
     sampler::Workspace workspace_;
     std::vector<Region> patched_;
