@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -41,10 +42,7 @@ struct Region {
 // One session with a sound step of four sequences, and the image to which every run returns.
 class World {
   public:
-    World()
-        : segment_(create()),
-          view_(daemon::SessionView::attach(segment_.path(), 1, totals_).value()),
-          workspace_(kVocab) {
+    World() : segment_(create()), view_(attach_ordered()), workspace_(kVocab) {
         ::unlink(segment_.path().c_str());
         publish_sound_step();
         const auto& layout = segment_.layout();
@@ -52,7 +50,7 @@ class World {
         patched_ = {{base + layout.schedule, layout.schedule_stride},
                     {base + layout.sequences, layout.sequence_stride * kBatch},
                     {base + layout.masks, layout.mask_stride},
-                    {base + layout.order, kVocab * sizeof(std::int32_t)},
+                    {base + layout.order, layout.hot_blocks - layout.order},
                     {base + layout.logits, layout.logits_stride}};
         image_.assign(base, base + layout.total_bytes);
     }
@@ -83,11 +81,11 @@ class World {
         for (std::uint32_t column = 0; column < step.columns; ++column) {
             require(claims.try_claim(column, kSampler));
             const proto::Decision decision =
-                daemon::decide_column(*view_, step, column, daemon::Lane{}, workspace_).decision;
+                daemon::decide_column(*view_, step, column, {}, workspace_).decision;
             require(decision.error < DecisionError::count_);
             const bool decided = decision.error == DecisionError::none;
             require(decided == (decision.token >= 0 && decision.token < static_cast<std::int32_t>(kVocab)));
-            claims.commit(column, step.columns, decision, 1);
+            claims.commit(column, step.columns, decision);
             require(claims.is_committed(column));
         }
         require(shm::step_complete(segment_, 0, step.columns));
@@ -118,9 +116,17 @@ class World {
         return shm::Segment::create(spec).value();
     }
 
+    // An order is checked when a sampler attaches: what is written over it later must not matter.
+    std::unique_ptr<daemon::SessionView> attach_ordered() {
+        std::iota(segment_.model_order().begin(), segment_.model_order().end(), 0U);
+        for (std::uint32_t rank = 0; rank < segment_.geometry().tp; ++rank) {
+            const auto order = segment_.order(rank);
+            std::iota(order.begin(), order.end(), segment_.geometry().shards[rank].first_block());
+        }
+        return daemon::SessionView::attach(segment_.path(), 1, totals_).value();
+    }
+
     void publish_sound_step() {
-        const auto order = segment_.order();
-        for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
         auto publisher = shm::SchedulePublisher::attach(segment_).value();
         shm::SequenceTable table(segment_);
         std::vector<proto::ScheduleColumn> columns(kBatch);
