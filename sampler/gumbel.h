@@ -13,8 +13,7 @@
 
 namespace croupier::sampler {
 
-// Streams of proto/philox.h.
-constexpr std::uint32_t kDrawStream = 0;
+// A stream of proto/philox.h.
 constexpr std::uint32_t kXtcStream = 3;
 
 // In the open interval (0, 1), exactly.

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "sampler/changed_tokens.h"
 #include "sampler/mass_bounds.h"
 #include "sampler/race_arrivals.h"
 #include "sampler/row_scan.h"
@@ -33,22 +34,9 @@ ProposalRandoms randoms_of(const proto::SamplingParams& params, const Request& r
     return proposal_randoms(params.seed, random_position(request), params.child, n);
 }
 
-// The tokens that end above where they stood, each once.
 void ProposalDraw::gather_lifts() {
-    Adjustments lifting = on_;
-    lifting.penalties = !adjust_.lowers_only(on_);
-    std::uint32_t count = 0;
-    adjust_.visit_changed(lifting, [&](std::uint32_t token) {
-        std::uint64_t& listed = workspace_.listed[token / 64];
-        const std::uint64_t bit = std::uint64_t{1} << (token % 64);
-        if ((listed & bit) != 0) return;
-        listed |= bit;
-        const float raw = row_.value_at(token);
-        const double adjusted = adjust_(token, raw, on_);
-        if (adjusted > static_cast<double>(raw)) workspace_.sort_buffer[count++] = {adjusted, token};
-    });
-    adjust_.visit_changed(lifting, [&](std::uint32_t token) { workspace_.listed[token / 64] = 0; });
-    lifts_ = workspace_.sort_buffer.first(count);
+    const std::size_t count = list_raised(adjust_, on_, row_, workspace_, workspace_.lifts).size();
+    lifts_ = workspace_.lifts.first(count);
     std::sort(lifts_.begin(), lifts_.end(),
               [](const Candidate& a, const Candidate& b) { return a.token < b.token; });
 }

@@ -20,8 +20,6 @@ class RowClasses {
                Workspace& workspace)
         : row_(row), adjust_(adjust), on_(on), request_(request), workspace_(workspace) {}
 
-    static bool apply_to(const BlockedRow& row) { return row.dtype != proto::Dtype::fp32; }
-
     // In canonical order; a class's members count from 0 in the order of their ids. At least one, where a
     // token is above -inf.
     Survivors list();
