@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Every name that a page gives exists: paths, commands and their flags, metrics, configuration keys, errors.
+docs/faq.md has a row for each error.
 
     tests/house/check_names.py BIN_FOLDER [PAGE...]      without pages: README.md, CONTRIBUTING.md and docs/
 """
@@ -130,7 +131,7 @@ def path_exists(name):
 class Page:
     def __init__(self, file, tree):
         self.file, self.tree, self.faults = file, tree, []
-        self.in_errors = False
+        self.in_errors, self.explained = False, set()
         self.text = text_of(file)
         self.split()
 
@@ -170,6 +171,9 @@ class Page:
                     pool = {word for word in self.tree.words if word.startswith("croupier_")}
                     self.fault(number, "metric or symbol", name, pool)
             self.check_error_row(number, line)
+        if self.file == "docs/faq.md":
+            for name in self.tree.errors - self.explained:
+                self.faults.append((0, f"{self.file}: its tables of errors lack '{name}'"))
         return [text for _, text in sorted(set(self.faults))]
 
     def check_paths(self):
@@ -253,6 +257,7 @@ class Page:
         begins = re.match(r"\| (decision )?error \| it means", line) is not None
         self.in_errors = line.startswith("|") and (self.in_errors or begins)
         for name in re.findall(r"`(\w+)`", line.split("|")[1]) if self.in_errors else []:
+            self.explained.add(name)
             if name not in self.tree.errors:
                 self.fault(number, "error", name, self.tree.errors)
 
@@ -265,7 +270,7 @@ def main():
     faults = [fault for page in pages for fault in Page(page, tree).check()]
     print("\n".join(faults))
     if faults:
-        sys.exit(f"{len(faults)} name(s) in the pages that nothing has")
+        sys.exit(f"{len(faults)} name(s) in the pages that nothing has, or that a page lacks")
     print(f"every name in {len(pages)} pages exists")
 
 
