@@ -51,6 +51,11 @@ void for_each_step(const shm::Segment& segment, Visit&& visit) {
     }
 }
 
+std::uint64_t steps_not_taken(const shm::Segment& segment) {
+    const shm::StepWindow window = shm::steps_in_flight(segment);
+    return window.sound ? window.end - window.first : 0;
+}
+
 }  // namespace
 
 SessionRegistry::SessionRegistry(const config::Config& config, shm::Plane& plane, shm::Bell& bell)
@@ -301,13 +306,25 @@ void SessionRegistry::drain() {
 }
 
 bool SessionRegistry::drained() const {
-    bool all = true;
+    // Nobody can come back for the steps of a dead client: a daemon that drains lets none in.
+    return std::all_of(sessions_.begin(), sessions_.end(), [](const auto& entry) {
+        return !entry.second->is_held(Role::client) || steps_not_taken(*entry.second) == 0;
+    });
+}
+
+void SessionRegistry::name_undrained() const {
     for (const auto& [id, segment] : sessions_) {
+        const std::uint64_t left = steps_not_taken(*segment);
+        if (left == 0) continue;
+        std::uint64_t decided = 0;
         for_each_step(*segment, [&, &where = *segment](std::uint64_t step, std::uint32_t columns) {
-            all = all && shm::step_complete(where, where.slot_of(step), columns);
+            if (shm::step_complete(where, where.slot_of(step), columns)) ++decided;
         });
+        spdlog::warn(
+            "session {} ({}): {} steps are still in flight, {} of them decided and not taken after "
+            "sessions.drain_timeout_ms: stopping all the same",
+            segment->header().name, id, left, decided);
     }
-    return all;
 }
 
 void SessionRegistry::retire_all() {

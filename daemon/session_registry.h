@@ -50,7 +50,10 @@ class SessionRegistry {
     void configure(const config::Config& config);
 
     void drain();
+    // Whether every client that lives has taken every step that it published.
     bool drained() const;
+    // Says in the log what a stop leaves behind that waits no longer.
+    void name_undrained() const;
     void retire_all();
 
   private:

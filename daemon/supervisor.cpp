@@ -176,10 +176,10 @@ class Supervisor {
             last_watchdog_ = Clock::now();
         }
         if (!drain_deadline_) return;
-        const bool late = Clock::now() >= *drain_deadline_;
-        if (late)
-            spdlog::warn("steps are still in flight after sessions.drain_timeout_ms: stopping all the same");
-        done_ = late || registry_.drained();
+        done_ = registry_.drained();
+        if (done_ || Clock::now() < *drain_deadline_) return;
+        registry_.name_undrained();
+        done_ = true;
     }
 
     void announce_ready() {
@@ -199,7 +199,8 @@ class Supervisor {
         health_.draining.store(true, std::memory_order_relaxed);
         registry_.drain();
         // Said when it holds: who reads the line may rely on it.
-        spdlog::info("draining ({}): steps in flight finish, {} sessions end", why, registry_.count());
+        spdlog::info("draining ({}): steps in flight finish and are taken, {} sessions end", why,
+                     registry_.count());
         ::sd_notify(0, "STOPPING=1\nSTATUS=draining");
         drain_deadline_ = Clock::now() + std::chrono::milliseconds(config_.sessions.drain_timeout_ms);
     }
