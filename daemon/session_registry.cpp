@@ -80,23 +80,26 @@ void SessionRegistry::adopt(const std::string& path) {
     auto segment = std::make_unique<shm::Segment>(std::move(attached).value());
     auto& header = segment->header();
     const auto state = header.state.load(std::memory_order_acquire);
-    const bool open = state == SessionState::active || state == SessionState::draining;
-    if (!open || !segment->is_held(Role::client)) {
-        spdlog::info("removing {}: its client is gone", path);
-        header.state.store(SessionState::closed, std::memory_order_release);
-        ::unlink(path.c_str());
-        return;
-    }
     if (!segment->hold(Role::daemon)) {
         spdlog::error("leaving {} alone: another daemon holds it", path);
+        return;
+    }
+    if (state != SessionState::active && state != SessionState::draining) {
+        spdlog::info("removing {}: its session has ended", path);
+        ::unlink(path.c_str());
         return;
     }
     std::uint32_t freed = 0;
     for_each_step(*segment, [&](std::uint64_t step, std::uint32_t columns) {
         freed += shm::StepClaims(*segment, step).reopen_all(columns);
     });
-    spdlog::info("session {} ({}) goes on: its client lives, {} half-decided columns are decided again",
-                 header.name, header.session_id, freed);
+    // When its client died nobody knows: its grace begins anew.
+    const std::string client = segment->is_held(Role::client)
+                                   ? "its client lives"
+                                   : "its client is gone, it may resume for " +
+                                         std::to_string(config_.sessions.reattach_grace_ms) + " ms";
+    spdlog::info("session {} ({}) goes on: {}, {} half-decided columns are decided again", header.name,
+                 header.session_id, client, freed);
     header.state.store(SessionState::active, std::memory_order_release);
     take_in(std::move(segment));
 }

@@ -33,8 +33,8 @@ class SessionRegistry {
   public:
     SessionRegistry(const config::Config& config, shm::Plane& plane, shm::Bell& bell);
 
-    // Segments of a dead daemon of this instance: those with a live client go on, the others are removed.
-    // Every sampler of the dead daemon must be gone.
+    // Segments of a dead daemon of this instance: sessions go on, and those without a client have their
+    // grace. Every sampler of the dead daemon must be gone.
     void adopt_survivors();
 
     shm::Result<OpenedSession> open(const SessionRequest& request);
