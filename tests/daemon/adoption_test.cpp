@@ -117,7 +117,7 @@ TEST_CASE("a daemon can be started the moment after it was killed, again and aga
         daemon.restart_after_kill();
         engine.step();
     }
-    CHECK(daemon.files_in_shm() == 3);
+    CHECK(daemon.files_in_shm() == 4);
 }
 
 TEST_CASE("a damaged or foreign segment is left alone and named in the log, and the others go on") {
@@ -130,7 +130,7 @@ TEST_CASE("a damaged or foreign segment is left alone and named in the log, and 
     daemon.kill_now();
     overwrite(damaged.segment_path(), offsetof(proto::SegmentHeader, geometry), 77);
     overwrite(foreign.segment_path(), offsetof(proto::SegmentHeader, version), 99);
-    const std::string stump = "/dev/shm/croupier-" + daemon.instance() + "-12345.seg";
+    const std::string stump = daemon.shm_directory() + "/croupier-" + daemon.instance() + "-12345.seg";
     std::ofstream(stump) << "no segment at all";
     daemon.start();
     REQUIRE(daemon.await_ready());
