@@ -25,9 +25,9 @@ volatile std::sig_atomic_t stop_requested = 0;
 
 // Without work expected a sampler wakes this often, to beat its heart.
 constexpr std::chrono::milliseconds kIdleSleep{100};
-// How long a session is decided for while others wait: a few columns, so that what a change of sessions costs
-// is a small part of it, and what the others wait is no more than a step of theirs takes.
-constexpr std::uint64_t kSliceNs = 50'000;
+// How long a session is decided for while others wait: about one column of all controls. A change of sessions
+// costs a small part of it.
+constexpr std::uint64_t kSliceNs = 20'000;
 
 class Sampler {
   public:

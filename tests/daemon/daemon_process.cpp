@@ -83,9 +83,9 @@ void Sandbox::write_config(const std::string& samplers, const std::string& extra
     const auto lacks = [&](const char* section) { return extra.find(section) == std::string::npos; };
     std::ofstream file(config_path());
     if (lacks("instance:")) file << "instance: " << instance_ << "\n";
-    if (lacks("shm:")) file << "shm: {dir: " << shm_directory() << "}\n";
     if (lacks("run_dir:")) file << "run_dir: " << directory_ << "\n";
     file << "samplers: " << samplers << "\n";
+    if (lacks("shm:")) file << "shm: {dir: " << shm_directory() << "}\n";
     if (lacks("control:")) file << "control: {endpoint: \"" << endpoint() << "\"}\n";
     if (lacks("decisions:")) file << "decisions: {endpoint: \"" << decisions_endpoint() << "\"}\n";
     if (lacks("metrics:")) file << "metrics: {listen: \"off\"}\n";
