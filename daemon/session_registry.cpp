@@ -77,6 +77,11 @@ void SessionRegistry::adopt(const std::string& path) {
         return;
     }
     const auto record = shm::read_record(path);
+    if (!record && record.error().code == Errc::not_found && !segment->is_held(Role::client)) {
+        spdlog::info("removing {}: the daemon died before it gave it to anybody", path);
+        shm::remove_session_files(path);
+        return;
+    }
     if (!record || record.value().name != segment->name()) {
         spdlog::error(
             "leaving {} alone: {}", path,

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "shm/segment.h"
+#include "shm/session_record.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/small_engine.h"
 #include "tests/shm/child_process.h"
@@ -140,6 +141,21 @@ TEST_CASE("a damaged or foreign segment is left alone and named in the log, and 
     }
     CHECK_THAT(daemon.log(), Contains("version") && Contains("99"));
     living.steps(2);
+}
+
+TEST_CASE("a segment of which a dead daemon had not yet written whose it is, is removed") {
+    DaemonProcess daemon;
+    std::string path;
+    {
+        SmallEngine unborn(daemon.endpoint(), "unborn");
+        path = unborn.segment_path();
+        daemon.kill_now();
+    }
+    REQUIRE(std::filesystem::remove(shm::record_path(path)));
+    daemon.start();
+    REQUIRE(daemon.await_ready());
+    CHECK_FALSE(std::filesystem::exists(path));
+    CHECK(daemon.files_in_shm() == 2);
 }
 
 TEST_CASE("a second daemon of the same instance is refused, and the first one is named") {

@@ -10,6 +10,8 @@ done
 # The limit of starts is a key of [Unit]; in [Service] systemd ignores it.
 sed '/^\[Service\]/,$d' "$unit" | grep -qx StartLimitIntervalSec=0 ||
     { echo "$unit lacks StartLimitIntervalSec=0 in [Unit]"; exit 1; }
+# All engines would have one uid, 65534: docs/security.md.
+! grep -q '^PrivateUsers=yes' "$unit" || { echo "$unit must not have PrivateUsers=yes"; exit 1; }
 grep -q '^WatchdogSec=' "$unit" || { echo "$unit lacks WatchdogSec"; exit 1; }
 # The tool prints 12 for 1.2: the threshold is in tenths.
 systemd-analyze security --offline=true --threshold=20 --no-pager "$unit" | tail -n 1
