@@ -54,7 +54,8 @@ class PatientSink : public spdlog::sinks::base_sink<std::mutex> {
     static bool write(std::string_view text) {
         while (!text.empty()) {
             pollfd item{STDERR_FILENO, POLLOUT, 0};
-            if (::poll(&item, 1, 0) != 1 || (item.revents & POLLOUT) == 0) return false;
+            // Anything else beside it: the other end is gone, and writing would be SIGPIPE.
+            if (::poll(&item, 1, 0) != 1 || item.revents != POLLOUT) return false;
             // So much a pipe takes at once when it says that it takes anything.
             const auto written =
                 ::write(STDERR_FILENO, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));

@@ -24,6 +24,18 @@ void open_named(ControlPeer& peer, const std::string& name) {
     REQUIRE(peer.receive() != nullptr);
 }
 
+// Starts the daemon again with a pipe for its log, and returns the end that is read.
+int start_with_pipe(DaemonProcess& daemon) {
+    REQUIRE(daemon.terminate() == 0);
+    const std::string log = daemon.directory() + "/log";
+    REQUIRE(::unlink(log.c_str()) == 0);
+    REQUIRE(::mkfifo(log.c_str(), 0600) == 0);
+    const int reader = ::open(log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    REQUIRE(reader >= 0);
+    daemon.start();
+    return reader;
+}
+
 }  // namespace
 
 TEST_CASE("a refused name with newlines stays on one line of the log, and a huge one on a short one") {
@@ -52,15 +64,21 @@ TEST_CASE("a flood of refused messages writes some lines of log and says how man
     }));
 }
 
+TEST_CASE("a standard error whose reader is gone does not end the daemon") {
+    DaemonProcess daemon;
+    const int reader = start_with_pipe(daemon);
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(4);
+    ::close(reader);
+    SmallEngine late(daemon.endpoint(), "late");
+    late.session().close();
+    engine.steps(3);
+    CHECK(daemon.terminate() == 0);
+}
+
 TEST_CASE("a standard error that nobody reads does not stop the daemon") {
     DaemonProcess daemon(kTwoSamplers, "log: {level: debug}");
-    REQUIRE(daemon.terminate() == 0);
-    const std::string log = daemon.directory() + "/log";
-    REQUIRE(::unlink(log.c_str()) == 0);
-    REQUIRE(::mkfifo(log.c_str(), 0600) == 0);
-    const int reader = ::open(log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    REQUIRE(reader >= 0);
-    daemon.start();
+    const int reader = start_with_pipe(daemon);
     SmallEngine engine(daemon.endpoint(), "engine");
     engine.admit(4);
     // Each opening writes a line or two: far more than the 64 KiB that a pipe holds.
