@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -36,12 +37,16 @@ class Adjuster {
     bool changes_nothing(Adjustments on) const;
     bool has_raising_bias() const;
 
-    // Calls visit(token) for each token that these adjustments may change; one may come more than once.
+    // Calls visit(token) for each token that has a rule of its own; one may come more than once. Allowed ids
+    // are not among them: where there are some, only they are looked at.
     template <typename Visit>
-    void visit_changed(Adjustments on, Visit visit) const {
-        visit_special(visit);
-        if (!on.penalties || !has_penalties_) return;
-        for (const std::uint32_t token : state_.distinct()) visit(token);
+    void visit_special(Visit visit) const;
+    bool is_special(std::uint32_t token) const { return (special_[token / 64] >> (token % 64) & 1U) != 0; }
+
+    // Of a token that has no rule of its own, by what is known of it.
+    double penalised_alone(const TokenCounts::Counted& counted, float value) const {
+        if (masked(counted.token)) return -std::numeric_limits<double>::infinity();
+        return penalised_as(SequenceState::standing_of(counted.standing), static_cast<double>(value));
     }
 
     void prefetch(std::uint32_t token) const {
@@ -65,10 +70,7 @@ class Adjuster {
     double operator()(std::uint32_t token, float value, Adjustments on) const;
 
   private:
-    bool is_special(std::uint32_t token) const { return (special_[token / 64] >> (token % 64) & 1U) != 0; }
-    // Allowed ids are not among them: where there are some, only they are looked at.
-    template <typename Visit>
-    void visit_special(Visit visit) const;
+    double penalised_as(const SequenceState::Standing& standing, double value) const;
     bool banned(std::uint32_t token) const;
     double by_rules(std::uint32_t token, double value) const;
     double by_repeat(std::uint32_t token, double value) const;
@@ -88,13 +90,19 @@ class Adjuster {
 
 // Without a branch on what no processor could predict, whether the token was seen: what does not apply
 // divides or multiplies by one, or takes zero.
-inline double Adjuster::penalised(std::uint32_t token, double value) const {
-    if (!has_penalties_) return value;
-    const auto [seen, occurrences] = state_.standing(token);
+inline double Adjuster::penalised_as(const SequenceState::Standing& standing, double value) const {
+    const auto [seen, occurrences] = standing;
     const bool positive = value > 0.0;
-    value = value / repetition_[seen && positive ? 1 : 0] * repetition_[seen && !positive ? 1 : 0];
+    // A short-circuit would be a branch.
+    const auto divided = static_cast<std::size_t>(seen & positive);
+    const auto multiplied = static_cast<std::size_t>(seen & !positive);
+    value = value / repetition_[divided] * repetition_[multiplied];
     value -= params_.frequency_penalty * static_cast<double>(occurrences);
     return value - presence_[occurrences > 0 ? 1 : 0];
+}
+
+inline double Adjuster::penalised(std::uint32_t token, double value) const {
+    return has_penalties_ ? penalised_as(state_.standing(token), value) : value;
 }
 
 inline double Adjuster::operator()(std::uint32_t token, float value, Adjustments on) const {

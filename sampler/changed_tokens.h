@@ -13,51 +13,55 @@
 
 namespace croupier::sampler {
 
-// In no particular order.
-inline std::span<const std::uint32_t> list_changed_once(const Adjuster& adjust, Adjustments on,
-                                                        Workspace& workspace) {
-    std::uint32_t count = 0;
-    adjust.visit_changed(on, [&](std::uint32_t token) {
+// They call visit(token, value, adjusted) for each, in no particular order: the row's value, and what all
+// adjustments of `on` make of it.
+
+// Of those with a rule of their own.
+template <class Visit>
+void visit_special_once(const Adjuster& adjust, Adjustments on, const BlockedRow& row, Workspace& workspace,
+                        Visit visit) {
+    adjust.visit_special([&](std::uint32_t token) {
         std::uint64_t& listed = workspace.listed[token / 64];
         const std::uint64_t bit = std::uint64_t{1} << (token % 64);
         if ((listed & bit) != 0) return;
         listed |= bit;
-        workspace.changed_ids[count++] = token;
+        const float value = row.value_at(token);
+        visit(token, value, adjust(token, value, on));
     });
-    const auto tokens = workspace.changed_ids.first(count);
-    for (const std::uint32_t token : tokens) workspace.listed[token / 64] = 0;
-    return tokens;
+    adjust.visit_special([&](std::uint32_t token) { workspace.listed[token / 64] = 0; });
 }
 
-// Calls visit(token, value) for each, the value being the row's. What is known of a token lies anywhere, its
-// value too: both are asked for while others are looked at.
+// Of the others that are penalised. Values lie anywhere: they are asked for while others are looked at.
+template <class Visit>
+void visit_penalised_once(const Adjuster& adjust, const BlockedRow& row, Visit visit) {
+    constexpr std::size_t kAhead = 16;
+    const auto counted = adjust.state().distinct();
+    for (std::size_t i = 0; i < counted.size(); ++i) {
+        if (i + kAhead < counted.size()) __builtin_prefetch(row.element(counted[i + kAhead].token));
+        const std::uint32_t token = counted[i].token;
+        if (adjust.is_special(token)) continue;
+        const float value = row.value_at(token);
+        visit(token, value, adjust.penalised_alone(counted[i], value));
+    }
+}
+
 template <class Visit>
 void visit_changed_once(const Adjuster& adjust, Adjustments on, const BlockedRow& row, Workspace& workspace,
                         Visit visit) {
-    constexpr std::size_t kAhead = 16;
-    const auto tokens = list_changed_once(adjust, on, workspace);
-    const auto ask_for = [&](std::uint32_t token) {
-        adjust.prefetch(token);
-        __builtin_prefetch(row.element(token));
-    };
-    for (const std::uint32_t token : tokens.first(std::min(kAhead, tokens.size()))) ask_for(token);
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-        if (i + kAhead < tokens.size()) ask_for(tokens[i + kAhead]);
-        visit(tokens[i], row.value_at(tokens[i]));
-    }
+    visit_special_once(adjust, on, row, workspace, visit);
+    if (adjust.penalises(on)) visit_penalised_once(adjust, row, visit);
 }
 
 // Those that end above where they stood, adjusted, into `room`, which is for all tokens.
 inline std::span<const Candidate> list_raised(const Adjuster& adjust, Adjustments on, const BlockedRow& row,
                                               Workspace& workspace, std::span<Candidate> room) {
-    Adjustments raising = on;
-    raising.penalties = !adjust.lowers_only(on);
-    if (!raising.penalties && !adjust.has_raising_bias()) return {};
     std::uint32_t count = 0;
-    visit_changed_once(adjust, raising, row, workspace, [&](std::uint32_t token, float raw) {
-        const double adjusted = adjust(token, raw, on);
+    const auto list = [&](std::uint32_t token, float raw, double adjusted) {
         if (adjusted > static_cast<double>(raw)) room[count++] = {adjusted, token};
-    });
+    };
+    const bool penalties_raise = !adjust.lowers_only(on);
+    if (penalties_raise || adjust.has_raising_bias()) visit_special_once(adjust, on, row, workspace, list);
+    if (penalties_raise) visit_penalised_once(adjust, row, list);
     return room.first(count);
 }
 

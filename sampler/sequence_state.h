@@ -39,10 +39,10 @@ class SequenceState {
         bool seen;
         std::uint32_t occurrences;
     };
-    Standing standing(std::uint32_t token) const {
-        const std::uint32_t standing = counted_.standing(token);
-        return {standing != 0, standing & TokenCounts::kCount};
+    static Standing standing_of(std::uint32_t counted) {
+        return {counted != 0, counted & TokenCounts::kCount};
     }
+    Standing standing(std::uint32_t token) const { return standing_of(counted_.standing(token)); }
     // Whether repetition_penalty applies: the token stands in prompt or output, or in penalty_last_n's
     // window.
     // Asked only where begin() was given a penalty.
@@ -51,7 +51,7 @@ class SequenceState {
     std::uint32_t occurrences(std::uint32_t token) const { return standing(token).occurrences; }
     void prefetch(std::uint32_t token) const { counted_.prefetch(token); }
     // All tokens that are seen(), each once, in no particular order.
-    std::span<const std::uint32_t> distinct() const { return counted_.distinct(); }
+    std::span<const TokenCounts::Counted> distinct() const { return counted_.distinct(); }
 
     // Every token that DRY penalises, once, in no particular order; valid until the next call.
     std::span<const Repeat> repeats() { return dry_.repeats(tokens_); }

@@ -16,22 +16,30 @@ void TokenCounts::clear() {
 }
 
 void TokenCounts::add(std::uint32_t token) {
-    ++standing_at(place_with_room(token));
+    const std::uint32_t place = place_with_room(token);
+    stand(place, standing_at(place) + 1);
 }
 
 void TokenCounts::add_in_prompt(std::uint32_t token) {
-    standing_at(place_with_room(token)) |= kInPrompt;
+    const std::uint32_t place = place_with_room(token);
+    stand(place, standing_at(place) | kInPrompt);
 }
 
 void TokenCounts::leave(std::uint32_t token) {
     const std::uint32_t place = place_of(token);
-    if (--standing_at(place) != 0) return;
+    stand(place, standing_at(place) - 1);
+    if (standing_at(place) != 0) return;
     const std::uint32_t listed = listed_at_[place];
-    const std::uint32_t moved = distinct_.back();
-    listed_at_[place_of(moved)] = listed;
+    const Counted moved = distinct_.back();
+    listed_at_[place_of(moved.token)] = listed;
     distinct_[listed] = moved;
     distinct_.pop_back();
     empty_place(place);
+}
+
+void TokenCounts::stand(std::uint32_t place, std::uint32_t standing) {
+    standing_at(place) = standing;
+    distinct_[listed_at_[place]].standing = standing;
 }
 
 std::uint32_t TokenCounts::place_of(std::uint32_t token) {
@@ -50,7 +58,7 @@ std::uint32_t TokenCounts::place_with_room(std::uint32_t token) {
     token_at(place) = token;
     standing_at(place) = 0;
     listed_at_[place] = static_cast<std::uint32_t>(distinct_.size());
-    push_growing(distinct_, token);
+    push_growing(distinct_, Counted{token, 0});
     return place;
 }
 
@@ -69,7 +77,7 @@ void TokenCounts::use_buckets(std::uint32_t bits) {
         }
     }
     for (std::uint32_t listed = 0; listed < distinct_.size(); ++listed) {
-        listed_at_[place_of(distinct_[listed])] = listed;
+        listed_at_[place_of(distinct_[listed].token)] = listed;
     }
 }
 

@@ -40,8 +40,13 @@ class TokenCounts {
     }
     void prefetch(std::uint32_t token) const { __builtin_prefetch(&buckets_[home(token)]); }
 
-    // All tokens that stand somewhere, each once, in no particular order.
-    std::span<const std::uint32_t> distinct() const { return distinct_; }
+    // All tokens that stand somewhere, each once, in no particular order: side by side, because to look each
+    // up would cost a cache miss.
+    struct Counted {
+        std::uint32_t token;
+        std::uint32_t standing;
+    };
+    std::span<const Counted> distinct() const { return distinct_; }
 
     std::size_t bytes() const;
 
@@ -67,6 +72,7 @@ class TokenCounts {
     std::uint32_t next(std::uint32_t place) const {
         return (place + 1) & (bucket_mask_ * kLanes + kLanes - 1);
     }
+    void stand(std::uint32_t place, std::uint32_t standing);
     std::uint32_t place_of(std::uint32_t token);  // or the empty one where it belongs
     std::uint32_t place_with_room(std::uint32_t token);
     void use_buckets(std::uint32_t bits);
@@ -76,7 +82,7 @@ class TokenCounts {
     std::uint32_t bucket_mask_ = 0;
     std::vector<Bucket> buckets_;           // a power of two of them; at most half of the places are taken
     std::vector<std::uint32_t> listed_at_;  // by place: where its token stands in distinct_
-    std::vector<std::uint32_t> distinct_;
+    std::vector<Counted> distinct_;
 };
 
 }  // namespace croupier::sampler

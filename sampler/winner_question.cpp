@@ -91,12 +91,13 @@ bool WinnerQuestion::list_changed() {
     if (adjust_.changes_nothing(on_)) return true;
     std::uint32_t count = 0;
     double highest = kNothing;
-    visit_changed_once(adjust_, on_, weighed_.row, workspace_, [&](std::uint32_t token, float raw) {
-        if (adjust_.masked(token)) return;
-        const double adjusted = adjust_(token, raw, on_);
-        highest = std::max(highest, adjusted);
-        if (adjusted != static_cast<double>(raw)) workspace_.changed[count++] = {adjusted, raw, token, 0, 0};
-    });
+    visit_changed_once(adjust_, on_, weighed_.row, workspace_,
+                       [&](std::uint32_t token, float raw, double adjusted) {
+                           if (adjust_.masked(token)) return;
+                           highest = std::max(highest, adjusted);
+                           if (adjusted != static_cast<double>(raw))
+                               workspace_.changed[count++] = {adjusted, raw, token, 0, 0};
+                       });
     changed_ = workspace_.changed.first(count);
     if (exponent(highest) > kFarthestAbove) return false;
     if (highest != kNothing) highest_changed_ = highest;
@@ -152,12 +153,14 @@ WinnerQuestion::Between WinnerQuestion::total() const {
 WinnerQuestion::Between WinnerQuestion::with_change(double raw, const Candidate& place, double below) const {
     double change = 0.0;
     double moved = 0.0;
+    // Without a branch on what no processor could predict.
     const auto counts = [&](double value, std::uint32_t token) {
-        return value < below && canonically_before({value, token}, place);
+        const bool above = (value > place.value) | ((value == place.value) & (token < place.token));
+        return static_cast<double>(above & (value < below));
     };
     for (const ChangedToken& each : changed_) {
-        const double before = counts(each.raw, each.token) ? static_cast<double>(each.raw_weight) : 0.0;
-        const double after = counts(each.adjusted, each.token) ? static_cast<double>(each.weight) : 0.0;
+        const double before = counts(each.raw, each.token) * static_cast<double>(each.raw_weight);
+        const double after = counts(each.adjusted, each.token) * static_cast<double>(each.weight);
         change += after - before;
         moved += after + before;
     }

@@ -57,7 +57,6 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.raised, vocab);
     carver.deal(workspace.lifts, vocab);
     carver.deal(workspace.changed, vocab);
-    carver.deal(workspace.changed_ids, vocab);
     carver.deal(workspace.contenders, vocab + kBlock);
     carver.deal(workspace.classes, vocab);
     carver.deal(workspace.class_order, vocab);

@@ -131,7 +131,6 @@ class Workspace {
     std::span<Candidate> raised;  // of a search: what ends above where it stood
     std::span<Candidate> lifts;   // of a race
     std::span<ChangedToken> changed;
-    std::span<std::uint32_t> changed_ids;
     std::span<std::uint32_t> contenders;  // of a draw by hashes
     std::span<EqualClass> classes;
     std::span<std::uint32_t> class_order;

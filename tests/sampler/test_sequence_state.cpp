@@ -57,8 +57,13 @@ bool matches_recount(const SequenceState& state, std::uint32_t vocab, const Toke
         if (state.occurrences(token) != counts[token]) return false;
         if (state.seen(token) != (seen.count(token) != 0)) return false;
     }
-    const auto distinct = state.distinct();
-    return distinct.size() == seen.size() && std::set(distinct.begin(), distinct.end()) == seen;
+    std::set<std::uint32_t> distinct;
+    for (const TokenCounts::Counted& each : state.distinct()) {
+        const auto [is_seen, occurrences] = SequenceState::standing_of(each.standing);
+        if (!is_seen || occurrences != counts[each.token]) return false;
+        distinct.insert(each.token);
+    }
+    return state.distinct().size() == seen.size() && distinct == seen;
 }
 
 void change(Tokens& history, std::uint32_t vocab, std::mt19937_64& generator) {
