@@ -73,7 +73,7 @@ class StepWorker {
     std::uint32_t threads_;
     std::uint64_t looks_ = 0;
     std::uint64_t slice_ends_ = kEndless;
-    int event_fd_;  // wakes the supervisor for sessions whose decisions go over ZMQ
+    int event_fd_;                      // wakes the supervisor for sessions whose decisions go over ZMQ
     std::vector<PreparedRaces> races_;  // [thread]
     tbb::task_arena arena_;
     // By vocabulary, one a thread: sessions of different vocabularies take turns.
