@@ -31,6 +31,12 @@ proto::Decision refused_column(std::uint64_t uid, proto::DecisionError why) {
     return decision;
 }
 
+// A closed session decides no more, but what it decided is still its client's: in the mapping, or in the
+// stream's queue. A fenced one's is another client's.
+bool ended(const shm::Error& why) {
+    return why.code == Errc::session_closed;
+}
+
 }  // namespace
 
 shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds timeout) {
@@ -55,8 +61,11 @@ shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds tim
 shm::Result<bool> AttachedSession::wait_on_ring(Deadline deadline) {
     shm::WaitStrategy strategy(kRingWait);
     while (true) {
-        if (auto usable = ring_->check_usable(); !usable) return usable;
+        const auto usable = ring_->check_usable();
+        if (!usable && !ended(usable.error())) return usable;
+        // After the look at the state: what was decided before the end is seen now.
         if (ring_->next_complete()) return take(ring_->next_refusal(), ring_->next_decisions());
+        if (!usable) return usable;
         const auto left = deadline - steady_clock::now();
         if (left <= left.zero()) return false;
         strategy.idle(0, [&](std::chrono::nanoseconds longest) {
@@ -67,9 +76,14 @@ shm::Result<bool> AttachedSession::wait_on_ring(Deadline deadline) {
 
 shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
     while (true) {
-        if (auto usable = place_->check_usable(); !usable) return usable;
-        subscribe();
-        const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+        const auto usable = place_->check_usable();
+        if (!usable && !ended(usable.error())) return usable;
+        if (!usable && ring_ != nullptr && ring_->next_complete()) {
+            return take(ring_->next_refusal(), ring_->next_decisions());
+        }
+        if (usable) subscribe();
+        const auto left =
+            usable ? std::chrono::ceil<milliseconds>(deadline - steady_clock::now()) : milliseconds::zero();
         auto received = stream_->receive(std::clamp(left, milliseconds::zero(), kStreamSlice));
         if (!received) return received.error();
         const std::optional<StreamedStep>& message = received.value();
@@ -79,6 +93,7 @@ shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
             stream_->note_progress();
             return take(message->refused, message->decisions);
         }
+        if (!message && !usable) return usable;
         if (!message && left <= left.zero()) return false;
     }
 }

@@ -19,7 +19,7 @@ constexpr std::uint64_t gib = 1024 * mib;
 constexpr std::uint64_t tib = 1024 * gib;
 
 struct Shm {
-    std::string dir = "/dev/shm";
+    std::string dir = "/dev/shm/croupier";
     std::uint32_t mode = 0660;
     std::string group;  // empty: the daemon's own
     HugePages hugepages = HugePages::off;

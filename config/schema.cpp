@@ -45,7 +45,10 @@ std::vector<Key> shm_keys() {
         {{"off", HugePages::off}, {"try", HugePages::attempt}, {"require", HugePages::require}});
     return {
         key("shm.dir", directory(), restart,
-            "Directory of the shared-memory segments; a tmpfs or a hugetlbfs.", &Config::shm, &Shm::dir),
+            "Directory of the shared-memory segments, on a tmpfs or a hugetlbfs; the daemon's own, made "
+            "where it is "
+            "missing, into which nobody else may write.",
+            &Config::shm, &Shm::dir),
         key("shm.mode", file_mode(), restart,
             "Permissions of the segments: who may attach as an engine or a worker.", &Config::shm,
             &Shm::mode),
@@ -176,8 +179,8 @@ std::vector<Key> message_keys() {
             "File with the daemon's CURVE secret key; empty for no encryption.", &Config::control,
             &Control::curve, &Curve::secret_key_file),
         key("control.curve.authorized_keys_file", optional_file(), restart,
-            "File with the public keys of the clients that may connect, one a line.", &Config::control,
-            &Control::curve, &Curve::authorized_keys_file),
+            "File with the public keys of the clients that may connect, one a line; SIGHUP reads it again.",
+            &Config::control, &Control::curve, &Curve::authorized_keys_file),
         key("decisions.endpoint", endpoint(), restart,
             "ZMQ endpoint on which decisions are streamed. TCP needs both keys of control.curve.",
             &Config::decisions, &Decisions::endpoint),

@@ -1,9 +1,7 @@
 #include "daemon/control_server.h"
 
-#include <spdlog/spdlog.h>
-
 #include <iterator>
-#include <vector>
+#include <utility>
 #include <zmq_addon.hpp>
 
 #include "shm/snapshot.h"
@@ -17,6 +15,7 @@ namespace {
 
 // Requests answered in one go, so that a flood on this socket cannot starve the rest of the supervisor.
 constexpr int kRequestsATurn = 64;
+constexpr std::size_t kMostStatistics = 256;
 
 template <typename Table>
 DetachedBuffer sealed(FlatBufferBuilder& builder, std::uint64_t request, flatbuffers::Offset<Table> body) {
@@ -65,50 +64,56 @@ shm::Result<SessionRequest> read_open(const wire::Open& open) {
     return request;
 }
 
-DetachedBuffer answer_open(const ControlContext& context, std::uint64_t number, const wire::Open& open) {
-    auto request = read_open(open);
-    if (!request) return refusal(number, request.error());
-    auto opened = context.registry->open(request.value());
-    if (!opened) {
-        spdlog::warn("refused to open session '{}': {}", request.value().name, opened.error().message);
-        return refusal(number, opened.error());
+DetachedBuffer opened_reply(const ControlContext& context, std::uint64_t request,
+                            const OpenedSession& opened) {
+    FlatBufferBuilder builder;
+    const shm::Segment& segment = *opened.segment;
+    const auto body = wire::CreateSessionInfoDirect(builder, segment.id(), segment.path().c_str(),
+                                                    context.shm_directory.c_str(), context.instance.c_str(),
+                                                    context.decisions_endpoint.c_str(), opened.resumed);
+    return sealed(builder, request, body);
+}
+
+DetachedBuffer answer_close(const ControlContext& context, const wire::Close& close, const Asker& asker) {
+    auto closed = context.registry->close(close.session_id(), asker.peer);
+    if (!closed) return refusal(asker.request, closed.error());
+    FlatBufferBuilder builder;
+    return sealed(builder, asker.request, wire::CreateClosed(builder, close.session_id()));
+}
+
+DetachedBuffer answer_configure(const ControlContext& context, const wire::Configure& asked,
+                                const Asker& asker) {
+    auto done = context.registry->set_zmq_stream(asked.session_id(), asked.decisions_over_zmq(), asker.peer);
+    if (!done) return refusal(asker.request, done.error());
+    FlatBufferBuilder builder;
+    return sealed(builder, asker.request, wire::CreateConfigured(builder, asked.session_id()));
+}
+
+DetachedBuffer answer_drain(const ControlContext& context, const Asker& asker) {
+    if (!asker.peer.trusted) {
+        return refusal(
+            asker.request,
+            {shm::Errc::permission_denied,
+             "Drain ends every session: it is for the daemon's own user and root, over ipc; this came "
+             "from " +
+                 asker.peer.identity});
     }
-    FlatBufferBuilder builder;
-    const shm::Segment& segment = *opened.value().segment;
-    const auto body = wire::CreateSessionInfoDirect(
-        builder, segment.header().session_id, segment.path().c_str(), context.shm_directory.c_str(),
-        context.instance.c_str(), context.decisions_endpoint.c_str(), opened.value().resumed);
-    return sealed(builder, number, body);
-}
-
-DetachedBuffer answer_close(const ControlContext& context, std::uint64_t number, const wire::Close& close) {
-    auto closed = context.registry->close(close.session_id());
-    if (!closed) return refusal(number, closed.error());
-    FlatBufferBuilder builder;
-    return sealed(builder, number, wire::CreateClosed(builder, close.session_id()));
-}
-
-DetachedBuffer answer_configure(const ControlContext& context, std::uint64_t number,
-                                const wire::Configure& asked) {
-    auto done = context.registry->set_zmq_stream(asked.session_id(), asked.decisions_over_zmq());
-    if (!done) return refusal(number, done.error());
-    FlatBufferBuilder builder;
-    return sealed(builder, number, wire::CreateConfigured(builder, asked.session_id()));
-}
-
-DetachedBuffer answer_statistics(const ControlContext& context, std::uint64_t number) {
-    auto snapshot = shm::observe(context.shm_directory, context.instance);
-    if (!snapshot) return refusal(number, snapshot.error());
-    FlatBufferBuilder builder;
-    return sealed(builder, number,
-                  wire::CreateStatisticsReplyDirect(builder, shm::to_json(snapshot.value()).c_str()));
-}
-
-DetachedBuffer answer_drain(const ControlContext& context, std::uint64_t number) {
     context.drain();
     FlatBufferBuilder builder;
-    return sealed(builder, number,
+    return sealed(builder, asker.request,
                   wire::CreateDraining(builder, static_cast<std::uint32_t>(context.registry->count())));
+}
+
+// What this peer may know: of others' sessions neither the name of the file nor the id, which is in it.
+shm::Snapshot shown_to(const Peer& peer, shm::Snapshot snapshot, const SessionRegistry& registry) {
+    for (auto& session : snapshot.sessions) {
+        if (peer.trusted || registry.find_for(session.id, peer)) continue;
+        session.id = 0;
+        session.path.clear();
+        session.client_pid = 0;
+        if (!session.fault.empty()) session.fault = "it cannot be read";
+    }
+    return snapshot;
 }
 
 }  // namespace
@@ -119,50 +124,115 @@ ControlServer::ControlServer(zmq::context_t& context, std::uint64_t max_message_
     socket_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(max_message_bytes));
 }
 
+ControlServer::Reply ControlServer::answer_open(const ControlContext& context, const wire::Open& open,
+                                                const Asker& asker) {
+    auto request = read_open(open);
+    if (!request) return refusal(asker.request, request.error());
+    request.value().peer = asker.peer;
+    auto opened = context.registry->open(request.value(), asker);
+    if (!opened) {
+        log_.warn("refused to open session '" + loggable(request.value().name) + "' for " +
+                  asker.peer.identity + ": " + loggable(opened.error().message));
+        return refusal(asker.request, opened.error());
+    }
+    if (!opened.value()) return std::nullopt;
+    return opened_reply(context, asker.request, *opened.value());
+}
+
+ControlServer::Reply ControlServer::answer_statistics(const ControlContext& context, Asker asker) {
+    if (asked_meanwhile_.size() >= kMostStatistics) {
+        return refusal(asker.request, {shm::Errc::refused, std::to_string(kMostStatistics) +
+                                                               " others wait for statistics already: ask "
+                                                               "again in a moment"});
+    }
+    // A snapshot that began before the question may lack what its asker has just done.
+    asked_meanwhile_.push_back(std::move(asker));
+    if (!context.statistics->busy()) {
+        ask_statistics_.swap(asked_meanwhile_);
+        context.statistics->begin();
+    }
+    return std::nullopt;
+}
+
+void ControlServer::answer_late(const ControlContext& context) {
+    for (const OpenAnswer& made : context.registry->take_made()) {
+        const Asker& asker = made.asker;
+        if (!made.opened) log_.warn("a session was not opened: " + loggable(made.opened.error().message));
+        send(asker.frame, made.opened ? opened_reply(context, asker.request, made.opened.value())
+                                      : refusal(asker.request, made.opened.error()));
+    }
+    auto snapshot = context.statistics->take();
+    if (!snapshot) return;
+    for (const Asker& asker : ask_statistics_) {
+        if (!*snapshot) {
+            send(asker.frame, refusal(asker.request, snapshot->error()));
+            continue;
+        }
+        FlatBufferBuilder builder;
+        const std::string json = shm::to_json(shown_to(asker.peer, snapshot->value(), *context.registry));
+        send(asker.frame,
+             sealed(builder, asker.request, wire::CreateStatisticsReplyDirect(builder, json.c_str())));
+    }
+    ask_statistics_.clear();
+    ask_statistics_.swap(asked_meanwhile_);
+    if (!ask_statistics_.empty()) context.statistics->begin();
+}
+
+void ControlServer::send(const std::string& frame, const DetachedBuffer& reply) {
+    // A peer that is gone by now, or does not read, loses its own answer only.
+    socket_.send(zmq::buffer(frame), zmq::send_flags::sndmore | zmq::send_flags::dontwait);
+    socket_.send(zmq::buffer(reply.data(), reply.size()), zmq::send_flags::dontwait);
+}
+
 void ControlServer::serve(const ControlContext& context) {
+    answer_late(context);
     for (int turn = 0; turn < kRequestsATurn; ++turn) {
         std::vector<zmq::message_t> frames;
         if (!zmq::recv_multipart(socket_, std::back_inserter(frames), zmq::recv_flags::dontwait)) return;
-        DetachedBuffer reply;
-        if (frames.size() == 2) {
-            reply = answer(context, frames[1]);
-        } else {
-            ++refused_;
-            reply = refusal(0, {shm::Errc::bad_argument,
-                                "a request is one frame; this one had " + std::to_string(frames.size() - 1)});
-        }
-        // A peer that is gone by now, or does not read, loses its own answer only.
-        socket_.send(frames[0], zmq::send_flags::sndmore | zmq::send_flags::dontwait);
-        socket_.send(zmq::buffer(reply.data(), reply.size()), zmq::send_flags::dontwait);
+        if (auto reply = answer(context, frames)) send(frames[0].to_string(), *reply);
     }
 }
 
-DetachedBuffer ControlServer::answer(const ControlContext& context, const zmq::message_t& request) {
+ControlServer::Reply ControlServer::answer(const ControlContext& context,
+                                           std::vector<zmq::message_t>& frames) {
+    if (frames.size() != 2) {
+        return refusal(0, {shm::Errc::bad_argument,
+                           "a request is one frame; this one had " + std::to_string(frames.size() - 1)});
+    }
+    auto peer = peer_of(frames[1], context.endpoint);
+    if (!peer) return refusal(0, peer.error());
     // Copied: libzmq may hand out a frame in the middle of its buffer, and a flatbuffer is read aligned.
-    const auto* bytes = static_cast<const std::byte*>(request.data());
-    const std::vector<std::byte> frame(bytes, bytes + request.size());
+    const auto* bytes = static_cast<const std::byte*>(frames[1].data());
+    const std::vector<std::byte> frame(bytes, bytes + frames[1].size());
     const auto parsed = wire::parse(frame.data(), frame.size());
     if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
-        ++refused_;
-        spdlog::warn("refused a message on the control socket: {}", fault->message);
+        log_.warn("refused a message on the control socket: " + loggable(fault->message));
         return refusal(0, {shm::Errc::bad_argument, fault->message});
     }
     const wire::Message& message = *std::get<const wire::Message*>(parsed);
+    if (!context.admitted(peer.value())) {
+        return refusal(message.request(), {shm::Errc::permission_denied,
+                                           "the CURVE key is not among the authorized ones any more"});
+    }
+    return answer_body(context, message, {frames[0].to_string(), message.request(), std::move(peer).value()});
+}
+
+ControlServer::Reply ControlServer::answer_body(const ControlContext& context, const wire::Message& message,
+                                                Asker asker) {
     switch (message.body_type()) {
         case wire::Body::Open:
-            return answer_open(context, message.request(), *message.body_as_Open());
+            return answer_open(context, *message.body_as_Open(), asker);
         case wire::Body::Close:
-            return answer_close(context, message.request(), *message.body_as_Close());
+            return answer_close(context, *message.body_as_Close(), asker);
         case wire::Body::Configure:
-            return answer_configure(context, message.request(), *message.body_as_Configure());
+            return answer_configure(context, *message.body_as_Configure(), asker);
         case wire::Body::Drain:
-            return answer_drain(context, message.request());
+            return answer_drain(context, asker);
         case wire::Body::Statistics:
-            return answer_statistics(context, message.request());
+            return answer_statistics(context, std::move(asker));
         default:
             break;
     }
-    ++refused_;
     return refusal(
         message.request(),
         {shm::Errc::bad_argument, std::string("a ") + wire::EnumNameBody(message.body_type()) +

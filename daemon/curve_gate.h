@@ -1,11 +1,14 @@
 // Who may come in over CURVE: answers libzmq's authentication requests (ZAP, RFC 27) from a list of keys.
 #pragma once
 
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 #include <zmq.hpp>
+
+#include "daemon/log_budget.h"
 
 namespace croupier::daemon {
 
@@ -14,6 +17,9 @@ class CurveGate {
     // Must exist before the first CURVE socket of the context is bound.
     CurveGate(zmq::context_t& context, const std::vector<std::string>& authorized);
     ~CurveGate();
+    // From now on these and no others; who is connected with another is refused at his next message.
+    void authorize(const std::vector<std::string>& keys);
+    bool knows(const std::string& key) const;
     CurveGate(const CurveGate&) = delete;
     CurveGate& operator=(const CurveGate&) = delete;
 
@@ -21,7 +27,9 @@ class CurveGate {
     void serve();
 
     zmq::context_t* context_;
-    std::set<std::string> authorized_;  // 32 raw bytes each
+    mutable std::mutex mutex_;
+    std::set<std::string> authorized_;  // Z85
+    LogBudget log_;
     zmq::socket_t requests_;
     zmq::socket_t stop_;
     std::thread thread_;

@@ -29,11 +29,11 @@ DecisionStream::DecisionStream(zmq::context_t& context, std::uint32_t high_water
     socket_.set(zmq::sockopt::maxmsgsize, std::int64_t{4096});
 }
 
-void DecisionStream::refuse(const zmq::message_t& peer, const std::string& why) {
-    spdlog::warn("refused a message on the decision socket: {}", why);
+void DecisionStream::refuse(const zmq::message_t& peer, const shm::Error& why) {
+    log_.warn("refused a message on the decision socket: " + loggable(why.message));
     flatbuffers::FlatBufferBuilder builder;
     const auto body =
-        wire::CreateRefusalDirect(builder, static_cast<std::uint32_t>(shm::Errc::bad_argument), why.c_str());
+        wire::CreateRefusalDirect(builder, static_cast<std::uint32_t>(why.code), why.message.c_str());
     wire::finish(builder, 0, body);
     try {
         const std::array<zmq::const_buffer, 2> frames = {
@@ -45,32 +45,52 @@ void DecisionStream::refuse(const zmq::message_t& peer, const std::string& why) 
     }
 }
 
-void DecisionStream::serve(const SessionRegistry& registry) {
+shm::Result<std::uint64_t> DecisionStream::read_subscription(zmq::message_t& frame,
+                                                             const SessionRegistry& registry,
+                                                             const Peer& peer) const {
+    // Copied: libzmq may hand out a frame in the middle of its buffer, and a flatbuffer is read aligned.
+    const std::string copy = frame.to_string();
+    const auto parsed = wire::parse(copy.data(), copy.size());
+    if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
+        return shm::fail(shm::Errc::bad_argument, fault->message);
+    }
+    const auto* subscribe = std::get<const wire::Message*>(parsed)->body_as_Subscribe();
+    if (subscribe == nullptr) {
+        return shm::fail(shm::Errc::bad_argument, "only Subscribe is understood here");
+    }
+    if (auto own = registry.find_for(subscribe->session_id(), peer); !own) return own.error();
+    return subscribe->session_id();
+}
+
+void DecisionStream::serve(const SessionRegistry& registry, const std::string& endpoint,
+                           const Admitted& admitted) {
     for (int turn = 0; turn < kSubscriptionsATurn; ++turn) {
         std::vector<zmq::message_t> frames;
         if (!zmq::recv_multipart(socket_, std::back_inserter(frames), zmq::recv_flags::dontwait)) return;
         if (frames.size() != 2) {
-            refuse(frames[0], "a subscription is one frame");
+            refuse(frames[0], {shm::Errc::bad_argument, "a subscription is one frame"});
             continue;
         }
-        // Copied: libzmq may hand out a frame in the middle of its buffer, and a flatbuffer is read aligned.
-        const std::string frame = frames[1].to_string();
-        const auto parsed = wire::parse(frame.data(), frame.size());
-        if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
-            refuse(frames[0], fault->message);
+        auto peer = peer_of(frames[1], endpoint);
+        if (!peer || !admitted(peer.value())) {
+            refuse(frames[0], peer ? shm::Error{shm::Errc::permission_denied,
+                                                "the CURVE key is not among the authorized ones any more"}
+                                   : peer.error());
             continue;
         }
-        const auto* subscribe = std::get<const wire::Message*>(parsed)->body_as_Subscribe();
-        const shm::Segment* segment = subscribe != nullptr ? registry.find(subscribe->session_id()) : nullptr;
-        if (segment == nullptr) {
-            refuse(frames[0], subscribe == nullptr
-                                  ? "only Subscribe is understood here"
-                                  : "no session has the id " + std::to_string(subscribe->session_id()));
+        const auto session = read_subscription(frames[1], registry, peer.value());
+        if (!session) {
+            refuse(frames[0], session.error());
             continue;
         }
-        subscribers_[subscribe->session_id()] = {frames[0].to_string(),
-                                                 segment->header().taken.load(std::memory_order_acquire)};
+        const auto& header = registry.find(session.value())->header();
+        subscribers_[session.value()] = {frames[0].to_string(), std::move(peer).value(),
+                                         header.taken.load(std::memory_order_acquire)};
     }
+}
+
+void DecisionStream::drop_unadmitted(const Admitted& admitted) {
+    std::erase_if(subscribers_, [&](const auto& entry) { return !admitted(entry.second.peer); });
 }
 
 void DecisionStream::send_completed(const SessionRegistry& registry) {
@@ -98,19 +118,19 @@ bool DecisionStream::send_step(const shm::Segment& segment, Subscriber& subscrib
                              decision.flags, static_cast<std::uint16_t>(decision.error));
     }
     const auto refused = shm::step_refusal(segment, slot);
-    const auto body = wire::CreateStepDecisionsDirect(builder, segment.header().session_id, step,
+    const auto body = wire::CreateStepDecisionsDirect(builder, segment.id(), step,
                                                       static_cast<std::uint16_t>(refused), &entries);
     wire::finish(builder, 0, body);
     auto& header = segment.header();
     try {
         const std::array<zmq::const_buffer, 2> frames = {
-            zmq::buffer(subscriber.identity), zmq::buffer(builder.GetBufferPointer(), builder.GetSize())};
+            zmq::buffer(subscriber.frame), zmq::buffer(builder.GetBufferPointer(), builder.GetSize())};
         if (zmq::send_multipart(socket_, frames, zmq::send_flags::dontwait)) {
             header.counter(SessionCounter::zmq_steps_sent).fetch_add(1, std::memory_order_relaxed);
             return true;
         }
     } catch (const zmq::error_t& gone) {
-        spdlog::debug("the subscriber of session {} is not reachable: {}", header.session_id, gone.what());
+        spdlog::debug("the subscriber of session {} is not reachable: {}", segment.id(), gone.what());
     }
     header.counter(SessionCounter::zmq_send_deferred).fetch_add(1, std::memory_order_relaxed);
     return false;

@@ -35,6 +35,7 @@ void DrawTally::give_to(proto::SegmentHeader& header) const {
     const auto give = [](std::atomic<std::uint64_t>& to, std::uint64_t count) {
         if (count != 0) to.fetch_add(count, std::memory_order_relaxed);
     };
+    give(header.counter(SessionCounter::column_delay_ns), delay_ns_);
     give(header.counter(SessionCounter::draws_hot), hot_);
     give(header.counter(SessionCounter::draws_tail), tail_);
     give(header.counter(SessionCounter::draws_corrected), corrected_);

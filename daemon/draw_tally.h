@@ -14,6 +14,8 @@ class DrawTally {
   public:
     // `read_early`: the row was read before the decision.
     void add(const sampler::Answer& answer, std::uint32_t hot_choice, bool read_early, std::uint64_t ns);
+    // Of a column, from its step's logits to the start of its decision.
+    void add_delay(std::uint64_t ns) { delay_ns_ += ns; }
     void give_to(proto::SegmentHeader& header) const;
 
   private:
@@ -21,6 +23,7 @@ class DrawTally {
         std::uint64_t draws = 0;
         std::uint64_t ns = 0;
     };
+    std::uint64_t delay_ns_ = 0;
     std::uint64_t hot_ = 0;
     std::uint64_t tail_ = 0;
     std::uint64_t corrected_ = 0;

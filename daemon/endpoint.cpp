@@ -18,6 +18,9 @@ namespace {
 
 constexpr std::size_t kZ85KeyLength = 40;
 constexpr std::string_view kIpc = "ipc://";
+// What was sent before the end is a client's: it has so long to read it. A peer that reads nothing must not
+// hold up a stop for ever.
+constexpr int kLingerMs = 2000;
 
 shm::Result<std::vector<std::string>> read_keys(const std::string& path, const char* key) {
     std::ifstream file(path);
@@ -74,7 +77,7 @@ shm::Result<bool> bind_endpoint(zmq::socket_t& socket, const std::string& endpoi
                                 const std::string& group, const CurveKeys& keys) {
     const bool ipc = endpoint.starts_with(kIpc);
     const std::string path = ipc ? endpoint.substr(kIpc.size()) : "";
-    socket.set(zmq::sockopt::linger, 0);
+    socket.set(zmq::sockopt::linger, kLingerMs);
     if (!ipc) {
         if (keys.secret.empty()) {
             return fail(Errc::bad_argument, endpoint + " is TCP and needs control.curve keys");

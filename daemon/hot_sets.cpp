@@ -43,14 +43,14 @@ void HotSets::begin(const shm::Segment& segment) {
 // Goes on from what the session has: a daemon that restarts finds its predecessor's.
 sampler::HotController& HotSets::controller_of(const shm::Segment& segment) {
     const auto& header = segment.header();
-    const auto found = controllers_.find(header.session_id);
+    const auto found = controllers_.find(segment.id());
     if (found != controllers_.end()) return found->second;
     const std::uint32_t all = hot_choice_of(segment.geometry().vocab);
     const std::uint32_t most = std::min(hot_choice_of(settings_.most), all);
     const std::uint32_t least = std::min(hot_choice_of(settings_.least), most);
     const sampler::HotBounds bounds = {least, most, settings_.hysteresis_percent / 100.0};
     const std::uint32_t first = header.hot_choice.load(std::memory_order_relaxed);
-    return controllers_.try_emplace(header.session_id, bounds, first).first->second;
+    return controllers_.try_emplace(segment.id(), bounds, first).first->second;
 }
 
 void HotSets::tend(const shm::Segment& segment) {
@@ -61,9 +61,8 @@ void HotSets::tend(const shm::Segment& segment) {
     controller.observe(costs_of(segment));
     give(segment, controller.present(), controller.tried());
     if (controller.present() == before) return;
-    spdlog::info("session {} ({}): the hot set of new sequences goes from {} ids to {}",
-                 segment.header().name, segment.header().session_id, proto::hot_size(before),
-                 proto::hot_size(controller.present()));
+    spdlog::info("session {} ({}): the hot set of new sequences goes from {} ids to {}", segment.name(),
+                 segment.id(), proto::hot_size(before), proto::hot_size(controller.present()));
 }
 
 }  // namespace croupier::daemon

@@ -1,8 +1,17 @@
 #include "daemon/http_server.h"
 
-#include <CivetServer.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
 #include <prometheus/text_serializer.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
 #include <utility>
 
 #include "daemon/metrics.h"
@@ -14,11 +23,29 @@ namespace {
 
 // The supervisor turns at least every 25 ms; a second without a turn is trouble, five are a hang.
 constexpr std::uint64_t kLivenessLimitNs = 5'000'000'000;
+// Beyond it the connection that has waited longest for its request goes.
+constexpr std::size_t kMostConnections = 64;
+constexpr std::size_t kLongestRequest = 8192;
 
 struct Answer {
     int status = 200;
     std::string body;
 };
+
+const char* reason(int status) {
+    switch (status) {
+        case 200:
+            return "OK";
+        case 404:
+            return "Not Found";
+        case 405:
+            return "Method Not Allowed";
+        case 431:
+            return "Request Header Fields Too Large";
+        default:
+            return "Service Unavailable";
+    }
+}
 
 Answer metrics_page(const std::string& directory, const std::string& instance) {
     auto snapshot = shm::observe(directory, instance);
@@ -38,50 +65,135 @@ Answer readyz_page(const Health& health) {
     return {200, "ok\n"};
 }
 
+shm::Error cannot_listen(const std::string& listen, const std::string& why) {
+    return {shm::Errc::system_error,
+            "cannot serve metrics on " + listen + " (metrics.listen): is the port taken? " + why};
+}
+
+shm::Result<shm::FileDescriptor> listen_on(const std::string& listen) {
+    const auto colon = listen.rfind(':');
+    std::string host = listen.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    addrinfo wanted{};
+    wanted.ai_socktype = SOCK_STREAM;
+    wanted.ai_flags = AI_PASSIVE;
+    addrinfo* found = nullptr;
+    if (const int error = ::getaddrinfo(host.c_str(), listen.c_str() + colon + 1, &wanted, &found)) {
+        return cannot_listen(listen, ::gai_strerror(error));
+    }
+    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
+    shm::FileDescriptor file(
+        ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, found->ai_protocol));
+    const int on = 1;
+    ::setsockopt(file.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (!file.valid() || ::bind(file.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+        ::listen(file.get(), static_cast<int>(kMostConnections)) != 0) {
+        return cannot_listen(listen, shm::system_failure("cannot bind", listen, errno).message);
+    }
+    return file;
+}
+
 }  // namespace
 
-class HttpServer::Page : public CivetHandler {
-  public:
-    explicit Page(std::function<Answer()> make) : make_(std::move(make)) {}
-
-    bool handleGet(CivetServer* /*server*/, mg_connection* connection) override {
-        const Answer answer = make_();
-        mg_printf(connection,
-                  "HTTP/1.1 %d %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
-                  "Content-Length: %zu\r\nConnection: close\r\n\r\n",
-                  answer.status, answer.status == 200 ? "OK" : "Service Unavailable", answer.body.size());
-        mg_write(connection, answer.body.data(), answer.body.size());
-        return true;
-    }
-
-  private:
-    std::function<Answer()> make_;
+struct HttpServer::Connection {
+    shm::FileDescriptor socket;
+    std::string request;
+    std::string answer;  // what of it is not sent yet
+    bool answered = false;
 };
 
-HttpServer::HttpServer() = default;
-HttpServer::~HttpServer() = default;
+HttpServer::HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, std::string shm_directory,
+                       std::string instance, const Health& health)
+    : listener_(std::move(listener)),
+      stop_(std::move(stop)),
+      shm_directory_(std::move(shm_directory)),
+      instance_(std::move(instance)),
+      health_(&health),
+      thread_([this] { serve(); }) {}
+
+HttpServer::~HttpServer() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(stop_.get(), &one, sizeof(one));
+    thread_.join();
+}
 
 shm::Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& listen,
                                                            const std::string& shm_directory,
                                                            const std::string& instance,
                                                            const Health& health) {
-    std::unique_ptr<HttpServer> made(new HttpServer());
-    made->metrics_ =
-        std::make_unique<Page>([shm_directory, instance] { return metrics_page(shm_directory, instance); });
-    made->livez_ = std::make_unique<Page>([&health] { return livez_page(health); });
-    made->readyz_ = std::make_unique<Page>([&health] { return readyz_page(health); });
-    try {
-        made->server_ = std::make_unique<CivetServer>(std::vector<std::string>{
-            "listening_ports", listen, "num_threads", "2", "request_timeout_ms", "5000"});
-    } catch (const CivetException& error) {
-        return shm::fail(
-            shm::Errc::system_error,
-            "cannot serve metrics on " + listen + " (metrics.listen): is the port taken? " + error.what());
+    auto listener = listen_on(listen);
+    if (!listener) return listener.error();
+    shm::FileDescriptor stop(::eventfd(0, EFD_CLOEXEC));
+    if (!stop.valid()) return shm::system_failure("cannot open", "eventfd", errno);
+    return std::unique_ptr<HttpServer>(
+        new HttpServer(std::move(listener).value(), std::move(stop), shm_directory, instance, health));
+}
+
+void HttpServer::serve() {
+    std::vector<pollfd> items;
+    while (true) {
+        items = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+        for (const Connection& each : connections_) {
+            const short wanted = each.answered ? POLLOUT : POLLIN;
+            items.push_back({each.socket.get(), wanted, 0});
+        }
+        if (::poll(items.data(), items.size(), -1) < 0) continue;
+        if (items[0].revents != 0) return;
+        std::vector<Connection> kept;
+        for (std::size_t i = 0; i < connections_.size(); ++i) {
+            if (items[i + 2].revents == 0 || go_on(connections_[i]))
+                kept.push_back(std::move(connections_[i]));
+        }
+        connections_ = std::move(kept);
+        if (items[1].revents != 0) accept_one();
     }
-    made->server_->addHandler("/metrics", *made->metrics_);
-    made->server_->addHandler("/livez", *made->livez_);
-    made->server_->addHandler("/readyz", *made->readyz_);
-    return made;
+}
+
+void HttpServer::accept_one() {
+    shm::FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) return;
+    if (connections_.size() >= kMostConnections) connections_.erase(connections_.begin());
+    connections_.push_back({std::move(socket), "", "", false});
+}
+
+// False: it is done with.
+bool HttpServer::go_on(Connection& connection) const {
+    if (!connection.answered) {
+        std::array<char, 1024> buffer{};
+        const auto got = ::recv(connection.socket.get(), buffer.data(), buffer.size(), 0);
+        if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
+        connection.request.append(buffer.data(), static_cast<std::size_t>(got));
+        const bool whole = connection.request.find("\r\n\r\n") != std::string::npos;
+        if (!whole && connection.request.size() < kLongestRequest) return true;
+        connection.answer = answer_to(connection.request, whole);
+        connection.answered = true;
+    }
+    const std::string& answer = connection.answer;
+    const auto sent = ::send(connection.socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    if (sent < 0) return errno == EAGAIN || errno == EINTR;
+    connection.answer.erase(0, static_cast<std::size_t>(sent));
+    return !connection.answer.empty();
+}
+
+std::string HttpServer::answer_to(const std::string& request, bool whole) const {
+    const auto method_ends = request.find(' ');
+    const auto path_ends = request.find_first_of(" ?\r", method_ends + 1);
+    const std::string path = request.substr(method_ends + 1, path_ends - method_ends - 1);
+    Answer answer{404, "there are /metrics, /livez and /readyz\n"};
+    if (!whole) {
+        answer = {431, "a request has at most " + std::to_string(kLongestRequest) + " bytes\n"};
+    } else if (!request.starts_with("GET ")) {
+        answer = {405, "only GET is answered\n"};
+    } else if (path == "/metrics") {
+        answer = metrics_page(shm_directory_, instance_);
+    } else if (path == "/livez") {
+        answer = livez_page(*health_);
+    } else if (path == "/readyz") {
+        answer = readyz_page(*health_);
+    }
+    return "HTTP/1.1 " + std::to_string(answer.status) + " " + reason(answer.status) +
+           "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: " +
+           std::to_string(answer.body.size()) + "\r\nConnection: close\r\n\r\n" + answer.body;
 }
 
 }  // namespace croupier::daemon

@@ -1,14 +1,14 @@
-// /metrics, /livez and /readyz.
+// /metrics, /livez and /readyz: one thread and non-blocking sockets, so that a peer who is slow holds up
+// himself only.
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
-#include "shm/error.h"
-
-class CivetServer;
+#include "shm/file.h"
 
 namespace croupier::daemon {
 
@@ -26,16 +26,26 @@ class HttpServer {
                                                           const std::string& shm_directory,
                                                           const std::string& instance, const Health& health);
     ~HttpServer();
+    HttpServer(const HttpServer&) = delete;
+    HttpServer& operator=(const HttpServer&) = delete;
 
   private:
-    class Page;
-    HttpServer();
+    struct Connection;
 
-    // The server goes first: its threads use the pages.
-    std::unique_ptr<Page> metrics_;
-    std::unique_ptr<Page> livez_;
-    std::unique_ptr<Page> readyz_;
-    std::unique_ptr<CivetServer> server_;
+    HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, std::string shm_directory,
+               std::string instance, const Health& health);
+    void serve();
+    void accept_one();
+    bool go_on(Connection& connection) const;
+    std::string answer_to(const std::string& request, bool whole) const;
+
+    shm::FileDescriptor listener_;
+    shm::FileDescriptor stop_;
+    std::string shm_directory_;
+    std::string instance_;
+    const Health* health_;
+    std::vector<Connection> connections_;  // the oldest first
+    std::thread thread_;
 };
 
 }  // namespace croupier::daemon

@@ -20,7 +20,7 @@ Examples:
   croupierd --config /etc/croupier/croupierd.yaml --check-config   is the file sound?
   croupierd --config /etc/croupier/croupierd.yaml                  serve until SIGTERM
 Signals:
-  SIGTERM, SIGINT   drain: steps in flight finish, then the daemon ends
+  SIGTERM, SIGINT   drain: steps in flight finish and are taken, then the daemon ends
   SIGHUP            read the configuration again; says which changes need a restart)";
 
 int report(const LoadResult& loaded) {

@@ -25,6 +25,9 @@ volatile std::sig_atomic_t stop_requested = 0;
 
 // Without work expected a sampler wakes this often, to beat its heart.
 constexpr std::chrono::milliseconds kIdleSleep{100};
+// How long a session is decided for while others wait: about one column of all controls. A change of sessions
+// costs a small part of it.
+constexpr std::uint64_t kSliceNs = 20'000;
 
 class Sampler {
   public:
@@ -43,7 +46,8 @@ class Sampler {
         entry.states.bytes.store(0, std::memory_order_relaxed);
         entry.states.states.store(0, std::memory_order_relaxed);
         entry.state.store(proto::SamplerState::running, std::memory_order_release);
-        while (stop_requested == 0) turn();
+        // One that lost the bell is as good as deaf: the supervisor mends the bell and starts another.
+        while (stop_requested == 0 && !bell_.lost()) turn();
     }
 
   private:
@@ -62,10 +66,12 @@ class Sampler {
         const std::uint32_t seen = bell_.seen();
         std::size_t decided = 0;
         bool pending = false;
+        const std::uint64_t slice = sessions_.size() > 1 ? kSliceNs : StepWorker::kEndless;
         for (auto& [id, session] : sessions_) {
-            const Look look = worker_.look(*session);
+            const Look look = worker_.look(*session, slice);
             decided += look.decided + (look.busy ? 1 : 0);
             pending = pending || look.pending;
+            if (session->segment().mapping().lost()) report_lost(id, *session);
         }
         bound_states();
         wait_.idle(decided, [&](std::chrono::nanoseconds longest) {
@@ -74,6 +80,15 @@ class Sampler {
         });
         // A spinning sampler must not take the clock at every turn.
         if (++turns_ % 1024 == 0) entry().heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
+    }
+
+    // What this process has of the segment is gone for good, whatever becomes of the file.
+    void report_lost(std::uint64_t id, const SessionView& session) {
+        for (auto& row : plane_.header().sessions) {
+            if (row.session_id.load(std::memory_order_acquire) != id) continue;
+            if (row.lost.exchange(1, std::memory_order_release) != 0) return;
+            spdlog::error("session {} ({}): pages of its segment are gone", session.segment().name(), id);
+        }
     }
 
     void bound_states() {
@@ -145,6 +160,7 @@ void stop_on_sigterm() {
 
 int run_sampler(const SamplerOptions& options) {
     die_with_supervisor(options.supervisor_pid);
+    shm::survive_lost_pages();
     stop_on_sigterm();
     if (!options.cores.empty() && !bind_this_process(options.cores)) {
         spdlog::warn("sampler {} could not be pinned to cores {}", options.index, options.cores);

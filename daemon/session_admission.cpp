@@ -103,6 +103,13 @@ shm::Result<bool> check_same_session(const shm::Segment& present, const SessionR
     return not_resumable(request, Errc::bad_argument, "hotness order");
 }
 
+shm::Error not_yours(const std::string& name) {
+    return {Errc::permission_denied,
+            "session " + name +
+                " belongs to another: only the user (over tcp: the CURVE key) that opened "
+                "it may act for it; choose another name, or ask as that one"};
+}
+
 void write_order(const shm::Segment& segment, std::span<const std::uint32_t> order) {
     const proto::Geometry& geometry = segment.geometry();
     std::copy(order.begin(), order.end(), segment.model_order().begin());

@@ -1,7 +1,6 @@
 #include "daemon/session_registry.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "daemon/session_admission.h"
 #include "shm/futex.h"
+#include "shm/session_record.h"
 #include "shm/snapshot.h"
 #include "shm/step_claims.h"
 #include "shm/step_window.h"
@@ -31,16 +31,6 @@ std::uint32_t ended_writers(const shm::Segment& segment, std::uint32_t rank) {
     return begun != 0 && segment.is_held(shm::writer_role(rank)) ? begun - 1 : begun;
 }
 
-// Unguessable and never met again, so that a message for a session that is gone finds no other.
-std::uint64_t fresh_session_id() {
-    std::uint64_t id = 0;
-    while (id == 0) {
-        if (::getrandom(&id, sizeof(id), 0) != sizeof(id)) id = 0;
-        id >>= 16U;
-    }
-    return id;
-}
-
 template <typename Visit>
 void for_each_step(const shm::Segment& segment, Visit&& visit) {
     const shm::StepWindow window = shm::steps_in_flight(segment);
@@ -51,10 +41,16 @@ void for_each_step(const shm::Segment& segment, Visit&& visit) {
     }
 }
 
+std::uint64_t steps_not_taken(const shm::Segment& segment) {
+    const shm::StepWindow window = shm::steps_in_flight(segment);
+    return window.sound ? window.end - window.first : 0;
+}
+
 }  // namespace
 
-SessionRegistry::SessionRegistry(const config::Config& config, shm::Plane& plane, shm::Bell& bell)
-    : config_(config), plane_(&plane), bell_(&bell), hot_sets_(config.hot_set) {}
+SessionRegistry::SessionRegistry(const config::Config& config, shm::Plane& plane, shm::Bell& bell,
+                                 int event_fd)
+    : config_(config), plane_(&plane), bell_(&bell), hot_sets_(config.hot_set), maker_(event_fd) {}
 
 void SessionRegistry::configure(const config::Config& config) {
     config_.sessions = config.sessions;
@@ -75,32 +71,53 @@ void SessionRegistry::adopt(const std::string& path) {
     auto segment = std::make_unique<shm::Segment>(std::move(attached).value());
     auto& header = segment->header();
     const auto state = header.state.load(std::memory_order_acquire);
-    const bool open = state == SessionState::active || state == SessionState::draining;
-    if (!open || !segment->is_held(Role::client)) {
-        spdlog::info("removing {}: its client is gone", path);
-        header.state.store(SessionState::closed, std::memory_order_release);
-        ::unlink(path.c_str());
+    // The file's name is the daemon's, the header is whoever's may write to it.
+    if (shm::segment_path(config_.shm.dir, config_.instance, segment->id()) != path) {
+        spdlog::error("leaving {} alone: its header says that it is session {}", path, segment->id());
+        return;
+    }
+    const auto record = shm::read_record(path);
+    if (!record && record.error().code == Errc::not_found && !segment->is_held(Role::client)) {
+        spdlog::info("removing {}: the daemon died before it gave it to anybody", path);
+        shm::remove_session_files(path);
+        return;
+    }
+    if (!record || record.value().name != segment->name()) {
+        spdlog::error(
+            "leaving {} alone: {}", path,
+            record ? "its header names another session than the daemon opened" : record.error().message);
         return;
     }
     if (!segment->hold(Role::daemon)) {
         spdlog::error("leaving {} alone: another daemon holds it", path);
         return;
     }
+    if (state != SessionState::active && state != SessionState::draining) {
+        spdlog::info("removing {}: its session has ended", path);
+        shm::remove_session_files(path);
+        return;
+    }
     std::uint32_t freed = 0;
     for_each_step(*segment, [&](std::uint64_t step, std::uint32_t columns) {
         freed += shm::StepClaims(*segment, step).reopen_all(columns);
     });
-    spdlog::info("session {} ({}) goes on: its client lives, {} half-decided columns are decided again",
-                 header.name, header.session_id, freed);
+    // When its client died nobody knows: its grace begins anew.
+    const std::string client = segment->is_held(Role::client)
+                                   ? "its client lives"
+                                   : "its client is gone, it may resume for " +
+                                         std::to_string(config_.sessions.reattach_grace_ms) + " ms";
+    spdlog::info("session {} ({}) goes on: {}, {} half-decided columns are decided again", segment->name(),
+                 segment->id(), client, freed);
     header.state.store(SessionState::active, std::memory_order_release);
-    take_in(std::move(segment));
+    take_in(std::move(segment), record.value().owner);
 }
 
-void SessionRegistry::take_in(std::unique_ptr<shm::Segment> segment) {
+void SessionRegistry::take_in(std::unique_ptr<shm::Segment> segment, const std::string& owner) {
     auto& header = segment->header();
     header.daemon_pid.store(::getpid(), std::memory_order_relaxed);
     header.daemon_generation.fetch_add(1, std::memory_order_release);
-    const std::uint64_t id = header.session_id;
+    const std::uint64_t id = segment->id();
+    watches_[id].owner = owner;
     auto& ended = watches_[id].writers_ended;
     for (std::uint32_t rank = 0; rank < segment->geometry().tp; ++rank) {
         ended.push_back(ended_writers(*segment, rank));
@@ -108,79 +125,24 @@ void SessionRegistry::take_in(std::unique_ptr<shm::Segment> segment) {
     sessions_[id] = std::move(segment);
 }
 
-shm::Result<OpenedSession> SessionRegistry::open(const SessionRequest& request) {
-    if (draining_) return shm::fail(Errc::draining, "the daemon drains and opens no new sessions");
-    if (auto sound = check_request(request, config_.sessions); !sound) return sound.error();
-    if (shm::Segment* present = find_by_name(request.name)) return meet_namesake(*present, request);
-    return create(request);
-}
-
-shm::Result<OpenedSession> SessionRegistry::meet_namesake(shm::Segment& present,
-                                                          const SessionRequest& request) {
-    const std::uint64_t id = present.header().session_id;
-    if (present.is_held(Role::client)) {
-        if (!request.takeover) {
-            return shm::fail(Errc::already_held,
-                             "session " + request.name + " is held by the live client with pid " +
-                                 std::to_string(present.header().client_pid.load()) +
-                                 "; choose another name, or open with takeover to fence that client");
-        }
-        // A new segment, not a new epoch in the old one: what a fenced process may still write when it
-        // wakes in the middle of a store goes to memory that nobody reads any more.
-        retire(id, SessionState::fenced, "taken over by a new client");
-        return create(request);
-    }
-    if (request.resume) {
-        if (auto same = check_same_session(present, request); !same) return same.error();
-        expect_client(present);
-        return OpenedSession{&present, true};
-    }
-    retire(id, SessionState::closed, "its client is gone and its name is opened anew");
-    return create(request);
-}
-
-shm::Result<OpenedSession> SessionRegistry::create(const SessionRequest& request) {
-    std::uint64_t in_use = 0;
-    for (const auto& [id, segment] : sessions_) in_use += segment->layout().total_bytes;
-    if (auto room = check_room(request, config_.sessions, sessions_.size(), in_use); !room)
-        return room.error();
-    shm::SegmentSpec spec;
-    spec.directory = config_.shm.dir;
-    spec.instance = config_.instance;
-    spec.session_id = fresh_session_id();
-    spec.name = request.name;
-    spec.geometry = request.geometry;
-    spec.geometry.has_order = request.order.empty() ? 0 : 1;
-    spec.ownership = {static_cast<mode_t>(config_.shm.mode), config_.shm.group};
-    spec.hugepages = static_cast<shm::Hugepages>(config_.shm.hugepages);
-    auto created = shm::Segment::create(spec);
-    if (!created) return created.error();
-    auto segment = std::make_unique<shm::Segment>(std::move(created).value());
-    if (!request.order.empty()) write_order(*segment, request.order);
-    hot_sets_.begin(*segment);
-    spdlog::info("session {} ({}) opened: vocab {}, tp {}, batch {}, {} slots, tile {}, {} MiB{}{}",
-                 request.name, spec.session_id, spec.geometry.vocab, spec.geometry.tp,
-                 spec.geometry.max_batch, spec.geometry.slots, spec.geometry.tile,
-                 segment->layout().total_bytes >> 20U, segment->hugepage_note().empty() ? "" : ", ",
-                 segment->hugepage_note());
-    const shm::Segment* opened = segment.get();
-    take_in(std::move(segment));
-    expect_client(*opened);
-    show_to_samplers();
-    return OpenedSession{opened, false};
-}
-
-shm::Result<bool> SessionRegistry::close(std::uint64_t id) {
-    if (find(id) == nullptr) return shm::fail(Errc::not_found, "no session has the id " + std::to_string(id));
+shm::Result<bool> SessionRegistry::close(std::uint64_t id, const Peer& peer) {
+    if (auto own = find_for(id, peer); !own) return own.error();
     retire(id, SessionState::closed, "closed by its client");
     return true;
 }
 
-shm::Result<bool> SessionRegistry::set_zmq_stream(std::uint64_t id, bool on) {
+shm::Result<bool> SessionRegistry::set_zmq_stream(std::uint64_t id, bool on, const Peer& peer) {
+    auto own = find_for(id, peer);
+    if (!own) return own.error();
+    own.value()->header().zmq_stream.store(on ? 1 : 0, std::memory_order_release);
+    return true;
+}
+
+shm::Result<const shm::Segment*> SessionRegistry::find_for(std::uint64_t id, const Peer& peer) const {
     const shm::Segment* segment = find(id);
     if (segment == nullptr) return shm::fail(Errc::not_found, "no session has the id " + std::to_string(id));
-    segment->header().zmq_stream.store(on ? 1 : 0, std::memory_order_release);
-    return true;
+    if (!peer.may_act_for(watches_.at(id).owner)) return not_yours(segment->name());
+    return segment;
 }
 
 const shm::Segment* SessionRegistry::find(std::uint64_t id) const {
@@ -190,7 +152,7 @@ const shm::Segment* SessionRegistry::find(std::uint64_t id) const {
 
 shm::Segment* SessionRegistry::find_by_name(const std::string& name) const {
     for (const auto& [id, segment] : sessions_) {
-        if (name == segment->header().name) return segment.get();
+        if (name == segment->name()) return segment.get();
     }
     return nullptr;
 }
@@ -198,11 +160,12 @@ shm::Segment* SessionRegistry::find_by_name(const std::string& name) const {
 void SessionRegistry::retire(std::uint64_t id, SessionState final_state, const std::string& why) {
     const auto found = sessions_.find(id);
     auto& header = found->second->header();
-    spdlog::info("session {} ({}) ends: {}", header.name, id, why);
+    spdlog::info("session {} ({}) ends: {}", found->second->name(), id, why);
     header.state.store(final_state, std::memory_order_release);
     header.decided_bell.fetch_add(1, std::memory_order_seq_cst);
     shm::futex_wake_all(header.decided_bell);
-    ::unlink(found->second->path().c_str());
+    shm::remove_session_files(found->second->path());
+    SegmentMaker::let_go(std::move(found->second));
     sessions_.erase(found);
     watches_.erase(id);
     hot_sets_.forget(id);
@@ -210,7 +173,7 @@ void SessionRegistry::retire(std::uint64_t id, SessionState final_state, const s
 }
 
 void SessionRegistry::expect_client(const shm::Segment& segment) {
-    Watch& watch = watches_[segment.header().session_id];
+    Watch& watch = watches_[segment.id()];
     watch.attach_by = Clock::now() + kTimeToAttach;
     watch.epoch_before_attach = segment.header().client_epoch.load(std::memory_order_acquire);
 }
@@ -230,6 +193,7 @@ void SessionRegistry::show_to_samplers() {
             if (present == 0 && empty == nullptr) empty = &row;
         }
         if (shown || empty == nullptr) continue;
+        empty->lost.store(0, std::memory_order_relaxed);
         std::strncpy(empty->path, segment->path().c_str(), sizeof(empty->path) - 1);
         // SYNC: release; pairs with the samplers' acquire: who sees the id sees the path.
         empty->session_id.store(id, std::memory_order_release);
@@ -253,7 +217,7 @@ void SessionRegistry::watch_client(std::uint64_t id, const shm::Segment& segment
     if (watch.client_was_alive && !alive) {
         watch.alone_since = Clock::now();
         segment.header().counter(SessionCounter::clients_lost).fetch_add(1, std::memory_order_relaxed);
-        spdlog::warn("session {} ({}): its client died; it may resume for {} ms", segment.header().name, id,
+        spdlog::warn("session {} ({}): its client died; it may resume for {} ms", segment.name(), id,
                      config_.sessions.reattach_grace_ms);
     }
     watch.client_was_alive = alive;
@@ -273,21 +237,40 @@ void SessionRegistry::watch_writers(std::uint64_t id, const shm::Segment& segmen
             .counter(SessionCounter::writers_lost)
             .fetch_add(ended - watch.writers_ended[rank], std::memory_order_relaxed);
         watch.writers_ended[rank] = ended;
-        spdlog::warn("session {} ({}): the writer of rank {} is gone", segment.header().name, id, rank);
+        spdlog::warn("session {} ({}): the writer of rank {} is gone", segment.name(), id, rank);
     }
+}
+
+// Of which a sampler said so.
+std::vector<std::uint64_t> SessionRegistry::take_lost() {
+    std::vector<std::uint64_t> ids;
+    for (auto& row : plane_->header().sessions) {
+        if (row.lost.load(std::memory_order_acquire) == 0) continue;
+        ids.push_back(row.session_id.load(std::memory_order_relaxed));
+    }
+    return ids;
 }
 
 void SessionRegistry::tend() {
     std::vector<std::uint64_t> abandoned;
     std::vector<std::uint64_t> unsound;
+    std::vector<std::uint64_t> lost = take_lost();
     for (const auto& [id, segment] : sessions_) {
+        if (!segment->intact()) lost.push_back(id);
         watch_client(id, *segment, abandoned);
         watch_writers(id, *segment);
         hot_sets_.tend(*segment);
         if (!shm::steps_in_flight(*segment).sound) unsound.push_back(id);
     }
-    for (const auto id : abandoned)
+    for (const auto id : lost) {
+        if (find(id) != nullptr) {
+            retire(id, SessionState::closed, "its segment was cut off by a process that may write to it");
+        }
+    }
+    for (const auto id : abandoned) {
+        if (find(id) == nullptr) continue;
         retire(id, SessionState::closed, "its client is gone and did not come back");
+    }
     for (const auto id : unsound) {
         if (find(id) != nullptr) retire(id, SessionState::closed, "its step counters contradict each other");
     }
@@ -301,13 +284,25 @@ void SessionRegistry::drain() {
 }
 
 bool SessionRegistry::drained() const {
-    bool all = true;
+    // Nobody can come back for the steps of a dead client: a daemon that drains lets none in.
+    return std::all_of(sessions_.begin(), sessions_.end(), [](const auto& entry) {
+        return !entry.second->is_held(Role::client) || steps_not_taken(*entry.second) == 0;
+    });
+}
+
+void SessionRegistry::name_undrained() const {
     for (const auto& [id, segment] : sessions_) {
+        const std::uint64_t left = steps_not_taken(*segment);
+        if (left == 0) continue;
+        std::uint64_t decided = 0;
         for_each_step(*segment, [&, &where = *segment](std::uint64_t step, std::uint32_t columns) {
-            all = all && shm::step_complete(where, where.slot_of(step), columns);
+            if (shm::step_complete(where, where.slot_of(step), columns)) ++decided;
         });
+        spdlog::warn(
+            "session {} ({}): {} steps are still in flight, {} of them decided and not taken after "
+            "sessions.drain_timeout_ms: stopping all the same",
+            segment->name(), id, left, decided);
     }
-    return all;
 }
 
 void SessionRegistry::retire_all() {

@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/config.h"
 #include "daemon/hot_sets.h"
+#include "daemon/peer.h"
+#include "daemon/segment_maker.h"
 #include "shm/bell.h"
 #include "shm/plane.h"
 #include "shm/segment.h"
@@ -22,6 +25,7 @@ struct SessionRequest {
     std::vector<std::uint32_t> order;  // all blocks, hottest first; empty: identity
     bool takeover = false;
     bool resume = false;
+    Peer peer;
 };
 
 struct OpenedSession {
@@ -29,18 +33,35 @@ struct OpenedSession {
     bool resumed = false;
 };
 
+// Who waits for an answer that comes later.
+struct Asker {
+    std::string frame;  // of the control socket
+    std::uint64_t request = 0;
+    Peer peer;
+};
+
+struct OpenAnswer {
+    Asker asker;
+    shm::Result<OpenedSession> opened;
+};
+
 class SessionRegistry {
   public:
-    SessionRegistry(const config::Config& config, shm::Plane& plane, shm::Bell& bell);
+    // `event_fd` is written to when take_made() has something to take.
+    SessionRegistry(const config::Config& config, shm::Plane& plane, shm::Bell& bell, int event_fd);
 
-    // Segments of a dead daemon of this instance: those with a live client go on, the others are removed.
-    // Every sampler of the dead daemon must be gone.
+    // Segments of a dead daemon of this instance: sessions go on, and those without a client have their
+    // grace. Every sampler of the dead daemon must be gone.
     void adopt_survivors();
 
-    shm::Result<OpenedSession> open(const SessionRequest& request);
-    shm::Result<bool> close(std::uint64_t id);
-    shm::Result<bool> set_zmq_stream(std::uint64_t id, bool on);
+    // Nothing: the segment is being made, and take_made() answers.
+    shm::Result<std::optional<OpenedSession>> open(const SessionRequest& request, const Asker& asker);
+    std::vector<OpenAnswer> take_made();
+    shm::Result<bool> close(std::uint64_t id, const Peer& peer);
+    shm::Result<bool> set_zmq_stream(std::uint64_t id, bool on, const Peer& peer);
     const shm::Segment* find(std::uint64_t id) const;
+    // The session, if it is there and this peer's to act for.
+    shm::Result<const shm::Segment*> find_for(std::uint64_t id, const Peer& peer) const;
     std::size_t count() const { return sessions_.size(); }
     const std::map<std::uint64_t, std::unique_ptr<shm::Segment>>& all() const { return sessions_; }
 
@@ -50,7 +71,10 @@ class SessionRegistry {
     void configure(const config::Config& config);
 
     void drain();
+    // Whether every client that lives has taken every step that it published.
     bool drained() const;
+    // Says in the log what a stop leaves behind that waits no longer.
+    void name_undrained() const;
     void retire_all();
 
   private:
@@ -62,17 +86,29 @@ class SessionRegistry {
         Clock::time_point attach_by{};
         std::uint32_t epoch_before_attach = 0;
         std::vector<std::uint32_t> writers_ended;  // by rank
+        std::string owner;
     };
+    // A session whose segment is being made.
+    struct Pending {
+        SessionRequest request;
+        std::uint64_t bytes = 0;
+        std::vector<Asker> askers;
+    };
+    using Opened = shm::Result<std::optional<OpenedSession>>;
 
-    shm::Result<bool> admit(const SessionRequest& request, std::uint64_t bytes) const;
-    shm::Result<OpenedSession> create(const SessionRequest& request);
-    shm::Result<OpenedSession> meet_namesake(shm::Segment& present, const SessionRequest& request);
+    Opened create(const SessionRequest& request, const Asker& asker);
+    Opened meet_namesake(shm::Segment& present, const SessionRequest& request, const Asker& asker);
+    Opened join(Pending& pending, const SessionRequest& request, const Asker& asker);
+    bool never_attached(const shm::Segment& segment) const;
+    shm::Result<OpenedSession> begin_session(std::unique_ptr<shm::Segment> segment,
+                                             const SessionRequest& request);
     shm::Segment* find_by_name(const std::string& name) const;
     void adopt(const std::string& path);
-    void take_in(std::unique_ptr<shm::Segment> segment);
+    void take_in(std::unique_ptr<shm::Segment> segment, const std::string& owner);
     void retire(std::uint64_t id, proto::SessionState final_state, const std::string& why);
     void expect_client(const shm::Segment& segment);
     void show_to_samplers();
+    std::vector<std::uint64_t> take_lost();
     void watch_client(std::uint64_t id, const shm::Segment& segment, std::vector<std::uint64_t>& abandoned);
     void watch_writers(std::uint64_t id, const shm::Segment& segment);
 
@@ -81,7 +117,9 @@ class SessionRegistry {
     shm::Bell* bell_;
     std::map<std::uint64_t, std::unique_ptr<shm::Segment>> sessions_;
     std::map<std::uint64_t, Watch> watches_;
+    std::map<std::uint64_t, Pending> pending_;
     HotSets hot_sets_;
+    SegmentMaker maker_;
     bool draining_ = false;
 };
 

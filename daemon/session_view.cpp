@@ -41,7 +41,7 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
       prepared_(segment_.geometry().slots),
       prefault_(segment_.mapping()) {
     const auto& geometry = segment_.geometry();
-    id_ = segment_.header().session_id;
+    id_ = segment_.id();
     exhausted_.resize(geometry.slots);
     slices_.resize(geometry.slots);
     for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) {

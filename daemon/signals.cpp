@@ -46,6 +46,12 @@ shm::Result<shm::FileDescriptor> open_inherited_event() {
     return file;
 }
 
+shm::Result<shm::FileDescriptor> open_event() {
+    shm::FileDescriptor file(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!file.valid()) return shm::system_failure("cannot open", "eventfd", errno);
+    return file;
+}
+
 void clear(const shm::FileDescriptor& counter) {
     std::uint64_t value = 0;
     [[maybe_unused]] const auto got = ::read(counter.get(), &value, sizeof(value));

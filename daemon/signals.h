@@ -16,6 +16,8 @@ std::vector<int> read_signals(const shm::FileDescriptor& signals);
 shm::Result<shm::FileDescriptor> open_timer(std::chrono::milliseconds period);
 // Inherited by the samplers, who write to it when a step whose decisions go over ZMQ is complete.
 shm::Result<shm::FileDescriptor> open_inherited_event();
+// Likewise, for what is made by threads of this process.
+shm::Result<shm::FileDescriptor> open_event();
 void clear(const shm::FileDescriptor& counter);
 
 }  // namespace croupier::daemon

@@ -61,9 +61,10 @@ void StepWorker::prepare_workspaces(std::uint32_t vocab) {
     while (of_vocab.size() < threads_) of_vocab.push_back(std::make_unique<sampler::Workspace>(vocab));
 }
 
-Look StepWorker::look(SessionView& session) {
+Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
     Look result;
     if (!session.served()) return result;
+    slice_ends_ = slice_ns == kEndless ? kEndless : shm::monotonic_ns() + slice_ns;
     const shm::Segment& segment = session.segment();
     // At the first look, before a step waits for it.
     prepare_workspaces(segment.geometry().vocab);
@@ -73,6 +74,10 @@ Look StepWorker::look(SessionView& session) {
     if (!window.sound) return result;  // the supervisor closes such a session and says why
     for (std::uint64_t number = window.first; number < window.end; ++number) {
         if (session.exhausted(number)) continue;
+        if (number != window.first && slice_ends_ != kEndless && shm::monotonic_ns() >= slice_ends_) {
+            result.pending = true;
+            break;
+        }
         const std::uint32_t slot = segment.slot_of(number);
         auto& head = segment.decision_head(slot);
         const std::uint32_t reopened = head.reopened.load(std::memory_order_acquire);
@@ -158,8 +163,10 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
         if (!claims.try_claim(column, incarnation_)) continue;
         now = decide_one(session, step, column, thread, now, tally);
         ++share.decided;
+        share.whole = now < slice_ends_;
+        if (!share.whole) break;
     }
-    decide_others(session, step, thread, now, tally, share);
+    if (share.whole) decide_others(session, step, thread, now, tally, share);
     if (share.decided > 0) tally.give_to(segment.header());
     if (!share.whole) share.whole = shm::step_complete(segment, step.slot, step.columns);
     return share;
@@ -189,6 +196,8 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
             if (underived != dear || !claims.try_claim(column, incarnation_)) continue;
             now = decide_one(session, step, column, thread, now, tally);
             ++share.decided;
+            share.whole = now < slice_ends_;
+            if (!share.whole) return;
         }
     }
 }
@@ -208,7 +217,9 @@ std::uint64_t StepWorker::decide_one(SessionView& session, const CheckedStep& st
     const std::uint64_t end = shm::monotonic_ns();
     const bool last = claims.commit(column, step.columns, decision, end);
     tally.add(memory.answer(), hot_choice, read_early, end - begin);
-    record_stage(*entry_, Stage::claim_wait, begin > ready ? begin - ready : 0);
+    const std::uint64_t delay = begin > ready ? begin - ready : 0;
+    tally.add_delay(delay);
+    record_stage(*entry_, Stage::claim_wait, delay);
     record_stage(*entry_, Stage::decide, end - begin);
     entry_->columns.fetch_add(1, std::memory_order_relaxed);
     entry_->busy_ns.fetch_add(end - begin, std::memory_order_relaxed);

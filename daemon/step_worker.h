@@ -25,10 +25,13 @@ struct Look {
 
 class StepWorker {
   public:
+    static constexpr std::uint64_t kEndless = ~std::uint64_t{0};
+
     // `index` of `samplers`: where in a batch this sampler begins, so that they seldom meet.
     StepWorker(proto::PlaneHeader& plane, std::uint32_t index, std::uint32_t threads, int event_fd);
 
-    Look look(SessionView& session);
+    // Looks for no longer than `slice_ns`, give or take a column: others wait.
+    Look look(SessionView& session, std::uint64_t slice_ns);
 
   private:
     struct Share {
@@ -69,7 +72,8 @@ class StepWorker {
     std::uint32_t incarnation_;
     std::uint32_t threads_;
     std::uint64_t looks_ = 0;
-    int event_fd_;  // wakes the supervisor for sessions whose decisions go over ZMQ
+    std::uint64_t slice_ends_ = kEndless;
+    int event_fd_;                      // wakes the supervisor for sessions whose decisions go over ZMQ
     std::vector<PreparedRaces> races_;  // [thread]
     tbb::task_arena arena_;
     // By vocabulary, one a thread: sessions of different vocabularies take turns.

@@ -24,6 +24,7 @@
 #include "daemon/sampler_pool.h"
 #include "daemon/session_registry.h"
 #include "daemon/signals.h"
+#include "daemon/statistics_desk.h"
 #include "shm/clock.h"
 #include "shm/snapshot.h"
 
@@ -41,6 +42,7 @@ struct Foundation {
     shm::FileDescriptor signals;
     shm::FileDescriptor timer;
     shm::FileDescriptor step_event;
+    shm::FileDescriptor made_event;  // of what is made beside the loop
     std::optional<shm::Bell> bell;
     std::optional<shm::Plane> plane;
     CurveKeys keys;
@@ -63,13 +65,16 @@ shm::Result<bool> lay_foundation(const config::Config& config, Foundation& made)
     if (!timer) return timer.error();
     auto event = open_inherited_event();
     if (!event) return event.error();
-    if (auto gone = await_orphans(config.shm.dir, config.instance); !gone) return gone.error();
+    auto made_event = open_event();
+    if (!made_event) return made_event.error();
     const shm::FileOwnership ownership{static_cast<mode_t>(config.shm.mode), config.shm.group};
+    if (auto ready = shm::prepare_directory(config.shm.dir, ownership); !ready) return ready.error();
+    if (auto gone = await_orphans(config.shm.dir, config.instance); !gone) return gone.error();
     auto keys = load_curve_keys(config.control.curve);
     if (!keys) return keys.error();
     auto bell = shm::Bell::create_or_adopt(config.shm.dir, config.instance, ownership);
     if (!bell) return bell.error();
-    auto plane = shm::Plane::create(config.shm.dir, config.instance, ownership);
+    auto plane = shm::Plane::create(config.shm.dir, config.instance);
     if (!plane) {
         remove_own_files(config);
         return plane.error();
@@ -78,6 +83,7 @@ shm::Result<bool> lay_foundation(const config::Config& config, Foundation& made)
     made.signals = std::move(signals).value();
     made.timer = std::move(timer).value();
     made.step_event = std::move(event).value();
+    made.made_event = std::move(made_event).value();
     made.bell.emplace(std::move(bell).value());
     made.plane.emplace(std::move(plane).value());
     made.keys = std::move(keys).value();
@@ -90,7 +96,8 @@ class Supervisor {
         : config_(config),
           config_path_(std::move(config_path)),
           base_(foundation),
-          registry_(config, *foundation.plane, *foundation.bell),
+          registry_(config, *foundation.plane, *foundation.bell, foundation.made_event.get()),
+          statistics_(config.shm.dir, config.instance, foundation.made_event.get()),
           pool_(config, *foundation.plane, *foundation.bell, foundation.step_event.get(),
                 [this](std::uint32_t dead, bool crashed) { registry_.reopen_claims(dead, crashed); }),
           control_(context_, config.control.max_message_bytes),
@@ -128,24 +135,33 @@ class Supervisor {
 
   private:
     void turn() {
-        std::array<zmq::pollitem_t, 5> items = {{{control_.socket().handle(), 0, ZMQ_POLLIN, 0},
+        std::array<zmq::pollitem_t, 6> items = {{{control_.socket().handle(), 0, ZMQ_POLLIN, 0},
                                                  {decisions_.socket().handle(), 0, ZMQ_POLLIN, 0},
                                                  {nullptr, base_.signals.get(), ZMQ_POLLIN, 0},
                                                  {nullptr, base_.step_event.get(), ZMQ_POLLIN, 0},
-                                                 {nullptr, base_.timer.get(), ZMQ_POLLIN, 0}}};
+                                                 {nullptr, base_.timer.get(), ZMQ_POLLIN, 0},
+                                                 {nullptr, base_.made_event.get(), ZMQ_POLLIN, 0}}};
         zmq::poll(items.data(), items.size(), std::chrono::milliseconds(-1));
         health_.last_turn_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
         // The dead first: what they had claimed is what everybody waits for.
         for (const int signal : read_signals(base_.signals)) on_signal(signal);
         clear(base_.step_event);
-        control_.serve({&registry_, config_.shm.dir, config_.instance, config_.decisions.endpoint,
+        clear(base_.made_event);
+        const auto admitted = [this](const Peer& peer) { return admits(peer); };
+        control_.serve({&registry_, &statistics_, admitted, config_.control.endpoint, config_.shm.dir,
+                        config_.instance, config_.decisions.endpoint,
                         [this] { begin_drain("asked to over the control socket"); }});
-        decisions_.serve(registry_);
+        decisions_.serve(registry_, config_.decisions.endpoint, admitted);
         decisions_.send_completed(registry_);
         if ((items[4].revents & ZMQ_POLLIN) != 0) {
             clear(base_.timer);
             tend();
         }
+    }
+
+    bool admits(const Peer& peer) const {
+        return !peer.identity.starts_with(kKeyOwner) ||
+               (gate_ && gate_->knows(peer.identity.substr(kKeyOwner.size())));
     }
 
     void on_signal(int signal) {
@@ -170,16 +186,17 @@ class Supervisor {
     void tend() {
         pool_.tend();
         registry_.tend();
+        base_.bell->mend();
         announce_ready();
         if (watchdog_.count() != 0 && Clock::now() - last_watchdog_ >= watchdog_) {
             ::sd_notify(0, "WATCHDOG=1");
             last_watchdog_ = Clock::now();
         }
         if (!drain_deadline_) return;
-        const bool late = Clock::now() >= *drain_deadline_;
-        if (late)
-            spdlog::warn("steps are still in flight after sessions.drain_timeout_ms: stopping all the same");
-        done_ = late || registry_.drained();
+        done_ = registry_.drained();
+        if (done_ || Clock::now() < *drain_deadline_) return;
+        registry_.name_undrained();
+        done_ = true;
     }
 
     void announce_ready() {
@@ -199,7 +216,8 @@ class Supervisor {
         health_.draining.store(true, std::memory_order_relaxed);
         registry_.drain();
         // Said when it holds: who reads the line may rely on it.
-        spdlog::info("draining ({}): steps in flight finish, {} sessions end", why, registry_.count());
+        spdlog::info("draining ({}): steps in flight finish and are taken, {} sessions end", why,
+                     registry_.count());
         ::sd_notify(0, "STOPPING=1\nSTATUS=draining");
         drain_deadline_ = Clock::now() + std::chrono::milliseconds(config_.sessions.drain_timeout_ms);
     }
@@ -220,9 +238,26 @@ class Supervisor {
             configure_log(config_.log);
             pool_.configure(config_.samplers);
             registry_.configure(config_);
+            reload_keys();
             spdlog::info("SIGHUP: the reloadable part of {} is in force", config_path_);
         }
         ::sd_notify(0, "READY=1");
+    }
+
+    // The files may hold other keys now, though their names have not changed.
+    void reload_keys() {
+        if (!gate_) return;
+        const auto keys = load_curve_keys(config_.control.curve);
+        if (!keys) {
+            spdlog::error("SIGHUP: the CURVE keys stay as they are: {}", keys.error().message);
+            return;
+        }
+        if (keys.value().secret != base_.keys.secret) {
+            spdlog::warn("SIGHUP: the daemon's own CURVE key changes with a restart only");
+        }
+        gate_->authorize(keys.value().authorized);
+        decisions_.drop_unadmitted([this](const Peer& peer) { return admits(peer); });
+        spdlog::info("SIGHUP: {} CURVE keys are authorized", keys.value().authorized.size());
     }
 
     void finish() {
@@ -239,6 +274,7 @@ class Supervisor {
     zmq::context_t context_;
     std::optional<CurveGate> gate_;
     SessionRegistry registry_;
+    StatisticsDesk statistics_;
     SamplerPool pool_;
     ControlServer control_;
     DecisionStream decisions_;
@@ -254,6 +290,7 @@ class Supervisor {
 }  // namespace
 
 int run_supervisor(const config::Config& config, const std::string& config_path) {
+    shm::survive_lost_pages();
     Foundation foundation;
     if (auto laid = lay_foundation(config, foundation); !laid) {
         spdlog::critical("cannot start: {}", laid.error().message);

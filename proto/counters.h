@@ -23,6 +23,7 @@ enum class SessionCounter : std::uint32_t {
     columns_failed,
     columns_redecided,  // claims of dead samplers given to others
     records_refused,    // malformed schedule records
+    column_delay_ns,    // logits complete to the start of a column's decision, summed over columns
     // The samplers, after their share of a step.
     draws_hot,
     draws_tail,
@@ -72,6 +73,8 @@ constexpr std::array kSessionCounterText = {
     CounterText{"columns_failed", "Columns decided with an error"},
     CounterText{"columns_redecided", "Columns taken back from samplers that died"},
     CounterText{"records_refused", "Schedule records refused as malformed"},
+    CounterText{"column_delay_ns",
+                "Time from logits complete to the start of a column's decision, summed over columns"},
     CounterText{"draws_hot",
                 "Untruncated draws whose token came from the hot set, or the blocks that the row chose"},
     CounterText{"draws_tail", "Untruncated draws whose token came from the other blocks"},

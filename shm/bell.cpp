@@ -12,7 +12,20 @@ namespace {
 
 constexpr std::uint64_t kBellBytes = 4096;
 
-Result<Mapping> map_checked(const std::string& path) {
+void write_page(const Mapping& mapping) {
+    auto* page = new (mapping.get_address()) proto::BellPage{};
+    page->magic = proto::kBellMagic;
+    page->version = proto::kBellVersion;
+    page->bytes = kBellBytes;
+}
+
+}  // namespace
+
+std::string bell_path(const std::string& directory, const std::string& instance) {
+    return directory + "/croupier-" + instance + ".bell";
+}
+
+Result<Bell> Bell::open(const std::string& path) {
     auto file = open_file(path, Access::read_write);
     if (!file) return file.error();
     auto size = file_size(file.value(), path);
@@ -33,39 +46,38 @@ Result<Mapping> map_checked(const std::string& path) {
         return fail(Errc::corrupt_header, path + " says that it has " + std::to_string(page.bytes) +
                                               " bytes, a bell has " + std::to_string(kBellBytes));
     }
-    return std::move(mapping).value();
-}
-
-}  // namespace
-
-std::string bell_path(const std::string& directory, const std::string& instance) {
-    return directory + "/croupier-" + instance + ".bell";
+    return Bell(std::move(file).value(), std::move(mapping).value());
 }
 
 Result<Bell> Bell::create_or_adopt(const std::string& directory, const std::string& instance,
                                    const FileOwnership& ownership) {
     const std::string path = bell_path(directory, instance);
-    auto present = map_checked(path);
-    if (present) return Bell(std::move(present).value());
-    if (present.error().code == Errc::permission_denied) return present.error();
+    auto present = open(path);
+    if (present || present.error().code == Errc::permission_denied) return present;
     // Absent, or of another version: a client of another version cannot be attached to it.
     ::unlink(path.c_str());
     auto file = create_unnamed(directory, kBellBytes, ownership);
     if (!file) return file.error();
     auto mapping = map_file(file.value(), kBellBytes, Access::read_write, path);
     if (!mapping) return mapping.error();
-    auto* page = new (mapping.value().get_address()) proto::BellPage{};
-    page->magic = proto::kBellMagic;
-    page->version = proto::kBellVersion;
-    page->bytes = kBellBytes;
+    write_page(mapping.value());
     if (auto named = publish_name(file.value(), path); !named) return named.error();
-    return Bell(std::move(mapping).value());
+    return Bell(std::move(file).value(), std::move(mapping).value());
 }
 
 Result<Bell> Bell::attach(const std::string& directory, const std::string& instance) {
-    auto mapping = map_checked(bell_path(directory, instance));
-    if (!mapping) return mapping.error();
-    return Bell(std::move(mapping).value());
+    return open(bell_path(directory, instance));
+}
+
+void Bell::mend() {
+    const auto bytes = file_size(file_, "the bell");
+    if (!mapping_.lost() && bytes && bytes.value() == kBellBytes) return;
+    // Clients keep the file that they have mapped: it is this one that must be whole again.
+    if (::ftruncate(file_.get(), kBellBytes) != 0) return;
+    auto mapping = map_file(file_, kBellBytes, Access::read_write, "the bell");
+    if (!mapping) return;
+    mapping_ = std::move(mapping).value();
+    write_page(mapping_);
 }
 
 void Bell::ring() {

@@ -24,13 +24,19 @@ class Bell {
     std::uint32_t seen() const;
     // Sleeps until the bell rings after `seen` was read, or for `timeout`.
     void sleep(std::uint32_t sampler, std::uint32_t seen, std::chrono::nanoseconds timeout);
+    // Of the daemon: makes the page whole that somebody who may write to the file has cut off.
+    void mend();
+    // This process's page is nobody else's any more.
+    bool lost() const { return mapping_.lost(); }
     // For a sampler that was killed in its sleep.
     void forget_sleeper(std::uint32_t sampler);
 
   private:
-    explicit Bell(Mapping mapping) : mapping_(std::move(mapping)) {}
+    Bell(FileDescriptor file, Mapping mapping) : file_(std::move(file)), mapping_(std::move(mapping)) {}
+    static Result<Bell> open(const std::string& path);
     proto::BellPage& page() const { return *static_cast<proto::BellPage*>(mapping_.get_address()); }
 
+    FileDescriptor file_;
     Mapping mapping_;
 };
 

@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -15,6 +18,9 @@ namespace {
 
 // Past any content, so that locks and data can never be confused.
 constexpr std::uint64_t kLockBase = 1ULL << 60U;
+constexpr mode_t kOthersWrite = 0022;
+// Between two looks at whether it is still wanted: some hundredths of a second.
+constexpr std::uint64_t kAllocatedAtOnce = std::uint64_t{64} * 1024 * 1024;
 
 struct ::flock range_of(std::uint64_t byte, short type) {
     struct ::flock range {};
@@ -34,17 +40,19 @@ Result<gid_t> group_id(const std::string& group) {
     return found->gr_gid;
 }
 
-// What Boost.Interprocess maps: it needs a handle and a mode, we need our own locks on the descriptor.
-class MappableFile {
-  public:
-    MappableFile(int fd, boost::interprocess::mode_t mode) : fd_(fd), mode_(mode) {}
-    boost::interprocess::mapping_handle_t get_mapping_handle() const { return {fd_, false}; }
-    boost::interprocess::mode_t get_mode() const { return mode_; }
+Result<bool> give_to_group(const FileDescriptor& file, const std::string& group, const std::string& path) {
+    if (group.empty()) return true;
+    auto gid = group_id(group);
+    if (!gid) return gid.error();
+    if (::fchown(file.get(), static_cast<uid_t>(-1), gid.value()) == 0) return true;
+    return system_failure("cannot give to group " + group + ":", path, errno);
+}
 
-  private:
-    int fd_;
-    boost::interprocess::mode_t mode_;
-};
+std::string octal(mode_t mode) {
+    std::array<char, 8> digits{};
+    std::snprintf(digits.data(), digits.size(), "%04o", mode & 07777U);
+    return digits.data();
+}
 
 }  // namespace
 
@@ -65,9 +73,28 @@ int FileDescriptor::release() {
 }
 
 Result<FileDescriptor> open_file(const std::string& path, Access access) {
-    const int flags = (access == Access::read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW;
-    FileDescriptor file(::open(path.c_str(), flags));
+    const auto name_at = path.rfind('/') + 1;
+    const std::string parent = name_at > 1 ? path.substr(0, name_at - 1) : (name_at == 1 ? "/" : ".");
+    FileDescriptor directory(::open(parent.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory.valid()) return system_failure("cannot open the directory of", path, errno);
+    struct stat place {};
+    if (::fstat(directory.get(), &place) != 0) return system_failure("cannot stat", parent, errno);
+    if ((place.st_mode & kOthersWrite) != 0) {
+        return fail(Errc::permission_denied, parent + " has mode " + octal(place.st_mode) +
+                                                 ": others may write to it, so no file in it is believed");
+    }
+    // Through the descriptor: what was checked is what is used. O_NONBLOCK: a FIFO would wait for its writer.
+    const int flags = (access == Access::read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    FileDescriptor file(::openat(directory.get(), path.c_str() + name_at, flags));
     if (!file.valid()) return system_failure("cannot open", path, errno);
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) return system_failure("cannot stat", path, errno);
+    if (!S_ISREG(status.st_mode)) return fail(Errc::bad_magic, path + " is not a regular file");
+    if (status.st_uid != place.st_uid && status.st_uid != ::geteuid() && status.st_uid != 0) {
+        return fail(Errc::permission_denied, path + " belongs to uid " + std::to_string(status.st_uid) +
+                                                 ", its directory to uid " + std::to_string(place.st_uid) +
+                                                 ": the owner of a file of the daemon's is the directory's");
+    }
     return file;
 }
 
@@ -95,31 +122,61 @@ bool byte_is_locked(const FileDescriptor& file, std::uint64_t byte) {
 
 Result<Mapping> map_file(const FileDescriptor& file, std::uint64_t bytes, Access access,
                          const std::string& path) {
-    const auto mode =
-        access == Access::read_only ? boost::interprocess::read_only : boost::interprocess::read_write;
-    try {
-        return Mapping(MappableFile(file.get(), mode), mode, 0, static_cast<std::size_t>(bytes));
-    } catch (const boost::interprocess::interprocess_exception& error) {
-        return system_failure("cannot map", path, error.get_native_error());
+    const int protection = access == Access::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+    void* address = ::mmap(nullptr, bytes, protection, MAP_SHARED, file.get(), 0);
+    if (address == MAP_FAILED) return system_failure("cannot map", path, errno);
+    return Mapping(address, static_cast<std::size_t>(bytes));
+}
+
+mode_t directory_mode(mode_t file_mode) {
+    const mode_t group = (file_mode & 0060U) != 0 ? 0010U : 0U;
+    const mode_t others = (file_mode & 0006U) != 0 ? 0001U : 0U;
+    return 0700U | group | others;
+}
+
+Result<bool> prepare_directory(const std::string& path, const FileOwnership& ownership) {
+    const mode_t wanted = directory_mode(ownership.mode);
+    const bool made = ::mkdir(path.c_str(), 0700) == 0;
+    if (!made && errno != EEXIST) return system_failure("cannot create shm.dir", path, errno);
+    FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory.valid()) return system_failure("cannot open shm.dir", path, errno);
+    struct stat status {};
+    if (::fstat(directory.get(), &status) != 0) return system_failure("cannot stat shm.dir", path, errno);
+    if (status.st_uid != ::geteuid() && status.st_uid != 0) {
+        return fail(Errc::permission_denied,
+                    "shm.dir " + path + " belongs to uid " + std::to_string(status.st_uid) +
+                        ", who can replace every file in it; it should be this daemon's, uid " +
+                        std::to_string(::geteuid()) + ": remove it, or choose another");
     }
+    if ((status.st_mode & kOthersWrite) != 0) {
+        return fail(Errc::permission_denied, "shm.dir " + path + " has mode " + octal(status.st_mode) +
+                                                 ": others may write to it; it should be a directory of the "
+                                                 "daemon's own with mode " +
+                                                 octal(wanted) + ", such as /dev/shm/croupier");
+    }
+    if (!made) return true;
+    if (auto given = give_to_group(directory, ownership.group, path); !given) {
+        ::rmdir(path.c_str());
+        return given;
+    }
+    if (::fchmod(directory.get(), wanted) != 0) return system_failure("cannot chmod", path, errno);
+    return true;
 }
 
 Result<FileDescriptor> create_unnamed(const std::string& directory, std::uint64_t bytes,
-                                      const FileOwnership& ownership) {
+                                      const FileOwnership& ownership, const std::stop_token& stop) {
     FileDescriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (!file.valid()) return system_failure("cannot create a file in", directory, errno);
-    if (!ownership.group.empty()) {
-        auto gid = group_id(ownership.group);
-        if (!gid) return gid.error();
-        if (::fchown(file.get(), static_cast<uid_t>(-1), gid.value()) != 0) {
-            return system_failure("cannot give a file to group " + ownership.group + " in", directory, errno);
-        }
-    }
+    if (auto given = give_to_group(file, ownership.group, directory); !given) return given.error();
     if (::fchmod(file.get(), ownership.mode) != 0) return system_failure("cannot chmod in", directory, errno);
     // posix_fallocate reserves and zeroes every page of a tmpfs file now, or says ENOSPC now.
-    const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
-    if (error != 0) {
-        return system_failure("cannot allocate " + std::to_string(bytes) + " bytes in", directory, error);
+    for (std::uint64_t done = 0; done < bytes; done += kAllocatedAtOnce) {
+        if (stop.stop_requested()) return fail(Errc::draining, "the daemon stops");
+        const std::uint64_t piece = std::min(kAllocatedAtOnce, bytes - done);
+        const int error = ::posix_fallocate(file.get(), static_cast<off_t>(done), static_cast<off_t>(piece));
+        if (error != 0) {
+            return system_failure("cannot allocate " + std::to_string(bytes) + " bytes in", directory, error);
+        }
     }
     return file;
 }

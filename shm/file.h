@@ -3,12 +3,13 @@
 
 #include <sys/types.h>
 
-#include <boost/interprocess/mapped_region.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <stop_token>
 #include <string>
 
 #include "shm/error.h"
+#include "shm/mapping.h"
 
 namespace croupier::shm {
 
@@ -32,6 +33,8 @@ class FileDescriptor {
 
 enum class Access { read_only, read_write };
 
+// A regular file, of the same owner as its directory or of this process's, in a directory that nobody else
+// may write to. Opening never blocks and follows no link.
 Result<FileDescriptor> open_file(const std::string& path, Access access);
 Result<std::uint64_t> file_size(const FileDescriptor& file, const std::string& path);
 
@@ -41,7 +44,6 @@ bool try_lock_byte(const FileDescriptor& file, std::uint64_t byte);
 void unlock_byte(const FileDescriptor& file, std::uint64_t byte);
 bool byte_is_locked(const FileDescriptor& file, std::uint64_t byte);
 
-using Mapping = boost::interprocess::mapped_region;
 Result<Mapping> map_file(const FileDescriptor& file, std::uint64_t bytes, Access access,
                          const std::string& path);
 
@@ -50,10 +52,16 @@ struct FileOwnership {
     std::string group;  // empty: the process's own
 };
 
+// Whoever may open a file of that mode may pass through the directory; only its owner may list it, because
+// a segment's name is known to its session alone.
+mode_t directory_mode(mode_t file_mode);
+// The daemon's own directory: made where it is missing, refused where somebody else could put files into it.
+Result<bool> prepare_directory(const std::string& path, const FileOwnership& ownership);
+
 // An unnamed file in `directory`, its memory allocated and touched, so that no later store can fail
 // (a full tmpfs would otherwise be a SIGBUS in the middle of a step).
 Result<FileDescriptor> create_unnamed(const std::string& directory, std::uint64_t bytes,
-                                      const FileOwnership& ownership);
+                                      const FileOwnership& ownership, const std::stop_token& stop = {});
 // Gives the finished file its name: nobody can open a half-made one. Fails if the name exists.
 Result<bool> publish_name(const FileDescriptor& file, const std::string& path);
 

@@ -16,11 +16,10 @@ std::string plane_path(const std::string& directory, const std::string& instance
     return directory + "/croupier-" + instance + ".plane";
 }
 
-Result<Plane> Plane::create(const std::string& directory, const std::string& instance,
-                            const FileOwnership& ownership) {
+Result<Plane> Plane::create(const std::string& directory, const std::string& instance) {
     const std::string path = plane_path(directory, instance);
     ::unlink(path.c_str());
-    auto file = create_unnamed(directory, sizeof(PlaneHeader), ownership);
+    auto file = create_unnamed(directory, sizeof(PlaneHeader), {0600, ""});
     if (!file) return file.error();
     auto mapping = map_file(file.value(), sizeof(PlaneHeader), Access::read_write, path);
     if (!mapping) return mapping.error();

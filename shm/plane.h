@@ -12,9 +12,10 @@ std::string plane_path(const std::string& directory, const std::string& instance
 
 class Plane {
   public:
-    // Replaces the file of a dead daemon; the caller holds the instance's lock.
-    static Result<Plane> create(const std::string& directory, const std::string& instance,
-                                const FileOwnership& ownership);
+    // Replaces the file of a dead daemon; the caller holds the instance's lock. Nobody but its owner may open
+    // it: who could write to it would decide over samplers, and who could read it would know all segments'
+    // names.
+    static Result<Plane> create(const std::string& directory, const std::string& instance);
     static Result<Plane> attach(const std::string& directory, const std::string& instance, Access access);
 
     proto::PlaneHeader& header() const { return *static_cast<proto::PlaneHeader*>(mapping_.get_address()); }

@@ -83,11 +83,17 @@ Result<bool> check_content(const SegmentHeader& header, const proto::Geometry& g
     if (proto::header_checksum(header) != header.checksum) {
         return fail(Errc::corrupt_header, path + ": the header's checksum does not match its content");
     }
-    if (header.name[sizeof(header.name) - 1] != '\0' ||
-        header.instance[sizeof(header.instance) - 1] != '\0') {
+    return true;
+}
+
+// Copied before it is checked, because the header may be written to meanwhile.
+Result<std::string> copy_name(const char* text, std::size_t capacity, const std::string& path) {
+    const std::string copy(text, capacity);
+    const auto end = copy.find('\0');
+    if (end == std::string::npos) {
         return fail(Errc::corrupt_header, path + ": a name in the header does not end");
     }
-    return true;
+    return copy.substr(0, end);
 }
 
 void write_header(void* memory, const SegmentSpec& spec, const proto::SegmentLayout& layout) {
@@ -115,11 +121,11 @@ std::string segment_path(const std::string& directory, const std::string& instan
 Segment::Segment(std::string path, FileDescriptor file, Mapping mapping)
     : path_(std::move(path)), file_(std::move(file)), mapping_(std::move(mapping)) {}
 
-Result<Segment> Segment::create(const SegmentSpec& spec) {
+Result<Segment> Segment::create(const SegmentSpec& spec, const std::stop_token& stop) {
     if (auto fault = proto::geometry_fault(spec.geometry)) return fail(Errc::bad_geometry, *fault);
     const proto::SegmentLayout layout = proto::layout_of(spec.geometry);
     const std::string path = segment_path(spec.directory, spec.instance, spec.session_id);
-    auto file = create_unnamed(spec.directory, layout.total_bytes, spec.ownership);
+    auto file = create_unnamed(spec.directory, layout.total_bytes, spec.ownership, stop);
     if (!file) return file.error();
     if (!try_lock_byte(file.value(), static_cast<std::uint64_t>(Role::daemon))) {
         return system_failure("cannot lock", path, errno);
@@ -131,6 +137,8 @@ Result<Segment> Segment::create(const SegmentSpec& spec) {
     write_header(mapping.value().get_address(), spec, layout);
     if (auto named = publish_name(file.value(), path); !named) return named.error();
     Segment segment(path, std::move(file).value(), std::move(mapping).value());
+    segment.id_ = spec.session_id;
+    segment.name_ = spec.name;
     segment.geometry_ = spec.geometry;
     segment.layout_ = layout;
     segment.hugepage_note_ = std::move(note).value();
@@ -156,10 +164,23 @@ Result<Segment> Segment::attach(const std::string& path, Access access) {
     if (auto fault = proto::geometry_fault(geometry)) return fail(Errc::bad_geometry, path + ": " + *fault);
     const proto::SegmentLayout layout = proto::layout_of(geometry);
     if (auto sound = check_content(header, geometry, layout, path); !sound) return sound.error();
+    auto name = copy_name(header.name, sizeof(header.name), path);
+    if (!name) return name.error();
+    if (auto instance = copy_name(header.instance, sizeof(header.instance), path); !instance) {
+        return instance.error();
+    }
+    const std::uint64_t id = header.session_id;
     Segment segment(path, std::move(file).value(), std::move(mapping).value());
+    segment.id_ = id;
+    segment.name_ = std::move(name).value();
     segment.geometry_ = geometry;
     segment.layout_ = layout;
     return segment;
+}
+
+bool Segment::intact() const {
+    const auto bytes = file_size(file_, path_);
+    return !mapping_.lost() && bytes && bytes.value() == layout_.total_bytes;
 }
 
 std::span<std::uint32_t> Segment::hot_blocks(std::uint32_t choice) const {

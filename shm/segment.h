@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "proto/decision_slot.h"
@@ -37,16 +38,21 @@ std::string segment_path(const std::string& directory, const std::string& instan
 class Segment {
   public:
     // The new segment is locked by Role::daemon before anybody can see it.
-    static Result<Segment> create(const SegmentSpec& spec);
+    // `stop`: to give up in the middle of a large one.
+    static Result<Segment> create(const SegmentSpec& spec, const std::stop_token& stop = {});
     // Refuses, naming both sides, whatever does not match this build's idea of the file.
     static Result<Segment> attach(const std::string& path, Access access);
 
     const std::string& path() const { return path_; }
+    std::uint64_t id() const { return id_; }
+    const std::string& name() const { return name_; }
     // Private copies: what another process later scribbles over the header moves no index of ours.
     const proto::Geometry& geometry() const { return geometry_; }
     const proto::SegmentLayout& layout() const { return layout_; }
     proto::SegmentHeader& header() const { return *at<proto::SegmentHeader>(0); }
     const Mapping& mapping() const { return mapping_; }
+    // False: somebody cut the file off, and what this process reads of it may be zeros of its own.
+    bool intact() const;
     // What of `hugepages` was had; empty when they were not asked for.
     const std::string& hugepage_note() const { return hugepage_note_; }
 
@@ -106,6 +112,8 @@ class Segment {
     std::string path_;
     FileDescriptor file_;
     Mapping mapping_;
+    std::uint64_t id_ = 0;
+    std::string name_;
     proto::Geometry geometry_;
     proto::SegmentLayout layout_;
     std::string hugepage_note_;

@@ -73,8 +73,8 @@ SessionSnapshot read_session(const std::string& path) {
     }
     const Segment& segment = attached.value();
     auto& header = segment.header();
-    session.id = header.session_id;
-    session.name = header.name;
+    session.id = segment.id();
+    session.name = segment.name();
     session.state = header.state.load(std::memory_order_relaxed);
     session.geometry = segment.geometry();
     session.bytes = segment.layout().total_bytes;

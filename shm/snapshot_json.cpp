@@ -57,6 +57,10 @@ json session_json(const SessionSnapshot& session) {
                    {"live_sequences", session.live_sequences},
                    {"hot_set", {{"size", session.hot_size}, {"acceptance", session.hot_acceptance()}}},
                    {"counters", counters}};
+    // Not told to who asks: it is another's.
+    if (session.path.empty()) {
+        for (const char* key : {"id", "path", "client"}) answer.erase(key);
+    }
     if (!session.fault.empty()) answer["fault"] = session.fault;
     return answer;
 }

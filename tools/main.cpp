@@ -6,6 +6,7 @@
 #include "tools/decide/command.h"
 #include "tools/decide_bench/command.h"
 #include "tools/explain/command.h"
+#include "tools/fairness_bench/command.h"
 #include "tools/hotset/command.h"
 #include "tools/ipc_bench/command.h"
 #include "tools/relay/command.h"
@@ -48,6 +49,7 @@ Each command has its own --help.)");
     auto* bench = app.add_subcommand("bench", "Measurements; every answer is a ratio of one run");
     bench->require_subcommand(1);
     croupier::tools::add_decide_bench(*bench, status);
+    croupier::tools::add_fairness_bench(*bench, status);
     croupier::tools::add_ipc_bench(*bench, status);
     croupier::tools::add_rounding_bench(*bench, status);
     croupier::tools::add_shvs_bench(*bench, status);

@@ -9,6 +9,7 @@ folder=$(mktemp -d)
 cat >"$folder/croupierd.yaml" <<EOF
 instance: apart-$$
 run_dir: $folder
+shm: {dir: "/dev/shm/croupier-apart-$$"}
 samplers: {count: 1}
 control: {endpoint: "ipc://$folder/control.sock"}
 decisions: {endpoint: "ipc://$folder/decisions.sock"}
@@ -20,7 +21,7 @@ end() {
     # SIGTERM goes to the daemon: unshare would not hand it on.
     kill "$(cat "/proc/$apart/task/$apart/children")" 2>/dev/null || true
     wait "$apart" || true
-    rm -rf "$folder"
+    rm -rf "$folder" "/dev/shm/croupier-apart-$$"
 }
 trap end EXIT
 for chaos in writer client; do

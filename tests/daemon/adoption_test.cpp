@@ -1,16 +1,22 @@
 // What a daemon finds in /dev/shm when it starts: it takes in the living and leaves alone what it does not
 // know.
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include "shm/segment.h"
+#include "shm/session_record.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/small_engine.h"
+#include "tests/shm/child_process.h"
 
 using namespace croupier;
 using namespace croupier::test;
 using Catch::Contains;
+using shm::ChildProcess;
+using shm::Shared;
 
 namespace {
 
@@ -22,8 +28,50 @@ void overwrite(const std::string& path, std::size_t offset, std::uint32_t value)
 
 }  // namespace
 
-TEST_CASE("a daemon that starts removes the segments of dead clients and goes on with the living") {
+TEST_CASE("engine and daemon that die together lose nothing: the session is resumed within its grace") {
     DaemonProcess daemon;
+    const Shared<std::atomic<bool>> decided;
+    // Before this process has an engine of its own: a fork takes none of ZMQ's threads along.
+    auto engine = ChildProcess::start([&] {
+        SmallEngine doomed(daemon.endpoint(), "engine");
+        doomed.admit(8);
+        doomed.steps(3);
+        doomed.submit();
+        doomed.write();
+        if (!doomed.counted(32)) return 1;
+        *decided = true;
+        ::raise(SIGSTOP);
+        return 0;
+    });
+    REQUIRE(eventually([&] { return decided->load(); }));
+    engine.kill_and_reap();
+    daemon.restart_after_kill();
+    EngineShape shape;
+    shape.resume = true;
+    SmallEngine successor(daemon.endpoint(), "engine", shape);
+    REQUIRE(successor.session().resumed());
+    SmallEngine undisturbed(daemon.endpoint(), "undisturbed");
+    undisturbed.admit(8);
+    undisturbed.steps(5);
+    // The step that nobody took, and one more.
+    for (const std::size_t position : {3U, 4U}) {
+        if (position == 4) {
+            successor.submit();
+            successor.write();
+        }
+        const auto step = successor.session().wait(20000);
+        REQUIRE(step);
+        REQUIRE(step->decisions.size() == 8);
+        for (const auto& decision : step->decisions) {
+            CHECK(decision.position == position);
+            CHECK(decision.token == undisturbed.streams().at(decision.uid).at(position));
+        }
+    }
+    CHECK_THAT(daemon.log(), Contains("session engine") && Contains("its client is gone, it may resume for"));
+}
+
+TEST_CASE("a daemon that starts goes on with the living, and removes whom nobody resumes within the grace") {
+    DaemonProcess daemon(kTwoSamplers, "sessions: {reattach_grace_ms: 300}");
     SmallEngine living(daemon.endpoint(), "living");
     living.admit(8);
     living.step();
@@ -36,12 +84,30 @@ TEST_CASE("a daemon that starts removes the segments of dead clients and goes on
     REQUIRE(std::filesystem::exists(dead_path));
     daemon.start();
     REQUIRE(daemon.await_ready());
-    CHECK_FALSE(std::filesystem::exists(dead_path));
+    CHECK(eventually([&] { return !std::filesystem::exists(dead_path); }));
+    CHECK_THAT(daemon.log(),
+               Contains("session dead") && Contains("its client is gone and did not come back"));
     CHECK(std::filesystem::exists(living.segment_path()));
     living.steps(2);
     CHECK_THAT(daemon.log(), Contains("session living") && Contains("goes on: its client lives"));
     // The name is still held: what was adopted is a session like any other.
     CHECK_THAT(failure_of([&] { SmallEngine(daemon.endpoint(), "living"); }), Contains("already_held"));
+}
+
+TEST_CASE("a segment whose session had ended is removed by the daemon that starts") {
+    DaemonProcess daemon;
+    std::string path;
+    {
+        SmallEngine ended(daemon.endpoint(), "ended");
+        path = ended.segment_path();
+        daemon.kill_now();
+        const auto segment = shm::Segment::attach(path, shm::Access::read_write);
+        segment.value().header().state.store(proto::SessionState::fenced);
+    }
+    daemon.start();
+    REQUIRE(daemon.await_ready());
+    CHECK_FALSE(std::filesystem::exists(path));
+    CHECK_THAT(daemon.log(), Contains("removing " + path + ": its session has ended"));
 }
 
 TEST_CASE("a daemon can be started the moment after it was killed, again and again") {
@@ -52,7 +118,7 @@ TEST_CASE("a daemon can be started the moment after it was killed, again and aga
         daemon.restart_after_kill();
         engine.step();
     }
-    CHECK(daemon.files_in_shm() == 3);
+    CHECK(daemon.files_in_shm() == 4);
 }
 
 TEST_CASE("a damaged or foreign segment is left alone and named in the log, and the others go on") {
@@ -65,7 +131,7 @@ TEST_CASE("a damaged or foreign segment is left alone and named in the log, and 
     daemon.kill_now();
     overwrite(damaged.segment_path(), offsetof(proto::SegmentHeader, geometry), 77);
     overwrite(foreign.segment_path(), offsetof(proto::SegmentHeader, version), 99);
-    const std::string stump = "/dev/shm/croupier-" + daemon.instance() + "-12345.seg";
+    const std::string stump = daemon.shm_directory() + "/croupier-" + daemon.instance() + "-12345.seg";
     std::ofstream(stump) << "no segment at all";
     daemon.start();
     REQUIRE(daemon.await_ready());
@@ -75,6 +141,21 @@ TEST_CASE("a damaged or foreign segment is left alone and named in the log, and 
     }
     CHECK_THAT(daemon.log(), Contains("version") && Contains("99"));
     living.steps(2);
+}
+
+TEST_CASE("a segment of which a dead daemon had not yet written whose it is, is removed") {
+    DaemonProcess daemon;
+    std::string path;
+    {
+        SmallEngine unborn(daemon.endpoint(), "unborn");
+        path = unborn.segment_path();
+        daemon.kill_now();
+    }
+    REQUIRE(std::filesystem::remove(shm::record_path(path)));
+    daemon.start();
+    REQUIRE(daemon.await_ready());
+    CHECK_FALSE(std::filesystem::exists(path));
+    CHECK(daemon.files_in_shm() == 2);
 }
 
 TEST_CASE("a second daemon of the same instance is refused, and the first one is named") {

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -49,16 +50,6 @@ int reap(pid_t pid) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-template <typename Visit>
-void for_each_file(const std::string& instance, Visit&& visit) {
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-        const std::string name = entry.path().filename().string();
-        const std::string prefix = "croupier-" + instance;
-        if (!name.starts_with(prefix + ".") && !name.starts_with(prefix + "-")) continue;
-        visit(entry.path());
-    }
-}
-
 }  // namespace
 
 bool eventually(const std::function<bool()>& condition) {
@@ -84,7 +75,7 @@ Sandbox::Sandbox() {
 }
 
 Sandbox::~Sandbox() {
-    for_each_file(instance_, [](const std::filesystem::path& path) { std::filesystem::remove(path); });
+    std::filesystem::remove_all(shm_directory());
     std::filesystem::remove_all(directory_);
 }
 
@@ -94,16 +85,24 @@ void Sandbox::write_config(const std::string& samplers, const std::string& extra
     if (lacks("instance:")) file << "instance: " << instance_ << "\n";
     if (lacks("run_dir:")) file << "run_dir: " << directory_ << "\n";
     file << "samplers: " << samplers << "\n";
+    if (lacks("shm:")) file << "shm: {dir: " << shm_directory() << "}\n";
     if (lacks("control:")) file << "control: {endpoint: \"" << endpoint() << "\"}\n";
     if (lacks("decisions:")) file << "decisions: {endpoint: \"" << decisions_endpoint() << "\"}\n";
     if (lacks("metrics:")) file << "metrics: {listen: \"off\"}\n";
-    file << extra << "\n";
+    std::string own = extra;
+    for (auto at = own.find("@shm@"); at != std::string::npos; at = own.find("@shm@"))
+        own.replace(at, 5, shm_directory());
+    file << own << "\n";
+}
+
+std::string Sandbox::shm_directory() const {
+    return "/dev/shm/croupier-" + instance_;
 }
 
 std::size_t Sandbox::files_in_shm() const {
-    std::size_t count = 0;
-    for_each_file(instance_, [&](const std::filesystem::path&) { ++count; });
-    return count;
+    std::error_code none;
+    const std::filesystem::directory_iterator files(shm_directory(), none);
+    return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
 Ended run_croupierd(const Sandbox& sandbox, const std::vector<std::string>& arguments) {
@@ -129,7 +128,7 @@ void DaemonProcess::start() {
 
 bool DaemonProcess::await_ready() const {
     return eventually([&] {
-        auto plane = shm::Plane::attach("/dev/shm", instance(), shm::Access::read_only);
+        auto plane = shm::Plane::attach(shm_directory(), instance(), shm::Access::read_only);
         if (!plane || plane.value().header().daemon_pid != pid_) return false;
         const auto& header = plane.value().header();
         if (header.sampler_count == 0) return false;
@@ -173,7 +172,7 @@ std::string DaemonProcess::log() const {
 }
 
 shm::Plane DaemonProcess::plane() const {
-    return shm::Plane::attach("/dev/shm", instance(), shm::Access::read_only).value();
+    return shm::Plane::attach(shm_directory(), instance(), shm::Access::read_only).value();
 }
 
 pid_t DaemonProcess::sampler_pid(std::uint32_t index) const {

@@ -26,7 +26,8 @@ class Sandbox {
     Sandbox(const Sandbox&) = delete;
     Sandbox& operator=(const Sandbox&) = delete;
 
-    // `extra` is YAML that replaces or adds to the sections of a small default configuration.
+    // `extra` is YAML that replaces or adds to the sections of a small default configuration; @shm@ in it is
+    // shm_directory().
     void write_config(const std::string& samplers, const std::string& extra) const;
 
     const std::string& instance() const { return instance_; }
@@ -34,6 +35,8 @@ class Sandbox {
     std::string config_path() const { return directory_ + "/croupierd.yaml"; }
     std::string endpoint() const { return "ipc://" + directory_ + "/control.sock"; }
     std::string decisions_endpoint() const { return "ipc://" + directory_ + "/decisions.sock"; }
+    // Where the instance's segments, plane and bell lie.
+    std::string shm_directory() const;
     std::size_t files_in_shm() const;
 
   private:

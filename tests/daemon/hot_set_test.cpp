@@ -40,7 +40,7 @@ client::Sequence drawing(std::uint64_t uid) {
 }
 
 shm::SessionSnapshot observed(const DaemonProcess& daemon) {
-    auto snapshot = shm::observe("/dev/shm", daemon.instance());
+    auto snapshot = shm::observe(daemon.shm_directory(), daemon.instance());
     REQUIRE(snapshot);
     REQUIRE(snapshot.value().sessions.size() == 1);
     return snapshot.value().sessions.front();

@@ -14,6 +14,7 @@
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/loopback.h"
 #include "tests/daemon/small_engine.h"
+#include "tests/shm/child_process.h"
 
 using namespace croupier;
 using namespace croupier::test;
@@ -65,6 +66,16 @@ std::string failed_start(const Sandbox& sandbox, const std::string& extra) {
     return ended.output.substr(ended.output.find("cannot start"));
 }
 
+std::uint64_t lost(proto::SegmentHeader& header) {
+    return header.counter(proto::SessionCounter::writers_lost).load();
+}
+
+void submit_some(SmallEngine& engine, std::uint64_t first_uid, std::uint64_t count) {
+    std::vector<croupier_column> columns;
+    for (std::uint64_t uid = first_uid; uid < first_uid + count; ++uid) columns.push_back({uid, nullptr});
+    engine.session().submit(columns);
+}
+
 }  // namespace
 
 TEST_CASE("SIGTERM lets the steps in flight finish, refuses new ones, and leaves nothing behind") {
@@ -80,12 +91,114 @@ TEST_CASE("SIGTERM lets the steps in flight finish, refuses new ones, and leaves
     REQUIRE(eventually([&] { return daemon.says("draining (SIGTERM)"); }));
     CHECK_THAT(failure_of([&] { engine.submit(); }), Contains("draining"));
     CHECK_THAT(failure_of([&] { SmallEngine(daemon.endpoint(), "late"); }), Contains("draining"));
-    CHECK(daemon.files_in_shm() == 3);
+    CHECK(daemon.files_in_shm() == 4);
     engine.write();
     engine.collect();
     CHECK(daemon.await_end() == 0);
     CHECK(daemon.files_in_shm() == 0);
     CHECK_THAT(failure_of([&] { engine.submit(); }), Contains("session_closed"));
+}
+
+TEST_CASE("a drain waits until decided steps are taken, however late their client comes for them") {
+    const bool zmq = GENERATE(false, true);
+    DaemonProcess daemon;
+    EngineShape shape;
+    shape.decisions_over_zmq = zmq;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(8);
+    engine.submit();
+    engine.write();
+    REQUIRE(engine.counted(8));
+    const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+    auto& header = segment.value().header();
+    daemon.signal(SIGTERM);
+    REQUIRE(eventually([&] { return daemon.says("draining (SIGTERM)"); }));
+    // Two rounds of writers that end: the second is noticed after the loop looked whether it may stop.
+    for (std::uint64_t round = 1; round <= 2; ++round) {
+        if (round == 2) engine.attach_writers();
+        engine.detach_writers();
+        REQUIRE(eventually([&] {
+            return lost(header) == round * 2 || header.state.load() != proto::SessionState::draining;
+        }));
+    }
+    CHECK(header.state.load() == proto::SessionState::draining);
+    engine.collect();
+    CHECK(daemon.await_end() == 0);
+    CHECK_FALSE(daemon.says("after sessions.drain_timeout_ms"));
+}
+
+TEST_CASE("a step that was decided before its session ended can still be taken") {
+    const bool zmq = GENERATE(false, true);
+    DaemonProcess daemon(kTwoSamplers, "sessions: {drain_timeout_ms: 0}");
+    EngineShape shape;
+    shape.decisions_over_zmq = zmq;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(8);
+    for (const std::uint64_t first : {1UL, 5UL}) {
+        submit_some(engine, first, 4);
+        engine.write();
+    }
+    REQUIRE(engine.counted(8));
+    CHECK(daemon.terminate() == 0);
+    CHECK(daemon.says("not taken after sessions.drain_timeout_ms"));
+    engine.collect_columns(4);
+    engine.collect_columns(4);
+    CHECK_THAT(failure_of([&] { engine.submit(); }), Contains("session_closed"));
+}
+
+TEST_CASE("what was published reaches a subscriber that is slow to read, though the daemon ends") {
+    struct Subscriber {
+        std::atomic<std::uint64_t> session_id{0};
+        std::atomic<bool> subscribed{false};
+        std::atomic<std::uint64_t> received{0};
+    };
+    // More than the kernel's socket buffers hold.
+    constexpr std::uint64_t kSteps = 8;
+    constexpr std::uint64_t kColumns = 2048;
+    DaemonProcess daemon(kTwoSamplers,
+                         "sessions: {drain_timeout_ms: 0, max_batch: 2048, max_sequences: 16384}");
+    const shm::Shared<Subscriber> shared;
+    // Before this process has an engine of its own: a fork takes none of ZMQ's threads along.
+    auto child = shm::ChildProcess::start([&] {
+        ControlPeer subscriber(daemon.decisions_endpoint());
+        if (!eventually([&] { return shared->session_id != 0; })) return 1;
+        flatbuffers::FlatBufferBuilder builder;
+        wire::finish(builder, 1, wire::CreateSubscribe(builder, shared->session_id));
+        subscriber.send(builder);
+        while (const wire::Message* message = subscriber.receive()) {
+            const auto* step = message->body_as_StepDecisions();
+            shared->subscribed = true;
+            if (step != nullptr && ++shared->received == kSteps) return 0;
+        }
+        return 1;
+    });
+    EngineShape shape;
+    shape.vocab = 64;
+    shape.tp = 1;
+    shape.batch = kColumns;
+    shape.max_sequences = kSteps * kColumns;
+    shape.max_length = 64;
+    shape.steps_in_flight = kSteps;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(kSteps * kColumns);
+    const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+    auto& header = segment.value().header();
+    submit_some(engine, 1, kColumns);
+    engine.write();
+    shared->session_id = header.session_id;
+    REQUIRE(eventually([&] { return shared->subscribed.load(); }));
+    child.send(SIGSTOP);
+    for (std::uint64_t step = 1; step < kSteps; ++step) {
+        submit_some(engine, 1 + step * kColumns, kColumns);
+        engine.write();
+    }
+    const auto& sent = header.counter(proto::SessionCounter::zmq_steps_sent);
+    REQUIRE(eventually([&] { return sent.load() == kSteps; }));
+    daemon.signal(SIGTERM);
+    REQUIRE(eventually([&] { return daemon.says("stopped"); }));
+    child.send(SIGCONT);
+    CHECK(daemon.await_end() == 0);
+    CHECK(eventually([&] { return shared->received == kSteps; }));
 }
 
 TEST_CASE("a drain ends after sessions.drain_timeout_ms though logits never come") {
@@ -183,7 +296,8 @@ TEST_CASE("a start that fails exits with 1, says what is wrong, and leaves nothi
                Contains("cannot bind") && Contains("/proc/none/decisions.sock"));
     CHECK_THAT(failed_start(sandbox, "run_dir: /proc/none"), Contains("run_dir") && Contains("/proc/none"));
     CHECK_THAT(failed_start(sandbox, "shm: {dir: /nowhere/shm}"), Contains("/nowhere/shm"));
-    CHECK_THAT(failed_start(sandbox, "shm: {group: no-such-group}"), Contains("no-such-group"));
+    CHECK_THAT(failed_start(sandbox, "shm: {dir: " + sandbox.shm_directory() + ", group: no-such-group}"),
+               Contains("no-such-group"));
 }
 
 TEST_CASE("a failed start between a daemon's death and its return costs a living client nothing") {

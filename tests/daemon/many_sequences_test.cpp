@@ -55,7 +55,7 @@ TEST_CASE("4,096 sequences of a thousand tokens with penalties and DRY take less
     SmallEngine engine(daemon.endpoint(), "engine", shape, 300'000);
     for (std::uint64_t uid = 1; uid <= kSequences; ++uid) engine.admit(penalised(uid));
     engine.steps(3);  // which compare every decision with the reference
-    auto snapshot = shm::observe("/dev/shm", daemon.instance());
+    auto snapshot = shm::observe(daemon.shm_directory(), daemon.instance());
     REQUIRE(snapshot);
     std::uint64_t bytes = 0;
     std::uint64_t states = 0;

@@ -25,6 +25,8 @@ namespace {
 
 std::string http_get(std::uint16_t port, const std::string& path) {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const timeval patience{20, 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     const sockaddr_in address = loopback(port);
     REQUIRE(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
     const std::string request = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -78,6 +80,7 @@ TEST_CASE("/metrics follows the steps that are decided") {
     CHECK(after.at("croupier_session_client_up" + session) == 1);
     CHECK(after.at("croupier_session_writers" + session) == 2);
     CHECK(after.at("croupier_decision_seconds_total" + session) > 0);
+    CHECK(after.at("croupier_column_delay_seconds_total" + session) > 0);
     double columns = 0;
     for (const char* sampler : {"{sampler=\"0\"}", "{sampler=\"1\"}"}) {
         CHECK(after.at(std::string("croupier_sampler_up") + sampler) == 1);
@@ -134,6 +137,21 @@ TEST_CASE("/livez and /readyz say ok, and /readyz says why it is not") {
     CHECK(watched.daemon.await_end() == 0);
 }
 
+TEST_CASE("connections that send their request slowly, or never, hold up no health check") {
+    const Watched watched;
+    std::vector<int> slow;
+    for (int i = 0; i < 200; ++i) {
+        slow.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        const sockaddr_in address = loopback(watched.port);
+        REQUIRE(::connect(slow.back(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+        REQUIRE(::send(slow.back(), "GET /l", 6, MSG_NOSIGNAL) == 6);
+        if (i % 40 == 0) CHECK_THAT(http_get(watched.port, "/livez"), Contains("200 OK"));
+    }
+    CHECK_THAT(http_get(watched.port, "/livez"), Contains("200 OK"));
+    CHECK_THAT(http_get(watched.port, "/metrics"), Contains("croupier_sampler_up"));
+    for (const int fd : slow) ::close(fd);
+}
+
 TEST_CASE("a session's deeds are seen in the snapshot of a living daemon, and of a dead one") {
     DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine");
@@ -141,7 +159,7 @@ TEST_CASE("a session's deeds are seen in the snapshot of a living daemon, and of
     engine.steps(2);
     REQUIRE(engine.counted(10));
     engine.submit();
-    auto living = shm::observe("/dev/shm", daemon.instance());
+    auto living = shm::observe(daemon.shm_directory(), daemon.instance());
     REQUIRE(living);
     CHECK(living.value().daemon_alive);
     CHECK(living.value().daemon_pid == daemon.pid());
@@ -149,10 +167,10 @@ TEST_CASE("a session's deeds are seen in the snapshot of a living daemon, and of
     for (const auto& sampler : living.value().samplers) CHECK(sampler.alive);
     daemon.kill_now();
     CHECK(eventually([&] {
-        const auto dead = shm::observe("/dev/shm", daemon.instance()).value();
+        const auto dead = shm::observe(daemon.shm_directory(), daemon.instance()).value();
         return !dead.daemon_alive && !dead.samplers[0].alive && !dead.samplers[1].alive;
     }));
-    const auto dead = shm::observe("/dev/shm", daemon.instance()).value();
+    const auto dead = shm::observe(daemon.shm_directory(), daemon.instance()).value();
     for (const auto& snapshot : {living.value(), dead}) {
         REQUIRE(snapshot.sessions.size() == 1);
         const auto& session = snapshot.sessions[0];
@@ -186,7 +204,7 @@ TEST_CASE("Statistics over the control socket tell what the snapshot tells") {
     CHECK(answer->request() == 9);
     const auto told = nlohmann::json::parse(answer->body_as_StatisticsReply()->json()->str());
     const auto seen =
-        nlohmann::json::parse(shm::to_json(shm::observe("/dev/shm", daemon.instance()).value()));
+        nlohmann::json::parse(shm::to_json(shm::observe(daemon.shm_directory(), daemon.instance()).value()));
     CHECK(told.at("sessions") == seen.at("sessions"));
     CHECK(told.at("instance") == daemon.instance());
     CHECK(told.at("daemon").at("pid") == daemon.pid());

@@ -62,7 +62,7 @@ struct Held {
 };
 
 Held held(const DaemonProcess& daemon) {
-    const auto snapshot = need(shm::observe("/dev/shm", daemon.instance()));
+    const auto snapshot = need(shm::observe(daemon.shm_directory(), daemon.instance()));
     Held sum;
     for (const auto& sampler : snapshot.samplers) {
         sum.states += sampler.states;

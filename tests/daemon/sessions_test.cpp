@@ -69,7 +69,7 @@ TEST_CASE("every quota refuses what is beyond it, naming its key, and lets its l
     large.steps_in_flight = 64;
     large.tp = 1;
     CHECK_THAT(open_failure(daemon, "large", large), Contains("sessions.max_segment_bytes"));
-    CHECK(daemon.files_in_shm() == 3);
+    CHECK(daemon.files_in_shm() == 4);
     engine.admit(8);
     engine.steps(2);
 }

@@ -1,6 +1,7 @@
 // Over TCP: only with keys, and only for those whose key is known.
 #include <array>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <fstream>
 #include <zmq.hpp>
 
@@ -99,6 +100,33 @@ TEST_CASE("an unknown key, a wrong server key and no key at all are refused over
     SmallEngine engine(setup.control, "engine", setup.shape(setup.client));
     engine.admit(8);
     engine.step();
+}
+
+TEST_CASE("a key that is taken off the list loses its access with SIGHUP, and one that is added gains it") {
+    const TcpSetup setup;
+    const KeyPair other = fresh_keys();
+    DaemonProcess daemon(kTwoSamplers, setup.yaml());
+    EngineShape shape = setup.shape(setup.client);
+    shape.decisions_over_zmq = true;
+    SmallEngine engine(setup.control, "engine", shape);
+    engine.admit(8);
+    engine.step();
+    std::ofstream(setup.files.directory() + "/clients") << other.open << "\n";
+    daemon.signal(SIGHUP);
+    REQUIRE(eventually([&] { return daemon.says("1 CURVE keys are authorized"); }));
+    // Whose connection was there before is refused too, and is sent no more decisions.
+    CHECK_THAT(failure_of([&] { engine.session().close(); }), Contains("not among the authorized ones"));
+    CHECK_THAT(failure_of([&] { SmallEngine(setup.control, "late", setup.shape(setup.client), 1000); }),
+               Contains("timed_out"));
+    SmallEngine added(setup.control, "added", setup.shape(other));
+    added.admit(8);
+    added.step();
+    CHECK_THAT(failure_of([&] {
+                   EngineShape taking = setup.shape(other);
+                   taking.takeover = true;
+                   SmallEngine(setup.control, "engine", taking);
+               }),
+               Contains("permission_denied") && Contains("belongs to another"));
 }
 
 TEST_CASE("a key that looks like a comment, because # is a digit of Z85, is a key all the same") {

@@ -20,6 +20,7 @@
 #include "shm/sequence_table.h"
 #include "shm/step_claims.h"
 #include "shm/step_window.h"
+#include "tests/fuzz/fuzz_directory.h"
 
 namespace {
 
@@ -93,8 +94,9 @@ class World {
 
   private:
     static shm::Segment create() {
+        static const test::FuzzDirectory directory;
         shm::SegmentSpec spec;
-        spec.directory = "/dev/shm";
+        spec.directory = directory.path();
         spec.instance = "fuzz";
         spec.session_id = static_cast<std::uint64_t>(::getpid());
         spec.name = "fuzz";

@@ -179,7 +179,7 @@ TEST_CASE("what another process scribbles over the header later moves no index o
 
 TEST_CASE("a segment that does not exist, a directory and a symbolic link are refused by type") {
     TestSession session;
-    CHECK(Segment::attach("/dev/shm/croupier-no-such.seg", Access::read_only).error().code ==
+    CHECK(Segment::attach(TestDirectory().path() + "/croupier-no-such.seg", Access::read_only).error().code ==
           Errc::not_found);
     CHECK(Segment::attach("/dev/shm", Access::read_only).error().code == Errc::bad_magic);
     const std::string link = session.path() + ".link";
@@ -190,7 +190,7 @@ TEST_CASE("a segment that does not exist, a directory and a symbolic link are re
 
 TEST_CASE("a plane of another kind, version or size is refused, naming both") {
     TestDirectory directory;
-    REQUIRE(Plane::create(directory.path(), "test", {}));
+    REQUIRE(Plane::create(directory.path(), "test"));
     const std::string path = plane_path(directory.path(), "test");
     const auto attach = [&] { return Plane::attach(directory.path(), "test", Access::read_only); };
     REQUIRE(attach());

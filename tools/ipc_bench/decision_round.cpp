@@ -61,7 +61,7 @@ client::OpenOptions session_options(const std::string& endpoint, const DecisionO
 
 DecisionTimes time_decisions(const RoundOptions& options, const DecisionOptions& decision) {
     OwnDaemon daemon(
-        {decision.croupierd, "bench-" + std::to_string(::getpid()), "/dev/shm",
+        {decision.croupierd, "bench-" + std::to_string(::getpid()), private_shm_dir(),
          "samplers: {count: 1, wait: spin, cores: \"" + std::to_string(options.peer_core) + "\"}\n"});
     daemon.start();
     daemon.await_ready();

@@ -43,6 +43,10 @@ std::string make_directory() {
 
 }  // namespace
 
+std::string private_shm_dir() {
+    return "/dev/shm/croupier-" + std::to_string(::geteuid());
+}
+
 OwnDaemon::OwnDaemon(OwnDaemonOptions options) : options_(std::move(options)), directory_(make_directory()) {
     options_.executable = find_executable(options_.executable);
     write_config();

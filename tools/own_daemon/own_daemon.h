@@ -8,10 +8,13 @@
 
 namespace croupier::tools {
 
+// Of the daemons that this user runs for himself: /dev/shm/croupier-<uid>.
+std::string private_shm_dir();
+
 struct OwnDaemonOptions {
     std::string executable;  // empty: croupierd beside the running program
     std::string instance;
-    std::string shm_dir = "/dev/shm";
+    std::string shm_dir = private_shm_dir();
     std::string sections;  // YAML: samplers, sessions and what else is not the directory's own
     bool keep = false;     // the directory, with configuration and log
 };

@@ -11,6 +11,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "config/config.h"
 #include "tools/relay/relay.h"
 
 namespace croupier::tools {
@@ -23,7 +24,7 @@ constexpr std::size_t kZ85KeyLength = 40;
 struct RelayOptions {
     gpu_writer::FanOutOptions group;
     std::string key_file;
-    std::string directory = "/dev/shm";
+    std::string directory = config::Shm().dir;
     std::string instance = "default";
 };
 

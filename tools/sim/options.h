@@ -5,6 +5,7 @@
 #include <string>
 
 #include "proto/sampling.h"
+#include "tools/own_daemon/own_daemon.h"
 
 namespace croupier::tools {
 
@@ -14,7 +15,7 @@ enum class ChaosTarget { none, samplers, daemon, writer, client };
 struct SimOptions {
     std::string endpoint;   // empty: a daemon of its own
     std::string croupierd;  // empty: beside the running executable
-    std::string shm_dir = "/dev/shm";
+    std::string shm_dir = private_shm_dir();
     std::uint32_t samplers = 1;
     std::uint32_t threads_per_sampler = 1;
     std::string wait = "adaptive";

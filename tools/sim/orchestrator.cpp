@@ -37,7 +37,7 @@ void handle(int signal, void (*handler)(int)) {
     ::sigaction(signal, &action, nullptr);
 }
 
-// "/dev/shm/croupier-<instance>-<session>.seg"
+// "/dev/shm/croupier-0/croupier-<instance>-<session>.seg"
 std::string instance_of_segment(const std::string& path) {
     const std::string name = std::filesystem::path(path).filename().string();
     const auto begin = name.find('-');

@@ -8,6 +8,7 @@
 #include "shm/bell.h"
 #include "shm/plane.h"
 #include "shm/segment.h"
+#include "shm/session_record.h"
 #include "shm/snapshot.h"
 
 namespace croupier::tools {
@@ -48,6 +49,7 @@ shm::Result<Cleaned> clean_up(const std::string& directory, const std::string& i
             cleaned.kept.push_back(segment.error().message);
         } else {
             remove(path, cleaned);
+            remove(shm::record_path(path), cleaned);
         }
     }
     // Clients that live keep ringing the bell: it stays as long as one of them has a segment.

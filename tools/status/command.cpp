@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "config/config.h"
 #include "shm/snapshot.h"
 #include "tools/status/cleanup.h"
 #include "tools/status/table.h"
@@ -13,7 +14,7 @@ namespace croupier::tools {
 namespace {
 
 struct Target {
-    std::string directory = "/dev/shm";
+    std::string directory = config::Shm().dir;
     std::string instance = "default";
     bool json = false;
 };

@@ -1,0 +1,42 @@
+// Segments made beside the supervisor's loop: to allocate a gigabyte takes half a second, in which samplers
+// die too.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "shm/segment.h"
+
+namespace croupier::daemon {
+
+class SegmentMaker {
+  public:
+    struct Made {
+        std::uint64_t id = 0;
+        shm::Result<std::unique_ptr<shm::Segment>> segment;
+    };
+
+    // `event_fd` is written to whenever one is made, or could not be.
+    explicit SegmentMaker(int event_fd) : event_fd_(event_fd) {}
+
+    void begin(const shm::SegmentSpec& spec, std::vector<std::uint32_t> order);
+    std::vector<Made> take();
+    // Frees its memory beside the loop too.
+    static void let_go(std::unique_ptr<shm::Segment> segment);
+
+  private:
+    void make(const std::stop_token& stop, const shm::SegmentSpec& spec,
+              const std::vector<std::uint32_t>& order);
+
+    int event_fd_;
+    std::mutex mutex_;
+    std::vector<Made> made_;
+    // By session; each is joined when its segment is taken, and told to stop when this object goes.
+    std::map<std::uint64_t, std::jthread> threads_;
+};
+
+}  // namespace croupier::daemon

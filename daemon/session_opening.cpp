@@ -1,0 +1,149 @@
+// How a session begins: found again, or made beside the loop and then taken in.
+#include <spdlog/spdlog.h>
+#include <sys/random.h>
+
+#include <algorithm>
+
+#include "daemon/session_admission.h"
+#include "daemon/session_registry.h"
+#include "shm/session_record.h"
+
+namespace croupier::daemon {
+
+using proto::SessionState;
+using shm::Errc;
+using shm::Role;
+
+namespace {
+
+// Clients that wait for one segment: the one that asked first, and its retries.
+constexpr std::size_t kMostAskers = 64;
+
+// Unguessable and never met again, so that a message for a session that is gone finds no other.
+std::uint64_t fresh_session_id() {
+    std::uint64_t id = 0;
+    while (id == 0) {
+        if (::getrandom(&id, sizeof(id), 0) != sizeof(id)) id = 0;
+        id >>= 16U;
+    }
+    return id;
+}
+
+}  // namespace
+
+SessionRegistry::Opened SessionRegistry::open(const SessionRequest& request, const Asker& asker) {
+    if (draining_) return shm::fail(Errc::draining, "the daemon drains and opens no new sessions");
+    if (auto sound = check_request(request, config_.sessions); !sound) return sound.error();
+    for (auto& [id, pending] : pending_) {
+        if (pending.request.name == request.name) return join(pending, request, asker);
+    }
+    if (shm::Segment* present = find_by_name(request.name)) return meet_namesake(*present, request, asker);
+    return create(request, asker);
+}
+
+// A client that gave up waiting for a large segment and asks again is given that one, not another.
+SessionRegistry::Opened SessionRegistry::join(Pending& pending, const SessionRequest& request,
+                                              const Asker& asker) {
+    if (!request.peer.may_act_for(pending.request.peer.identity)) return not_yours(request.name);
+    const bool same = pending.request.geometry == request.geometry && pending.request.order == request.order;
+    if (!same || pending.askers.size() >= kMostAskers) {
+        return shm::fail(Errc::already_held,
+                         "session " + request.name +
+                             " is just being opened; open it again in a moment, or choose "
+                             "another name");
+    }
+    pending.askers.push_back(asker);
+    return std::optional<OpenedSession>();
+}
+
+bool SessionRegistry::never_attached(const shm::Segment& segment) const {
+    return segment.header().client_epoch.load(std::memory_order_acquire) == 0 &&
+           segment.header().state.load(std::memory_order_acquire) == SessionState::active;
+}
+
+SessionRegistry::Opened SessionRegistry::meet_namesake(shm::Segment& present, const SessionRequest& request,
+                                                       const Asker& asker) {
+    const std::uint64_t id = present.id();
+    if (!request.peer.may_act_for(watches_.at(id).owner)) return not_yours(request.name);
+    if (present.is_held(Role::client)) {
+        if (!request.takeover) {
+            return shm::fail(Errc::already_held,
+                             "session " + request.name + " is held by the live client with pid " +
+                                 std::to_string(present.header().client_pid.load()) +
+                                 "; choose another name, or open with takeover to fence that client");
+        }
+        // A new segment, not a new epoch in the old one: what a fenced process may still write when it
+        // wakes in the middle of a store goes to memory that nobody reads any more.
+        retire(id, SessionState::fenced, "taken over by a new client");
+        return create(request, asker);
+    }
+    if (request.resume) {
+        if (auto same = check_same_session(present, request); !same) return same.error();
+        expect_client(present);
+        return std::optional(OpenedSession{&present, true});
+    }
+    // Its client gave up before the answer came: what was made for it is as good as what would be made now.
+    if (never_attached(present) && check_same_session(present, request)) {
+        expect_client(present);
+        return std::optional(OpenedSession{&present, false});
+    }
+    retire(id, SessionState::closed, "its client is gone and its name is opened anew");
+    return create(request, asker);
+}
+
+SessionRegistry::Opened SessionRegistry::create(const SessionRequest& request, const Asker& asker) {
+    std::uint64_t in_use = 0;
+    for (const auto& [id, segment] : sessions_) in_use += segment->layout().total_bytes;
+    for (const auto& [id, pending] : pending_) in_use += pending.bytes;
+    if (auto room = check_room(request, config_.sessions, sessions_.size() + pending_.size(), in_use); !room)
+        return room.error();
+    shm::SegmentSpec spec;
+    spec.directory = config_.shm.dir;
+    spec.instance = config_.instance;
+    spec.session_id = fresh_session_id();
+    spec.name = request.name;
+    spec.geometry = request.geometry;
+    spec.geometry.has_order = request.order.empty() ? 0 : 1;
+    spec.ownership = {static_cast<mode_t>(config_.shm.mode), config_.shm.group};
+    spec.hugepages = static_cast<shm::Hugepages>(config_.shm.hugepages);
+    pending_[spec.session_id] = {request, proto::layout_of(spec.geometry).total_bytes, {asker}};
+    maker_.begin(spec, request.order);
+    return std::optional<OpenedSession>();
+}
+
+std::vector<OpenAnswer> SessionRegistry::take_made() {
+    std::vector<OpenAnswer> answers;
+    for (SegmentMaker::Made& made : maker_.take()) {
+        auto pending = pending_.extract(made.id);
+        const auto opened = made.segment
+                                ? begin_session(std::move(made.segment).value(), pending.mapped().request)
+                                : shm::Result<OpenedSession>(made.segment.error());
+        for (Asker& asker : pending.mapped().askers) answers.push_back({std::move(asker), opened});
+    }
+    return answers;
+}
+
+shm::Result<OpenedSession> SessionRegistry::begin_session(std::unique_ptr<shm::Segment> segment,
+                                                          const SessionRequest& request) {
+    const auto refused = [&segment](shm::Error error) -> shm::Result<OpenedSession> {
+        shm::remove_session_files(segment->path());
+        SegmentMaker::let_go(std::move(segment));
+        return error;
+    };
+    if (draining_) return refused({Errc::draining, "the daemon drains and opens no new sessions"});
+    if (auto kept = shm::write_record(segment->path(), {request.name, request.peer.identity}); !kept)
+        return refused(kept.error());
+    hot_sets_.begin(*segment);
+    const proto::Geometry& geometry = segment->geometry();
+    spdlog::info("session {} ({}) opened by {}: vocab {}, tp {}, batch {}, {} slots, tile {}, {} MiB{}{}",
+                 segment->name(), segment->id(), request.peer.identity, geometry.vocab, geometry.tp,
+                 geometry.max_batch, geometry.slots, geometry.tile, segment->layout().total_bytes >> 20U,
+                 segment->hugepage_note().empty() ? "" : ", ", segment->hugepage_note());
+    const shm::Segment* opened = segment.get();
+    take_in(std::move(segment), request.peer.identity);
+    expect_client(*opened);
+    show_to_samplers();
+    return OpenedSession{opened, false};
+}
+
+}  // namespace croupier::daemon

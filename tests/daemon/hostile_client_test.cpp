@@ -1,0 +1,142 @@
+// A client may write to its own segment, and may cut it off: that costs it its session, and nobody else
+// anything.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <filesystem>
+
+#include "shm/bell.h"
+#include "shm/segment.h"
+#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/small_engine.h"
+#include "tests/shm/child_process.h"
+
+using namespace croupier;
+using namespace croupier::test;
+using Catch::Contains;
+using shm::ChildProcess;
+
+namespace {
+
+struct Stage {
+    DaemonProcess daemon;
+    SmallEngine victim{daemon.endpoint(), "victim"};
+    pid_t pid = daemon.pid();
+
+    Stage() {
+        victim.admit(4);
+        victim.steps(2);
+    }
+    void victim_goes_on() {
+        victim.steps(3);
+        CHECK(::kill(pid, 0) == 0);
+        CHECK(daemon.sampler_restarts() == 0);
+    }
+};
+
+shm::Segment attach(const std::string& path) {
+    return shm::Segment::attach(path, shm::Access::read_write).value();
+}
+
+// A client with a step in flight, so that samplers look at its segment, who then does `deed` and stands
+// still.
+template <typename Deed>
+ChildProcess client_who(const DaemonProcess& daemon, const std::string& name, Deed&& deed) {
+    auto child = ChildProcess::start([&] {
+        try {
+            SmallEngine engine(daemon.endpoint(), name);
+            engine.admit(4);
+            engine.step();
+            engine.submit();
+            deed(engine.segment_path());
+            ::raise(SIGSTOP);
+        } catch (const std::exception& failure) {
+            std::fprintf(stderr, "child: %s\n", failure.what());
+        }
+        return 1;
+    });
+    REQUIRE(child.wait_until_stopped());
+    return child;
+}
+
+}  // namespace
+
+TEST_CASE("a client that scribbles over the id or the name in its header is believed neither") {
+    Stage stage;
+    SmallEngine liar(stage.daemon.endpoint(), "liar");
+    const auto victim_id = attach(stage.victim.segment_path()).id();
+    for (const std::uint64_t id : {std::uint64_t{12345}, victim_id, std::uint64_t{0}}) {
+        EngineShape shape;
+        shape.takeover = true;
+        const shm::Segment own = attach(liar.segment_path());
+        own.header().session_id = id;
+        std::strcpy(own.header().name, "victim");
+        CHECK(failure_of([&] { liar = SmallEngine(stage.daemon.endpoint(), "liar", shape); }).empty());
+        stage.victim_goes_on();
+    }
+    CHECK_THAT(failure_of([&] { SmallEngine(stage.daemon.endpoint(), "victim"); }),
+               Contains("already_held") && Contains("victim"));
+}
+
+TEST_CASE("a client that scribbles over its header is not taken for another by the next daemon") {
+    Stage stage;
+    const auto victim_id = attach(stage.victim.segment_path()).id();
+    auto liar = client_who(stage.daemon, "liar", [&](const std::string& path) {
+        const shm::Segment own = attach(path);
+        proto::SegmentHeader& header = own.header();
+        header.session_id = victim_id;
+        std::strcpy(header.name, "victim");
+        header.checksum = proto::header_checksum(header);
+    });
+    stage.daemon.restart_after_kill();
+    stage.victim.steps(3);
+    CHECK(stage.daemon.says("alone: its header says that it is session " + std::to_string(victim_id)));
+}
+
+TEST_CASE("a client that cuts its segment off ends its own session, by name, and no other") {
+    const off_t left = GENERATE(off_t{0}, off_t{proto::kHeaderBytes}, off_t{65536});
+    Stage stage;
+    auto cutter = client_who(stage.daemon, "cutter", [&](const std::string& path) {
+        if (::truncate(path.c_str(), left) != 0) throw std::runtime_error("cannot truncate");
+    });
+    REQUIRE(eventually([&] { return stage.daemon.says("its segment was cut off"); }));
+    CHECK_THAT(stage.daemon.log(), Contains("session cutter") && Contains("cut off"));
+    stage.victim_goes_on();
+}
+
+TEST_CASE("segments that are cut off again and again, and grown again, end one session each") {
+    Stage stage;
+    for (int round = 0; round < 10; ++round) {
+        auto cutter =
+            client_who(stage.daemon, "cutter-" + std::to_string(round), [&](const std::string& path) {
+                const auto size = static_cast<off_t>(std::filesystem::file_size(path));
+                if (::truncate(path.c_str(), 0) != 0) throw std::runtime_error("cannot truncate");
+                if (::truncate(path.c_str(), size) != 0) throw std::runtime_error("cannot grow");
+            });
+        stage.victim_goes_on();
+    }
+}
+
+TEST_CASE("a bell that is cut off is made whole again, and steps go on") {
+    Stage stage;
+    const std::string bell = shm::bell_path(stage.daemon.shm_directory(), stage.daemon.instance());
+    const auto size = std::filesystem::file_size(bell);
+    REQUIRE(::truncate(bell.c_str(), 0) == 0);
+    REQUIRE(eventually([&] { return std::filesystem::file_size(bell) == size; }));
+    REQUIRE(eventually([&] { return stage.daemon.await_ready(); }));
+    stage.victim.steps(3);
+    CHECK(::kill(stage.pid, 0) == 0);
+    SmallEngine late(stage.daemon.endpoint(), "late");
+    late.admit(4);
+    late.step();
+}
+
+TEST_CASE("the plane is for the daemon's own user alone") {
+    const DaemonProcess daemon;
+    struct stat status {};
+    const std::string path = shm::plane_path(daemon.shm_directory(), daemon.instance());
+    REQUIRE(::stat(path.c_str(), &status) == 0);
+    CHECK((status.st_mode & 0777U) == 0600U);
+}

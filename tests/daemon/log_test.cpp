@@ -1,0 +1,95 @@
+// The log belongs to the daemon: a peer neither forges lines in it, nor fills it, nor stops the daemon by it.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "tests/daemon/control_peer.h"
+#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/small_engine.h"
+
+using namespace croupier;
+using namespace croupier::test;
+using Catch::Contains;
+using flatbuffers::FlatBufferBuilder;
+
+namespace {
+
+void open_named(ControlPeer& peer, const std::string& name) {
+    FlatBufferBuilder builder;
+    wire::finish(builder, 1,
+                 wire::CreateOpenDirect(builder, name.c_str(), 500, 1, 8, 2, 0, 64, 8, 64, 4, 4, 0));
+    peer.send(builder);
+    REQUIRE(peer.receive() != nullptr);
+}
+
+// Starts the daemon again with a pipe for its log, and returns the end that is read.
+int start_with_pipe(DaemonProcess& daemon) {
+    REQUIRE(daemon.terminate() == 0);
+    const std::string log = daemon.directory() + "/log";
+    REQUIRE(::unlink(log.c_str()) == 0);
+    REQUIRE(::mkfifo(log.c_str(), 0600) == 0);
+    const int reader = ::open(log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    REQUIRE(reader >= 0);
+    daemon.start();
+    return reader;
+}
+
+}  // namespace
+
+TEST_CASE("a refused name with newlines stays on one line of the log, and a huge one on a short one") {
+    const DaemonProcess daemon;
+    ControlPeer peer(daemon.endpoint());
+    open_named(peer, "x\n2026-01-01T00:00:00 critical [1] forged line\n");
+    CHECK_THAT(daemon.log(), !Contains("\n2026-01-01T00:00:00 critical"));
+    CHECK_THAT(daemon.log(), Contains("x\\x0a2026"));
+    const std::size_t before = daemon.log().size();
+    open_named(peer, std::string(16 << 20U, 'y'));
+    CHECK(daemon.log().size() - before < 2000);
+}
+
+TEST_CASE("a flood of refused messages writes some lines of log and says how many it left out") {
+    const DaemonProcess daemon;
+    ControlPeer peer(daemon.endpoint());
+    for (int i = 0; i < 3000; ++i) {
+        peer.send("junk", 4);
+        REQUIRE(peer.receive() != nullptr);
+    }
+    const std::string log = daemon.log();
+    CHECK(std::count(log.begin(), log.end(), '\n') < 1500);
+    CHECK(eventually([&] {
+        peer.send("junk", 4);
+        return peer.receive() != nullptr && daemon.says("more lines like the last were left out");
+    }));
+}
+
+TEST_CASE("a standard error whose reader is gone does not end the daemon") {
+    DaemonProcess daemon;
+    const int reader = start_with_pipe(daemon);
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(4);
+    ::close(reader);
+    SmallEngine late(daemon.endpoint(), "late");
+    late.session().close();
+    engine.steps(3);
+    CHECK(daemon.terminate() == 0);
+}
+
+TEST_CASE("a standard error that nobody reads does not stop the daemon") {
+    DaemonProcess daemon(kTwoSamplers, "log: {level: debug}");
+    const int reader = start_with_pipe(daemon);
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(4);
+    // Each opening writes a line or two: far more than the 64 KiB that a pipe holds.
+    for (int i = 0; i < 600; ++i) {
+        EngineShape shape;
+        shape.vocab = 64;
+        shape.tp = 1;
+        SmallEngine passing(daemon.endpoint(), "passing-" + std::string(50, 'x'), shape);
+        passing.session().close();
+    }
+    engine.steps(3);
+    CHECK(daemon.terminate() == 0);
+    ::close(reader);
+}

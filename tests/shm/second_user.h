@@ -1,0 +1,38 @@
+// A second user of this host, for tests: a process whose uid owns nothing here and that is in no group.
+#pragma once
+
+#include <grp.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <utility>
+
+#include "tests/shm/child_process.h"
+
+namespace croupier::shm {
+
+constexpr uid_t kNobody = 65534;
+
+inline bool can_change_user() {
+    if (::geteuid() == 0) return true;
+    WARN("skipped: only root can become a second user");
+    return false;
+}
+
+// `body` runs as that user and returns its exit code; 127: it could not become that user.
+template <typename Body>
+ChildProcess start_as_nobody(Body&& body) {
+    return ChildProcess::start([body = std::forward<Body>(body)]() mutable {
+        if (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(kNobody) != 0) return 127;
+        // Becoming another user forgets it.
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        return static_cast<int>(body());
+    });
+}
+
+template <typename Body>
+int as_nobody(Body&& body) {
+    return start_as_nobody(std::forward<Body>(body)).wait();
+}
+
+}  // namespace croupier::shm
