@@ -3,6 +3,9 @@
 #include <CivetServer.h>
 #include <prometheus/text_serializer.h>
 
+#include <array>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "daemon/metrics.h"
@@ -59,7 +62,25 @@ class HttpServer::Page : public CivetHandler {
 };
 
 HttpServer::HttpServer() = default;
-HttpServer::~HttpServer() = default;
+
+HttpServer::~HttpServer() {
+    if (!server_) return;
+    // The listener looks only every two seconds whether it should end, or when somebody calls; all that time
+    // the next daemon would find the instance locked and the port taken.
+    const std::jthread caller([this](const std::stop_token& closed) {
+        while (!closed.stop_requested()) {
+            call_once();
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+    });
+    server_->close();
+}
+
+void HttpServer::call_once() const {
+    std::array<char, 128> why{};
+    mg_connection* call = mg_connect_client(host_.c_str(), port_, 0, why.data(), why.size());
+    if (call != nullptr) mg_close_connection(call);
+}
 
 shm::Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& listen,
                                                            const std::string& shm_directory,
@@ -78,6 +99,8 @@ shm::Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& li
             shm::Errc::system_error,
             "cannot serve metrics on " + listen + " (metrics.listen): is the port taken? " + error.what());
     }
+    made->host_ = listen.substr(0, listen.rfind(':'));
+    made->port_ = made->server_->getListeningPorts().front();
     made->server_->addHandler("/metrics", *made->metrics_);
     made->server_->addHandler("/livez", *made->livez_);
     made->server_->addHandler("/readyz", *made->readyz_);

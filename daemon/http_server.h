@@ -30,7 +30,10 @@ class HttpServer {
   private:
     class Page;
     HttpServer();
+    void call_once() const;
 
+    std::string host_;
+    int port_ = 0;
     // The server goes first: its threads use the pages.
     std::unique_ptr<Page> metrics_;
     std::unique_ptr<Page> livez_;

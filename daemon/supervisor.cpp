@@ -24,6 +24,7 @@
 #include "daemon/sampler_pool.h"
 #include "daemon/session_registry.h"
 #include "daemon/signals.h"
+#include "daemon/successor.h"
 #include "shm/clock.h"
 #include "shm/snapshot.h"
 
@@ -156,6 +157,9 @@ class Supervisor {
             case SIGHUP:
                 reload();
                 break;
+            case SIGUSR1:
+                hand_over();
+                break;
             case SIGTERM:
                 begin_drain("SIGTERM");
                 break;
@@ -205,6 +209,23 @@ class Supervisor {
         drain_deadline_ = Clock::now() + std::chrono::milliseconds(config_.sessions.drain_timeout_ms);
     }
 
+    // The sessions stay in shared memory for the daemon that is started next, if it can read them.
+    void hand_over() {
+        if (drain_deadline_ || done_) return;
+        const std::string ours = layout_versions();
+        const auto next = layout_versions_of(program_);
+        if (!next || next.value() != ours) {
+            spdlog::warn(
+                "no handover (SIGUSR1): {}; this daemon speaks {}, so its sessions end here",
+                next ? "the next daemon, " + program_ + ", speaks " + next.value() : next.error().message,
+                ours);
+            return begin_drain("SIGUSR1");
+        }
+        health_.draining.store(true, std::memory_order_relaxed);
+        ::sd_notify(0, "STOPPING=1\nSTATUS=handing over");
+        handing_over_ = done_ = true;
+    }
+
     void reload() {
         // systemd's Type=notify-reload is not in Debian 12: RELOADING and READY bracket the reload for newer
         // ones.
@@ -227,15 +248,24 @@ class Supervisor {
     }
 
     void finish() {
-        decisions_.send_completed(registry_);
-        registry_.retire_all();
-        pool_.stop();
+        if (handing_over_) {
+            pool_.stop();
+            // The next daemon sends again what was not taken.
+            control_.socket().set(zmq::sockopt::linger, 0);
+            decisions_.socket().set(zmq::sockopt::linger, 0);
+            spdlog::info("handed over (SIGUSR1): {} sessions wait for the next daemon", registry_.count());
+        } else {
+            decisions_.send_completed(registry_);
+            registry_.retire_all();
+            pool_.stop();
+            spdlog::info("stopped");
+        }
         remove_own_files(config_);
-        spdlog::info("stopped");
     }
 
     config::Config config_;
     std::string config_path_;
+    const std::string program_ = own_program();
     Foundation& base_;
     zmq::context_t context_;
     std::optional<CurveGate> gate_;
@@ -249,6 +279,7 @@ class Supervisor {
     std::chrono::microseconds watchdog_{0};
     Clock::time_point last_watchdog_;
     bool announced_ = false;
+    bool handing_over_ = false;
     bool done_ = false;
 };
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# deploy/croupierd.service keeps its promises: segments survive logouts, restarts are watched, one sampler that
+# deploy/croupierd.service keeps its promises: segments survive logouts, restarts are watched and hand over, one sampler that
 # runs out of memory ends no session, and systemd's own audit rates the sandbox at 2.0 or better.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 unit=deploy/croupierd.service
-for line in Type=notify RemoveIPC=no LimitMEMLOCK=infinity Restart=always OOMPolicy=continue; do
+for line in Type=notify RemoveIPC=no LimitMEMLOCK=infinity Restart=always OOMPolicy=continue RestartKillSignal=SIGUSR1 \
+    KillMode=mixed RuntimeDirectoryPreserve=restart; do
     grep -qx "$line" "$unit" || { echo "$unit lacks $line"; exit 1; }
 done
 # The limit of starts is a key of [Unit]; in [Service] systemd ignores it.
