@@ -72,6 +72,7 @@ class SessionRegistry {
     shm::Result<OpenedSession> meet_namesake(shm::Segment& present, const SessionRequest& request);
     shm::Segment* find_by_name(const std::string& name) const;
     void adopt(const std::string& path);
+    void remove_forsaken();
     void take_in(std::unique_ptr<shm::Segment> segment);
     void retire(std::uint64_t id, proto::SessionState final_state, const std::string& why);
     void expect_client(const shm::Segment& segment);
@@ -85,6 +86,7 @@ class SessionRegistry {
     std::map<std::uint64_t, std::unique_ptr<shm::Segment>> sessions_;
     std::map<std::uint64_t, Watch> watches_;
     HotSets hot_sets_;
+    std::vector<std::string> other_versions_;  // segments that only engines of another version can read
     bool draining_ = false;
 };
 

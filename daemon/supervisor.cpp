@@ -45,6 +45,7 @@ struct Foundation {
     std::optional<shm::Bell> bell;
     std::optional<shm::Plane> plane;
     CurveKeys keys;
+    std::array<shm::FileDescriptor, 2> paths;  // of the sockets, ours alone
 };
 
 void remove_own_files(const config::Config& config) {
@@ -64,7 +65,7 @@ shm::Result<bool> lay_foundation(const config::Config& config, Foundation& made)
     if (!timer) return timer.error();
     auto event = open_inherited_event();
     if (!event) return event.error();
-    if (auto gone = await_orphans(config.shm.dir, config.instance); !gone) return gone.error();
+    if (auto gone = await_predecessor(config.shm.dir, config.instance); !gone) return gone.error();
     const shm::FileOwnership ownership{static_cast<mode_t>(config.shm.mode), config.shm.group};
     auto keys = load_curve_keys(config.control.curve);
     if (!keys) return keys.error();
@@ -100,16 +101,13 @@ class Supervisor {
     shm::Result<bool> open_doors() {
         if (!base_.keys.secret.empty()) gate_.emplace(context_, base_.keys.authorized);
         const auto& group = config_.shm.group;
-        if (auto bound = bind_endpoint(control_.socket(), config_.control.endpoint, config_.control.ipc_mode,
-                                       group, base_.keys);
-            !bound) {
-            return bound;
-        }
-        if (auto bound = bind_endpoint(decisions_.socket(), config_.decisions.endpoint,
+        auto control = bind_endpoint(control_.socket(), config_.control.endpoint, config_.control.ipc_mode,
+                                     group, base_.keys);
+        if (!control) return control.error();
+        auto decisions = bind_endpoint(decisions_.socket(), config_.decisions.endpoint,
                                        config_.control.ipc_mode, group, base_.keys);
-            !bound) {
-            return bound;
-        }
+        if (!decisions) return decisions.error();
+        base_.paths = {std::move(control).value(), std::move(decisions).value()};
         if (config_.metrics.listen == "off") return true;
         auto server = HttpServer::start(config_.metrics.listen, config_.shm.dir, config_.instance, health_);
         if (!server) return server.error();

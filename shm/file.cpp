@@ -93,6 +93,13 @@ bool byte_is_locked(const FileDescriptor& file, std::uint64_t byte) {
     return ::fcntl(file.get(), F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
+std::optional<std::uint64_t> first_locked_byte(const FileDescriptor& file) {
+    struct ::flock range = range_of(0, F_WRLCK);
+    range.l_len = 0;  // to the end of all files
+    if (::fcntl(file.get(), F_OFD_GETLK, &range) != 0 || range.l_type == F_UNLCK) return std::nullopt;
+    return static_cast<std::uint64_t>(range.l_start) - kLockBase;
+}
+
 Result<Mapping> map_file(const FileDescriptor& file, std::uint64_t bytes, Access access,
                          const std::string& path) {
     const auto mode =

@@ -6,6 +6,7 @@
 #include <boost/interprocess/mapped_region.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "shm/error.h"
@@ -40,6 +41,8 @@ Result<std::uint64_t> file_size(const FileDescriptor& file, const std::string& p
 bool try_lock_byte(const FileDescriptor& file, std::uint64_t byte);
 void unlock_byte(const FileDescriptor& file, std::uint64_t byte);
 bool byte_is_locked(const FileDescriptor& file, std::uint64_t byte);
+// Of all lock bytes, whatever they stand for: what they are does not depend on the layout's version.
+std::optional<std::uint64_t> first_locked_byte(const FileDescriptor& file);
 
 using Mapping = boost::interprocess::mapped_region;
 Result<Mapping> map_file(const FileDescriptor& file, std::uint64_t bytes, Access access,
