@@ -1,7 +1,6 @@
 #include "daemon/endpoint.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -51,9 +50,9 @@ shm::Result<std::vector<std::string>> read_keys(const std::string& path, const c
 
 shm::Result<bool> give_ipc_file(const std::string& path, std::uint32_t mode, const std::string& group) {
     if (!group.empty()) {
-        const ::group* entry = ::getgrnam(group.c_str());
-        if (entry == nullptr) return fail(Errc::bad_argument, "shm.group names no group: " + group);
-        if (::chown(path.c_str(), static_cast<uid_t>(-1), entry->gr_gid) != 0) {
+        const auto gid = shm::group_id(group);
+        if (!gid) return gid.error();
+        if (::chown(path.c_str(), static_cast<uid_t>(-1), gid.value()) != 0) {
             return shm::system_failure("cannot give to group " + group + " the socket", path, errno);
         }
     }

@@ -37,7 +37,7 @@ Answer livez_page(const Health& health) {
 
 Answer readyz_page(const Health& health) {
     if (health.draining.load(std::memory_order_relaxed)) return {503, "draining\n"};
-    if (!health.ready.load(std::memory_order_relaxed)) return {503, "not every sampler runs\n"};
+    if (!health.ready.load(std::memory_order_relaxed)) return {503, "no sampler runs, or one still starts\n"};
     return {200, "ok\n"};
 }
 

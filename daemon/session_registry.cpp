@@ -171,6 +171,7 @@ shm::Result<OpenedSession> SessionRegistry::create(const SessionRequest& request
     spec.geometry = request.geometry;
     spec.geometry.has_order = request.order.empty() ? 0 : 1;
     spec.ownership = {static_cast<mode_t>(config_.shm.mode), config_.shm.group};
+    spec.node = node_;
     spec.hugepages = static_cast<shm::Hugepages>(config_.shm.hugepages);
     auto created = shm::Segment::create(spec);
     if (!created) return created.error();

@@ -48,6 +48,8 @@ class SessionRegistry {
     void tend();
     void reopen_claims(std::uint32_t dead_incarnation, bool crashed);
     void configure(const config::Config& config);
+    // Where the memory of new sessions should lie; -1: where the kernel likes.
+    void place_on_node(std::int32_t node) { node_ = node; }
 
     void drain();
     // Whether every client that lives has taken every step that it published.
@@ -87,6 +89,7 @@ class SessionRegistry {
     std::map<std::uint64_t, Watch> watches_;
     HotSets hot_sets_;
     std::vector<std::string> other_versions_;  // segments that only engines of another version can read
+    std::int32_t node_ = -1;
     bool draining_ = false;
 };
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <chrono>
+#include <cinttypes>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -35,6 +36,9 @@ using Clock = std::chrono::steady_clock;
 
 // How often deaths of clients and writers, back-offs and hung samplers are looked for.
 constexpr std::chrono::milliseconds kTend{25};
+
+// What is left to do after a drain: samplers end, and what was sent is read.
+constexpr std::chrono::seconds kEndAfterDrain{10};
 
 // What has to exist before the first request is answered, in the order in which it is made.
 struct Foundation {
@@ -116,6 +120,8 @@ class Supervisor {
     }
 
     void run() {
+        const auto& wanted = config_.shm.node;
+        registry_.place_on_node(wanted ? static_cast<std::int32_t>(*wanted) : pool_.node());
         registry_.adopt_survivors();
         pool_.start();
         uint64_t watchdog_us = 0;
@@ -185,7 +191,7 @@ class Supervisor {
     }
 
     void announce_ready() {
-        const bool ready = pool_.all_running();
+        const bool ready = pool_.ready();
         if (ready && !announced_) {
             spdlog::info("ready: {} samplers, control at {}, decisions at {}, metrics at {}",
                          base_.plane->header().sampler_count, config_.control.endpoint,
@@ -203,8 +209,11 @@ class Supervisor {
         // Said when it holds: who reads the line may rely on it.
         spdlog::info("draining ({}): steps in flight finish and are taken, {} sessions end", why,
                      registry_.count());
-        ::sd_notify(0, "STOPPING=1\nSTATUS=draining");
-        drain_deadline_ = Clock::now() + std::chrono::milliseconds(config_.sessions.drain_timeout_ms);
+        const auto patience = std::chrono::milliseconds(config_.sessions.drain_timeout_ms);
+        // The service manager's own limit does not know how long a drain may take.
+        ::sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" PRId64,
+                     std::chrono::microseconds(patience + kEndAfterDrain).count());
+        drain_deadline_ = Clock::now() + patience;
     }
 
     // The sessions stay in shared memory for the daemon that is started next, if it can read them.

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <utility>
 #include <vector>
 
@@ -23,15 +24,6 @@ struct ::flock range_of(std::uint64_t byte, short type) {
     range.l_start = static_cast<off_t>(kLockBase + byte);
     range.l_len = 1;
     return range;
-}
-
-Result<gid_t> group_id(const std::string& group) {
-    std::vector<char> buffer(16384);
-    ::group entry{};
-    ::group* found = nullptr;
-    ::getgrnam_r(group.c_str(), &entry, buffer.data(), buffer.size(), &found);
-    if (found == nullptr) return fail(Errc::bad_argument, "shm.group names no group: " + group);
-    return found->gr_gid;
 }
 
 // What Boost.Interprocess maps: it needs a handle and a mode, we need our own locks on the descriptor.
@@ -62,6 +54,18 @@ FileDescriptor::~FileDescriptor() {
 
 int FileDescriptor::release() {
     return std::exchange(fd_, -1);
+}
+
+Result<gid_t> group_id(const std::string& group) {
+    gid_t number = 0;
+    const auto end = std::from_chars(group.data(), group.data() + group.size(), number);
+    if (end.ec == std::errc() && end.ptr == group.data() + group.size()) return number;
+    std::vector<char> buffer(16384);
+    ::group entry{};
+    ::group* found = nullptr;
+    ::getgrnam_r(group.c_str(), &entry, buffer.data(), buffer.size(), &found);
+    if (found == nullptr) return fail(Errc::bad_argument, "shm.group names no group: " + group);
+    return found->gr_gid;
 }
 
 Result<FileDescriptor> open_file(const std::string& path, Access access) {
@@ -119,16 +123,23 @@ Result<FileDescriptor> create_unnamed(const std::string& directory, std::uint64_
         auto gid = group_id(ownership.group);
         if (!gid) return gid.error();
         if (::fchown(file.get(), static_cast<uid_t>(-1), gid.value()) != 0) {
-            return system_failure("cannot give a file to group " + ownership.group + " in", directory, errno);
+            return system_failure("cannot give a file to group " + ownership.group +
+                                      " (shm.group; this user has to be a member of it) in",
+                                  directory, errno);
         }
     }
     if (::fchmod(file.get(), ownership.mode) != 0) return system_failure("cannot chmod in", directory, errno);
-    // posix_fallocate reserves and zeroes every page of a tmpfs file now, or says ENOSPC now.
-    const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
-    if (error != 0) {
-        return system_failure("cannot allocate " + std::to_string(bytes) + " bytes in", directory, error);
+    if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
+        return system_failure("cannot size a file in", directory, errno);
     }
     return file;
+}
+
+Result<bool> allocate(const FileDescriptor& file, std::uint64_t bytes, const std::string& directory) {
+    // posix_fallocate reserves and zeroes every page of a tmpfs file now, or says ENOSPC now.
+    const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
+    if (error == 0) return true;
+    return system_failure("cannot allocate " + std::to_string(bytes) + " bytes in", directory, error);
 }
 
 Result<bool> publish_name(const FileDescriptor& file, const std::string& path) {

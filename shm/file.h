@@ -50,13 +50,17 @@ Result<Mapping> map_file(const FileDescriptor& file, std::uint64_t bytes, Access
 
 struct FileOwnership {
     mode_t mode = 0660;
-    std::string group;  // empty: the process's own
+    std::string group;  // a name or a number; empty: the process's own
 };
 
-// An unnamed file in `directory`, its memory allocated and touched, so that no later store can fail
-// (a full tmpfs would otherwise be a SIGBUS in the middle of a step).
+Result<gid_t> group_id(const std::string& group);
+
+// An unnamed file in `directory`, of which no page is allocated yet.
 Result<FileDescriptor> create_unnamed(const std::string& directory, std::uint64_t bytes,
                                       const FileOwnership& ownership);
+// Its memory allocated and touched, so that no later store can fail (a full tmpfs would otherwise be a SIGBUS
+// in the middle of a step).
+Result<bool> allocate(const FileDescriptor& file, std::uint64_t bytes, const std::string& directory);
 // Gives the finished file its name: nobody can open a half-made one. Fails if the name exists.
 Result<bool> publish_name(const FileDescriptor& file, const std::string& path);
 

@@ -11,6 +11,13 @@ done
 # The limit of starts is a key of [Unit]; in [Service] systemd ignores it.
 sed '/^\[Service\]/,$d' "$unit" | grep -qx StartLimitIntervalSec=0 ||
     { echo "$unit lacks StartLimitIntervalSec=0 in [Unit]"; exit 1; }
+# shm.group: chown is in @privileged, and other groups are mapped only without a user namespace.
+sed '0,/^SystemCallFilter=~@privileged/d' "$unit" | grep -qE '^SystemCallFilter=.*@chown' ||
+    { echo "$unit does not allow @chown after it takes @privileged away: shm.group cannot work"; exit 1; }
+if grep -q '^PrivateUsers=yes' "$unit"; then
+    echo "$unit has PrivateUsers=yes, which maps no group but the daemon's own: shm.group cannot work"
+    exit 1
+fi
 grep -q '^WatchdogSec=' "$unit" || { echo "$unit lacks WatchdogSec"; exit 1; }
 # The tool prints 12 for 1.2: the threshold is in tenths.
 systemd-analyze security --offline=true --threshold=20 --no-pager "$unit" | tail -n 1
