@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Shm {
     std::uint32_t mode = 0660;
     std::string group;  // empty: the daemon's own
     HugePages hugepages = HugePages::off;
+    std::optional<std::uint32_t> node;  // none: that of most samplers
     bool operator==(const Shm&) const = default;
 };
 

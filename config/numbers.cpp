@@ -164,6 +164,21 @@ ValueType<std::uint32_t> whole_number(std::uint32_t min, std::uint32_t max) {
             .print = [](const std::uint32_t& value) { return std::to_string(value); }};
 }
 
+ValueType<std::optional<std::uint32_t>> numa_node() {
+    const auto number = whole_number(0, 1023);
+    return {.name = "node",
+            .allowed = "auto, or " + number.allowed,
+            .parse = [number](const Scalar& scalar, std::optional<std::uint32_t>& out) -> Wrong {
+                out.reset();
+                if (scalar.text == "auto") return std::nullopt;
+                return number.parse(scalar, out.emplace());
+            },
+            .print =
+                [](const std::optional<std::uint32_t>& node) {
+                    return node ? std::to_string(*node) : std::string("auto");
+                }};
+}
+
 ValueType<std::uint64_t> byte_size(std::uint64_t min, std::uint64_t max) {
     return {.name = "size in bytes",
             .allowed = with_unit(min) + ".." + with_unit(max),

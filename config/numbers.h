@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@ namespace croupier::config {
 ValueType<std::uint32_t> whole_number(std::uint32_t min, std::uint32_t max);
 ValueType<std::uint64_t> byte_size(std::uint64_t min, std::uint64_t max);
 ValueType<bool> on_off();
+ValueType<std::optional<std::uint32_t>> numa_node();
 ValueType<std::uint32_t> file_mode();
 ValueType<std::vector<std::uint32_t>> core_list();
 

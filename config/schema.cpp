@@ -55,10 +55,13 @@ std::vector<Key> shm_keys() {
         key("shm.group", group_name(), restart,
             "Group that owns the segments; empty for the daemon's own group.", &Config::shm, &Shm::group),
         key("shm.hugepages", huge_pages, restart,
-            "Huge pages for the segments: off, try (fall back to small pages, and say so) or require (refuse "
-            "to "
-            "start without).",
+            "Huge pages for the segments: off, try (use small pages for the rest, and say so) or require "
+            "(refuse a session whose memory does not lie in huge pages).",
             &Config::shm, &Shm::hugepages),
+        key("shm.node", numa_node(), restart,
+            "NUMA node on which the segments' memory should lie: auto is the node of most samplers' cores. "
+            "Give the GPUs' node where they are on another one.",
+            &Config::shm, &Shm::node),
     };
 }
 

@@ -98,11 +98,12 @@ ValueType<std::string> instance_name() {
 }
 
 ValueType<std::string> group_name() {
-    return text_type("group", "empty, or the name of a group", [](const std::string& text) -> Wrong {
-        const bool valid = text.size() <= 32 && std::all_of(text.begin(), text.end(), is_word);
-        if (!valid) return quoted(text) + " cannot be the name of a group";
-        return std::nullopt;
-    });
+    return text_type(
+        "group", "empty, or the name or the number of a group", [](const std::string& text) -> Wrong {
+            const bool valid = text.size() <= 32 && std::all_of(text.begin(), text.end(), is_word);
+            if (!valid) return quoted(text) + " cannot be the name of a group";
+            return std::nullopt;
+        });
 }
 
 ValueType<std::string> directory() {

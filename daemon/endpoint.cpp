@@ -1,13 +1,16 @@
 #include "daemon/endpoint.h"
 
-#include <grp.h>
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 namespace croupier::daemon {
 
@@ -47,9 +50,9 @@ shm::Result<std::vector<std::string>> read_keys(const std::string& path, const c
 
 shm::Result<bool> give_ipc_file(const std::string& path, std::uint32_t mode, const std::string& group) {
     if (!group.empty()) {
-        const ::group* entry = ::getgrnam(group.c_str());
-        if (entry == nullptr) return fail(Errc::bad_argument, "shm.group names no group: " + group);
-        if (::chown(path.c_str(), static_cast<uid_t>(-1), entry->gr_gid) != 0) {
+        const auto gid = shm::group_id(group);
+        if (!gid) return gid.error();
+        if (::chown(path.c_str(), static_cast<uid_t>(-1), gid.value()) != 0) {
             return shm::system_failure("cannot give to group " + group + " the socket", path, errno);
         }
     }
@@ -57,6 +60,29 @@ shm::Result<bool> give_ipc_file(const std::string& path, std::uint32_t mode, con
         return shm::system_failure("cannot chmod the socket", path, errno);
     }
     return true;
+}
+
+bool somebody_listens(const std::string& path) {
+    const shm::FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    // EAGAIN: its queue of callers is full.
+    return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
+           errno == EAGAIN;
+}
+
+// libzmq takes a socket's path from whoever listens there without a word: two daemons would have one path.
+shm::Result<shm::FileDescriptor> reserve_path(const std::string& path) {
+    const std::string lock = path + ".lock";
+    shm::FileDescriptor file(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file.valid()) return shm::system_failure("cannot bind: cannot open", lock, errno);
+    if (!shm::try_lock_byte(file, 0) || somebody_listens(path)) {
+        return fail(Errc::already_held, "cannot bind ipc://" + path +
+                                            ": another process serves it; give each instance a "
+                                            "control.endpoint and a decisions.endpoint of its own");
+    }
+    return file;
 }
 
 }  // namespace
@@ -73,10 +99,12 @@ shm::Result<CurveKeys> load_curve_keys(const config::Curve& curve) {
     return keys;
 }
 
-shm::Result<bool> bind_endpoint(zmq::socket_t& socket, const std::string& endpoint, std::uint32_t ipc_mode,
-                                const std::string& group, const CurveKeys& keys) {
+shm::Result<shm::FileDescriptor> bind_endpoint(zmq::socket_t& socket, const std::string& endpoint,
+                                               std::uint32_t ipc_mode, const std::string& group,
+                                               const CurveKeys& keys) {
     const bool ipc = endpoint.starts_with(kIpc);
     const std::string path = ipc ? endpoint.substr(kIpc.size()) : "";
+    shm::FileDescriptor reserved;
     socket.set(zmq::sockopt::linger, kLingerMs);
     if (!ipc) {
         if (keys.secret.empty()) {
@@ -86,10 +114,13 @@ shm::Result<bool> bind_endpoint(zmq::socket_t& socket, const std::string& endpoi
         socket.set(zmq::sockopt::curve_server, true);
         socket.set(zmq::sockopt::curve_secretkey, keys.secret);
     } else {
-        // Created before it can be reached: a mask of its own closes the moment before the chmod.
         std::error_code ignored;
         std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+        auto got = reserve_path(path);
+        if (!got) return got.error();
+        reserved = std::move(got).value();
     }
+    // The socket is created before it can be reached: a mask of its own closes the moment before the chmod.
     const mode_t before = ::umask(0177);
     try {
         socket.bind(endpoint);
@@ -98,7 +129,9 @@ shm::Result<bool> bind_endpoint(zmq::socket_t& socket, const std::string& endpoi
         ::umask(before);
         return shm::system_failure("cannot bind", endpoint, error.num());
     }
-    return ipc ? give_ipc_file(path, ipc_mode, group) : shm::Result<bool>(true);
+    if (!ipc) return reserved;
+    if (auto given = give_ipc_file(path, ipc_mode, group); !given) return given.error();
+    return reserved;
 }
 
 }  // namespace croupier::daemon

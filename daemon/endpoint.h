@@ -7,7 +7,7 @@
 #include <zmq.hpp>
 
 #include "config/config.h"
-#include "shm/error.h"
+#include "shm/file.h"
 
 namespace croupier::daemon {
 
@@ -18,8 +18,10 @@ struct CurveKeys {
 
 shm::Result<CurveKeys> load_curve_keys(const config::Curve& curve);
 
-// Binds `socket`; on tcp only with keys. An ipc socket gets `ipc_mode` and, when given, `group`.
-shm::Result<bool> bind_endpoint(zmq::socket_t& socket, const std::string& endpoint, std::uint32_t ipc_mode,
-                                const std::string& group, const CurveKeys& keys);
+// Binds `socket`; on tcp only with keys. An ipc socket gets `ipc_mode` and, when given, `group`, and is
+// refused where somebody listens already. The descriptor says so to other daemons for as long as it is open.
+shm::Result<shm::FileDescriptor> bind_endpoint(zmq::socket_t& socket, const std::string& endpoint,
+                                               std::uint32_t ipc_mode, const std::string& group,
+                                               const CurveKeys& keys);
 
 }  // namespace croupier::daemon

@@ -37,21 +37,31 @@ shm::Result<shm::FileDescriptor> lock_instance(const std::string& run_dir, const
     return file;
 }
 
-shm::Result<bool> await_orphans(const std::string& shm_directory, const std::string& instance) {
-    auto plane = shm::Plane::attach(shm_directory, instance, shm::Access::read_only);
-    if (!plane) return true;  // none, or of another version: then no sampler of it is ours
+namespace {
+
+shm::Error somebody_is_left(std::uint64_t byte, const std::string& path, const std::string& instance) {
+    if (byte == 0) {
+        return {Errc::already_held, "a live daemon of instance " + instance + " holds " + path +
+                                        ", with another run_dir; stop it, or give this one another "
+                                        "`instance`"};
+    }
+    return {Errc::already_held, "sampler " + std::to_string(byte - 1) +
+                                    " of the dead daemon does not end: it holds " + path +
+                                    "; kill it and start again"};
+}
+
+}  // namespace
+
+shm::Result<bool> await_predecessor(const std::string& shm_directory, const std::string& instance) {
+    const std::string path = shm::plane_path(shm_directory, instance);
+    // By its locks alone: a plane of another version has the same.
+    auto file = shm::open_file(path, shm::Access::read_only);
+    if (!file) return true;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    for (std::uint32_t index = 0; index < proto::kMaxSamplers; ++index) {
-        while (plane.value().sampler_alive(index)) {
-            if (std::chrono::steady_clock::now() > deadline) {
-                const auto pid = plane.value().header().samplers[index].pid.load();
-                return fail(Errc::already_held,
-                            "sampler " + std::to_string(index) + " (pid " + std::to_string(pid) +
-                                ") of the dead daemon does not end; kill it and start again");
-            }
-            // A lock that the kernel drops at a process's death can only be looked at.
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        }
+    while (const auto byte = shm::first_locked_byte(file.value())) {
+        if (std::chrono::steady_clock::now() > deadline) return somebody_is_left(*byte, path, instance);
+        // A lock that the kernel drops at a process's death can only be looked at.
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return true;
 }

@@ -10,7 +10,7 @@ namespace croupier::daemon {
 // The descriptor holds the lock until it is closed or the process dies.
 shm::Result<shm::FileDescriptor> lock_instance(const std::string& run_dir, const std::string& instance);
 // Samplers die with their supervisor, but not in the same instant; until they are gone they may still
-// commit. Fails when one does not go.
-shm::Result<bool> await_orphans(const std::string& shm_directory, const std::string& instance);
+// commit. Fails when one does not go, and when the daemon itself lives.
+shm::Result<bool> await_predecessor(const std::string& shm_directory, const std::string& instance);
 
 }  // namespace croupier::daemon

@@ -9,6 +9,7 @@
 #include "config/write.h"
 #include "daemon/logging.h"
 #include "daemon/sampler_process.h"
+#include "daemon/successor.h"
 #include "daemon/supervisor.h"
 
 namespace {
@@ -21,6 +22,7 @@ Examples:
   croupierd --config /etc/croupier/croupierd.yaml                  serve until SIGTERM
 Signals:
   SIGTERM, SIGINT   drain: steps in flight finish and are taken, then the daemon ends
+  SIGUSR1           hand over: the daemon ends, its sessions wait for the next one (systemctl restart)
   SIGHUP            read the configuration again; says which changes need a restart)";
 
 int report(const LoadResult& loaded) {
@@ -56,6 +58,9 @@ int run(int argc, char** argv) {
     app.add_option("-c,--config", path, "The YAML configuration")->capture_default_str();
     app.add_flag("--check-config", check_only, "Say whether the configuration is sound, and end");
     app.add_flag("--print-config", print_only, "Print the effective configuration, and end");
+    bool versions_only = false;
+    app.add_flag("--layout-versions", versions_only,
+                 "Print the versions of the layouts that engines share with this build, and end");
     // What follows is how the supervisor starts its samplers; an empty group hides it from --help.
     croupier::daemon::SamplerOptions sampler;
     auto* index = app.add_option("--sampler", sampler.index)->group("");
@@ -66,6 +71,10 @@ int run(int argc, char** argv) {
     app.add_option("--event-fd", sampler.event_fd)->group("");
     app.add_option("--supervisor", sampler.supervisor_pid)->group("");
     CLI11_PARSE(app, argc, argv);
+    if (versions_only) {
+        std::cout << croupier::daemon::layout_versions() << "\n";
+        return 0;
+    }
     if (index->count() == 0) return serve(path, check_only, print_only);
     croupier::daemon::set_up_log({});
     return croupier::daemon::run_sampler(sampler);

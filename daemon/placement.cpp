@@ -3,7 +3,10 @@
 #include <hwloc.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
+
+#include "daemon/cpu_quota.h"
 
 namespace croupier::daemon {
 namespace {
@@ -72,8 +75,29 @@ std::vector<std::string> place_samplers(std::uint32_t samplers, std::uint32_t th
 
 std::uint32_t default_sampler_count(std::uint32_t threads_each) {
     const Topology topology = load_topology();
-    const std::size_t cores = topology ? usable_cores(topology.get()).size() : 1;
+    std::size_t cores = topology ? usable_cores(topology.get()).size() : 1;
+    if (const auto quota = cpu_quota())
+        cores = std::clamp<std::size_t>(static_cast<std::size_t>(*quota), 1, cores);
     return std::max(1U, static_cast<std::uint32_t>((cores - 1) / threads_each));
+}
+
+std::int32_t node_of(const std::vector<std::string>& core_lists) {
+    const Topology topology = load_topology();
+    if (!topology) return -1;
+    std::map<std::int32_t, std::size_t> cores_on;
+    const Bitmap cores(hwloc_bitmap_alloc());
+    for (const std::string& list : core_lists) {
+        if (list.empty() || hwloc_bitmap_list_sscanf(cores.get(), list.c_str()) != 0) continue;
+        for (int core = hwloc_bitmap_first(cores.get()); core >= 0;
+             core = hwloc_bitmap_next(cores.get(), core)) {
+            const hwloc_obj_t unit =
+                hwloc_get_pu_obj_by_os_index(topology.get(), static_cast<unsigned>(core));
+            if (unit != nullptr) ++cores_on[hwloc_bitmap_first(unit->nodeset)];
+        }
+    }
+    const auto most = std::max_element(cores_on.begin(), cores_on.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    return most == cores_on.end() ? -1 : most->first;
 }
 
 bool bind_this_process(const std::string& cores) {

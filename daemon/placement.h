@@ -12,8 +12,11 @@ namespace croupier::daemon {
 // the engine's scheduler when there are enough. Cores repeat when there are fewer than asked for.
 std::vector<std::string> place_samplers(std::uint32_t samplers, std::uint32_t threads_each,
                                         const std::vector<std::uint32_t>& allowed);
-// How many samplers `count: 0` means: one a core but one, at least one.
+// How many samplers `count: 0` means: one a core but one, at least one. Of the cores only as many count as
+// the CPU quota of this process's control group lets run at once.
 std::uint32_t default_sampler_count(std::uint32_t threads_each);
+// The NUMA node of most cores of these lists; -1 where there are no cores or the machine tells no nodes.
+std::int32_t node_of(const std::vector<std::string>& core_lists);
 // Binds the calling process to a list of cores and its memory to their NUMA node.
 bool bind_this_process(const std::string& cores);
 std::int32_t first_core(const std::string& cores);

@@ -133,6 +133,7 @@ void SamplerPool::spawn(std::size_t index) {
     if (error != 0) {
         spdlog::error("cannot start sampler {}: {}; trying again in a second", index, ::strerror(error));
         child.pid = 0;
+        child.failed = true;
         child.restart_at = Clock::now() + std::chrono::seconds(1);
         return;
     }
@@ -160,6 +161,7 @@ void SamplerPool::bury(std::size_t index, int status) {
     }
     spdlog::warn("sampler {} (pid {}) {}: restarting it", index, child.pid, describe(status));
     child.pid = 0;
+    child.failed = true;
     entry(index).state.store(proto::SamplerState::restarting, std::memory_order_relaxed);
     entry(index).restarts.fetch_add(1, std::memory_order_relaxed);
     on_death_(dead, is_crash(status));
@@ -189,11 +191,20 @@ void SamplerPool::tend() {
     }
 }
 
-bool SamplerPool::all_running() const {
+bool SamplerPool::ready() const {
+    bool any = false;
     for (std::size_t index = 0; index < children_.size(); ++index) {
-        if (entry(index).state.load(std::memory_order_acquire) != proto::SamplerState::running) return false;
+        const bool runs = entry(index).state.load(std::memory_order_acquire) == proto::SamplerState::running;
+        if (!runs && !children_[index].failed) return false;
+        any = any || runs;
     }
-    return true;
+    return any;
+}
+
+std::int32_t SamplerPool::node() const {
+    std::vector<std::string> cores;
+    for (const Child& child : children_) cores.push_back(child.cores);
+    return node_of(cores);
 }
 
 void SamplerPool::stop() {

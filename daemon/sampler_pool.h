@@ -31,7 +31,11 @@ class SamplerPool {
     // Regularly: restarts whose time has come, and ends samplers whose heart stands still.
     void tend();
     void configure(const config::Samplers& samplers);
-    bool all_running() const;
+    // Whether samplers decide, and none of the others is on its first way up: one that cannot start must not
+    // keep the rest from being used.
+    bool ready() const;
+    // The NUMA node of most samplers' cores; -1: they are not pinned.
+    std::int32_t node() const;
     // SIGTERM to all, and waits for them.
     void stop();
 
@@ -43,6 +47,7 @@ class SamplerPool {
         Clock::time_point spawned;
         Clock::time_point restart_at;
         std::uint32_t quick_deaths = 0;
+        bool failed = false;  // at least once to start, or it ended
     };
 
     proto::SamplerEntry& entry(std::size_t index) const { return plane_->header().samplers[index]; }

@@ -105,6 +105,7 @@ SessionRegistry::Opened SessionRegistry::create(const SessionRequest& request, c
     spec.geometry = request.geometry;
     spec.geometry.has_order = request.order.empty() ? 0 : 1;
     spec.ownership = {static_cast<mode_t>(config_.shm.mode), config_.shm.group};
+    spec.node = node_;
     spec.hugepages = static_cast<shm::Hugepages>(config_.shm.hugepages);
     pending_[spec.session_id] = {request, proto::layout_of(spec.geometry).total_bytes, {asker}};
     maker_.begin(spec, request.order);

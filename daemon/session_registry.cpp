@@ -66,6 +66,7 @@ void SessionRegistry::adopt(const std::string& path) {
     auto attached = shm::Segment::attach(path, shm::Access::read_write);
     if (!attached) {
         spdlog::error("leaving {} alone: {}", path, attached.error().message);
+        if (attached.error().code == Errc::wrong_version) other_versions_.push_back(path);
         return;
     }
     auto segment = std::make_unique<shm::Segment>(std::move(attached).value());
@@ -110,6 +111,16 @@ void SessionRegistry::adopt(const std::string& path) {
                  segment->id(), client, freed);
     header.state.store(SessionState::active, std::memory_order_release);
     take_in(std::move(segment), record.value().owner);
+}
+
+void SessionRegistry::remove_forsaken() {
+    std::erase_if(other_versions_, [](const std::string& path) {
+        const auto file = shm::open_file(path, shm::Access::read_only);
+        if (file && shm::first_locked_byte(file.value())) return false;
+        spdlog::info("removing {}: it is of another version, and nobody holds it any more", path);
+        shm::remove_session_files(path);
+        return true;
+    });
 }
 
 void SessionRegistry::take_in(std::unique_ptr<shm::Segment> segment, const std::string& owner) {
@@ -252,6 +263,7 @@ std::vector<std::uint64_t> SessionRegistry::take_lost() {
 }
 
 void SessionRegistry::tend() {
+    remove_forsaken();
     std::vector<std::uint64_t> abandoned;
     std::vector<std::uint64_t> unsound;
     std::vector<std::uint64_t> lost = take_lost();

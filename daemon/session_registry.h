@@ -69,6 +69,8 @@ class SessionRegistry {
     void tend();
     void reopen_claims(std::uint32_t dead_incarnation, bool crashed);
     void configure(const config::Config& config);
+    // Where the memory of new sessions should lie; -1: where the kernel likes.
+    void place_on_node(std::int32_t node) { node_ = node; }
 
     void drain();
     // Whether every client that lives has taken every step that it published.
@@ -104,6 +106,7 @@ class SessionRegistry {
                                              const SessionRequest& request);
     shm::Segment* find_by_name(const std::string& name) const;
     void adopt(const std::string& path);
+    void remove_forsaken();
     void take_in(std::unique_ptr<shm::Segment> segment, const std::string& owner);
     void retire(std::uint64_t id, proto::SessionState final_state, const std::string& why);
     void expect_client(const shm::Segment& segment);
@@ -119,6 +122,8 @@ class SessionRegistry {
     std::map<std::uint64_t, Watch> watches_;
     std::map<std::uint64_t, Pending> pending_;
     HotSets hot_sets_;
+    std::vector<std::string> other_versions_;  // segments that only engines of another version can read
+    std::int32_t node_ = -1;
     SegmentMaker maker_;
     bool draining_ = false;
 };

@@ -13,7 +13,7 @@ namespace croupier::daemon {
 shm::Result<shm::FileDescriptor> open_signals() {
     sigset_t wanted;
     ::sigemptyset(&wanted);
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&wanted, signal);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD}) ::sigaddset(&wanted, signal);
     ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr);
     shm::FileDescriptor file(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!file.valid()) return shm::system_failure("cannot open", "signalfd", errno);

@@ -9,7 +9,7 @@
 
 namespace croupier::daemon {
 
-// Blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD in this thread and those that it starts.
+// Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD in this thread and those that it starts.
 shm::Result<shm::FileDescriptor> open_signals();
 std::vector<int> read_signals(const shm::FileDescriptor& signals);
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <chrono>
+#include <cinttypes>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -25,6 +26,7 @@
 #include "daemon/session_registry.h"
 #include "daemon/signals.h"
 #include "daemon/statistics_desk.h"
+#include "daemon/successor.h"
 #include "shm/clock.h"
 #include "shm/snapshot.h"
 
@@ -36,6 +38,9 @@ using Clock = std::chrono::steady_clock;
 // How often deaths of clients and writers, back-offs and hung samplers are looked for.
 constexpr std::chrono::milliseconds kTend{25};
 
+// What is left to do after a drain: samplers end, and what was sent is read.
+constexpr std::chrono::seconds kEndAfterDrain{10};
+
 // What has to exist before the first request is answered, in the order in which it is made.
 struct Foundation {
     shm::FileDescriptor lock;
@@ -46,6 +51,7 @@ struct Foundation {
     std::optional<shm::Bell> bell;
     std::optional<shm::Plane> plane;
     CurveKeys keys;
+    std::array<shm::FileDescriptor, 2> paths;  // of the sockets, ours alone
 };
 
 void remove_own_files(const config::Config& config) {
@@ -69,7 +75,7 @@ shm::Result<bool> lay_foundation(const config::Config& config, Foundation& made)
     if (!made_event) return made_event.error();
     const shm::FileOwnership ownership{static_cast<mode_t>(config.shm.mode), config.shm.group};
     if (auto ready = shm::prepare_directory(config.shm.dir, ownership); !ready) return ready.error();
-    if (auto gone = await_orphans(config.shm.dir, config.instance); !gone) return gone.error();
+    if (auto gone = await_predecessor(config.shm.dir, config.instance); !gone) return gone.error();
     auto keys = load_curve_keys(config.control.curve);
     if (!keys) return keys.error();
     auto bell = shm::Bell::create_or_adopt(config.shm.dir, config.instance, ownership);
@@ -106,16 +112,13 @@ class Supervisor {
     shm::Result<bool> open_doors() {
         if (!base_.keys.secret.empty()) gate_.emplace(context_, base_.keys.authorized);
         const auto& group = config_.shm.group;
-        if (auto bound = bind_endpoint(control_.socket(), config_.control.endpoint, config_.control.ipc_mode,
-                                       group, base_.keys);
-            !bound) {
-            return bound;
-        }
-        if (auto bound = bind_endpoint(decisions_.socket(), config_.decisions.endpoint,
+        auto control = bind_endpoint(control_.socket(), config_.control.endpoint, config_.control.ipc_mode,
+                                     group, base_.keys);
+        if (!control) return control.error();
+        auto decisions = bind_endpoint(decisions_.socket(), config_.decisions.endpoint,
                                        config_.control.ipc_mode, group, base_.keys);
-            !bound) {
-            return bound;
-        }
+        if (!decisions) return decisions.error();
+        base_.paths = {std::move(control).value(), std::move(decisions).value()};
         if (config_.metrics.listen == "off") return true;
         auto server = HttpServer::start(config_.metrics.listen, config_.shm.dir, config_.instance, health_);
         if (!server) return server.error();
@@ -124,6 +127,8 @@ class Supervisor {
     }
 
     void run() {
+        const auto& wanted = config_.shm.node;
+        registry_.place_on_node(wanted ? static_cast<std::int32_t>(*wanted) : pool_.node());
         registry_.adopt_survivors();
         pool_.start();
         uint64_t watchdog_us = 0;
@@ -172,6 +177,9 @@ class Supervisor {
             case SIGHUP:
                 reload();
                 break;
+            case SIGUSR1:
+                hand_over();
+                break;
             case SIGTERM:
                 begin_drain("SIGTERM");
                 break;
@@ -200,7 +208,7 @@ class Supervisor {
     }
 
     void announce_ready() {
-        const bool ready = pool_.all_running();
+        const bool ready = pool_.ready();
         if (ready && !announced_) {
             spdlog::info("ready: {} samplers, control at {}, decisions at {}, metrics at {}",
                          base_.plane->header().sampler_count, config_.control.endpoint,
@@ -218,8 +226,28 @@ class Supervisor {
         // Said when it holds: who reads the line may rely on it.
         spdlog::info("draining ({}): steps in flight finish and are taken, {} sessions end", why,
                      registry_.count());
-        ::sd_notify(0, "STOPPING=1\nSTATUS=draining");
-        drain_deadline_ = Clock::now() + std::chrono::milliseconds(config_.sessions.drain_timeout_ms);
+        const auto patience = std::chrono::milliseconds(config_.sessions.drain_timeout_ms);
+        // The service manager's own limit does not know how long a drain may take.
+        ::sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" PRId64,
+                     std::chrono::microseconds(patience + kEndAfterDrain).count());
+        drain_deadline_ = Clock::now() + patience;
+    }
+
+    // The sessions stay in shared memory for the daemon that is started next, if it can read them.
+    void hand_over() {
+        if (drain_deadline_ || done_) return;
+        const std::string ours = layout_versions();
+        const auto next = layout_versions_of(program_);
+        if (!next || next.value() != ours) {
+            spdlog::warn(
+                "no handover (SIGUSR1): {}; this daemon speaks {}, so its sessions end here",
+                next ? "the next daemon, " + program_ + ", speaks " + next.value() : next.error().message,
+                ours);
+            return begin_drain("SIGUSR1");
+        }
+        health_.draining.store(true, std::memory_order_relaxed);
+        ::sd_notify(0, "STOPPING=1\nSTATUS=handing over");
+        handing_over_ = done_ = true;
     }
 
     void reload() {
@@ -261,15 +289,24 @@ class Supervisor {
     }
 
     void finish() {
-        decisions_.send_completed(registry_);
-        registry_.retire_all();
-        pool_.stop();
+        if (handing_over_) {
+            pool_.stop();
+            // The next daemon sends again what was not taken.
+            control_.socket().set(zmq::sockopt::linger, 0);
+            decisions_.socket().set(zmq::sockopt::linger, 0);
+            spdlog::info("handed over (SIGUSR1): {} sessions wait for the next daemon", registry_.count());
+        } else {
+            decisions_.send_completed(registry_);
+            registry_.retire_all();
+            pool_.stop();
+            spdlog::info("stopped");
+        }
         remove_own_files(config_);
-        spdlog::info("stopped");
     }
 
     config::Config config_;
     std::string config_path_;
+    const std::string program_ = own_program();
     Foundation& base_;
     zmq::context_t context_;
     std::optional<CurveGate> gate_;
@@ -284,6 +321,7 @@ class Supervisor {
     std::chrono::microseconds watchdog_{0};
     Clock::time_point last_watchdog_;
     bool announced_ = false;
+    bool handing_over_ = false;
     bool done_ = false;
 };
 

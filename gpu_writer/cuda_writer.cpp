@@ -40,8 +40,7 @@ shm::Result<std::unique_ptr<StepWriter>> attach_cuda_writer(const WriterOptions&
 shm::Result<std::unique_ptr<StepWriter>> CudaWriter::attach(const WriterOptions& options) {
     BOOST_OUTCOME_TRYV(has_device(options.device));
     const DeviceScope scope(options.device);
-    // Before the segment is opened: a dying process closes its files in the order of their numbers, and the
-    // rank's lock should outlive what the GPU still stores.
+    // Before the segment is opened: a worker without a GPU holds no rank.
     BOOST_OUTCOME_TRYV(cuda_done(cudaFree(nullptr), "CUDA cannot be initialised"));
     auto host = HostWriter::attach(options.segment_path, options.rank);
     if (!host) return host.error();

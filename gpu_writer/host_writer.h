@@ -21,6 +21,11 @@ namespace croupier::gpu_writer {
 class HostWriter {
   public:
     static shm::Result<HostWriter> attach(const std::string& segment_path, std::uint32_t rank);
+    HostWriter(HostWriter&&) = default;
+    HostWriter& operator=(HostWriter&&) = delete;
+    ~HostWriter() {
+        if (segment_ != nullptr) publisher_.leave();
+    }
 
     const proto::Geometry& geometry() const { return segment_->geometry(); }
     std::uint32_t rank() const { return publisher_.rank(); }

@@ -58,6 +58,7 @@ Result<Bell> Bell::create_or_adopt(const std::string& directory, const std::stri
     ::unlink(path.c_str());
     auto file = create_unnamed(directory, kBellBytes, ownership);
     if (!file) return file.error();
+    if (auto there = allocate(file.value(), kBellBytes, directory); !there) return there.error();
     auto mapping = map_file(file.value(), kBellBytes, Access::read_write, path);
     if (!mapping) return mapping.error();
     write_page(mapping.value());

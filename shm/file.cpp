@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <charconv>
 #include <utility>
 #include <vector>
 
@@ -31,21 +32,14 @@ struct ::flock range_of(std::uint64_t byte, short type) {
     return range;
 }
 
-Result<gid_t> group_id(const std::string& group) {
-    std::vector<char> buffer(16384);
-    ::group entry{};
-    ::group* found = nullptr;
-    ::getgrnam_r(group.c_str(), &entry, buffer.data(), buffer.size(), &found);
-    if (found == nullptr) return fail(Errc::bad_argument, "shm.group names no group: " + group);
-    return found->gr_gid;
-}
-
 Result<bool> give_to_group(const FileDescriptor& file, const std::string& group, const std::string& path) {
     if (group.empty()) return true;
     auto gid = group_id(group);
     if (!gid) return gid.error();
     if (::fchown(file.get(), static_cast<uid_t>(-1), gid.value()) == 0) return true;
-    return system_failure("cannot give to group " + group + ":", path, errno);
+    return system_failure(
+        "cannot give a file to group " + group + " (shm.group; this user has to be a member of it) in", path,
+        errno);
 }
 
 std::string octal(mode_t mode) {
@@ -70,6 +64,18 @@ FileDescriptor::~FileDescriptor() {
 
 int FileDescriptor::release() {
     return std::exchange(fd_, -1);
+}
+
+Result<gid_t> group_id(const std::string& group) {
+    gid_t number = 0;
+    const auto end = std::from_chars(group.data(), group.data() + group.size(), number);
+    if (end.ec == std::errc() && end.ptr == group.data() + group.size()) return number;
+    std::vector<char> buffer(16384);
+    ::group entry{};
+    ::group* found = nullptr;
+    ::getgrnam_r(group.c_str(), &entry, buffer.data(), buffer.size(), &found);
+    if (found == nullptr) return fail(Errc::bad_argument, "shm.group names no group: " + group);
+    return found->gr_gid;
 }
 
 Result<FileDescriptor> open_file(const std::string& path, Access access) {
@@ -120,6 +126,13 @@ bool byte_is_locked(const FileDescriptor& file, std::uint64_t byte) {
     return ::fcntl(file.get(), F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
+std::optional<std::uint64_t> first_locked_byte(const FileDescriptor& file) {
+    struct ::flock range = range_of(0, F_WRLCK);
+    range.l_len = 0;  // to the end of all files
+    if (::fcntl(file.get(), F_OFD_GETLK, &range) != 0 || range.l_type == F_UNLCK) return std::nullopt;
+    return static_cast<std::uint64_t>(range.l_start) - kLockBase;
+}
+
 Result<Mapping> map_file(const FileDescriptor& file, std::uint64_t bytes, Access access,
                          const std::string& path) {
     const int protection = access == Access::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
@@ -164,11 +177,19 @@ Result<bool> prepare_directory(const std::string& path, const FileOwnership& own
 }
 
 Result<FileDescriptor> create_unnamed(const std::string& directory, std::uint64_t bytes,
-                                      const FileOwnership& ownership, const std::stop_token& stop) {
+                                      const FileOwnership& ownership) {
     FileDescriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (!file.valid()) return system_failure("cannot create a file in", directory, errno);
     if (auto given = give_to_group(file, ownership.group, directory); !given) return given.error();
     if (::fchmod(file.get(), ownership.mode) != 0) return system_failure("cannot chmod in", directory, errno);
+    if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
+        return system_failure("cannot size a file in", directory, errno);
+    }
+    return file;
+}
+
+Result<bool> allocate(const FileDescriptor& file, std::uint64_t bytes, const std::string& directory,
+                      const std::stop_token& stop) {
     // posix_fallocate reserves and zeroes every page of a tmpfs file now, or says ENOSPC now.
     for (std::uint64_t done = 0; done < bytes; done += kAllocatedAtOnce) {
         if (stop.stop_requested()) return fail(Errc::draining, "the daemon stops");
@@ -178,7 +199,7 @@ Result<FileDescriptor> create_unnamed(const std::string& directory, std::uint64_
             return system_failure("cannot allocate " + std::to_string(bytes) + " bytes in", directory, error);
         }
     }
-    return file;
+    return true;
 }
 
 Result<bool> publish_name(const FileDescriptor& file, const std::string& path) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <stop_token>
+#include <optional>
 #include <string>
 
 #include "shm/error.h"
@@ -43,13 +44,15 @@ Result<std::uint64_t> file_size(const FileDescriptor& file, const std::string& p
 bool try_lock_byte(const FileDescriptor& file, std::uint64_t byte);
 void unlock_byte(const FileDescriptor& file, std::uint64_t byte);
 bool byte_is_locked(const FileDescriptor& file, std::uint64_t byte);
+// Of all lock bytes, whatever they stand for: what they are does not depend on the layout's version.
+std::optional<std::uint64_t> first_locked_byte(const FileDescriptor& file);
 
 Result<Mapping> map_file(const FileDescriptor& file, std::uint64_t bytes, Access access,
                          const std::string& path);
 
 struct FileOwnership {
     mode_t mode = 0660;
-    std::string group;  // empty: the process's own
+    std::string group;  // a name or a number; empty: the process's own
 };
 
 // Whoever may open a file of that mode may pass through the directory; only its owner may list it, because
@@ -58,10 +61,15 @@ mode_t directory_mode(mode_t file_mode);
 // The daemon's own directory: made where it is missing, refused where somebody else could put files into it.
 Result<bool> prepare_directory(const std::string& path, const FileOwnership& ownership);
 
-// An unnamed file in `directory`, its memory allocated and touched, so that no later store can fail
-// (a full tmpfs would otherwise be a SIGBUS in the middle of a step).
+Result<gid_t> group_id(const std::string& group);
+
+// An unnamed file in `directory`, of which no page is allocated yet.
 Result<FileDescriptor> create_unnamed(const std::string& directory, std::uint64_t bytes,
-                                      const FileOwnership& ownership, const std::stop_token& stop = {});
+                                      const FileOwnership& ownership);
+// Its memory allocated and touched, so that no later store can fail (a full tmpfs would otherwise be a SIGBUS
+// in the middle of a step).
+Result<bool> allocate(const FileDescriptor& file, std::uint64_t bytes, const std::string& directory,
+                      const std::stop_token& stop = {});
 // Gives the finished file its name: nobody can open a half-made one. Fails if the name exists.
 Result<bool> publish_name(const FileDescriptor& file, const std::string& path);
 

@@ -1,10 +1,10 @@
 #include "shm/logits_publisher.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 
+#include "shm/process.h"
 #include "shm/step_window.h"
 
 namespace croupier::shm {
@@ -17,6 +17,23 @@ namespace {
 // Ready words hold 16 bits of the epoch, and 0 means "never attached".
 std::uint32_t epoch_tag(std::uint32_t epoch) {
     return epoch & 0xFFFFU;
+}
+
+// A driver takes back a killed process's device within seconds.
+constexpr std::chrono::seconds kEndOfPredecessor{10};
+
+ProcessIdentity author_of(const proto::WriterCell& cell) {
+    return {cell.pid.load(std::memory_order_acquire), cell.started.load(std::memory_order_relaxed),
+            cell.pid_namespace.load(std::memory_order_relaxed)};
+}
+
+// The pid is 0 while the rest changes: who dies in between has stored nothing yet, and nobody waits for it.
+void name_author(proto::WriterCell& cell) {
+    const ProcessIdentity author = this_process();
+    cell.pid.store(0, std::memory_order_release);
+    cell.started.store(author.started, std::memory_order_relaxed);
+    cell.pid_namespace.store(author.pid_namespace, std::memory_order_relaxed);
+    cell.pid.store(author.pid, std::memory_order_release);
 }
 
 }  // namespace
@@ -34,14 +51,25 @@ Result<LogitsPublisher> LogitsPublisher::attach(Segment& segment, std::uint32_t 
                                             " is held by the live writer with pid " +
                                             std::to_string(cell.pid.load()));
     }
+    if (!await_end(author_of(cell), kEndOfPredecessor)) {
+        segment.release(writer_role(rank));
+        return fail(Errc::already_held, "rank " + std::to_string(rank) + " of session " + header.name +
+                                            " was written by pid " + std::to_string(cell.pid.load()) +
+                                            ", which has dropped its lock and does not end: its device may "
+                                            "still store; end it, then attach again");
+    }
     LogitsPublisher publisher(segment, rank);
     publisher.epoch_ = cell.epoch.load(std::memory_order_relaxed) + 1;
     if (epoch_tag(publisher.epoch_) == 0) ++publisher.epoch_;
-    cell.pid.store(::getpid(), std::memory_order_relaxed);
+    name_author(cell);
     cell.epoch.store(publisher.epoch_, std::memory_order_release);
     header.counter(SessionCounter::writers_attached).fetch_add(1, std::memory_order_relaxed);
     publisher.vouch_for_complete_slices();
     return publisher;
+}
+
+void LogitsPublisher::leave() const {
+    segment_->header().writers[rank_].pid.store(0, std::memory_order_release);
 }
 
 void LogitsPublisher::vouch_for_complete_slices() const {

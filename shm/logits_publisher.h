@@ -11,8 +11,12 @@ namespace croupier::shm {
 
 class LogitsPublisher {
   public:
-    // Locks the rank's role, begins a new epoch, and vouches for the slices that its predecessor completed.
+    // Locks the rank's role, waits until a predecessor that was killed has ended, begins a new epoch, and
+    // vouches for the slices that its predecessor completed.
     static Result<LogitsPublisher> attach(Segment& segment, std::uint32_t rank);
+    // Before the lock is dropped by a process that lives on and will store nothing more: a successor need not
+    // wait for its end.
+    void leave() const;
 
     std::uint32_t rank() const { return rank_; }
     std::uint32_t epoch() const { return epoch_; }

@@ -21,6 +21,7 @@ Result<Plane> Plane::create(const std::string& directory, const std::string& ins
     ::unlink(path.c_str());
     auto file = create_unnamed(directory, sizeof(PlaneHeader), {0600, ""});
     if (!file) return file.error();
+    if (auto there = allocate(file.value(), sizeof(PlaneHeader), directory); !there) return there.error();
     auto mapping = map_file(file.value(), sizeof(PlaneHeader), Access::read_write, path);
     if (!mapping) return mapping.error();
     auto* header = new (mapping.value().get_address()) PlaneHeader{};

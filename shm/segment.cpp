@@ -1,12 +1,11 @@
 #include "shm/segment.h"
 
-#include <sys/mman.h>
-
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <new>
 #include <utility>
+
+#include "shm/memory_placement.h"
 
 namespace croupier::shm {
 namespace {
@@ -16,31 +15,6 @@ using proto::SegmentHeader;
 void copy_text(char* to, std::size_t capacity, const std::string& from) {
     std::strncpy(to, from.c_str(), capacity - 1);
     to[capacity - 1] = '\0';
-}
-
-// tmpfs gives huge pages only when the administrator lets it: shmem_enabled says how.
-std::string shmem_policy() {
-    std::ifstream file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
-    std::string line;
-    std::getline(file, line);
-    const auto open = line.find('[');
-    const auto close = line.find(']');
-    if (open == std::string::npos || close == std::string::npos) return "absent";
-    return line.substr(open + 1, close - open - 1);
-}
-
-Result<std::string> advise_hugepages(const Mapping& mapping, Hugepages wanted) {
-    if (wanted == Hugepages::off) return std::string();
-    const std::string policy = shmem_policy();
-    const bool possible =
-        policy == "advise" || policy == "always" || policy == "within_size" || policy == "force";
-    if (possible && ::madvise(mapping.get_address(), mapping.get_size(), MADV_HUGEPAGE) == 0) {
-        return "huge pages advised (shmem_enabled is " + policy + ")";
-    }
-    const std::string why = "no huge pages: /sys/kernel/mm/transparent_hugepage/shmem_enabled is " + policy +
-                            ", it would have to be advise, within_size or always";
-    if (wanted == Hugepages::require) return fail(Errc::no_memory, "shm.hugepages is require, but " + why);
-    return why + "; ordinary pages are used";
 }
 
 std::string both(const char* what, std::uint64_t theirs, std::uint64_t ours) {
@@ -125,14 +99,19 @@ Result<Segment> Segment::create(const SegmentSpec& spec, const std::stop_token& 
     if (auto fault = proto::geometry_fault(spec.geometry)) return fail(Errc::bad_geometry, *fault);
     const proto::SegmentLayout layout = proto::layout_of(spec.geometry);
     const std::string path = segment_path(spec.directory, spec.instance, spec.session_id);
-    auto file = create_unnamed(spec.directory, layout.total_bytes, spec.ownership, stop);
+    auto file = create_unnamed(spec.directory, layout.total_bytes, spec.ownership);
     if (!file) return file.error();
     if (!try_lock_byte(file.value(), static_cast<std::uint64_t>(Role::daemon))) {
         return system_failure("cannot lock", path, errno);
     }
     auto mapping = map_file(file.value(), layout.total_bytes, Access::read_write, path);
     if (!mapping) return mapping.error();
-    auto note = advise_hugepages(mapping.value(), spec.hugepages);
+    // Both rule the pages that are allocated after them.
+    place_on_node(mapping.value(), spec.node);
+    if (spec.hugepages != Hugepages::off) ask_for_huge_pages(mapping.value());
+    if (auto there = allocate(file.value(), layout.total_bytes, spec.directory, stop); !there)
+        return there.error();
+    auto note = huge_pages_had(mapping.value(), spec.hugepages, spec.directory);
     if (!note) return note.error();
     write_header(mapping.value().get_address(), spec, layout);
     if (auto named = publish_name(file.value(), path); !named) return named.error();

@@ -11,7 +11,7 @@
 #include "proto/schedule_slot.h"
 #include "proto/segment_header.h"
 #include "proto/sequence_entry.h"
-#include "shm/file.h"
+#include "shm/memory_placement.h"
 
 namespace croupier::shm {
 
@@ -21,8 +21,6 @@ constexpr Role writer_role(std::uint32_t rank) {
     return static_cast<Role>(static_cast<std::uint64_t>(Role::first_writer) + rank);
 }
 
-enum class Hugepages { off, try_to, require };
-
 struct SegmentSpec {
     std::string directory;
     std::string instance;
@@ -31,6 +29,7 @@ struct SegmentSpec {
     proto::Geometry geometry;
     FileOwnership ownership;
     Hugepages hugepages = Hugepages::off;
+    std::int32_t node = -1;  // of NUMA, where its memory should lie; -1: where the kernel likes
 };
 
 std::string segment_path(const std::string& directory, const std::string& instance, std::uint64_t session_id);

@@ -14,7 +14,8 @@ Config changed_everywhere() {
     Config config;
     config.instance = "other";
     config.run_dir = "/other";
-    config.shm = {.dir = "/other", .mode = 0600, .group = "other", .hugepages = HugePages::require};
+    config.shm = {
+        .dir = "/other", .mode = 0600, .group = "other", .hugepages = HugePages::require, .node = 1};
     config.samplers = {.count = 9,
                        .threads_per_sampler = 9,
                        .cores = {9},
@@ -74,6 +75,7 @@ TEST_CASE("the changed keys that take a restart are named") {
                                             "shm.mode",
                                             "shm.group",
                                             "shm.hugepages",
+                                            "shm.node",
                                             "samplers.count",
                                             "samplers.threads_per_sampler",
                                             "samplers.cores",

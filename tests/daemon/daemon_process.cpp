@@ -15,6 +15,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 namespace croupier::test {
 namespace {
@@ -25,8 +26,9 @@ std::string read_text(const std::string& path) {
     return text.str();
 }
 
-pid_t spawn_croupierd(std::vector<std::string> arguments, const std::string& output) {
-    arguments.insert(arguments.begin(), CROUPIERD_PATH);
+pid_t spawn_croupierd(const std::string& program, std::vector<std::string> arguments,
+                      const std::string& output) {
+    arguments.insert(arguments.begin(), program);
     std::vector<char*> argv;
     argv.reserve(arguments.size() + 1);
     for (auto& argument : arguments) argv.push_back(argument.data());
@@ -40,7 +42,7 @@ pid_t spawn_croupierd(std::vector<std::string> arguments, const std::string& out
     const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     ::dup2(file, STDOUT_FILENO);
     ::dup2(file, STDERR_FILENO);
-    ::execv(CROUPIERD_PATH, argv.data());
+    ::execv(program.c_str(), argv.data());
     ::_exit(127);
 }
 
@@ -108,11 +110,12 @@ std::size_t Sandbox::files_in_shm() const {
 Ended run_croupierd(const Sandbox& sandbox, const std::vector<std::string>& arguments) {
     const std::string output = sandbox.directory() + "/output";
     std::filesystem::remove(output);
-    const int status = reap(spawn_croupierd(arguments, output));
+    const int status = reap(spawn_croupierd(CROUPIERD_PATH, arguments, output));
     return {status, read_text(output)};
 }
 
-DaemonProcess::DaemonProcess(const std::string& samplers, const std::string& extra) {
+DaemonProcess::DaemonProcess(const std::string& samplers, const std::string& extra, std::string program)
+    : program_(std::move(program)) {
     write_config(samplers, extra);
     start();
     if (!await_ready()) throw std::runtime_error("croupierd is not ready: " + log());
@@ -123,7 +126,7 @@ DaemonProcess::~DaemonProcess() {
 }
 
 void DaemonProcess::start() {
-    pid_ = spawn_croupierd({"--config", config_path()}, directory() + "/log");
+    pid_ = spawn_croupierd(program_, {"--config", config_path()}, directory() + "/log");
 }
 
 bool DaemonProcess::await_ready() const {

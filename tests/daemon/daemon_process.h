@@ -53,7 +53,8 @@ Ended run_croupierd(const Sandbox& sandbox, const std::vector<std::string>& argu
 
 class DaemonProcess : public Sandbox {
   public:
-    explicit DaemonProcess(const std::string& samplers = kTwoSamplers, const std::string& extra = "");
+    explicit DaemonProcess(const std::string& samplers = kTwoSamplers, const std::string& extra = "",
+                           std::string program = CROUPIERD_PATH);
     ~DaemonProcess();
 
     void start();
@@ -72,6 +73,7 @@ class DaemonProcess : public Sandbox {
     std::uint32_t sampler_restarts() const;
 
   private:
+    std::string program_;
     pid_t pid_ = 0;
 };
 

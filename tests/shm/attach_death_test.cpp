@@ -48,6 +48,8 @@ TEST_CASE("a writer that dies at any instruction of attach does not lose its pre
         Segment segment = session.open();
         auto writer = LogitsPublisher::attach(segment, 0);
         REQUIRE(writer.value().publish(0, segment.geometry().tiles(0)));
+        // This process lives on, and no writer after it must wait for its end; nor below.
+        writer.value().leave();
     }
     const SteppedBody attach = [&](const std::function<void()>& marker) {
         auto segment = Segment::attach(session.path(), Access::read_write);
@@ -62,5 +64,6 @@ TEST_CASE("a writer that dies at any instruction of attach does not lose its pre
         REQUIRE(successor);
         REQUIRE(slice_ready(session.daemon(), 0, 0));
         REQUIRE_FALSE(successor.value().next_step().has_value());
+        successor.value().leave();
     });
 }

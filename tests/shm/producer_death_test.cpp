@@ -142,6 +142,8 @@ TEST_CASE(
                 REQUIRE(successor.value().publish(step, segment.geometry().tiles(kRank)));
             }
             ++(ready ? vouched : rewritten);
+            // This process lives on, and the next round's writer must not wait for its end.
+            successor.value().leave();
         }
         REQUIRE(slice_ready(reader, step, kRank));
         REQUIRE(whole_slice(reader, step, kRank));

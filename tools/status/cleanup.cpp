@@ -7,7 +7,6 @@
 
 #include "shm/bell.h"
 #include "shm/plane.h"
-#include "shm/segment.h"
 #include "shm/session_record.h"
 #include "shm/snapshot.h"
 
@@ -22,39 +21,32 @@ void remove(const std::string& path, Cleaned& cleaned) {
     }
 }
 
-bool somebody_holds(const shm::Segment& segment) {
-    if (segment.is_held(shm::Role::daemon) || segment.is_held(shm::Role::client)) return true;
-    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
-        if (segment.is_held(shm::writer_role(rank))) return true;
-    }
-    return false;
+// Why the segment must stay; empty when it need not. By its locks alone, which every version has.
+std::string held_by(const std::string& path) {
+    const auto file = shm::open_file(path, shm::Access::read_only);
+    if (!file) return file.error().code == shm::Errc::permission_denied ? file.error().message : "";
+    return shm::first_locked_byte(file.value()) ? path + ": a live process holds it" : "";
 }
 
 }  // namespace
 
 shm::Result<Cleaned> clean_up(const std::string& directory, const std::string& instance) {
     Cleaned cleaned;
-    auto plane = shm::Plane::attach(directory, instance, shm::Access::read_only);
-    if (plane && plane.value().daemon_alive()) {
-        return shm::fail(shm::Errc::already_held, "instance " + instance +
-                                                      " is served by the live daemon with pid " +
-                                                      std::to_string(plane.value().header().daemon_pid) +
-                                                      ", which cleans up for itself");
-    }
     for (const auto& path : shm::segment_files(directory, instance)) {
-        auto segment = shm::Segment::attach(path, shm::Access::read_only);
-        if (segment && somebody_holds(segment.value())) {
-            cleaned.kept.push_back(path + ": a live process holds it");
-        } else if (!segment && segment.error().code == shm::Errc::permission_denied) {
-            cleaned.kept.push_back(segment.error().message);
-        } else {
+        const std::string holder = held_by(path);
+        if (holder.empty()) {
             remove(path, cleaned);
             remove(shm::record_path(path), cleaned);
+        } else {
+            cleaned.kept.push_back(holder);
         }
     }
     // Clients that live keep ringing the bell: it stays as long as one of them has a segment.
+    const std::string plane = shm::plane_path(directory, instance);
+    const std::string holder = held_by(plane);
+    if (!holder.empty()) cleaned.kept.push_back(holder);
     if (cleaned.kept.empty()) {
-        remove(shm::plane_path(directory, instance), cleaned);
+        remove(plane, cleaned);
         remove(shm::bell_path(directory, instance), cleaned);
     }
     return cleaned;

@@ -1,0 +1,96 @@
+// SIGUSR1, as `systemctl restart` sends it: the sessions outlive the daemon if the next one can read them.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/small_engine.h"
+
+using namespace croupier;
+using namespace croupier::test;
+using Catch::Contains;
+
+namespace {
+
+// A program of its own, so that a test can put another file in its place.
+class OwnProgram {
+  public:
+    OwnProgram() { std::filesystem::copy_file(CROUPIERD_PATH, path()); }
+    std::string path() const { return files_.directory() + "/croupierd"; }
+    // As a package's upgrade does: a new file takes the name, who runs the old one keeps it.
+    void replace_by(const std::string& script) const {
+        const std::string fresh = files_.directory() + "/fresh";
+        std::ofstream(fresh) << "#!/bin/sh\n" << script << "\n";
+        std::filesystem::permissions(fresh, std::filesystem::perms::owner_all);
+        std::filesystem::rename(fresh, path());
+    }
+
+  private:
+    Sandbox files_;
+};
+
+}  // namespace
+
+TEST_CASE("a daemon that is restarted hands over its sessions, and no engine notices") {
+    const bool zmq = GENERATE(false, true);
+    DaemonProcess daemon;
+    EngineShape shape;
+    shape.decisions_over_zmq = zmq;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(8);
+    engine.step();
+    for (int round = 0; round < 4; ++round) {
+        INFO("round " << round << (zmq ? ", ZMQ" : ", ring"));
+        engine.submit();
+        // A step that waits for its logits goes over, and one that is decided and not taken.
+        if (round % 2 == 0) engine.write();
+        daemon.signal(SIGUSR1);
+        REQUIRE(daemon.await_end() == 0);
+        REQUIRE(std::filesystem::exists(engine.segment_path()));
+        if (round % 2 == 1) engine.write();
+        daemon.start();
+        engine.collect();
+        REQUIRE(daemon.await_ready());
+    }
+    CHECK(daemon.says("handed over (SIGUSR1): 1 sessions wait for the next daemon"));
+    CHECK(daemon.says("session engine"));
+    engine.step();
+    CHECK(daemon.terminate() == 0);
+    CHECK(daemon.files_in_shm() == 0);
+}
+
+TEST_CASE("a daemon whose successor could not read its sessions says so and drains") {
+    const auto [script, told] = GENERATE(
+        table<std::string, std::string>({{"echo segment 999, bell 1, messages 1", "speaks segment 999"},
+                                         {"echo no such flag >&2; exit 2", "does not tell its layouts"}}));
+    const OwnProgram program;
+    DaemonProcess daemon(kTwoSamplers, "", program.path());
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.step();
+    engine.submit();
+    program.replace_by(script);
+    daemon.signal(SIGUSR1);
+    REQUIRE(eventually([&] { return daemon.says("draining (SIGUSR1)"); }));
+    CHECK_THAT(daemon.log(), Contains("no handover") && Contains(told));
+    engine.write();
+    engine.collect();
+    CHECK(daemon.await_end() == 0);
+    CHECK(daemon.files_in_shm() == 0);
+}
+
+TEST_CASE("a daemon that ends leaves its instance and its port at once") {
+    using Clock = std::chrono::steady_clock;
+    auto shortest = Clock::duration::max();
+    // The best of three: a busy machine can only be slower.
+    for (int round = 0; round < 3; ++round) {
+        DaemonProcess daemon(kTwoSamplers, "metrics: {listen: \"127.0.0.1:0\"}");
+        const auto begin = Clock::now();
+        CHECK(daemon.terminate() == 0);
+        shortest = std::min(shortest, Clock::now() - begin);
+    }
+    CHECK(shortest < std::chrono::milliseconds(1000));
+}

@@ -1,0 +1,112 @@
+// The daemon as a user of its own, as the unit runs it: with a group of engines, and limits that others set.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/small_engine.h"
+#include "tests/shm/child_process.h"
+
+using namespace croupier;
+using namespace croupier::test;
+using Catch::Contains;
+
+namespace {
+
+constexpr uid_t kDaemonUser = 40123;
+constexpr gid_t kDaemonGroup = 40124;
+constexpr gid_t kEngines = 40125;
+constexpr uid_t kEngineUser = 40126;
+// Whose processes are counted: nobody else may have any.
+constexpr uid_t kLimitedUser = 40127;
+
+bool is_root() {
+    if (::geteuid() == 0) return true;
+    WARN("skipped: only root can start a daemon as another user");
+    return false;
+}
+
+// A daemon that runs as `user`, a member of kEngines, under the limits that prlimit(1) is told.
+class UsersDaemon : public Sandbox {
+  public:
+    UsersDaemon(uid_t user, const std::string& extra, const std::string& limits) {
+        std::filesystem::permissions(directory(), std::filesystem::perms::owner_all |
+                                                      std::filesystem::perms::others_exec |
+                                                      std::filesystem::perms::group_exec);
+        REQUIRE(::chown(directory().c_str(), user, kDaemonGroup) == 0);
+        write_config(kTwoSamplers, extra);
+        std::filesystem::permissions(config_path(), std::filesystem::perms::others_read,
+                                     std::filesystem::perm_options::add);
+        const std::string command = "exec prlimit " + limits + " setpriv --reuid " + std::to_string(user) +
+                                    " --regid " + std::to_string(kDaemonGroup) + " --groups " +
+                                    std::to_string(kEngines) + " " CROUPIERD_PATH " --config " +
+                                    config_path() + " >" + log_path() + " 2>&1";
+        process_.emplace(shm::ChildProcess::start(
+            [&] { return ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr)); }));
+    }
+
+    bool says(const std::string& text) const { return log().find(text) != std::string::npos; }
+    std::string log() const {
+        std::ifstream file(log_path());
+        return {std::istreambuf_iterator<char>(file), {}};
+    }
+
+  private:
+    std::string log_path() const { return directory() + "/log"; }
+    std::optional<shm::ChildProcess> process_;
+};
+
+gid_t group_of(const std::string& path) {
+    struct stat status {};
+    return ::stat(path.c_str(), &status) == 0 ? status.st_gid : 0;
+}
+
+// A step of an engine that is another user, and a member of kEngines only.
+int step_as_engine(const std::string& endpoint) {
+    if (::setgid(kEngines) != 0 || ::setuid(kEngineUser) != 0) return 2;
+    try {
+        SmallEngine engine(endpoint, "engine");
+        engine.admit(2);
+        engine.step();
+    } catch (const std::exception& failure) {
+        std::fprintf(stderr, "engine: %s\n", failure.what());
+        return 1;
+    }
+    return 0;
+}
+
+}  // namespace
+
+TEST_CASE("shm.group takes a number, and a member of that group alone is an engine") {
+    if (!is_root()) return;
+    const UsersDaemon daemon(kDaemonUser, "shm: {group: \"" + std::to_string(kEngines) + "\"}", "");
+    auto engine = shm::ChildProcess::start([&] {
+        if (!eventually([&] { return daemon.says("ready: "); })) return 3;
+        return step_as_engine(daemon.endpoint());
+    });
+    CHECK(engine.wait() == 0);
+    INFO(daemon.log());
+    CHECK(group_of("/dev/shm/croupier-" + daemon.instance() + ".bell") == kEngines);
+    CHECK(group_of(daemon.directory() + "/control.sock") == kEngines);
+}
+
+TEST_CASE("a group that the daemon's user is no member of is refused by name") {
+    if (!is_root()) return;
+    const UsersDaemon daemon(kDaemonUser, "shm: {group: \"40999\"}", "");
+    REQUIRE(eventually([&] { return daemon.says("cannot start") || daemon.says("ready: "); }));
+    CHECK_THAT(daemon.log(), Contains("40999") && Contains("has to be a member of it"));
+}
+
+TEST_CASE("a sampler that cannot start does not keep the daemon from being ready") {
+    if (!is_root()) return;
+    // The supervisor, two threads of ZMQ, and one sampler: there is no room for the second.
+    const UsersDaemon daemon(kLimitedUser, "", "--nproc=4");
+    CHECK(eventually([&] { return daemon.says("cannot start sampler 1"); }));
+    CHECK(eventually([&] { return daemon.says("ready: "); }));
+}

@@ -1,0 +1,99 @@
+// Two daemons that get in each other's way: the later one is refused, and the earlier one serves on.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <fstream>
+
+#include "shm/file.h"
+#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/loopback.h"
+#include "tests/daemon/small_engine.h"
+
+using namespace croupier;
+using namespace croupier::test;
+using Catch::Contains;
+
+namespace {
+
+// Ends a daemon that gets as far as its metrics, which it should not.
+std::string doomed_metrics(const HeldPort& held) {
+    return "metrics: {listen: \"127.0.0.1:" + std::to_string(held.port()) + "\"}\n";
+}
+
+}  // namespace
+
+TEST_CASE("a second daemon at the endpoints of the first is refused, and the first one is still reached") {
+    const DaemonProcess first;
+    const Sandbox second;
+    const HeldPort held;
+    second.write_config(kTwoSamplers, doomed_metrics(held) + "control: {endpoint: \"" + first.endpoint() +
+                                          "\"}\ndecisions: {endpoint: \"" + first.decisions_endpoint() +
+                                          "\"}\n");
+    const Ended ended = run_croupierd(second, {"--config", second.config_path()});
+    CHECK(ended.status == 1);
+    CHECK_THAT(ended.output, Contains("cannot bind " + first.endpoint()) &&
+                                 Contains("another process serves it") && Contains("of its own"));
+    CHECK(second.files_in_shm() == 0);
+    SmallEngine engine(first.endpoint(), "engine");
+    engine.admit(4);
+    engine.steps(2);
+}
+
+TEST_CASE("a daemon takes no path from somebody else who listens there") {
+    const Sandbox sandbox;
+    const HeldPort held;
+    const shm::FileDescriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = sandbox.directory() + "/control.sock";
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    REQUIRE(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+    REQUIRE(::listen(listener.get(), 1) == 0);
+    sandbox.write_config(kTwoSamplers, doomed_metrics(held));
+    const Ended ended = run_croupierd(sandbox, {"--config", sandbox.config_path()});
+    CHECK(ended.status == 1);
+    CHECK_THAT(ended.output, Contains("cannot bind " + sandbox.endpoint()));
+    const shm::FileDescriptor caller(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    CHECK(::connect(caller.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+}
+
+TEST_CASE("a daemon of the same instance with another run_dir is refused, also while no sampler lives") {
+    const DaemonProcess first("{count: 1, restart_backoff_ms: 60000}");
+    ::kill(first.sampler_pid(0), SIGKILL);
+    REQUIRE(eventually([&] { return !first.plane().sampler_alive(0); }));
+    const Sandbox second;
+    const HeldPort held;
+    second.write_config(kTwoSamplers, doomed_metrics(held) + "instance: " + first.instance());
+    const Ended ended = run_croupierd(second, {"--config", second.config_path()});
+    CHECK(ended.status == 1);
+    CHECK_THAT(ended.output,
+               Contains("a live daemon of instance " + first.instance()) && Contains("run_dir"));
+    REQUIRE(shm::Plane::attach("/dev/shm", first.instance(), shm::Access::read_only));
+    CHECK(first.plane().header().daemon_pid == first.pid());
+}
+
+TEST_CASE("a daemon waits for samplers of another version, and names the one that does not end") {
+    DaemonProcess daemon;
+    daemon.kill_now();
+    const std::string path = shm::plane_path("/dev/shm", daemon.instance());
+    // What a daemon of another version left: other content, the same locks.
+    std::ofstream(path) << "a plane of another version";
+    const auto file = shm::open_file(path, shm::Access::read_write);
+    // The dead sampler may still hold it.
+    REQUIRE(eventually([&] { return shm::try_lock_byte(file.value(), 1); }));
+    daemon.start();
+    REQUIRE(eventually([&] {
+        const std::string log = daemon.log();
+        // A second line of this kind: it did not wait.
+        return log.find("does not end") != std::string::npos || log.find("ready: ") != log.rfind("ready: ");
+    }));
+    CHECK_THAT(daemon.log(), Contains("sampler 0 of the dead daemon does not end") && Contains(path));
+    CHECK(daemon.await_end() == 1);
+    shm::unlock_byte(file.value(), 1);
+    daemon.start();
+    CHECK(daemon.await_ready());
+}
