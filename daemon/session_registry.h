@@ -46,7 +46,8 @@ class SessionRegistry {
 
     // Regularly: notices dead clients and writers, and removes what nobody comes back for.
     void tend();
-    void reopen_claims(std::uint32_t dead_incarnation, bool crashed);
+    // `at`: the column that the dead one prepared, if it died of that.
+    void reopen_claims(std::uint32_t dead_incarnation, const proto::PreparedColumn& at);
     void configure(const config::Config& config);
 
     void drain();
@@ -75,6 +76,7 @@ class SessionRegistry {
     void show_to_samplers();
     void watch_client(std::uint64_t id, const shm::Segment& segment, std::vector<std::uint64_t>& abandoned);
     void watch_writers(std::uint64_t id, const shm::Segment& segment);
+    void give_up_late_steps(std::uint64_t id, const shm::Segment& segment) const;
 
     config::Config config_;
     shm::Plane* plane_;

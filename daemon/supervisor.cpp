@@ -92,7 +92,9 @@ class Supervisor {
           base_(foundation),
           registry_(config, *foundation.plane, *foundation.bell),
           pool_(config, *foundation.plane, *foundation.bell, foundation.step_event.get(),
-                [this](std::uint32_t dead, bool crashed) { registry_.reopen_claims(dead, crashed); }),
+                [this](std::uint32_t dead, const proto::PreparedColumn& at) {
+                    registry_.reopen_claims(dead, at);
+                }),
           control_(context_, config.control.max_message_bytes),
           decisions_(context_, config.decisions.high_water_mark) {}
 

@@ -12,7 +12,7 @@ namespace croupier::proto {
 
 constexpr std::uint64_t kSegmentMagic = 0x3130474553505243ULL;  // "CRPSEG01"
 // Grows with every change to a struct or a size in this folder; old and new refuse each other by it.
-constexpr std::uint32_t kSegmentVersion = 9;
+constexpr std::uint32_t kSegmentVersion = 10;
 constexpr std::uint32_t kHeaderBytes = 8192;
 
 // Where each region starts and how far apart its slots lie, in bytes. A pure function of the geometry:
@@ -57,8 +57,9 @@ SegmentLayout layout_of(const Geometry& geometry);
 enum class SessionState : std::uint32_t { active = 1, draining = 2, closed = 3, fenced = 4 };
 
 struct alignas(64) WriterCell {
-    std::atomic<std::uint32_t> epoch;
+    std::atomic<std::uint32_t> epoch;  // grows when a writer attaches, and when one writes a part anew
     std::atomic<std::int32_t> pid;
+    std::atomic<std::uint32_t> attached;  // how many writers the rank has had
 };
 
 struct HotCost {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,20 +49,54 @@ class MappableFile {
 
 }  // namespace
 
+FileDescriptor::FileDescriptor(int fd) : fd_(fd) {
+    if (fd_ >= 0) close_in_children(fd_);
+}
+
+FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), home_(other.home_) {}
+
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
     if (this != &other) {
-        if (fd_ >= 0) ::close(fd_);
-        fd_ = other.release();
+        close();
+        fd_ = std::exchange(other.fd_, -1);
+        home_ = other.home_;
     }
     return *this;
 }
 
 FileDescriptor::~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
+    close();
 }
 
-int FileDescriptor::release() {
-    return std::exchange(fd_, -1);
+void FileDescriptor::close() {
+    if (fd_ < 0 || !home_.is_here()) return;
+    leave_to_children(fd_);
+    ::close(fd_);
+}
+
+Mapping::Mapping(boost::interprocess::mapped_region region)
+    : region_(std::make_unique<boost::interprocess::mapped_region>(std::move(region))) {
+    ::madvise(get_address(), get_size(), MADV_DONTFORK);
+}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+    if (this != &other) {
+        unmap();
+        region_ = std::move(other.region_);
+        home_ = other.home_;
+    }
+    return *this;
+}
+
+Mapping::~Mapping() {
+    unmap();
+}
+
+void Mapping::unmap() {
+    // In a forked child the addresses may be another mapping's by now.
+    if (!home_.is_here()) (void)region_.release();
+    region_.reset();
 }
 
 Result<FileDescriptor> open_file(const std::string& path, Access access) {
@@ -98,7 +133,8 @@ Result<Mapping> map_file(const FileDescriptor& file, std::uint64_t bytes, Access
     const auto mode =
         access == Access::read_only ? boost::interprocess::read_only : boost::interprocess::read_write;
     try {
-        return Mapping(MappableFile(file.get(), mode), mode, 0, static_cast<std::size_t>(bytes));
+        return Mapping(boost::interprocess::mapped_region(MappableFile(file.get(), mode), mode, 0,
+                                                          static_cast<std::size_t>(bytes)));
     } catch (const boost::interprocess::interprocess_exception& error) {
         return system_failure("cannot map", path, error.get_native_error());
     }

@@ -6,28 +6,33 @@
 #include <boost/interprocess/mapped_region.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "shm/error.h"
+#include "shm/home_process.h"
 
 namespace croupier::shm {
 
+// Closed in every forked child, where the number may then be another file's: there it is not valid.
 class FileDescriptor {
   public:
     FileDescriptor() = default;
-    explicit FileDescriptor(int fd) : fd_(fd) {}
-    FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
+    explicit FileDescriptor(int fd);
+    FileDescriptor(FileDescriptor&& other) noexcept;
     FileDescriptor& operator=(FileDescriptor&& other) noexcept;
     FileDescriptor(const FileDescriptor&) = delete;
     FileDescriptor& operator=(const FileDescriptor&) = delete;
     ~FileDescriptor();
 
-    int get() const { return fd_; }
-    bool valid() const { return fd_ >= 0; }
-    int release();
+    int get() const { return home_.is_here() ? fd_ : -1; }
+    bool valid() const { return get() >= 0; }
 
   private:
+    void close();
+
     int fd_ = -1;
+    HomeProcess home_;
 };
 
 enum class Access { read_only, read_write };
@@ -41,7 +46,27 @@ bool try_lock_byte(const FileDescriptor& file, std::uint64_t byte);
 void unlock_byte(const FileDescriptor& file, std::uint64_t byte);
 bool byte_is_locked(const FileDescriptor& file, std::uint64_t byte);
 
-using Mapping = boost::interprocess::mapped_region;
+// Not inherited by forked children.
+class Mapping {
+  public:
+    Mapping() = default;
+    explicit Mapping(boost::interprocess::mapped_region region);
+    Mapping(Mapping&&) noexcept = default;
+    Mapping& operator=(Mapping&& other) noexcept;
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+    ~Mapping();
+
+    void* get_address() const { return region_->get_address(); }
+    std::size_t get_size() const { return region_->get_size(); }
+
+  private:
+    void unmap();
+
+    std::unique_ptr<boost::interprocess::mapped_region> region_;
+    HomeProcess home_;
+};
+
 Result<Mapping> map_file(const FileDescriptor& file, std::uint64_t bytes, Access access,
                          const std::string& path);
 

@@ -24,8 +24,9 @@ std::string read_text(const std::string& path) {
     return text.str();
 }
 
-pid_t spawn_croupierd(std::vector<std::string> arguments, const std::string& output) {
-    arguments.insert(arguments.begin(), CROUPIERD_PATH);
+pid_t spawn_croupierd(const std::string& binary, std::vector<std::string> arguments,
+                      const std::string& output) {
+    arguments.insert(arguments.begin(), binary);
     std::vector<char*> argv;
     argv.reserve(arguments.size() + 1);
     for (auto& argument : arguments) argv.push_back(argument.data());
@@ -39,7 +40,7 @@ pid_t spawn_croupierd(std::vector<std::string> arguments, const std::string& out
     const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     ::dup2(file, STDOUT_FILENO);
     ::dup2(file, STDERR_FILENO);
-    ::execv(CROUPIERD_PATH, argv.data());
+    ::execv(binary.c_str(), argv.data());
     ::_exit(127);
 }
 
@@ -76,6 +77,10 @@ bool eventually(const std::function<bool()>& condition) {
     return true;
 }
 
+bool is_stopped(pid_t process) {
+    return read_text("/proc/" + std::to_string(process) + "/stat").find(") T ") != std::string::npos;
+}
+
 Sandbox::Sandbox() {
     static std::atomic<int> made{0};
     directory_ = (std::filesystem::temp_directory_path() / "croupier-test-XXXXXX").string();
@@ -109,11 +114,12 @@ std::size_t Sandbox::files_in_shm() const {
 Ended run_croupierd(const Sandbox& sandbox, const std::vector<std::string>& arguments) {
     const std::string output = sandbox.directory() + "/output";
     std::filesystem::remove(output);
-    const int status = reap(spawn_croupierd(arguments, output));
+    const int status = reap(spawn_croupierd(CROUPIERD_PATH, arguments, output));
     return {status, read_text(output)};
 }
 
-DaemonProcess::DaemonProcess(const std::string& samplers, const std::string& extra) {
+DaemonProcess::DaemonProcess(const std::string& samplers, const std::string& extra, const std::string& binary)
+    : binary_(binary.empty() ? CROUPIERD_PATH : binary) {
     write_config(samplers, extra);
     start();
     if (!await_ready()) throw std::runtime_error("croupierd is not ready: " + log());
@@ -124,7 +130,7 @@ DaemonProcess::~DaemonProcess() {
 }
 
 void DaemonProcess::start() {
-    pid_ = spawn_croupierd({"--config", config_path()}, directory() + "/log");
+    pid_ = spawn_croupierd(binary_, {"--config", config_path()}, directory() + "/log");
 }
 
 bool DaemonProcess::await_ready() const {

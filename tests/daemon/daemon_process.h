@@ -16,6 +16,9 @@ namespace croupier::test {
 // processes reach and announce nowhere but in shared memory.
 bool eventually(const std::function<bool()>& condition);
 
+// By a signal, and not yet continued.
+bool is_stopped(pid_t process);
+
 constexpr const char* kTwoSamplers = "{count: 2, wait: adaptive}";
 
 // A place for one instance; what it holds and what it left in /dev/shm goes with it.
@@ -50,7 +53,8 @@ Ended run_croupierd(const Sandbox& sandbox, const std::vector<std::string>& argu
 
 class DaemonProcess : public Sandbox {
   public:
-    explicit DaemonProcess(const std::string& samplers = kTwoSamplers, const std::string& extra = "");
+    explicit DaemonProcess(const std::string& samplers = kTwoSamplers, const std::string& extra = "",
+                           const std::string& binary = "");  // empty: croupierd itself
     ~DaemonProcess();
 
     void start();
@@ -69,6 +73,7 @@ class DaemonProcess : public Sandbox {
     std::uint32_t sampler_restarts() const;
 
   private:
+    std::string binary_;
     pid_t pid_ = 0;
 };
 
