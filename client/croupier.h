@@ -50,8 +50,8 @@ typedef struct croupier_open_options {
     uint32_t takeover;           /* 1: fence a live holder of the name */
     uint32_t resume;             /* 1: go on with a session whose client is gone */
     uint32_t decisions_over_zmq; /* 1: decisions come over ZMQ instead of the ring */
-    uint32_t randoms_supplied; /* 1: rank 0's writer supplies each step's randoms; 0: samplers compute them */
-    uint32_t timeout_ms;       /* for the daemon's answer; 0: 5000 */
+    uint32_t randoms_supplied;   /* 1: rank 0's writer supplies the randoms of rng SHVS; 0: samplers do */
+    uint32_t timeout_ms;         /* for the daemon's answer; 0: 5000 */
     /* For a tcp endpoint: Z85 CURVE keys. */
     const char* server_key;
     const char* client_public_key;

@@ -92,10 +92,8 @@ std::vector<Key> sampler_keys() {
             &Samplers::restart_backoff_ms),
         key("samplers.state_mb", whole_number(1, 1048576), reload,
             "MiB that each sampler may keep of what it derives from token logs for penalties and DRY: some "
-            "90 "
-            "KB for a "
-            "history of a thousand tokens. Beyond it, what was used least recently is dropped and derived "
-            "again when asked for.",
+            "100 KB for a history of a thousand tokens. Beyond it, what was used least recently is dropped "
+            "and derived again when asked for.",
             &Config::samplers, &Samplers::state_mb),
     };
 }

@@ -5,6 +5,8 @@
 
 #include "proto/philox.h"
 #include "sampler/params.h"
+#include "sampler/plan.h"
+#include "sampler/race_key.h"
 
 namespace croupier::daemon {
 
@@ -49,6 +51,17 @@ DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleC
     lists.copy(segment, asked.sequence_slot, counts);
     if (asked.position != length - checked.prompt_length) return DecisionError::bad_position;
     return DecisionError::none;
+}
+
+// What it asks, of its row's place in the step nothing yet.
+sampler::Request request_of(const CheckedSequence& sequence, std::uint32_t position,
+                            const SequenceLists& lists) {
+    sampler::Request request;
+    request.params = &sequence.params;
+    lists.lend(request);
+    request.prompt = {sequence.log, sequence.prompt_length};
+    request.output = {sequence.log + sequence.prompt_length, position};
+    return request;
 }
 
 std::uint32_t random_for(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
@@ -115,27 +128,28 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
     __builtin_prefetch(segment.token_log(sequence));
 }
 
-void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane) {
+void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+                    PreparedRaces& races) {
     const shm::Segment& segment = session.segment();
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
-    SequenceStates& states = session.states();
-    const std::uint32_t slot = asked.sequence_slot;
-    if (states.knows(lane.thread, slot, admission_in(segment, slot))) return;
     SequenceLists& lists = session.lists(lane.thread);
     CheckedSequence sequence;
     if (check_sequence(segment, asked, sequence, lists) != DecisionError::none) return;
-    sampler::Request request;
-    lists.lend(request);
+    const sampler::Request request = request_of(sequence, asked.position, lists);
+    const auto& geometry = segment.geometry();
+    if (sampler::awaits_race(sequence.params, request, geometry.dtype))
+        races.prepare(sampler::race_key(sequence.params, request), geometry.vocab);
+    SequenceStates& states = session.states();
+    if (states.knows(lane.thread, asked.sequence_slot, sequence.admission)) return;
     auto& state = states.of(lane.thread, asked.sequence_slot, sequence.admission, sequence.params,
                             request.dry_breakers);
-    (void)state.follow({sequence.log, sequence.prompt_length},
-                       {sequence.log + sequence.prompt_length, asked.position});
+    (void)state.follow(request.prompt, request.output);
     states.account(lane.thread, asked.sequence_slot);
     note_owner(segment.sequence(asked.sequence_slot), state, lane);
 }
 
 DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
-                            sampler::Workspace& workspace) {
+                            const PreparedRaces& races, sampler::Workspace& workspace) {
     const shm::Segment& segment = session.segment();
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     SequenceLists& lists = session.lists(lane.thread);
@@ -145,11 +159,8 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     proto::Decision decision;
     decision.error = check_sequence(segment, asked, sequence, lists);
     if (decision.error == DecisionError::none) {
-        sampler::Request request;
-        request.params = &sequence.params;
-        lists.lend(request);
-        request.prompt = {sequence.log, sequence.prompt_length};
-        request.output = {sequence.log + sequence.prompt_length, asked.position};
+        sampler::Request request = request_of(sequence, asked.position, lists);
+        request.prepared = races.find(sampler::race_key(sequence.params, request));
         request.max_length = segment.geometry().max_length;
         request.hot_blocks = session.hot_blocks(sequence.hot_choice);
         request.random = random_for(segment, step, column, request);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "daemon/checked_step.h"
+#include "daemon/prepared_races.h"
 #include "daemon/session_view.h"
 #include "sampler/decide.h"
 #include "sampler/workspace.h"
@@ -25,9 +26,11 @@ proto::DecisionError check_record(const shm::Segment& segment, std::uint64_t ste
 // the lines that the scheduler wrote come over from its core.
 void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column);
 
-// Derives what the decision will ask of the sequence's log, where that is not known: while the logits are
-// awaited. Of a column that cannot be decided, nothing: its decision will say why.
-void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane);
+// Derives what the decision will ask of the sequence's log, where that is not known, and when the tokens of
+// its race arrive: while the logits are awaited. Of a column that cannot be decided, nothing: its decision
+// will say why.
+void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+                    PreparedRaces& races);
 
 struct DecidedColumn {
     proto::Decision decision;
@@ -37,6 +40,6 @@ struct DecidedColumn {
 
 // Decides a claimed column and lays its token behind the sequence's log; the caller commits.
 DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
-                            sampler::Workspace& workspace);
+                            const PreparedRaces& races, sampler::Workspace& workspace);
 
 }  // namespace croupier::daemon

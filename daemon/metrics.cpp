@@ -134,8 +134,10 @@ void add_session_families(std::vector<MetricFamily>& families, const shm::Snapsh
         MetricType::Gauge, [](Session session) { return static_cast<double>(session.hot_size); });
     add("hot_acceptance_ratio", "Share of untruncated draws whose token came from the hot set",
         MetricType::Gauge, [](Session session) { return session.hot_acceptance(); });
-    add("overlap_ratio", "Share of the decision time hidden behind the engine's own work", MetricType::Gauge,
-        overlap);
+    add("overlap_ratio",
+        "Share of the decision time hidden behind the engine's own work; 1 for one that only polls or has a "
+        "relay",
+        MetricType::Gauge, overlap);
     for (std::size_t i = 0; i < proto::kSessionCounterText.size(); ++i) {
         std::string name = proto::kSessionCounterText[i].name;
         const bool time = name.ends_with("_ns");

@@ -53,6 +53,7 @@ StepWorker::StepWorker(proto::PlaneHeader& plane, std::uint32_t index, std::uint
       incarnation_(entry_->incarnation.load(std::memory_order_acquire)),
       threads_(threads),
       event_fd_(event_fd),
+      races_(threads),
       arena_(static_cast<int>(threads)) {}
 
 void StepWorker::make_room(const SessionView& session) {
@@ -123,7 +124,8 @@ bool StepWorker::prepare_next(SessionView& session, const CheckedStep& step) {
     // No order between processes is needed: the supervisor reads it after the reaping, and of a thread its
     // own stores are in order.
     entry_->prepares.session_id.store(session.id(), std::memory_order_relaxed);
-    prepare_column(session, step, own[place], lane(session.shares().thread_of(step, place)));
+    const std::size_t thread = session.shares().thread_of(step, place);
+    prepare_column(session, step, own[place], lane(thread), races_[thread]);
     entry_->prepares.session_id.store(0, std::memory_order_relaxed);
     return true;
 }
@@ -227,7 +229,7 @@ std::uint64_t StepWorker::decide_one(SessionView& session, const CheckedStep& st
     entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
     auto& memory = workspace(segment.geometry().vocab, thread);
     const auto [decision, hot_choice, read_early] =
-        decide_column(session, step, column, lane(thread), memory);
+        decide_column(session, step, column, lane(thread), races_[thread], memory);
     const shm::StepClaims claims(segment, step.step);
     // One reading of the clock for the end of this decision and its commit: a column of a small step takes
     // about a microsecond, and a reading a fortieth of that.

@@ -74,6 +74,7 @@ class StepWorker {
     std::uint32_t threads_;
     std::uint64_t looks_ = 0;
     int event_fd_;  // wakes the supervisor for sessions whose decisions go over ZMQ
+    std::vector<PreparedRaces> races_;  // [thread]
     tbb::task_arena arena_;
     // By vocabulary, one a thread: sessions of different vocabularies take turns.
     std::map<std::uint32_t, std::vector<std::unique_ptr<sampler::Workspace>>> workspaces_;

@@ -38,7 +38,7 @@ struct alignas(64) ReadyCell {
 };
 static_assert(sizeof(ReadyCell) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-// Randoms of one column: the draw, and the two that SHVS adds (acceptance, tail).
+// Randoms of one column: rng shvs takes the first for its first proposal; nobody reads the others.
 struct ColumnRandoms {
     std::uint32_t stream[4];
 };

@@ -27,6 +27,8 @@ struct Key {
     std::uint64_t seed = 0;
     std::uint32_t position = 0;
     std::uint32_t child = 0;
+
+    bool operator==(const Key&) const = default;
 };
 
 constexpr std::uint32_t word_of(const Key& key, std::uint32_t stream, std::uint32_t word) {

@@ -12,7 +12,7 @@ struct ScheduleColumn {
     std::uint32_t mask_row = 0;       // 0: no grammar mask; else row mask_row - 1 of the step's masks
     std::uint32_t window_offset = 0;  // reserved for verified decoding: must be 0
     std::int32_t candidate = -1;      // reserved for verified decoding: must be -1
-    float temperature = 1.0F;         // for the summaries that a GPU writes
+    float temperature = 1.0F;         // the request's; nobody reads it
 };
 static_assert(sizeof(ScheduleColumn) == 32);
 

@@ -271,10 +271,8 @@ BlockedRow lay_in_blocks(const RowView& view, Workspace& workspace) noexcept {
 }
 
 float BlockedRow::value_in(const std::byte* elements, std::uint32_t entry) const {
-    const std::size_t bytes = proto::element_bytes(dtype);
-    std::uint32_t code = 0;
-    std::memcpy(&code, elements + entry * bytes, bytes);
-    return value_of_code(dtype, code);
+    if (dtype == Dtype::fp32) return reinterpret_cast<const float*>(elements)[entry];
+    return value_of_code(dtype, reinterpret_cast<const std::uint16_t*>(elements)[entry]);
 }
 
 }  // namespace croupier::sampler

@@ -11,6 +11,7 @@
 #include "sampler/canonical_order.h"
 #include "sampler/chain.h"
 #include "sampler/draw.h"
+#include "sampler/dynamic_temperature.h"
 #include "sampler/float_bounds.h"
 #include "sampler/formulas.h"
 #include "sampler/hash_race.h"
@@ -61,7 +62,8 @@ class Decider {
           plan_(plan_of(params, request, view.dtype)),
           row_(lay_in_blocks(view, workspace)),
           adjust_(params, request, state, workspace),
-          race_(row_, adjust_, all_adjustments(params), race_key(params, request), workspace),
+          race_(row_, adjust_, all_adjustments(params), race_key(params, request), request.prepared,
+                workspace),
           hash_race_(row_, adjust_, all_adjustments(params), params, request, workspace),
           search_(row_, adjust_, request, workspace),
           chain_(params, request, adjust_, workspace) {}
@@ -79,6 +81,7 @@ class Decider {
     DecisionError from_classes();
     DecisionError race_all();
     DecisionError ask_winners();
+    DecisionError race_by_entropy();
     DecisionError from_mirostat();
     Candidate draw_mirostat(Survivors& survivors, double temperature);
     template <class Eligible>
@@ -132,8 +135,9 @@ RowFault Decider::scan_row() const {
     const auto block_max = workspace_.block_max.first(row_.blocks);
     if (row_.summarised) return judge_block_maxima(block_max);
     const bool summable = row_.dtype == proto::Dtype::bf16 && request_.mask.empty();
-    if (summable && plan_.path == Path::asked && asks_for_weight(plan_.asked))
-        return scan_and_weigh(row_, scale(), workspace_);
+    const bool asked = plan_.path == Path::asked && asks_for_weight(plan_.asked);
+    const bool surprised = plan_.path == Path::mirostat && params_.mirostat == 2;
+    if (summable && (asked || surprised)) return scan_and_weigh(row_, scale(), workspace_);
     if (summable && wants_logprob() && !wants_processed()) return scan_and_weigh(row_, 1.0, workspace_);
     return scan_block_maxima(row_, block_max);
 }
@@ -169,7 +173,7 @@ DecisionError Decider::take(Path path) {
         case Path::race:
             return race_all();
         case Path::asked:
-            return ask_winners();
+            return plan_.asked == proto::Step::temperature ? race_by_entropy() : ask_winners();
         case Path::mirostat:
             return from_mirostat();
         case Path::proposals:
@@ -212,6 +216,16 @@ DecisionError Decider::ask_winners() {
         if (verdict == Verdict::kept) return drawn(asked);
         if (verdict == Verdict::open) return answer_exactly();
     }
+}
+
+// The dynamic temperature is known between two values: a winner that is clear at one between them wins at
+// all.
+DecisionError Decider::race_by_entropy() {
+    WinnerQuestion row(plan_.asked, params_, row_, adjust_, search_, plan_.pruning, workspace_);
+    if (!row.begin()) return answer_exactly();
+    const auto tempered = dynamic_temperature_between(params_, row);
+    const auto clear = tempered ? race_.clear_winner(tempered->temperature, tempered->margin) : std::nullopt;
+    return clear ? drawn(clear) : answer_exactly();
 }
 
 // What mirostat keeps of all tokens stands among the best, without a look at the others.

@@ -66,6 +66,13 @@ Plan plan_of(const SamplingParams& params, const Request& request, proto::Dtype 
                        !is_tempered_dynamically(params) && plan.adjusts_first;
     if (plain && !is_truncated(params))
         return take(params.rng == proto::Rng::shvs ? Path::proposals : Path::race);
+    const bool by_entropy = is_tempered_dynamically(params) && !is_truncated(params) &&
+                            !wants_distribution(params, request) && !replaces_draw(params) &&
+                            plan.adjusts_first && params.rng == proto::Rng::race;
+    if (by_entropy) {
+        plan.asked = Step::temperature;
+        return take(Path::asked);
+    }
     plan.asked = only_filter(params);
     if (plain && plan.asked == Step::xtc && !xtc_acts(params, request)) return take(Path::race);
     if (plain && can_be_asked(plan.asked)) return take(Path::asked);
@@ -74,6 +81,11 @@ Plan plan_of(const SamplingParams& params, const Request& request, proto::Dtype 
         return take(Path::mirostat);
     }
     return take(exact_path(params, request, plan, dtype));
+}
+
+bool awaits_race(const SamplingParams& params, const Request& request, proto::Dtype dtype) noexcept {
+    const Path path = plan_of(params, request, dtype).path;
+    return !perturbs_logits(params) && (path == Path::race || path == Path::asked || path == Path::classes);
 }
 
 Path exact_path(const SamplingParams& params, const Request& request, const Plan& plan,

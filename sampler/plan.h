@@ -14,7 +14,8 @@ struct Plan {
     Path path = Path::whole_row;
     Pruning pruning;            // what stands before the first filter, and what that one lets through
     bool adjusts_first = true;  // every penalty before every filter: a token has one value
-    proto::Step asked = proto::Step::end;  // the filter that a winner is asked about
+    // The filter that a winner is asked about; or the temperature, where it follows from the entropy.
+    proto::Step asked = proto::Step::end;
 };
 
 Plan plan_of(const proto::SamplingParams& params, const Request& request, proto::Dtype dtype) noexcept;
@@ -22,5 +23,8 @@ Plan plan_of(const proto::SamplingParams& params, const Request& request, proto:
 // Where the path's bounds leave a question open, or it does not apply: the path that always answers.
 Path exact_path(const proto::SamplingParams& params, const Request& request, const Plan& plan,
                 proto::Dtype dtype) noexcept;
+
+// Whether a race among all tokens will draw: its first arrivals may be made before.
+bool awaits_race(const proto::SamplingParams& params, const Request& request, proto::Dtype dtype) noexcept;
 
 }  // namespace croupier::sampler

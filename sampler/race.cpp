@@ -13,10 +13,10 @@ void Race::begin(double temperature) {
     temperature_ = static_cast<float>(temperature);
     found_ = false;
     score_ = kLeastScore;
-    if (!arrivals_.first.empty()) return;
-    arrivals_ = {workspace_.first_arrivals.first(row_.blocks),
-                 workspace_.ln_first_arrivals.first(row_.blocks)};
-    make_first_arrivals(key_, arrivals_);
+    if (!ln_first_.empty()) return;
+    const std::span<float> made = workspace_.ln_first_arrivals.first(row_.blocks);
+    make_first_arrivals(key_, made);
+    ln_first_ = made;
 }
 
 std::span<const Candidate> Race::lifted() {
@@ -31,7 +31,7 @@ std::uint32_t Race::best_block(std::span<const float> bounds, float most) {
 // The first opened block is among them: opened again it changes nothing, and to leave it out costs as much.
 std::span<std::uint32_t> Race::list_waiting(std::span<const float> bounds) const {
     const auto waiting =
-        workspace_.reached_blocks.first(list_reaching(bounds, score_, workspace_.reached_blocks));
+        workspace_.reached_blocks.first(list_reaching(bounds, score_ - margin_, workspace_.reached_blocks));
     std::make_heap(waiting.begin(), waiting.end(),
                    [bounds](std::uint32_t a, std::uint32_t b) { return bounds[a] < bounds[b]; });
     return waiting;
@@ -47,8 +47,8 @@ std::uint32_t Race::take_best(std::span<std::uint32_t>& waiting, std::span<const
 
 bool Race::may_win(std::uint32_t token, double logit) const {
     const float bound =
-        proto::race::score(proto::race::entered(logit), temperature_, arrivals_.ln_first[token / kBlock]);
-    return !found_ || bound >= score_;
+        proto::race::score(proto::race::entered(logit), temperature_, ln_first_[token / kBlock]);
+    return !found_ || bound >= score_ - margin_;
 }
 
 float Race::score_of(std::uint32_t token, double logit) const {

@@ -2,6 +2,7 @@
 // first, until no bound beats the best score found.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -20,13 +21,15 @@ class Race {
   public:
     // `on`: all adjustments of the request. Reads the block maxima of the workspace when it is run.
     Race(const BlockedRow& row, const Adjuster& adjust, Adjustments on, const proto::race::Key& key,
-         Workspace& workspace)
+         const PreparedRace& prepared, Workspace& workspace)
         : row_(row),
           adjust_(adjust),
           on_(on),
           changes_(!adjust.changes_nothing(on)),
           key_(key),
-          workspace_(workspace) {}
+          workspace_(workspace) {
+        if (prepared.key == key && prepared.ln_first.size() == row.blocks) ln_first_ = prepared.ln_first;
+    }
 
     // Nothing: no eligible token is above -inf. Asked of a token at a time, seldom of one that does not win:
     // eligible(candidate), true only within `values`.
@@ -39,6 +42,16 @@ class Race {
             if (may_win(each.token, each.value)) offer(each, score_of(each.token, each.value), eligible);
         }
         return found_ ? std::optional(best_) : std::nullopt;
+    }
+
+    // The same of all tokens, where no other comes within `margin` of the winner's score. Nothing: one does,
+    // or none is above -inf.
+    std::optional<Candidate> clear_winner(double temperature, float margin) {
+        margin_ = margin;
+        rival_ = proto::race::constants::kLeastScore;
+        const auto best = winner(temperature, kAllValues, [](const Candidate&) { return true; });
+        margin_ = 0.0F;
+        return best && rival_ < score_ - margin ? best : std::nullopt;
     }
 
     // The same at a temperature of 1 where each token runs with replace(value) in place of its value: no
@@ -71,13 +84,13 @@ class Race {
     template <class Open>
     void run_blocks(std::span<const float> maxima, const BoundedValues& values, Open open_one) {
         const std::span<float> bounds = workspace_.race_bounds.first(row_.blocks);
-        const float most = bound_blocks(maxima, arrivals_.ln_first, temperature_, values, bounds);
+        const float most = bound_blocks(maxima, ln_first_, temperature_, values, bounds);
         if (most < proto::race::constants::kLeastScore) return;
         open_one(best_block(bounds, most));
         std::span<std::uint32_t> waiting = list_waiting(bounds);
         while (!waiting.empty()) {
             const std::uint32_t block = take_best(waiting, bounds);
-            if (bounds[block] < score_) break;
+            if (bounds[block] < score_ - margin_) break;
             open_one(block);
         }
     }
@@ -85,7 +98,7 @@ class Race {
     template <class Eligible>
     void open(std::uint32_t block, const Eligible& eligible) {
         std::uint64_t reached =
-            open_block(row_.dtype, row_.block(block), key_, block, temperature_, score_, opened_);
+            open_block(row_.dtype, row_.block(block), key_, block, temperature_, score_ - margin_, opened_);
         ++workspace_.answer_space.blocks_read;
         for (; reached != 0; reached &= reached - 1) {
             const auto member = static_cast<std::uint32_t>(std::countr_zero(reached));
@@ -124,7 +137,13 @@ class Race {
     void offer(const Candidate& candidate, float score, const Eligible& eligible) {
         ++workspace_.answer_space.candidates;
         const bool better = !found_ || score > score_ || (score == score_ && candidate.token < best_.token);
-        if (!better || candidate.value == kNothing || !eligible(candidate)) return;
+        if (!better) {
+            // The winner may be offered twice.
+            if (candidate.token != best_.token) rival_ = std::max(rival_, score);
+            return;
+        }
+        if (candidate.value == kNothing || !eligible(candidate)) return;
+        if (found_) rival_ = score_;
         best_ = candidate;
         score_ = score;
         found_ = true;
@@ -138,7 +157,7 @@ class Race {
     bool changes_;
     proto::race::Key key_;
     Workspace& workspace_;
-    FirstArrivals arrivals_;
+    std::span<const float> ln_first_;  // of all blocks; empty: not made yet
     std::optional<std::span<const Candidate>>
         lifts_;  // what ends above where it stood, once it was looked for
     OpenedBlock opened_;
@@ -146,6 +165,8 @@ class Race {
     bool found_ = false;
     Candidate best_{};
     float score_ = proto::race::constants::kLeastScore;
+    float margin_ = 0.0F;                                // how far below the best score others are looked for
+    float rival_ = proto::race::constants::kLeastScore;  // the best other score that was seen
 };
 
 }  // namespace croupier::sampler

@@ -24,10 +24,10 @@ using race::Key;
 
 #if HWY_TARGET == HWY_SCALAR
 
-void MakeFirstArrivals(const Key& key, std::size_t blocks, float* first, float* ln_first) {
+void MakeFirstArrivals(const Key& key, std::size_t blocks, float* ln_first) {
     for (std::size_t b = 0; b < blocks; ++b) {
-        first[b] = race::first_arrival(race::word_of(key, race::kBlockStream, static_cast<std::uint32_t>(b)));
-        ln_first[b] = race::ln(first[b]);
+        const auto block = static_cast<std::uint32_t>(b);
+        ln_first[b] = race::ln(race::first_arrival(race::word_of(key, race::kBlockStream, block)));
     }
 }
 
@@ -43,30 +43,22 @@ void MakeArrivals(const Key& key, const std::uint32_t* tokens, std::size_t count
 
 #else
 
-void MakeFirstArrivals(const Key& key, std::size_t blocks, float* HWY_RESTRICT first,
-                       float* HWY_RESTRICT ln_first) {
+void MakeFirstArrivals(const Key& key, std::size_t blocks, float* HWY_RESTRICT ln_first) {
     const RaceFloats d;
     const std::size_t lanes = hn::Lanes(d);
     const Rounds rounds(key, race::kBlockStream);
     const auto rate = hn::Set(d, race::constants::kBlockRate);
     const auto counters_a_run = hn::Set(RaceCounters(), std::uint64_t{lanes / 2});
     auto counters = RunCounters(0);
-    HWY_ALIGN float rest[4 * hn::MaxLanes(RaceFloats())];
+    HWY_ALIGN float rest[2 * hn::MaxLanes(RaceFloats())];
     for (std::size_t b = 0; b < blocks; b += 2 * lanes) {
         const WordRun words = RunOfWords(rounds, counters);
         counters = hn::Add(counters, counters_a_run);
-        const auto low = hn::Mul(RaceExponential(words.low), rate);
-        const auto high = hn::Mul(RaceExponential(words.high), rate);
         const bool whole = b + 2 * lanes <= blocks;
-        float* const to = whole ? first + b : rest;
-        float* const ln_to = whole ? ln_first + b : rest + 2 * lanes;
-        hn::StoreU(low, d, to);
-        hn::StoreU(high, d, to + lanes);
-        hn::StoreU(RaceLn(low), d, ln_to);
-        hn::StoreU(RaceLn(high), d, ln_to + lanes);
-        if (whole) continue;
-        std::copy_n(rest, blocks - b, first + b);
-        std::copy_n(rest + 2 * lanes, blocks - b, ln_first + b);
+        float* const to = whole ? ln_first + b : rest;
+        hn::StoreU(RaceLn(hn::Mul(RaceExponential(words.low), rate)), d, to);
+        hn::StoreU(RaceLn(hn::Mul(RaceExponential(words.high), rate)), d, to + lanes);
+        if (!whole) std::copy_n(rest, blocks - b, ln_first + b);
     }
 }
 
@@ -229,9 +221,8 @@ HWY_EXPORT(ListReaching);
 HWY_EXPORT(OpenBlock);
 HWY_EXPORT(MakeArrivals);
 
-void make_first_arrivals(const proto::race::Key& key, const FirstArrivals& arrivals) noexcept {
-    HWY_DYNAMIC_DISPATCH(MakeFirstArrivals)
-    (key, arrivals.first.size(), arrivals.first.data(), arrivals.ln_first.data());
+void make_first_arrivals(const proto::race::Key& key, std::span<float> ln_first) noexcept {
+    HWY_DYNAMIC_DISPATCH(MakeFirstArrivals)(key, ln_first.size(), ln_first.data());
 }
 
 float bound_blocks(std::span<const float> block_max, std::span<const float> ln_first, float temperature,

@@ -11,13 +11,9 @@
 
 namespace croupier::sampler {
 
-// The blocks' first arrivals and their logarithms, by block. They need no logits: whoever waits for those may
+// The logarithms of the blocks' first arrivals, by block. They need no logits: whoever waits for those may
 // make them before.
-struct FirstArrivals {
-    std::span<float> first;
-    std::span<float> ln_first;
-};
-void make_first_arrivals(const proto::race::Key& key, const FirstArrivals& arrivals) noexcept;
+void make_first_arrivals(const proto::race::Key& key, std::span<float> ln_first) noexcept;
 
 // What no member's score exceeds, by block: of members of at most `ceiling`, in blocks that reach `floor`;
 // -inf for the others. Returns the largest.

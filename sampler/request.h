@@ -4,12 +4,19 @@
 #include <cstdint>
 #include <span>
 
+#include "proto/race.h"
 #include "proto/sampling.h"
 
 namespace croupier::sampler {
 
 // Several lists of token ids in one: each list's length, then its ids.
 using TokenLists = std::span<const std::int32_t>;
+
+// The logarithms of a race's first arrivals, by block, made before its row was there. Empty: they were not.
+struct PreparedRace {
+    proto::race::Key key;
+    std::span<const float> ln_first;
+};
 
 struct Request {
     const proto::SamplingParams* params = nullptr;
@@ -28,6 +35,7 @@ struct Request {
     std::span<const std::uint32_t> hot_blocks;
     std::uint32_t position_shift = 0;  // the randoms' position is the token's index plus this
     proto::Feedback feedback;          // what the sequence's previous decision left
+    PreparedRace prepared;             // without effect where it is another race's
     bool wants_support = false;        // answer every survivor
 };
 

@@ -60,13 +60,12 @@ void RowClasses::count_codes() {
 void RowClasses::list_counted() {
     const std::span<std::uint32_t> counts = workspace_.value_counts;
     counts[0] += std::exchange(counts[kSign], 0U);
-    visit_changed_once(adjust_, on_, workspace_, [&](std::uint32_t token) {
+    visit_changed_once(adjust_, on_, row_, workspace_, [&](std::uint32_t token, float raw) {
         if (adjust_.masked(token)) return;
-        const float raw = row_.value_at(token);
         const double adjusted = adjust_(token, raw, on_);
         if (adjusted == static_cast<double>(raw)) return;
         std::uint16_t code = 0;
-        std::memcpy(&code, row_.block(token / kBlock) + token % kBlock * sizeof(code), sizeof(code));
+        std::memcpy(&code, row_.element(token), sizeof(code));
         --counts[class_code(code)];
         workspace_.candidates[changed_++] = {adjusted, token};
     });
@@ -128,8 +127,7 @@ std::span<std::uint32_t> RowClasses::list_members(double value) {
             if (equal && adjust_(b * kBlock + i, raw, on_) == value) members[count++] = b * kBlock + i;
         }
     }
-    visit_changed_once(adjust_, on_, workspace_, [&](std::uint32_t token) {
-        const float raw = row_.value_at(token);
+    visit_changed_once(adjust_, on_, row_, workspace_, [&](std::uint32_t token, float raw) {
         const bool moved = static_cast<double>(raw) != value && adjust_(token, raw, on_) == value;
         if (moved) members[count++] = token;
     });

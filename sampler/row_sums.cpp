@@ -26,43 +26,37 @@ constexpr float kNone = -std::numeric_limits<float>::infinity();
 // So many blocks are summed in float before a double takes them in.
 constexpr std::uint32_t kFloatBlocks = 8;
 
-// Calls visit(block, values) for each block whose maximum reaches `floor`, what the mask hides being -inf.
-template <class Visit>
-HWY_INLINE void EachBlock(const WeighedRow& of, float floor, Visit visit) {
-    HWY_ALIGN float values[kBlock];
-    for (const BlockRun& run : of.row.runs) {
-        for (std::uint32_t i = 0; i < run.blocks; ++i) {
-            const std::uint32_t block = run.first_block + i;
-            if (!(of.block_max[block] >= floor)) continue;
-            WidenBlock(of.row.dtype, run.block(i), values);
-            const std::uint64_t allowed = allowed_in_block(of.mask, block);
-            if (allowed != ~std::uint64_t{0}) HideMasked(allowed, values);
-            visit(block, values);
-        }
-    }
-}
-
-// A float sum of a few blocks after the other, the groups in double.
+// A float sum of a few blocks after the other, the groups in double. Two registers: an addition waits for the
+// one before.
 class GroupedSum {
   public:
-    HWY_ATTR GroupedSum() : sum_(hn::Zero(SumLanes())) {}
+    HWY_ATTR GroupedSum() : low_(hn::Zero(SumLanes())), high_(hn::Zero(SumLanes())) {}
 
-    HWY_INLINE void add(V values) { sum_ = hn::Add(sum_, values); }
+    HWY_INLINE void add(V low, V high) {
+        low_ = hn::Add(low_, low);
+        high_ = hn::Add(high_, high);
+    }
+    HWY_INLINE void add_product(V low, V high, V low_factor, V high_factor) {
+        low_ = hn::MulAdd(low, low_factor, low_);
+        high_ = hn::MulAdd(high, high_factor, high_);
+    }
     HWY_INLINE void end_block() {
         if (++blocks_ % kFloatBlocks == 0) take_in();
     }
-    double total() {
+    HWY_INLINE double total() {
         take_in();
         return total_;
     }
 
   private:
     HWY_INLINE void take_in() {
-        total_ += static_cast<double>(hn::GetLane(hn::SumOfLanes(SumLanes(), sum_)));
-        sum_ = hn::Zero(SumLanes());
+        total_ += static_cast<double>(hn::GetLane(hn::SumOfLanes(SumLanes(), hn::Add(low_, high_))));
+        low_ = hn::Zero(SumLanes());
+        high_ = hn::Zero(SumLanes());
     }
 
-    V sum_;
+    V low_;
+    V high_;
     std::uint32_t blocks_ = 0;
     double total_ = 0.0;
 };
@@ -90,22 +84,72 @@ struct PlaceFloors {
     }
 };
 
+// Every token that is above -inf stands before it.
+PlaceFloors BehindAll() {
+    return PlaceFloors({static_cast<double>(std::numeric_limits<float>::lowest()), 0xFFFFFFFFU});
+}
+
+// Shows all values of a bf16 block, in no particular order, from where they lie.
+template <class Visit>
+HWY_INLINE void EachOfBf16(const std::byte* HWY_RESTRICT block, Visit visit) {
+#if HWY_TARGET == HWY_SCALAR
+    for (std::size_t i = 0; i < kBlock; i += 2) visit(Bf16::widen(block, i), Bf16::widen(block, i + 1));
+#else
+    const SumLanes d;
+    const hn::RebindToUnsigned<SumLanes> words;
+    const std::size_t lanes = hn::Lanes(d);
+    const auto upper = hn::Set(words, 0xFFFF0000U);
+    for (std::size_t i = 0; i < kBlock / 2; i += lanes) {
+        const auto pairs = hn::LoadU(words, reinterpret_cast<const std::uint32_t*>(block) + i);
+        visit(hn::BitCast(d, hn::ShiftLeft<16>(pairs)), hn::BitCast(d, hn::And(pairs, upper)));
+    }
+#endif
+}
+
+// Calls visit(low, high, least) for all values of each block whose maximum reaches the least floor, two
+// registers at a time, what the mask hides being -inf, `least` telling which stand before the place; and
+// end_block() after each.
+template <class Visit, class EndBlock>
+HWY_INLINE void EachRegister(const WeighedRow& of, const PlaceFloors& floors, float floor, Visit visit,
+                             EndBlock end_block) {
+    const SumLanes d;
+    const std::size_t lanes = hn::Lanes(d);
+    const bool in_place = of.row.dtype == proto::Dtype::bf16 && of.mask.empty();
+    HWY_ALIGN float values[kBlock];
+    for (const BlockRun& run : of.row.runs) {
+        for (std::uint32_t i = 0; i < run.blocks; ++i) {
+            const std::uint32_t block = run.first_block + i;
+            if (!(of.block_max[block] >= floor)) continue;
+            const auto least = hn::Set(d, floors.of_block(block));
+            if (in_place && block != floors.block) {
+                EachOfBf16(run.block(i), [&](V low, V high) HWY_ATTR { visit(low, high, least); });
+            } else {
+                WidenBlock(of.row.dtype, run.block(i), values);
+                const std::uint64_t allowed = allowed_in_block(of.mask, block);
+                if (allowed != ~std::uint64_t{0}) HideMasked(allowed, values);
+                if (block == floors.block) floors.hide_equal(values);
+                for (std::size_t at = 0; at < kBlock; at += 2 * lanes) {
+                    visit(hn::LoadU(d, values + at), hn::LoadU(d, values + at + lanes), least);
+                }
+            }
+            end_block();
+        }
+    }
+}
+
 double WeightOfBefore(const WeighedRow& of, const Candidate& place, float below) {
     const SumLanes d;
     const Weights weights(of.reference, of.scale);
     const PlaceFloors floors(place);
     const auto end = hn::Set(d, below);
     GroupedSum sum;
-    EachBlock(of, floors.as_large, [&](std::uint32_t block, float* HWY_RESTRICT values) HWY_ATTR {
-        if (block == floors.block) floors.hide_equal(values);
-        const auto least = hn::Set(d, floors.of_block(block));
-        for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
-            const auto value = hn::LoadU(d, values + i);
-            const auto counts = hn::And(hn::Ge(value, least), hn::Lt(value, end));
-            sum.add(hn::IfThenElseZero(counts, weights(value)));
-        }
-        sum.end_block();
-    });
+    const auto counted = [&](V value, V least) HWY_ATTR {
+        return hn::IfThenElseZero(hn::And(hn::Ge(value, least), hn::Lt(value, end)), weights(value));
+    };
+    EachRegister(
+        of, floors, floors.as_large,
+        [&](V low, V high, V least) HWY_ATTR { sum.add(counted(low, least), counted(high, least)); },
+        [&]() HWY_ATTR { sum.end_block(); });
     return sum.total() * weights.units_of(of.reference);
 }
 
@@ -131,24 +175,23 @@ WeightBefore WeightBeforeAndLeast(const WeighedRow& of, const Candidate& place) 
     const PlaceFloors floors(place);
     const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());
     GroupedSum before;
-    GroupedSum after;
-    EachBlock(of, floors.as_large, [&](std::uint32_t block, float* HWY_RESTRICT values) HWY_ATTR {
-        if (block == floors.block) floors.hide_equal(values);
-        const auto least = hn::Set(d, floors.of_block(block));
-        for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
-            const auto value = hn::LoadU(d, values + i);
-            const auto weight = hn::IfThenElseZero(hn::Ge(value, lowest), weights(value));
-            const auto counts = hn::Ge(value, least);
-            before.add(hn::IfThenElseZero(counts, weight));
-            after.add(hn::IfThenZeroElse(counts, weight));
-        }
-        before.end_block();
-        after.end_block();
-    });
+    GroupedSum all;
+    EachRegister(
+        of, floors, floors.as_large,
+        [&](V low, V high, V least) HWY_ATTR {
+            const auto low_weight = hn::IfThenElseZero(hn::Ge(low, lowest), weights(low));
+            const auto high_weight = hn::IfThenElseZero(hn::Ge(high, lowest), weights(high));
+            all.add(low_weight, high_weight);
+            before.add(hn::IfThenElseZero(hn::Ge(low, least), low_weight),
+                       hn::IfThenElseZero(hn::Ge(high, least), high_weight));
+        },
+        [&]() HWY_ATTR {
+            before.end_block();
+            all.end_block();
+        });
     const double units = weights.units_of(of.reference);
-    const double known = before.total();
-    const double rest = after.total() + WeightOfMaximaBelow(of, weights, floors.as_large);
-    return {known * units, (known + rest) * units};
+    const double known = all.total() + WeightOfMaximaBelow(of, weights, floors.as_large);
+    return {before.total() * units, known * units};
 }
 
 void WeighEach(double reference, double scale, const float* HWY_RESTRICT values, std::size_t count,
@@ -173,22 +216,32 @@ Spread SpreadOf(const WeighedRow& of) {
     const Weights weights(of.reference, of.scale);
     const auto reference = hn::Set(d, static_cast<float>(of.reference));
     const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());
+    const auto one = hn::Set(d, 1.0F);
+    GroupedSum tokens;
     GroupedSum sum;
     GroupedSum products;
-    EachBlock(of, std::numeric_limits<float>::lowest(),
-              [&](std::uint32_t, const float* HWY_RESTRICT values) HWY_ATTR {
-                  for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
-                      const auto value = hn::LoadU(d, values + i);
-                      const auto weight = hn::IfThenElseZero(hn::Ge(value, lowest), weights(value));
-                      sum.add(weight);
-                      products.add(hn::IfThenElseZero(hn::Ge(value, lowest),
-                                                      hn::Mul(weight, hn::Sub(value, reference))));
-                  }
-                  sum.end_block();
-                  products.end_block();
-              });
+    const auto weighed = [&](V value, hn::Mask<SumLanes> finite)
+                             HWY_ATTR { return hn::IfThenElseZero(finite, weights(value)); };
+    // Of -inf too some finite value: it weighs nothing.
+    const auto from_reference = [&](V value) HWY_ATTR { return hn::Sub(hn::Max(value, lowest), reference); };
+    EachRegister(
+        of, BehindAll(), std::numeric_limits<float>::lowest(),
+        [&](V low, V high, V) HWY_ATTR {
+            const auto low_finite = hn::Ge(low, lowest);
+            const auto high_finite = hn::Ge(high, lowest);
+            const auto low_weight = weighed(low, low_finite);
+            const auto high_weight = weighed(high, high_finite);
+            tokens.add(hn::IfThenElseZero(low_finite, one), hn::IfThenElseZero(high_finite, one));
+            sum.add(low_weight, high_weight);
+            products.add_product(low_weight, high_weight, from_reference(low), from_reference(high));
+        },
+        [&]() HWY_ATTR {
+            tokens.end_block();
+            sum.end_block();
+            products.end_block();
+        });
     const double units = weights.units_of(of.reference);
-    return {sum.total() * units, products.total() * units * of.scale};
+    return {tokens.total(), sum.total() * units, products.total() * units * of.scale};
 }
 
 Moments MomentsOf(const WeighedRow& of) {
@@ -199,20 +252,22 @@ Moments MomentsOf(const WeighedRow& of) {
     GroupedSum tokens;
     GroupedSum distances;
     GroupedSum squares;
-    EachBlock(of, std::numeric_limits<float>::lowest(),
-              [&](std::uint32_t, const float* HWY_RESTRICT values) HWY_ATTR {
-                  for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
-                      const auto value = hn::LoadU(d, values + i);
-                      const auto finite = hn::Ge(value, lowest);
-                      const auto distance = hn::IfThenElseZero(finite, hn::Sub(value, reference));
-                      tokens.add(hn::IfThenElseZero(finite, one));
-                      distances.add(distance);
-                      squares.add(hn::Mul(distance, distance));
-                  }
-                  tokens.end_block();
-                  distances.end_block();
-                  squares.end_block();
-              });
+    EachRegister(
+        of, BehindAll(), std::numeric_limits<float>::lowest(),
+        [&](V low, V high, V) HWY_ATTR {
+            const auto low_finite = hn::Ge(low, lowest);
+            const auto high_finite = hn::Ge(high, lowest);
+            const auto low_distance = hn::IfThenElseZero(low_finite, hn::Sub(low, reference));
+            const auto high_distance = hn::IfThenElseZero(high_finite, hn::Sub(high, reference));
+            tokens.add(hn::IfThenElseZero(low_finite, one), hn::IfThenElseZero(high_finite, one));
+            distances.add(low_distance, high_distance);
+            squares.add_product(low_distance, high_distance, low_distance, high_distance);
+        },
+        [&]() HWY_ATTR {
+            tokens.end_block();
+            distances.end_block();
+            squares.end_block();
+        });
     return {tokens.total(), distances.total(), squares.total()};
 }
 

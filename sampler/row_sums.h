@@ -39,8 +39,9 @@ constexpr double kFarthestAbove = 60.0;
 void weigh_each(double reference, double scale, std::span<const float> values,
                 std::span<float> weights) noexcept;
 
-// What all weigh, and the sum of their weights, each times its exponent.
+// Of the tokens above -inf: how many, what they weigh, and the sum of their weights, each times its exponent.
 struct Spread {
+    double tokens = 0.0;
     double weight = 0.0;
     double exponents = 0.0;
 };

@@ -30,7 +30,8 @@ class TokenCounts {
             const Bucket& bucket = buckets_[at];
             std::uint32_t found = 0;
             for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-                found |= bucket.tokens[lane] == token ? bucket.standings[lane] : 0;
+                const std::uint32_t same = bucket.tokens[lane] == token ? 1 : 0;
+                found |= bucket.standings[lane] & (0U - same);
             }
             const std::uint32_t ends = bucket.tokens[kLanes - 1] == kNone ? 1 : 0;
             if ((found | ends) != 0) [[likely]]

@@ -58,7 +58,8 @@ bool WinnerQuestion::begin() {
         case Step::top_n_sigma:
             return begin_sigma();
         case Step::typical_p:
-            return begin_typical();
+        case Step::temperature:
+            return know_spread();
         default:
             return know_total();
     }
@@ -90,15 +91,15 @@ bool WinnerQuestion::list_changed() {
     if (adjust_.changes_nothing(on_)) return true;
     std::uint32_t count = 0;
     double highest = kNothing;
-    visit_changed_once(adjust_, on_, workspace_, [&](std::uint32_t token) {
+    visit_changed_once(adjust_, on_, weighed_.row, workspace_, [&](std::uint32_t token, float raw) {
         if (adjust_.masked(token)) return;
-        const float raw = weighed_.row.value_at(token);
         const double adjusted = adjust_(token, raw, on_);
         highest = std::max(highest, adjusted);
         if (adjusted != static_cast<double>(raw)) workspace_.changed[count++] = {adjusted, raw, token, 0, 0};
     });
     changed_ = workspace_.changed.first(count);
     if (exponent(highest) > kFarthestAbove) return false;
+    if (highest != kNothing) highest_changed_ = highest;
     weigh_changed();
     return true;
 }
@@ -244,9 +245,10 @@ double WinnerQuestion::distance(double value) const {
 }
 
 // |-ln p - H| is the distance of a token's exponent from the mean of all exponents, each by its weight.
-bool WinnerQuestion::begin_typical() {
+bool WinnerQuestion::know_spread() {
     const Spread spread = spread_of(weighed_);
     raw_total_ = spread.weight;
+    tokens_ = spread.tokens;
     double exponents = spread.exponents;
     double moved = 0.0;
     const auto times_exponent = [&](float weight, double value) {
@@ -257,6 +259,7 @@ bool WinnerQuestion::begin_typical() {
     for (const ChangedToken& each : changed_) {
         exponents += times_exponent(each.weight, each.adjusted);
         exponents -= times_exponent(each.raw_weight, each.raw);
+        tokens_ -= each.adjusted == kNothing ? 1.0 : 0.0;
     }
     const Between all = total();
     if (!(all.low > 0.0)) return false;
@@ -265,6 +268,12 @@ bool WinnerQuestion::begin_typical() {
                         (all.high - all.low) * std::abs(centre_);
     centre_error_ = sums / all.low + kExactError * (1.0 + std::abs(centre_));
     return true;
+}
+
+WinnerQuestion::Between WinnerQuestion::entropy() const {
+    const Between all = total();
+    return {log_positive(all.low) - centre_ - centre_error_,
+            log_positive(all.high) - centre_ + centre_error_};
 }
 
 // Its mirror image beyond the centre is known to within twice the centre's error: what lies there is not told

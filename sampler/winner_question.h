@@ -1,5 +1,5 @@
 // Whether a request's one filter keeps the token that won the race among all: by bounds, which read what
-// lies above it and no more. What they cannot tell is left open.
+// lies above it and no more. What they cannot tell is left open. And the dynamic temperature's entropy.
 #pragma once
 
 #include <cstdint>
@@ -52,12 +52,19 @@ class WinnerQuestion {
     double value_of(double weight) const;
     double highest() const { return weighed_.reference; }  // as it was written
 
+    // Of those that the adjustments change, as they leave it; 0: of none.
+    double highest_changed() const { return highest_changed_; }
+
+    // Of a question about the dynamic temperature: the entropy of all tokens, and how many they are.
+    Between entropy() const;
+    double tokens() const { return tokens_; }
+
   private:
     bool list_changed();
     void weigh_changed();
     bool begin_xtc();
     bool begin_sigma();
-    bool begin_typical();
+    bool know_spread();
     Verdict ask_top_p(const Candidate& winner);
     Verdict ask_typical(const Candidate& winner);
     Between mass_before(const Candidate& place, double below) const;
@@ -81,7 +88,9 @@ class WinnerQuestion {
     double change_ = 0.0;     // what the changed tokens weigh more than they did
     double moved_ = 0.0;      // what they weighed and weigh together
     double sure_ = 0.0;       // top_n_sigma: kept from here on
-    double centre_ = 0.0;     // typical_p: the exponent that is nearest to the entropy
+    double highest_changed_ = 0.0;
+    double tokens_ = 0.0;  // above -inf
+    double centre_ = 0.0;  // the tokens' mean exponent, each by its weight: the nearest to the entropy
     double centre_error_ = 0.0;
     double radius_;         // typical_p: gone is what lies as far off,
     Candidate farthest_{};  // but for smaller ids of this value

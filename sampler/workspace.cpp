@@ -42,7 +42,6 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.tails, std::size_t{kMaxSlices} * kBlock * sizeof(float));
     carver.deal(workspace.gathered, blocks * kBlock * sizeof(float));
     carver.deal(workspace.block_max, blocks);
-    carver.deal(workspace.first_arrivals, blocks);
     carver.deal(workspace.ln_first_arrivals, blocks);
     carver.deal(workspace.race_bounds, blocks);
     carver.deal(workspace.replaced_max, blocks);
@@ -58,6 +57,7 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.raised, vocab);
     carver.deal(workspace.lifts, vocab);
     carver.deal(workspace.changed, vocab);
+    carver.deal(workspace.changed_ids, vocab);
     carver.deal(workspace.contenders, vocab + kBlock);
     carver.deal(workspace.classes, vocab);
     carver.deal(workspace.class_order, vocab);

@@ -116,8 +116,7 @@ class Workspace {
     std::span<std::byte> tails;     // blocks that are put together from parts
     std::span<std::byte> gathered;  // a column that cannot be read in place
     std::span<float> block_max;
-    std::span<float> first_arrivals;  // of the blocks, as the race needs them
-    std::span<float> ln_first_arrivals;
+    std::span<float> ln_first_arrivals;  // of the blocks, as the race needs them
     std::span<float> race_bounds;
     std::span<float> replaced_max;  // of the blocks, where adaptive-p replaces logits
     std::span<Mass> block_mass;     // bounds, as proposals need them
@@ -132,6 +131,7 @@ class Workspace {
     std::span<Candidate> raised;  // of a search: what ends above where it stood
     std::span<Candidate> lifts;   // of a race
     std::span<ChangedToken> changed;
+    std::span<std::uint32_t> changed_ids;
     std::span<std::uint32_t> contenders;  // of a draw by hashes
     std::span<EqualClass> classes;
     std::span<std::uint32_t> class_order;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The controls of `croupier bench decide`'s case `full` as vLLM's sampler has them, in PyTorch on the GPU that made the logits.
+"""The controls of `croupier bench decide`'s case `full` in PyTorch, on the GPU that made the logits: a plain port, which no engine runs.
 
 From the logits in a GPU's memory to the tokens there: penalties from token counts, min-p, top-k and top-p by a sort,
-softmax, a draw by exponentials. With --tp the logits are gathered from the ranks first (NCCL), as vLLM does.
+softmax, a draw by exponentials. With --tp the logits are gathered from the ranks first (NCCL).
 
     bench/gpu/torch_sampler.py --batches 1 8 32 128 256 --tp 1 >torch.json
 """

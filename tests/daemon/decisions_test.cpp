@@ -75,21 +75,15 @@ TEST_CASE("neither the number of samplers nor that of their threads changes a to
     CHECK(streams_of(DaemonProcess("{count: 2, threads_per_sampler: 2, wait: spin}"), {}) == one);
 }
 
-TEST_CASE("a hotness order leaves greedy and truncated streams as they are") {
+TEST_CASE("no hotness order changes a token, at one rank or at several") {
     const DaemonProcess daemon;
     const Streams plain = streams_of(daemon, {});
     EngineShape shape;
     shape.order = permutation(shape.vocab);
     for (const std::uint32_t tp : {1U, 3U}) {
         shape.tp = tp;
-        const Streams permuted = streams_of(daemon, shape);
-        for (const auto& [uid, stream] : plain) {
-            const auto params = SmallEngine::sequence(uid, shape.vocab).params;
-            // An untruncated draw depends on the hot set, which a session has with its order.
-            const bool untruncated = params.temperature > 0 && params.top_k == 0 && params.top_p == 1.0;
-            INFO("sequence " << uid << ", tp " << tp);
-            if (!untruncated) CHECK(permuted.at(uid) == stream);
-        }
+        INFO("tp " << tp);
+        CHECK(streams_of(daemon, shape) == plain);
     }
 }
 

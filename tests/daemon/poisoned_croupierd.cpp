@@ -16,6 +16,7 @@ namespace {
 using daemon::CheckedStep;
 using daemon::DecidedColumn;
 using daemon::Lane;
+using daemon::PreparedRaces;
 using daemon::SessionView;
 
 std::uint64_t seed_of(SessionView& session, const CheckedStep& step, std::uint32_t column) {
@@ -46,28 +47,31 @@ void take_poison(std::uint64_t seed) {
 
 using Views = shm::Result<std::unique_ptr<SessionView>>;
 
-DecidedColumn real_decide(SessionView&, const CheckedStep&, std::uint32_t, Lane,
+DecidedColumn real_decide(SessionView&, const CheckedStep&, std::uint32_t, Lane, const PreparedRaces&,
                           sampler::Workspace&) asm("__real_" DECIDE_COLUMN);
-DecidedColumn decide(SessionView&, const CheckedStep&, std::uint32_t, Lane,
+DecidedColumn decide(SessionView&, const CheckedStep&, std::uint32_t, Lane, const PreparedRaces&,
                      sampler::Workspace&) asm("__wrap_" DECIDE_COLUMN);
-void real_prepare(SessionView&, const CheckedStep&, std::uint32_t, Lane) asm("__real_" PREPARE_COLUMN);
-void prepare(SessionView&, const CheckedStep&, std::uint32_t, Lane) asm("__wrap_" PREPARE_COLUMN);
+void real_prepare(SessionView&, const CheckedStep&, std::uint32_t, Lane,
+                  PreparedRaces&) asm("__real_" PREPARE_COLUMN);
+void prepare(SessionView&, const CheckedStep&, std::uint32_t, Lane,
+             PreparedRaces&) asm("__wrap_" PREPARE_COLUMN);
 Views real_attach(const std::string&, std::uint32_t, proto::StateTotals&) asm("__real_" ATTACH_SESSION);
 Views attach(const std::string&, std::uint32_t, proto::StateTotals&) asm("__wrap_" ATTACH_SESSION);
 
 DecidedColumn decide(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
-                     sampler::Workspace& workspace) {
+                     const PreparedRaces& races, sampler::Workspace& workspace) {
     const std::uint64_t seed = seed_of(session, step, column);
     take_poison(seed);
-    DecidedColumn decided = real_decide(session, step, column, lane, workspace);
+    DecidedColumn decided = real_decide(session, step, column, lane, races, workspace);
     if (seed == kAbortsBeforeCommit) std::abort();
     if (seed == kStopsBeforeCommit) ::raise(SIGSTOP);
     return decided;
 }
 
-void prepare(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane) {
+void prepare(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+             PreparedRaces& races) {
     if (seed_of(session, step, column) == kAbortsInPreparation) std::abort();
-    real_prepare(session, step, column, lane);
+    real_prepare(session, step, column, lane, races);
 }
 
 Views attach(const std::string& path, std::uint32_t threads, proto::StateTotals& totals) {

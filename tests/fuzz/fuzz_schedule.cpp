@@ -81,7 +81,7 @@ class World {
         for (std::uint32_t column = 0; column < step.columns; ++column) {
             require(claims.try_claim(column, kSampler));
             const proto::Decision decision =
-                daemon::decide_column(*view_, step, column, {}, workspace_).decision;
+                daemon::decide_column(*view_, step, column, {}, races_, workspace_).decision;
             require(decision.error < DecisionError::count_);
             const bool decided = decision.error == DecisionError::none;
             require(decided == (decision.token >= 0 && decision.token < static_cast<std::int32_t>(kVocab)));
@@ -163,6 +163,7 @@ class World {
     shm::Segment segment_;
     proto::StateTotals totals_{};
     std::unique_ptr<daemon::SessionView> view_;
+    daemon::PreparedRaces races_;
     sampler::Workspace workspace_;
     std::vector<Region> patched_;
     std::vector<std::byte> image_;

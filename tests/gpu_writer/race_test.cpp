@@ -83,9 +83,8 @@ std::size_t count_different(const std::vector<float>& one, const std::vector<flo
 // Of ids from 0 on, in whole blocks: the first of each is the least of its members.
 std::size_t count_wrong_firsts(const Key& key, const std::vector<float>& ln_arrivals) {
     const std::size_t blocks = ln_arrivals.size() / kBlockTokens;
-    std::vector<float> first(blocks);
     std::vector<float> ln_first(blocks);
-    sampler::make_first_arrivals(key, {first, ln_first});
+    sampler::make_first_arrivals(key, ln_first);
     std::vector<float> least(blocks);
     for (std::size_t b = 0; b < blocks; ++b) {
         const float* members = ln_arrivals.data() + b * kBlockTokens;

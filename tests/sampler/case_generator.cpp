@@ -5,6 +5,9 @@
 #include <limits>
 #include <sstream>
 
+#include "sampler/race_arrivals.h"
+#include "sampler/race_key.h"
+
 namespace croupier::sampler::test {
 namespace {
 
@@ -148,6 +151,19 @@ void fill_params(RandomCase& out, std::uint32_t vocab, Generator& generator) {
     if (with_children && one_in(4, generator)) out.params.child = below(proto::kMostChildren, generator);
 }
 
+// In a case of four its race was prepared, in another of four some other race, or one over more blocks. By
+// the seed of its order: what the generator gives stays as it was.
+void prepare_race(RandomCase& out, std::uint32_t vocab) {
+    const auto kind = static_cast<std::uint32_t>(out.order_seed % 8);
+    if (kind > 3) return;
+    proto::race::Key key = race_key(out.params, out.request);
+    if (kind == 2) ++key.position;
+    const std::uint32_t blocks = (vocab + kBlock - 1) / kBlock + (kind == 3 ? 1 : 0);
+    out.ln_first_arrivals.resize(blocks);
+    make_first_arrivals(key, out.ln_first_arrivals);
+    out.request.prepared = {key, out.ln_first_arrivals};
+}
+
 }  // namespace
 
 void bind_request(RandomCase& out) {
@@ -211,6 +227,7 @@ void fill_case(RandomCase& out, std::uint32_t vocab, Generator& generator) {
     request.position_shift = one_in(4, generator) ? below(1000, generator) : 0;
     if (one_in(2, generator)) request.feedback = {static_cast<double>(below(80, generator)) * 0.1, 1.0};
     request.wants_support = one_in(4, generator);
+    prepare_race(out, vocab);
 }
 
 std::string describe(const RandomCase& random_case) {

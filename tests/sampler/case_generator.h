@@ -29,6 +29,7 @@ struct RandomCase {
     std::vector<std::int32_t> output;
     std::vector<std::uint32_t> mask;
     std::vector<std::uint32_t> hot_blocks;
+    std::vector<float> ln_first_arrivals;  // where its race was prepared
     Request request;
 };
 

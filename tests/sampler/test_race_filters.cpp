@@ -154,7 +154,13 @@ TEST_CASE("a race over what mirostat keeps draws by the distribution that it lea
 TEST_CASE("a race under dynamic temperature draws by the softmax at the temperature that it sets") {
     Filtered filtered;
     filtered.params.dynatemp_range = 0.5;
-    filtered.path = Path::classes;
+    SECTION("alone") {
+        filtered.path = Path::asked;
+    }
+    SECTION("beside a filter") {
+        filtered.path = Path::classes;
+        filtered.params.top_p = 0.9;
+    }
     check(filtered);
 }
 

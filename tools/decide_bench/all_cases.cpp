@@ -62,6 +62,11 @@ void add_with_company(const BenchCase& alone, std::vector<BenchCase>& cases) {
     cases.back().params.flags = 0;
 }
 
+void add_prepared(const BenchCase& alone, std::vector<BenchCase>& cases) {
+    cases.push_back(beside(alone, "prepared", "first arrivals made before"));
+    cases.back().prepared = true;
+}
+
 void add_others(std::vector<BenchCase>& cases) {
     cases.push_back(changed("repetition0.9", "a penalty that raises: repetition 0.9",
                             [](auto& it) { it.repetition_penalty = 0.9; }));
@@ -92,7 +97,10 @@ std::string names_of(const std::vector<BenchCase>& cases) {
 
 std::vector<BenchCase> all_bench_cases() {
     std::vector<BenchCase> cases;
-    for (const BenchCase& each : single_controls()) add_with_company(each, cases);
+    for (const BenchCase& each : single_controls()) {
+        add_with_company(each, cases);
+        if (each.name == "temperature" || each.name == "topp") add_prepared(each, cases);
+    }
     add_others(cases);
     for (const BenchCase& each : bench_cases()) {
         const auto same = [&each](const BenchCase& other) { return other.name == each.name; };

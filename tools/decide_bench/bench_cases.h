@@ -16,7 +16,8 @@ struct BenchCase {
     std::string what;  // for people
     proto::SamplingParams params;
     CaseMask mask = CaseMask::none;
-    bool biased = false;  // some ids are lifted
+    bool biased = false;    // some ids are lifted
+    bool prepared = false;  // its first arrivals are there, as where a sampler had to wait for the row
 };
 
 // What is measured where nobody asks for more. All but `logprobs20` ask for no log-prob.

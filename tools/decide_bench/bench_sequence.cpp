@@ -5,7 +5,10 @@
 #include <random>
 #include <stdexcept>
 
+#include "proto/geometry.h"
 #include "proto/philox.h"
+#include "sampler/race_arrivals.h"
+#include "sampler/race_key.h"
 
 namespace croupier::tools {
 namespace {
@@ -71,13 +74,14 @@ std::uint32_t history_of(const std::string& text) {
 }
 
 CaseRequest::CaseRequest(const BenchCase& from, std::uint32_t vocab, double temperature)
-    : name(from.name), params(from.params), mask(mask_of(from.mask, vocab)) {
+    : name(from.name), params(from.params), mask(mask_of(from.mask, vocab)), prepared(from.prepared) {
     params.temperature = temperature;
     if (from.biased) bias = lifted_ids(vocab);
 }
 
 BenchSequence::BenchSequence(std::uint32_t vocab, std::uint32_t max_history)
-    : max_length_(max_history + kRoom),
+    : vocab_(vocab),
+      max_length_(max_history + kRoom),
       state_(std::make_unique<sampler::SequenceState>(vocab, max_length_)) {}
 
 void BenchSequence::begin(const CaseRequest& what, std::span<const std::int32_t> history) {
@@ -88,8 +92,7 @@ void BenchSequence::begin(const CaseRequest& what, std::span<const std::int32_t>
     state_->follow(prompt(), output().first(output().size() - 1));
 }
 
-proto::Decision BenchSequence::decide(const LaidRows& rows, std::uint32_t row, bool summarised,
-                                      std::uint32_t draw, sampler::Workspace& workspace) {
+sampler::Request BenchSequence::request(std::uint32_t draw) const {
     sampler::Request request;
     request.params = &what_->params;
     request.max_length = max_length_;
@@ -101,6 +104,20 @@ proto::Decision BenchSequence::decide(const LaidRows& rows, std::uint32_t row, b
     request.position_shift = draw;
     request.random =
         proto::random_at(what_->params.seed, sampler::random_position(request), what_->params.child, 0);
+    if (what_->prepared) request.prepared = {race_, ln_first_arrivals_};
+    return request;
+}
+
+void BenchSequence::prepare(std::uint32_t draw) {
+    if (!what_->prepared) return;
+    race_ = sampler::race_key(what_->params, request(draw));
+    ln_first_arrivals_.resize(proto::blocks_of(vocab_));
+    sampler::make_first_arrivals(race_, ln_first_arrivals_);
+}
+
+proto::Decision BenchSequence::decide(const LaidRows& rows, std::uint32_t row, bool summarised,
+                                      std::uint32_t draw, sampler::Workspace& workspace) {
+    const sampler::Request request = this->request(draw);
     const auto decision = sampler::decide(rows.view(row, summarised), request, *state_, workspace);
     if (decision.error != proto::DecisionError::none) {
         throw std::runtime_error("case " + what_->name + ": row " + std::to_string(row) +

@@ -26,6 +26,7 @@ struct CaseRequest {
     proto::SamplingParams params;
     std::vector<std::uint32_t> mask;
     std::vector<proto::TokenBias> bias;
+    bool prepared;
 };
 
 class BenchSequence {
@@ -36,6 +37,8 @@ class BenchSequence {
     // pays for one token, as it does in an engine. Both must outlive what is decided.
     void begin(const CaseRequest& what, std::span<const std::int32_t> history);
 
+    // What a sampler does before the row is there.
+    void prepare(std::uint32_t draw);
     // `draw` numbers the decisions: each has randoms of its own. The rest of the answer is the workspace's.
     proto::Decision decide(const LaidRows& rows, std::uint32_t row, bool summarised, std::uint32_t draw,
                            sampler::Workspace& workspace);
@@ -43,14 +46,18 @@ class BenchSequence {
     void rewind() { state_->truncate(history_.size() - 1); }
 
   private:
+    sampler::Request request(std::uint32_t draw) const;
     std::span<const std::int32_t> prompt() const { return history_.first(history_.size() / 2); }
     std::span<const std::int32_t> output() const { return history_.subspan(history_.size() / 2); }
 
+    std::uint32_t vocab_;
     std::uint32_t max_length_;
     std::unique_ptr<sampler::SequenceState> state_;
     const CaseRequest* what_ = nullptr;
     std::span<const std::int32_t> history_;
     proto::Feedback feedback_;
+    proto::race::Key race_;
+    std::vector<float> ln_first_arrivals_;
 };
 
 }  // namespace croupier::tools

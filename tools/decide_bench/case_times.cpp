@@ -57,6 +57,7 @@ void CaseTimer::decide_rows(const LaidRows& rows, std::uint32_t round, bool summ
                             std::vector<std::uint64_t>& times, CaseTimes& measured) {
     for (std::uint32_t row = 0; row < rows.count(); ++row) {
         const std::uint32_t draw = round * rows.count() + row;
+        sequences_[row].prepare(draw);
         times.push_back(
             nanoseconds_of([&] { sequences_[row].decide(rows, row, summarised, draw, workspace_); }));
         ++measured.paths[way_of(workspace_.answer())];

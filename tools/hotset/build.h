@@ -12,8 +12,7 @@ struct BuildOptions {
     std::vector<std::string> traces;
     std::vector<double> weights;  // one for each trace, or none: all 1
     TracedModel model;
-    // Ids that a trace of 10^5 to 10^7 tokens of text leaves out occur about this often (docs/hotsets.md).
-    double smoothing = 0.05;
+    double smoothing = 0.0;
     std::string output;
     bool json = false;
 };

@@ -24,8 +24,8 @@ An id outside the vocabulary is an error that says where it stands.
 
 The order is by count, and by id where counts are equal. So ids that occur in no trace come last, lowest id
 first: a BPE vocabulary gave its ids nearly in the order of frequency. Smoothing credits each id alike, so
-that it changes no order, only the shares that `show` tells: without it the counted ids would cover
-everything, and what comes after the traces will hold ids that they had not.
+that it changes no order, only the shares that `show` tells. Hot sets are of blocks of 64 ids, whose counts
+tell their shares well without it.
 Examples:
   croupier hotset build chat.i32 --vocab 151936 --model Qwen3 -o qwen3.hot
   croupier hotset build qwen3.hot --weight 0.5 new.jsonl --weight 1 --vocab 151936 --model Qwen3 -o next.hot

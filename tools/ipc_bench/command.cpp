@@ -34,9 +34,14 @@ int run(const IpcOptions& options) {
     const std::uint32_t row_bytes = options.decision.vocab * 2;
     const Percentiles small_ring = percentiles_us(time_bare_ring(options.rounds, 64));
     const Percentiles ring = percentiles_us(time_bare_ring(options.rounds, row_bytes));
-    const Percentiles decision = percentiles_us(time_decisions(options.rounds, options.decision));
-    const Percentiles with_logprob = percentiles_us(time_decisions(options.rounds, scored));
-    const Percentiles controls = percentiles_us(time_decisions(options.rounds, full));
+    DecisionOptions streamed = options.decision;
+    streamed.over_zmq = true;
+    const DecisionTimes over_ring = time_decisions(options.rounds, options.decision);
+    const Percentiles decision = percentiles_us(over_ring.decided);
+    const Percentiles ring_hands = percentiles_us(over_ring.handed_over);
+    const Percentiles with_logprob = percentiles_us(time_decisions(options.rounds, scored).decided);
+    const Percentiles controls = percentiles_us(time_decisions(options.rounds, full).decided);
+    const Percentiles stream_hands = percentiles_us(time_decisions(options.rounds, streamed).handed_over);
     const Percentiles zmq = percentiles_us(time_zmq(options.rounds));
     if (options.json) {
         std::cout << nlohmann::json{{"bare_ring_64_bytes_us", to_json(small_ring)},
@@ -44,6 +49,8 @@ int run(const IpcOptions& options) {
                                     {"decision_us", to_json(decision)},
                                     {"decision_with_logprob_us", to_json(with_logprob)},
                                     {"decision_full_controls_us", to_json(controls)},
+                                    {"commit_to_scheduler_ring_us", to_json(ring_hands)},
+                                    {"commit_to_scheduler_zmq_us", to_json(stream_hands)},
                                     {"zmq_ipc_us", to_json(zmq)},
                                     {"decision_to_ring_p50", decision.p50 / ring.p50},
                                     {"decision_to_ring_64_bytes_p50", decision.p50 / small_ring.p50},
@@ -62,6 +69,8 @@ int run(const IpcOptions& options) {
                      decision)
               << line("the same with its log-prob", with_logprob)
               << line("with log-prob, penalties, top-k, top-p, min-p", controls)
+              << line("commit to the scheduler's hand, ring", ring_hands)
+              << line("commit to the scheduler's hand, ZMQ stream", stream_hands)
               << line("ZMQ ipc, 64 bytes there and back", zmq)
               << fmt::format("\ngreedy decision: {:.2f} x the bare ring, {:.2f} x the ZMQ round trip (p50)\n",
                              decision.p50 / ring.p50, decision.p50 / zmq.p50);

@@ -1,11 +1,13 @@
 #include <unistd.h>
 
+#include <atomic>
 #include <bit>
 #include <stdexcept>
 
 #include "client/croupier.hpp"
 #include "gpu_writer/host_writer.h"
 #include "shm/clock.h"
+#include "shm/segment.h"
 #include "tools/ipc_bench/rounds.h"
 #include "tools/own_daemon/own_daemon.h"
 
@@ -51,12 +53,13 @@ client::OpenOptions session_options(const std::string& endpoint, const DecisionO
     options.steps_in_flight = 2;
     options.max_sequences = 2;
     options.max_length = kSequenceTokens;
+    options.decisions_over_zmq = decision.over_zmq;
     return options;
 }
 
 }  // namespace
 
-std::vector<std::uint64_t> time_decisions(const RoundOptions& options, const DecisionOptions& decision) {
+DecisionTimes time_decisions(const RoundOptions& options, const DecisionOptions& decision) {
     OwnDaemon daemon(
         {decision.croupierd, "bench-" + std::to_string(::getpid()), "/dev/shm",
          "samplers: {count: 1, wait: spin, cores: \"" + std::to_string(options.peer_core) + "\"}\n"});
@@ -66,10 +69,13 @@ std::vector<std::uint64_t> time_decisions(const RoundOptions& options, const Dec
     client::Session session(session_options(endpoint, decision));
     auto writer = gpu_writer::HostWriter::attach(session.segment_path(), 0);
     if (!writer) throw std::runtime_error(writer.error().message);
+    auto segment = shm::Segment::attach(session.segment_path(), shm::Access::read_only);
+    if (!segment) throw std::runtime_error(segment.error().message);
     bind_to_core(options.own_core);
     const auto row = logits_row(decision.vocab);
-    std::vector<std::uint64_t> times;
-    times.reserve(options.rounds);
+    DecisionTimes times;
+    times.decided.reserve(options.rounds);
+    times.handed_over.reserve(options.rounds);
     std::uint64_t uid = 0;
     const std::uint32_t rounds = options.warm_up + options.rounds;
     for (std::uint32_t round = 0; round < rounds; ++round) {
@@ -88,7 +94,10 @@ std::vector<std::uint64_t> time_decisions(const RoundOptions& options, const Dec
         const auto decided = session.wait(5000);
         const std::uint64_t end = shm::monotonic_ns();
         if (!decided || decided->decisions[0].error != 0) throw std::runtime_error("a step was not decided");
-        if (round >= options.warm_up) times.push_back(end - begin);
+        if (round < options.warm_up) continue;
+        const auto& head = segment.value().decision_head(segment.value().slot_of(step));
+        times.decided.push_back(end - begin);
+        times.handed_over.push_back(end - head.last_commit_ns.load(std::memory_order_relaxed));
     }
     session.close();
     daemon.stop();

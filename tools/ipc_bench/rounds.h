@@ -25,11 +25,17 @@ struct DecisionOptions {
     std::uint32_t vocab = 1024;
     bool greedy = true;  // else penalties, top-k, top-p and min-p together
     bool logprob = false;
+    bool over_zmq = false;  // decisions come over the daemon's stream, not in the ring
     std::string croupierd;
 };
 
-// From the last tile's publication to the decision in the scheduler: a one-column step through croupierd.
-std::vector<std::uint64_t> time_decisions(const RoundOptions& options, const DecisionOptions& decision);
+// A one-column step through croupierd: from the last tile's publication to the decision in the scheduler, and
+// of that the part from the decision's commit on.
+struct DecisionTimes {
+    std::vector<std::uint64_t> decided;
+    std::vector<std::uint64_t> handed_over;
+};
+DecisionTimes time_decisions(const RoundOptions& options, const DecisionOptions& decision);
 
 void bind_to_core(int core);
 

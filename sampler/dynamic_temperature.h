@@ -1,0 +1,21 @@
+// The dynamic temperature of a row whose entropy is known between two values, and how far a race at one of
+// the temperatures between them may differ from a race at another.
+#pragma once
+
+#include <optional>
+
+#include "proto/sampling.h"
+#include "sampler/winner_question.h"
+
+namespace croupier::sampler {
+
+struct TemperatureBetween {
+    double temperature;
+    float margin;  // of scores: a winner by more wins at all the others too
+};
+
+// Nothing: too little is known.
+std::optional<TemperatureBetween> dynamic_temperature_between(const proto::SamplingParams& params,
+                                                              const WinnerQuestion& row);
+
+}  // namespace croupier::sampler
