@@ -30,6 +30,7 @@ class AttachedSession {
 
     shm::Result<std::uint64_t> submit(std::span<const croupier_column> columns);
     std::uint32_t in_flight() const;
+    shm::Result<bool> give_up(std::uint64_t step) { return place_->give_up(step); }
     // The oldest step in flight, if it is decided in time; its decisions stay until the next call. A daemon
     // that is dead meanwhile is an error only when the time is over: a restarted one goes on with the
     // session.

@@ -18,7 +18,20 @@ using shm::missing;
 
 struct croupier_session {
     std::unique_ptr<AttachedSession> attached;
+    shm::HomeProcess home;
 };
+
+namespace {
+
+template <typename Body>
+auto guarded_session(const croupier_session* session, croupier_error* error, Body&& body) {
+    return guarded(error, [&]() -> decltype(body()) {
+        if (auto here = session->home.check("this session"); !here) return here.error();
+        return body();
+    });
+}
+
+}  // namespace
 
 static_assert(CROUPIER_IGNORE_EOS == proto::kIgnoreEos);
 static_assert(CROUPIER_NO_LOGPROB == proto::kNoLogprob);
@@ -76,21 +89,24 @@ int croupier_open(const croupier_open_options* options, croupier_session** sessi
         if (session == nullptr) return missing("session");
         auto opened = AttachedSession::open(*options);
         if (!opened) return opened.error();
-        *session = new croupier_session{std::move(opened).value()};
+        *session = new croupier_session{std::move(opened).value(), {}};
         return 0;
     });
 }
 
 void croupier_detach(croupier_session* session) {
-    delete session;
+    // A forked child has neither the mapping nor ZMQ's threads: it can take nothing apart.
+    if (session != nullptr && session->home.is_here()) delete session;
 }
 
 int croupier_close(croupier_session* session, croupier_error* error) {
-    const std::unique_ptr<croupier_session> owned(session);
-    return guarded(error, [&]() -> shm::Result<int> {
-        if (owned == nullptr) return missing("session");
-        return done(owned->attached->close());
+    const int closed = guarded(error, [&]() -> shm::Result<int> {
+        if (session == nullptr) return missing("session");
+        if (auto here = session->home.check("this session"); !here) return here.error();
+        return done(session->attached->close());
     });
+    croupier_detach(session);
+    return closed;
 }
 
 const char* croupier_segment_path(const croupier_session* session) {
@@ -102,22 +118,23 @@ int croupier_resumed(const croupier_session* session) {
 }
 
 int croupier_add(croupier_session* session, const croupier_sequence* sequence, croupier_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
+    return guarded_session(session, error, [&]() -> shm::Result<int> {
         if (sequence == nullptr) return missing("sequence");
         return done(session->attached->add(*sequence));
     });
 }
 
 int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* error) {
-    return guarded(error, [&] { return done(session->attached->finish(uid)); });
+    return guarded_session(session, error, [&] { return done(session->attached->finish(uid)); });
 }
 
 size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room) {
+    if (!session->home.is_here()) return 0;
     return session->attached->list({uids, uids == nullptr ? 0 : room});
 }
 
 int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room) {
-    return guarded(static_cast<croupier_error*>(nullptr), [&]() -> shm::Result<int64_t> {
+    return guarded_session(session, static_cast<croupier_error*>(nullptr), [&]() -> shm::Result<int64_t> {
         const auto output = session->attached->output(uid);
         if (!output) return output.error();
         if (tokens != nullptr)
@@ -128,7 +145,7 @@ int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* 
 
 int croupier_submit(croupier_session* session, const croupier_column* columns, size_t count, uint64_t* step,
                     croupier_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
+    return guarded_session(session, error, [&]() -> shm::Result<int> {
         if (columns == nullptr && count > 0) return missing("columns");
         auto published = session->attached->submit({columns, count});
         if (!published) return published.error();
@@ -138,12 +155,12 @@ int croupier_submit(croupier_session* session, const croupier_column* columns, s
 }
 
 uint32_t croupier_in_flight(const croupier_session* session) {
-    return session->attached->in_flight();
+    return session->home.is_here() ? session->attached->in_flight() : 0;
 }
 
 int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step* step,
                   croupier_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
+    return guarded_session(session, error, [&]() -> shm::Result<int> {
         if (step == nullptr) return missing("step");
         auto taken = session->attached->wait(std::chrono::milliseconds(timeout_ms));
         if (!taken) return taken.error();
@@ -151,6 +168,10 @@ int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step*
         *step = *taken.value();
         return 1;
     });
+}
+
+int croupier_give_up(croupier_session* session, uint64_t step, croupier_error* error) {
+    return guarded_session(session, error, [&] { return done(session->attached->give_up(step)); });
 }
 
 const char* croupier_error_name(uint32_t code) {

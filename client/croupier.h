@@ -1,8 +1,9 @@
 /* What an engine's scheduler links: a C ABI, so that any language can. client/croupier.hpp is the same in
  * C++.
  *
- * A session is used by one thread at a time. Functions return 0 (or a positive count) on success and -1 on
- * failure; then `error`, when given, says what, where and what would be right.
+ * A session is used by one thread at a time, and by the process that opened it: a forked child holds nothing
+ * of it, and is told so (`forked`). Functions return 0 (or a positive count) on success and -1 on failure;
+ * then `error`, when given, says what, where and what would be right.
  */
 #ifndef CROUPIER_CLIENT_H
 #define CROUPIER_CLIENT_H
@@ -206,8 +207,8 @@ int croupier_add(croupier_session* session, const croupier_sequence* sequence, c
 int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* error);
 /* The uids of live sequences; returns how many there are, writes at most `room`. */
 size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room);
-/* A live sequence's output so far (through a relay: as far as steps were waited for); returns its length or
- * -1, writes at most `room`. */
+/* A live sequence's output, as far as steps were waited for; returns its length or -1, writes at most `room`.
+ */
 int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room);
 
 /* Publishes a step: one column a sequence. Fails with ring_full when every slot is in flight. */
@@ -219,6 +220,12 @@ uint32_t croupier_in_flight(const croupier_session* session);
  * look), -1 on failure. A daemon that restarts meanwhile goes unnoticed when it is back within the time-out.
  */
 int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step* step, croupier_error* error);
+
+/* Gives up a step in flight, for instance because a rank's logits will not come: each column that nobody has
+ * begun to decide is answered with the decision error given_up, and the position of its sequence is asked for
+ * again. croupier_wait() returns the step in its turn; then its sequences can be finished. What a late rank
+ * still writes for the step is refused. */
+int croupier_give_up(croupier_session* session, uint64_t step, croupier_error* error);
 
 const char* croupier_error_name(uint32_t code);
 const char* croupier_decision_error_text(uint16_t error);

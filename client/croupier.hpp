@@ -109,6 +109,11 @@ class Session {
         return step;
     }
 
+    void give_up(std::uint64_t step) {
+        croupier_error error{};
+        if (croupier_give_up(session_.get(), step, &error) != 0) throw Failure(error);
+    }
+
     std::uint32_t in_flight() const { return croupier_in_flight(session_.get()); }
 
     std::optional<Step> wait(std::uint32_t timeout_ms) {

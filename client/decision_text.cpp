@@ -20,7 +20,8 @@ constexpr std::array kTexts = {
     "the column names a mask row that the session does not have",
     "the sequence has reached the session's max_length",
     "the step's schedule record, or a list of the sequence, is malformed",
-    "samplers died repeatedly while they decided this column",
+    "samplers died or stalled repeatedly while they decided this column",
+    "the step was given up before this column was decided: its logits did not come",
 };
 static_assert(kTexts.size() == static_cast<std::size_t>(proto::DecisionError::count_),
               "every decision error needs its text");

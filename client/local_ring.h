@@ -42,6 +42,7 @@ class LocalRing final : public SchedulePlace {
     std::span<const std::uint64_t> uids_of(std::uint64_t step) const {
         return uids_in_step_[segment_->slot_of(step)];
     }
+    shm::Result<bool> give_up(std::uint64_t step) override { return publisher_.give_up(step); }
     shm::Result<bool> take(std::span<const croupier_decision> decisions) override;
 
     shm::Result<bool> check_usable() override;

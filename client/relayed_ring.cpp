@@ -235,6 +235,15 @@ shm::Result<std::uint64_t> RelayedRing::submit(std::span<const croupier_column> 
     return published_++;
 }
 
+shm::Result<bool> RelayedRing::give_up(std::uint64_t step) {
+    // While the daemon drains, steps in flight end as well.
+    auto allowed = may_write();
+    if (!allowed && allowed.error().code != Errc::draining) return allowed;
+    if (step < taken_ || step >= published_) return shm::not_in_flight(step, taken_, published_);
+    flatbuffers::FlatBufferBuilder builder;
+    return send(builder, wire::CreateGiveUpStep(builder, step));
+}
+
 shm::Result<bool> RelayedRing::send_owed_take() {
     if (!take_owed_) return true;
     flatbuffers::FlatBufferBuilder builder;

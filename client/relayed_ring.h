@@ -39,6 +39,7 @@ class RelayedRing final : public SchedulePlace {
     std::uint64_t next_to_publish() const override { return published_; }
     std::uint64_t next_to_take() const override { return taken_; }
     std::span<const std::uint64_t> uids_of_next() const override { return slot_of(taken_).uids; }
+    shm::Result<bool> give_up(std::uint64_t step) override;
     shm::Result<bool> take(std::span<const croupier_decision> decisions) override;
 
     shm::Result<bool> check_usable() override;

@@ -53,6 +53,8 @@ shm::Result<bool> RingRelay::carry_out(const wire::Message& message) {
             return ring_->finish(message.body_as_FinishSequence()->uid());
         case wire::Body::SubmitStep:
             return submit(*message.body_as_SubmitStep());
+        case wire::Body::GiveUpStep:
+            return ring_->give_up(message.body_as_GiveUpStep()->step());
         case wire::Body::TakeSteps:
             return take(*message.body_as_TakeSteps());
         case wire::Body::DetachSession:

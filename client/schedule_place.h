@@ -28,6 +28,8 @@ class SchedulePlace {
     virtual std::uint64_t next_to_publish() const = 0;
     virtual std::uint64_t next_to_take() const = 0;
     virtual std::span<const std::uint64_t> uids_of_next() const = 0;
+    // What of a step in flight is not decided is answered with given_up.
+    virtual shm::Result<bool> give_up(std::uint64_t step) = 0;
     // The step next_to_take() is done with, decided so.
     virtual shm::Result<bool> take(std::span<const croupier_decision> decisions) = 0;
 

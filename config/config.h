@@ -52,6 +52,7 @@ struct Sessions {
     std::uint32_t max_sequence_tokens = 262144;
     std::uint32_t reattach_grace_ms = 10000;
     std::uint32_t drain_timeout_ms = 10000;
+    std::uint32_t step_deadline_ms = 0;  // 0: none
     bool operator==(const Sessions&) const = default;
 };
 

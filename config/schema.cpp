@@ -129,6 +129,10 @@ std::vector<Key> session_keys() {
         key("sessions.drain_timeout_ms", whole_number(0, 3600000), reload,
             "Milliseconds that a stopping daemon waits for steps in flight.", &Config::sessions,
             &Sessions::drain_timeout_ms),
+        key("sessions.step_deadline_ms", whole_number(0, 3600000), reload,
+            "Milliseconds from a step's submission after which the daemon gives it up if its logits are not "
+            "complete: its columns are answered with the error given_up. 0: never.",
+            &Config::sessions, &Sessions::step_deadline_ms),
     };
 }
 

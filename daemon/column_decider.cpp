@@ -20,6 +20,7 @@ struct CheckedSequence {
     const std::int32_t* log = nullptr;
     std::uint32_t prompt_length = 0;
     std::uint32_t hot_choice = 0;
+    std::uint32_t admission = 0;
 };
 
 DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleColumn& asked,
@@ -29,6 +30,10 @@ DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleC
     if (asked.mask_row > geometry.mask_rows) return DecisionError::bad_mask;
     if (asked.sequence_slot >= geometry.max_sequences) return DecisionError::bad_sequence;
     const auto& entry = segment.sequence(asked.sequence_slot);
+    // SYNC: acquire, and before the rest; pairs with the release in SequenceTable::add. While logits are
+    // awaited the step may be over, and the slot another sequence's, before all of the entry is read: what is
+    // then derived of it stands under a number that is never met again.
+    checked.admission = entry.admission.load(std::memory_order_acquire);
     // SYNC: acquire; pairs with the release in SequenceTable::add.
     if (entry.state.load(std::memory_order_acquire) != proto::SequenceState::live ||
         entry.uid != asked.sequence_uid) {
@@ -44,10 +49,7 @@ DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleC
         return DecisionError::bad_sequence;
     }
     lists.copy(segment, asked.sequence_slot, counts);
-    // One more than asked is a token that a sampler appended before it died: it is decided again.
-    const std::uint32_t outputs = length - checked.prompt_length;
-    const bool repeated = outputs > 0 && asked.position == outputs - 1;
-    if (asked.position != outputs && !repeated) return DecisionError::bad_position;
+    if (asked.position != length - checked.prompt_length) return DecisionError::bad_position;
     return DecisionError::none;
 }
 
@@ -73,14 +75,17 @@ bool carries_feedback(const proto::SamplingParams& params) {
     return sampler::has_mirostat(params) || sampler::has_adaptive_p(params);
 }
 
-proto::Feedback feedback_before(const proto::SequenceEntry& entry, std::uint32_t position) {
+proto::Feedback feedback_before(const proto::SequenceEntry& entry, std::uint32_t admission,
+                                std::uint32_t position) {
     const proto::FeedbackAfter left = entry.feedback[position % 2];
-    return left.outputs == position ? left.feedback : proto::Feedback{};
+    const bool of_this = left.outputs == position && left.admission == admission;
+    return of_this ? left.feedback : proto::Feedback{};
 }
 
 // As in append(): whoever makes these stores, and however often, they are the same.
-void leave_feedback(proto::SequenceEntry& entry, std::uint32_t position, const proto::Feedback& feedback) {
-    entry.feedback[(position + 1) % 2] = {feedback, position + 1, 0};
+void leave_feedback(proto::SequenceEntry& entry, std::uint32_t admission, std::uint32_t position,
+                    const proto::Feedback& feedback) {
+    entry.feedback[(position + 1) % 2] = {feedback, position + 1, admission};
 }
 
 // Says who has a state that another would have to derive; the line is written only where that changes.
@@ -94,9 +99,7 @@ void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std
             std::int32_t token) {
     // The same stores with the same values whoever makes them: a sampler that repeats them after another's
     // death changes nothing. They become visible with the commit's release.
-    const std::uint32_t at = prompt_length + asked.position;
-    segment.token_log(asked.sequence_slot)[at] = token;
-    segment.sequence(asked.sequence_slot).length.store(at + 1, std::memory_order_release);
+    segment.token_log(asked.sequence_slot)[prompt_length + asked.position] = token;
 }
 
 }  // namespace
@@ -137,8 +140,8 @@ void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t
     if (sampler::awaits_race(sequence.params, request, geometry.dtype))
         races.prepare(sampler::race_key(sequence.params, request), geometry.vocab);
     SequenceStates& states = session.states();
-    if (states.knows(lane.thread, asked.sequence_slot, asked.sequence_uid)) return;
-    auto& state = states.of(lane.thread, asked.sequence_slot, asked.sequence_uid, sequence.params,
+    if (states.knows(lane.thread, asked.sequence_slot, sequence.admission)) return;
+    auto& state = states.of(lane.thread, asked.sequence_slot, sequence.admission, sequence.params,
                             request.dry_breakers);
     (void)state.follow(request.prompt, request.output);
     states.account(lane.thread, asked.sequence_slot);
@@ -167,15 +170,15 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         }
         const bool feeds_back = carries_feedback(sequence.params);
         auto& entry = segment.sequence(asked.sequence_slot);
-        if (feeds_back) request.feedback = feedback_before(entry, asked.position);
-        auto& state = session.states().of(lane.thread, asked.sequence_slot, asked.sequence_uid,
+        if (feeds_back) request.feedback = feedback_before(entry, sequence.admission, asked.position);
+        auto& state = session.states().of(lane.thread, asked.sequence_slot, sequence.admission,
                                           sequence.params, request.dry_breakers);
         const sampler::RowView row = session.row(step, column, lane.thread, read_early);
         decision = sampler::decide(row, request, state, workspace);
         session.states().account(lane.thread, asked.sequence_slot);
         note_owner(entry, state, lane);
         if (feeds_back && decision.error == DecisionError::none) {
-            leave_feedback(entry, asked.position, workspace.answer().feedback);
+            leave_feedback(entry, sequence.admission, asked.position, workspace.answer().feedback);
         }
     }
     decision.sequence_uid = asked.sequence_uid;

@@ -38,7 +38,7 @@ struct DecidedColumn {
     bool read_early = false;       // its row, while the last tiles were in flight
 };
 
-// Decides a claimed column and appends its token to the sequence's log; the caller commits.
+// Decides a claimed column and lays its token behind the sequence's log; the caller commits.
 DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
                             const PreparedRaces& races, sampler::Workspace& workspace);
 

@@ -109,6 +109,17 @@ void add_session_families(std::vector<MetricFamily>& families, const shm::Snapsh
         [](Session session) { return session.client_alive ? 1.0 : 0.0; });
     add("session_writers", "Logits writers that live", MetricType::Gauge,
         [](Session session) { return static_cast<double>(session.writers_alive); });
+    MetricFamily behind =
+        family("session_rank_behind_seconds",
+               "How long the oldest step that lacks the rank's logits is in flight; 0: it lacks none",
+               MetricType::Gauge);
+    for (const auto& session : snapshot.sessions) {
+        for (std::size_t rank = 0; rank < session.rank_behind_ns.size(); ++rank) {
+            add_value(behind, {{"session", session.name}, {"rank", std::to_string(rank)}},
+                      seconds(session.rank_behind_ns[rank]));
+        }
+    }
+    families.push_back(std::move(behind));
     add("session_sequences", "Live sequences", MetricType::Gauge,
         [](Session session) { return static_cast<double>(session.live_sequences); });
     add("session_memory_bytes", "Shared memory of the session", MetricType::Gauge,

@@ -20,12 +20,9 @@ namespace {
 constexpr std::chrono::seconds kQuickDeath{1};
 constexpr std::uint32_t kLongestBackoffShift = 7;
 
-// What a process does to itself, as opposed to SIGKILL and SIGTERM, which others do to it.
-bool is_crash(int status) {
-    if (WIFEXITED(status)) return false;
-    const int signal = WTERMSIG(status);
-    return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGFPE || signal == SIGILL;
-}
+// Of the time between two looks at the samplers' hearts no more counts against them: if it is longer, this
+// process was held up itself, and may have been frozen together with them.
+constexpr std::chrono::milliseconds kLongestLook{100};
 
 std::string describe(int status) {
     if (WIFEXITED(status)) return "exited with status " + std::to_string(WEXITSTATUS(status));
@@ -164,7 +161,8 @@ void SamplerPool::bury(std::size_t index, int status) {
     child.failed = true;
     entry(index).state.store(proto::SamplerState::restarting, std::memory_order_relaxed);
     entry(index).restarts.fetch_add(1, std::memory_order_relaxed);
-    on_death_(dead, is_crash(status));
+    on_death_(dead, entry(index).prepares);
+    entry(index).prepares.session_id.store(0, std::memory_order_relaxed);
     bell_->ring();
     child.quick_deaths = Clock::now() - child.spawned < kQuickDeath ? child.quick_deaths + 1 : 0;
     if (child.quick_deaths == 0) return spawn(index);
@@ -173,22 +171,28 @@ void SamplerPool::bury(std::size_t index, int status) {
 }
 
 void SamplerPool::tend() {
-    const std::uint64_t now_ns = shm::monotonic_ns();
-    const std::uint64_t longest = std::uint64_t{config_.samplers.heartbeat_timeout_ms} * 1'000'000;
+    const auto now = Clock::now();
+    const auto awake = std::min<std::chrono::nanoseconds>(now - tended_, kLongestLook);
+    tended_ = now;
     for (std::size_t index = 0; index < children_.size(); ++index) {
-        Child& child = children_[index];
-        if (child.pid == 0) {
-            if (!stopping_ && Clock::now() >= child.restart_at) spawn(index);
-            continue;
-        }
-        const std::uint64_t beat = entry(index).heartbeat_ns.load(std::memory_order_acquire);
-        if (now_ns > beat && now_ns - beat > longest) {
-            spdlog::error("sampler {} (pid {}) has not beaten its heart for {} ms: killing it", index,
-                          child.pid, (now_ns - beat) / 1'000'000);
-            ::kill(child.pid, SIGKILL);
-            entry(index).heartbeat_ns.store(now_ns, std::memory_order_relaxed);
+        if (children_[index].pid != 0) {
+            listen(index, awake);
+        } else if (!stopping_ && now >= children_[index].restart_at) {
+            spawn(index);
         }
     }
+}
+
+void SamplerPool::listen(std::size_t index, std::chrono::nanoseconds awake) {
+    Child& child = children_[index];
+    const std::uint64_t beat = entry(index).heartbeat_ns.load(std::memory_order_acquire);
+    child.silence = beat == child.beat ? child.silence + awake : std::chrono::nanoseconds(0);
+    child.beat = beat;
+    if (child.silence <= std::chrono::milliseconds(config_.samplers.heartbeat_timeout_ms)) return;
+    spdlog::error("sampler {} (pid {}) has not beaten its heart for {} ms: killing it", index, child.pid,
+                  std::chrono::duration_cast<std::chrono::milliseconds>(child.silence).count());
+    ::kill(child.pid, SIGKILL);
+    child.silence = std::chrono::nanoseconds(0);
 }
 
 bool SamplerPool::ready() const {

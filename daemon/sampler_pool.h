@@ -15,9 +15,9 @@ namespace croupier::daemon {
 
 class SamplerPool {
   public:
-    // `on_death` frees what the dead incarnation had claimed; it runs after the process is reaped, so no
-    // store of the dead one can come after it.
-    using OnDeath = std::function<void(std::uint32_t incarnation, bool crashed)>;
+    // `on_death` frees what the dead incarnation had claimed, and suspects what it was at; it runs after the
+    // process is reaped, so no store of the dead one can come after it.
+    using OnDeath = std::function<void(std::uint32_t incarnation, const proto::PreparedColumn& at)>;
 
     SamplerPool(const config::Config& config, shm::Plane& plane, shm::Bell& bell, int event_fd,
                 OnDeath on_death);
@@ -47,12 +47,15 @@ class SamplerPool {
         Clock::time_point spawned;
         Clock::time_point restart_at;
         std::uint32_t quick_deaths = 0;
-        bool failed = false;  // at least once to start, or it ended
+        bool failed = false;                  // at least once to start, or it ended
+        std::uint64_t beat = 0;               // the last one that was seen
+        std::chrono::nanoseconds silence{0};  // since then, as far as this process was awake to see it
     };
 
     proto::SamplerEntry& entry(std::size_t index) const { return plane_->header().samplers[index]; }
     void spawn(std::size_t index);
     void bury(std::size_t index, int status);
+    void listen(std::size_t index, std::chrono::nanoseconds awake);
     std::vector<std::string> arguments(std::size_t index) const;
     void tune_samplers() const;
 
@@ -62,6 +65,7 @@ class SamplerPool {
     int event_fd_;
     OnDeath on_death_;
     std::vector<Child> children_;
+    Clock::time_point tended_ = Clock::now();
     std::uint32_t next_incarnation_ = 1;
     bool stopping_ = false;
 };

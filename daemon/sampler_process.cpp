@@ -28,8 +28,12 @@ constexpr std::chrono::milliseconds kIdleSleep{100};
 // How long a session is decided for while others wait: about one column of all controls. A change of sessions
 // costs a small part of it.
 constexpr std::uint64_t kSliceNs = 20'000;
+// Between two attempts to attach a session for which there was no memory.
+constexpr std::chrono::seconds kAttachAgain{1};
 
 class Sampler {
+    using Clock = std::chrono::steady_clock;
+
   public:
     Sampler(const SamplerOptions& options, shm::Plane plane, shm::Bell bell)
         : options_(options),
@@ -67,12 +71,16 @@ class Sampler {
         std::size_t decided = 0;
         bool pending = false;
         const std::uint64_t slice = sessions_.size() > 1 ? kSliceNs : StepWorker::kEndless;
+        bool suspect = false;
         for (auto& [id, session] : sessions_) {
             const Look look = worker_.look(*session, slice);
             decided += look.decided + (look.busy ? 1 : 0);
             pending = pending || look.pending;
             if (session->segment().mapping().lost()) report_lost(id, *session);
+            suspect = suspect || look.suspect;
         }
+        // When nobody else's column is left to wait for it.
+        if (suspect) decided += decide_suspect();
         bound_states();
         wait_.idle(decided, [&](std::chrono::nanoseconds longest) {
             entry().heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
@@ -91,6 +99,13 @@ class Sampler {
         }
     }
 
+    std::size_t decide_suspect() {
+        for (auto& [id, session] : sessions_) {
+            if (session->served() && worker_.decide_suspect(*session)) return 1;
+        }
+        return 0;
+    }
+
     void bound_states() {
         const std::uint64_t limit = plane_.header().state_limit_bytes.load(std::memory_order_relaxed);
         if (entry().states.bytes.load(std::memory_order_relaxed) <= limit) return;
@@ -103,7 +118,8 @@ class Sampler {
         const auto& header = plane_.header();
         // acquire: pairs with the supervisor's release after it changed an entry.
         const std::uint64_t version = header.table_version.load(std::memory_order_acquire);
-        if (version == table_seen_) return;
+        if (version == table_seen_ && !(attach_again_ && Clock::now() >= *attach_again_)) return;
+        attach_again_.reset();
         std::map<std::uint64_t, std::unique_ptr<SessionView>> kept;
         for (const auto& row : header.sessions) {
             const std::uint64_t id = row.session_id.load(std::memory_order_acquire);
@@ -119,11 +135,23 @@ class Sampler {
         table_seen_ = version;
     }
 
+    // One session for which there is no memory must not end the others.
+    shm::Result<std::unique_ptr<SessionView>> attach(const std::string& path) {
+        try {
+            auto view = SessionView::attach(path, options_.threads, entry().states);
+            if (view) worker_.make_room(*view.value());
+            return view;
+        } catch (const std::bad_alloc&) {
+            return shm::fail(shm::Errc::no_memory, "out of memory at " + path + "; trying again in a second");
+        }
+    }
+
     std::unique_ptr<SessionView> attach(const proto::SessionTableEntry& row, std::uint64_t id) {
         const std::string path(row.path, ::strnlen(row.path, sizeof(row.path)));
-        auto view = SessionView::attach(path, options_.threads, entry().states);
+        auto view = attach(path);
         if (!view) {
             spdlog::error("cannot serve session {}: {}", id, view.error().message);
+            if (view.error().code == shm::Errc::no_memory) attach_again_ = Clock::now() + kAttachAgain;
             return nullptr;
         }
         // The row may have been given to another session while its path was read.
@@ -138,6 +166,7 @@ class Sampler {
     shm::WaitStrategy wait_;
     std::uint64_t table_seen_ = ~0ULL;
     std::uint64_t turns_ = 0;
+    std::optional<Clock::time_point> attach_again_;
     std::map<std::uint64_t, std::unique_ptr<SessionView>> sessions_;
 };
 

@@ -10,6 +10,11 @@ constexpr std::size_t kSweptALook = 32;
 
 }  // namespace
 
+std::uint32_t admission_in(const shm::Segment& segment, std::uint32_t slot) {
+    if (slot >= segment.geometry().max_sequences) return 0;
+    return segment.sequence(slot).admission.load(std::memory_order_acquire);
+}
+
 SequenceStates::SequenceStates(std::uint32_t vocab, std::uint32_t max_length, std::uint32_t sequences,
                                std::uint32_t threads, proto::StateTotals& totals)
     : vocab_(vocab),
@@ -22,7 +27,7 @@ SequenceStates::~SequenceStates() {
     for (std::size_t index = 0; index < tracked_.size(); ++index) free(index);
 }
 
-sampler::SequenceState& SequenceStates::of(std::size_t thread, std::uint32_t slot, std::uint64_t uid,
+sampler::SequenceState& SequenceStates::of(std::size_t thread, std::uint32_t slot, std::uint32_t admission,
                                            const proto::SamplingParams& params,
                                            sampler::TokenLists dry_breakers) {
     auto& held = tracked_[thread * sequences_ + slot];
@@ -35,13 +40,13 @@ sampler::SequenceState& SequenceStates::of(std::size_t thread, std::uint32_t slo
         const bool same_params = std::memcmp(&held->params, &params, sizeof(params)) == 0;
         const bool same_breakers = std::equal(dry_breakers.begin(), dry_breakers.end(),
                                               held->breakers.begin(), held->breakers.end());
-        if (held->uid == uid && same_params && same_breakers) {
+        if (held->admission == admission && same_params && same_breakers) {
             held->used = look_;
             return held->state;
         }
     }
     held->state.begin(params, dry_breakers);
-    held->uid = uid;
+    held->admission = admission;
     held->used = look_;
     held->params = params;
     held->breakers.assign(dry_breakers.begin(), dry_breakers.end());
@@ -73,7 +78,7 @@ bool SequenceStates::outlived(const shm::Segment& segment, std::size_t index,
                               std::uint32_t first_lane) const {
     const auto& entry = segment.sequence(static_cast<std::uint32_t>(index % sequences_));
     if (entry.state.load(std::memory_order_acquire) != proto::SequenceState::live) return true;
-    if (entry.uid != tracked_[index]->uid) return true;
+    if (entry.admission.load(std::memory_order_acquire) != tracked_[index]->admission) return true;
     const std::uint32_t owner = entry.owner.load(std::memory_order_relaxed);
     const auto lane = first_lane + static_cast<std::uint32_t>(index / sequences_);
     return owner != 0 && owner != lane + 1;

@@ -15,6 +15,9 @@
 
 namespace croupier::daemon {
 
+// Of the slot's present or last sequence; 0, which none has, where there is no such slot.
+std::uint32_t admission_in(const shm::Segment& segment, std::uint32_t slot);
+
 class SequenceStates {
   public:
     // `totals`: of all sessions of this sampler.
@@ -24,18 +27,18 @@ class SequenceStates {
     SequenceStates(const SequenceStates&) = delete;
     SequenceStates& operator=(const SequenceStates&) = delete;
 
-    // The state of the sequence in this slot; begun anew when the slot holds another, or other parameters
-    // or breakers.
-    sampler::SequenceState& of(std::size_t thread, std::uint32_t slot, std::uint64_t uid,
+    // The state of the sequence that was admitted to this slot with this number; begun anew when that is
+    // another, or has other parameters or breakers.
+    sampler::SequenceState& of(std::size_t thread, std::uint32_t slot, std::uint32_t admission,
                                const proto::SamplingParams& params, sampler::TokenLists dry_breakers);
     // After what may have made of()'s state grow.
     void account(std::size_t thread, std::uint32_t slot);
 
     // Whether of() would not begin anew: what the log has gained since costs little to follow.
-    bool knows(std::size_t thread, std::uint32_t slot, std::uint64_t uid) const {
+    bool knows(std::size_t thread, std::uint32_t slot, std::uint32_t admission) const {
         if (slot >= sequences_) return false;
         const auto& tracked = tracked_[thread * sequences_ + slot];
-        return tracked != nullptr && tracked->uid == uid;
+        return tracked != nullptr && tracked->admission == admission;
     }
 
     // The number of the sampler's look, of all its sessions: by it states are used sooner or later.
@@ -49,7 +52,7 @@ class SequenceStates {
 
     struct Tracked {
         Tracked(std::uint32_t vocab, std::uint32_t max_length) : state(vocab, max_length) {}
-        std::uint64_t uid = 0;
+        std::uint32_t admission = 0;
         std::uint64_t used = 0;   // at this look
         std::uint64_t bytes = 0;  // as they are in the totals
         proto::SamplingParams params;

@@ -7,7 +7,9 @@
 #include <cstring>
 
 #include "daemon/session_admission.h"
+#include "shm/clock.h"
 #include "shm/futex.h"
+#include "shm/logits_publisher.h"
 #include "shm/session_record.h"
 #include "shm/snapshot.h"
 #include "shm/step_claims.h"
@@ -25,10 +27,22 @@ namespace {
 // Between the answer to Open and the client's lock on the segment; sessions.reattach_grace_ms may be 0.
 constexpr std::chrono::seconds kTimeToAttach{5};
 
-// A rank's writers number their epochs from 1 on: all but a present one are over.
+// All of a rank's writers but a present one.
 std::uint32_t ended_writers(const shm::Segment& segment, std::uint32_t rank) {
-    const std::uint32_t begun = segment.header().writers[rank].epoch.load(std::memory_order_acquire);
+    const std::uint32_t begun = segment.header().writers[rank].attached.load(std::memory_order_acquire);
     return begun != 0 && segment.is_held(shm::writer_role(rank)) ? begun - 1 : begun;
+}
+
+// Empty: none is.
+std::string missing_ranks(const shm::Segment& segment, std::uint64_t step) {
+    std::string ranks;
+    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
+        if (shm::slice_ready(segment, step, rank)) continue;
+        ranks += (ranks.empty() ? "rank " : ", rank ") + std::to_string(rank) + " has published " +
+                 std::to_string(shm::tiles_ready(segment, step, rank)) + " of " +
+                 std::to_string(segment.geometry().tiles(rank)) + " tiles";
+    }
+    return ranks;
 }
 
 template <typename Visit>
@@ -213,10 +227,21 @@ void SessionRegistry::show_to_samplers() {
     bell_->ring();
 }
 
-void SessionRegistry::reopen_claims(std::uint32_t dead_incarnation, bool crashed) {
+void SessionRegistry::reopen_claims(std::uint32_t dead_incarnation, const proto::PreparedColumn& at) {
+    std::uint32_t claimed = 0;
     for (const auto& [id, segment] : sessions_) {
         for_each_step(*segment, [&, &where = *segment](std::uint64_t step, std::uint32_t columns) {
-            shm::StepClaims(where, step).reopen(dead_incarnation, columns, crashed);
+            claimed += shm::StepClaims(where, step).claimed_by(dead_incarnation, columns);
+        });
+    }
+    const std::uint64_t prepared = at.session_id.load(std::memory_order_relaxed);
+    for (const auto& [id, segment] : sessions_) {
+        for_each_step(*segment, [&, id = id, &where = *segment](std::uint64_t step, std::uint32_t columns) {
+            const shm::StepClaims claims(where, step);
+            claims.reopen(dead_incarnation, columns, claimed == 1);
+            const std::uint32_t column = at.column.load(std::memory_order_relaxed);
+            const bool was_at = prepared == id && at.step.load(std::memory_order_relaxed) == step;
+            if (was_at && column < columns) claims.suspect(column, columns);
         });
     }
 }
@@ -262,6 +287,21 @@ std::vector<std::uint64_t> SessionRegistry::take_lost() {
     return ids;
 }
 
+void SessionRegistry::give_up_late_steps(std::uint64_t id, const shm::Segment& segment) const {
+    const std::uint64_t deadline = std::uint64_t{config_.sessions.step_deadline_ms} * 1'000'000;
+    if (deadline == 0) return;
+    const std::uint64_t now = shm::monotonic_ns();
+    for_each_step(segment, [&](std::uint64_t step, std::uint32_t columns) {
+        const std::uint64_t published = segment.schedule(segment.slot_of(step)).published_ns;
+        if (now < published || now - published <= deadline) return;
+        const std::string missing = missing_ranks(segment, step);
+        if (missing.empty()) return;
+        if (shm::StepClaims(segment, step).give_up(columns, shm::StepClaims::kCleaner) == 0) return;
+        spdlog::warn("session {} ({}): step {} is given up after sessions.step_deadline_ms: {}",
+                     segment.name(), id, step, missing);
+    });
+}
+
 void SessionRegistry::tend() {
     remove_forsaken();
     std::vector<std::uint64_t> abandoned;
@@ -271,6 +311,7 @@ void SessionRegistry::tend() {
         if (!segment->intact()) lost.push_back(id);
         watch_client(id, *segment, abandoned);
         watch_writers(id, *segment);
+        give_up_late_steps(id, *segment);
         hot_sets_.tend(*segment);
         if (!shm::steps_in_flight(*segment).sound) unsound.push_back(id);
     }

@@ -67,7 +67,8 @@ class SessionRegistry {
 
     // Regularly: notices dead clients and writers, and removes what nobody comes back for.
     void tend();
-    void reopen_claims(std::uint32_t dead_incarnation, bool crashed);
+    // `at`: the column that the dead one prepared, if it died of that.
+    void reopen_claims(std::uint32_t dead_incarnation, const proto::PreparedColumn& at);
     void configure(const config::Config& config);
     // Where the memory of new sessions should lie; -1: where the kernel likes.
     void place_on_node(std::int32_t node) { node_ = node; }
@@ -114,6 +115,7 @@ class SessionRegistry {
     std::vector<std::uint64_t> take_lost();
     void watch_client(std::uint64_t id, const shm::Segment& segment, std::vector<std::uint64_t>& abandoned);
     void watch_writers(std::uint64_t id, const shm::Segment& segment);
+    void give_up_late_steps(std::uint64_t id, const shm::Segment& segment) const;
 
     config::Config config_;
     shm::Plane* plane_;

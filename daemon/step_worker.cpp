@@ -56,7 +56,8 @@ StepWorker::StepWorker(proto::PlaneHeader& plane, std::uint32_t index, std::uint
       races_(threads),
       arena_(static_cast<int>(threads)) {}
 
-void StepWorker::prepare_workspaces(std::uint32_t vocab) {
+void StepWorker::make_room(const SessionView& session) {
+    const std::uint32_t vocab = session.segment().geometry().vocab;
     auto& of_vocab = workspaces_[vocab];
     while (of_vocab.size() < threads_) of_vocab.push_back(std::make_unique<sampler::Workspace>(vocab));
 }
@@ -66,8 +67,6 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
     if (!session.served()) return result;
     slice_ends_ = slice_ns == kEndless ? kEndless : shm::monotonic_ns() + slice_ns;
     const shm::Segment& segment = session.segment();
-    // At the first look, before a step waits for it.
-    prepare_workspaces(segment.geometry().vocab);
     const shm::StepWindow window = shm::steps_in_flight(segment);
     session.states().note_look(++looks_);
     session.states().sweep(segment, first_lane());
@@ -98,7 +97,9 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
         const std::uint64_t now = note_logits_ready(segment, step, *entry_);
         const Share share = decide_claimable(session, step, now);
         result.decided += share.decided;
-        if (share.whole) {
+        const bool suspect = reopened != 0 && shm::StepClaims(segment, number).has_suspect(step.columns);
+        result.suspect = result.suspect || suspect;
+        if (share.whole && !suspect) {
             session.note_exhausted(number, reopened);
         } else {
             result.pending = true;
@@ -122,9 +123,35 @@ bool StepWorker::prepare_next(SessionView& session, const CheckedStep& step) {
     std::uint32_t& prepared = session.prepared(step);
     if (prepared >= own.size()) return false;
     const std::size_t place = prepared++;
+    if (shm::StepClaims(session.segment(), step.step).is_suspect(own[place])) return true;
+    entry_->prepares.step.store(step.step, std::memory_order_relaxed);
+    entry_->prepares.column.store(own[place], std::memory_order_relaxed);
+    // No order between processes is needed: the supervisor reads it after the reaping, and of a thread its
+    // own stores are in order.
+    entry_->prepares.session_id.store(session.id(), std::memory_order_relaxed);
     const std::size_t thread = session.shares().thread_of(step, place);
     prepare_column(session, step, own[place], lane(thread), races_[thread]);
+    entry_->prepares.session_id.store(0, std::memory_order_relaxed);
     return true;
+}
+
+bool StepWorker::decide_suspect(SessionView& session) {
+    const shm::Segment& segment = session.segment();
+    const shm::StepWindow window = shm::steps_in_flight(segment);
+    for (std::uint64_t number = window.first; window.sound && number < window.end; ++number) {
+        CheckedStep step;
+        if (check_record(segment, number, step) != proto::DecisionError::none) continue;
+        if (!logits_complete(segment, step)) continue;
+        const shm::StepClaims claims(segment, number);
+        for (std::uint32_t column = 0; column < step.columns; ++column) {
+            if (!claims.try_claim_suspect(column, incarnation_)) continue;
+            DrawTally tally;
+            decide_one(session, step, column, 0, shm::monotonic_ns(), tally);
+            tally.give_to(segment.header());
+            return true;
+        }
+    }
+    return false;
 }
 
 StepWorker::Share StepWorker::decide_claimable(SessionView& session, const CheckedStep& step,
@@ -190,9 +217,10 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
         for (std::uint32_t i = 0; i < step.columns; ++i) {
             const std::uint32_t column = first + i < step.columns ? first + i : first + i - step.columns;
             if (shares.lane_of(step, column) == lane(thread).number) continue;
+            const std::uint32_t slot = columns[column].sequence_slot;
             const bool underived =
                 shares.owned(step, column) &&
-                !session.states().knows(thread, columns[column].sequence_slot, columns[column].sequence_uid);
+                !session.states().knows(thread, slot, admission_in(session.segment(), slot));
             if (underived != dear || !claims.try_claim(column, incarnation_)) continue;
             now = decide_one(session, step, column, thread, now, tally);
             ++share.decided;

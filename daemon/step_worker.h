@@ -21,6 +21,7 @@ struct Look {
     std::size_t decided = 0;
     bool pending = false;  // a step waits for logits that may come without a ring of the bell
     bool busy = false;     // and there was something to do meanwhile
+    bool suspect = false;  // a column that samplers died of waits for one that decides it alone
 };
 
 class StepWorker {
@@ -30,8 +31,12 @@ class StepWorker {
     // `index` of `samplers`: where in a batch this sampler begins, so that they seldom meet.
     StepWorker(proto::PlaneHeader& plane, std::uint32_t index, std::uint32_t threads, int event_fd);
 
+    // Before the first look at it: what the session needs of this sampler.
+    void make_room(const SessionView& session);
     // Looks for no longer than `slice_ns`, give or take a column: others wait.
     Look look(SessionView& session, std::uint64_t slice_ns);
+    // Decides one suspected column, and nothing beside it. False: there is none that nobody has.
+    bool decide_suspect(SessionView& session);
 
   private:
     struct Share {
@@ -61,7 +66,6 @@ class StepWorker {
     // Begins at that reading and returns the one at its end.
     std::uint64_t decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
                              std::size_t thread, std::uint64_t begin, DrawTally& tally);
-    void prepare_workspaces(std::uint32_t vocab);
     sampler::Workspace& workspace(std::uint32_t vocab, std::size_t thread) {
         return *workspaces_.at(vocab)[thread];
     }

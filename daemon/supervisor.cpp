@@ -105,7 +105,9 @@ class Supervisor {
           registry_(config, *foundation.plane, *foundation.bell, foundation.made_event.get()),
           statistics_(config.shm.dir, config.instance, foundation.made_event.get()),
           pool_(config, *foundation.plane, *foundation.bell, foundation.step_event.get(),
-                [this](std::uint32_t dead, bool crashed) { registry_.reopen_claims(dead, crashed); }),
+                [this](std::uint32_t dead, const proto::PreparedColumn& at) {
+                    registry_.reopen_claims(dead, at);
+                }),
           control_(context_, config.control.max_message_bytes),
           decisions_(context_, config.decisions.high_water_mark) {}
 

@@ -17,6 +17,7 @@ using shm::missing;
 struct croupier_writer {
     std::unique_ptr<gpu_writer::StepWriter> steps;
     gpu_writer::WriterOptions options;
+    shm::HomeProcess home;
 };
 
 static_assert(CROUPIER_WRITER_AUTO == static_cast<int>(gpu_writer::Path::automatic) &&
@@ -24,6 +25,14 @@ static_assert(CROUPIER_WRITER_AUTO == static_cast<int>(gpu_writer::Path::automat
               CROUPIER_WRITER_COPY == static_cast<int>(gpu_writer::Path::copy));
 
 namespace {
+
+template <typename Body>
+int guarded_writer(const croupier_writer* writer, croupier_writer_error* error, Body&& body) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (auto here = writer->home.check("this writer"); !here) return here.error();
+        return body();
+    });
+}
 
 shm::Result<gpu_writer::WriterOptions> checked(const croupier_writer_options& options) {
     if (options.abi_version != CROUPIER_WRITER_ABI_VERSION) {
@@ -71,13 +80,14 @@ int croupier_writer_attach(const croupier_writer_options* options, croupier_writ
                          ? gpu_writer::attach_host_writer(asked.value())
                          : gpu_writer::attach_cuda_writer(asked.value());
         if (!steps) return steps.error();
-        *writer = new croupier_writer{std::move(steps).value(), std::move(asked).value()};
+        *writer = new croupier_writer{std::move(steps).value(), std::move(asked).value(), {}};
         return 0;
     });
 }
 
 void croupier_writer_detach(croupier_writer* writer) {
-    delete writer;
+    // A forked child has neither the mapping nor the threads of what it would take apart.
+    if (writer != nullptr && writer->home.is_here()) delete writer;
 }
 
 void croupier_writer_get_info(const croupier_writer* writer, croupier_writer_info* info) {
@@ -102,12 +112,16 @@ void croupier_writer_get_info(const croupier_writer* writer, croupier_writer_inf
 
 void croupier_writer_get_state(const croupier_writer* writer, croupier_writer_state* state) {
     const gpu_writer::StepWriter& steps = *writer->steps;
+    if (!writer->home.is_here()) {
+        *state = {};
+        return;
+    }
     *state = {steps.host().session_open() ? 1U : 0U, steps.begun(), steps.finished(), steps.empty_launches()};
 }
 
 int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint64_t* step, uint32_t* columns,
                               croupier_writer_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
+    return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         if (step == nullptr) return missing("step");
         if (columns == nullptr) return missing("columns");
         const auto found = writer->steps->wait_step(std::chrono::milliseconds(timeout_ms));
@@ -119,7 +133,7 @@ int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint
 }
 
 int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_writer_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
+    return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         const auto begun = writer->steps->begin(step);
         if (!begun) return begun.error();
         return begun.value() ? 0 : CROUPIER_WRITER_BUSY;
@@ -128,7 +142,7 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_write
 
 int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
                             croupier_writer_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
+    return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         if (logits == nullptr) return missing("logits");
         const gpu_writer::HostWriter& host = writer->steps->host();
         const std::uint32_t ids = host.geometry().shards[host.rank()].count;
@@ -142,7 +156,7 @@ int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* l
 }
 
 int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croupier_writer_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
+    return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         const std::uint32_t rank = writer->steps->host().rank();
         if (rank != 0) {
             return shm::fail(shm::Errc::bad_argument,
@@ -154,7 +168,7 @@ int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croup
 
 int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t timeout_ms,
                                 croupier_writer_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
+    return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         const auto decided = writer->steps->wait_tokens(step, std::chrono::milliseconds(timeout_ms));
         if (!decided) return decided.error();
         return decided.value() ? 1 : 0;
@@ -163,14 +177,15 @@ int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t
 
 int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64_t step, int32_t* tokens,
                                    croupier_writer_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> {
+    return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         if (tokens == nullptr) return missing("tokens");
         return done(writer->steps->enqueue_tokens(stream, step, tokens));
     });
 }
 
 int croupier_writer_abandon(croupier_writer* writer, croupier_writer_error* error) {
-    return guarded(error, [&]() -> shm::Result<int> { return done(writer->steps->abandon()); });
+    return guarded_writer(writer, error,
+                          [&]() -> shm::Result<int> { return done(writer->steps->abandon()); });
 }
 
 const char* croupier_writer_error_name(uint32_t code) {

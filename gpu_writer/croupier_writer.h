@@ -118,7 +118,7 @@ int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64
                                    croupier_writer_error* error);
 
 /* Forgets the steps that are begun and were not enqueued, for instance after a failed forward pass: they can
- * be begun again. What was enqueued must be finished: synchronise the stream first. */
+ * be begun again, with their randoms. What was enqueued must be finished: synchronise the stream first. */
 int croupier_writer_abandon(croupier_writer* writer, croupier_writer_error* error);
 
 const char* croupier_writer_error_name(uint32_t code);

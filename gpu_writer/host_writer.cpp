@@ -87,12 +87,18 @@ SliceMemory HostWriter::memory_of(std::uint64_t step) const {
     return {slice(step), maxima(step).data(), geometry().maxima_stride(rank())};
 }
 
+// A writer that was fenced learns it when he publishes.
+void HostWriter::withdraw_part(std::uint64_t step) {
+    if (publisher_.is_partial(step)) (void)begin_anew();
+}
+
 void HostWriter::write_column(std::uint64_t step, std::uint32_t column, const void* values) {
     const SliceShape shape = slice_shape(geometry(), rank(), column_count(step), order_);
     if (column >= shape.columns) {
         throw std::out_of_range("step " + std::to_string(step) + " has " + std::to_string(shape.columns) +
                                 " columns: there is no column " + std::to_string(column));
     }
+    withdraw_part(step);
     lay_rows(shape, column, {&values, 1}, memory_of(step));
 }
 
@@ -102,6 +108,7 @@ void HostWriter::write_all(std::uint64_t step, std::span<const void* const> colu
         throw std::out_of_range("step " + std::to_string(step) + " has " + std::to_string(shape.columns) +
                                 " columns, not " + std::to_string(column_values.size()));
     }
+    withdraw_part(step);
     lay_rows(shape, 0, column_values, memory_of(step));
 }
 

@@ -42,9 +42,11 @@ class HostWriter {
     // summaries. std::out_of_range for a column the step has not.
     void write_column(std::uint64_t step, std::uint32_t column, const void* values);
     // All columns at once, one pointer a column: for small tiles much faster than one by one, because the
-    // stores stay within a block of the slice that fits the nearest cache.
+    // stores stay within a block of the slice that fits the nearest cache. Either, of a step of which a part
+    // is published, writes it anew.
     void write_all(std::uint64_t step, std::span<const void* const> column_values);
-    // For a caller that lays tiles himself: [tiles][columns][T] elements.
+    // For a caller that lays tiles himself: [tiles][columns][T] elements. Before he lays again what he has
+    // published of a slice, he calls begin_anew().
     void* slice(std::uint64_t step) const { return publisher_.slice(step); }
     // He then writes their maxima as well, before he publishes the last tile: [columns][maxima_stride]
     // floats, the largest of each tile's logits, padding aside; NaN where one of them is. Empty: the session
@@ -53,6 +55,8 @@ class HostWriter {
     // The first `tiles` tiles are there; a step is decided once every rank has published all of its tiles.
     shm::Result<bool> publish(std::uint64_t step, std::uint32_t tiles);
     shm::Result<bool> publish_all(std::uint64_t step);
+    // What is published of slices that are not complete, and the randoms of their steps, counts no more.
+    shm::Result<bool> begin_anew() { return publisher_.begin_anew(); }
 
     // The random ring of the step, a record a column, and its publication (rank 0 only writes it).
     std::span<proto::ColumnRandoms> randoms(std::uint64_t step) const;
@@ -68,6 +72,7 @@ class HostWriter {
 
   private:
     SliceMemory memory_of(std::uint64_t step) const;
+    void withdraw_part(std::uint64_t step);
     std::uint32_t column_count(std::uint64_t step) const;
     shm::Result<bool> announce(shm::Result<bool> published);
 

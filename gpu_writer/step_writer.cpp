@@ -31,7 +31,8 @@ shm::Result<bool> StepWriter::begin(std::uint64_t step) {
 shm::Result<bool> StepWriter::abandon() {
     forget_after(finished());
     steps_.abandon(finished());
-    return true;
+    // What an enqueue that failed had published of its slice must not pass for part of the next attempt's.
+    return host_.begin_anew();
 }
 
 // How many columns a step has is known since it was begun: its record may be the next step's already.

@@ -40,6 +40,7 @@ enum class SessionCounter : std::uint32_t {
     clients_lost,
     zmq_steps_sent,
     zmq_send_deferred,  // the subscriber was slow: the step stayed in the ring
+    steps_given_up,
     count_
 };
 
@@ -90,6 +91,7 @@ constexpr std::array kSessionCounterText = {
     CounterText{"clients_lost", "Clients that died"},
     CounterText{"zmq_steps_sent", "Steps sent over the ZMQ decision stream"},
     CounterText{"zmq_send_deferred", "Steps kept in the ring because the ZMQ subscriber was slow"},
+    CounterText{"steps_given_up", "Steps given up before all their columns were decided"},
 };
 static_assert(kSessionCounterText.size() == static_cast<std::size_t>(SessionCounter::count_),
               "every counter needs its name and help");

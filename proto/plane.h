@@ -44,6 +44,14 @@ struct StateTotals {
     std::atomic<std::uint64_t> dropped;  // for want of room, since the sampler's entry is
 };
 
+// The column that a sampler prepares while its logits are awaited, which takes no claim: should the sampler
+// end or stall there, it is known of what.
+struct PreparedColumn {
+    std::atomic<std::uint64_t> session_id;  // 0: it prepares none
+    std::atomic<std::uint64_t> step;
+    std::atomic<std::uint32_t> column;
+};
+
 struct alignas(64) SamplerEntry {
     std::atomic<SamplerState> state;
     std::atomic<std::int32_t> pid;
@@ -56,6 +64,7 @@ struct alignas(64) SamplerEntry {
     std::atomic<std::uint64_t> started_ns;
     LatencyHistogram stages[static_cast<std::size_t>(Stage::count_)];
     alignas(64) StateTotals states;
+    PreparedColumn prepares;
 };
 
 struct alignas(64) SessionTableEntry {

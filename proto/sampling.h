@@ -114,7 +114,8 @@ enum class DecisionError : std::uint16_t {
     bad_mask,         // the column names a mask row that the session does not have
     sequence_full,    // the log has no room for another token
     bad_record,       // the step's schedule record itself is malformed
-    sampler_crashed,  // samplers died repeatedly while they decided this column
+    sampler_crashed,  // samplers died or stalled repeatedly while they decided this column
+    given_up,         // its logits did not come: the step was given up before the column was decided
     count_
 };
 

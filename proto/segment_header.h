@@ -57,11 +57,12 @@ SegmentLayout layout_of(const Geometry& geometry);
 enum class SessionState : std::uint32_t { active = 1, draining = 2, closed = 3, fenced = 4 };
 
 struct alignas(64) WriterCell {
-    std::atomic<std::uint32_t> epoch;
-    std::atomic<std::int32_t> pid;  // 0: it let go by itself
+    std::atomic<std::uint32_t> epoch;  // grows when a writer attaches, and when one writes a part anew
+    std::atomic<std::int32_t> pid;     // 0: it let go by itself
     // With its pid: which process it is, for a successor that has to wait for its end.
     std::atomic<std::uint64_t> started;
     std::atomic<std::uint64_t> pid_namespace;
+    std::atomic<std::uint32_t> attached;  // how many writers the rank has had
 };
 
 struct HotCost {

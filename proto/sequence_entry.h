@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "proto/geometry.h"
 #include "proto/sampling.h"
 
 namespace croupier::proto {
@@ -15,8 +16,8 @@ enum class SequenceState : std::uint32_t { free = 0, live = 1 };
 // The feedback after so many outputs: what the decision of position `outputs` reads.
 struct FeedbackAfter {
     Feedback feedback;
-    std::uint32_t outputs = 0;  // 0: none was left, as before the first output
-    std::uint32_t reserved = 0;
+    std::uint32_t outputs = 0;    // 0: none was left, as before the first output
+    std::uint32_t admission = 0;  // the entry's, when it was left
 };
 static_assert(sizeof(FeedbackAfter) == 24);
 
@@ -25,12 +26,18 @@ static_assert(sizeof(FeedbackAfter) == 24);
 struct alignas(64) SequenceEntry {
     std::atomic<SequenceState> state;  // `live` is stored last, with release
     std::uint32_t prompt_length;
-    std::atomic<std::uint32_t> length;  // prompt and output; grows with each committed decision
-    std::uint32_t bias_count;
-    std::uint32_t stop_count;
+    // Prompt and output. The client's: it grows when the client takes a decision, so that neither a token
+    // that is not committed nor one that was answered with an error is ever part of the log.
+    std::atomic<std::uint32_t> length;
+    std::uint16_t bias_count;
+    std::uint16_t stop_count;
     std::uint32_t allowed_count;
     std::uint32_t bad_words_count;  // words: each list's length, then its ids
     std::uint32_t breakers_count;   // likewise
+    // How many sequences have had this slot: what is derived from one must not pass for another's, and a uid
+    // may be used again. Stored after all of the sequence, with release: who reads it first and finds it new
+    // reads nothing of the one before.
+    std::atomic<std::uint32_t> admission;
     std::uint64_t uid;
     SamplingParams params;
     std::uint32_t hot_choice;  // proto/hot_set.h; the session's when the sequence was admitted
@@ -42,6 +49,7 @@ struct alignas(64) SequenceEntry {
     // parity of `outputs`; on a cache line that only decisions with feedback touch.
     alignas(64) std::array<FeedbackAfter, 2> feedback;
 };
+static_assert(kMaxBias <= 0xFFFF && kMaxStopIds <= 0xFFFF);
 static_assert(offsetof(SequenceEntry, params) == 40);
 static_assert(offsetof(SequenceEntry, hot_choice) == 248);
 static_assert(offsetof(SequenceEntry, owner) == 252);

@@ -49,6 +49,8 @@ const char* errc_name(Errc code) {
             return "system_error";
         case Errc::peer_gone:
             return "peer_gone";
+        case Errc::forked:
+            return "forked";
     }
     return "unknown_error";
 }

@@ -30,6 +30,7 @@ enum class Errc : std::uint32_t {
     refused,  // the daemon refused the request; the text says why
     system_error,
     peer_gone,  // of a fan-out: the relay, the scheduler, another member
+    forked,     // the caller is a forked child of the process that attached
 };
 
 const char* errc_name(Errc code);

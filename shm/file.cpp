@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <charconv>
+#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -50,20 +50,30 @@ std::string octal(mode_t mode) {
 
 }  // namespace
 
+FileDescriptor::FileDescriptor(int fd) : fd_(fd) {
+    if (fd_ >= 0) close_in_children(fd_);
+}
+
+FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), home_(other.home_) {}
+
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
     if (this != &other) {
-        if (fd_ >= 0) ::close(fd_);
-        fd_ = other.release();
+        close();
+        fd_ = std::exchange(other.fd_, -1);
+        home_ = other.home_;
     }
     return *this;
 }
 
 FileDescriptor::~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
+    close();
 }
 
-int FileDescriptor::release() {
-    return std::exchange(fd_, -1);
+void FileDescriptor::close() {
+    if (fd_ < 0 || !home_.is_here()) return;
+    leave_to_children(fd_);
+    ::close(fd_);
 }
 
 Result<gid_t> group_id(const std::string& group) {

@@ -5,31 +5,35 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stop_token>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "shm/error.h"
+#include "shm/home_process.h"
 #include "shm/mapping.h"
 
 namespace croupier::shm {
 
+// Closed in every forked child, where the number may then be another file's: there it is not valid.
 class FileDescriptor {
   public:
     FileDescriptor() = default;
-    explicit FileDescriptor(int fd) : fd_(fd) {}
-    FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
+    explicit FileDescriptor(int fd);
+    FileDescriptor(FileDescriptor&& other) noexcept;
     FileDescriptor& operator=(FileDescriptor&& other) noexcept;
     FileDescriptor(const FileDescriptor&) = delete;
     FileDescriptor& operator=(const FileDescriptor&) = delete;
     ~FileDescriptor();
 
-    int get() const { return fd_; }
-    bool valid() const { return fd_ >= 0; }
-    int release();
+    int get() const { return home_.is_here() ? fd_ : -1; }
+    bool valid() const { return get() >= 0; }
 
   private:
+    void close();
+
     int fd_ = -1;
+    HomeProcess home_;
 };
 
 enum class Access { read_only, read_write };

@@ -59,12 +59,10 @@ Result<LogitsPublisher> LogitsPublisher::attach(Segment& segment, std::uint32_t 
                                             "still store; end it, then attach again");
     }
     LogitsPublisher publisher(segment, rank);
-    publisher.epoch_ = cell.epoch.load(std::memory_order_relaxed) + 1;
-    if (epoch_tag(publisher.epoch_) == 0) ++publisher.epoch_;
     name_author(cell);
-    cell.epoch.store(publisher.epoch_, std::memory_order_release);
+    cell.attached.fetch_add(1, std::memory_order_relaxed);
+    publisher.begin_epoch();
     header.counter(SessionCounter::writers_attached).fetch_add(1, std::memory_order_relaxed);
-    publisher.vouch_for_complete_slices();
     return publisher;
 }
 
@@ -72,18 +70,47 @@ void LogitsPublisher::leave() const {
     segment_->header().writers[rank_].pid.store(0, std::memory_order_release);
 }
 
-void LogitsPublisher::vouch_for_complete_slices() const {
+// Vouches for the slices that were completed before, and withdraws the others: a part of a slice is written
+// again from its first tile.
+void LogitsPublisher::begin_epoch() {
+    auto& cell = segment_->header().writers[rank_];
+    epoch_ = cell.epoch.load(std::memory_order_relaxed) + 1;
+    if (epoch_tag(epoch_) == 0) ++epoch_;
+    cell.epoch.store(epoch_, std::memory_order_release);
     const StepWindow window = steps_in_flight(*segment_);
     if (!window.sound) return;
     for (std::uint64_t step = window.first; step < window.end; ++step) {
-        auto& word = segment_->ready(segment_->slot_of(step), rank_).word;
+        const std::uint32_t slot = segment_->slot_of(step);
+        auto& word = segment_->ready(slot, rank_).word;
         ReadyWord ready = ReadyWord::unpack(word.load(std::memory_order_acquire));
         if (ready.step_tag != ReadyWord::tag_of(step)) continue;
-        // A part of a slice is written again from its first tile.
-        if (ready.tiles != segment_->geometry().tiles(rank_)) continue;
-        ready.epoch = epoch_tag(epoch_);
-        word.store(ready.pack(), std::memory_order_release);
+        const bool whole = ready.tiles == segment_->geometry().tiles(rank_) && randoms_await_nobody(step);
+        const ReadyWord own{epoch_tag(epoch_), ready.step_tag, whole ? ready.tiles : 0};
+        if (whole && rank_ == 0) {
+            segment_->randoms_ready(slot).store(ReadyWord{own.epoch, own.step_tag, 1}.pack(),
+                                                std::memory_order_release);
+        }
+        word.store(own.pack(), std::memory_order_release);
     }
+}
+
+// A slice of rank 0 without the randoms that go with it is not vouched for: nobody would supply them.
+bool LogitsPublisher::randoms_await_nobody(std::uint64_t step) const {
+    const std::uint32_t slot = segment_->slot_of(step);
+    if (rank_ != 0 || (segment_->schedule(slot).flags & proto::kRandomsSupplied) == 0) return true;
+    const std::uint64_t word = segment_->randoms_ready(slot).load(std::memory_order_acquire);
+    return ReadyWord::unpack(word).step_tag == ReadyWord::tag_of(step);
+}
+
+bool LogitsPublisher::is_partial(std::uint64_t step) const {
+    const std::uint32_t tiles = tiles_ready(*segment_, step, rank_);
+    return tiles > 0 && tiles < segment_->geometry().tiles(rank_);
+}
+
+Result<bool> LogitsPublisher::begin_anew() {
+    if (auto ours = not_fenced(); !ours) return ours;
+    begin_epoch();
+    return true;
 }
 
 std::optional<std::uint64_t> LogitsPublisher::next_step(std::uint64_t from) const {
@@ -111,7 +138,7 @@ std::span<float> LogitsPublisher::maxima(std::uint64_t step) const {
     return segment_->maxima(segment_->slot_of(step), rank_);
 }
 
-Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
+Result<bool> LogitsPublisher::not_fenced() const {
     auto& header = segment_->header();
     const auto state = header.state.load(std::memory_order_acquire);
     if (state == proto::SessionState::fenced || state == proto::SessionState::closed ||
@@ -121,6 +148,11 @@ Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
                                            " was fenced while this writer was away (its epoch " +
                                            std::to_string(epoch_) + " is over); attach to the session again");
     }
+    return true;
+}
+
+Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
+    if (auto ours = not_fenced(); !ours) return ours;
     const StepWindow window = steps_in_flight(*segment_);
     if (step < window.first || step >= window.end) {
         return fail(Errc::bad_argument, "step " + std::to_string(step) + " is not in flight: steps " +
@@ -160,16 +192,32 @@ Result<bool> LogitsPublisher::publish_randoms(std::uint64_t step) {
     return true;
 }
 
+namespace {
+
+// The word, where it is this step's and of the rank's present epoch.
+std::optional<ReadyWord> present(const Segment& segment, std::uint64_t step, std::uint32_t rank,
+                                 const std::atomic<std::uint64_t>& word) {
+    // acquire: who sees the count sees the tiles.
+    const ReadyWord ready = ReadyWord::unpack(word.load(std::memory_order_acquire));
+    const std::uint32_t epoch = segment.header().writers[rank].epoch.load(std::memory_order_acquire);
+    if (ready.step_tag != ReadyWord::tag_of(step) || ready.epoch != epoch_tag(epoch)) return std::nullopt;
+    return ready;
+}
+
+}  // namespace
+
+std::uint32_t tiles_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank) {
+    const auto ready = present(segment, step, rank, segment.ready(segment.slot_of(step), rank).word);
+    return ready ? ready->tiles : 0;
+}
+
 bool slice_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank) {
-    const auto& cell = segment.ready(segment.slot_of(step), rank);
-    const ReadyWord ready = ReadyWord::unpack(cell.word.load(std::memory_order_acquire));
-    return ready.step_tag == ReadyWord::tag_of(step) && ready.tiles == segment.geometry().tiles(rank) &&
-           ready.epoch == epoch_tag(segment.header().writers[rank].epoch.load(std::memory_order_acquire));
+    const auto ready = present(segment, step, rank, segment.ready(segment.slot_of(step), rank).word);
+    return ready && ready->tiles == segment.geometry().tiles(rank);
 }
 
 bool randoms_ready(const Segment& segment, std::uint64_t step) {
-    const std::uint64_t word = segment.randoms_ready(segment.slot_of(step)).load(std::memory_order_acquire);
-    return ReadyWord::unpack(word).step_tag == ReadyWord::tag_of(step);
+    return present(segment, step, 0, segment.randoms_ready(segment.slot_of(step))).has_value();
 }
 
 }  // namespace croupier::shm

@@ -38,9 +38,17 @@ class LogitsPublisher {
     Result<bool> publish(std::uint64_t step, std::uint32_t tiles);
     Result<bool> publish_randoms(std::uint64_t step);
 
+    // Whether a part of the step's slice is published, and the rest is not.
+    bool is_partial(std::uint64_t step) const;
+    // Before a published part of a slice is written again: what samplers made of it is void. All slices that
+    // are not complete, and their steps' randoms, then count as unpublished.
+    Result<bool> begin_anew();
+
   private:
     LogitsPublisher(Segment& segment, std::uint32_t rank) : segment_(&segment), rank_(rank) {}
-    void vouch_for_complete_slices() const;
+    void begin_epoch();
+    bool randoms_await_nobody(std::uint64_t step) const;
+    Result<bool> not_fenced() const;
     Result<bool> may_publish(std::uint64_t step) const;
 
     Segment* segment_;
@@ -48,7 +56,8 @@ class LogitsPublisher {
     std::uint32_t epoch_ = 0;
 };
 
-// Whether the rank's whole slice of the step is there, written by the rank's present owner.
+// How many of the rank's tiles of the step are there, written by the rank's present owner.
+std::uint32_t tiles_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
 bool slice_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
 bool randoms_ready(const Segment& segment, std::uint64_t step);
 

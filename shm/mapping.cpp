@@ -71,16 +71,21 @@ void replace_lost_pages(int signal, siginfo_t* info, void* /*context*/) {
 }  // namespace
 
 Mapping::Mapping(void* address, std::size_t bytes)
-    : address_(address), bytes_(bytes), range_(enter(reinterpret_cast<std::uintptr_t>(address), bytes)) {}
+    : address_(address), bytes_(bytes), range_(enter(reinterpret_cast<std::uintptr_t>(address), bytes)) {
+    ::madvise(address, bytes, MADV_DONTFORK);
+}
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
     std::swap(address_, other.address_);
     std::swap(bytes_, other.bytes_);
     std::swap(range_, other.range_);
+    std::swap(home_, other.home_);
     return *this;
 }
 
 Mapping::~Mapping() {
+    // In a forked child the addresses may be another mapping's by now.
+    if (!home_.is_here()) return;
     // Left first: once unmapped, the addresses may be somebody else's.
     if (range_ != nullptr) range_->begin.store(0, std::memory_order_release);
     if (address_ != nullptr) ::munmap(address_, bytes_);

@@ -5,14 +5,16 @@
 #include <cstddef>
 #include <utility>
 
+#include "shm/home_process.h"
+
 namespace croupier::shm {
 
 namespace detail {
 struct MappedRange;
 }
 
-// Unmapped at its end. In a process that survives lost pages, a read of what was cut off reads zeros from
-// then on.
+// Unmapped at its end, and not inherited by forked children. In a process that survives lost pages, a read of
+// what was cut off reads zeros from then on.
 class Mapping {
   public:
     Mapping() = default;
@@ -20,7 +22,8 @@ class Mapping {
     Mapping(Mapping&& other) noexcept
         : address_(std::exchange(other.address_, nullptr)),
           bytes_(std::exchange(other.bytes_, 0)),
-          range_(std::exchange(other.range_, nullptr)) {}
+          range_(std::exchange(other.range_, nullptr)),
+          home_(other.home_) {}
     Mapping& operator=(Mapping&& other) noexcept;
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;
@@ -35,6 +38,7 @@ class Mapping {
     void* address_ = nullptr;
     std::size_t bytes_ = 0;
     detail::MappedRange* range_ = nullptr;
+    HomeProcess home_;
 };
 
 // From now on a mapping whose pages are gone costs this process that mapping (its lost() says so) instead of

@@ -7,6 +7,7 @@
 
 #include "shm/clock.h"
 #include "shm/futex.h"
+#include "shm/step_claims.h"
 #include "shm/step_window.h"
 
 namespace croupier::shm {
@@ -34,6 +35,7 @@ Result<SchedulePublisher> SchedulePublisher::attach(Segment& segment) {
     }
     publisher.published_ = window.end;
     publisher.taken_ = window.first;
+    publisher.complete_what_was_given_up();
     return publisher;
 }
 
@@ -47,16 +49,31 @@ Result<bool> check_step(const proto::Geometry& geometry, std::size_t columns, st
                                      " step slots are in flight: take decisions before the next step");
 }
 
-Result<bool> SchedulePublisher::may_publish() const {
+// The client before may have died between the two stores by which a column is given up.
+void SchedulePublisher::complete_what_was_given_up() const {
+    for (std::uint64_t step = taken_; step < published_; ++step) {
+        const StepClaims claims(*segment_, step);
+        if (claims.claimed_by(StepClaims::kClient, columns_of(step)) == 0) continue;
+        claims.give_up(columns_of(step), StepClaims::kClient);
+    }
+}
+
+Result<bool> SchedulePublisher::not_fenced() const {
     auto& header = segment_->header();
-    const auto state = header.state.load(std::memory_order_acquire);
-    if (state == proto::SessionState::fenced ||
+    if (header.state.load(std::memory_order_acquire) == proto::SessionState::fenced ||
         header.client_epoch.load(std::memory_order_acquire) != epoch_) {
         header.counter(SessionCounter::stale_epoch_refused).fetch_add(1, std::memory_order_relaxed);
         return fail(Errc::stale_epoch, "session " + std::string(header.name) +
                                            " was taken over while this client was away (its epoch " +
                                            std::to_string(epoch_) + " is over); open it again");
     }
+    return true;
+}
+
+Result<bool> SchedulePublisher::may_publish() const {
+    if (auto ours = not_fenced(); !ours) return ours;
+    const auto& header = segment_->header();
+    const auto state = header.state.load(std::memory_order_acquire);
     if (state == proto::SessionState::draining) {
         return fail(Errc::draining, "the daemon drains: steps in flight finish, no new ones are taken");
     }
@@ -111,16 +128,29 @@ std::uint32_t* SchedulePublisher::next_mask_row(std::uint32_t row) const {
     return segment_->mask_row(segment_->slot_of(published_), row);
 }
 
-std::uint32_t SchedulePublisher::columns_of_next() const {
-    return std::min(segment_->schedule(segment_->slot_of(taken_)).columns, segment_->geometry().max_batch);
+std::uint32_t SchedulePublisher::columns_of(std::uint64_t step) const {
+    return std::min(segment_->schedule(segment_->slot_of(step)).columns, segment_->geometry().max_batch);
+}
+
+Error not_in_flight(std::uint64_t step, std::uint64_t first, std::uint64_t end) {
+    return {Errc::bad_argument, "step " + std::to_string(step) + " is not in flight: steps " +
+                                    std::to_string(first) + " to " + std::to_string(end) +
+                                    " (exclusive) are"};
+}
+
+Result<bool> SchedulePublisher::give_up(std::uint64_t step) const {
+    if (auto ours = not_fenced(); !ours) return ours;
+    if (step < taken_ || step >= published_) return not_in_flight(step, taken_, published_);
+    StepClaims(*segment_, step).give_up(columns_of(step), StepClaims::kClient);
+    return true;
 }
 
 bool SchedulePublisher::next_complete() const {
-    return taken_ != published_ && step_complete(*segment_, segment_->slot_of(taken_), columns_of_next());
+    return taken_ != published_ && step_complete(*segment_, segment_->slot_of(taken_), columns_of(taken_));
 }
 
 std::span<const proto::Decision> SchedulePublisher::next_decisions() const {
-    return {segment_->decisions(segment_->slot_of(taken_)), columns_of_next()};
+    return {segment_->decisions(segment_->slot_of(taken_)), columns_of(taken_)};
 }
 
 proto::DecisionError SchedulePublisher::next_refusal() const {
@@ -141,8 +171,27 @@ void SchedulePublisher::count_times(std::uint32_t slot) const {
         .fetch_add(done > waiting ? done - waiting : 0, std::memory_order_relaxed);
 }
 
+// Before `taken` is stored: a client that dies in between is followed by one that does it again.
+void SchedulePublisher::extend_logs(std::uint32_t slot) const {
+    if (next_refusal() != proto::DecisionError::none) return;
+    const proto::Geometry& geometry = segment_->geometry();
+    const StepClaims claims(*segment_, taken_);
+    for (std::uint32_t column = 0; column < columns_of(taken_); ++column) {
+        const auto& asked = segment_->schedule_columns(slot)[column];
+        if (!claims.is_committed(column) || asked.sequence_slot >= geometry.max_sequences) continue;
+        auto& entry = segment_->sequence(asked.sequence_slot);
+        const bool decided = segment_->decisions(slot)[column].error == proto::DecisionError::none;
+        const std::uint64_t length = std::uint64_t{entry.prompt_length} + asked.position + 1;
+        if (!decided || entry.uid != asked.sequence_uid || length > geometry.max_length) continue;
+        // SYNC: release; pairs with the acquire of samplers. The token was visible with its column's bit.
+        entry.length.store(static_cast<std::uint32_t>(length), std::memory_order_release);
+    }
+}
+
 void SchedulePublisher::take() {
-    count_times(segment_->slot_of(taken_));
+    const std::uint32_t slot = segment_->slot_of(taken_);
+    extend_logs(slot);
+    count_times(slot);
     waiting_since_ns_ = 0;
     ++taken_;
     auto& header = segment_->header();

@@ -11,6 +11,8 @@ namespace croupier::shm {
 
 // Whether a step of so many columns may be published while so many are in flight: bad_argument, ring_full.
 Result<bool> check_step(const proto::Geometry& geometry, std::size_t columns, std::uint64_t in_flight);
+// Of a step that is not among those from `first` on to `end`.
+Error not_in_flight(std::uint64_t step, std::uint64_t first, std::uint64_t end);
 
 class SchedulePublisher {
   public:
@@ -32,6 +34,9 @@ class SchedulePublisher {
     std::span<const proto::Decision> next_decisions() const;
     proto::DecisionError next_refusal() const;
     void take();
+    // Answers with given_up what nobody decides of a step in flight; it is complete when those who decide the
+    // rest are done.
+    Result<bool> give_up(std::uint64_t step) const;
 
     // Sleeps until a step may have completed, or for `timeout`.
     void sleep(std::chrono::nanoseconds timeout) const;
@@ -42,8 +47,11 @@ class SchedulePublisher {
 
   private:
     explicit SchedulePublisher(Segment& segment) : segment_(&segment) {}
+    Result<bool> not_fenced() const;
+    void complete_what_was_given_up() const;
     void reset_decisions(std::uint32_t slot, std::uint64_t step, std::uint32_t columns) const;
-    std::uint32_t columns_of_next() const;
+    std::uint32_t columns_of(std::uint64_t step) const;
+    void extend_logs(std::uint32_t slot) const;
     void count_times(std::uint32_t slot) const;
 
     Segment* segment_;

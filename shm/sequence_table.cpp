@@ -72,8 +72,8 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     entry.hot_choice = (tries ? header.hot_trial : header.hot_choice).load(std::memory_order_relaxed);
     if (entry.hot_choice > 0) entry.params.rng = proto::rng_with_hot_set(entry.params.rng);
     entry.prompt_length = static_cast<std::uint32_t>(sequence.prompt.size());
-    entry.bias_count = static_cast<std::uint32_t>(sequence.bias.size());
-    entry.stop_count = static_cast<std::uint32_t>(sequence.stop_ids.size());
+    entry.bias_count = static_cast<std::uint16_t>(sequence.bias.size());
+    entry.stop_count = static_cast<std::uint16_t>(sequence.stop_ids.size());
     std::copy(sequence.bias.begin(), sequence.bias.end(), segment_->biases(index));
     std::copy(sequence.stop_ids.begin(), sequence.stop_ids.end(), segment_->stop_ids(index));
     copy_lists(sequence, entry, segment_->lists(index));
@@ -84,6 +84,10 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     std::copy(sequence.output.begin(), sequence.output.end(), log);
     entry.length.store(static_cast<std::uint32_t>(sequence.prompt.size() + sequence.output.size()),
                        std::memory_order_relaxed);
+    // 0 means that nobody had the slot yet.
+    const std::uint32_t before = entry.admission.load(std::memory_order_relaxed);
+    // SYNC: release; pairs with the acquire of samplers, who read it first.
+    entry.admission.store(before + 1 == 0 ? 1 : before + 1, std::memory_order_release);
     // SYNC: release; pairs with the acquire of whoever reads the entry. A client that dies before this
     // store leaves a free slot.
     entry.state.store(SequenceState::live, std::memory_order_release);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "shm/clock.h"
+#include "shm/logits_publisher.h"
 #include "shm/plane.h"
 #include "shm/segment.h"
 #include "shm/step_window.h"
@@ -45,6 +46,18 @@ SamplerSnapshot read_sampler(const Plane& plane, std::uint32_t index, std::uint6
     return sampler;
 }
 
+std::uint64_t behind_ns(const Segment& segment, std::uint32_t rank, std::uint64_t now) {
+    const StepWindow window = steps_in_flight(segment);
+    for (std::uint64_t step = window.first; window.sound && step < window.end; ++step) {
+        const std::uint32_t slot = segment.slot_of(step);
+        const auto& record = segment.schedule(slot);
+        const std::uint32_t columns = std::min(record.columns, segment.geometry().max_batch);
+        if (slice_ready(segment, step, rank) || step_complete(segment, slot, columns)) continue;
+        return since(record.published_ns, now);
+    }
+    return 0;
+}
+
 void count_rings(const Segment& segment, SessionSnapshot& session) {
     const StepWindow window = steps_in_flight(segment);
     if (!window.sound) {
@@ -82,6 +95,7 @@ SessionSnapshot read_session(const std::string& path) {
     session.client_alive = segment.is_held(Role::client);
     for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
         if (segment.is_held(writer_role(rank))) ++session.writers_alive;
+        session.rank_behind_ns.push_back(behind_ns(segment, rank, monotonic_ns()));
     }
     for (std::size_t i = 0; i < session.counters.size(); ++i) {
         session.counters[i] =

@@ -45,6 +45,8 @@ struct SessionSnapshot {
     std::int32_t client_pid = 0;
     bool client_alive = false;
     std::uint32_t writers_alive = 0;
+    // By rank: how long the oldest step in flight whose slice it has not completed is published; 0: none.
+    std::vector<std::uint64_t> rank_behind_ns;
     std::uint64_t steps_in_flight = 0;
     std::uint64_t steps_decided_not_taken = 0;
     std::uint32_t live_sequences = 0;

@@ -39,6 +39,8 @@ json session_json(const SessionSnapshot& session) {
     for (std::size_t i = 0; i < session.counters.size(); ++i) {
         counters[proto::kSessionCounterText[i].name] = session.counters[i];
     }
+    json behind = json::array();
+    for (const std::uint64_t ns : session.rank_behind_ns) behind.push_back(seconds(ns));
     json answer = {{"id", session.id},
                    {"name", session.name},
                    {"path", session.path},
@@ -50,6 +52,7 @@ json session_json(const SessionSnapshot& session) {
                    {"bytes", session.bytes},
                    {"client", {{"pid", session.client_pid}, {"alive", session.client_alive}}},
                    {"writers_alive", session.writers_alive},
+                   {"rank_behind_seconds", behind},
                    {"rings",
                     {{"slots", session.geometry.slots},
                      {"in_flight", session.steps_in_flight},

@@ -12,14 +12,34 @@ using proto::ClaimWord;
 using proto::RefusalWord;
 using proto::SessionCounter;
 
-bool StepClaims::try_claim(std::uint32_t column, std::uint32_t owner) const {
+bool StepClaims::exchange_claim(std::uint32_t column, std::uint32_t from, std::uint32_t to) const {
     auto& word = segment_->claims(slot_)[column];
     const auto tag = static_cast<std::uint32_t>(step_);
-    std::uint64_t expected = ClaimWord{tag, 0}.pack();
+    std::uint64_t expected = ClaimWord{tag, from}.pack();
     if (word.load(std::memory_order_relaxed) != expected) return false;
-    // acquire: pairs with the release in reopen_if, so that a dead owner's half-done stores come before ours.
-    return word.compare_exchange_strong(expected, ClaimWord{tag, owner}.pack(), std::memory_order_acq_rel,
+    // SYNC: acq_rel; a dead owner's half-done stores come before those of who claims next.
+    return word.compare_exchange_strong(expected, ClaimWord{tag, to}.pack(), std::memory_order_acq_rel,
                                         std::memory_order_relaxed);
+}
+
+bool StepClaims::try_claim(std::uint32_t column, std::uint32_t owner) const {
+    return exchange_claim(column, 0, owner);
+}
+
+bool StepClaims::try_claim_suspect(std::uint32_t column, std::uint32_t owner) const {
+    return exchange_claim(column, kSuspect, owner);
+}
+
+bool StepClaims::is_suspect(std::uint32_t column) const {
+    const std::uint64_t suspected = ClaimWord{static_cast<std::uint32_t>(step_), kSuspect}.pack();
+    return segment_->claims(slot_)[column].load(std::memory_order_relaxed) == suspected;
+}
+
+bool StepClaims::has_suspect(std::uint32_t columns) const {
+    for (std::uint32_t column = 0; column < columns; ++column) {
+        if (is_suspect(column)) return true;
+    }
+    return false;
 }
 
 bool StepClaims::is_committed(std::uint32_t column) const {
@@ -34,8 +54,8 @@ bool StepClaims::commit(std::uint32_t column, std::uint32_t columns, const proto
     std::uint64_t last = head.last_commit_ns.load(std::memory_order_relaxed);
     while (last < now && !head.last_commit_ns.compare_exchange_weak(last, now, std::memory_order_relaxed)) {
     }
-    // SYNC: release; pairs with the acquire in step_complete: the decision, the log and its length are
-    // visible with the bit. fetch_or is idempotent, so a column cannot count twice towards the step.
+    // SYNC: release; pairs with the acquire in step_complete: the decision and the token in the log
+    // are visible with the bit. fetch_or is idempotent, so a column cannot count twice towards the step.
     segment_->committed(slot_)[column / 64].fetch_or(1ULL << (column % 64), std::memory_order_seq_cst);
     const bool complete = step_complete(*segment_, slot_, columns);
     if (complete) announce();
@@ -64,31 +84,48 @@ void StepClaims::announce() const {
     if (header.client_sleeps.load(std::memory_order_seq_cst) != 0) futex_wake_all(header.decided_bell);
 }
 
-std::uint32_t StepClaims::reopen(std::uint32_t dead_owner, std::uint32_t columns, bool crashed) const {
-    return reopen_if(columns, dead_owner, false, crashed);
+std::uint32_t StepClaims::claimed_by(std::uint32_t owner, std::uint32_t columns) const {
+    const std::uint64_t claim = ClaimWord{static_cast<std::uint32_t>(step_), owner}.pack();
+    std::uint32_t count = 0;
+    for (std::uint32_t column = 0; column < columns; ++column) {
+        const bool theirs = segment_->claims(slot_)[column].load(std::memory_order_acquire) == claim;
+        if (theirs && !is_committed(column)) ++count;
+    }
+    return count;
+}
+
+std::uint32_t StepClaims::reopen(std::uint32_t dead_owner, std::uint32_t columns, bool alone) const {
+    std::uint32_t freed = 0;
+    for (std::uint32_t column = 0; column < columns; ++column) {
+        if (is_committed(column)) continue;
+        // Several cleaners may come at once: who wins this exchange has the column to himself.
+        if (!exchange_claim(column, dead_owner, kCleaner)) continue;
+        suspect_or_answer(column, columns, alone);
+        ++freed;
+    }
+    count_reopened(freed);
+    return freed;
 }
 
 std::uint32_t StepClaims::reopen_all(std::uint32_t columns) const {
-    return reopen_if(columns, 0, true, false);
-}
-
-std::uint32_t StepClaims::reopen_if(std::uint32_t columns, std::uint32_t owner, bool any_owner,
-                                    bool crashed) const {
-    const auto tag = static_cast<std::uint32_t>(step_);
     std::uint32_t freed = 0;
     for (std::uint32_t column = 0; column < columns; ++column) {
-        auto& word = segment_->claims(slot_)[column];
-        std::uint64_t seen = word.load(std::memory_order_acquire);
-        const ClaimWord claim = ClaimWord::unpack(seen);
-        const bool theirs = claim.owner != 0 && (any_owner || claim.owner == owner);
-        if (claim.step_tag != tag || !theirs || is_committed(column)) continue;
-        // Several cleaners may come at once: who wins this exchange has the column to himself.
-        // SYNC: acq_rel; the dead one's half-done stores come before those of who claims next.
-        const std::uint64_t next = ClaimWord{tag, crashed ? kCleaner : 0}.pack();
-        if (!word.compare_exchange_strong(seen, next, std::memory_order_acq_rel)) continue;
-        if (crashed) free_or_give_up(column, columns);
-        ++freed;
+        const std::uint32_t owner =
+            ClaimWord::unpack(segment_->claims(slot_)[column].load(std::memory_order_acquire)).owner;
+        const bool held = owner != 0 && owner != kSuspect && owner != kClient;
+        if (held && !is_committed(column) && exchange_claim(column, owner, 0)) ++freed;
     }
+    count_reopened(freed);
+    return freed;
+}
+
+void StepClaims::suspect(std::uint32_t column, std::uint32_t columns) const {
+    if (!try_claim(column, kCleaner)) return;
+    suspect_or_answer(column, columns, true);
+    count_reopened(1);
+}
+
+void StepClaims::count_reopened(std::uint32_t freed) const {
     if (freed > 0) {
         segment_->decision_head(slot_).reopened.fetch_add(1, std::memory_order_release);
         segment_->header()
@@ -97,24 +134,40 @@ std::uint32_t StepClaims::reopen_if(std::uint32_t columns, std::uint32_t owner, 
     }
     // The dead one may have set the last bit, or refused the record, and died before it rang.
     announce();
-    return freed;
 }
 
-void StepClaims::free_or_give_up(std::uint32_t column, std::uint32_t columns) const {
-    const std::uint32_t crashes =
-        segment_->crashes(slot_)[column].fetch_add(1, std::memory_order_relaxed) + 1;
-    if (crashes < kCrashLimit) {
-        // SYNC: release; pairs with the acquire in try_claim.
-        segment_->claims(slot_)[column].store(ClaimWord{static_cast<std::uint32_t>(step_), 0}.pack(),
-                                              std::memory_order_release);
-        return;
-    }
+void StepClaims::suspect_or_answer(std::uint32_t column, std::uint32_t columns, bool alone) const {
+    auto& count = segment_->crashes(slot_)[column];
+    const std::uint32_t crashes = alone ? count.fetch_add(1, std::memory_order_relaxed) + 1 : 0;
+    if (crashes >= kCrashLimit) return answer(column, columns, proto::DecisionError::sampler_crashed);
+    // SYNC: release; pairs with the acquire in exchange_claim.
+    segment_->claims(slot_)[column].store(ClaimWord{static_cast<std::uint32_t>(step_), kSuspect}.pack(),
+                                          std::memory_order_release);
+}
+
+void StepClaims::answer(std::uint32_t column, std::uint32_t columns, proto::DecisionError error) const {
     const auto& asked = segment_->schedule_columns(slot_)[column];
     proto::Decision decision;
     decision.sequence_uid = asked.sequence_uid;
     decision.position = asked.position;
-    decision.error = proto::DecisionError::sampler_crashed;
+    decision.error = error;
     commit(column, columns, decision);
+}
+
+std::uint32_t StepClaims::give_up(std::uint32_t columns, std::uint32_t giver) const {
+    std::uint32_t given = 0;
+    for (std::uint32_t column = 0; column < columns; ++column) {
+        if (is_committed(column)) continue;
+        const bool ours = exchange_claim(column, 0, giver) || exchange_claim(column, kSuspect, giver) ||
+                          exchange_claim(column, giver, giver);
+        if (!ours) continue;
+        answer(column, columns, proto::DecisionError::given_up);
+        ++given;
+    }
+    if (given > 0) {
+        segment_->header().counter(SessionCounter::steps_given_up).fetch_add(1, std::memory_order_relaxed);
+    }
+    return given;
 }
 
 }  // namespace croupier::shm

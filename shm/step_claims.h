@@ -14,8 +14,12 @@ class StepClaims {
         : segment_(&segment), step_(step), slot_(segment.slot_of(step)) {}
 
     std::uint32_t slot() const { return slot_; }
-    // False when another sampler has the column, or the slot belongs to another step by now.
+    // False when another sampler has the column, it is suspected, or the slot belongs to another step by now.
     bool try_claim(std::uint32_t column, std::uint32_t owner) const;
+    // Of a suspected column. Who claims it must decide nothing beside it.
+    bool try_claim_suspect(std::uint32_t column, std::uint32_t owner) const;
+    bool is_suspect(std::uint32_t column) const;
+    bool has_suspect(std::uint32_t columns) const;
     bool is_committed(std::uint32_t column) const;
     // Only by the claim's owner. True for the commit that completed the step.
     bool commit(std::uint32_t column, std::uint32_t columns, const proto::Decision& decision,
@@ -23,20 +27,36 @@ class StepClaims {
     // The record itself is malformed: the client learns it instead of waiting for ever.
     void refuse(proto::DecisionError why) const;
 
-    // Frees what a process that is known to be dead had claimed. `crashed` counts against the column:
-    // after kCrashLimit samplers died of it, it is answered with an error instead of tried again.
-    std::uint32_t reopen(std::uint32_t dead_owner, std::uint32_t columns, bool crashed) const;
-    // The same for every owner: after a daemon's death, when none of its samplers lives.
+    // How many columns the owner has claimed and not committed.
+    std::uint32_t claimed_by(std::uint32_t owner, std::uint32_t columns) const;
+    // What a process that is known to be dead had claimed is suspected from now on. `alone`: it was one
+    // column, and so what the process died of; after kCrashLimit such deaths it is answered with an error
+    // instead of tried again.
+    std::uint32_t reopen(std::uint32_t dead_owner, std::uint32_t columns, bool alone) const;
+    // What any owner had claimed is free again: after a daemon's death, when none of its samplers lives.
     std::uint32_t reopen_all(std::uint32_t columns) const;
+    // A process died of the column before it claimed it.
+    void suspect(std::uint32_t column, std::uint32_t columns) const;
+
+    // Answers each column that nobody has claimed with the error given_up: the step is then over as soon as
+    // those who have claimed the others commit. Again by the same giver: what he left half done. How many
+    // columns.
+    std::uint32_t give_up(std::uint32_t columns, std::uint32_t giver) const;
 
     static constexpr std::uint32_t kCrashLimit = 3;
-    // Owns a column while its crash is accounted for; no sampler bears this number. Should the cleaner die
-    // meanwhile, reopen_all frees it with the rest.
+    // Owns a column while its crash is accounted for, or while the supervisor gives it up; no sampler bears
+    // this number. Should the supervisor die meanwhile, reopen_all frees it with the rest.
     static constexpr std::uint32_t kCleaner = 0xFFFFFFFFU;
+    // Owns a column while the client gives it up. The next client completes what this one left.
+    static constexpr std::uint32_t kClient = 0xFFFFFFFEU;
+    // "Owns" a column that is free, but for those only who decide it alone.
+    static constexpr std::uint32_t kSuspect = 0xFFFFFFFDU;
 
   private:
-    std::uint32_t reopen_if(std::uint32_t columns, std::uint32_t owner, bool any_owner, bool crashed) const;
-    void free_or_give_up(std::uint32_t column, std::uint32_t columns) const;
+    bool exchange_claim(std::uint32_t column, std::uint32_t from, std::uint32_t to) const;
+    void count_reopened(std::uint32_t freed) const;
+    void suspect_or_answer(std::uint32_t column, std::uint32_t columns, bool alone) const;
+    void answer(std::uint32_t column, std::uint32_t columns, proto::DecisionError error) const;
     void announce() const;
 
     const Segment* segment_;

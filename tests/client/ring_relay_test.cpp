@@ -59,6 +59,10 @@ AnswerBytes take_record(std::uint64_t number, std::uint64_t taken) {
     return record(number, [&](FlatBufferBuilder& builder) { return wire::CreateTakeSteps(builder, taken); });
 }
 
+AnswerBytes give_up_record(std::uint64_t number, std::uint64_t step) {
+    return record(number, [&](FlatBufferBuilder& builder) { return wire::CreateGiveUpStep(builder, step); });
+}
+
 AnswerBytes finish_record(std::uint64_t number, std::uint64_t uid) {
     return record(number,
                   [&](FlatBufferBuilder& builder) { return wire::CreateFinishSequence(builder, uid); });
@@ -295,4 +299,14 @@ TEST_CASE("what becomes of the daemon and the session is told once") {
     CHECK_THAT(refusal_of(attached.relay.news()), Contains("is closed"));
     CHECK_FALSE(attached.relay.attached());
     CHECK_FALSE(attached.relay.news());
+}
+
+TEST_CASE("a step is given up by its record: it can be taken then, and its sequences finished") {
+    Attached attached;
+    RingRelay& relay = attached.relay;
+    REQUIRE_FALSE(relay.apply(submit_record(kFirst + 3, 0, {{1, nullptr}, {2, nullptr}})));
+    REQUIRE_FALSE(relay.apply(give_up_record(kFirst + 4, 0)));
+    REQUIRE_FALSE(relay.apply(take_record(kFirst + 5, 1)));
+    REQUIRE_FALSE(relay.apply(finish_record(kFirst + 6, 1)));
+    CHECK_THAT(refusal_of(relay.apply(give_up_record(kFirst + 7, 0))), Contains("step 0 is not in flight"));
 }

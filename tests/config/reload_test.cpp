@@ -34,7 +34,8 @@ Config changed_everywhere() {
                        .max_sequences = 9,
                        .max_sequence_tokens = 9,
                        .reattach_grace_ms = 9,
-                       .drain_timeout_ms = 9};
+                       .drain_timeout_ms = 9,
+                       .step_deadline_ms = 9};
     config.hot_set = {.size = 8192, .adapt = true, .least = 1024, .most = 65536, .hysteresis_percent = 9};
     config.control = {.endpoint = "ipc:///other",
                       .ipc_mode = 0600,

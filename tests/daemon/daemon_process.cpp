@@ -69,6 +69,10 @@ bool eventually(const std::function<bool()>& condition) {
     return true;
 }
 
+bool is_stopped(pid_t process) {
+    return read_text("/proc/" + std::to_string(process) + "/stat").find(") T ") != std::string::npos;
+}
+
 Sandbox::Sandbox() {
     static std::atomic<int> made{0};
     directory_ = (std::filesystem::temp_directory_path() / "croupier-test-XXXXXX").string();

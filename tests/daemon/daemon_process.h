@@ -16,6 +16,9 @@ namespace croupier::test {
 // processes reach and announce nowhere but in shared memory.
 bool eventually(const std::function<bool()>& condition);
 
+// By a signal, and not yet continued.
+bool is_stopped(pid_t process);
+
 constexpr const char* kTwoSamplers = "{count: 2, wait: adaptive}";
 
 // A place for one instance; what it holds and what it left in /dev/shm goes with it.

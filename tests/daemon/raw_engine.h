@@ -57,7 +57,10 @@ class RawEngine {
     void drop() { publisher_.take(); }
     // The next step asks once more for the positions that the last one asked for.
     void go_back() {
-        for (auto& asked : columns_) --asked.position;
+        for (auto& asked : columns_) {
+            --asked.position;
+            --segment_.sequence(asked.sequence_slot).length;
+        }
     }
 
   private:

@@ -1,8 +1,6 @@
 // Whoever dies, at whatever moment: the streams go on, nothing is lost and nothing is decided twice.
 #include <catch2/catch.hpp>
 #include <csignal>
-#include <fstream>
-#include <iterator>
 
 #include "shm/snapshot.h"
 #include "shm/step_claims.h"
@@ -43,12 +41,6 @@ ChildProcess start_child(Body&& body) {
         }
         return 0;
     });
-}
-
-bool is_stopped(pid_t process) {
-    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-    const std::string stat{std::istreambuf_iterator<char>(file), {}};
-    return stat.find(") T ") != std::string::npos;
 }
 
 // Stops the only sampler again and again while it decides a step. True: it now stands still with a claim that

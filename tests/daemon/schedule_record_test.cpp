@@ -45,9 +45,9 @@ const Lie kEntryLies[] = {
          e.column(kVictim).position = 61;
      }},
     {"a bias too many", DecisionError::bad_sequence, [](auto& e) { e.entry(kVictim).bias_count = 5; }},
-    {"all biases", DecisionError::bad_sequence, [](auto& e) { e.entry(kVictim).bias_count = kMost; }},
+    {"all biases", DecisionError::bad_sequence, [](auto& e) { e.entry(kVictim).bias_count = 0xFFFF; }},
     {"a stop id too many", DecisionError::bad_sequence, [](auto& e) { e.entry(kVictim).stop_count = 5; }},
-    {"all stop ids", DecisionError::bad_sequence, [](auto& e) { e.entry(kVictim).stop_count = kMost; }},
+    {"all stop ids", DecisionError::bad_sequence, [](auto& e) { e.entry(kVictim).stop_count = 0xFFFF; }},
     {"an allowed id too many", DecisionError::bad_sequence,
      [](auto& e) { e.entry(kVictim).allowed_count = 5; }},
     {"all allowed ids", DecisionError::bad_sequence, [](auto& e) { e.entry(kVictim).allowed_count = kMost; }},

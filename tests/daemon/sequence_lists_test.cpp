@@ -41,7 +41,8 @@ const Lie kListLies[] = {
      [](auto& e) {
          e.entry(kVictim).params.temperature = 1.0;
          e.entry(kVictim).params.mirostat = 2;
-         e.entry(kVictim).feedback[0] = {{std::numeric_limits<double>::quiet_NaN(), 1.0}, 0, 0};
+         auto& entry = e.entry(kVictim);
+         entry.feedback[0] = {{std::numeric_limits<double>::quiet_NaN(), 1.0}, 0, entry.admission};
      }},
 };
 

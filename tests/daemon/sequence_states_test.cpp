@@ -17,6 +17,7 @@ using daemon::SequenceStates;
 namespace {
 
 constexpr std::uint32_t kSequences = 16;
+constexpr std::uint32_t kFirst = 1;  // admission to a slot
 
 proto::SamplingParams penalised() {
     proto::SamplingParams params;
@@ -31,12 +32,12 @@ struct Fixture {
     void use(std::uint32_t slot, std::uint64_t look, std::size_t thread = 0) {
         states.note_look(look);
         const std::vector<std::int32_t> prompt = {1, 2, 3, 1, 2};
-        auto& state = states.of(thread, slot, slot + 100, penalised(), {});
+        auto& state = states.of(thread, slot, kFirst, penalised(), {});
         if (!state.follow(prompt, {})) FAIL("slot " << slot);
         states.account(thread, slot);
     }
     bool knows(std::uint32_t slot, std::size_t thread = 0) const {
-        return states.knows(thread, slot, slot + 100);
+        return states.knows(thread, slot, kFirst);
     }
 
     proto::StateTotals totals{};

@@ -51,6 +51,13 @@ class SmallEngine {
     std::uint64_t submit();
     // Every rank's slice of the oldest step that wants it.
     void write();
+    // Whatever the reference says of it, the sequence is answered with this error from now on.
+    void expect_error(std::uint64_t uid, proto::DecisionError error) { errors_[uid] = error; }
+    // Out of the next steps.
+    void finish(std::uint64_t uid) {
+        session_->finish(uid);
+        asked_.erase(uid);
+    }
     // Waits for the step and checks every decision against the reference.
     void collect() { collect_columns(asked_.size()); }
     void collect_columns(std::size_t columns);
@@ -90,7 +97,8 @@ class SmallEngine {
     Streams streams_;
     std::map<std::uint64_t, std::vector<croupier_decision>> decisions_;
     std::map<std::uint64_t, proto::Feedback> feedback_;  // that the sequence's last decision left
-    std::map<std::uint64_t, std::uint32_t> submitted_;   // position that is asked for next
+    std::map<std::uint64_t, proto::DecisionError> errors_;
+    std::map<std::uint64_t, std::uint32_t> submitted_;  // position that is asked for next
 };
 
 // What a call of the client failed with, as "name: text"; empty when it did not.

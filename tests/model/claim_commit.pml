@@ -1,18 +1,21 @@
 /* The one column that is left of a step; samplers that may die between any two stores; a supervisor that reopens what the dead
  * had claimed, beside a second cleaner. Proved: a column is committed exactly once, never changes after, the
  * client never waits for ever, and deaths on a column are counted exactly and end in an error at the
- * limit.
+ * limit; a client that gives the step up answers what nobody has claimed, and no sampler that wakes afterwards
+ * touches the column.
  *
  * Mutants: REOPEN_LIVE (claims of the living are freed too), REOPEN_DECIDED (so are committed columns),
  * SILENT_REOPEN (the bell is not rung for one that died before he rang), BLIND_CLEANERS (a crash is counted
- * before the claim is won from the other cleaners). */
+ * before the claim is won from the other cleaners), GIVE_UP_UNCLAIMED (the client answers without a claim). */
 #define COLUMNS 1
 #define FREE 0
 #define CLEANER 99
+#define GIVER 98
 #define CRASH_LIMIT 2
 #define DEATHS 3
 #define NOBODY 0
 #define ERROR 200
+#define GIVEN_UP 201
 
 byte owner[COLUMNS];
 bit committed[COLUMNS];
@@ -168,6 +171,29 @@ end:
 }
 
 proctype Client() {
+    bool won = false;
+    /* At any moment, or never. */
+    do
+    :: ALL_COMMITTED -> break
+    :: !won ->
+#ifdef GIVE_UP_UNCLAIMED
+        won = !committed[0];
+#else
+        atomic {
+            won = (owner[0] == FREE);
+            if
+            :: won -> owner[0] = GIVER
+            :: else
+            fi
+        }
+#endif
+        if
+        :: won -> commit_bit(0, GIVEN_UP)
+        :: else
+        fi;
+        break
+    :: break
+    od;
     do
     :: ALL_COMMITTED -> break
     :: else -> (bell == 1); bell = 0

@@ -47,7 +47,7 @@ int claim(const std::string& path, std::uint64_t step, std::uint32_t owner, Tall
     while (committed < kColumns) {
         committed = 0;
         for (std::uint32_t column = 0; column < kColumns; ++column) {
-            if (claims.try_claim(column, owner)) {
+            if (claim(claims, column, owner)) {
                 tally.won[column].fetch_add(1);
                 claims.commit(column, kColumns,
                               decision_for(segment.value().schedule_columns(claims.slot())[column]));
@@ -78,7 +78,7 @@ proto::Geometry wide_geometry() {
 
 void claim_all_for_the_dead(const Segment& segment, std::uint64_t step) {
     for (std::uint32_t column = 0; column < kColumns; ++column) {
-        REQUIRE(StepClaims(segment, step).try_claim(column, kDead));
+        REQUIRE(claim(StepClaims(segment, step), column, kDead));
     }
 }
 

@@ -87,7 +87,7 @@ std::uint32_t sample(const Segment& segment, std::uint32_t owner, Tally& tally) 
         if (!slice_ready(segment, step, 0)) continue;
         const StepClaims claims(segment, step);
         for (std::uint32_t column = 0; column < columns_in(step); ++column) {
-            if (!claims.try_claim(column, owner)) continue;
+            if (!claim(claims, column, owner)) continue;
             const std::uint32_t columns = segment.schedule(claims.slot()).columns;
             if (!column_is_sound(segment, step, column, columns)) tally.faults.fetch_add(1);
             tally.decided[step * kBatch + column].fetch_add(1);

@@ -22,7 +22,7 @@ void claim_and_die(const TestSession& session, std::uint64_t step, std::uint32_t
     auto sampler = ChildProcess::start([&] {
         auto segment = Segment::attach(session.path(), Access::read_write);
         for (std::uint32_t column = 0; column < columns; ++column) {
-            if (!StepClaims(segment.value(), step).try_claim(column, owner)) return 1;
+            if (!claim(StepClaims(segment.value(), step), column, owner)) return 1;
         }
         return ::raise(SIGKILL);
     });
@@ -125,8 +125,8 @@ TEST_CASE("reopening one dead sampler leaves the claims of live ones alone") {
     REQUIRE(claims.try_claim(0, kDead));
     REQUIRE(claims.try_claim(1, kAlive));
     CHECK(claims.reopen(kDead, kColumns, true) == 1);
-    CHECK_FALSE(claims.try_claim(1, kDead));
-    CHECK(claims.try_claim(0, kAlive));
+    CHECK_FALSE(claim(claims, 1, kDead));
+    CHECK(claim(claims, 0, kAlive));
 }
 
 TEST_CASE(
@@ -139,7 +139,7 @@ TEST_CASE(
     REQUIRE(claims.try_claim(1, 4));
     claims.commit(1, kColumns, decision_for(columns_of(step, kColumns)[1]));
     CHECK(claims.reopen_all(kColumns) == 1);
-    CHECK_FALSE(claims.try_claim(1, kAlive));
+    CHECK_FALSE(claim(claims, 1, kAlive));
     CHECK(decide_rest(session.daemon(), step, kColumns, kAlive) == kColumns - 1);
     CHECK(take_all(engine.client, engine.segment));
 }
@@ -156,7 +156,7 @@ TEST_CASE(
         CHECK(claims.reopen(crash, kColumns, true) == 1);
     }
     REQUIRE(claims.is_committed(0));
-    CHECK_FALSE(claims.try_claim(0, kAlive));
+    CHECK_FALSE(claim(claims, 0, kAlive));
     CHECK(decide_rest(session.daemon(), step, kColumns, kAlive) == kColumns - 1);
     REQUIRE(engine.client.next_complete());
     const auto answers = engine.client.next_decisions();
@@ -167,6 +167,24 @@ TEST_CASE(
     for (std::uint32_t column = 1; column < kColumns; ++column)
         CHECK(same(answers[column], decision_for(asked[column])));
     CHECK(session.count(proto::SessionCounter::columns_failed) == 1);
+}
+
+TEST_CASE("a column that died beside another is suspected: it is decided alone, and no death is counted") {
+    TestSession session;
+    OneClient engine(session);
+    const std::uint64_t step = engine.publish(kColumns);
+    const StepClaims claims(session.daemon(), step);
+    for (std::uint32_t death = 1; death <= 2 * StepClaims::kCrashLimit; ++death) {
+        claim_and_die(session, step, 2, death);
+        CHECK(claims.claimed_by(death, kColumns) == 2);
+        CHECK(claims.reopen(death, kColumns, false) == 2);
+        CHECK_FALSE(claims.try_claim(0, kAlive));
+        CHECK(claims.is_suspect(0));
+        CHECK_FALSE(claims.is_suspect(2));
+    }
+    CHECK(claims.has_suspect(kColumns));
+    CHECK(decide_rest(session.daemon(), step, kColumns, kAlive) == kColumns);
+    CHECK(take_all(engine.client, engine.segment));
 }
 
 TEST_CASE("a sampler that comes late to a reused slot can neither claim a column of it nor refuse it") {

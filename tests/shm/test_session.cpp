@@ -93,12 +93,16 @@ bool same(const proto::Decision& a, const proto::Decision& b) {
            a.position == b.position && a.flags == b.flags && a.error == b.error;
 }
 
+bool claim(const StepClaims& claims, std::uint32_t column, std::uint32_t owner) {
+    return claims.try_claim(column, owner) || claims.try_claim_suspect(column, owner);
+}
+
 std::uint32_t decide_rest(const Segment& segment, std::uint64_t step, std::uint32_t columns,
                           std::uint32_t owner) {
     const StepClaims claims(segment, step);
     std::uint32_t decided = 0;
     for (std::uint32_t column = 0; column < columns; ++column) {
-        if (!claims.try_claim(column, owner)) continue;
+        if (!claim(claims, column, owner)) continue;
         claims.commit(column, columns, decision_for(segment.schedule_columns(claims.slot())[column]));
         ++decided;
     }

@@ -7,6 +7,7 @@
 
 #include "shm/schedule_publisher.h"
 #include "shm/segment.h"
+#include "shm/step_claims.h"
 
 namespace croupier::shm {
 
@@ -47,7 +48,10 @@ proto::Decision decision_for(const proto::ScheduleColumn& column);
 bool same(const proto::ScheduleColumn& a, const proto::ScheduleColumn& b);
 bool same(const proto::Decision& a, const proto::Decision& b);
 
-// Decides what is left of the step as a live sampler would; returns how many columns that were.
+// As a live sampler does, which comes to suspected columns too.
+bool claim(const StepClaims& claims, std::uint32_t column, std::uint32_t owner);
+// Decides what is left of the step as a live sampler would; returns how many columns
+// that were.
 std::uint32_t decide_rest(const Segment& segment, std::uint64_t step, std::uint32_t columns,
                           std::uint32_t owner);
 // Takes every step in flight of `client`; true when each was complete and held the decisions asked for.

@@ -1,0 +1,28 @@
+// Columns and sessions that end or stall whoever takes them: what the daemon croupierd_poisoned does to
+// itself, and nothing else in it differs from croupierd.
+#pragma once
+
+#include <cstdint>
+
+namespace croupier::test {
+
+// A sequence with such a seed is poison.
+enum PoisonSeed : std::uint64_t {
+    kPoisonFirst = 0xD015'0000,
+    kHangs = kPoisonFirst,
+    kKillsItself,
+    kExits,
+    kBadAlloc,
+    kAborts,
+    // The column is decided; then comes the end, or the halt, before the commit.
+    kAbortsBeforeCommit,
+    kStopsBeforeCommit,
+    // While its logits are awaited.
+    kAbortsInPreparation,
+    kPoisonEnd
+};
+
+// The memory ends while a sampler attaches a session of this name.
+constexpr const char* kUnattachable = "unattachable";
+
+}  // namespace croupier::test

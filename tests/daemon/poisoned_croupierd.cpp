@@ -1,0 +1,83 @@
+// What the linker puts in the place of three functions of croupierd (--wrap in CMakeLists.txt).
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "daemon/column_decider.h"
+#include "daemon/session_view.h"
+#include "tests/daemon/poison.h"
+
+namespace croupier::test {
+namespace {
+
+using daemon::CheckedStep;
+using daemon::DecidedColumn;
+using daemon::Lane;
+using daemon::PreparedRaces;
+using daemon::SessionView;
+
+std::uint64_t seed_of(SessionView& session, const CheckedStep& step, std::uint32_t column) {
+    const shm::Segment& segment = session.segment();
+    const std::uint32_t slot = segment.schedule_columns(step.slot)[column].sequence_slot;
+    return slot < segment.geometry().max_sequences ? segment.sequence(slot).params.seed : 0;
+}
+
+void take_poison(std::uint64_t seed) {
+    switch (seed) {
+        case kHangs:
+            while (true) ::pause();
+        case kKillsItself:
+            ::raise(SIGKILL);
+            break;
+        case kExits:
+            ::_exit(1);
+        case kBadAlloc:
+            throw std::bad_alloc();
+        case kAborts:
+            std::abort();
+        default:
+            break;
+    }
+}
+
+}  // namespace
+
+using Views = shm::Result<std::unique_ptr<SessionView>>;
+
+DecidedColumn real_decide(SessionView&, const CheckedStep&, std::uint32_t, Lane, const PreparedRaces&,
+                          sampler::Workspace&) asm("__real_" DECIDE_COLUMN);
+DecidedColumn decide(SessionView&, const CheckedStep&, std::uint32_t, Lane, const PreparedRaces&,
+                     sampler::Workspace&) asm("__wrap_" DECIDE_COLUMN);
+void real_prepare(SessionView&, const CheckedStep&, std::uint32_t, Lane,
+                  PreparedRaces&) asm("__real_" PREPARE_COLUMN);
+void prepare(SessionView&, const CheckedStep&, std::uint32_t, Lane,
+             PreparedRaces&) asm("__wrap_" PREPARE_COLUMN);
+Views real_attach(const std::string&, std::uint32_t, proto::StateTotals&) asm("__real_" ATTACH_SESSION);
+Views attach(const std::string&, std::uint32_t, proto::StateTotals&) asm("__wrap_" ATTACH_SESSION);
+
+DecidedColumn decide(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+                     const PreparedRaces& races, sampler::Workspace& workspace) {
+    const std::uint64_t seed = seed_of(session, step, column);
+    take_poison(seed);
+    DecidedColumn decided = real_decide(session, step, column, lane, races, workspace);
+    if (seed == kAbortsBeforeCommit) std::abort();
+    if (seed == kStopsBeforeCommit) ::raise(SIGSTOP);
+    return decided;
+}
+
+void prepare(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+             PreparedRaces& races) {
+    if (seed_of(session, step, column) == kAbortsInPreparation) std::abort();
+    real_prepare(session, step, column, lane, races);
+}
+
+Views attach(const std::string& path, std::uint32_t threads, proto::StateTotals& totals) {
+    const auto segment = shm::Segment::attach(path, shm::Access::read_only);
+    if (segment && segment.value().header().name == std::string(kUnattachable)) throw std::bad_alloc();
+    return real_attach(path, threads, totals);
+}
+
+}  // namespace croupier::test
