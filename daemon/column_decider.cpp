@@ -160,7 +160,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     decision.error = check_sequence(segment, asked, sequence, lists);
     if (decision.error == DecisionError::none) {
         sampler::Request request = request_of(sequence, asked.position, lists);
-        request.prepared = races.find(sampler::race_key(sequence.params, request));
+        request.prepared = races.find(sampler::race_key(sequence.params, request), segment.geometry().vocab);
         request.max_length = segment.geometry().max_length;
         request.hot_blocks = session.hot_blocks(sequence.hot_choice);
         request.random = random_for(segment, step, column, request);

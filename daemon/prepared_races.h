@@ -13,19 +13,22 @@ namespace croupier::daemon {
 
 class PreparedRaces {
   public:
-    // In place of the oldest, where there are as many as there may be.
+    // Of a step whose columns follow: what the last one left may go now.
+    void begin_step() { left_ = kMost; }
+    // In place of the oldest. Without effect where the step has kMost of them already.
     void prepare(const proto::race::Key& key, std::uint32_t vocab);
 
     // Nothing in it: this race was not prepared.
-    sampler::PreparedRace find(const proto::race::Key& key) const;
+    sampler::PreparedRace find(const proto::race::Key& key, std::uint32_t vocab) const;
 
-    // More than a sampler's share of a step: a vocabulary of 152k takes 9.5 KB each.
+    // Of a larger share the first ones: a vocabulary of 152k takes 9.5 KB each.
     static constexpr std::size_t kMost = 64;
 
   private:
     std::array<proto::race::Key, kMost> keys_{};
     std::array<std::vector<float>, kMost> ln_first_;
     std::size_t next_ = 0;
+    std::size_t left_ = kMost;  // that this step may have
 };
 
 }  // namespace croupier::daemon

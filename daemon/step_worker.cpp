@@ -123,6 +123,9 @@ bool StepWorker::prepare_next(SessionView& session, const CheckedStep& step) {
     std::uint32_t& prepared = session.prepared(step);
     if (prepared >= own.size()) return false;
     const std::size_t place = prepared++;
+    if (place == 0) {
+        for (PreparedRaces& races : races_) races.begin_step();
+    }
     if (shm::StepClaims(session.segment(), step.step).is_suspect(own[place])) return true;
     entry_->prepares.step.store(step.step, std::memory_order_relaxed);
     entry_->prepares.column.store(own[place], std::memory_order_relaxed);

@@ -37,6 +37,8 @@ using proto::Decision;
 using proto::DecisionError;
 using proto::SamplingParams;
 
+// Of a support that few of the likely winners are in, all values are sooner counted.
+constexpr int kMostAsks = 12;
 constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();
 
 bool runs_anywhere(const Candidate& /*candidate*/) {
@@ -209,13 +211,14 @@ DecisionError Decider::ask_winners() {
     WinnerQuestion question(plan_.asked, params_, row_, adjust_, search_, plan_.pruning, workspace_);
     if (!question.begin()) return answer_exactly();
     const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
-    while (true) {
+    for (int asks = 0; asks < kMostAsks || row_.dtype == proto::Dtype::fp32; ++asks) {
         const auto asked = winner(temperature, question.values(), may_be_kept);
         if (!asked) return answer_exactly();
         const Verdict verdict = question.ask(*asked);
         if (verdict == Verdict::kept) return drawn(asked);
         if (verdict == Verdict::open) return answer_exactly();
     }
+    return answer_exactly();
 }
 
 // The dynamic temperature is known between two values: a winner that is clear at one between them wins at
@@ -256,6 +259,8 @@ DecisionError Decider::propose_or_race() {
     const auto proposed = propose(scale());
     if (proposed) return drawn(proposed);
     workspace_.answer_space.left_open = Path::proposals;
+    if (!request_.mask.empty())
+        mask_block_maxima(row_, request_.mask, workspace_.block_max.first(row_.blocks));
     return take(Path::race);
 }
 

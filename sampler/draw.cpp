@@ -9,6 +9,7 @@
 #include "sampler/formulas.h"
 #include "sampler/gumbel.h"
 #include "sampler/params.h"
+#include "sampler/row_mass.h"
 #include "sampler/row_sums.h"
 
 namespace croupier::sampler {
@@ -59,6 +60,13 @@ void bound_adaptive(std::span<const float> block_max, const Weigher& weigher, do
         return static_cast<float>((probability < aim ? adaptive_logit(probability, aim) : kPeak) + kSlack);
     };
     const float of_unlikely = bound(kUnlikely);
+    if (!can_be_weighed(weigher.maximum, weigher.scale)) {
+        std::transform(block_max.begin(), block_max.end(), most.begin(), [](float maximum) {
+            const bool empty = maximum == -std::numeric_limits<float>::infinity();
+            return empty ? maximum : static_cast<float>(kPeak + kSlack);
+        });
+        return;
+    }
     const double share = kMassUnit / total;
     // What lies that far above the best is forbidden or lowered; the bound is then the largest logit of all.
     const auto highest = static_cast<float>(weigher.maximum + kFarthestAbove / 2 / weigher.scale);

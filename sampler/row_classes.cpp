@@ -65,7 +65,9 @@ void RowClasses::list_counted() {
         if (adjusted == static_cast<double>(raw)) return;
         std::uint16_t code = 0;
         std::memcpy(&code, row_.element(token), sizeof(code));
-        --counts[class_code(code)];
+        // A row that somebody rewrites meanwhile may hold another value now than was counted.
+        std::uint32_t& count = counts[class_code(code)];
+        count -= count > 0 ? 1 : 0;
         workspace_.candidates[changed_++] = {adjusted, token};
     });
     const std::uint32_t nothing = negative_infinity_code(row_.dtype);
@@ -87,7 +89,7 @@ void RowClasses::merge_changed() {
     const auto counted = workspace_.counted_values.first(classes_);
     std::uint32_t count = 0;
     const auto add = [&](double value, std::uint32_t members) {
-        if (members == 0 || value == kNothing) return;
+        if (members == 0 || value == kNothing || count == workspace_.classes.size()) return;
         if (count > 0 && workspace_.classes[count - 1].value == value) {
             workspace_.classes[count - 1].size += members;
             workspace_.classes[count - 1].whole += members;
@@ -141,7 +143,9 @@ const RowClasses::KeptPart& RowClasses::kept_part(const EqualClass& of) {
     if (known != parts.end()) return *known;
     const auto members = list_members(of.value);
     const auto id_at = [&](std::uint32_t member) {
-        const auto place = members.begin() + static_cast<std::ptrdiff_t>(member);
+        if (members.empty()) return std::uint32_t{0};
+        const auto last = static_cast<std::uint32_t>(members.size() - 1);
+        const auto place = members.begin() + static_cast<std::ptrdiff_t>(std::min(member, last));
         std::nth_element(members.begin(), place, members.end());
         return *place;
     };

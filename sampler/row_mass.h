@@ -15,9 +15,9 @@ namespace croupier::sampler {
 
 // What total_weight() may be off, as a share of it. The argument t, of a weight 2^t, is rounded once and its
 // slope once: 9e-8 |t| of the weight. The mean of |t|, weighed, is at most the entropy's 20 bits: 1.3e-6. The
-// polynomial adds 2.6e-6, its evaluation 3e-7, twelve additions in float 7e-7; without fused products a
-// reference of up to 16 nats away 1e-6.
-constexpr double kWeightError = 6e-6;
+// polynomial adds 2.6e-6, its evaluation 3e-7, additions in float 7e-7 here and up to 4e-6 in row_sums.h on
+// registers of four lanes; without fused products a reference of up to 16 nats away 1e-6.
+constexpr double kWeightError = 1e-5;
 
 // Whether a raw log-prob with a total of that error, rounded to float, may stand for another's.
 inline bool logprobs_agree(float a, float b) {

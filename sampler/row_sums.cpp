@@ -155,18 +155,25 @@ double WeightOfBefore(const WeighedRow& of, const Candidate& place, float below)
 
 // What the largest of each block weighs where it is below `floor`.
 double WeightOfMaximaBelow(const WeighedRow& of, const Weights& weights, float floor) {
+    // As many float additions a lane as in the other sums.
+    constexpr std::size_t kRegistersAtOnce = 32;
     const SumLanes d;
     const std::size_t lanes = hn::Lanes(d);
     const auto end = hn::Set(d, floor);
     const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());
-    auto sum = hn::Zero(d);
-    std::size_t b = 0;
-    for (; b + lanes <= of.block_max.size(); b += lanes) {
-        const auto value = hn::LoadU(d, of.block_max.data() + b);
-        const auto counts = hn::And(hn::Ge(value, lowest), hn::Lt(value, end));
-        sum = hn::Add(sum, hn::IfThenElseZero(counts, weights(value)));
+    double total = 0.0;
+    const std::size_t whole = of.block_max.size() - of.block_max.size() % lanes;
+    for (std::size_t first = 0; first < whole; first += kRegistersAtOnce * lanes) {
+        auto sum = hn::Zero(d);
+        const std::size_t last = std::min(whole, first + kRegistersAtOnce * lanes);
+        for (std::size_t b = first; b < last; b += lanes) {
+            const auto value = hn::LoadU(d, of.block_max.data() + b);
+            const auto counts = hn::And(hn::Ge(value, lowest), hn::Lt(value, end));
+            sum = hn::Add(sum, hn::IfThenElseZero(counts, weights(value)));
+        }
+        total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
     }
-    return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+    return total;
 }
 
 WeightBefore WeightBeforeAndLeast(const WeighedRow& of, const Candidate& place) {
@@ -222,8 +229,10 @@ Spread SpreadOf(const WeighedRow& of) {
     GroupedSum products;
     const auto weighed = [&](V value, hn::Mask<SumLanes> finite)
                              HWY_ATTR { return hn::IfThenElseZero(finite, weights(value)); };
-    // Of -inf too some finite value: it weighs nothing.
-    const auto from_reference = [&](V value) HWY_ATTR { return hn::Sub(hn::Max(value, lowest), reference); };
+    // Of what was weighed in its place: the least weight times the distance of the lowest float is no small
+    // sum.
+    const auto from_reference = [&](V value)
+                                    HWY_ATTR { return hn::Sub(weights.weighed_value(value), reference); };
     EachRegister(
         of, BehindAll(), std::numeric_limits<float>::lowest(),
         [&](V low, V high, V) HWY_ATTR {

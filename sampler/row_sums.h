@@ -55,7 +55,7 @@ struct Moments {
     double distances = 0.0;
     double squares = 0.0;
 };
-constexpr double kMomentError = 4e-6;
+constexpr double kMomentError = 1e-5;
 Moments moments_of(const WeighedRow& of) noexcept;
 
 }  // namespace croupier::sampler

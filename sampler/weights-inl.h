@@ -56,7 +56,7 @@ class Weights {
         const SumLanes d;
         const auto c = [d](float value) HWY_ATTR { return hn::Set(d, value); };
         const V slope = c(slope_);
-        const V clamped = hn::Max(x, c(least_));
+        const V clamped = weighed_value(x);
 #if CROUPIER_FUSES
         const V rounder = c(kRounder - static_cast<float>(unit_));
         const V shifted = hn::MulAdd(clamped, slope, rounder);
@@ -71,6 +71,11 @@ class Weights {
         const hn::RebindToSigned<SumLanes> di;
         const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
         return hn::BitCast(d, hn::Add(hn::BitCast(di, power), exponent));
+    }
+
+    // The value that is weighed in place of x.
+    HWY_INLINE V weighed_value(V x) const {
+        return hn::Max(x, hn::Set(SumLanes(), least_));
     }
 
     // What turns these weights into those in units of the weight of `maximum`. By the rounded slope: its

@@ -29,6 +29,8 @@ constexpr double kExactError = 1e-7;
 constexpr double kChangedError = 2.0 * kWeightError;
 // A threshold below it is reached by more tokens than a list is good for.
 constexpr double kLeastThreshold = 1e-4;
+// What weighs less moves no sum.
+constexpr float kLeastWeight = 1e-30F;
 
 }  // namespace
 
@@ -232,6 +234,8 @@ bool WinnerQuestion::begin_sigma() {
     const double variance = all.squares / all.tokens - mean * mean;
     const double error = (squares_error + 2.0 * std::abs(mean) * distances_error) / all.tokens +
                          kExactError * (1.0 + mean * mean);
+    // Distances beyond what float can square: padding of -1e30, say, or the lowest float.
+    if (!std::isfinite(variance) || !std::isfinite(error)) return false;
     const double least = std::sqrt(std::max(0.0, variance - error));
     const double most = std::sqrt(std::max(0.0, variance + error));
     const double slack = kExactError * (1.0 + std::abs(maximum));
@@ -255,7 +259,9 @@ bool WinnerQuestion::know_spread() {
     double exponents = spread.exponents;
     double moved = 0.0;
     const auto times_exponent = [&](float weight, double value) {
-        const double product = value == kNothing ? 0.0 : static_cast<double>(weight) * exponent(value);
+        // The least weights are larger than what they stand for, and exponents may be as large as 1e38.
+        const bool some = value != kNothing && weight > kLeastWeight;
+        const double product = some ? static_cast<double>(weight) * exponent(value) : 0.0;
         moved += std::abs(product);
         return product;
     };

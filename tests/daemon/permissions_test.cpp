@@ -85,14 +85,15 @@ int step_as_engine(const std::string& endpoint) {
 
 TEST_CASE("shm.group takes a number, and a member of that group alone is an engine") {
     if (!is_root()) return;
-    const UsersDaemon daemon(kDaemonUser, "shm: {group: \"" + std::to_string(kEngines) + "\"}", "");
+    const UsersDaemon daemon(kDaemonUser,
+                             "shm: {dir: \"@shm@\", group: \"" + std::to_string(kEngines) + "\"}", "");
     auto engine = shm::ChildProcess::start([&] {
         if (!eventually([&] { return daemon.says("ready: "); })) return 3;
         return step_as_engine(daemon.endpoint());
     });
     CHECK(engine.wait() == 0);
     INFO(daemon.log());
-    CHECK(group_of("/dev/shm/croupier-" + daemon.instance() + ".bell") == kEngines);
+    CHECK(group_of(daemon.shm_directory() + "/croupier-" + daemon.instance() + ".bell") == kEngines);
     CHECK(group_of(daemon.directory() + "/control.sock") == kEngines);
 }
 

@@ -67,19 +67,20 @@ TEST_CASE("a daemon of the same instance with another run_dir is refused, also w
     REQUIRE(eventually([&] { return !first.plane().sampler_alive(0); }));
     const Sandbox second;
     const HeldPort held;
-    second.write_config(kTwoSamplers, doomed_metrics(held) + "instance: " + first.instance());
+    second.write_config(kTwoSamplers, doomed_metrics(held) + "instance: " + first.instance() +
+                                          "\nshm: {dir: \"" + first.shm_directory() + "\"}\n");
     const Ended ended = run_croupierd(second, {"--config", second.config_path()});
     CHECK(ended.status == 1);
     CHECK_THAT(ended.output,
                Contains("a live daemon of instance " + first.instance()) && Contains("run_dir"));
-    REQUIRE(shm::Plane::attach("/dev/shm", first.instance(), shm::Access::read_only));
+    REQUIRE(shm::Plane::attach(first.shm_directory(), first.instance(), shm::Access::read_only));
     CHECK(first.plane().header().daemon_pid == first.pid());
 }
 
 TEST_CASE("a daemon waits for samplers of another version, and names the one that does not end") {
     DaemonProcess daemon;
     daemon.kill_now();
-    const std::string path = shm::plane_path("/dev/shm", daemon.instance());
+    const std::string path = shm::plane_path(daemon.shm_directory(), daemon.instance());
     // What a daemon of another version left: other content, the same locks.
     std::ofstream(path) << "a plane of another version";
     const auto file = shm::open_file(path, shm::Access::read_write);

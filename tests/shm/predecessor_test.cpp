@@ -37,7 +37,9 @@ void await(const std::atomic<bool>& flag) {
 }
 
 // Attaches as soon as the rank's lock is free: 0 when the predecessor had ended by then.
-int attach_after(const TestSession& session, const FileDescriptor& predecessor) {
+int attach_after(const TestSession& session, const ChildProcess& writer_before) {
+    // A handle of its own: a forked child keeps none of its parent's.
+    const FileDescriptor predecessor = handle_of(writer_before);
     Segment segment = session.open();
     while (true) {
         const auto writer = LogitsPublisher::attach(segment, 0);
@@ -63,7 +65,7 @@ TEST_CASE("a successor waits for the end of a writer whose lock fell before it e
     const FileDescriptor handle = handle_of(predecessor);
     REQUIRE(handle.valid());
     await(progress->ready);
-    auto successor = ChildProcess::start([&] { return attach_after(session, handle); });
+    auto successor = ChildProcess::start([&] { return attach_after(session, predecessor); });
     // It has the rank from here on, and must not have finished with it.
     const Segment observer = session.open();
     while (!observer.is_held(writer_role(0)) && !has_ended(handle_of(successor))) std::this_thread::yield();
@@ -91,9 +93,8 @@ TEST_CASE("a successor finds a killed writer with a large mapping and many descr
             ::raise(SIGSTOP);
             return 0;
         });
-        const FileDescriptor handle = handle_of(predecessor);
         await(progress->ready);
-        auto successor = ChildProcess::start([&] { return attach_after(session, handle); });
+        auto successor = ChildProcess::start([&] { return attach_after(session, predecessor); });
         predecessor.send(SIGKILL);
         CHECK(successor.wait() == 0);
     }
