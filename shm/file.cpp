@@ -96,7 +96,7 @@ Result<FileDescriptor> open_file(const std::string& path, Access access) {
     struct stat place {};
     if (::fstat(directory.get(), &place) != 0) return system_failure("cannot stat", parent, errno);
     if ((place.st_mode & kOthersWrite) != 0) {
-        return fail(Errc::permission_denied, parent + " has mode " + octal(place.st_mode) +
+        return fail(Errc::permission_denied, path + ": " + parent + " has mode " + octal(place.st_mode) +
                                                  ": others may write to it, so no file in it is believed");
     }
     // Through the descriptor: what was checked is what is used. O_NONBLOCK: a FIFO would wait for its writer.

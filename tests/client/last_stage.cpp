@@ -136,10 +136,11 @@ LastStage::LastStage(const TwoHosts& hosts) : hosts_(&hosts) {
 
 void LastStage::start_relay() {
     hosts_->on_stage_host([&] {
-        relay_ = tools::ChildProcess::execute({CROUPIER_PATH, "relay", "--root", route_.root, "--key-file",
-                                               files_.directory() + "/relay-secret", "--root-key",
-                                               route_.own_key, "--instance", daemon_->instance()},
-                                              files_.directory() + "/relay.log");
+        relay_ = tools::ChildProcess::execute(
+            {CROUPIER_PATH, "relay", "--shm-dir", daemon_->shm_directory(), "--root", route_.root,
+             "--key-file", files_.directory() + "/relay-secret", "--root-key", route_.own_key, "--instance",
+             daemon_->instance()},
+            files_.directory() + "/relay.log");
     });
 }
 

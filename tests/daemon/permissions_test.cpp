@@ -99,7 +99,7 @@ TEST_CASE("shm.group takes a number, and a member of that group alone is an engi
 
 TEST_CASE("a group that the daemon's user is no member of is refused by name") {
     if (!is_root()) return;
-    const UsersDaemon daemon(kDaemonUser, "shm: {group: \"40999\"}", "");
+    const UsersDaemon daemon(kDaemonUser, "shm: {dir: \"@shm@\", group: \"40999\"}", "");
     REQUIRE(eventually([&] { return daemon.says("cannot start") || daemon.says("ready: "); }));
     CHECK_THAT(daemon.log(), Contains("40999") && Contains("has to be a member of it"));
 }
