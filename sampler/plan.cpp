@@ -52,6 +52,12 @@ Plan plan_of(const SamplingParams& params, const Request& request, proto::Dtype 
     Plan plan;
     plan.pruning = pruning_of(params);
     plan.adjusts_first = adjusts_first(params, plan.pruning);
+    // So many are sooner counted by their values than listed and sorted. Engines write the vocabulary's size
+    // for a top-k that is off.
+    constexpr std::int32_t kMostListed = 1024;
+    const bool counted = plan.pruning.top_k > kMostListed && request.allowed_ids.empty() &&
+                         exact_path(params, request, plan, dtype) == Path::classes;
+    if (counted) plan.pruning.top_k = 0;
     const auto take = [&plan](Path path) {
         plan.path = path;
         return plan;

@@ -116,3 +116,24 @@ TEST_CASE("adaptive-p is the reference's where logits are too large to be weighe
                 reference::decide(row.view(), request).decision.token);
     }
 }
+
+TEST_CASE("a top-k of the vocabulary's size or more is counted, not listed and sorted") {
+    std::mt19937_64 generator(9);
+    const RowFixture row(padded(-1e9F, 1, generator), {proto::Dtype::bf16, 64, 1, 0, {kVocab}, false, false},
+                         3);
+    Workspace workspace(kVocab);
+    SequenceState state(kVocab, 100);
+    proto::SamplingParams params;
+    params.flags = proto::kNoLogprob;
+    params.top_k = static_cast<std::int32_t>(kVocab + GENERATE(0U, 7U));
+    params.top_p = GENERATE(1.0, 0.9);
+    state.begin(params, {});
+    Request request;
+    request.params = &params;
+    request.max_length = 100;
+    for (params.seed = 0; params.seed < kDraws; ++params.seed) {
+        CHECK(decide(row.view(), request, state, workspace).token ==
+              reference::decide(row.view(), request).decision.token);
+        CHECK(workspace.answer().path == Path::classes);
+    }
+}
