@@ -17,7 +17,7 @@ class CurveGate {
     // Must exist before the first CURVE socket of the context is bound.
     CurveGate(zmq::context_t& context, const std::vector<std::string>& authorized);
     ~CurveGate();
-    // From now on these and no others; who is connected with another is refused at his next message.
+    // From now on these and no others; who is connected with another is refused at its next message.
     void authorize(const std::vector<std::string>& keys);
     bool knows(const std::string& key) const;
     CurveGate(const CurveGate&) = delete;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLoggedBytes = 128;
 
-// A peer may send properties of his own, but none in the place of one that libzmq has set before: the
+// A peer may send properties of its own, but none in the place of one that libzmq has set before: the
 // address, always, and with CURVE what our gate answered.
 std::string_view property(zmq::message_t& frame, const char* name) {
     const char* text = zmq_msg_gets(frame.handle(), name);

@@ -1,4 +1,4 @@
-// Who sent a message, by what the kernel or CURVE vouches for, and what he may do.
+// Who sent a message, by what the kernel or CURVE vouches for, and what it may do.
 #pragma once
 
 #include <string>

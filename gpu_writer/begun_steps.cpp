@@ -15,7 +15,7 @@ shm::Result<std::optional<BegunStep>> BegunSteps::begin(std::uint64_t step) {
                                                  " is begun already: begin step " +
                                                  std::to_string(next_wanted_) + " or a later one");
     }
-    // A fenced writer is told so even when his step is not there: the scheduler that would publish it may be
+    // A fenced writer is told so even when its step is not there: the scheduler that would publish it may be
     // gone with the session.
     const bool published = step < shm::steps_in_flight(segment).end;
     if (!published && host_->session_open()) return std::optional<BegunStep>();

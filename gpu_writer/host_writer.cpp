@@ -87,7 +87,7 @@ SliceMemory HostWriter::memory_of(std::uint64_t step) const {
     return {slice(step), maxima(step).data(), geometry().maxima_stride(rank())};
 }
 
-// A writer that was fenced learns it when he publishes.
+// A writer that was fenced learns it when it publishes.
 void HostWriter::withdraw_part(std::uint64_t step) {
     if (publisher_.is_partial(step)) (void)begin_anew();
 }

@@ -45,10 +45,10 @@ class HostWriter {
     // stores stay within a block of the slice that fits the nearest cache. Either, of a step of which a part
     // is published, writes it anew.
     void write_all(std::uint64_t step, std::span<const void* const> column_values);
-    // For a caller that lays tiles himself: [tiles][columns][T] elements. Before he lays again what he has
-    // published of a slice, he calls begin_anew().
+    // For a caller that lays tiles itself: [tiles][columns][T] elements. Before it lays again what it has
+    // published of a slice, it calls begin_anew().
     void* slice(std::uint64_t step) const { return publisher_.slice(step); }
-    // He then writes their maxima as well, before he publishes the last tile: [columns][maxima_stride]
+    // It then writes their maxima as well, before it publishes the last tile: [columns][maxima_stride]
     // floats, the largest of each tile's logits, padding aside; NaN where one of them is. Empty: the session
     // has no summaries.
     std::span<float> maxima(std::uint64_t step) const;

@@ -41,10 +41,6 @@ using proto::SamplingParams;
 constexpr int kMostAsks = 12;
 constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();
 
-bool runs_anywhere(const Candidate& /*candidate*/) {
-    return true;
-}
-
 Mass mass_of_nth(const Survivors& survivors, std::size_t n) {
     for (const EqualClass& each : survivors.classes()) {
         if (n < each.size) return each.mass;

@@ -68,25 +68,21 @@ Plan plan_of(const SamplingParams& params, const Request& request, proto::Dtype 
         return take(Path::whole_row);
     }
     if (!plan.pruning.none()) return take(Path::head);
-    const bool plain = !wants_distribution(params, request) && !replaces_draw(params) &&
-                       !is_tempered_dynamically(params) && plan.adjusts_first;
-    if (plain && !is_truncated(params))
-        return take(params.rng == proto::Rng::shvs ? Path::proposals : Path::race);
-    const bool by_entropy = is_tempered_dynamically(params) && !is_truncated(params) &&
-                            !wants_distribution(params, request) && !replaces_draw(params) &&
-                            plan.adjusts_first && params.rng == proto::Rng::race;
-    if (by_entropy) {
+    const Path exact = exact_path(params, request, plan, dtype);
+    if (wants_distribution(params, request) || !plan.adjusts_first) return take(exact);
+    const bool truncated = is_truncated(params);
+    const bool tempered = is_tempered_dynamically(params);
+    if (has_mirostat(params) && !truncated && !tempered) return take(Path::mirostat);
+    if (replaces_draw(params)) return take(exact);
+    if (tempered && !truncated && params.rng == proto::Rng::race) {
         plan.asked = Step::temperature;
         return take(Path::asked);
     }
+    if (tempered) return take(exact);
+    if (!truncated) return take(params.rng == proto::Rng::shvs ? Path::proposals : Path::race);
     plan.asked = only_filter(params);
-    if (plain && plan.asked == Step::xtc && !xtc_acts(params, request)) return take(Path::race);
-    if (plain && can_be_asked(plan.asked)) return take(Path::asked);
-    if (has_mirostat(params) && !is_truncated(params) && !wants_distribution(params, request) &&
-        !is_tempered_dynamically(params) && plan.adjusts_first) {
-        return take(Path::mirostat);
-    }
-    return take(exact_path(params, request, plan, dtype));
+    if (plan.asked == Step::xtc && !xtc_acts(params, request)) return take(Path::race);
+    return take(can_be_asked(plan.asked) ? Path::asked : exact);
 }
 
 bool awaits_race(const SamplingParams& params, const Request& request, proto::Dtype dtype) noexcept {

@@ -77,8 +77,7 @@ Candidate Race::winner_among(double temperature, std::span<const Candidate> cand
         make_arrivals(key_, std::span(tokens).first(count), ln_arrivals);
         for (std::size_t i = 0; i < count; ++i) {
             const float entered = proto::race::entered(batch[i]->value);
-            offer(*batch[i], proto::race::score(entered, temperature_, ln_arrivals[i]),
-                  [](const Candidate&) { return true; });
+            offer(*batch[i], proto::race::score(entered, temperature_, ln_arrivals[i]), runs_anywhere);
         }
         count = 0;
     };

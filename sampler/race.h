@@ -17,6 +17,10 @@
 
 namespace croupier::sampler {
 
+inline bool runs_anywhere(const Candidate& /*candidate*/) {
+    return true;
+}
+
 class Race {
   public:
     // `on`: all adjustments of the request. Reads the block maxima of the workspace when it is run.
@@ -49,7 +53,7 @@ class Race {
     std::optional<Candidate> clear_winner(double temperature, float margin) {
         margin_ = margin;
         rival_ = proto::race::constants::kLeastScore;
-        const auto best = winner(temperature, kAllValues, [](const Candidate&) { return true; });
+        const auto best = winner(temperature, kAllValues, runs_anywhere);
         margin_ = 0.0F;
         return best && rival_ < score_ - margin ? best : std::nullopt;
     }

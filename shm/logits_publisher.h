@@ -34,7 +34,7 @@ class LogitsPublisher {
     Result<proto::ReadyWord> begin(std::uint64_t step);
     // The first `tiles` tiles of the step have landed; with the last one all maxima, where the session has
     // summaries.
-    // Refuses a fenced author and a slot that is not his.
+    // Refuses a fenced author and a slot that is not its own.
     Result<bool> publish(std::uint64_t step, std::uint32_t tiles);
     Result<bool> publish_randoms(std::uint64_t step);
 

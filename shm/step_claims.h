@@ -39,7 +39,7 @@ class StepClaims {
     void suspect(std::uint32_t column, std::uint32_t columns) const;
 
     // Answers each column that nobody has claimed with the error given_up: the step is then over as soon as
-    // those who have claimed the others commit. Again by the same giver: what he left half done. How many
+    // those who have claimed the others commit. Again by the same giver: what it left half done. How many
     // columns.
     std::uint32_t give_up(std::uint32_t columns, std::uint32_t giver) const;
 
