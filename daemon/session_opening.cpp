@@ -37,7 +37,7 @@ SessionRegistry::Opened SessionRegistry::open(const SessionRequest& request, con
     for (auto& [id, pending] : pending_) {
         if (pending.request.name == request.name) return join(pending, request, asker);
     }
-    if (shm::Segment* present = find_by_name(request.name)) return meet_namesake(*present, request, asker);
+    if (shm::Segment* present = find_by_name(request.name)) return open_present(*present, request, asker);
     return create(request, asker);
 }
 
@@ -61,8 +61,8 @@ bool SessionRegistry::never_attached(const shm::Segment& segment) const {
            segment.header().state.load(std::memory_order_acquire) == SessionState::active;
 }
 
-SessionRegistry::Opened SessionRegistry::meet_namesake(shm::Segment& present, const SessionRequest& request,
-                                                       const Asker& asker) {
+SessionRegistry::Opened SessionRegistry::open_present(shm::Segment& present, const SessionRequest& request,
+                                                      const Asker& asker) {
     const std::uint64_t id = present.id();
     if (!request.peer.may_act_for(watches_.at(id).owner)) return not_yours(request.name);
     if (present.is_held(Role::client)) {

@@ -100,7 +100,7 @@ class SessionRegistry {
     using Opened = shm::Result<std::optional<OpenedSession>>;
 
     Opened create(const SessionRequest& request, const Asker& asker);
-    Opened meet_namesake(shm::Segment& present, const SessionRequest& request, const Asker& asker);
+    Opened open_present(shm::Segment& present, const SessionRequest& request, const Asker& asker);
     Opened join(Pending& pending, const SessionRequest& request, const Asker& asker);
     bool never_attached(const shm::Segment& segment) const;
     shm::Result<OpenedSession> begin_session(std::unique_ptr<shm::Segment> segment,
