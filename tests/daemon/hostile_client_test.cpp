@@ -1,5 +1,6 @@
 // A client may write to its own segment, and may cut it off: that costs it its session, and nobody else
 // anything.
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <filesystem>
 
 #include "shm/bell.h"
+#include "shm/file.h"
 #include "shm/segment.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/small_engine.h"
@@ -111,9 +113,11 @@ TEST_CASE("segments that are cut off again and again, and grown again, end one s
     for (int round = 0; round < 10; ++round) {
         auto cutter =
             client_who(stage.daemon, "cutter-" + std::to_string(round), [&](const std::string& path) {
+                // By descriptor: the daemon may have seen the cut, and removed the name, before it grows.
+                const shm::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
                 const auto size = static_cast<off_t>(std::filesystem::file_size(path));
-                if (::truncate(path.c_str(), 0) != 0) throw std::runtime_error("cannot truncate");
-                if (::truncate(path.c_str(), size) != 0) throw std::runtime_error("cannot grow");
+                if (::ftruncate(file.get(), 0) != 0) throw std::runtime_error("cannot truncate");
+                if (::ftruncate(file.get(), size) != 0) throw std::runtime_error("cannot grow");
             });
         stage.victim_goes_on();
     }
