@@ -19,10 +19,6 @@ bool completes(std::span<const std::int32_t> word, std::span<const std::int32_t>
            std::equal(word.begin(), word.end() - 1, output.end() - static_cast<std::ptrdiff_t>(rest));
 }
 
-bool contains(std::span<const std::int32_t> tokens, std::uint32_t token) {
-    return std::find(tokens.begin(), tokens.end(), static_cast<std::int32_t>(token)) != tokens.end();
-}
-
 }  // namespace
 
 Adjuster::Adjuster(const proto::SamplingParams& params, const Request& request, SequenceState& state,
@@ -32,6 +28,8 @@ Adjuster::Adjuster(const proto::SamplingParams& params, const Request& request, 
       state_(state),
       mask_(request.mask),
       special_(workspace.special),
+      banned_(workspace.banned),
+      bias_(request.bias, workspace),
       repeats_(takes_step(params, proto::Step::dry) ? state.repeats()
                                                     : std::span<const SequenceState::Repeat>{}),
       bans_stops_(request.output.size() < params.min_tokens),
@@ -42,10 +40,11 @@ Adjuster::Adjuster(const proto::SamplingParams& params, const Request& request, 
       repetition_{1.0, params.repetition_penalty},
       presence_{0.0, params.presence_penalty} {
     visit_special([this](std::uint32_t token) { special_[token / 64] |= std::uint64_t{1} << (token % 64); });
+    ban();
 }
 
 Adjuster::~Adjuster() {
-    visit_special([this](std::uint32_t token) { special_[token / 64] = 0; });
+    visit_special([this](std::uint32_t token) { special_[token / 64] = banned_[token / 64] = 0; });
 }
 
 bool Adjuster::lowers_only(Adjustments on) const {
@@ -64,24 +63,17 @@ bool Adjuster::has_raising_bias() const {
                        [](const proto::TokenBias& each) { return each.bias > 0.0F; });
 }
 
-bool Adjuster::banned(std::uint32_t token) const {
-    if (bans_stops_ &&
-        (contains(request_.stop_ids, token) || params_.eos_token_id == static_cast<std::int32_t>(token))) {
-        return true;
-    }
-    bool bad = false;
-    for_each_list(request_.bad_words, [&](std::span<const std::int32_t> word) {
-        bad = bad || (word.back() == static_cast<std::int32_t>(token) && completes(word, request_.output));
+void Adjuster::ban() {
+    for_each_list(request_.bad_words, [this](std::span<const std::int32_t> word) {
+        if (completes(word, request_.output)) ban(static_cast<std::uint32_t>(word.back()));
     });
-    return bad;
+    if (!bans_stops_) return;
+    if (params_.eos_token_id >= 0) ban(static_cast<std::uint32_t>(params_.eos_token_id));
+    for (const std::int32_t token : request_.stop_ids) ban(static_cast<std::uint32_t>(token));
 }
 
 double Adjuster::by_rules(std::uint32_t token, double value) const {
-    if (banned(token)) return kNothing;
-    for (const proto::TokenBias& each : request_.bias) {
-        if (each.token == static_cast<std::int32_t>(token)) value += static_cast<double>(each.bias);
-    }
-    return value;
+    return banned(token) ? kNothing : bias_.biased(token, value);
 }
 
 double Adjuster::by_repeat(std::uint32_t token, double value) const {

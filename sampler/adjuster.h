@@ -9,6 +9,7 @@
 #include <span>
 
 #include "proto/sampling.h"
+#include "sampler/bias_table.h"
 #include "sampler/request.h"
 #include "sampler/sequence_state.h"
 #include "sampler/workspace.h"
@@ -71,7 +72,9 @@ class Adjuster {
 
   private:
     double penalised_as(const SequenceState::Standing& standing, double value) const;
-    bool banned(std::uint32_t token) const;
+    void ban();
+    void ban(std::uint32_t token) { banned_[token / 64] |= std::uint64_t{1} << (token % 64); }
+    bool banned(std::uint32_t token) const { return (banned_[token / 64] >> (token % 64) & 1U) != 0; }
     double by_rules(std::uint32_t token, double value) const;
     double by_repeat(std::uint32_t token, double value) const;
 
@@ -80,6 +83,8 @@ class Adjuster {
     SequenceState& state_;
     std::span<const std::uint32_t> mask_;
     std::span<std::uint64_t> special_;
+    std::span<std::uint64_t> banned_;
+    BiasTable bias_;
     std::span<const SequenceState::Repeat> repeats_;
     bool bans_stops_;
     bool has_penalties_;

@@ -194,7 +194,6 @@ std::optional<Candidate> Decider::winner(double temperature, const BoundedValues
 
 DecisionError Decider::race_all() {
     const double temperature = draw_temperature(params_);
-    if (perturbs_logits(params_) && !hash_race_.can_run(temperature)) return take(Path::whole_row);
     // What it costs is compared with what hot sets cost.
     workspace_.answer_space.region = Region::hot;
     return drawn(winner(temperature, kAllValues, runs_anywhere));
@@ -203,7 +202,6 @@ DecisionError Decider::race_all() {
 // The tokens of the support, in the race's order, are all tokens in that order, less those outside.
 DecisionError Decider::ask_winners() {
     const double temperature = draw_temperature(params_);
-    if (perturbs_logits(params_) && !hash_race_.can_run(temperature)) return answer_exactly();
     WinnerQuestion question(plan_.asked, params_, row_, adjust_, search_, plan_.pruning, workspace_);
     if (!question.begin()) return answer_exactly();
     const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
@@ -349,10 +347,7 @@ DecisionError Decider::from_classes() {
                                   float_above(survivors.classes().front().value)};
     const auto is_left = [&](const Candidate& candidate) { return classes.holds(survivors, candidate); };
     const double temperature = chain_.temperature();
-    if (!has_mirostat(params_)) {
-        if (perturbs_logits(params_) && !hash_race_.can_run(temperature)) return take(Path::whole_row);
-        return drawn(winner(temperature, values, is_left));
-    }
+    if (!has_mirostat(params_)) return drawn(winner(temperature, values, is_left));
     const auto drawn_token = race_.winner(temperature, values, is_left);
     if (drawn_token) {
         const Mass own = survivors.weigher().mass(drawn_token->value);

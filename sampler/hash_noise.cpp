@@ -34,6 +34,9 @@ HWY_INLINE HashVector HashesOf(std::uint32_t before, HashVector tokens) {
     return hn::Xor(hash, hn::ShiftRight<16>(hash));
 }
 
+// The least uniform is 2^-33, and sglang clamps its noise at one that is larger: no noise makes up for less.
+constexpr float kLeastShare = 0x1p-34F;
+
 std::size_t ListHashesWithin(std::uint32_t before, bool largest_win, std::span<const float> shares,
                              std::span<std::uint32_t> room) {
     const HashWords d;
@@ -41,7 +44,7 @@ std::size_t ListHashesWithin(std::uint32_t before, bool largest_win, std::span<c
     HWY_ALIGN std::uint32_t passed[kBlock];
     std::size_t count = 0;
     for (std::size_t block = 0; block < shares.size(); ++block) {
-        if (shares[block] <= 0.0F) continue;
+        if (shares[block] < kLeastShare) continue;
         // Two more than the share asks for: its own rounding and the uniform's half.
         const double reach = std::min(static_cast<double>(shares[block]) * 0x1p32 + 2.0, 0x1p32 - 1.0);
         const auto last = hn::Set(d, static_cast<std::uint32_t>(reach));

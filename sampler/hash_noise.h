@@ -15,8 +15,8 @@ struct HashKey {
 };
 
 // Of each block, the tokens whose noise can be -ln(share) or more: that noise is at most -ln(1 - u) where the
-// largest hashes win and -ln(u) where the smallest do, u being the hash's uniform. Blocks of a share of 0
-// have none. At most `room` ids, ascending; returns how many there are.
+// largest hashes win and -ln(u) where the smallest do, u being the hash's uniform. Blocks whose
+// share is beyond all noise have none. At most `room` ids, ascending; returns how many there are.
 std::uint32_t list_hashes_within(const HashKey& key, std::span<const float> shares,
                                  std::span<std::uint32_t> room) noexcept;
 

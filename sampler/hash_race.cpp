@@ -9,14 +9,6 @@
 
 namespace croupier::sampler {
 
-bool HashRace::can_run(double temperature) const {
-    const double highest = largest_of(workspace_.block_max.first(row_.blocks));
-    // A raised token may stand higher, by a bias of at most 100 or by penalties; what floats hold reaches far
-    // beyond.
-    constexpr double kMostRaised = 1e4;
-    return can_be_weighed(std::abs(highest) + kMostRaised, 1.0 / temperature);
-}
-
 // Of those that reach no further than the ceiling, one with the largest maximum.
 std::uint32_t HashRace::best_block(const BoundedValues& values) const {
     const auto maxima = workspace_.block_max.first(row_.blocks);
@@ -28,11 +20,14 @@ std::uint32_t HashRace::best_block(const BoundedValues& values) const {
 }
 
 // A block's share is exp(its largest score without noise - the best score): its tokens need a noise of -ln of
-// that. Without a best score every token contends.
+// that. Every token contends without a best score, or with one that is too large for floats to tell.
 std::uint32_t HashRace::list_contenders(double temperature, const BoundedValues& values) {
     const auto maxima = workspace_.block_max.first(row_.blocks);
     const auto shares = workspace_.race_bounds.first(row_.blocks);
-    if (!best_) {
+    const double highest =
+        best_ ? std::max(std::abs(score_) * temperature, std::abs(static_cast<double>(largest_of(maxima))))
+              : 0.0;
+    if (!best_ || !can_be_weighed(highest, 1.0 / temperature)) {
         std::transform(maxima.begin(), maxima.end(), shares.begin(),
                        [&](float maximum) { return maximum >= values.floor ? 1.0F : 0.0F; });
     } else {

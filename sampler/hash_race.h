@@ -26,9 +26,6 @@ class HashRace {
              const proto::SamplingParams& params, const Request& request, Workspace& workspace)
         : row_(row), adjust_(adjust), on_(on), params_(params), request_(request), workspace_(workspace) {}
 
-    // Whether hashes tell: where logits are too large for float they do not.
-    bool can_run(double temperature) const;
-
     // As Race::winner().
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible) {

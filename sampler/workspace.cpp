@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "proto/geometry.h"
 #include "sampler/blocked_row.h"
 #include "sampler/formulas.h"
 #include "sampler/proposals.h"
@@ -51,6 +52,7 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.reached_blocks, blocks);
     carver.deal(workspace.found, vocab);
     carver.deal(workspace.special, bitmap);
+    carver.deal(workspace.banned, bitmap);
     carver.deal(workspace.listed, bitmap);
     carver.deal(workspace.candidates, vocab);
     carver.deal(workspace.sort_buffer, vocab);
@@ -64,6 +66,8 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.digit_counts, std::size_t{kSortDigits} << kDigitBits);
     carver.deal(workspace.value_counts, std::size_t{1} << 16U);
     carver.deal(workspace.counted_values, std::min(vocab, std::size_t{1} << 16U));
+    carver.deal(workspace.bias_slots, kBiasSlots);
+    carver.deal(workspace.bias_next, proto::kMaxBias);
     carver.deal(workspace.support, vocab);
     carver.deal(workspace.logprobs, std::size_t{proto::kMaxLogprobs} + 1);
     return carver.used();

@@ -12,6 +12,7 @@
 namespace croupier::sampler {
 
 constexpr std::uint32_t kBlock = 64;
+constexpr std::size_t kBiasSlots = std::size_t{1} << 13U;
 
 struct BlockRun;
 struct Found;
@@ -125,6 +126,7 @@ class Workspace {
     std::span<std::uint32_t> reached_blocks;
     std::span<Found> found;
     std::span<std::uint64_t> special;  // a bit a token: has a rule of its own; all zero between decisions
+    std::span<std::uint64_t> banned;   // a bit a token: the rules forbid it; all zero between decisions
     std::span<std::uint64_t> listed;   // a bit a token: is among the candidates; all zero between searches
     std::span<Candidate> candidates;
     std::span<Candidate> sort_buffer;
@@ -138,6 +140,8 @@ class Workspace {
     std::span<std::uint32_t> digit_counts;  // kSortDigits tables of 1 << kDigitBits
     std::span<std::uint32_t> value_counts;  // a 16-bit code's; all zero between decisions
     std::span<CountedValue> counted_values;
+    std::span<std::uint16_t> bias_slots;  // of a request's table of biases
+    std::span<std::uint16_t> bias_next;
     std::span<Survivor> support;
     std::span<RankedLogprob> logprobs;
     Weighed weighed;
