@@ -20,22 +20,21 @@ constexpr double kNothing = -std::numeric_limits<double>::infinity();
 constexpr float kNoFloor = -std::numeric_limits<float>::infinity();
 constexpr float kNoCeiling = std::numeric_limits<float>::infinity();
 constexpr std::size_t kGroups = 512;
-
-// No token below it can pass min_p. Its slack exceeds the rounding of log and of the weights by far; what
-// lies above it is judged by its weight, so that no bit of log reaches a decision.
-double min_p_floor(const Pruning& pruning, double maximum) {
-    // The logarithm is of normal numbers only.
-    const double reach =
-        log_positive(std::max(pruning.min_p, std::numeric_limits<double>::min())) / pruning.scale;
-    const double slack = 1e-9 * (1.0 + std::abs(maximum) + std::abs(reach));
-    return maximum + reach - slack;
-}
+// Beyond it another path costs less than the list and its sort.
+constexpr std::uint32_t kMostListed = 512;
 
 std::uint64_t bit_of(std::uint32_t token) {
     return std::uint64_t{1} << (token % 64);
 }
 
 }  // namespace
+
+double min_p_floor(double min_p, double scale, double maximum) noexcept {
+    // The logarithm is of normal numbers only.
+    const double reach = log_positive(std::max(min_p, std::numeric_limits<double>::min())) / scale;
+    const double slack = 1e-9 * (1.0 + std::abs(maximum) + std::abs(reach));
+    return maximum + reach - slack;
+}
 
 float floor_for_blocks(std::span<const float> block_max, std::uint32_t wanted) noexcept {
     if (wanted >= block_max.size()) return kNoFloor;
@@ -192,7 +191,7 @@ double CandidateSearch::keep_needed(const Pruning& pruning, std::uint32_t& count
     if (pruning.min_p > 0.0 && count > 0) {
         double best = kNothing;
         for (const Candidate& each : workspace_.candidates.first(count)) best = std::max(best, each.value);
-        bound = min_p_floor(pruning, best);
+        bound = min_p_floor(pruning.min_p, pruning.scale, best);
         drop_below(bound, count);
     }
     return std::max(bound, cut_to_best(static_cast<std::uint32_t>(pruning.top_k), count).value_or(kNothing));
@@ -200,9 +199,11 @@ double CandidateSearch::keep_needed(const Pruning& pruning, std::uint32_t& count
 
 Gathered CandidateSearch::prune(const Pruning& pruning) {
     constexpr std::uint32_t kFewBlocks = 4;
+    // The best of them hold several of the best tokens each.
+    constexpr std::uint32_t kManyBlocks = 96;
     const auto k = static_cast<std::uint32_t>(pruning.top_k);
     const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
-    std::uint32_t wanted = std::max(k, kFewBlocks);
+    std::uint32_t wanted = std::clamp(k, kFewBlocks, kManyBlocks);
     if (k == 1) wanted = 1;
     // A quarter of the row at most: one strange row must not make the next one dear.
     const bool penalises = adjust_.penalises(pruning.adjustments);
@@ -213,8 +214,10 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     for (;;) {
         gather(range, pruning.adjustments, gathered);
         range.least = keep_needed(pruning, gathered.count);
+        gathered.gave_up = pruning.gives_up && gathered.count > kMostListed;
         // What was not found is below the floor, raw, and adjusted no higher.
-        if (range.floor == kNoFloor || range.least >= static_cast<double>(range.floor)) break;
+        if (gathered.gave_up || range.floor == kNoFloor || range.least >= static_cast<double>(range.floor))
+            break;
         // Lower, but not at once to a bound that few of the best, penalised, left far below: the next ones
         // raise it.
         wanted *= 2;
@@ -222,7 +225,7 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
         range.floor = std::max(floor_for_blocks(block_max, wanted), float_below(range.least));
     }
     forget_raised();
-    if (penalises) {
+    if (penalises && !gathered.gave_up) {
         adjust_.state().note_search_width(count_at_least(block_max, float_below(range.least)));
     }
     return gathered;

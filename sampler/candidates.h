@@ -16,7 +16,8 @@ namespace croupier::sampler {
 struct Pruning {
     std::int32_t top_k = 0;
     double min_p = 0.0;
-    double scale = 1.0;  // at which min_p weighs
+    double scale = 1.0;     // at which min_p weighs
+    bool gives_up = false;  // where more tokens pass than a list is good for
     Adjustments adjustments;
 
     bool none() const { return top_k == 0 && min_p == 0.0; }
@@ -24,6 +25,7 @@ struct Pruning {
 
 struct Gathered {
     std::uint32_t count = 0;
+    bool gave_up = false;
 };
 
 class CandidateSearch {
@@ -66,6 +68,10 @@ class CandidateSearch {
     Workspace& workspace_;
     std::span<const Candidate> raised_;  // while a search goes on: taken already, and listed
 };
+
+// No token below it can pass min_p. Its slack exceeds the rounding of log and of the weights by far; what
+// lies above it is judged by its weight, so that no bit of log reaches a decision.
+double min_p_floor(double min_p, double scale, double maximum) noexcept;
 
 // The largest value that at least `wanted` of the blocks reach, or one a little below it; -inf when there are
 // fewer.

@@ -76,6 +76,7 @@ class Decider {
     RowFault scan_row() const;
     DecisionError take(Path path);
     DecisionError from_candidates();
+    DecisionError answer_many();
     DecisionError from_classes();
     DecisionError race_all();
     DecisionError ask_winners();
@@ -265,7 +266,9 @@ std::optional<Candidate> Decider::propose(double scale) {
 }
 
 DecisionError Decider::from_candidates() {
-    const std::uint32_t candidates = search_.search(plan_.pruning).count;
+    const Gathered found = search_.search(plan_.pruning);
+    if (found.gave_up) return answer_many();
+    const std::uint32_t candidates = found.count;
     if (candidates == 0) return DecisionError::no_token_left;
     if (is_greedy(params_)) {
         take_first_maximum(candidates);
@@ -275,6 +278,13 @@ DecisionError Decider::from_candidates() {
         draw_survivor(candidates);
     }
     return DecisionError::none;
+}
+
+// More tokens pass than a list is good for.
+DecisionError Decider::answer_many() {
+    if (plan_.asked != proto::Step::min_p) return answer_exactly();
+    workspace_.answer_space.left_open = workspace_.answer_space.path;
+    return take(Path::asked);
 }
 
 void Decider::take_first_maximum(std::uint32_t candidates) {

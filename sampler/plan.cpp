@@ -43,7 +43,8 @@ Step only_filter(const SamplingParams& params) {
 }
 
 bool can_be_asked(Step step) {
-    return step == Step::top_p || step == Step::top_n_sigma || step == Step::xtc || step == Step::typical_p;
+    return step == Step::min_p || step == Step::top_p || step == Step::top_n_sigma || step == Step::xtc ||
+           step == Step::typical_p;
 }
 
 }  // namespace
@@ -67,11 +68,18 @@ Plan plan_of(const SamplingParams& params, const Request& request, proto::Dtype 
         plan.pruning.top_k = 0;
         return take(Path::whole_row);
     }
-    if (!plan.pruning.none()) return take(Path::head);
     const Path exact = exact_path(params, request, plan, dtype);
-    if (wants_distribution(params, request) || !plan.adjusts_first) return take(exact);
     const bool truncated = is_truncated(params);
     const bool tempered = is_tempered_dynamically(params);
+    if (!plan.pruning.none()) {
+        // How many pass a min-p alone depends on the row: most often few.
+        const bool draws = !tempered && !replaces_draw(params) && !wants_distribution(params, request);
+        if (draws && plan.adjusts_first && only_filter(params) == Step::min_p) plan.asked = Step::min_p;
+        plan.pruning.gives_up =
+            plan.pruning.top_k == 0 && (plan.asked == Step::min_p || exact == Path::classes);
+        return take(Path::head);
+    }
+    if (wants_distribution(params, request) || !plan.adjusts_first) return take(exact);
     if (has_mirostat(params) && !truncated && !tempered) return take(Path::mirostat);
     if (replaces_draw(params)) return take(exact);
     if (tempered && !truncated && params.rng == proto::Rng::race) {

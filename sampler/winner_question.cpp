@@ -50,6 +50,7 @@ WinnerQuestion::WinnerQuestion(Step filter, const proto::SamplingParams& params,
       radius_(kEverything) {}
 
 bool WinnerQuestion::begin() {
+    if (filter_ == Step::min_p) return begin_min_p();
     if (weighed_.reference == kNothing || !can_be_weighed(weighed_.reference, weighed_.scale)) return false;
     if (!list_changed()) return false;
     switch (filter_) {
@@ -68,6 +69,10 @@ bool WinnerQuestion::begin() {
 }
 
 bool WinnerQuestion::may_be_kept(const Candidate& candidate) const {
+    if (filter_ == Step::min_p) {
+        return candidate.value == maximum_ ||
+               Weigher{maximum_, weighed_.scale}.weight(candidate.value) >= params_.min_p;
+    }
     if (!canonically_before(candidate, end_) || canonically_before(candidate, first_)) return false;
     if (filter_ != Step::typical_p || radius_ == kEverything) return true;
     return candidate.value == farthest_.value ? candidate.token < farthest_.token
@@ -209,13 +214,29 @@ bool WinnerQuestion::begin_xtc() {
     return true;
 }
 
-// The threshold is known between two values; what lies between them is not told apart.
-bool WinnerQuestion::begin_sigma() {
+// By weights alone, as Survivors::keep_min_p(): nothing is left open.
+bool WinnerQuestion::begin_min_p() {
+    const auto found = find_maximum();
+    if (!found) return false;
+    maximum_ = *found;
+    values_.floor = float_below(min_p_floor(params_.min_p, weighed_.scale, maximum_));
+    return true;
+}
+
+// Of all tokens, as their adjustments leave them.
+std::optional<double> WinnerQuestion::find_maximum() {
     Pruning best;
     best.top_k = 1;
     best.adjustments = on_;
-    if (search_.search(best).count == 0) return false;
-    const double maximum = workspace_.candidates.front().value;
+    if (search_.search(best).count == 0) return std::nullopt;
+    return workspace_.candidates.front().value;
+}
+
+// The threshold is known between two values; what lies between them is not told apart.
+bool WinnerQuestion::begin_sigma() {
+    const auto found = find_maximum();
+    if (!found) return false;
+    const double maximum = *found;
     Moments all = moments_of(weighed_);
     const double squares_error = all.squares * kMomentError;
     const double distances_error = -all.distances * kMomentError;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "proto/sampling.h"
@@ -64,6 +65,8 @@ class WinnerQuestion {
     void weigh_changed();
     bool begin_xtc();
     bool begin_sigma();
+    bool begin_min_p();
+    std::optional<double> find_maximum();
     bool know_spread();
     Verdict ask_top_p(const Candidate& winner);
     Verdict ask_typical(const Candidate& winner);
@@ -87,6 +90,7 @@ class WinnerQuestion {
     double raw_total_ = 0.0;  // what the row weighs as it was written; 0: not known yet
     double change_ = 0.0;     // what the changed tokens weigh more than they did
     double moved_ = 0.0;      // what they weighed and weigh together
+    double maximum_ = 0.0;    // min_p: of all tokens, as their adjustments leave them
     double sure_ = 0.0;       // top_n_sigma: kept from here on
     double highest_changed_ = 0.0;
     double tokens_ = 0.0;  // above -inf
