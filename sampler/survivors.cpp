@@ -23,6 +23,25 @@ std::uint32_t members_while(const EqualClass& of, Mass before, Holds holds) {
     return fewest;
 }
 
+// The places of values that fall and then rise, by value, equal ones by place: two runs, merged.
+void order_valley(std::span<const Candidate> values, std::span<std::uint32_t> order) {
+    const auto count = static_cast<std::uint32_t>(values.size());
+    const auto at = [&](std::uint32_t place) { return values[place].value; };
+    std::uint32_t right = 0;  // the first place not taken on the right
+    while (right + 1 < count && at(right + 1) <= at(right)) ++right;
+    std::uint32_t left = right;  // the places below it are not taken
+    std::uint32_t taken = 0;
+    while (taken < count) {
+        if (left > 0 && (right == count || at(left - 1) <= at(right))) {
+            const std::uint32_t end = left--;
+            while (left > 0 && at(left - 1) == at(left)) --left;
+            for (std::uint32_t place = left; place < end; ++place) order[taken++] = place;
+        } else {
+            order[taken++] = right++;
+        }
+    }
+}
+
 }  // namespace
 
 Survivors::Survivors(Workspace& workspace, std::uint32_t candidates) : workspace_(&workspace) {
@@ -119,16 +138,12 @@ void Survivors::keep_typical(double typical_p) {
     const double log_of_total = log_total(total);
     const double entropy = this->entropy();
     const std::span<EqualClass> all = kept();
-    const auto shift = [&](const EqualClass& each) {
-        return typical_distance(weigher_.exponent(each.value), log_of_total, entropy);
-    };
-    const std::span<std::uint32_t> order = workspace_->class_order.first(count_);
-    for (std::uint32_t i = 0; i < count_; ++i) order[i] = i;
-    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-        const double shift_a = shift(all[a]);
-        const double shift_b = shift(all[b]);
-        return shift_a < shift_b || (shift_a == shift_b && a < b);
+    const std::span<Candidate> shifts = workspace_->sort_buffer.first(count_);
+    std::transform(all.begin(), all.end(), shifts.begin(), [&](const EqualClass& each) {
+        return Candidate{typical_distance(weigher_.exponent(each.value), log_of_total, entropy), 0};
     });
+    const std::span<std::uint32_t> order = workspace_->class_order.first(count_);
+    order_valley(shifts, order);
     const double limit = typical_p * static_cast<double>(total);
     Mass before = 0;
     for (const std::uint32_t i : order) {

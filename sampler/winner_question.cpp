@@ -47,7 +47,8 @@ WinnerQuestion::WinnerQuestion(Step filter, const proto::SamplingParams& params,
                largest_of(workspace.block_max.first(row.blocks)), pruning.scale},
       end_{kNothing, kAfterAll},
       first_{kEverything, 0},
-      radius_(kEverything) {}
+      above_{kEverything, kAfterAll},
+      below_{kNothing, kAfterAll} {}
 
 bool WinnerQuestion::begin() {
     if (filter_ == Step::min_p) return begin_min_p();
@@ -74,9 +75,10 @@ bool WinnerQuestion::may_be_kept(const Candidate& candidate) const {
                Weigher{maximum_, weighed_.scale}.weight(candidate.value) >= params_.min_p;
     }
     if (!canonically_before(candidate, end_) || canonically_before(candidate, first_)) return false;
-    if (filter_ != Step::typical_p || radius_ == kEverything) return true;
-    return candidate.value == farthest_.value ? candidate.token < farthest_.token
-                                              : distance(candidate.value) < radius_;
+    const auto smaller_id = [&](const Candidate& of) { return candidate.token < of.token; };
+    if (candidate.value >= above_.value) return candidate.value == above_.value && smaller_id(above_);
+    if (candidate.value <= below_.value) return candidate.value == below_.value && smaller_id(below_);
+    return true;
 }
 
 Verdict WinnerQuestion::ask(const Candidate& winner) {
@@ -268,10 +270,6 @@ bool WinnerQuestion::begin_sigma() {
     return true;
 }
 
-double WinnerQuestion::distance(double value) const {
-    return std::abs(exponent(value) - centre_);
-}
-
 // |-ln p - H| is the distance of a token's exponent from the mean of all exponents, each by its weight.
 bool WinnerQuestion::know_spread() {
     const Spread spread = spread_of(weighed_);
@@ -331,11 +329,16 @@ Verdict WinnerQuestion::ask_typical(const Candidate& winner) {
     const Between all = total();
     if (closer.high <= params_.typical_p * all.low) return Verdict::kept;
     if (closer.low <= params_.typical_p * all.high) return Verdict::open;
-    // What is as far off is gone too, on either side: all that was counted is nearer than it.
-    farthest_ = winner;
-    radius_ = distance(winner.value);
-    const double reach = radius_ + slack;
-    values_ = {float_below(value_at(centre_ - reach)), float_above(value_at(centre_ + reach))};
+    // What is as far off is gone too: by its value on the same side, all that was counted being nearer; on
+    // the other as far as the mirror image is known.
+    if (own < centre_) {
+        below_ = winner;
+        if (farther < above_.value) above_ = {farther, kAfterAll};
+    } else {
+        above_ = winner;
+        if (nearer > below_.value) below_ = {nearer, kAfterAll};
+    }
+    values_ = {float_below(below_.value), float_above(above_.value)};
     return Verdict::gone;
 }
 

@@ -74,7 +74,6 @@ class WinnerQuestion {
     Between with_change(double raw, const Candidate& place, double below) const;
     double exponent(double value) const { return (value - weighed_.reference) * weighed_.scale; }
     double value_at(double exponent) const { return weighed_.reference + exponent / weighed_.scale; }
-    double distance(double value) const;
 
     proto::Step filter_;
     const proto::SamplingParams& params_;
@@ -96,8 +95,9 @@ class WinnerQuestion {
     double tokens_ = 0.0;  // above -inf
     double centre_ = 0.0;  // the tokens' mean exponent, each by its weight: the nearest to the entropy
     double centre_error_ = 0.0;
-    double radius_;         // typical_p: gone is what lies as far off,
-    Candidate farthest_{};  // but for smaller ids of this value
+    // typical_p: gone is what lies as far above or below, but for smaller ids of these values.
+    Candidate above_;
+    Candidate below_;
 };
 
 }  // namespace croupier::sampler

@@ -1,0 +1,175 @@
+#include "sampler/decider.h"
+
+#include <algorithm>
+
+#include "sampler/draw.h"
+#include "sampler/dynamic_temperature.h"
+#include "sampler/logprobs.h"
+#include "sampler/proposal_draw.h"
+#include "sampler/row_mask.h"
+#include "sampler/row_mass.h"
+#include "sampler/winner_question.h"
+
+namespace croupier::sampler {
+
+using proto::DecisionError;
+
+namespace {
+
+// Of a support that few of the likely winners are in, all values are sooner counted.
+constexpr int most_asks(proto::Step filter) {
+    return filter == proto::Step::typical_p ? 4 : 12;  // its sums lie on both sides of the centre
+}
+
+}  // namespace
+
+// What the decision needs to know of the whole row is summed on the way.
+RowFault Decider::scan_row() const {
+    workspace_.answer_space.blocks = row_.blocks;
+    workspace_.answer_space.blocks_read = row_.summarised ? 0 : row_.blocks;
+    const auto block_max = workspace_.block_max.first(row_.blocks);
+    if (row_.summarised) return judge_block_maxima(block_max);
+    const bool summable = row_.dtype == proto::Dtype::bf16 && request_.mask.empty();
+    const bool asked = plan_.path == Path::asked && asks_for_weight(plan_.asked);
+    const bool surprised = plan_.path == Path::mirostat && params_.mirostat == 2;
+    if (summable && (asked || surprised)) return scan_and_weigh(row_, scale(), workspace_);
+    if (summable && wants_logprob() && !wants_processed()) return scan_and_weigh(row_, 1.0, workspace_);
+    return scan_block_maxima(row_, block_max);
+}
+
+// A NaN or +inf is an error even where the mask hides it: a row that holds one comes from a broken forward
+// pass.
+DecisionError Decider::scan() {
+    switch (scan_row()) {
+        case RowFault::nan:
+            return DecisionError::nan_logit;
+        case RowFault::positive_infinity:
+            return DecisionError::infinite_logit;
+        case RowFault::none:
+            break;
+    }
+    // Proposals are made by what the row holds, whatever the mask hides of it.
+    if (!request_.mask.empty() && plan_.path != Path::listed && !proposes())
+        mask_block_maxima(row_, request_.mask, workspace_.block_max.first(row_.blocks));
+    return DecisionError::none;
+}
+
+DecisionError Decider::choose() {
+    return take(plan_.path);
+}
+
+DecisionError Decider::take(Path path) {
+    workspace_.answer_space.path = path;
+    switch (path) {
+        case Path::listed:
+        case Path::head:
+        case Path::whole_row:
+            return from_candidates();
+        case Path::race:
+            return race_all();
+        case Path::asked:
+            return plan_.asked == proto::Step::temperature ? race_by_entropy() : ask_winners();
+        case Path::mirostat:
+            return from_mirostat();
+        case Path::proposals:
+            return propose_or_race();
+        case Path::classes:
+            return from_classes();
+        case Path::none:
+        case Path::count_:
+            break;
+    }
+    return DecisionError::bad_record;
+}
+
+DecisionError Decider::race_all() {
+    const double temperature = draw_temperature(params_);
+    // What it costs is compared with what hot sets cost.
+    workspace_.answer_space.region = Region::hot;
+    return drawn(winner(temperature, kAllValues, runs_anywhere));
+}
+
+// The tokens of the support, in the race's order, are all tokens in that order, less those outside.
+DecisionError Decider::ask_winners() {
+    const double temperature = draw_temperature(params_);
+    WinnerQuestion question(plan_.asked, params_, row_, adjust_, search_, plan_.pruning, workspace_);
+    if (!question.begin()) return answer_exactly();
+    const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
+    for (int asks = 0; asks < most_asks(plan_.asked) || row_.dtype == proto::Dtype::fp32; ++asks) {
+        const auto asked = winner(temperature, question.values(), may_be_kept);
+        if (!asked) return answer_exactly();
+        const Verdict verdict = question.ask(*asked);
+        if (verdict == Verdict::kept) return drawn(asked);
+        if (verdict == Verdict::open) return answer_exactly();
+    }
+    return answer_exactly();
+}
+
+// The dynamic temperature is known between two values: a winner that is clear at one between them wins at
+// all.
+DecisionError Decider::race_by_entropy() {
+    WinnerQuestion row(plan_.asked, params_, row_, adjust_, search_, plan_.pruning, workspace_);
+    if (!row.begin()) return answer_exactly();
+    const auto tempered = dynamic_temperature_between(params_, row);
+    const auto clear = tempered ? race_.clear_winner(tempered->temperature, tempered->margin) : std::nullopt;
+    return clear ? drawn(clear) : answer_exactly();
+}
+
+DecisionError Decider::answer_exactly() {
+    workspace_.answer_space.left_open = workspace_.answer_space.path;
+    return take(exact_path(params_, request_, plan_, row_.dtype));
+}
+
+// Where all proposals were rejected the race, whose randoms are others, draws from the same distribution.
+DecisionError Decider::propose_or_race() {
+    const auto proposed = propose(scale());
+    if (proposed) return drawn(proposed);
+    workspace_.answer_space.left_open = Path::proposals;
+    if (!request_.mask.empty())
+        mask_block_maxima(row_, request_.mask, workspace_.block_max.first(row_.blocks));
+    return take(Path::race);
+}
+
+std::optional<Candidate> Decider::propose(double scale) {
+    if (allows_few(request_)) return std::nullopt;
+    ProposalDraw proposals(row_, adjust_, all_adjustments(params_), workspace_);
+    return proposals.draw(params_, request_, scale);
+}
+
+DecisionError Decider::from_candidates() {
+    const Gathered found = search_.search(plan_.pruning);
+    if (found.gave_up) return answer_many();
+    const std::uint32_t candidates = found.count;
+    if (candidates == 0) return DecisionError::no_token_left;
+    if (is_greedy(params_)) {
+        take_first_maximum(candidates);
+    } else if (is_plain()) {
+        draw_untruncated(candidates);
+    } else {
+        draw_survivor(candidates);
+    }
+    return DecisionError::none;
+}
+
+// More tokens pass than a list is good for.
+DecisionError Decider::answer_many() {
+    if (plan_.asked != proto::Step::min_p) return answer_exactly();
+    workspace_.answer_space.left_open = workspace_.answer_space.path;
+    return take(Path::asked);
+}
+
+float Decider::logprob() {
+    if (!wants_logprob()) return kNoLogprob;
+    if (wants_processed()) return processed_logprob_;
+    return raw_logprobs(params_.logprobs, drawn_, row_, request_, search_, workspace_);
+}
+
+// Sums and counts take in the whole row.
+void Decider::note_blocks_read() const {
+    Answer& answer = workspace_.answer_space;
+    const bool whole =
+        answer.path == Path::classes || answer.path == Path::asked || (wants_logprob() && !wants_processed());
+    answer.blocks_read = whole ? answer.blocks : std::min(answer.blocks_read, answer.blocks);
+}
+
+}  // namespace croupier::sampler

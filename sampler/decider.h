@@ -1,0 +1,109 @@
+// How one request is decided, from its plan on: every path and fallback is in take().
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "sampler/adjuster.h"
+#include "sampler/blocked_row.h"
+#include "sampler/candidates.h"
+#include "sampler/chain.h"
+#include "sampler/hash_race.h"
+#include "sampler/params.h"
+#include "sampler/plan.h"
+#include "sampler/race.h"
+#include "sampler/race_key.h"
+#include "sampler/row_classes.h"
+#include "sampler/row_scan.h"
+#include "sampler/survivors.h"
+
+namespace croupier::sampler {
+
+class Decider {
+  public:
+    Decider(const RowView& view, const proto::SamplingParams& params, const Request& request,
+            SequenceState& state, Workspace& workspace)
+        : params_(params),
+          request_(request),
+          workspace_(workspace),
+          plan_(plan_of(params, request, view.dtype)),
+          row_(lay_in_blocks(view, workspace)),
+          adjust_(params, request, state, workspace),
+          race_(row_, adjust_, all_adjustments(params), race_key(params, request), request.prepared,
+                workspace),
+          hash_race_(row_, adjust_, all_adjustments(params), params, request, workspace),
+          search_(row_, adjust_, request, workspace),
+          chain_(params, request, adjust_, workspace) {}
+
+    proto::DecisionError scan();
+    proto::DecisionError choose();
+    std::int32_t token() const { return static_cast<std::int32_t>(drawn_.token); }
+    float logprob();
+    void note_blocks_read() const;
+
+  private:
+    static constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();
+
+    RowFault scan_row() const;
+    proto::DecisionError take(Path path);
+    proto::DecisionError from_candidates();
+    proto::DecisionError answer_many();
+    proto::DecisionError from_classes();
+    proto::DecisionError race_all();
+    proto::DecisionError ask_winners();
+    proto::DecisionError race_by_entropy();
+    proto::DecisionError from_mirostat();
+    Candidate draw_mirostat(Survivors& survivors, double temperature);
+    template <class Eligible>
+    std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible);
+    std::optional<Candidate> adaptive_winner(RowClasses& classes, const Survivors& survivors);
+    proto::DecisionError answer_exactly();
+    proto::DecisionError propose_or_race();
+    std::optional<Candidate> propose(double scale);
+    void take_first_maximum(std::uint32_t candidates);
+    void draw_untruncated(std::uint32_t candidates);
+    void draw_survivor(std::uint32_t candidates);
+    Candidate draw_adaptive(const Survivors& survivors, std::uint32_t tokens);
+    void note_distribution(Survivors survivors, double scale);
+    void answer_support(const Survivors& survivors);
+    double scale() const { return plan_.pruning.scale; }
+    bool proposes() const { return params_.rng == proto::Rng::shvs && !is_truncated(params_); }
+    bool wants_logprob() const { return (params_.flags & proto::kNoLogprob) == 0; }
+    bool wants_distribution() const { return wants_processed() || request_.wants_support; }
+    bool wants_processed() const {
+        return wants_logprob() && params_.logprob_mode == proto::LogprobMode::processed;
+    }
+    // Every filter, penalty and temperature is where the plan's pruning has it.
+    bool is_plain() const {
+        return !is_truncated(params_) && !has_mirostat(params_) && !has_adaptive_p(params_) &&
+               params_.dynatemp_range <= 0.0 && plan_.adjusts_first;
+    }
+    proto::DecisionError drawn(const std::optional<Candidate>& winner) {
+        if (!winner) return proto::DecisionError::no_token_left;
+        drawn_ = *winner;
+        return proto::DecisionError::none;
+    }
+
+    const proto::SamplingParams& params_;
+    const Request& request_;
+    Workspace& workspace_;
+    Plan plan_;
+    BlockedRow row_;
+    Adjuster adjust_;
+    Race race_;
+    HashRace hash_race_;
+    CandidateSearch search_;
+    Chain chain_;
+    Candidate drawn_{};
+    float processed_logprob_ = kNoLogprob;
+};
+
+// Of all tokens, by the request's rng.
+template <class Eligible>
+std::optional<Candidate> Decider::winner(double temperature, const BoundedValues& values, Eligible eligible) {
+    return perturbs_logits(params_) ? hash_race_.winner(temperature, values, eligible)
+                                    : race_.winner(temperature, values, eligible);
+}
+
+}  // namespace croupier::sampler

@@ -1,0 +1,166 @@
+// The draws from tokens that were listed or counted, and what is answered beside them.
+#include <algorithm>
+#include <cstddef>
+
+#include "sampler/canonical_order.h"
+#include "sampler/decider.h"
+#include "sampler/draw.h"
+#include "sampler/float_bounds.h"
+#include "sampler/formulas.h"
+#include "sampler/logprobs.h"
+#include "sampler/mirostat_search.h"
+
+namespace croupier::sampler {
+
+using proto::DecisionError;
+
+namespace {
+
+Mass mass_of_nth(const Survivors& survivors, std::size_t n) {
+    for (const EqualClass& each : survivors.classes()) {
+        if (n < each.size) return each.mass;
+        n -= each.size;
+    }
+    return 0;
+}
+
+}  // namespace
+
+// What mirostat keeps of all tokens stands among the best, without a look at the others.
+DecisionError Decider::from_mirostat() {
+    auto survivors =
+        MirostatSearch(params_, request_, row_, adjust_, search_, plan_.pruning, workspace_).kept();
+    if (!survivors) return answer_exactly();
+    drawn_ = draw_mirostat(*survivors, draw_temperature(params_));
+    return DecisionError::none;
+}
+
+Candidate Decider::draw_mirostat(Survivors& survivors, double temperature) {
+    const Mass total = survivors.total();
+    const Weigher weigher = survivors.weigher();
+    const std::uint32_t tokens = survivors.flatten();
+    const Candidate drawn = race_.winner_among(temperature, workspace_.candidates.first(tokens));
+    workspace_.answer_space.feedback = after_mirostat(params_, request_, weigher.mass(drawn.value), total);
+    return drawn;
+}
+
+void Decider::take_first_maximum(std::uint32_t candidates) {
+    const auto all = workspace_.candidates.first(candidates);
+    drawn_ = *std::min_element(all.begin(), all.end(), canonically_before);
+    if (wants_processed()) note_distribution(Survivors(workspace_, candidates), 1.0);
+    workspace_.support.front() = {token(), 1.0};
+    workspace_.answer_space.support = workspace_.support.first(request_.wants_support ? 1 : 0);
+}
+
+void Decider::draw_untruncated(std::uint32_t candidates) {
+    const double temperature = draw_temperature(params_);
+    if (perturbs_logits(params_)) {
+        drawn_ = draw_perturbed(params_, request_, candidates, temperature, workspace_);
+    } else {
+        const auto proposed = proposes() ? propose(scale()) : std::nullopt;
+        drawn_ =
+            proposed ? *proposed : race_.winner_among(temperature, workspace_.candidates.first(candidates));
+    }
+    if (wants_distribution()) note_distribution(Survivors(workspace_, candidates), scale());
+}
+
+void Decider::draw_survivor(std::uint32_t candidates) {
+    Survivors survivors(workspace_, candidates);
+    chain_.apply(survivors, plan_.pruning.adjustments);
+    const double temperature = chain_.temperature();
+    if (has_mirostat(params_)) {
+        keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
+        drawn_ = draw_mirostat(survivors, temperature);
+    } else if (has_adaptive_p(params_)) {
+        drawn_ = draw_adaptive(survivors, survivors.flatten());
+    } else if (perturbs_logits(params_)) {
+        drawn_ = draw_perturbed(params_, request_, survivors.flatten(), temperature, workspace_);
+    } else {
+        const std::uint32_t tokens = survivors.flatten();
+        const auto proposed = proposes() ? propose(1.0 / temperature) : std::nullopt;
+        drawn_ = proposed ? *proposed : race_.winner_among(temperature, workspace_.candidates.first(tokens));
+    }
+    if (!wants_distribution()) return;
+    note_distribution(Survivors(workspace_, survivors.tokens()),
+                      has_adaptive_p(params_) ? 1.0 : 1.0 / temperature);
+}
+
+// The distribution is replaced by one of the distance to the probability it aims at.
+Candidate Decider::draw_adaptive(const Survivors& survivors, std::uint32_t tokens) {
+    const auto total = static_cast<double>(survivors.total());
+    const double aim = adaptive_aim(params_, request_.feedback);
+    const auto all = workspace_.candidates.first(tokens);
+    for (Candidate& each : all) {
+        const auto mass = static_cast<double>(survivors.weigher().mass(each.value));
+        each.value = adaptive_logit(mass / total, aim);
+    }
+    const Candidate drawn = race_.winner_among(1.0, all);
+    const auto place = std::find_if(all.begin(), all.end(),
+                                    [&](const Candidate& each) { return each.token == drawn.token; });
+    const auto own =
+        static_cast<double>(mass_of_nth(survivors, static_cast<std::size_t>(place - all.begin())));
+    workspace_.answer_space.feedback = adaptive_feedback(params_, request_.feedback, own / total);
+    return drawn;
+}
+
+DecisionError Decider::from_classes() {
+    RowClasses classes(row_, adjust_, all_adjustments(params_), request_, workspace_);
+    Survivors survivors = classes.list();
+    if (survivors.classes().empty()) return DecisionError::no_token_left;
+    chain_.apply(survivors, plan_.pruning.adjustments);
+    if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
+    if (has_adaptive_p(params_)) return drawn(adaptive_winner(classes, survivors));
+    const BoundedValues values = {float_below(survivors.classes().back().value),
+                                  float_above(survivors.classes().front().value)};
+    const auto is_left = [&](const Candidate& candidate) { return classes.holds(survivors, candidate); };
+    const double temperature = chain_.temperature();
+    if (!has_mirostat(params_)) return drawn(winner(temperature, values, is_left));
+    const auto drawn_token = race_.winner(temperature, values, is_left);
+    if (drawn_token) {
+        const Mass own = survivors.weigher().mass(drawn_token->value);
+        workspace_.answer_space.feedback = after_mirostat(params_, request_, own, survivors.total());
+    }
+    return drawn(drawn_token);
+}
+
+// As draw_adaptive(), of all tokens. Up to the aim a larger probability replaces a logit by a larger one: a
+// block's maximum bounds what replaces its tokens.
+std::optional<Candidate> Decider::adaptive_winner(RowClasses& classes, const Survivors& survivors) {
+    const Weigher weigher = survivors.weigher();
+    const auto total = static_cast<double>(survivors.total());
+    const double aim = adaptive_aim(params_, request_.feedback);
+    const auto probability = [&](double value) { return static_cast<double>(weigher.mass(value)) / total; };
+    const auto most = workspace_.replaced_max.first(row_.blocks);
+    bound_adaptive(workspace_.block_max.first(row_.blocks), weigher, total, aim, most);
+    const auto drawn = race_.winner_replaced(
+        most, [&](const Candidate& candidate) { return classes.holds(survivors, candidate); },
+        [&](double value) { return adaptive_logit(probability(value), aim); });
+    if (drawn) {
+        workspace_.answer_space.feedback =
+            adaptive_feedback(params_, request_.feedback, probability(drawn->value));
+    }
+    return drawn;
+}
+
+void Decider::note_distribution(Survivors survivors, double scale) {
+    survivors.weigh(scale);
+    if (request_.wants_support) answer_support(survivors);
+    if (wants_processed()) {
+        processed_logprob_ = processed_logprobs(params_.logprobs, drawn_, survivors, workspace_);
+    }
+}
+
+void Decider::answer_support(const Survivors& survivors) {
+    const auto total = static_cast<double>(survivors.total());
+    std::uint32_t count = 0;
+    for (const EqualClass& each : survivors.classes()) {
+        const double probability = static_cast<double>(each.mass) / total;
+        for (std::uint32_t i = 0; i < each.size; ++i) {
+            const auto id = static_cast<std::int32_t>(survivors.member(each, i).token);
+            workspace_.support[count++] = {id, probability};
+        }
+    }
+    workspace_.answer_space.support = workspace_.support.first(count);
+}
+
+}  // namespace croupier::sampler
