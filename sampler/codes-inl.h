@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -41,10 +42,12 @@ struct Codes {
     const hn::RebindToSigned<decltype(d)> ds;
     using Vector = hn::Vec<decltype(d)>;
 
-    HWY_ATTR Codes() : top(hn::Zero(d)) {}
+    HWY_ATTR Codes() : top(hn::Zero(d)), highest(hn::Set(ds, std::numeric_limits<Signed>::min())) {}
 
-    // The largest unsigned code tells a NaN with a sign, the largest signed one +inf and NaN without.
+    // The largest unsigned code tells a NaN with a sign, the largest signed one +inf and NaN without. (Where
+    // all tokens are allowed the maxima tell the latter.)
     Vector top;
+    hn::Vec<decltype(ds)> highest;
 
     Code largest_of_block(const Code* HWY_RESTRICT block) {
         return largest_of_block(block, [](std::size_t, Vector) HWY_ATTR {});
@@ -63,6 +66,27 @@ struct Codes {
             least = hn::Min(least, codes);
             top = hn::Max(top, codes);
         }
+        return code_of(most, least);
+    }
+
+    // The largest of those whose bits are set; of the others only NaN and +inf are noted. `nothing`: the code
+    // of -inf.
+    HWY_INLINE Code largest_allowed(const Code* HWY_RESTRICT block, std::uint64_t allowed, Code nothing) {
+        const std::size_t lanes = hn::Lanes(d);
+        auto most = hn::Set(ds, std::numeric_limits<Signed>::min());
+        auto least = hn::Set(d, std::numeric_limits<Code>::max());
+        for (std::size_t i = 0; i < kBlock; i += lanes) {
+            const auto all = hn::LoadU(d, block + i);
+            const auto codes = hn::IfThenElse(lanes_of(allowed, i), all, hn::Set(d, nothing));
+            most = hn::Max(most, hn::BitCast(ds, codes));
+            least = hn::Min(least, codes);
+            top = hn::Max(top, all);
+            highest = hn::Max(highest, hn::BitCast(ds, all));
+        }
+        return code_of(most, least);
+    }
+
+    HWY_INLINE Code code_of(hn::Vec<decltype(ds)> most, Vector least) const {
         const auto folded = hn::Xor(hn::BitCast(ds, least), hn::Set(ds, static_cast<Signed>(kMagnitude)));
         const auto keys = hn::IfThenElse(hn::Lt(most, hn::Zero(ds)), folded, most);
         // Without a branch: whether a block holds a positive value is a coin's toss in many rows.
@@ -90,9 +114,25 @@ struct Codes {
     }
 
     Code largest_code() const {
-        HWY_ALIGN Code codes[HWY_MAX_BYTES / sizeof(Code)];
-        hn::Store(top, d, codes);
-        return *std::max_element(codes, codes + hn::Lanes(d));
+        return largest_of_lanes(d, top);
+    }
+    Signed highest_code() const {
+        return largest_of_lanes(ds, highest);
+    }
+
+    template <class D, class V>
+    static hn::TFromD<D> largest_of_lanes(D tag, V codes) {
+        HWY_ALIGN hn::TFromD<D> each[HWY_MAX_BYTES / sizeof(Code)];
+        hn::Store(codes, tag, each);
+        return *std::max_element(each, each + hn::Lanes(tag));
+    }
+
+    // The lanes from the block's i-th element on whose bits are set.
+    HWY_INLINE hn::Mask<decltype(d)> lanes_of(std::uint64_t bits, std::size_t i) const {
+        const std::uint64_t shifted = bits >> i;
+        std::uint8_t bytes[sizeof(shifted)];
+        std::memcpy(bytes, &shifted, sizeof(shifted));
+        return hn::LoadMaskBits(d, bytes);
     }
 };
 

@@ -28,7 +28,12 @@ RowFault Decider::scan_row() const {
     workspace_.answer_space.blocks = row_.blocks;
     workspace_.answer_space.blocks_read = row_.summarised ? 0 : row_.blocks;
     const auto block_max = workspace_.block_max.first(row_.blocks);
-    if (row_.summarised) return judge_block_maxima(block_max);
+    if (row_.summarised) {
+        const RowFault fault = judge_block_maxima(block_max);
+        if (races_masked()) mask_block_maxima(row_, request_.mask, block_max);
+        return fault;
+    }
+    if (races_masked()) return scan_allowed_maxima(row_, request_.mask, block_max);
     const bool summable = row_.dtype == proto::Dtype::bf16 && request_.mask.empty();
     const bool asked = plan_.path == Path::asked && asks_for_weight(plan_.asked);
     const bool surprised = plan_.path == Path::mirostat && params_.mirostat == 2;
@@ -48,9 +53,6 @@ DecisionError Decider::scan() {
         case RowFault::none:
             break;
     }
-    // Proposals are made by what the row holds, whatever the mask hides of it.
-    if (!request_.mask.empty() && plan_.path != Path::listed && !proposes())
-        mask_block_maxima(row_, request_.mask, workspace_.block_max.first(row_.blocks));
     return DecisionError::none;
 }
 

@@ -69,6 +69,8 @@ class Decider {
     void answer_support(const Survivors& survivors);
     double scale() const { return plan_.pruning.scale; }
     bool proposes() const { return params_.rng == proto::Rng::shvs && !is_truncated(params_); }
+    // Proposals are made by what the row holds, whatever the mask hides of it.
+    bool races_masked() const { return !request_.mask.empty() && plan_.path != Path::listed && !proposes(); }
     bool wants_logprob() const { return (params_.flags & proto::kNoLogprob) == 0; }
     bool wants_distribution() const { return wants_processed() || request_.wants_support; }
     bool wants_processed() const {

@@ -1,59 +1,83 @@
 // Compiled once for each instruction set and chosen at run time.
 #include "sampler/row_mask.h"
 
-#include <algorithm>
-#include <limits>
+#include <bit>
+#include <cstddef>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "sampler/row_mask.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "sampler/mask-inl.h"
-#include "sampler/widen-inl.h"
+#include "sampler/codes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace croupier::sampler::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class Format>
-float LargestAllowed(const std::byte* HWY_RESTRICT block, std::uint64_t allowed) {
-    const Floats d;
-    const auto nothing = hn::Set(d, -std::numeric_limits<float>::infinity());
-    auto most = nothing;
-    for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
-        most = hn::Max(most, hn::IfThenElse(LanesOf(allowed, i), Format::widen(block, i), nothing));
+template <typename Code, typename ToFloat>
+SeenCodes ScanAllowed(const BlockedRow& row, std::span<const std::uint32_t> mask, ToFloat to_float,
+                      float* HWY_RESTRICT block_max) {
+    Codes<Code> codes;
+    const auto nothing = static_cast<Code>(negative_infinity_code(row.dtype));
+    for (const BlockRun& run : row.runs) {
+        WalkRun(run, Codes<Code>::kWidth, [&](std::uint32_t i, const std::byte* elements) HWY_ATTR {
+            const std::uint32_t block = run.first_block + i;
+            const auto* entries = reinterpret_cast<const Code*>(elements);
+            block_max[block] =
+                to_float(codes.largest_allowed(entries, allowed_in_block(mask, block), nothing));
+        });
     }
-    HWY_ALIGN float lanes[16];
-    hn::Store(most, d, lanes);
-    return *std::max_element(lanes, lanes + hn::Lanes(d));
+    return {codes.largest_code(), codes.highest_code()};
 }
 
-template <class Format>
-void MaskMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask, float* HWY_RESTRICT block_max) {
+template <typename Code, typename ToFloat>
+SeenCodes MaskMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask, ToFloat to_float,
+                     float* HWY_RESTRICT block_max) {
+    Codes<Code> codes;
+    const auto nothing = static_cast<Code>(negative_infinity_code(row.dtype));
     for (const BlockRun& run : row.runs) {
         for (std::uint32_t i = 0; i < run.blocks; ++i) {
             const std::uint32_t block = run.first_block + i;
             const std::uint64_t allowed = allowed_in_block(mask, block);
             if (allowed == ~std::uint64_t{0}) continue;
-            block_max[block] = allowed == 0 ? -std::numeric_limits<float>::infinity()
-                                            : LargestAllowed<Format>(run.block(i), allowed);
+            const auto* entries = reinterpret_cast<const Code*>(run.block(i));
+            block_max[block] =
+                to_float(allowed == 0 ? nothing : codes.largest_allowed(entries, allowed, nothing));
         }
     }
+    return {codes.largest_code(), codes.highest_code()};
 }
 
-void MaskBlockMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
-                     float* HWY_RESTRICT block_max) {
-    switch (row.dtype) {
+// Calls `pass` with a code of the row's dtype, and with what makes a float of one.
+template <class Pass>
+SeenCodes WithCodes(proto::Dtype dtype, Pass pass) {
+    switch (dtype) {
         case proto::Dtype::bf16:
-            return MaskMaxima<Bf16>(row, mask, block_max);
+            return pass(std::uint16_t{},
+                        [](std::uint16_t code) { return std::bit_cast<float>(std::uint32_t{code} << 16U); });
         case proto::Dtype::fp16:
-            return MaskMaxima<Fp16>(row, mask, block_max);
+            return pass(std::uint16_t{},
+                        [](std::uint16_t code) { return value_of_code(proto::Dtype::fp16, code); });
         case proto::Dtype::fp32:
             break;
     }
-    MaskMaxima<Fp32>(row, mask, block_max);
+    return pass(std::uint32_t{}, [](std::uint32_t code) { return std::bit_cast<float>(code); });
+}
+
+SeenCodes ScanAllowedMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
+                            float* HWY_RESTRICT block_max) {
+    return WithCodes(row.dtype, [&](auto code, auto to_float) {
+        return ScanAllowed<decltype(code)>(row, mask, to_float, block_max);
+    });
+}
+
+SeenCodes MaskBlockMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
+                          float* HWY_RESTRICT block_max) {
+    return WithCodes(row.dtype, [&](auto code, auto to_float) {
+        return MaskMaxima<decltype(code)>(row, mask, to_float, block_max);
+    });
 }
 
 }  // namespace croupier::sampler::HWY_NAMESPACE
@@ -62,11 +86,23 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace croupier::sampler {
 
+HWY_EXPORT(ScanAllowedMaxima);
 HWY_EXPORT(MaskBlockMaxima);
 
 void mask_block_maxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
                        std::span<float> block_max) noexcept {
     HWY_DYNAMIC_DISPATCH(MaskBlockMaxima)(row, mask, block_max.data());
+}
+
+RowFault scan_allowed_maxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
+                             std::span<float> block_max) noexcept {
+    const SeenCodes seen = HWY_DYNAMIC_DISPATCH(ScanAllowedMaxima)(row, mask, block_max.data());
+    // The codes of infinities differ by their sign alone.
+    const std::uint32_t negative = negative_infinity_code(row.dtype);
+    const std::uint32_t sign = row.dtype == proto::Dtype::fp32 ? 0x80000000U : 0x8000U;
+    const auto positive = static_cast<std::int32_t>(negative - sign);
+    if (seen.largest > negative || seen.highest > positive) return RowFault::nan;
+    return seen.highest == positive ? RowFault::positive_infinity : RowFault::none;
 }
 
 }  // namespace croupier::sampler

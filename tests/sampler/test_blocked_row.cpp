@@ -12,6 +12,7 @@
 #include "instruction_sets.h"
 #include "row_fixture.h"
 #include "sampler/blocked_row.h"
+#include "sampler/row_mask.h"
 #include "sampler/row_scan.h"
 
 namespace croupier::sampler::test {
@@ -177,6 +178,26 @@ void check_found(const BlockedRow& row, const std::vector<std::uint32_t>& codes,
     REQUIRE(same);
 }
 
+// Of tokens that a mask allows, of every second, third, ... or of none.
+void check_masked_scan(const BlockedRow& row, const std::vector<std::uint32_t>& codes, Workspace& workspace) {
+    const std::span<float> maxima = workspace.block_max.first(row.blocks);
+    for (const std::uint32_t period : {1U, 2U, 3U, 61U, 64U, 1000U, 100000U}) {
+        std::vector<std::uint32_t> mask((codes.size() + 31) / 32);
+        std::vector<float> expected(row.blocks, -kInfinity);
+        for (std::uint32_t id = period / 2; id < codes.size(); id += period) {
+            mask[id / 32] |= 1U << id % 32;
+            expected[id / kBlock] = std::max(expected[id / kBlock], defined_value(row.dtype, codes[id]));
+        }
+        INFO("one of " << period << " allowed");
+        REQUIRE(scan_allowed_maxima(row, mask, maxima) == RowFault::none);
+        REQUIRE(std::equal(maxima.begin(), maxima.end(), expected.begin(), expected.end()));
+        REQUIRE(scan_block_maxima(row, maxima) == RowFault::none);
+        mask_block_maxima(row, mask, maxima);
+        REQUIRE(std::equal(maxima.begin(), maxima.end(), expected.begin(), expected.end()));
+    }
+    REQUIRE(scan_block_maxima(row, maxima) == RowFault::none);
+}
+
 void check_scan(const std::vector<std::uint32_t>& codes, const RowShape& shape, Workspace& workspace) {
     const RawRow raw(codes, shape);
     const BlockedRow row = lay_in_blocks(raw.view(), workspace);
@@ -184,6 +205,7 @@ void check_scan(const std::vector<std::uint32_t>& codes, const RowShape& shape, 
     const std::span<float> maxima = workspace.block_max.first(row.blocks);
     REQUIRE(scan_block_maxima(row, maxima) == RowFault::none);
     REQUIRE(std::equal(maxima.begin(), maxima.end(), expected.begin(), expected.end()));
+    check_masked_scan(row, codes, workspace);
     const float largest = *std::max_element(expected.begin(), expected.end());
     REQUIRE(largest_of(maxima) == largest);
     for (const float floor :
@@ -198,7 +220,13 @@ void check_scan(const std::vector<std::uint32_t>& codes, const RowShape& shape, 
 RowFault fault_by_scan(const RawRow& raw, Workspace& workspace) {
     const BlockedRow row = lay_in_blocks(raw.view(), workspace);
     const auto maxima = workspace.block_max.first(row.blocks);
-    return row.summarised ? judge_block_maxima(maxima) : scan_block_maxima(row, maxima);
+    if (row.summarised) return judge_block_maxima(maxima);
+    // What a mask hides is found as well.
+    const std::vector<std::uint32_t> nothing_allowed((workspace.vocab + 31) / 32);
+    const RowFault hidden = scan_allowed_maxima(row, nothing_allowed, maxima);
+    const RowFault fault = scan_block_maxima(row, maxima);
+    REQUIRE(hidden == fault);
+    return fault;
 }
 
 RowFault defined_fault(float value) {
