@@ -20,44 +20,70 @@ namespace hn = hwy::HWY_NAMESPACE;
 using HashWords = hn::CappedTag<std::uint32_t, 16>;
 using HashVector = hn::Vec<HashWords>;
 
-// murmur_hash of sampler/gumbel.h from the token on, operation for operation.
-HWY_INLINE HashVector HashesOf(std::uint32_t before, HashVector tokens) {
-    const HashWords d;
-    const auto c = [d](std::uint32_t value) HWY_ATTR { return hn::Set(d, value); };
-    auto word = hn::Mul(tokens, c(0xCC9E2D51U));
-    word = hn::Mul(hn::Or(hn::ShiftLeft<15>(word), hn::ShiftRight<17>(word)), c(0x1B873593U));
-    auto hash = hn::Xor(c(before), word);
-    hash = hn::Or(hn::ShiftLeft<13>(hash), hn::ShiftRight<19>(hash));
-    hash = hn::Xor(hn::Add(hn::Mul(hash, c(5)), c(0xE6546B64U)), c(16));
-    hash = hn::Mul(hn::Xor(hash, hn::ShiftRight<16>(hash)), c(0x85EBCA6BU));
-    hash = hn::Mul(hn::Xor(hash, hn::ShiftRight<13>(hash)), c(0xC2B2AE35U));
-    return hn::Xor(hash, hn::ShiftRight<16>(hash));
-}
+// murmur_hash of sampler/gumbel.h, operation for operation, of consecutive tokens: their first products
+// follow from one another by sums.
+class Hashes {
+  public:
+    HWY_INLINE Hashes(std::uint32_t before, std::uint32_t first)
+        : before_(hn::Set(d_, before)),
+          second_(hn::Set(d_, 0x1B873593U)),
+          added_(hn::Set(d_, 0xE6546B64U)),
+          length_(hn::Set(d_, 16)),
+          third_(hn::Set(d_, 0x85EBCA6BU)),
+          fourth_(hn::Set(d_, 0xC2B2AE35U)),
+          step_(hn::Set(d_, static_cast<std::uint32_t>(hn::Lanes(d_)) * kFirst)),
+          product_(hn::Mul(hn::Iota(d_, first), hn::Set(d_, kFirst))) {}
+
+    HWY_INLINE HashVector next() {
+        auto word = hn::Or(hn::ShiftLeft<15>(product_), hn::ShiftRight<17>(product_));
+        product_ = hn::Add(product_, step_);
+        word = hn::Xor(before_, hn::Mul(word, second_));
+        word = hn::Or(hn::ShiftLeft<13>(word), hn::ShiftRight<19>(word));
+        word = hn::Add(hn::Add(hn::ShiftLeft<2>(word), word), added_);
+        word = hn::Xor(word, length_);
+        word = hn::Mul(hn::Xor(word, hn::ShiftRight<16>(word)), third_);
+        word = hn::Mul(hn::Xor(word, hn::ShiftRight<13>(word)), fourth_);
+        return hn::Xor(word, hn::ShiftRight<16>(word));
+    }
+
+  private:
+    static constexpr std::uint32_t kFirst = 0xCC9E2D51U;
+
+    const HashWords d_;
+    const HashVector before_, second_, added_, length_, third_, fourth_, step_;
+    HashVector product_;
+};
 
 // The least uniform is 2^-33, and sglang clamps its noise at one that is larger: no noise makes up for less.
 constexpr float kLeastShare = 0x1p-34F;
 
+// Most blocks have no token that passes: their hashes are made side by side, with one branch for all.
 std::size_t ListHashesWithin(std::uint32_t before, bool largest_win, std::span<const float> shares,
                              std::span<std::uint32_t> room) {
     const HashWords d;
     const std::size_t lanes = hn::Lanes(d);
-    HWY_ALIGN std::uint32_t passed[kBlock];
+    const auto flip = hn::Set(d, largest_win ? ~std::uint32_t{0} : 0);
+    HWY_ALIGN std::uint32_t from_end[kBlock];
     std::size_t count = 0;
     for (std::size_t block = 0; block < shares.size(); ++block) {
         if (shares[block] < kLeastShare) continue;
         // Two more than the share asks for: its own rounding and the uniform's half.
         const double reach = std::min(static_cast<double>(shares[block]) * 0x1p32 + 2.0, 0x1p32 - 1.0);
-        const auto last = hn::Set(d, static_cast<std::uint32_t>(reach));
+        const auto last = static_cast<std::uint32_t>(reach);
+        const auto first = static_cast<std::uint32_t>(block * kBlock);
+        Hashes hashes(before, first);
+        auto least = hn::Set(d, ~std::uint32_t{0});
         for (std::size_t i = 0; i < kBlock; i += lanes) {
-            const auto tokens = hn::Iota(d, static_cast<std::uint32_t>(block * kBlock + i));
-            const auto hashes = HashesOf(before, tokens);
-            const auto from_end = largest_win ? hn::Not(hashes) : hashes;
-            const auto within = hn::Eq(hn::Min(from_end, last), from_end);
-            if (hn::AllFalse(d, within)) continue;
-            const std::size_t some = hn::CompressStore(tokens, within, d, passed);
-            for (std::size_t k = 0; k < some; ++k, ++count) {
-                if (count < room.size()) room[count] = passed[k];
-            }
+            const auto distance = hn::Xor(hashes.next(), flip);
+            hn::Store(distance, d, from_end + i);
+            least = hn::Min(least, distance);
+        }
+        const auto reached = hn::Set(d, last);
+        if (hn::AllFalse(d, hn::Eq(hn::Min(least, reached), least))) continue;
+        for (std::uint32_t i = 0; i < kBlock; ++i) {
+            if (from_end[i] > last) continue;
+            if (count < room.size()) room[count] = first + i;
+            ++count;
         }
     }
     return count;

@@ -2,6 +2,7 @@
 // noise of every token. Its hash tells whether a token can win before any logarithm is taken.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -30,21 +31,25 @@ class HashRace {
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible) {
         best_.reset();
-        const std::uint32_t first = best_block(values);
-        for (std::uint32_t i = 0; i < kBlock; ++i) {
-            run(first * kBlock + i, temperature, eligible);
-        }
+        score_ = kLeastScore;
         const auto lifts = list_raised(adjust_, on_, row_, workspace_, workspace_.lifts);
         for (const Candidate& each : lifts) offer(each, temperature, eligible);
-        const std::uint32_t count = list_contenders(temperature, values);
-        for (const std::uint32_t token : workspace_.contenders.first(count))
-            run(token, temperature, eligible);
-        return best_;
+        double least = std::max(score_, likely_score(temperature, values));
+        for (;;) {
+            const std::uint32_t count = list_contenders(temperature, values, least);
+            for (const std::uint32_t token : workspace_.contenders.first(count))
+                run(token, temperature, eligible);
+            // Who did not contend stays below.
+            if (score_ >= least) return best_;
+            least = score_;
+        }
     }
 
   private:
-    std::uint32_t best_block(const BoundedValues& values) const;
-    std::uint32_t list_contenders(double temperature, const BoundedValues& values);
+    static constexpr double kLeastScore = -std::numeric_limits<double>::infinity();
+
+    double likely_score(double temperature, const BoundedValues& values);
+    std::uint32_t list_contenders(double temperature, const BoundedValues& values, double least);
 
     template <class Eligible>
     void run(std::uint32_t token, double temperature, const Eligible& eligible) {
@@ -71,7 +76,7 @@ class HashRace {
     const Request& request_;
     Workspace& workspace_;
     std::optional<Candidate> best_;
-    double score_ = 0.0;
+    double score_ = kLeastScore;
 };
 
 }  // namespace croupier::sampler
