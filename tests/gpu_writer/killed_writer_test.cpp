@@ -1,0 +1,133 @@
+// A writer that is killed while its copies are under way: what its process's end proves about them.
+#include <poll.h>
+#include <sys/syscall.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <vector>
+
+#include "shm/file.h"
+#include "tests/gpu_writer/writer_under_test.h"
+#include "tests/shm/child_process.h"
+
+using namespace croupier;
+using test::Bytes;
+using test::SessionFiles;
+using test::Way;
+using test::WriterUnderTest;
+
+namespace {
+
+constexpr std::uint32_t kSteps = 8;
+constexpr std::uint32_t kColumns = 256;
+constexpr std::uint32_t kVocab = 151936;
+constexpr unsigned char kWritten = 0x5A;
+constexpr const char* kSegment = "CROUPIER_TEST_SEGMENT";
+constexpr const char* kWay = "CROUPIER_TEST_WAY";
+
+proto::Geometry large_geometry() {
+    proto::Geometry geometry = test::small_geometry();
+    geometry.vocab = kVocab;
+    geometry.max_batch = kColumns;
+    geometry.max_sequences = 2 * kColumns;
+    geometry.slots = kSteps;
+    proto::fill_even_shards(geometry);
+    return geometry;
+}
+
+// One word of each page of all slices, which are all zero at first.
+std::vector<std::uint64_t> words_of_pages(const shm::Segment& segment) {
+    constexpr std::size_t kPage = 4096;
+    std::vector<std::uint64_t> words;
+    for (std::uint32_t step = 0; step < kSteps; ++step) {
+        const auto* slice = static_cast<const unsigned char*>(segment.logits(segment.slot_of(step), 0));
+        for (std::size_t at = 0; at < std::size_t{kColumns} * kVocab * 2; at += kPage)
+            words.push_back(std::uint64_t{*reinterpret_cast<const volatile std::uint64_t*>(slice + at)});
+    }
+    return words;
+}
+
+std::size_t differing(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) count += a[i] != b[i] ? 1U : 0U;
+    return count;
+}
+
+bool has_ended(const shm::FileDescriptor& process) {
+    pollfd ended{process.get(), POLLIN, 0};
+    return ::poll(&ended, 1, 0) == 1;
+}
+
+// From the kill on: how many of the pages were written when.
+struct Landing {
+    std::size_t before_the_lock_fell = 0;
+    std::size_t before_the_end = 0;
+    std::size_t after_the_end = 0;
+    std::size_t pages = 0;
+};
+
+Landing watch_killed_writer(Way way) {
+    SessionFiles files(large_geometry());
+    auto client = test::need(shm::SchedulePublisher::attach(files.segment));
+    for (std::uint32_t step = 0; step < kSteps; ++step) test::publish_step(client, kColumns);
+    const auto untouched = words_of_pages(files.segment);
+    auto child = shm::ChildProcess::start([&] {
+        ::setenv(kSegment, files.segment.path().c_str(), 1);
+        ::setenv(kWay, way == Way::store ? "store" : "copy", 1);
+        ::execl("/proc/self/exe", "writer", "[killed-writer]", nullptr);
+        return 127;
+    });
+    const shm::FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, child.pid(), 0)));
+    REQUIRE(process.valid());
+    while (!files.segment.is_held(shm::writer_role(0)) && !has_ended(process)) {
+    }
+    while (files.segment.is_held(shm::writer_role(0))) {
+    }
+    const auto at_fall = words_of_pages(files.segment);
+    while (!has_ended(process)) {
+    }
+    const auto at_end = words_of_pages(files.segment);
+    REQUIRE(child.wait() == -1);
+    auto latest = at_end;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    while (std::chrono::steady_clock::now() < deadline) latest = words_of_pages(files.segment);
+    return {differing(untouched, at_fall), differing(at_fall, at_end), differing(at_end, latest),
+            untouched.size()};
+}
+
+}  // namespace
+
+// Hidden: executed by the other test.
+TEST_CASE("a writer that kills itself with its copies under way", "[.][killed-writer]") {
+    const char* path = std::getenv(kSegment);
+    const char* way = std::getenv(kWay);
+    REQUIRE(path != nullptr);
+    REQUIRE(way != nullptr);
+    const Bytes rows(std::size_t{kColumns} * kVocab * 2, kWritten);
+    WriterUnderTest writer(std::string(way) == "store" ? Way::store : Way::copy, path, 0, rows.size());
+    const void* logits = writer.memory().put(rows);
+    writer.memory().synchronise();
+    for (std::uint32_t step = 0; step < kSteps; ++step) {
+        REQUIRE(writer.begin(step) == 0);
+        REQUIRE(croupier_writer_enqueue(writer.get(), writer.memory().stream(), logits, kVocab, nullptr) ==
+                0);
+    }
+    ::raise(SIGKILL);
+}
+
+TEST_CASE("nothing lands after a killed writer's process has ended, though it was in the middle of copies") {
+    const auto way = GENERATE(Way::store, Way::copy);
+    if (!test::can_run(way)) return;
+    std::size_t cut_off = 0;
+    for (int round = 0; round < 5; ++round) {
+        const Landing landing = watch_killed_writer(way);
+        WARN(test::name_of(way) << ": of " << landing.pages << " pages " << landing.before_the_lock_fell
+                                << " landed before the lock fell, " << landing.before_the_end
+                                << " until the process had ended, " << landing.after_the_end << " after");
+        CHECK(landing.after_the_end == 0);
+        cut_off += landing.before_the_lock_fell + landing.before_the_end < landing.pages ? 1U : 0U;
+    }
+    // Else the kill came when all had landed, and nothing was shown.
+    CHECK(cut_off > 0);
+}
