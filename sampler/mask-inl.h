@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "sampler/widen-inl.h"
@@ -21,10 +22,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // The lanes from the block's i-th element on whose bits are set.
 HWY_INLINE hn::Mask<Floats> LanesOf(std::uint64_t bits, std::size_t i) {
-    std::uint8_t bytes[8];
     const std::uint64_t shifted = bits >> i;
-    for (std::size_t byte = 0; byte < sizeof(bytes); ++byte)
-        bytes[byte] = static_cast<std::uint8_t>(shifted >> (8 * byte));
+    std::uint8_t bytes[sizeof(shifted)];
+    std::memcpy(bytes, &shifted, sizeof(shifted));
     return hn::LoadMaskBits(Floats(), bytes);
 }
 

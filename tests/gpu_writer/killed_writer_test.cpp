@@ -22,6 +22,8 @@ namespace {
 constexpr std::uint32_t kSteps = 8;
 constexpr std::uint32_t kColumns = 256;
 constexpr std::uint32_t kVocab = 151936;
+// So few that the stores take long enough to be killed in.
+constexpr std::uint32_t kStoreBlocks = 1;
 constexpr unsigned char kWritten = 0x5A;
 constexpr const char* kSegment = "CROUPIER_TEST_SEGMENT";
 constexpr const char* kWay = "CROUPIER_TEST_WAY";
@@ -105,7 +107,8 @@ TEST_CASE("a writer that kills itself with its copies under way", "[.][killed-wr
     REQUIRE(path != nullptr);
     REQUIRE(way != nullptr);
     const Bytes rows(std::size_t{kColumns} * kVocab * 2, kWritten);
-    WriterUnderTest writer(std::string(way) == "store" ? Way::store : Way::copy, path, 0, rows.size());
+    WriterUnderTest writer(std::string(way) == "store" ? Way::store : Way::copy, path, 0, rows.size(),
+                           kStoreBlocks);
     const void* logits = writer.memory().put(rows);
     writer.memory().synchronise();
     for (std::uint32_t step = 0; step < kSteps; ++step) {
