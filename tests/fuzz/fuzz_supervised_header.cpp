@@ -83,7 +83,9 @@ class World {
         if (!adopted_first) lay_over(data, size);
         registry.adopt_survivors();
         if (adopted_first) lay_over(data, size);
-        registry.reopen_claims(1, true);
+        // The dead sampler prepared a column of the liar's, whichever step it now says that is.
+        const proto::PreparedColumn at{kLiar, size, static_cast<std::uint32_t>(size % 8)};
+        registry.reopen_claims(1, at);
         registry.tend();
         static_cast<void>(registry.drained());
         const daemon::Peer stranger{"uid 1001", false};
