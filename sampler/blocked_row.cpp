@@ -33,8 +33,9 @@ class SliceColumn {
           bytes_(proto::element_bytes(view.dtype)),
           tile_(view.tile),
           tile_stride_(std::size_t{view.columns} * view.tile * bytes_),
-          column_(static_cast<const std::byte*>(slice.elements) +
-                  std::size_t{view.column} * view.tile * bytes_),
+          column_(slice.elements == nullptr ? nullptr  // an empty slice
+                                            : static_cast<const std::byte*>(slice.elements) +
+                                                  std::size_t{view.column} * view.tile * bytes_),
           first_block_(slice.first_id / kBlock),
           end_(static_cast<std::uint32_t>(
               std::min(std::uint64_t{view.vocab}, std::uint64_t{slice.first_id} + slice.entries))) {}
