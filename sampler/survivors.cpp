@@ -189,6 +189,9 @@ void Survivors::keep_surprise_up_to(double limit) {
 bool Survivors::keep_surprise_of_row(double limit, double least, double most) {
     // Surprises are in bits: what a logarithm loses is far less.
     constexpr double kSlack = 1e-9;
+    // Beside a best token that is nearly all penalised away the row's error may be any number; and so may all
+    // sums of a row whose summaries were not its own.
+    if (!(least >= 0.0 && least <= most && most * kMassUnit < 0x1p63)) return false;
     const auto surprise_in = [](const EqualClass& each, double total) {
         return surprise_of(each.mass, static_cast<Mass>(total * kMassUnit));
     };

@@ -304,6 +304,19 @@ WinnerQuestion::Between WinnerQuestion::entropy() const {
             log_positive(all.high) - centre_ + centre_error_};
 }
 
+// Of distances that doubles round to the same, the larger value comes first. Below the centre that is the
+// order of the distances; above it is not, and what differs from the winner's value by so little is not told
+// apart. Of the row itself that is nothing but what lies next to zero: other floats lie farther apart.
+bool WinnerQuestion::ties_by_rounding(const Candidate& winner) const {
+    constexpr double kRounding = 1e-13;
+    const double most =
+        kRounding * (1.0 + std::abs(exponent(winner.value)) + std::abs(centre_)) / weighed_.scale;
+    return std::abs(winner.value) * 0x1p-24 <= most ||
+           std::any_of(changed_.begin(), changed_.end(), [&](const ChangedToken& each) {
+               return each.adjusted != winner.value && std::abs(each.adjusted - winner.value) <= most;
+           });
+}
+
 // Its mirror image beyond the centre is known to within twice the centre's error: what lies there is not told
 // apart from it.
 Verdict WinnerQuestion::ask_typical(const Candidate& winner) {
@@ -318,7 +331,7 @@ Verdict WinnerQuestion::ask_typical(const Candidate& winner) {
     if (own < centre_ - slack) {
         closer = mass_before(winner, nearer);
         closer.high += mass_before(from_nearer, farther).high;
-    } else if (own > centre_ + slack) {
+    } else if (own > centre_ + slack && !ties_by_rounding(winner)) {
         const Between equal = mass_before(winner, std::nextafter(winner.value, kEverything));
         closer = mass_before(from_farther, winner.value);
         closer.low += equal.low;

@@ -70,6 +70,7 @@ class WinnerQuestion {
     bool know_spread();
     Verdict ask_top_p(const Candidate& winner);
     Verdict ask_typical(const Candidate& winner);
+    bool ties_by_rounding(const Candidate& winner) const;
     Between mass_before(const Candidate& place, double below) const;
     Between with_change(double raw, const Candidate& place, double below) const;
     double exponent(double value) const { return (value - weighed_.reference) * weighed_.scale; }

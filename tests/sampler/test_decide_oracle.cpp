@@ -166,4 +166,43 @@ TEST_CASE(
     CHECK(paths.taken[static_cast<std::size_t>(Path::asked)] > 0);
 }
 
+TEST_CASE("typical-p takes the larger of values whose distances round to the same") {
+    constexpr std::uint32_t kVocab = 38;
+    Workspace workspace(kVocab);
+    for (const double typical_p : {1e-4, 0.08, 0.3, 0.6, 0.9}) {
+        LmCase lm_case;
+        for (std::uint32_t token = 0; token < kVocab; ++token) {
+            constexpr float kNearZero[] = {0.0F, 5e-38F, 6e-36F, -2e-31F, 1e-18F, -1e-26F, -16.5F, -0.5F};
+            lm_case.logits.push_back(kNearZero[token % std::size(kNearZero)]);
+        }
+        bind_request(lm_case);
+        lm_case.request.max_length = 100;
+        lm_case.params.typical_p = typical_p;
+        for (lm_case.params.seed = 0; lm_case.params.seed < 60; ++lm_case.params.seed) {
+            check_against_reference(lm_case, workspace, lm_case.params.seed);
+        }
+    }
+}
+
+TEST_CASE("mirostat is the reference's where a bias took nearly all of the row's weight away") {
+    constexpr std::uint32_t kVocab = 300;
+    Workspace workspace(kVocab);
+    const float height = GENERATE(10.0F, 40.0F, 80.0F);
+    LmCase lm_case;
+    lm_case.logits.assign(kVocab, 0.0F);
+    for (std::uint32_t token = 0; token < kVocab; ++token)
+        lm_case.logits[token] = 0.25F * static_cast<float>(token % 23);
+    lm_case.logits[7] = height;
+    lm_case.bias = {{7, -100.0F}};
+    bind_request(lm_case);
+    lm_case.request.max_length = 100;
+    lm_case.params.mirostat = 2;
+    for (const double tau : {0.5, 2.0, 4.0}) {
+        lm_case.params.mirostat_tau = tau;
+        for (lm_case.params.seed = 0; lm_case.params.seed < 40; ++lm_case.params.seed) {
+            check_against_reference(lm_case, workspace, lm_case.params.seed);
+        }
+    }
+}
+
 }  // namespace croupier::sampler::test
