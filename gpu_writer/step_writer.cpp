@@ -45,9 +45,9 @@ shm::Result<bool> StepWriter::tokens_there(std::uint64_t step) const {
                                                  "began none there, or a later one");
     }
     const bool complete = shm::step_complete(segment, segment.slot_of(step), begun_step.columns);
-    // Read second: while the slot is the step's, what was seen complete is the step. A client that reuses the
-    // slot clears its bits before it publishes, and no sampler sets them before that.
-    std::atomic_thread_fence(std::memory_order_acquire);
+    // Read second, which the acquiring loads of the bits keep: while the slot is the step's, what was seen
+    // complete is the step. A client that reuses the slot clears its bits before it publishes, and no sampler
+    // sets them before that.
     if (segment.header().published.load(std::memory_order_acquire) > step + segment.geometry().slots) {
         return shm::fail(Errc::bad_argument, "the slot of step " + std::to_string(step) +
                                                  " holds a later step: the scheduler has its tokens");

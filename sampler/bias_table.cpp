@@ -8,7 +8,7 @@
 namespace croupier::sampler {
 
 static_assert(proto::kMaxBias < 0xFFFF, "a bias's place, plus one, must fit the table");
-static_assert(kBiasSlots >= 2 * proto::kMaxBias, "half of the slots must be empty");
+static_assert(kBiasSlots / 2 >= proto::kMaxBias, "half of the slots must be empty");
 
 BiasTable::BiasTable(std::span<const proto::TokenBias> bias, Workspace& workspace)
     : bias_(bias),

@@ -40,7 +40,7 @@ struct BlockedRow {
         return run->block(b - run->first_block);
     }
     const std::byte* element(std::uint32_t id) const {
-        return block(id / kBlock) + id % kBlock * proto::element_bytes(dtype);
+        return block(id / kBlock) + std::size_t{id % kBlock} * proto::element_bytes(dtype);
     }
     float value_in(const std::byte* elements, std::uint32_t entry) const;
     float value_at(std::uint32_t id) const { return value_in(block(id / kBlock), id % kBlock); }

@@ -14,8 +14,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace croupier::sampler::HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
 template <typename Code, typename ToFloat>
 SeenCodes ScanAllowed(const BlockedRow& row, std::span<const std::uint32_t> mask, ToFloat to_float,
                       float* HWY_RESTRICT block_max) {
