@@ -19,7 +19,6 @@ constexpr std::uint32_t kMaxBatch = 4096;
 constexpr std::uint32_t kMaxSlots = 64;
 constexpr std::uint32_t kMaxSequences = 65536;
 constexpr std::uint32_t kMaxLength = 1U << 21U;
-constexpr std::uint32_t kMaxBias = 4096;
 constexpr std::uint32_t kMaxStopIds = 256;
 constexpr std::uint32_t kMaxListTokens = 1U << 16U;
 constexpr std::uint32_t kMaxTile = 1024;

@@ -100,6 +100,7 @@ struct TokenBias {
     float bias;
 };
 static_assert(sizeof(TokenBias) == 8);
+constexpr std::uint32_t kMaxBias = 4096;  // of a request
 
 // Why a column has no token. Zero is success, so that a zeroed record never reads as a failure.
 enum class DecisionError : std::uint16_t {

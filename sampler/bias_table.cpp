@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "proto/geometry.h"
+#include "proto/sampling.h"
 
 namespace croupier::sampler {
 

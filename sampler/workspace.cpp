@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "proto/geometry.h"
+#include "proto/sampling.h"
 #include "sampler/blocked_row.h"
 #include "sampler/formulas.h"
 #include "sampler/proposals.h"

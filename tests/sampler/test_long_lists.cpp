@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "deciding.h"
-#include "proto/geometry.h"
+#include "proto/sampling.h"
 #include "row_fixture.h"
 #include "sampler/decide.h"
 #include "sampler/reference/decide.h"
