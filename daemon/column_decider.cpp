@@ -137,7 +137,7 @@ void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t
     if (check_sequence(segment, asked, sequence, lists) != DecisionError::none) return;
     const sampler::Request request = request_of(sequence, asked.position, lists);
     const auto& geometry = segment.geometry();
-    if (sampler::awaits_race(sequence.params, request, geometry.dtype))
+    if (sampler::awaits_race(sequence.params, request, {geometry.dtype, geometry.vocab}))
         races.prepare(sampler::race_key(sequence.params, request), geometry.vocab);
     SequenceStates& states = session.states();
     if (states.knows(lane.thread, asked.sequence_slot, sequence.admission)) return;

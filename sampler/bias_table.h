@@ -1,7 +1,6 @@
 // A request's biases by token: one that is asked about costs the same beside 4,096 others.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -12,17 +11,23 @@ namespace croupier::sampler {
 
 class BiasTable {
   public:
+    // kMaxBias at most, of ids inside the vocabulary.
     BiasTable(std::span<const proto::TokenBias> bias, Workspace& workspace);
+    ~BiasTable();
+    BiasTable(const BiasTable&) = delete;
+    BiasTable& operator=(const BiasTable&) = delete;
 
     // With all biases of the token, in the request's order: sums of doubles depend on it.
-    double biased(std::uint32_t token, double value) const;
+    double biased(std::uint32_t token, double value) const {
+        for (std::uint32_t place = first_[token]; place != 0; place = next_[place - 1])
+            value += static_cast<double>(bias_[place - 1].bias);
+        return value;
+    }
 
   private:
-    std::size_t slot_of(std::int32_t token) const;
-
     std::span<const proto::TokenBias> bias_;
-    std::span<std::uint16_t> slots_;  // 1 + the place of a token's first bias; 0: empty. A power of two
-    std::span<std::uint16_t> next_;   // of each bias: the same for the next of its token
+    std::span<std::uint16_t> first_;  // by token: 1 + the place of its first bias; 0: it has none
+    std::span<std::uint16_t> next_;   // by bias: the same of the next one of its token
 };
 
 }  // namespace croupier::sampler

@@ -119,7 +119,7 @@ DecisionError Decider::race_by_entropy() {
 
 DecisionError Decider::answer_exactly() {
     workspace_.answer_space.left_open = workspace_.answer_space.path;
-    return take(exact_path(params_, request_, plan_, row_.dtype));
+    return take(exact_path(params_, request_, plan_, {row_.dtype, row_.vocab}));
 }
 
 // Where all proposals were rejected the race, whose randoms are others, draws from the same distribution.

@@ -27,7 +27,7 @@ class Decider {
         : params_(params),
           request_(request),
           workspace_(workspace),
-          plan_(plan_of(params, request, view.dtype)),
+          plan_(plan_of(params, request, {view.dtype, view.vocab})),
           row_(lay_in_blocks(view, workspace)),
           adjust_(params, request, state, workspace),
           race_(row_, adjust_, all_adjustments(params), race_key(params, request), request.prepared,

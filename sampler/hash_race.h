@@ -34,14 +34,19 @@ class HashRace {
         score_ = kLeastScore;
         const auto lifts = list_raised(adjust_, on_, row_, workspace_, workspace_.lifts);
         for (const Candidate& each : lifts) offer(each, temperature, eligible);
+        // Where the likely winners are forbidden or lowered, the next ones stand a little lower: to go down
+        // at once to the first score that was found, perhaps of a token that nobody expects, would hash and
+        // score the whole row.
+        constexpr double kStep = 4.0;
+        constexpr int kMostSteps = 12;
         double least = std::max(score_, likely_score(temperature, values));
-        for (;;) {
+        for (int steps = 1;; ++steps) {
             const std::uint32_t count = list_contenders(temperature, values, least);
             for (const std::uint32_t token : workspace_.contenders.first(count))
                 run(token, temperature, eligible);
             // Who did not contend stays below.
             if (score_ >= least) return best_;
-            least = score_;
+            least = steps <= kMostSteps ? std::max(score_, least - kStep) : score_;
         }
     }
 

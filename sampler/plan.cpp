@@ -31,6 +31,17 @@ bool is_tempered_dynamically(const SamplingParams& params) {
     return takes_step(params, Step::temperature) && params.dynatemp_range > 0.0;
 }
 
+// Engines write the vocabulary's size for a top-k that is off. (What a draw is named after is what was asked
+// for: plan_of() has both.)
+SamplingParams without_idle_filter(SamplingParams params, std::uint32_t vocab) {
+    if (params.top_k > 0 && static_cast<std::uint32_t>(params.top_k) >= vocab) params.top_k = 0;
+    return params;
+}
+
+bool proposes(const SamplingParams& params) {
+    return params.rng == proto::Rng::shvs && !is_truncated(params);
+}
+
 // The request's one filter, if it has one and no more.
 Step only_filter(const SamplingParams& params) {
     Step only = Step::end;
@@ -49,15 +60,15 @@ bool can_be_asked(Step step) {
 
 }  // namespace
 
-Plan plan_of(const SamplingParams& params, const Request& request, proto::Dtype dtype) noexcept {
+Plan plan_of(const SamplingParams& given, const Request& request, const RowKind& row) noexcept {
+    const SamplingParams params = without_idle_filter(given, row.vocab);
     Plan plan;
     plan.pruning = pruning_of(params);
     plan.adjusts_first = adjusts_first(params, plan.pruning);
-    // So many are sooner counted by their values than listed and sorted. Engines write the vocabulary's size
-    // for a top-k that is off.
+    // So many are sooner counted by their values than listed and sorted.
     constexpr std::int32_t kMostListed = 1024;
     const bool counted = plan.pruning.top_k > kMostListed && request.allowed_ids.empty() &&
-                         exact_path(params, request, plan, dtype) == Path::classes;
+                         exact_path(given, request, plan, row) == Path::classes;
     if (counted) plan.pruning.top_k = 0;
     const auto take = [&plan](Path path) {
         plan.path = path;
@@ -68,7 +79,7 @@ Plan plan_of(const SamplingParams& params, const Request& request, proto::Dtype 
         plan.pruning.top_k = 0;
         return take(Path::whole_row);
     }
-    const Path exact = exact_path(params, request, plan, dtype);
+    const Path exact = exact_path(given, request, plan, row);
     const bool truncated = is_truncated(params);
     const bool tempered = is_tempered_dynamically(params);
     if (!plan.pruning.none()) {
@@ -87,22 +98,21 @@ Plan plan_of(const SamplingParams& params, const Request& request, proto::Dtype 
         return take(Path::asked);
     }
     if (tempered) return take(exact);
-    if (!truncated) return take(params.rng == proto::Rng::shvs ? Path::proposals : Path::race);
+    if (!truncated) return take(proposes(given) ? Path::proposals : Path::race);
     plan.asked = only_filter(params);
     if (plan.asked == Step::xtc && !xtc_acts(params, request)) return take(Path::race);
     return take(can_be_asked(plan.asked) ? Path::asked : exact);
 }
 
-bool awaits_race(const SamplingParams& params, const Request& request, proto::Dtype dtype) noexcept {
-    const Path path = plan_of(params, request, dtype).path;
+bool awaits_race(const SamplingParams& params, const Request& request, const RowKind& row) noexcept {
+    const Path path = plan_of(params, request, row).path;
     return !perturbs_logits(params) && (path == Path::race || path == Path::asked || path == Path::classes);
 }
 
 Path exact_path(const SamplingParams& params, const Request& request, const Plan& plan,
-                proto::Dtype dtype) noexcept {
-    const bool proposes = params.rng == proto::Rng::shvs && !is_truncated(params);
-    const bool by_classes = dtype != proto::Dtype::fp32 && !wants_distribution(params, request) &&
-                            !proposes && plan.adjusts_first;
+                const RowKind& row) noexcept {
+    const bool by_classes = row.dtype != proto::Dtype::fp32 && !wants_distribution(params, request) &&
+                            !proposes(params) && plan.adjusts_first;
     return by_classes ? Path::classes : Path::whole_row;
 }
 

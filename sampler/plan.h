@@ -18,13 +18,19 @@ struct Plan {
     proto::Step asked = proto::Step::end;
 };
 
-Plan plan_of(const proto::SamplingParams& params, const Request& request, proto::Dtype dtype) noexcept;
+// What is known of a row before its logits are there.
+struct RowKind {
+    proto::Dtype dtype;
+    std::uint32_t vocab;
+};
+
+Plan plan_of(const proto::SamplingParams& params, const Request& request, const RowKind& row) noexcept;
 
 // Where the path's bounds leave a question open, or it does not apply: the path that always answers.
 Path exact_path(const proto::SamplingParams& params, const Request& request, const Plan& plan,
-                proto::Dtype dtype) noexcept;
+                const RowKind& row) noexcept;
 
 // Whether a race among all tokens will draw: its first arrivals may be made before.
-bool awaits_race(const proto::SamplingParams& params, const Request& request, proto::Dtype dtype) noexcept;
+bool awaits_race(const proto::SamplingParams& params, const Request& request, const RowKind& row) noexcept;
 
 }  // namespace croupier::sampler

@@ -19,6 +19,7 @@ bool all_inside(std::span<const std::int32_t> tokens, std::uint32_t vocab) {
 }
 
 DecisionError bias_fault(std::span<const proto::TokenBias> bias, std::uint32_t vocab) {
+    if (bias.size() > proto::kMaxBias) return DecisionError::bad_record;
     for (const proto::TokenBias& each : bias) {
         if (!proto::bias_in_range(each.bias)) return DecisionError::bad_parameter;
         if (static_cast<std::uint32_t>(each.token) >= vocab) return DecisionError::bad_token;

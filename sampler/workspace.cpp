@@ -66,8 +66,8 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.digit_counts, std::size_t{kSortDigits} << kDigitBits);
     carver.deal(workspace.value_counts, std::size_t{1} << 16U);
     carver.deal(workspace.counted_values, std::min(vocab, std::size_t{1} << 16U));
-    carver.deal(workspace.bias_slots, kBiasSlots);
-    carver.deal(workspace.bias_next, proto::kMaxBias);
+    carver.deal(workspace.first_bias, vocab);
+    carver.deal(workspace.next_bias, proto::kMaxBias);
     carver.deal(workspace.support, vocab);
     carver.deal(workspace.logprobs, std::size_t{proto::kMaxLogprobs} + 1);
     return carver.used();

@@ -12,7 +12,6 @@
 namespace croupier::sampler {
 
 constexpr std::uint32_t kBlock = 64;
-constexpr std::size_t kBiasSlots = std::size_t{1} << 13U;
 
 struct BlockRun;
 struct Found;
@@ -140,8 +139,8 @@ class Workspace {
     std::span<std::uint32_t> digit_counts;  // kSortDigits tables of 1 << kDigitBits
     std::span<std::uint32_t> value_counts;  // a 16-bit code's; all zero between decisions
     std::span<CountedValue> counted_values;
-    std::span<std::uint16_t> bias_slots;  // of a request's table of biases
-    std::span<std::uint16_t> bias_next;
+    std::span<std::uint16_t> first_bias;  // of a request's table of biases; all zero between decisions
+    std::span<std::uint16_t> next_bias;
     std::span<Survivor> support;
     std::span<RankedLogprob> logprobs;
     Weighed weighed;

@@ -18,6 +18,7 @@ bool all_inside(std::span<const std::int32_t> tokens, std::uint32_t vocab) {
 }
 
 DecisionError bias_fault(std::span<const proto::TokenBias> biases, std::uint32_t vocab) {
+    if (biases.size() > proto::kMaxBias) return DecisionError::bad_record;
     for (const proto::TokenBias& each : biases) {
         if (!proto::bias_in_range(each.bias)) return DecisionError::bad_parameter;
         if (!token_in_range(each.token, vocab)) return DecisionError::bad_token;

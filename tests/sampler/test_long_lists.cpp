@@ -99,6 +99,46 @@ TEST_CASE("as many biases as there may be, several on one token, add up in the r
     }
 }
 
+TEST_CASE("more biases than there may be are refused") {
+    const auto row = row_of(proto::Dtype::bf16, 0.0, 11);
+    Workspace workspace(kVocab);
+    proto::SamplingParams params;
+    for (const std::size_t count : {std::size_t{proto::kMaxBias} + 1, std::size_t{70000}}) {
+        const auto bias = biases(count, 4.0F, kVocab);
+        Request request;
+        request.params = &params;
+        request.bias = bias;
+        request.max_length = 100;
+        CHECK(decide_once(row.view(), request, workspace).error == proto::DecisionError::bad_record);
+        CHECK(reference::decide(row.view(), request).decision.error == proto::DecisionError::bad_record);
+    }
+}
+
+TEST_CASE("draws of other engines do not score the whole row where the likely token is forbidden") {
+    // Its block holds nothing else that is likely: reserved ids, say, beside the end of a sequence.
+    std::mt19937_64 generator(17);
+    std::normal_distribution<float> bell(0.0F, 2.0F);
+    std::vector<float> logits(kVocab);
+    for (std::uint32_t token = 0; token < kVocab; ++token)
+        logits[token] = quantised(token < kVocab - 64 ? bell(generator) : -14.0F, proto::Dtype::bf16);
+    logits[kVocab - 10] = 26.0F;
+    const RowFixture row(logits, {proto::Dtype::bf16, 64, 1, 0, {kVocab}, false, false}, 3);
+    proto::SamplingParams params;
+    params.flags = proto::kNoLogprob;
+    params.rng = GENERATE(proto::Rng::sglang, proto::Rng::vllm);
+    params.eos_token_id = static_cast<std::int32_t>(kVocab - 10);
+    params.min_tokens = 5;
+    Request request;
+    request.params = &params;
+    request.max_length = 100;
+    Workspace workspace(kVocab);
+    for (params.seed = 0; params.seed < 40; ++params.seed) {
+        CHECK(decide_once(row.view(), request, workspace).token ==
+              reference::decide(row.view(), request).decision.token);
+        CHECK(workspace.answer().candidates < kVocab);
+    }
+}
+
 TEST_CASE("a thousand bad words forbid what the output is about to complete, and no more") {
     std::mt19937_64 generator(5);
     const std::vector<std::int32_t> output = {1, 2, 3, 4};

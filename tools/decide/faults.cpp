@@ -97,6 +97,10 @@ std::string detail(DecisionError error, const Case& of) {
             return "prompt and output have " + std::to_string(of.prompt.size() + of.output.size()) +
                    " ids; allowed: fewer than max_length, " + std::to_string(of.max_length);
         case DecisionError::bad_record:
+            if (of.params.bias.size() > proto::kMaxBias) {
+                return "params.logit_bias has " + std::to_string(of.params.bias.size()) +
+                       " entries; allowed: up to " + std::to_string(proto::kMaxBias);
+            }
             return "feedback.level is " + std::to_string(of.feedback.level) + " and feedback.weight " +
                    std::to_string(of.feedback.weight) +
                    "; allowed: numbers that an earlier decision answered";
