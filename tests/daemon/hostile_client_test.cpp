@@ -138,6 +138,28 @@ TEST_CASE("a bell that is cut off is made whole again, and steps go on") {
 }
 
 TEST_CASE("the plane is for the daemon's own user alone") {
+TEST_CASE("a bell whose header is overwritten is put right again, and clients and samplers go on joining") {
+    Stage stage;
+    const std::string path = shm::bell_path(stage.daemon.shm_directory(), stage.daemon.instance());
+    const auto file = shm::open_file(path, shm::Access::read_write);
+    const auto mapping = shm::map_file(file.value(), 4096, shm::Access::read_write, path);
+    auto& page = *static_cast<proto::BellPage*>(mapping.value().get_address());
+    const auto is_sound = [&] {
+        return static_cast<bool>(shm::Bell::attach(stage.daemon.shm_directory(), stage.daemon.instance()));
+    };
+    for (auto* const word : {reinterpret_cast<std::uint32_t*>(&page.magic), &page.version, &page.bytes}) {
+        *word = 0;
+        REQUIRE(eventually(is_sound));
+    }
+    ::kill(stage.daemon.sampler_pid(0), SIGKILL);
+    REQUIRE(eventually([&] { return stage.daemon.sampler_restarts() == 1; }));
+    REQUIRE(stage.daemon.await_ready());
+    SmallEngine late(stage.daemon.endpoint(), "late");
+    late.admit(4);
+    late.steps(2);
+    stage.victim.steps(3);
+}
+
     const DaemonProcess daemon;
     struct stat status {};
     const std::string path = shm::plane_path(daemon.shm_directory(), daemon.instance());
