@@ -179,7 +179,7 @@ class Supervisor {
         zmq::poll(items.data(), items.size(), std::chrono::milliseconds(-1));
         health_.last_turn_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
         // The dead first: what they had claimed is what everybody waits for.
-        for (const int signal : read_signals(base_.signals)) on_signal(signal);
+        take_signals();
         clear(base_.step_event);
         clear(base_.made_event);
         const auto admitted = [this](const Peer& peer) { return admits(peer); };
@@ -197,6 +197,14 @@ class Supervisor {
     bool admits(const Peer& peer) const {
         return !peer.identity.starts_with(kKeyOwner) ||
                (gate_ && gate_->knows(peer.identity.substr(kKeyOwner.size())));
+    }
+
+    // A stop before all others: the kernel gives the lowest number first, and a handover that came with a
+    // stop would leave what is to go.
+    void take_signals() {
+        std::vector<int> seen = read_signals(base_.signals);
+        std::stable_partition(seen.begin(), seen.end(), is_stop);
+        for (const int signal : seen) on_signal(signal);
     }
 
     void on_signal(int signal) {
@@ -275,6 +283,8 @@ class Supervisor {
                 ours);
             return begin_drain("SIGUSR1");
         }
+        // It came while the next daemon was asked, and is read in the next turn.
+        if (stop_is_pending()) return;
         health_.draining.store(true, std::memory_order_relaxed);
         ::sd_notify(0, "STOPPING=1\nSTATUS=handing over");
         handing_over_ = done_ = true;
