@@ -283,8 +283,8 @@ void SessionRegistry::watch_writers(std::uint64_t id, const shm::Segment& segmen
 std::vector<std::uint64_t> SessionRegistry::take_lost() {
     std::vector<std::uint64_t> ids;
     for (auto& row : plane_->header().sessions) {
-        if (row.lost.load(std::memory_order_acquire) == 0) continue;
-        ids.push_back(row.session_id.load(std::memory_order_relaxed));
+        const std::uint64_t lost = row.lost.load(std::memory_order_acquire);
+        if (lost != 0 && lost == row.session_id.load(std::memory_order_relaxed)) ids.push_back(lost);
     }
     return ids;
 }

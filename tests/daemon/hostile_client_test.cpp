@@ -10,6 +10,7 @@
 
 #include "shm/bell.h"
 #include "shm/file.h"
+#include "shm/plane.h"
 #include "shm/segment.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/small_engine.h"
@@ -137,7 +138,6 @@ TEST_CASE("a bell that is cut off is made whole again, and steps go on") {
     late.step();
 }
 
-TEST_CASE("the plane is for the daemon's own user alone") {
 TEST_CASE("a bell whose header is overwritten is put right again, and clients and samplers go on joining") {
     Stage stage;
     const std::string path = shm::bell_path(stage.daemon.shm_directory(), stage.daemon.instance());
@@ -160,6 +160,20 @@ TEST_CASE("a bell whose header is overwritten is put right again, and clients an
     stage.victim.steps(3);
 }
 
+TEST_CASE("that a session's pages are gone is not believed of the session that has its row now") {
+    Stage stage;
+    const auto plane =
+        shm::Plane::attach(stage.daemon.shm_directory(), stage.daemon.instance(), shm::Access::read_write);
+    const auto victim_id = attach(stage.victim.segment_path()).id();
+    for (auto& row : plane.value().header().sessions) {
+        // As a sampler says it that looked at the row before it was given away.
+        if (row.session_id.load() == victim_id) row.lost.store(1);
+    }
+    stage.daemon.await_tend();
+    stage.victim_goes_on();
+}
+
+TEST_CASE("the plane is for the daemon's own user alone") {
     const DaemonProcess daemon;
     struct stat status {};
     const std::string path = shm::plane_path(daemon.shm_directory(), daemon.instance());
