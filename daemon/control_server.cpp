@@ -4,6 +4,7 @@
 #include <utility>
 #include <zmq_addon.hpp>
 
+#include "daemon/endpoint.h"
 #include "shm/snapshot.h"
 
 namespace croupier::daemon {
@@ -122,6 +123,7 @@ ControlServer::ControlServer(zmq::context_t& context, std::uint64_t max_message_
     : socket_(context, zmq::socket_type::router) {
     // A longer frame drops its peer's connection inside libzmq, before it is in memory.
     socket_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(max_message_bytes));
+    socket_.set(zmq::sockopt::rcvhwm, kUnreadMessages);
 }
 
 ControlServer::Reply ControlServer::answer_open(const ControlContext& context, const wire::Open& open,

@@ -8,6 +8,7 @@
 #include <vector>
 #include <zmq_addon.hpp>
 
+#include "daemon/endpoint.h"
 #include "proto/wire.h"
 #include "shm/step_window.h"
 
@@ -27,6 +28,7 @@ DecisionStream::DecisionStream(zmq::context_t& context, std::uint32_t high_water
     // Without it a full or vanished peer's message would be dropped in silence.
     socket_.set(zmq::sockopt::router_mandatory, true);
     socket_.set(zmq::sockopt::maxmsgsize, std::int64_t{4096});
+    socket_.set(zmq::sockopt::rcvhwm, kUnreadMessages);
 }
 
 void DecisionStream::refuse(const zmq::message_t& peer, const shm::Error& why) {

@@ -11,6 +11,9 @@
 
 namespace croupier::daemon {
 
+// Messages of one peer that wait to be read; libzmq counts whole ones. More wait at the peer.
+constexpr int kUnreadMessages = 64;
+
 struct CurveKeys {
     std::string secret;                   // Z85; empty: no CURVE
     std::vector<std::string> authorized;  // Z85 public keys of the clients that may come in

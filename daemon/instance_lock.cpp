@@ -1,6 +1,7 @@
 #include "daemon/instance_lock.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -8,6 +9,7 @@
 #include <chrono>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include "shm/plane.h"
 
@@ -16,13 +18,45 @@ namespace croupier::daemon {
 using shm::Errc;
 using shm::fail;
 
+namespace {
+
+// Ours alone: who may open it could hold its lock, and who may put a link there could have us overwrite the
+// file behind it.
+shm::Result<shm::FileDescriptor> open_lock(const std::string& path) {
+    shm::FileDescriptor file(
+        ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+    if (!file.valid() && errno == ELOOP) {
+        return fail(Errc::permission_denied,
+                    path + " is a link; it should be a file of the daemon's own: remove it");
+    }
+    if (!file.valid()) return shm::system_failure("cannot open", path, errno);
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) return shm::system_failure("cannot stat", path, errno);
+    if (!S_ISREG(status.st_mode)) {
+        return fail(Errc::bad_magic,
+                    path + " is not a regular file; it should be one of the daemon's own: remove it");
+    }
+    if (status.st_uid != ::geteuid()) {
+        return fail(Errc::permission_denied, path + " belongs to uid " + std::to_string(status.st_uid) +
+                                                 "; it should be this daemon's, uid " +
+                                                 std::to_string(::geteuid()) +
+                                                 ": remove it, or give this one another run_dir");
+    }
+    // An earlier version made it readable.
+    if (::fchmod(file.get(), 0600) != 0) return shm::system_failure("cannot chmod", path, errno);
+    return file;
+}
+
+}  // namespace
+
 shm::Result<shm::FileDescriptor> lock_instance(const std::string& run_dir, const std::string& instance) {
     std::error_code failure;
     std::filesystem::create_directories(run_dir, failure);
     if (failure) return shm::system_failure("cannot create run_dir", run_dir, failure.value());
     const std::string path = run_dir + "/" + instance + ".lock";
-    shm::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    if (!file.valid()) return shm::system_failure("cannot open", path, errno);
+    auto opened = open_lock(path);
+    if (!opened) return opened.error();
+    shm::FileDescriptor file = std::move(opened).value();
     if (!shm::try_lock_byte(file, 0)) {
         std::array<char, 32> holder{};
         const auto length = ::pread(file.get(), holder.data(), holder.size() - 1, 0);

@@ -94,7 +94,7 @@ class Sampler {
     void report_lost(std::uint64_t id, const SessionView& session) {
         for (auto& row : plane_.header().sessions) {
             if (row.session_id.load(std::memory_order_acquire) != id) continue;
-            if (row.lost.exchange(1, std::memory_order_release) != 0) return;
+            if (row.lost.exchange(id, std::memory_order_release) == id) return;
             spdlog::error("session {} ({}): pages of its segment are gone", session.segment().name(), id);
         }
     }

@@ -38,6 +38,7 @@ SessionRegistry::Opened SessionRegistry::open(const SessionRequest& request, con
         if (pending.request.name == request.name) return join(pending, request, asker);
     }
     if (shm::Segment* present = find_by_name(request.name)) return open_present(*present, request, asker);
+    if (auto room = has_room(request, nullptr); !room) return room.error();
     return create(request, asker);
 }
 
@@ -72,6 +73,7 @@ SessionRegistry::Opened SessionRegistry::open_present(shm::Segment& present, con
                                  std::to_string(present.header().client_pid.load()) +
                                  "; choose another name, or open with takeover to fence that client");
         }
+        if (auto room = has_room(request, &present); !room) return room.error();
         // A new segment, not a new epoch in the old one: what a fenced process may still write when it
         // wakes in the middle of a store goes to memory that nobody reads any more.
         retire(id, SessionState::fenced, "taken over by a new client");
@@ -87,16 +89,25 @@ SessionRegistry::Opened SessionRegistry::open_present(shm::Segment& present, con
         expect_client(present);
         return std::optional(OpenedSession{&present, false});
     }
+    if (auto room = has_room(request, &present); !room) return room.error();
     retire(id, SessionState::closed, "its client is gone and its name is opened anew");
     return create(request, asker);
 }
 
-SessionRegistry::Opened SessionRegistry::create(const SessionRequest& request, const Asker& asker) {
+shm::Result<bool> SessionRegistry::has_room(const SessionRequest& request,
+                                            const shm::Segment* gives_way) const {
+    std::size_t count = pending_.size();
     std::uint64_t in_use = 0;
-    for (const auto& [id, segment] : sessions_) in_use += segment->layout().total_bytes;
     for (const auto& [id, pending] : pending_) in_use += pending.bytes;
-    if (auto room = check_room(request, config_.sessions, sessions_.size() + pending_.size(), in_use); !room)
-        return room.error();
+    for (const auto& [id, segment] : sessions_) {
+        if (segment.get() == gives_way) continue;
+        ++count;
+        in_use += segment->layout().total_bytes;
+    }
+    return check_room(request, config_.sessions, count, in_use);
+}
+
+SessionRegistry::Opened SessionRegistry::create(const SessionRequest& request, const Asker& asker) {
     shm::SegmentSpec spec;
     spec.directory = config_.shm.dir;
     spec.instance = config_.instance;

@@ -130,7 +130,9 @@ void SessionRegistry::adopt(const std::string& path) {
 void SessionRegistry::remove_forsaken() {
     std::erase_if(other_versions_, [](const std::string& path) {
         const auto file = shm::open_file(path, shm::Access::read_only);
-        if (file && shm::first_locked_byte(file.value())) return false;
+        if (!file && file.error().code == Errc::not_found) return true;
+        // One that cannot be opened now may be held: it is looked at again.
+        if (!file || shm::first_locked_byte(file.value())) return false;
         spdlog::info("removing {}: it is of another version, and nobody holds it any more", path);
         shm::remove_session_files(path);
         return true;
@@ -281,8 +283,8 @@ void SessionRegistry::watch_writers(std::uint64_t id, const shm::Segment& segmen
 std::vector<std::uint64_t> SessionRegistry::take_lost() {
     std::vector<std::uint64_t> ids;
     for (auto& row : plane_->header().sessions) {
-        if (row.lost.load(std::memory_order_acquire) == 0) continue;
-        ids.push_back(row.session_id.load(std::memory_order_relaxed));
+        const std::uint64_t lost = row.lost.load(std::memory_order_acquire);
+        if (lost != 0 && lost == row.session_id.load(std::memory_order_relaxed)) ids.push_back(lost);
     }
     return ids;
 }

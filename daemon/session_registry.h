@@ -99,6 +99,9 @@ class SessionRegistry {
     };
     using Opened = shm::Result<std::optional<OpenedSession>>;
 
+    // `gives_way`: ends when the new one can be made, so that its room counts; null: none does.
+    shm::Result<bool> has_room(const SessionRequest& request, const shm::Segment* gives_way) const;
+    // There is room.
     Opened create(const SessionRequest& request, const Asker& asker);
     Opened open_present(shm::Segment& present, const SessionRequest& request, const Asker& asker);
     Opened join(Pending& pending, const SessionRequest& request, const Asker& asker);

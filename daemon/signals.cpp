@@ -29,6 +29,16 @@ std::vector<int> read_signals(const shm::FileDescriptor& signals) {
     return seen;
 }
 
+bool is_stop(int signal) {
+    return signal == SIGTERM || signal == SIGINT;
+}
+
+bool stop_is_pending() {
+    sigset_t pending;
+    ::sigpending(&pending);
+    return ::sigismember(&pending, SIGTERM) == 1 || ::sigismember(&pending, SIGINT) == 1;
+}
+
 shm::Result<shm::FileDescriptor> open_timer(std::chrono::milliseconds period) {
     shm::FileDescriptor file(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (!file.valid()) return shm::system_failure("cannot open", "timerfd", errno);

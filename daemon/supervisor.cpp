@@ -1,13 +1,19 @@
 #include "daemon/supervisor.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/random.h>
+#include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cinttypes>
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -40,6 +46,28 @@ constexpr std::chrono::milliseconds kTend{25};
 
 // What is left to do after a drain: samplers end, and what was sent is read.
 constexpr std::chrono::seconds kEndAfterDrain{10};
+
+// libzmq takes its peers' ids from rand(): without a seed they are the same at every start, and who claims
+// the id of another gets what is meant for that one.
+shm::Result<bool> seed_peer_ids() {
+    unsigned int seed = 0;
+    if (::getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {
+        return shm::fail(shm::Errc::system_error, "no random number for the ids of peers: getrandom failed");
+    }
+    std::srand(seed);
+    return true;
+}
+
+// libzmq ends the process when it has no descriptor for a peer that connects. The soft limit is low for the
+// sake of select(), which nobody here calls.
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+    limit.rlim_cur = limit.rlim_max;
+    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        spdlog::warn("the limit of open files stays: {}", std::strerror(errno));
+    }
+}
 
 // What has to exist before the first request is answered, in the order in which it is made.
 struct Foundation {
@@ -151,7 +179,7 @@ class Supervisor {
         zmq::poll(items.data(), items.size(), std::chrono::milliseconds(-1));
         health_.last_turn_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
         // The dead first: what they had claimed is what everybody waits for.
-        for (const int signal : read_signals(base_.signals)) on_signal(signal);
+        take_signals();
         clear(base_.step_event);
         clear(base_.made_event);
         const auto admitted = [this](const Peer& peer) { return admits(peer); };
@@ -169,6 +197,14 @@ class Supervisor {
     bool admits(const Peer& peer) const {
         return !peer.identity.starts_with(kKeyOwner) ||
                (gate_ && gate_->knows(peer.identity.substr(kKeyOwner.size())));
+    }
+
+    // A stop before all others: the kernel gives the lowest number first, and a handover that came with a
+    // stop would leave what is to go.
+    void take_signals() {
+        std::vector<int> seen = read_signals(base_.signals);
+        std::stable_partition(seen.begin(), seen.end(), is_stop);
+        for (const int signal : seen) on_signal(signal);
     }
 
     void on_signal(int signal) {
@@ -247,6 +283,8 @@ class Supervisor {
                 ours);
             return begin_drain("SIGUSR1");
         }
+        // It came while the next daemon was asked, and is read in the next turn.
+        if (stop_is_pending()) return;
         health_.draining.store(true, std::memory_order_relaxed);
         ::sd_notify(0, "STOPPING=1\nSTATUS=handing over");
         handing_over_ = done_ = true;
@@ -331,6 +369,11 @@ class Supervisor {
 
 int run_supervisor(const config::Config& config, const std::string& config_path) {
     shm::survive_lost_pages();
+    raise_descriptor_limit();
+    if (auto seeded = seed_peer_ids(); !seeded) {
+        spdlog::critical("cannot start: {}", seeded.error().message);
+        return 1;
+    }
     Foundation foundation;
     if (auto laid = lay_foundation(config, foundation); !laid) {
         spdlog::critical("cannot start: {}", laid.error().message);

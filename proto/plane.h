@@ -11,7 +11,7 @@
 namespace croupier::proto {
 
 constexpr std::uint64_t kPlaneMagic = 0x3130454E414C5043ULL;
-constexpr std::uint32_t kPlaneVersion = 3;
+constexpr std::uint32_t kPlaneVersion = 4;
 constexpr std::uint32_t kMaxSessions = 64;
 
 // Bucket i counts durations below 2^i microseconds / 4; the last one is open.
@@ -70,7 +70,8 @@ struct alignas(64) SamplerEntry {
 struct alignas(64) SessionTableEntry {
     std::atomic<std::uint64_t> session_id;  // 0: empty. Stored after the path, with release
     char path[240];
-    std::atomic<std::uint32_t> lost;  // 1: a sampler found pages of its segment gone
+    // The session of which a sampler found pages gone: not the row's, if the row was given away meanwhile.
+    std::atomic<std::uint64_t> lost;
 };
 
 struct PlaneHeader {

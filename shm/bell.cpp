@@ -12,11 +12,18 @@ namespace {
 
 constexpr std::uint64_t kBellBytes = 4096;
 
+void write_header(proto::BellPage& page) {
+    page.magic = proto::kBellMagic;
+    page.version = proto::kBellVersion;
+    page.bytes = kBellBytes;
+}
+
 void write_page(const Mapping& mapping) {
-    auto* page = new (mapping.get_address()) proto::BellPage{};
-    page->magic = proto::kBellMagic;
-    page->version = proto::kBellVersion;
-    page->bytes = kBellBytes;
+    write_header(*new (mapping.get_address()) proto::BellPage{});
+}
+
+bool header_is_sound(const proto::BellPage& page) {
+    return page.magic == proto::kBellMagic && page.version == proto::kBellVersion && page.bytes == kBellBytes;
 }
 
 }  // namespace
@@ -72,7 +79,11 @@ Result<Bell> Bell::attach(const std::string& directory, const std::string& insta
 
 void Bell::mend() {
     const auto bytes = file_size(file_, "the bell");
-    if (!mapping_.lost() && bytes && bytes.value() == kBellBytes) return;
+    if (!mapping_.lost() && bytes && bytes.value() == kBellBytes) {
+        // The counts stay: samplers sleep on them.
+        if (!header_is_sound(page())) write_header(page());
+        return;
+    }
     // Clients keep the file that they have mapped: it is this one that must be whole again.
     if (::ftruncate(file_.get(), kBellBytes) != 0) return;
     auto mapping = map_file(file_, kBellBytes, Access::read_write, "the bell");

@@ -24,7 +24,8 @@ class Bell {
     std::uint32_t seen() const;
     // Sleeps until the bell rings after `seen` was read, or for `timeout`.
     void sleep(std::uint32_t sampler, std::uint32_t seen, std::chrono::nanoseconds timeout);
-    // Of the daemon: makes the page whole that somebody who may write to the file has cut off.
+    // Of the daemon: makes the page whole again, and its header right, whatever somebody who may write to the
+    // file has done to it: who attaches next would refuse it otherwise.
     void mend();
     // This process's page is nobody else's any more.
     bool lost() const { return mapping_.lost(); }

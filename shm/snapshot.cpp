@@ -1,12 +1,14 @@
 #include "shm/snapshot.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "shm/clock.h"
 #include "shm/logits_publisher.h"
 #include "shm/plane.h"
 #include "shm/segment.h"
+#include "shm/session_record.h"
 #include "shm/step_window.h"
 
 namespace croupier::shm {
@@ -76,6 +78,11 @@ void count_rings(const Segment& segment, SessionSnapshot& session) {
     }
 }
 
+// Of a path that segment_files() gave: digits stand before the end.
+std::uint64_t id_in(const std::string& path) {
+    return std::strtoull(path.c_str() + path.rfind('-') + 1, nullptr, 10);
+}
+
 SessionSnapshot read_session(const std::string& path) {
     SessionSnapshot session;
     session.path = path;
@@ -84,10 +91,16 @@ SessionSnapshot read_session(const std::string& path) {
         session.fault = attached.error().message;
         return session;
     }
+    // Name and id are the daemon's: in the header stands what the client wrote there last.
+    const auto record = read_record(path);
+    if (!record) {
+        session.fault = record.error().message;
+        return session;
+    }
+    session.id = id_in(path);
+    session.name = record.value().name;
     const Segment& segment = attached.value();
     auto& header = segment.header();
-    session.id = segment.id();
-    session.name = segment.name();
     session.state = header.state.load(std::memory_order_relaxed);
     session.geometry = segment.geometry();
     session.bytes = segment.layout().total_bytes;

@@ -2,6 +2,9 @@
 // cleanup`.
 #include "tools/status/cleanup.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -23,6 +26,32 @@ void make_other_version(const std::string& path) {
     const std::uint32_t version = 99;
     file.write(reinterpret_cast<const char*>(&version), sizeof(version));
 }
+
+// So many more files can be opened by a process: 0 stands for this one; a daemon opens none.
+class DescriptorsLeft {
+  public:
+    DescriptorsLeft(pid_t process, int left) : process_(process) {
+        ::prlimit(process_, RLIMIT_NOFILE, nullptr, &before_);
+        const rlimit lower{process_ == 0 ? first_free() + static_cast<rlim_t>(left) : kOfDaemon,
+                           before_.rlim_max};
+        ::prlimit(process_, RLIMIT_NOFILE, &lower, nullptr);
+    }
+    ~DescriptorsLeft() { ::prlimit(process_, RLIMIT_NOFILE, &before_, nullptr); }
+    DescriptorsLeft(const DescriptorsLeft&) = delete;
+    DescriptorsLeft& operator=(const DescriptorsLeft&) = delete;
+
+  private:
+    // Below it all are in use, and poll() takes the daemon's six still.
+    static constexpr rlim_t kOfDaemon = 7;
+
+    static rlim_t first_free() {
+        const shm::FileDescriptor probe(::dup(STDERR_FILENO));
+        return static_cast<rlim_t>(probe.get());
+    }
+
+    pid_t process_;
+    rlimit before_{};
+};
 
 }  // namespace
 
@@ -69,4 +98,29 @@ TEST_CASE("cleanup leaves a segment of another version that a live client holds"
     make_other_version(held.segment_path());
     REQUIRE(tools::clean_up(daemon.shm_directory(), daemon.instance()));
     CHECK(std::filesystem::exists(held.segment_path()));
+}
+
+TEST_CASE("a segment that a live client holds stays when it cannot be opened for want of descriptors") {
+    DaemonProcess daemon;
+    auto held = std::make_unique<SmallEngine>(daemon.endpoint(), "held");
+    const std::string path = held->segment_path();
+    daemon.kill_now();
+    make_other_version(path);
+    SECTION("by cleanup") {
+        const DescriptorsLeft one(0, 1);
+        const auto cleaned = tools::clean_up(daemon.shm_directory(), daemon.instance());
+        CHECK(std::filesystem::exists(path));
+        CHECK_THAT(cleaned.value().kept.at(0), Contains(path) && Contains("Too many open files"));
+    }
+    SECTION("by the daemon") {
+        daemon.start();
+        REQUIRE(daemon.await_ready());
+        {
+            const DescriptorsLeft none(daemon.pid(), 0);
+            daemon.await_tend();
+            CHECK(std::filesystem::exists(path));
+        }
+        held.reset();
+        CHECK(eventually([&] { return !std::filesystem::exists(path); }));
+    }
 }

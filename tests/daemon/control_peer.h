@@ -15,8 +15,11 @@ namespace croupier::test {
 
 class ControlPeer {
   public:
-    explicit ControlPeer(const std::string& endpoint) : socket_(context_, zmq::socket_type::dealer) {
+    // `id`: what it tells the other side to know it by; empty: nothing.
+    explicit ControlPeer(const std::string& endpoint, const std::string& id = "")
+        : socket_(context_, zmq::socket_type::dealer) {
         socket_.set(zmq::sockopt::linger, 0);
+        if (!id.empty()) socket_.set(zmq::sockopt::routing_id, id);
         socket_.connect(endpoint);
     }
 

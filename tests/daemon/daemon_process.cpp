@@ -17,6 +17,9 @@
 #include <thread>
 #include <utility>
 
+#include "shm/bell.h"
+#include "shm/file.h"
+
 namespace croupier::test {
 namespace {
 
@@ -172,6 +175,20 @@ int DaemonProcess::terminate() {
 
 void DaemonProcess::signal(int number) const {
     ::kill(pid_, number);
+}
+
+void DaemonProcess::await_tend() const {
+    const std::string path = shm::bell_path(shm_directory(), instance());
+    const auto file = shm::open_file(path, shm::Access::read_write);
+    const auto mapping = shm::map_file(file.value(), sizeof(proto::BellPage), shm::Access::read_write, path);
+    auto& page = *static_cast<proto::BellPage*>(mapping.value().get_address());
+    const std::atomic_ref<std::uint32_t> bytes(page.bytes);
+    const std::uint32_t sound = bytes.load();
+    // The bell is mended after the sessions: the first time may be of a look that had begun before.
+    for (int round = 0; round < 2; ++round) {
+        bytes.store(0);
+        if (!eventually([&] { return bytes.load() == sound; })) throw std::runtime_error("nobody tends");
+    }
 }
 
 std::string DaemonProcess::log() const {

@@ -67,6 +67,8 @@ class DaemonProcess : public Sandbox {
     int terminate();  // SIGTERM, reaped: the exit status, -1 when a signal ended it
     int await_end();
     void signal(int number) const;
+    // Returns when it has looked after its sessions once more, from the first to the last.
+    void await_tend() const;
 
     pid_t pid() const { return pid_; }
     std::string log() const;

@@ -82,6 +82,22 @@ TEST_CASE("a daemon whose successor could not read its sessions says so and drai
     CHECK(daemon.files_in_shm() == 0);
 }
 
+TEST_CASE("a daemon that is told both to hand over and to stop stops") {
+    const int stop = GENERATE(SIGTERM, SIGINT);
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.step();
+    daemon.signal(SIGSTOP);
+    REQUIRE(eventually([&] { return is_stopped(daemon.pid()); }));
+    daemon.signal(SIGUSR1);
+    daemon.signal(stop);
+    daemon.signal(SIGCONT);
+    CHECK(daemon.await_end() == 0);
+    CHECK(daemon.says(stop == SIGTERM ? "draining (SIGTERM)" : "draining (SIGINT)"));
+    CHECK(daemon.files_in_shm() == 0);
+}
+
 TEST_CASE("a daemon that ends leaves its instance and its port at once") {
     using Clock = std::chrono::steady_clock;
     auto shortest = Clock::duration::max();

@@ -10,6 +10,7 @@
 
 #include "shm/bell.h"
 #include "shm/file.h"
+#include "shm/plane.h"
 #include "shm/segment.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/small_engine.h"
@@ -135,6 +136,41 @@ TEST_CASE("a bell that is cut off is made whole again, and steps go on") {
     SmallEngine late(stage.daemon.endpoint(), "late");
     late.admit(4);
     late.step();
+}
+
+TEST_CASE("a bell whose header is overwritten is put right again, and clients and samplers go on joining") {
+    Stage stage;
+    const std::string path = shm::bell_path(stage.daemon.shm_directory(), stage.daemon.instance());
+    const auto file = shm::open_file(path, shm::Access::read_write);
+    const auto mapping = shm::map_file(file.value(), 4096, shm::Access::read_write, path);
+    auto& page = *static_cast<proto::BellPage*>(mapping.value().get_address());
+    const auto is_sound = [&] {
+        return static_cast<bool>(shm::Bell::attach(stage.daemon.shm_directory(), stage.daemon.instance()));
+    };
+    for (auto* const word : {reinterpret_cast<std::uint32_t*>(&page.magic), &page.version, &page.bytes}) {
+        *word = 0;
+        REQUIRE(eventually(is_sound));
+    }
+    ::kill(stage.daemon.sampler_pid(0), SIGKILL);
+    REQUIRE(eventually([&] { return stage.daemon.sampler_restarts() == 1; }));
+    REQUIRE(stage.daemon.await_ready());
+    SmallEngine late(stage.daemon.endpoint(), "late");
+    late.admit(4);
+    late.steps(2);
+    stage.victim.steps(3);
+}
+
+TEST_CASE("that a session's pages are gone is not believed of the session that has its row now") {
+    Stage stage;
+    const auto plane =
+        shm::Plane::attach(stage.daemon.shm_directory(), stage.daemon.instance(), shm::Access::read_write);
+    const auto victim_id = attach(stage.victim.segment_path()).id();
+    for (auto& row : plane.value().header().sessions) {
+        // As a sampler says it that looked at the row before it was given away.
+        if (row.session_id.load() == victim_id) row.lost.store(1);
+    }
+    stage.daemon.await_tend();
+    stage.victim_goes_on();
 }
 
 TEST_CASE("the plane is for the daemon's own user alone") {

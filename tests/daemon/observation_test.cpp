@@ -2,9 +2,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -89,6 +91,29 @@ TEST_CASE("/metrics follows the steps that are decided") {
     CHECK(columns == 24);
     watched.engine.write();
     watched.engine.collect();
+}
+
+TEST_CASE("a session is shown by the name and the id that the daemon gave it, whatever its header says") {
+    Watched watched;
+    SmallEngine liar(watched.daemon.endpoint(), "liar");
+    const auto own = shm::Segment::attach(liar.segment_path(), shm::Access::read_write);
+    const auto other = shm::Segment::attach(watched.engine.segment_path(), shm::Access::read_only);
+    const std::string forged = GENERATE("engine", "\xff\xfe\" 1\nliar");
+    auto& header = own.value().header();
+    std::strcpy(header.name, forged.c_str());
+    header.session_id = other.value().id();
+    header.checksum = proto::header_checksum(header);
+    const auto shown = watched.metrics();
+    CHECK(shown.contains("croupier_session_client_up{session=\"liar\"}"));
+    CHECK(std::count_if(shown.begin(), shown.end(), [](const auto& sample) {
+              return sample.first.starts_with("croupier_session_client_up");
+          }) == 2);
+    const std::string page = http_get(watched.port, "/metrics");
+    const std::string up = "\ncroupier_session_client_up{session=\"engine\"}";
+    CHECK(page.find(up) == page.rfind(up));
+    const auto seen = shm::observe(watched.daemon.shm_directory(), watched.daemon.instance());
+    CHECK(std::count_if(seen.value().sessions.begin(), seen.value().sessions.end(),
+                        [&](const auto& session) { return session.id == other.value().id(); }) == 1);
 }
 
 TEST_CASE("every family of /metrics has its help and type, and every counter of a session is there") {

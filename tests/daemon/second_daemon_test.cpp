@@ -1,17 +1,20 @@
 // Two daemons that get in each other's way: the later one is refused, and the earlier one serves on.
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "shm/file.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/loopback.h"
 #include "tests/daemon/small_engine.h"
+#include "tests/shm/second_user.h"
 
 using namespace croupier;
 using namespace croupier::test;
@@ -97,4 +100,42 @@ TEST_CASE("a daemon waits for samplers of another version, and names the one tha
     shm::unlock_byte(file.value(), 1);
     daemon.start();
     CHECK(daemon.await_ready());
+}
+
+TEST_CASE(
+    "another user can neither hold an instance's lock, nor have a file overwritten by a link in its place") {
+    DaemonProcess daemon;
+    const std::string lock = daemon.directory() + "/" + daemon.instance() + ".lock";
+    REQUIRE(daemon.terminate() == 0);
+    const HeldPort held;
+    const auto refusal = [&] {
+        daemon.write_config(kTwoSamplers, doomed_metrics(held));
+        const Ended ended = run_croupierd(daemon, {"--config", daemon.config_path()});
+        CHECK(ended.status == 1);
+        return ended.output;
+    };
+    SECTION("a lock that others may read is so no more") {
+        std::filesystem::permissions(lock, std::filesystem::perms(0644));
+        daemon.start();
+        REQUIRE(daemon.await_ready());
+        CHECK(std::filesystem::status(lock).permissions() == std::filesystem::perms(0600));
+    }
+    SECTION("a link is not followed") {
+        const std::string target = daemon.directory() + "/precious";
+        std::ofstream(target) << "content";
+        std::filesystem::remove(lock);
+        std::filesystem::create_symlink(target, lock);
+        CHECK_THAT(refusal(), Contains(lock) && Contains("link"));
+        CHECK(std::filesystem::file_size(target) == 7);
+    }
+    SECTION("what is no file is refused") {
+        std::filesystem::remove(lock);
+        REQUIRE(::mkfifo(lock.c_str(), 0600) == 0);
+        CHECK_THAT(refusal(), Contains(lock + " is not a regular file"));
+    }
+    SECTION("another user's file is refused") {
+        if (!shm::can_change_user()) return;
+        REQUIRE(::chown(lock.c_str(), shm::kNobody, shm::kNobody) == 0);
+        CHECK_THAT(refusal(), Contains(lock + " belongs to uid 65534"));
+    }
 }

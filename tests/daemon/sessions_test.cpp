@@ -141,6 +141,32 @@ TEST_CASE("a takeover fences the old client: its calls are refused and counted, 
     taken.steps(3);
 }
 
+TEST_CASE("a takeover or a new beginning for which there is no room leaves the session that is there") {
+    const DaemonProcess daemon(kTwoSamplers, "sessions: {max: 1, max_segment_bytes: 1MiB}");
+    EngineShape large;
+    large.steps_in_flight = 64;
+    large.takeover = true;
+    {
+        SmallEngine engine(daemon.endpoint(), "engine");
+        engine.admit(8);
+        engine.step();
+        CHECK_THAT(open_failure(daemon, "engine", large), Contains("sessions.max_segment_bytes"));
+        engine.steps(2);
+    }
+    CHECK_THAT(open_failure(daemon, "engine", large), Contains("sessions.max_segment_bytes"));
+    EngineShape same;
+    same.resume = true;
+    SmallEngine resumed(daemon.endpoint(), "engine", same);
+    CHECK(resumed.session().resumed());
+    resumed.steps(2);
+    // What the old session has is room for the new one.
+    EngineShape small;
+    small.takeover = true;
+    SmallEngine taken(daemon.endpoint(), "engine", small);
+    taken.admit(8);
+    taken.steps(2);
+}
+
 TEST_CASE("a paused client and its writer that wake after a takeover are refused") {
     struct Story {
         std::atomic<int> paused{0};

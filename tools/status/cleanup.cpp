@@ -24,7 +24,8 @@ void remove(const std::string& path, Cleaned& cleaned) {
 // Why the segment must stay; empty when it need not. By its locks alone, which every version has.
 std::string held_by(const std::string& path) {
     const auto file = shm::open_file(path, shm::Access::read_only);
-    if (!file) return file.error().code == shm::Errc::permission_denied ? file.error().message : "";
+    // What cannot be opened may be held.
+    if (!file) return file.error().code == shm::Errc::not_found ? "" : file.error().message;
     return shm::first_locked_byte(file.value()) ? path + ": a live process holds it" : "";
 }
 
