@@ -1,7 +1,7 @@
 // The plain structs of the C ABI and what they stand for in proto/: the one place that pairs their fields.
 #pragma once
 
-#include "client/croupier.h"
+#include "croupier/client.h"
 #include "proto/geometry.h"
 #include "proto/sampling.h"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "client/croupier.h"
+#include "croupier/client.h"
 #include "shm/sequence_table.h"
 
 namespace croupier::client {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "client/croupier.h"
 #include "client/daemon_link.h"
 #include "client/decision_stream.h"
 #include "client/local_ring.h"
+#include "croupier/client.h"
 
 namespace croupier::client {
 

@@ -1,11 +1,10 @@
-#include "client/croupier.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "client/abi_fields.h"
 #include "client/attached_session.h"
 #include "client/decision_text.h"
+#include "croupier/client.h"
 #include "proto/sampling.h"
 #include "shm/c_abi.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "client/croupier.h"
 #include "client/dealer.h"
+#include "croupier/client.h"
 #include "proto/geometry.h"
 #include "shm/error.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "client/croupier.h"
+#include "croupier/client.h"
 #include "proto/geometry.h"
 #include "proto/wire.h"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "client/croupier.h"
+#include "croupier/client.h"
 #include "proto/geometry.h"
 #include "shm/error.h"
 

@@ -1,7 +1,6 @@
-#include "gpu_writer/croupier_fan_out.h"
-
 #include <utility>
 
+#include "croupier/fan_out.h"
 #include "gpu_writer/fan_out.h"
 #include "proto/fan_out_frame.h"
 #include "shm/c_abi.h"

@@ -1,9 +1,8 @@
-#include "gpu_writer/croupier_writer.h"
-
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "croupier/writer.h"
 #include "gpu_writer/step_writer.h"
 #include "shm/c_abi.h"
 

@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
-#include "client/croupier.hpp"
-#include "gpu_writer/host_writer.h"
+#include "croupier/client.hpp"
+#include "croupier/writer.hpp"
 
 namespace {
 
@@ -29,8 +30,11 @@ void run(const char* endpoint) {
     options.vocab = kVocab;
     options.dtype = CROUPIER_FP32;
     croupier::client::Session session(options);
-    auto writer = croupier::gpu_writer::HostWriter::attach(session.segment_path(), 0);
-    if (!writer) throw std::runtime_error(writer.error().message);
+    const std::string segment = session.segment_path();
+    croupier::writer::Options host;
+    host.segment_path = segment.c_str();
+    host.device = CROUPIER_WRITER_HOST;
+    croupier::writer::Writer writer(host);
 
     croupier::client::Sequence sequence;
     sequence.uid = 1;
@@ -40,9 +44,8 @@ void run(const char* endpoint) {
     for (std::uint32_t position = 0; position < 8; ++position) {
         const croupier_column column{sequence.uid, nullptr};
         const std::uint64_t step = session.submit({&column, 1});
-        writer.value().write_column(step, 0, forward(position).data());
-        if (auto sent = writer.value().publish_all(step); !sent)
-            throw std::runtime_error(sent.error().message);
+        writer.begin(step);
+        writer.enqueue(forward(position).data(), kVocab);
         const auto decided = session.wait(10000);
         if (!decided) throw std::runtime_error("a step is not decided within 10 s");
         std::printf("%d\n", decided->decisions[0].token);

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "client/croupier.hpp"
 #include "client/options.h"
+#include "croupier/client.hpp"
 #include "gpu_writer/host_writer.h"
 #include "tests/client/session_files.h"
 #include "tests/daemon/daemon_process.h"

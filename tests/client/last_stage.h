@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "client/croupier.hpp"
-#include "gpu_writer/croupier_fan_out.h"
+#include "croupier/client.hpp"
+#include "croupier/fan_out.h"
 #include "tests/client/two_hosts.h"
 #include "tests/daemon/daemon_process.h"
 #include "tools/own_daemon/child_process.h"

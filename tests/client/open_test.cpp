@@ -10,8 +10,8 @@
 #include <functional>
 #include <string>
 
-#include "client/croupier.hpp"
 #include "client/options.h"
+#include "croupier/client.hpp"
 #include "shm/error.h"
 #include "tests/client/session_files.h"
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <functional>
 
-#include "client/croupier.hpp"
 #include "client/record_messages.h"
+#include "croupier/client.hpp"
 #include "proto/segment_header.h"
 #include "tests/client/session_files.h"
 

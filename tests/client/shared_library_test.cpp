@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "client/croupier.h"
+#include "croupier/client.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "client/croupier.hpp"
+#include "croupier/client.hpp"
 #include "gpu_writer/host_writer.h"
 #include "tests/daemon/daemon_process.h"
 

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <functional>
 
-#include "gpu_writer/croupier_writer.h"
+#include "croupier/writer.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/small_engine.h"
 #include "tests/shm/child_process.h"

@@ -1,7 +1,7 @@
 // A slice of which a part is published may be written anew: what samplers made of the part is void.
 #include <catch2/catch.hpp>
 
-#include "gpu_writer/croupier_writer.h"
+#include "croupier/writer.h"
 #include "shm/logits_publisher.h"
 #include "tests/client/session_files.h"
 #include "tests/daemon/daemon_process.h"

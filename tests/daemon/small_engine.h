@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "client/croupier.hpp"
+#include "croupier/client.hpp"
 #include "gpu_writer/host_writer.h"
 #include "proto/geometry.h"
 #include "sampler/reference/decide.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "gpu_writer/croupier_fan_out.h"
+#include "croupier/fan_out.h"
 #include "tests/client/session_files.h"
 #include "tests/gpu_writer/fan_out_peer.h"
 

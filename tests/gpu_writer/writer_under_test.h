@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu_writer/croupier_writer.h"
+#include "croupier/writer.h"
 #include "shm/schedule_publisher.h"
 #include "tests/client/session_files.h"
 #include "tests/gpu_writer/naive_slice.h"

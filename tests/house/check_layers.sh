@@ -8,10 +8,11 @@ declare -A MAY_INCLUDE=(
     [shm]="proto shm"
     [sampler]="proto sampler"
     [config]="config"
-    [client]="proto shm client"
-    [gpu_writer]="proto shm gpu_writer"
+    [client]="croupier proto shm client"
+    [gpu_writer]="croupier proto shm gpu_writer"
     [daemon]="proto shm sampler config daemon"
-    [tools]="proto shm sampler config client gpu_writer tools"
+    [tools]="croupier proto shm sampler config client gpu_writer tools"
+    [include]="croupier"
 )
 
 failures=0

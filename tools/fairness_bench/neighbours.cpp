@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "client/croupier.hpp"
+#include "croupier/client.hpp"
 #include "gpu_writer/host_writer.h"
 #include "shm/clock.h"
 #include "tools/own_daemon/own_daemon.h"

@@ -4,7 +4,7 @@
 #include <bit>
 #include <stdexcept>
 
-#include "client/croupier.hpp"
+#include "croupier/client.hpp"
 #include "gpu_writer/host_writer.h"
 #include "shm/clock.h"
 #include "shm/segment.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "client/croupier.hpp"
+#include "croupier/client.hpp"
 #include "tools/sim/world.h"
 
 namespace croupier::tools::sim {

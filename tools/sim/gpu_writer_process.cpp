@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "gpu_writer/croupier_writer.h"
+#include "croupier/writer.h"
 #include "shm/segment.h"
 #include "shm/wait_strategy.h"
 #include "tools/sim/lm_head.h"

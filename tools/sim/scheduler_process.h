@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "client/croupier.hpp"
+#include "croupier/client.hpp"
 #include "shm/segment.h"
 #include "tools/sim/world.h"
 

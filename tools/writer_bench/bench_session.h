@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "gpu_writer/croupier_writer.h"
+#include "croupier/writer.h"
 #include "shm/bell.h"
 #include "shm/schedule_publisher.h"
 #include "shm/segment.h"

@@ -1,5 +1,5 @@
-/* What an engine's scheduler links: a C ABI, so that any language can. client/croupier.hpp is the same in
- * C++.
+/* What an engine's scheduler links: a C ABI, so that any language can. include/croupier/client.hpp is the
+ * same in C++.
  *
  * A session is used by one thread at a time, and by the process that opened it: a forked child holds nothing
  * of it, and is told so (`forked`). Functions return 0 (or a positive count) on success and -1 on failure;
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/record_channel.h"
+#include "croupier/record_channel.h"
 
 #ifdef __cplusplus
 extern "C" {

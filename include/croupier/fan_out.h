@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/record_channel.h"
+#include "croupier/record_channel.h"
 
 #ifdef __cplusplus
 extern "C" {

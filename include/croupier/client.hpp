@@ -1,4 +1,4 @@
-// The client in C++: a thin, header-only cover over the C ABI of client/croupier.h.
+// The client in C++: a thin, header-only cover over the C ABI of include/croupier/client.h.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "client/croupier.h"
+#include "croupier/client.h"
 
 namespace croupier::client {
 

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# What is installed is enough: the documented example compiles outside of this tree, by find_package and by
+# pkg-config, and runs; and the libraries configure where none of the daemon's packages is.
+set -euo pipefail
+build=$1 source=$2 croupierd=$3
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cmake --install "$build" --prefix "$folder/prefix" --component engine >/dev/null
+
+mkdir "$folder/project"
+cp "$source"/tests/install/{CMakeLists.txt,headers.c} "$source/docs/examples/minimal_engine.cpp" "$folder/project"
+cmake -S "$folder/project" -B "$folder/build" -DCMAKE_PREFIX_PATH="$folder/prefix" >"$folder/log" || { cat "$folder/log"; exit 1; }
+cmake --build "$folder/build" >"$folder/log" || { cat "$folder/log"; exit 1; }
+echo "by find_package:"
+"$source/tests/client/run_example.sh" "$croupierd" "$folder/build/engine"
+
+modules=$(find "$folder/prefix" -name pkgconfig)
+flags=$(PKG_CONFIG_PATH=$modules pkg-config --cflags --libs croupier croupier-writer croupier-fan-out)
+libraries=$(PKG_CONFIG_PATH=$modules pkg-config --variable=libdir croupier)
+# shellcheck disable=SC2086  # flags are several words
+c++ -std=c++20 "$folder/project/minimal_engine.cpp" $flags -Wl,-rpath,"$libraries" -o "$folder/engine"
+echo "by pkg-config:"
+"$source/tests/client/run_example.sh" "$croupierd" "$folder/engine"
+
+for found in "$folder/prefix/include"/*; do
+    [ "$(basename "$found")" = croupier ] || { echo "$found is installed, beside include/croupier"; exit 1; }
+done
+missing=()
+for package in TBB spdlog yaml-cpp CLI11 prometheus-cpp; do missing+=("-DCMAKE_DISABLE_FIND_PACKAGE_$package=ON"); done
+cmake -S "$source" -B "$folder/libraries" -DCROUPIER_DAEMON=OFF "${missing[@]}" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
+echo "without the daemon's packages: configured"
