@@ -20,6 +20,8 @@ FOREIGN = {
     "vLLM, OpenAI": "SamplingParams gumbel_sample include_stop_str_in_output prompt_logprobs",
     "SGLang": "multinomial_with_seed",
     "ZMQ": "ROUTER_MANDATORY",
+    "systemd": "MemoryMax",
+    "CMake": "--component --install --prefix",
     "the imaginary filter of docs/how-to-add-a-control.md": "floor_p keep_floor_p",
 }
 FOREIGN_NAMES = {name for names in FOREIGN.values() for name in names.split()}
