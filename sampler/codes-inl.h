@@ -11,13 +11,14 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
 #include "sampler/blocked_row.h"
+#include "sampler/mask-inl.h"
 #include "sampler/workspace.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -77,7 +78,7 @@ struct Codes {
         auto least = hn::Set(d, std::numeric_limits<Code>::max());
         for (std::size_t i = 0; i < kBlock; i += lanes) {
             const auto all = hn::LoadU(d, block + i);
-            const auto codes = hn::IfThenElse(lanes_of(allowed, i), all, hn::Set(d, nothing));
+            const auto codes = hn::IfThenElse(LanesOf(d, allowed, i), all, hn::Set(d, nothing));
             most = hn::Max(most, hn::BitCast(ds, codes));
             least = hn::Min(least, codes);
             top = hn::Max(top, all);
@@ -126,15 +127,23 @@ struct Codes {
         hn::Store(codes, tag, each);
         return *std::max_element(each, each + hn::Lanes(tag));
     }
-
-    // The lanes from the block's i-th element on whose bits are set.
-    HWY_INLINE hn::Mask<decltype(d)> lanes_of(std::uint64_t bits, std::size_t i) const {
-        const std::uint64_t shifted = bits >> i;
-        std::uint8_t bytes[sizeof(shifted)];
-        std::memcpy(bytes, &shifted, sizeof(shifted));
-        return hn::LoadMaskBits(d, bytes);
-    }
 };
+
+// Calls `pass` with a code of the row's dtype, and with what makes a float of one.
+template <class Pass>
+auto WithCodes(proto::Dtype dtype, Pass pass) {
+    switch (dtype) {
+        case proto::Dtype::bf16:
+            return pass(std::uint16_t{},
+                        [](std::uint16_t code) { return std::bit_cast<float>(std::uint32_t{code} << 16U); });
+        case proto::Dtype::fp16:
+            return pass(std::uint16_t{},
+                        [](std::uint16_t code) { return value_of_code(proto::Dtype::fp16, code); });
+        case proto::Dtype::fp32:
+            break;
+    }
+    return pass(std::uint32_t{}, [](std::uint32_t code) { return std::bit_cast<float>(code); });
+}
 
 HWY_INLINE void PrefetchBlock(const std::byte* block, std::size_t bytes) {
     for (std::size_t line = 0; line < bytes; line += kLine) hwy::Prefetch(block + line);

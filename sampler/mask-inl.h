@@ -21,11 +21,12 @@ namespace croupier::sampler::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // The lanes from the block's i-th element on whose bits are set.
-HWY_INLINE hn::Mask<Floats> LanesOf(std::uint64_t bits, std::size_t i) {
+template <class D>
+HWY_INLINE hn::Mask<D> LanesOf(D d, std::uint64_t bits, std::size_t i) {
     const std::uint64_t shifted = bits >> i;
     std::uint8_t bytes[sizeof(shifted)];
     std::memcpy(bytes, &shifted, sizeof(shifted));
-    return hn::LoadMaskBits(Floats(), bytes);
+    return hn::LoadMaskBits(d, bytes);
 }
 
 // -inf in place of what is not allowed.
@@ -34,7 +35,7 @@ HWY_INLINE void HideMasked(std::uint64_t allowed, float* HWY_RESTRICT values) {
     const auto nothing = hn::Set(d, -std::numeric_limits<float>::infinity());
     for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
         const auto value = hn::LoadU(d, values + i);
-        hn::StoreU(hn::IfThenElse(LanesOf(allowed, i), value, nothing), d, values + i);
+        hn::StoreU(hn::IfThenElse(LanesOf(d, allowed, i), value, nothing), d, values + i);
     }
 }
 

@@ -1,7 +1,6 @@
 // Compiled once for each instruction set and chosen at run time.
 #include "sampler/row_mask.h"
 
-#include <bit>
 #include <cstddef>
 
 #undef HWY_TARGET_INCLUDE
@@ -31,8 +30,8 @@ SeenCodes ScanAllowed(const BlockedRow& row, std::span<const std::uint32_t> mask
 }
 
 template <typename Code, typename ToFloat>
-SeenCodes MaskMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask, ToFloat to_float,
-                     float* HWY_RESTRICT block_max) {
+void MaskMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask, ToFloat to_float,
+                float* HWY_RESTRICT block_max) {
     Codes<Code> codes;
     const auto nothing = static_cast<Code>(negative_infinity_code(row.dtype));
     const auto is_read = [](std::uint64_t allowed) { return allowed != 0 && allowed != ~std::uint64_t{0}; };
@@ -49,23 +48,6 @@ SeenCodes MaskMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
                 to_float(allowed == 0 ? nothing : codes.largest_allowed(entries, allowed, nothing));
         }
     }
-    return {codes.largest_code(), codes.highest_code()};
-}
-
-// Calls `pass` with a code of the row's dtype, and with what makes a float of one.
-template <class Pass>
-SeenCodes WithCodes(proto::Dtype dtype, Pass pass) {
-    switch (dtype) {
-        case proto::Dtype::bf16:
-            return pass(std::uint16_t{},
-                        [](std::uint16_t code) { return std::bit_cast<float>(std::uint32_t{code} << 16U); });
-        case proto::Dtype::fp16:
-            return pass(std::uint16_t{},
-                        [](std::uint16_t code) { return value_of_code(proto::Dtype::fp16, code); });
-        case proto::Dtype::fp32:
-            break;
-    }
-    return pass(std::uint32_t{}, [](std::uint32_t code) { return std::bit_cast<float>(code); });
 }
 
 SeenCodes ScanAllowedMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
@@ -75,11 +57,10 @@ SeenCodes ScanAllowedMaxima(const BlockedRow& row, std::span<const std::uint32_t
     });
 }
 
-SeenCodes MaskBlockMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
-                          float* HWY_RESTRICT block_max) {
-    return WithCodes(row.dtype, [&](auto code, auto to_float) {
-        return MaskMaxima<decltype(code)>(row, mask, to_float, block_max);
-    });
+void MaskBlockMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask,
+                     float* HWY_RESTRICT block_max) {
+    WithCodes(row.dtype,
+              [&](auto code, auto to_float) { MaskMaxima<decltype(code)>(row, mask, to_float, block_max); });
 }
 
 }  // namespace croupier::sampler::HWY_NAMESPACE

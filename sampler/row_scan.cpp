@@ -36,19 +36,9 @@ std::uint32_t ScanRow(const BlockedRow& row, ToFloat to_float, float* HWY_RESTRI
 
 // Returns the largest code, unsigned.
 std::uint32_t ScanMaxima(const BlockedRow& row, float* HWY_RESTRICT block_max) {
-    switch (row.dtype) {
-        case proto::Dtype::bf16:
-            return ScanRow<std::uint16_t>(
-                row, [](std::uint16_t code) { return std::bit_cast<float>(std::uint32_t{code} << 16U); },
-                block_max);
-        case proto::Dtype::fp16:
-            return ScanRow<std::uint16_t>(
-                row, [](std::uint16_t code) { return value_of_code(proto::Dtype::fp16, code); }, block_max);
-        case proto::Dtype::fp32:
-            break;
-    }
-    return ScanRow<std::uint32_t>(
-        row, [](std::uint32_t code) { return std::bit_cast<float>(code); }, block_max);
+    return WithCodes(row.dtype, [&](auto code, auto to_float) {
+        return ScanRow<decltype(code)>(row, to_float, block_max);
+    });
 }
 
 std::size_t CountAtLeast(const float* HWY_RESTRICT values, std::size_t count, float floor) {
