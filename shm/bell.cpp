@@ -60,7 +60,12 @@ Result<Bell> Bell::create_or_adopt(const std::string& directory, const std::stri
                                    const FileOwnership& ownership) {
     const std::string path = bell_path(directory, instance);
     auto present = open(path);
-    if (present || present.error().code == Errc::permission_denied) return present;
+    if (present) {
+        auto owned = own_file(present.value().file_, ownership, path);
+        if (!owned) return owned.error();
+        return present;
+    }
+    if (present.error().code == Errc::permission_denied) return present;
     // Absent, or of another version: a client of another version cannot be attached to it.
     ::unlink(path.c_str());
     auto file = create_unnamed(directory, kBellBytes, ownership);

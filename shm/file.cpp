@@ -177,12 +177,23 @@ Result<bool> prepare_directory(const std::string& path, const FileOwnership& own
                                                  "daemon's own with mode " +
                                                  octal(wanted) + ", such as /dev/shm/croupier");
     }
-    if (!made) return true;
-    if (auto given = give_to_group(directory, ownership.group, path); !given) {
-        ::rmdir(path.c_str());
+    // One that is there may be of another configuration, or of the service manager's.
+    if (status.st_uid != ::geteuid()) return true;
+    const bool inherits = (status.st_mode & S_ISGID) != 0;
+    const std::string own = inherits ? "" : std::to_string(::getegid());
+    auto given = give_to_group(directory, ownership.group.empty() ? own : ownership.group, path);
+    if (!given) {
+        if (made) ::rmdir(path.c_str());
         return given;
     }
-    if (::fchmod(directory.get(), wanted) != 0) return system_failure("cannot chmod", path, errno);
+    const mode_t mode = (made ? 0U : status.st_mode & 07777U) | wanted;
+    if (::fchmod(directory.get(), mode) != 0) return system_failure("cannot chmod", path, errno);
+    return true;
+}
+
+Result<bool> own_file(const FileDescriptor& file, const FileOwnership& ownership, const std::string& path) {
+    if (auto given = give_to_group(file, ownership.group, path); !given) return given;
+    if (::fchmod(file.get(), ownership.mode) != 0) return system_failure("cannot chmod in", path, errno);
     return true;
 }
 
@@ -190,8 +201,7 @@ Result<FileDescriptor> create_unnamed(const std::string& directory, std::uint64_
                                       const FileOwnership& ownership) {
     FileDescriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (!file.valid()) return system_failure("cannot create a file in", directory, errno);
-    if (auto given = give_to_group(file, ownership.group, directory); !given) return given.error();
-    if (::fchmod(file.get(), ownership.mode) != 0) return system_failure("cannot chmod in", directory, errno);
+    if (auto owned = own_file(file, ownership, directory); !owned) return owned.error();
     if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
         return system_failure("cannot size a file in", directory, errno);
     }

@@ -63,7 +63,9 @@ struct FileOwnership {
 // a segment's name is known to its session alone.
 mode_t directory_mode(mode_t file_mode);
 // The daemon's own directory: made where it is missing, refused where somebody else could put files into it.
+// Whom an earlier start did not admit and `ownership` does is admitted.
 Result<bool> prepare_directory(const std::string& path, const FileOwnership& ownership);
+Result<bool> own_file(const FileDescriptor& file, const FileOwnership& ownership, const std::string& path);
 
 Result<gid_t> group_id(const std::string& group);
 

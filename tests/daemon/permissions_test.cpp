@@ -40,6 +40,13 @@ class UsersDaemon : public Sandbox {
                                                       std::filesystem::perms::others_exec |
                                                       std::filesystem::perms::group_exec);
         REQUIRE(::chown(directory().c_str(), user, kDaemonGroup) == 0);
+        start(user, extra, limits);
+    }
+
+    // The one before is killed.
+    void start(uid_t user, const std::string& extra, const std::string& limits) {
+        process_.reset();
+        std::filesystem::remove(log_path());
         write_config(kTwoSamplers, extra);
         std::filesystem::permissions(config_path(), std::filesystem::perms::others_read,
                                      std::filesystem::perm_options::add);
@@ -95,6 +102,19 @@ TEST_CASE("shm.group takes a number, and a member of that group alone is an engi
     INFO(daemon.log());
     CHECK(group_of(daemon.shm_directory() + "/croupier-" + daemon.instance() + ".bell") == kEngines);
     CHECK(group_of(daemon.directory() + "/control.sock") == kEngines);
+}
+
+TEST_CASE("shm.group rules what an earlier start left, too") {
+    if (!is_root()) return;
+    UsersDaemon daemon(kDaemonUser, "shm: {dir: \"@shm@\", mode: \"0600\"}", "");
+    REQUIRE(eventually([&] { return daemon.says("ready: "); }));
+    daemon.start(kDaemonUser, "shm: {dir: \"@shm@\", group: \"" + std::to_string(kEngines) + "\"}", "");
+    auto engine = shm::ChildProcess::start([&] {
+        if (!eventually([&] { return daemon.says("ready: "); })) return 3;
+        return step_as_engine(daemon.endpoint());
+    });
+    INFO(daemon.log());
+    CHECK(engine.wait() == 0);
 }
 
 TEST_CASE("a group that the daemon's user is no member of is refused by name") {

@@ -21,6 +21,7 @@ FOREIGN = {
     "SGLang": "multinomial_with_seed",
     "ZMQ": "ROUTER_MANDATORY",
     "systemd": "MemoryMax",
+    "mmdebstrap": "--variant --include",
     "CMake": "--component --install --prefix",
     "the imaginary filter of docs/how-to-add-a-control.md": "floor_p keep_floor_p",
 }

@@ -5,7 +5,9 @@ set -euo pipefail
 build=$1 source=$2 croupierd=$3
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-cmake --install "$build" --prefix "$folder/prefix" --component engine >/dev/null
+for component in library development; do
+    cmake --install "$build" --prefix "$folder/prefix" --component "$component" >/dev/null
+done
 
 mkdir "$folder/project"
 cp "$source"/tests/install/{CMakeLists.txt,headers.c} "$source/docs/examples/minimal_engine.cpp" "$folder/project"

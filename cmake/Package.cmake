@@ -1,0 +1,39 @@
+# Debian's packages, by `./dev package`: the host's programs, the libraries that engines load, what engines compile against.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "The Croupier project <croupier@localhost>")
+# The configuration goes to /etc, outside of the prefix.
+set(CPACK_SET_DESTDIR ON)
+set(CPACK_INSTALL_PREFIX /usr)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_ALL library development)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libcroupier0)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "token selection on CPUs: the libraries that engines load
+ An engine adds sequences, its workers write logits into shared memory,
+ and tokens come back.")
+
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libcroupier-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libcroupier0 (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "token selection on CPUs: headers, CMake package, pkg-config files
+ What the author of an inference engine compiles against.")
+
+if(CROUPIER_DAEMON)
+    list(APPEND CPACK_COMPONENTS_ALL daemon)
+    set(CPACK_DEBIAN_DAEMON_PACKAGE_NAME croupier)
+    set(CPACK_DEBIAN_DAEMON_PACKAGE_SECTION net)
+    # The package's scripts make its user and directory by systemd's means; the unit reloads with kill(1), of procps.
+    set(CPACK_DEBIAN_DAEMON_PACKAGE_DEPENDS "systemd (>= 252), procps")
+    set(CPACK_DEBIAN_DAEMON_PACKAGE_CONTROL_EXTRA
+        ${PROJECT_SOURCE_DIR}/deploy/debian/postinst ${PROJECT_SOURCE_DIR}/deploy/debian/prerm
+        ${PROJECT_SOURCE_DIR}/deploy/debian/postrm ${PROJECT_SOURCE_DIR}/deploy/debian/conffiles)
+    set(CPACK_COMPONENT_DAEMON_DESCRIPTION "token selection on CPUs, from logits in shared memory
+ A daemon on the inference host whose samplers choose the next tokens on CPUs.")
+endif()
+include(CPack)

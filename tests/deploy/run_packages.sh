@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# run_packages.sh BUILD [ROOT]: Debian's packages of this build are installed into ROOT (a bare system; else this machine's own, with
+# all changes kept in memory), a real systemd boots there, and the unit keeps what docs/operations.md promises.
+# Exit status 77 where no system can be booted.
+set -euo pipefail
+build=$1 lower=${2:-/}
+here=$(cd "$(dirname "$0")" && pwd)
+[ -x "$lower/lib/systemd/systemd" ] && command -v apt-get >/dev/null || { echo "no systemd, or no apt"; exit 77; }
+unshare --mount --pid --ipc --uts --net --cgroup --fork true 2>/dev/null || { echo "this process may not make namespaces"; exit 77; }
+folder=$(mktemp -d)
+cpack --config "$build/CPackConfig.cmake" -B "$folder/packages" >"$folder/cpack.log" || { cat "$folder/cpack.log"; exit 1; }
+mkdir "$folder/system"
+
+unshare --mount "$here/boot_root.sh" "$lower" "$folder/system" "$folder/packages" >"$folder/boot.log" 2>&1 </dev/null &
+boot=$!
+end() {
+    kill -KILL "$boot" 2>/dev/null || true
+    wait "$boot" 2>/dev/null || true
+    rm -rf "$folder"
+}
+trap end EXIT
+
+init=
+within() { nsenter --target "$init" --mount --pid --ipc --net --uts --cgroup --wd=/ -- "$@"; }
+as() { within setpriv --reuid "$1" --regid "$1" --init-groups "${@:2}"; }
+fail() {
+    echo "FAILED: $*"
+    within journalctl --no-pager -n 60 -u croupierd 2>/dev/null || cat "$folder/boot.log"
+    exit 1
+}
+# until_true SECONDS COMMAND...: a system that boots has no signal for who stands outside.
+until_true() {
+    local ends=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$SECONDS" -lt "$ends" ] && kill -0 "$boot" 2>/dev/null || return 1
+        sleep 0.1
+    done
+}
+# The child of the boot script's last `unshare` is the system's first process.
+find_init() {
+    local child
+    child=$(cat "/proc/$boot/task/$boot/children") && [ -n "$child" ] &&
+        [ "$(cat "/proc/${child%% *}/comm")" = systemd ] && init=${child%% *}
+}
+until_true 120 find_init || fail "no system booted"
+find_init
+until_true 60 within systemctl is-active basic.target || fail "the system does not come up"
+sim() { as "$1" croupier sim --endpoint ipc:///run/croupier/control.sock --vocab 4096 --batch 4 --prompt-max 32 --output-max 16 --json "${@:2}"; }
+verified() { grep -q '"mismatched":0' "$1" && grep -q '"lost":0' "$1" && grep -q '"duplicated":0' "$1"; }
+main_pid() { within systemctl show -P MainPID croupierd; }
+journal_has() { within journalctl --no-pager -u croupierd | grep -q -- "$1"; }
+said() { echo "  $1"; }
+
+within systemctl enable --now croupierd || fail "enable --now right after the installation"
+said "enable --now, with no step between: $(within systemctl is-active croupierd), as $(within systemctl show -P User croupierd)"
+
+within useradd --system --user-group --groups croupier engine
+sim engine --steps 60 >"$folder/sim.json" && verified "$folder/sim.json" || fail "an engine of the group croupier: $(cat "$folder/sim.json")"
+said "an engine of the group croupier decodes"
+
+within useradd --system --user-group stranger
+! sim stranger --steps 1 >"$folder/sim.json" 2>&1 || fail "somebody who is not of the group decodes"
+said "somebody who is not of the group does not"
+
+# An engine decodes on while what serves it is exchanged under it.
+sim engine --steps 2500 --stage-ms 2 >"$folder/sim.json" 2>"$folder/sim.err" &
+engine=$!
+until_true 20 within sh -c 'ls /dev/shm/croupier/*.seg' || fail "no session: $(cat "$folder/sim.err")"
+first=$(main_pid)
+within systemctl restart croupierd || fail "restart"
+until_true 10 journal_has "handed over" || fail "a restart did not hand over"
+[ "$(main_pid)" != "$first" ] || fail "a restart that started nothing"
+first=$(main_pid)
+within systemctl kill --kill-who=main --signal=KILL croupierd
+until_true 20 within sh -c "[ \"\$(systemctl show -P MainPID croupierd)\" != $first ] && systemctl is-active croupierd" || fail "no restart after SIGKILL"
+within systemctl reload croupierd || fail "reload"
+wait "$engine" && verified "$folder/sim.json" || fail "an engine over restart, SIGKILL and reload: $(cat "$folder/sim.json" "$folder/sim.err")"
+said "an engine decodes over a restart, a SIGKILL and a reload: $(grep -o '"verified":[0-9]*' "$folder/sim.json") tokens"
+
+# However often it fails, it comes up when the mistake is mended.
+within cp /etc/croupier/croupierd.yaml /tmp/sound.yaml
+within sh -c 'echo "nonsense: 1" >>/etc/croupier/croupierd.yaml'
+within systemctl restart croupierd 2>/dev/null && fail "it starts with a mistake in its configuration"
+until_true 30 within sh -c '[ "$(systemctl show -P NRestarts croupierd)" -ge 12 ]' || fail "it gave up after $(within systemctl show -P NRestarts croupierd) starts"
+within cp /tmp/sound.yaml /etc/croupier/croupierd.yaml
+until_true 20 within systemctl is-active croupierd || fail "it does not come up again"
+said "12 failed starts, and up again when the mistake was mended"
+
+within groupadd engines
+within usermod --append --groups engines croupier
+within useradd --system --user-group --groups engines other
+within sed -i 's/^  group: ""/  group: "engines"/' /etc/croupier/croupierd.yaml
+within systemctl restart croupierd || fail "restart with shm.group"
+sim other --steps 30 >"$folder/sim.json" 2>&1 && verified "$folder/sim.json" || fail "an engine of shm.group: $(cat "$folder/sim.json")"
+said "an engine of another group, by shm.group"
+
+within systemctl stop croupierd || fail "stop"
+[ -z "$(within find /dev/shm/croupier -type f)" ] || fail "left after a stop: $(within find /dev/shm/croupier -type f)"
+within systemctl start croupierd
+within env DEBIAN_FRONTEND=noninteractive apt-get purge -y croupier libcroupier0 libcroupier-dev >"$folder/purge.log" 2>&1 || fail "purge: $(cat "$folder/purge.log")"
+for user in engine stranger other; do within userdel "$user"; done
+within groupdel engines
+within env DEBIAN_FRONTEND=noninteractive apt-get autoremove --purge -y >>"$folder/purge.log" 2>&1
+within sh -c "find /etc /opt /usr /var -xdev ! -path '/var/lib/dpkg/*' ! -path '/var/log/*' ! -path '/var/cache/*' | sort >/tmp/files-after
+    comm -13 /tmp/files-before /tmp/files-after | grep -vE '^/etc/(passwd|group|shadow|gshadow|subuid|subgid)-|^/var/(tmp|lib)/systemd|^/etc/machine-id' >/tmp/left || true"
+[ -z "$(within cat /tmp/left)" ] || fail "left after a purge: $(within cat /tmp/left)"
+! within getent passwd croupier >/dev/null || fail "the user is left after a purge"
+[ ! -e "/proc/$init/root/dev/shm/croupier" ] && [ ! -e "/proc/$init/root/run/croupier" ] || fail "a directory is left after a purge"
+said "a purge leaves nothing"
+echo "packages: fine"
