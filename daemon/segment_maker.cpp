@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/session_admission.h"
+#include "shm/session_record.h"
 
 namespace croupier::daemon {
 
@@ -40,6 +41,14 @@ std::vector<SegmentMaker::Made> SegmentMaker::take() {
     }
     for (const Made& made : taken) threads_.erase(made.id);
     return taken;
+}
+
+void SegmentMaker::end() {
+    for (auto& [id, thread] : threads_) thread.request_stop();
+    for (auto& [id, thread] : threads_) thread.join();
+    for (const Made& made : take()) {
+        if (made.segment) shm::remove_session_files(made.segment.value()->path());
+    }
 }
 
 void SegmentMaker::let_go(std::unique_ptr<shm::Segment> segment) {

@@ -25,6 +25,8 @@ class SegmentMaker {
 
     void begin(const shm::SegmentSpec& spec, std::vector<std::uint32_t> order);
     std::vector<Made> take();
+    // Nobody is told any more of what is being made: it goes.
+    void end();
     // Frees its memory beside the loop too.
     static void let_go(std::unique_ptr<shm::Segment> segment);
 

@@ -78,18 +78,13 @@ void SessionRegistry::adopt_survivors() {
 
 void SessionRegistry::adopt(const std::string& path) {
     auto attached = shm::Segment::attach(path, shm::Access::read_write);
-    if (!attached) {
-        spdlog::error("leaving {} alone: {}", path, attached.error().message);
-        if (attached.error().code == Errc::wrong_version) other_versions_.push_back(path);
-        return;
-    }
+    if (!attached) return leave_alone(path, attached.error().message);
     auto segment = std::make_unique<shm::Segment>(std::move(attached).value());
     auto& header = segment->header();
     const auto state = header.state.load(std::memory_order_acquire);
     // The file's name is the daemon's, the header is whoever's may write to it.
     if (shm::segment_path(config_.shm.dir, config_.instance, segment->id()) != path) {
-        spdlog::error("leaving {} alone: its header says that it is session {}", path, segment->id());
-        return;
+        return leave_alone(path, "its header says that it is session " + std::to_string(segment->id()));
     }
     const auto record = shm::read_record(path);
     if (!record && record.error().code == Errc::not_found && !segment->is_held(Role::client)) {
@@ -97,16 +92,11 @@ void SessionRegistry::adopt(const std::string& path) {
         shm::remove_session_files(path);
         return;
     }
-    if (!record || record.value().name != segment->name()) {
-        spdlog::error(
-            "leaving {} alone: {}", path,
-            record ? "its header names another session than the daemon opened" : record.error().message);
-        return;
+    if (!record) return leave_alone(path, record.error().message);
+    if (record.value().name != segment->name()) {
+        return leave_alone(path, "its header names another session than the daemon opened");
     }
-    if (!segment->hold(Role::daemon)) {
-        spdlog::error("leaving {} alone: another daemon holds it", path);
-        return;
-    }
+    if (!segment->hold(Role::daemon)) return leave_alone(path, "another daemon holds it");
     if (state != SessionState::active && state != SessionState::draining) {
         spdlog::info("removing {}: its session has ended", path);
         shm::remove_session_files(path);
@@ -127,13 +117,18 @@ void SessionRegistry::adopt(const std::string& path) {
     take_in(std::move(segment), record.value().owner);
 }
 
+void SessionRegistry::leave_alone(const std::string& path, const std::string& why) {
+    spdlog::error("leaving {} alone: {}", path, why);
+    left_alone_.push_back(path);
+}
+
 void SessionRegistry::remove_forsaken() {
-    std::erase_if(other_versions_, [](const std::string& path) {
+    std::erase_if(left_alone_, [](const std::string& path) {
         const auto file = shm::open_file(path, shm::Access::read_only);
         if (!file && file.error().code == Errc::not_found) return true;
         // One that cannot be opened now may be held: it is looked at again.
         if (!file || shm::first_locked_byte(file.value())) return false;
-        spdlog::info("removing {}: it is of another version, and nobody holds it any more", path);
+        spdlog::info("removing {}: this daemon cannot serve it, and nobody holds it any more", path);
         shm::remove_session_files(path);
         return true;
     });
@@ -358,6 +353,11 @@ void SessionRegistry::name_undrained() const {
             "sessions.drain_timeout_ms: stopping all the same",
             segment->name(), id, left, decided);
     }
+}
+
+void SessionRegistry::end_openings() {
+    maker_.end();
+    pending_.clear();
 }
 
 void SessionRegistry::retire_all() {

@@ -78,6 +78,8 @@ class SessionRegistry {
     bool drained() const;
     // Says in the log what a stop leaves behind that waits no longer.
     void name_undrained() const;
+    // Segments that are being made go.
+    void end_openings();
     void retire_all();
 
   private:
@@ -110,6 +112,8 @@ class SessionRegistry {
                                              const SessionRequest& request);
     shm::Segment* find_by_name(const std::string& name) const;
     void adopt(const std::string& path);
+    // Not this daemon's to serve; removed once nobody holds it.
+    void leave_alone(const std::string& path, const std::string& why);
     void remove_forsaken();
     void take_in(std::unique_ptr<shm::Segment> segment, const std::string& owner);
     void retire(std::uint64_t id, proto::SessionState final_state, const std::string& why);
@@ -127,7 +131,7 @@ class SessionRegistry {
     std::map<std::uint64_t, Watch> watches_;
     std::map<std::uint64_t, Pending> pending_;
     HotSets hot_sets_;
-    std::vector<std::string> other_versions_;  // segments that only engines of another version can read
+    std::vector<std::string> left_alone_;  // paths of segments, until nobody holds them
     std::int32_t node_ = -1;
     SegmentMaker maker_;
     bool draining_ = false;

@@ -103,6 +103,8 @@ shm::Result<bool> lay_foundation(const config::Config& config, Foundation& made)
     if (!made_event) return made_event.error();
     const shm::FileOwnership ownership{static_cast<mode_t>(config.shm.mode), config.shm.group};
     if (auto ready = shm::prepare_directory(config.shm.dir, ownership); !ready) return ready.error();
+    const auto alone = begin_start(config.shm.dir);
+    if (!alone) return alone.error();
     if (auto gone = await_predecessor(config.shm.dir, config.instance); !gone) return gone.error();
     auto keys = load_curve_keys(config.control.curve);
     if (!keys) return keys.error();
@@ -293,7 +295,7 @@ class Supervisor {
     void reload() {
         // systemd's Type=notify-reload is not in Debian 12: RELOADING and READY bracket the reload for newer
         // ones.
-        ::sd_notify(0, "RELOADING=1");
+        if (announced_) ::sd_notify(0, "RELOADING=1");
         const auto loaded = config::load_file(config_path_);
         if (!loaded.config) {
             for (const auto& problem : loaded.problems) spdlog::error("{}", config::to_string(problem));
@@ -309,7 +311,7 @@ class Supervisor {
             reload_keys();
             spdlog::info("SIGHUP: the reloadable part of {} is in force", config_path_);
         }
-        ::sd_notify(0, "READY=1");
+        if (announced_) ::sd_notify(0, "READY=1");
     }
 
     // The files may hold other keys now, though their names have not changed.
@@ -329,6 +331,7 @@ class Supervisor {
     }
 
     void finish() {
+        registry_.end_openings();
         if (handing_over_) {
             pool_.stop();
             // The next daemon sends again what was not taken.

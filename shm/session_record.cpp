@@ -46,8 +46,9 @@ Result<SessionRecord> read_record(const std::string& segment_path) {
 }
 
 void remove_session_files(const std::string& segment_path) {
-    ::unlink(segment_path.c_str());
+    // In this order: who dies in between leaves a segment of nobody, which the next daemon removes.
     ::unlink(record_path(segment_path).c_str());
+    ::unlink(segment_path.c_str());
 }
 
 }  // namespace croupier::shm

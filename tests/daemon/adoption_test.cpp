@@ -124,23 +124,44 @@ TEST_CASE("a daemon can be started the moment after it was killed, again and aga
 TEST_CASE("a damaged or foreign segment is left alone and named in the log, and the others go on") {
     DaemonProcess daemon;
     SmallEngine living(daemon.endpoint(), "living");
-    SmallEngine damaged(daemon.endpoint(), "damaged");
-    SmallEngine foreign(daemon.endpoint(), "foreign");
+    auto damaged = std::make_unique<SmallEngine>(daemon.endpoint(), "damaged");
+    auto foreign = std::make_unique<SmallEngine>(daemon.endpoint(), "foreign");
+    const std::string damaged_path = damaged->segment_path();
+    const std::string foreign_path = foreign->segment_path();
     living.admit(8);
     living.step();
     daemon.kill_now();
-    overwrite(damaged.segment_path(), offsetof(proto::SegmentHeader, geometry), 77);
-    overwrite(foreign.segment_path(), offsetof(proto::SegmentHeader, version), 99);
+    overwrite(damaged_path, offsetof(proto::SegmentHeader, geometry), 77);
+    overwrite(foreign_path, offsetof(proto::SegmentHeader, version), 99);
     const std::string stump = daemon.shm_directory() + "/croupier-" + daemon.instance() + "-12345.seg";
     std::ofstream(stump) << "no segment at all";
     daemon.start();
     REQUIRE(daemon.await_ready());
-    for (const auto& path : {damaged.segment_path(), foreign.segment_path(), stump}) {
-        CHECK(std::filesystem::exists(path));
+    for (const auto& path : {damaged_path, foreign_path, stump}) {
         CHECK_THAT(daemon.log(), Contains("leaving " + path + " alone"));
     }
+    CHECK(std::filesystem::exists(damaged_path));
+    CHECK(std::filesystem::exists(foreign_path));
     CHECK_THAT(daemon.log(), Contains("version") && Contains("99"));
     living.steps(2);
+    // Gigabytes of a session that nobody serves stay as long as somebody holds them, and no longer.
+    damaged.reset();
+    foreign.reset();
+    CHECK(eventually([&] { return daemon.files_in_shm() == 4; }));
+}
+
+TEST_CASE("a segment whose header names another session goes with the client that holds it") {
+    DaemonProcess daemon;
+    auto renamed = std::make_unique<SmallEngine>(daemon.endpoint(), "renamed");
+    const std::string path = renamed->segment_path();
+    daemon.kill_now();
+    overwrite(path, offsetof(proto::SegmentHeader, name), 'x');
+    daemon.start();
+    REQUIRE(daemon.await_ready());
+    CHECK_THAT(daemon.log(), Contains("leaving " + path + " alone"));
+    CHECK(std::filesystem::exists(path));
+    renamed.reset();
+    CHECK(eventually([&] { return daemon.files_in_shm() == 2; }));
 }
 
 TEST_CASE("a segment of which a dead daemon had not yet written whose it is, is removed") {

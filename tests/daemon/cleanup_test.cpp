@@ -74,7 +74,7 @@ TEST_CASE("a segment of another version stays while a client holds it, and goes 
     CHECK(daemon.says("leaving " + held_path + " alone"));
     held.reset();
     CHECK(eventually([&] { return !std::filesystem::exists(held_path); }));
-    CHECK(daemon.says("removing " + held_path + ": it is of another version"));
+    CHECK(daemon.says("removing " + held_path + ": this daemon cannot serve it"));
 }
 
 TEST_CASE("cleanup under a live daemon removes what nobody holds, and nothing else") {

@@ -96,3 +96,22 @@ TEST_CASE("a daemon that is told to stop gives up a segment of gigabytes that it
     CHECK(daemon.terminate() == 0);
     CHECK(daemon.files_in_shm() == 0);
 }
+
+TEST_CASE("a segment that is being made when its daemon stops is not left behind") {
+    DaemonProcess daemon("{count: 1}");
+    for (int round = 0; round < 24; ++round) {
+        ControlPeer opener(daemon.endpoint());
+        FlatBufferBuilder builder;
+        wire::finish(builder, 1,
+                     wire::CreateOpenDirect(builder, "made", 32000, 1, 64, 4, 0, 64, 8, 64, 4, 4, 0));
+        opener.send(builder);
+        // At another instant each time.
+        const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(100 * round);
+        while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+        daemon.signal(SIGTERM);
+        REQUIRE(daemon.await_end() == 0);
+        CHECK(daemon.files_in_shm() == 0);
+        daemon.start();
+        REQUIRE(daemon.await_ready());
+    }
+}

@@ -40,17 +40,18 @@ class NotifySocket {
         ::close(fd_);
     }
 
-    // Reads until `text` comes; false when it does not.
-    bool hears(const std::string& text) {
+    // Reads until a message has `text` in it; empty when none comes.
+    std::string message_with(const std::string& text) {
         pollfd ready{fd_, POLLIN, 0};
         while (::poll(&ready, 1, 20000) == 1) {
             std::array<char, 512> buffer{};
             const auto length = ::recv(fd_, buffer.data(), buffer.size(), 0);
-            if (std::string(buffer.data(), static_cast<std::size_t>(length)).find(text) != std::string::npos)
-                return true;
+            const std::string message(buffer.data(), static_cast<std::size_t>(length));
+            if (message.find(text) != std::string::npos) return message;
         }
-        return false;
+        return {};
     }
+    bool hears(const std::string& text) { return !message_with(text).empty(); }
 
   private:
     Sandbox files_;
@@ -77,6 +78,19 @@ void submit_some(SmallEngine& engine, std::uint64_t first_uid, std::uint64_t cou
 }
 
 }  // namespace
+
+TEST_CASE("a reload before the samplers run does not say that the daemon is ready") {
+    NotifySocket manager;
+    DaemonProcess daemon;
+    daemon.terminate();
+    REQUIRE(manager.hears("STOPPING=1"));
+    const std::string door = daemon.directory() + "/control.sock";
+    std::filesystem::remove(door);
+    daemon.start();
+    REQUIRE(eventually([&] { return std::filesystem::exists(door); }));
+    daemon.signal(SIGHUP);
+    CHECK_THAT(manager.message_with("READY=1"), Contains("STATUS=serving"));
+}
 
 TEST_CASE("SIGTERM lets the steps in flight finish, refuses new ones, and leaves nothing behind") {
     const bool zmq = GENERATE(false, true);

@@ -9,11 +9,14 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <memory>
 
 #include "shm/file.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/loopback.h"
 #include "tests/daemon/small_engine.h"
+#include "tests/shm/child_process.h"
 #include "tests/shm/second_user.h"
 
 using namespace croupier;
@@ -27,7 +30,43 @@ std::string doomed_metrics(const HeldPort& held) {
     return "metrics: {listen: \"127.0.0.1:" + std::to_string(held.port()) + "\"}\n";
 }
 
+// A daemon that is started and not waited for.
+class Starting {
+  public:
+    Starting(const Sandbox& sandbox, const std::string& extra) : log_(sandbox.directory() + "/log") {
+        sandbox.write_config(kTwoSamplers, extra);
+        const std::string command =
+            "exec " CROUPIERD_PATH " --config " + sandbox.config_path() + " >" + log_ + " 2>&1";
+        process_ = std::make_unique<shm::ChildProcess>(shm::ChildProcess::start(
+            [&] { return ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr)); }));
+    }
+
+    bool says(const std::string& text) const {
+        std::ifstream file(log_);
+        return std::string(std::istreambuf_iterator<char>(file), {}).find(text) != std::string::npos;
+    }
+
+  private:
+    std::string log_;
+    std::unique_ptr<shm::ChildProcess> process_;
+};
+
 }  // namespace
+
+TEST_CASE("of two daemons that start at the same time in one shm.dir, with a run_dir each, one serves") {
+    for (int round = 0; round < 10; ++round) {
+        const Sandbox first;
+        const Sandbox second;
+        const Starting one(first, "");
+        const Starting other(
+            second, "instance: " + first.instance() + "\nshm: {dir: \"" + first.shm_directory() + "\"}\n");
+        const std::string refusal = "a live daemon of instance " + first.instance();
+        REQUIRE(eventually([&] {
+            return (one.says("ready: ") && other.says(refusal)) ||
+                   (other.says("ready: ") && one.says(refusal));
+        }));
+    }
+}
 
 TEST_CASE("a second daemon at the endpoints of the first is refused, and the first one is still reached") {
     const DaemonProcess first;

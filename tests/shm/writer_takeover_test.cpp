@@ -102,3 +102,21 @@ TEST_CASE("supplied randoms are ready for their own step only") {
     CHECK(randoms_ready(two.session.daemon(), 0));
     CHECK_FALSE(randoms_ready(two.session.daemon(), 1));
 }
+
+TEST_CASE("randoms of a dead rank 0 without its logits are not taken for its successor's") {
+    TwoSteps two;
+    {
+        Segment segment = two.session.open();
+        auto writer = LogitsPublisher::attach(segment, 0);
+        REQUIRE(writer.value().publish_randoms(0));
+        REQUIRE(writer.value().publish(0, two.tiles - 1));
+    }
+    Segment segment = two.session.open();
+    auto successor = LogitsPublisher::attach(segment, 0);
+    CHECK_FALSE(randoms_ready(two.session.daemon(), 0));
+    REQUIRE(successor.value().publish(0, two.tiles));
+    CHECK(two.ready(0));
+    CHECK_FALSE(randoms_ready(two.session.daemon(), 0));
+    REQUIRE(successor.value().publish_randoms(0));
+    CHECK(randoms_ready(two.session.daemon(), 0));
+}
