@@ -75,7 +75,8 @@ proto::SamplingParams params_from_abi(const croupier_params& params) {
 }
 
 croupier_params params_to_abi(const proto::SamplingParams& params) {
-    croupier_params abi{};
+    croupier_params abi;
+    croupier_params_init(&abi);
     copy_params(abi, params, to_abi);
     return abi;
 }

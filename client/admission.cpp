@@ -54,9 +54,6 @@ std::optional<std::string> lists_fault(const IdList& lists, std::uint32_t vocab)
 
 std::optional<std::string> copy_bias(const croupier_sequence& from, std::uint32_t vocab,
                                      std::vector<proto::TokenBias>& to) {
-    if (from.bias_count > 0 && from.bias == nullptr) {
-        return "bias is null, but its count is " + std::to_string(from.bias_count);
-    }
     to.reserve(from.bias_count);
     for (std::size_t i = 0; i < from.bias_count; ++i) {
         const auto [token, bias] = from.bias[i];
@@ -102,7 +99,7 @@ shm::Result<Admitted> check_sequence(const croupier_sequence& from, std::uint32_
     Admitted admitted;
     shm::NewSequence& sequence = admitted.sequence;
     sequence.uid = from.uid;
-    sequence.params = params_from_abi(from.params);
+    sequence.params = params_from_abi(*from.params);
     if (auto fault = params_fault(sequence.params, vocab)) return refuse(*fault);
     if (auto fault = ids_fault(from, vocab)) return refuse(*fault);
     if (auto fault = copy_bias(from, vocab, admitted.bias)) return refuse(*fault);

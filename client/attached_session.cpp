@@ -3,6 +3,7 @@
 #include <atomic>
 #include <utility>
 
+#include "client/known_structs.h"
 #include "client/relayed_ring.h"
 
 namespace croupier::client {
@@ -78,10 +79,19 @@ std::uint32_t AttachedSession::in_flight() const {
     return static_cast<std::uint32_t>(place_->next_to_publish() - place_->next_to_take());
 }
 
-shm::Result<std::uint64_t> AttachedSession::submit(std::span<const croupier_column> asked) {
+shm::Result<bool> AttachedSession::add(const croupier_sequence& given) {
+    auto known = known_sequence(given);
+    if (!known) return known.error();
+    return place_->add(known.value().linked());
+}
+
+shm::Result<std::uint64_t> AttachedSession::submit(const croupier_column* columns, std::size_t count,
+                                                   std::size_t size) {
+    const auto asked = known_columns(columns, count, size, columns_);
+    if (!asked) return asked.error();
     // The stream owes nothing while no step is in flight: its silence is counted from here.
     if (stream_ && in_flight() == 0) stream_->note_progress();
-    return place_->submit(asked);
+    return place_->submit(asked.value());
 }
 
 }  // namespace croupier::client

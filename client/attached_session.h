@@ -23,12 +23,13 @@ class AttachedSession {
     const std::string& segment_path() const { return place_->segment_path(); }
     bool resumed() const { return link_.facts().resumed; }
 
-    shm::Result<bool> add(const croupier_sequence& sequence) { return place_->add(sequence); }
+    shm::Result<bool> add(const croupier_sequence& given);
     shm::Result<bool> finish(std::uint64_t uid) { return place_->finish(uid); }
     std::size_t list(std::span<std::uint64_t> uids) const { return place_->list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const { return place_->output(uid); }
 
-    shm::Result<std::uint64_t> submit(std::span<const croupier_column> columns);
+    // A column has `size` bytes in its caller's eyes.
+    shm::Result<std::uint64_t> submit(const croupier_column* columns, std::size_t count, std::size_t size);
     std::uint32_t in_flight() const;
     shm::Result<bool> give_up(std::uint64_t step) { return place_->give_up(step); }
     // The oldest step in flight, if it is decided in time; its decisions stay until the next call. A daemon
@@ -53,6 +54,7 @@ class AttachedSession {
     std::unique_ptr<SchedulePlace> place_;
     LocalRing* ring_;                       // place_, where it is the ring itself
     std::optional<DecisionStream> stream_;  // when decisions come over ZMQ
+    std::vector<croupier_column> columns_;
     std::vector<croupier_decision> taken_;
     croupier_step taken_step_{};
 };

@@ -4,11 +4,14 @@
 #include "client/abi_fields.h"
 #include "client/attached_session.h"
 #include "client/decision_text.h"
+#include "client/known_structs.h"
 #include "croupier/client.h"
 #include "proto/sampling.h"
 #include "shm/c_abi.h"
+#include "shm/caller_struct.h"
 
 using croupier::client::AttachedSession;
+using croupier::client::kStepAtFirst;
 namespace proto = croupier::proto;
 namespace shm = croupier::shm;
 using shm::done;
@@ -32,54 +35,10 @@ auto guarded_session(const croupier_session* session, croupier_error* error, Bod
 
 }  // namespace
 
-static_assert(CROUPIER_IGNORE_EOS == proto::kIgnoreEos);
-static_assert(CROUPIER_NO_LOGPROB == proto::kNoLogprob);
-static_assert(CROUPIER_STEP_END == static_cast<int>(proto::Step::end) &&
-              CROUPIER_STEP_PENALTIES == static_cast<int>(proto::Step::penalties) &&
-              CROUPIER_STEP_DRY == static_cast<int>(proto::Step::dry) &&
-              CROUPIER_STEP_TOP_N_SIGMA == static_cast<int>(proto::Step::top_n_sigma) &&
-              CROUPIER_STEP_TEMPERATURE == static_cast<int>(proto::Step::temperature) &&
-              CROUPIER_STEP_MIN_P == static_cast<int>(proto::Step::min_p) &&
-              CROUPIER_STEP_TOP_K == static_cast<int>(proto::Step::top_k) &&
-              CROUPIER_STEP_TOP_P == static_cast<int>(proto::Step::top_p) &&
-              CROUPIER_STEP_TYPICAL_P == static_cast<int>(proto::Step::typical_p) &&
-              CROUPIER_STEP_XTC == static_cast<int>(proto::Step::xtc) &&
-              CROUPIER_ORDER_STEPS == proto::kOrderSteps);
-static_assert(CROUPIER_RNG_RACE == static_cast<int>(proto::Rng::race) &&
-              CROUPIER_RNG_SHVS == static_cast<int>(proto::Rng::shvs) &&
-              CROUPIER_RNG_SGLANG == static_cast<int>(proto::Rng::sglang) &&
-              CROUPIER_RNG_VLLM == static_cast<int>(proto::Rng::vllm));
-static_assert(CROUPIER_LOGPROB_RAW == static_cast<int>(proto::LogprobMode::raw) &&
-              CROUPIER_LOGPROB_PROCESSED == static_cast<int>(proto::LogprobMode::processed));
-static_assert(CROUPIER_STOPPED_EOS == int{proto::kStoppedByEos} &&
-              CROUPIER_STOPPED_TOKEN == int{proto::kStoppedByToken} &&
-              CROUPIER_STOPPED_LENGTH == int{proto::kStoppedByLength} &&
-              CROUPIER_STOPPED == proto::kStoppedMask);
-static_assert(CROUPIER_BF16 == static_cast<int>(proto::Dtype::bf16) &&
-              CROUPIER_FP16 == static_cast<int>(proto::Dtype::fp16) &&
-              CROUPIER_FP32 == static_cast<int>(proto::Dtype::fp32));
-
 extern "C" {
 
-void croupier_open_options_init(croupier_open_options* options) {
-    *options = croupier_open_options{};
-    options->abi_version = CROUPIER_ABI_VERSION;
-    options->endpoint = "ipc:///run/croupier/control.sock";
-    options->name = "default";
-    options->tp = 1;
-    options->max_batch = 64;
-    options->steps_in_flight = 2;
-    options->dtype = CROUPIER_BF16;
-    options->tile = 64;
-    options->max_sequences = 256;
-    options->max_length = 8192;
-    options->max_bias = 64;
-    options->max_stop_ids = 8;
-    options->max_list_tokens = 1024;
-}
-
-void croupier_params_init(croupier_params* params) {
-    *params = croupier::client::params_to_abi({});
+const char* croupier_version(void) {
+    return CROUPIER_VERSION;
 }
 
 int croupier_open(const croupier_open_options* options, croupier_session** session, croupier_error* error) {
@@ -142,11 +101,11 @@ int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* 
     });
 }
 
-int croupier_submit(croupier_session* session, const croupier_column* columns, size_t count, uint64_t* step,
-                    croupier_error* error) {
+int croupier_submit_columns(croupier_session* session, const croupier_column* columns, size_t count,
+                            size_t column_size, uint64_t* step, croupier_error* error) {
     return guarded_session(session, error, [&]() -> shm::Result<int> {
         if (columns == nullptr && count > 0) return missing("columns");
-        auto published = session->attached->submit({columns, count});
+        auto published = session->attached->submit(columns, count, column_size);
         if (!published) return published.error();
         if (step != nullptr) *step = published.value();
         return 0;
@@ -161,10 +120,13 @@ int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step*
                   croupier_error* error) {
     return guarded_session(session, error, [&]() -> shm::Result<int> {
         if (step == nullptr) return missing("step");
+        // Before anything is taken: what could not be told would be lost.
+        if (auto room = shm::check_head(*step, "croupier_step", kStepAtFirst); !room) return room.error();
         auto taken = session->attached->wait(std::chrono::milliseconds(timeout_ms));
         if (!taken) return taken.error();
         if (!taken.value()) return 0;
-        *step = *taken.value();
+        auto told = shm::write_struct(*taken.value(), *step, "croupier_step", kStepAtFirst);
+        if (!told) return told.error();
         return 1;
     });
 }

@@ -125,8 +125,11 @@ shm::Result<bool> AttachedSession::take(proto::DecisionError refused,
         }
         taken_.push_back(to_c(decision));
     }
-    taken_step_ = {step, static_cast<std::uint32_t>(taken_.size()), static_cast<std::uint16_t>(refused),
-                   taken_.data()};
+    taken_step_.step = step;
+    taken_step_.count = static_cast<std::uint32_t>(taken_.size());
+    taken_step_.refused = static_cast<std::uint16_t>(refused);
+    taken_step_.decisions = taken_.data();
+    taken_step_.decision_size = sizeof(croupier_decision);
     return place_->take(taken_);
 }
 

@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "client/abi_fields.h"
+#include "client/known_structs.h"
 #include "proto/hotness_order.h"
 #include "proto/segment_header.h"
+#include "shm/caller_struct.h"
 #include "shm/hotness_file.h"
 
 namespace croupier::client {
@@ -86,13 +88,10 @@ constexpr std::array kFields = {
 
 }  // namespace
 
-shm::Result<OpenRequest> check_options(const croupier_open_options& options) {
-    if (options.abi_version != CROUPIER_ABI_VERSION) {
-        return shm::fail(Errc::wrong_version,
-                         "the caller was built for ABI version " + std::to_string(options.abi_version) +
-                             ", this library has " + std::to_string(CROUPIER_ABI_VERSION) +
-                             "; start from croupier_open_options_init() and rebuild");
-    }
+shm::Result<OpenRequest> check_options(const croupier_open_options& given) {
+    auto known = shm::read_struct(given, "croupier_open_options", kOpenOptionsAtFirst);
+    if (!known) return known.error();
+    const croupier_open_options& options = known.value();
     const Geometry geometry = geometry_from_abi(options);
     if (auto fault = options_fault(options, geometry)) return shm::fail(Errc::bad_argument, *fault);
     auto order = order_of(options);
@@ -106,7 +105,11 @@ shm::Result<OpenRequest> check_options(const croupier_open_options& options) {
     request.order = std::move(order).value();
     request.takeover = options.takeover != 0;
     request.resume = options.resume != 0;
-    if (options.relay != nullptr) request.relay = *options.relay;
+    if (options.relay != nullptr) {
+        auto channel = shm::read_struct(*options.relay, "croupier_record_channel", kChannelAtFirst);
+        if (!channel) return channel.error();
+        request.relay = channel.value();
+    }
     // The ring is out of reach where there is a relay.
     request.decisions_over_zmq = options.decisions_over_zmq != 0 || request.relay;
     request.randoms_supplied = options.randoms_supplied != 0;

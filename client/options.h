@@ -27,7 +27,7 @@ struct OpenRequest {
     std::chrono::milliseconds timeout{};
 };
 
-shm::Result<OpenRequest> check_options(const croupier_open_options& options);
+shm::Result<OpenRequest> check_options(const croupier_open_options& given);
 
 // Names the first field in which a session that is resumed does not do for what was asked.
 std::optional<std::string> unfit_geometry(const proto::Geometry& asked, const proto::Geometry& given);

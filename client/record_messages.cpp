@@ -49,7 +49,7 @@ flatbuffers::Offset<wire::AddSequence> add_message(flatbuffers::FlatBufferBuilde
     for (std::size_t i = 0; i < sequence.bias_count; ++i) {
         entries.emplace_back(sequence.bias[i].token, sequence.bias[i].bias);
     }
-    const auto params = bytes_of(builder, params_from_abi(sequence.params));
+    const auto params = bytes_of(builder, params_from_abi(*sequence.params));
     const auto prompt = ids_of(builder, sequence.prompt, sequence.prompt_count);
     const auto output = ids_of(builder, sequence.output, sequence.output_count);
     const auto bias = builder.CreateVectorOfStructs(entries);
@@ -61,25 +61,25 @@ flatbuffers::Offset<wire::AddSequence> add_message(flatbuffers::FlatBufferBuilde
                                    bad_words, breakers);
 }
 
-std::optional<std::string> read_sequence(const wire::AddSequence& record, std::vector<croupier_bias>& bias,
-                                         croupier_sequence& sequence) {
+std::optional<std::string> read_sequence(const wire::AddSequence& record, KnownSequence& known) {
     proto::SamplingParams params;
     if (auto fault = read_bytes("the parameters", record.params(), params)) return fault;
-    sequence = {};
+    croupier_sequence& sequence = known.sequence;
+    croupier_sequence_init(&sequence);
     sequence.uid = record.uid();
-    sequence.params = params_to_abi(params);
+    known.params = params_to_abi(params);
     read_ids(record.prompt(), sequence.prompt, sequence.prompt_count);
     read_ids(record.output(), sequence.output, sequence.output_count);
     read_ids(record.stop_ids(), sequence.stop_ids, sequence.stop_count);
     read_ids(record.allowed_ids(), sequence.allowed_ids, sequence.allowed_count);
     read_ids(record.bad_words(), sequence.bad_words, sequence.bad_words_count);
     read_ids(record.dry_breakers(), sequence.dry_breakers, sequence.dry_breakers_count);
-    bias.clear();
+    known.bias.clear();
     if (record.bias() != nullptr) {
-        for (const wire::BiasEntry* entry : *record.bias()) bias.push_back({entry->token(), entry->bias()});
+        for (const wire::BiasEntry* entry : *record.bias()) {
+            known.bias.push_back({entry->token(), entry->bias()});
+        }
     }
-    sequence.bias = bias.data();
-    sequence.bias_count = bias.size();
     return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "client/known_structs.h"
 #include "croupier/client.h"
 #include "proto/geometry.h"
 #include "proto/wire.h"
@@ -21,8 +22,7 @@ flatbuffers::Offset<wire::SubmitStep> submit_message(flatbuffers::FlatBufferBuil
 
 // A sequence as it stands in a record, whose bytes it points into; `bias` holds what a record words
 // otherwise. A sentence when the record cannot be one.
-std::optional<std::string> read_sequence(const wire::AddSequence& record, std::vector<croupier_bias>& bias,
-                                         croupier_sequence& sequence);
+std::optional<std::string> read_sequence(const wire::AddSequence& record, KnownSequence& known);
 // Likewise the columns of a step in a session of so many ids.
 std::optional<std::string> read_columns(const wire::SubmitStep& record, std::uint32_t vocab,
                                         std::vector<croupier_column>& columns);

@@ -26,7 +26,7 @@ std::uint64_t fresh_first_record() {
     return number >> 8U;
 }
 
-shm::Error channel_error(const croupier_channel_error& error) {
+shm::Error channel_error(const croupier_error& error) {
     return {static_cast<Errc>(error.code), std::string("the way to the relay: ") + error.text};
 }
 
@@ -109,7 +109,7 @@ template <typename Record>
 shm::Result<bool> RelayedRing::send(flatbuffers::FlatBufferBuilder& builder,
                                     flatbuffers::Offset<Record> record) {
     wire::finish(builder, last_record_ + 1, record);
-    croupier_channel_error error{};
+    croupier_error error{};
     const int status = channel_.send(channel_.context, builder.GetBufferPointer(), builder.GetSize(), &error);
     if (status < 0) return channel_error(error);
     if (status > 0) {
@@ -124,7 +124,7 @@ shm::Result<bool> RelayedRing::send(flatbuffers::FlatBufferBuilder& builder,
 shm::Result<const wire::Message*> RelayedRing::next_answer(milliseconds timeout) {
     const void* bytes = nullptr;
     std::size_t size = 0;
-    croupier_channel_error error{};
+    croupier_error error{};
     const auto patience = static_cast<std::uint32_t>(timeout.count());
     const int status = channel_.receive(channel_.context, patience, &bytes, &size, &error);
     if (status < 0) return channel_error(error);

@@ -121,9 +121,9 @@ AnswerBytes RingRelay::attached_answer() const {
 }
 
 shm::Result<bool> RingRelay::add(const wire::AddSequence& record) {
-    croupier_sequence sequence{};
-    if (auto fault = read_sequence(record, bias_, sequence)) return shm::fail(Errc::bad_argument, *fault);
-    return ring_->add(sequence);
+    KnownSequence known;
+    if (auto fault = read_sequence(record, known)) return shm::fail(Errc::bad_argument, *fault);
+    return ring_->add(known.linked());
 }
 
 shm::Result<bool> RingRelay::submit(const wire::SubmitStep& record) {

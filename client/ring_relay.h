@@ -49,7 +49,6 @@ class RingRelay {
     std::uint64_t last_record_ = 0;
     bool alive_told_ = false;
     std::optional<std::uint32_t> generation_told_;
-    std::vector<croupier_bias> bias_;
     std::vector<croupier_column> columns_;
     std::string log_line_;
 };

@@ -20,6 +20,7 @@ endfunction()
 
 croupier_public_library(croupier_client_shared client croupier "what an engine's scheduler links")
 croupier_public_library(croupier_writer_shared writer croupier-writer "what a worker links that has logits")
+croupier_public_library(croupier_decide_shared decide croupier-decide "decisions without a daemon")
 croupier_public_library(croupier_fan_out_shared fan_out croupier-fan-out "records between hosts")
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/croupier DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)

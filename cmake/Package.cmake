@@ -1,5 +1,8 @@
 # Debian's packages, by `./dev package`: the host's programs, the libraries that engines load, what engines compile against.
 set(CPACK_GENERATOR DEB)
+# Whatever the umask of who builds them.
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
+                                                WORLD_EXECUTE)
 set(CPACK_PACKAGE_CONTACT "The Croupier project <croupier@localhost>")
 # The configuration goes to /etc, outside of the prefix.
 set(CPACK_SET_DESTDIR ON)

@@ -44,7 +44,6 @@ shm::Result<std::vector<std::string>> read_keys(const std::string& path, const c
         }
         keys.push_back(word);
     }
-    if (keys.empty()) return fail(Errc::bad_argument, path + " (" + key + ") holds no key");
     return keys;
 }
 
@@ -92,6 +91,10 @@ shm::Result<CurveKeys> load_curve_keys(const config::Curve& curve) {
     if (curve.secret_key_file.empty()) return keys;
     auto secret = read_keys(curve.secret_key_file, "control.curve.secret_key_file");
     if (!secret) return secret.error();
+    if (secret.value().empty()) {
+        return fail(Errc::bad_argument,
+                    curve.secret_key_file + " (control.curve.secret_key_file) holds no key");
+    }
     keys.secret = secret.value().front();
     auto authorized = read_keys(curve.authorized_keys_file, "control.curve.authorized_keys_file");
     if (!authorized) return authorized.error();

@@ -1,7 +1,6 @@
 #include "daemon/instance_lock.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,17 +69,6 @@ shm::Result<shm::FileDescriptor> lock_instance(const std::string& run_dir, const
         return shm::system_failure("cannot write", path, errno);
     }
     return file;
-}
-
-shm::Result<shm::FileDescriptor> begin_start(const std::string& shm_directory) {
-    // The directory's own lock: a file would have to be removed, by somebody who holds it.
-    shm::FileDescriptor directory(
-        ::open(shm_directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!directory.valid()) return shm::system_failure("cannot open shm.dir", shm_directory, errno);
-    while (::flock(directory.get(), LOCK_EX) != 0) {
-        if (errno != EINTR) return shm::system_failure("cannot lock shm.dir", shm_directory, errno);
-    }
-    return directory;
 }
 
 namespace {

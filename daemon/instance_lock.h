@@ -9,9 +9,6 @@ namespace croupier::daemon {
 
 // The descriptor holds the lock until it is closed or the process dies.
 shm::Result<shm::FileDescriptor> lock_instance(const std::string& run_dir, const std::string& instance);
-// Held while a daemon looks for others in its shm.dir and shows itself there: two that start at the same
-// time, with a run_dir of their own each, do so one after the other.
-shm::Result<shm::FileDescriptor> begin_start(const std::string& shm_directory);
 // Samplers die with their supervisor, but not in the same instant; until they are gone they may still
 // commit. Fails when one does not go, and when the daemon itself lives.
 shm::Result<bool> await_predecessor(const std::string& shm_directory, const std::string& instance);

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/session_admission.h"
 #include "daemon/session_registry.h"
@@ -124,7 +125,7 @@ SessionRegistry::Opened SessionRegistry::create(const SessionRequest& request, c
 }
 
 std::vector<OpenAnswer> SessionRegistry::take_made() {
-    std::vector<OpenAnswer> answers;
+    std::vector<OpenAnswer> answers = std::exchange(unmade_, {});
     for (SegmentMaker::Made& made : maker_.take()) {
         auto pending = pending_.extract(made.id);
         const auto opened = made.segment

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "daemon/session_admission.h"
 #include "shm/clock.h"
@@ -335,9 +336,9 @@ void SessionRegistry::drain() {
 
 bool SessionRegistry::drained() const {
     // Nobody can come back for the steps of a dead client: a daemon that drains lets none in.
-    return std::all_of(sessions_.begin(), sessions_.end(), [](const auto& entry) {
-        return !entry.second->is_held(Role::client) || steps_not_taken(*entry.second) == 0;
-    });
+    return pending_.empty() && std::all_of(sessions_.begin(), sessions_.end(), [](const auto& entry) {
+               return !entry.second->is_held(Role::client) || steps_not_taken(*entry.second) == 0;
+           });
 }
 
 void SessionRegistry::name_undrained() const {
@@ -356,8 +357,15 @@ void SessionRegistry::name_undrained() const {
 }
 
 void SessionRegistry::end_openings() {
+    draining_ = true;
     maker_.end();
-    pending_.clear();
+    for (auto& [id, pending] : std::exchange(pending_, {})) {
+        for (Asker& asker : pending.askers) {
+            unmade_.push_back({std::move(asker), shm::fail(Errc::draining,
+                                                           "the daemon ends and opens no new sessions; "
+                                                           "ask again when the next one is there")});
+        }
+    }
 }
 
 void SessionRegistry::retire_all() {

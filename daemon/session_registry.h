@@ -78,7 +78,7 @@ class SessionRegistry {
     bool drained() const;
     // Says in the log what a stop leaves behind that waits no longer.
     void name_undrained() const;
-    // Segments that are being made go.
+    // Segments that are being made go, and take_made() answers who asked for them.
     void end_openings();
     void retire_all();
 
@@ -130,6 +130,7 @@ class SessionRegistry {
     std::map<std::uint64_t, std::unique_ptr<shm::Segment>> sessions_;
     std::map<std::uint64_t, Watch> watches_;
     std::map<std::uint64_t, Pending> pending_;
+    std::vector<OpenAnswer> unmade_;
     HotSets hot_sets_;
     std::vector<std::string> left_alone_;  // paths of segments, until nobody holds them
     std::int32_t node_ = -1;

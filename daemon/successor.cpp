@@ -12,6 +12,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "config/load.h"
 #include "proto/bell.h"
 #include "proto/segment_header.h"
 #include "proto/wire.h"
@@ -74,6 +75,16 @@ std::string read_all(const FileDescriptor& from) {
 std::string layout_versions() {
     return "segment " + std::to_string(proto::kSegmentVersion) + ", bell " +
            std::to_string(proto::kBellVersion) + ", messages " + std::to_string(wire::kWireVersion);
+}
+
+std::string moved_key(const config::Config& now, const std::string& config_path) {
+    const auto next = config::load_file(config_path).config;
+    if (!next) return "";
+    if (next->instance != now.instance) return "instance";
+    if (next->run_dir != now.run_dir) return "run_dir";
+    if (next->shm.dir != now.shm.dir) return "shm.dir";
+    if (next->shm.mode != now.shm.mode) return "shm.mode";
+    return next->shm.group != now.shm.group ? "shm.group" : "";
 }
 
 std::string own_program() {

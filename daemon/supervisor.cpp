@@ -1,20 +1,13 @@
 #include "daemon/supervisor.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/random.h>
-#include <sys/resource.h>
 #include <systemd/sd-daemon.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cinttypes>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <zmq.hpp>
@@ -25,8 +18,8 @@
 #include "daemon/curve_gate.h"
 #include "daemon/decision_stream.h"
 #include "daemon/endpoint.h"
+#include "daemon/foundation.h"
 #include "daemon/http_server.h"
-#include "daemon/instance_lock.h"
 #include "daemon/logging.h"
 #include "daemon/sampler_pool.h"
 #include "daemon/session_registry.h"
@@ -34,97 +27,14 @@
 #include "daemon/statistics_desk.h"
 #include "daemon/successor.h"
 #include "shm/clock.h"
-#include "shm/snapshot.h"
 
 namespace croupier::daemon {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often deaths of clients and writers, back-offs and hung samplers are looked for.
-constexpr std::chrono::milliseconds kTend{25};
-
 // What is left to do after a drain: samplers end, and what was sent is read.
 constexpr std::chrono::seconds kEndAfterDrain{10};
-
-// libzmq takes its peers' ids from rand(): without a seed they are the same at every start, and who claims
-// the id of another gets what is meant for that one.
-shm::Result<bool> seed_peer_ids() {
-    unsigned int seed = 0;
-    if (::getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {
-        return shm::fail(shm::Errc::system_error, "no random number for the ids of peers: getrandom failed");
-    }
-    std::srand(seed);
-    return true;
-}
-
-// libzmq ends the process when it has no descriptor for a peer that connects. The soft limit is low for the
-// sake of select(), which nobody here calls.
-void raise_descriptor_limit() {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-    limit.rlim_cur = limit.rlim_max;
-    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        spdlog::warn("the limit of open files stays: {}", std::strerror(errno));
-    }
-}
-
-// What has to exist before the first request is answered, in the order in which it is made.
-struct Foundation {
-    shm::FileDescriptor lock;
-    shm::FileDescriptor signals;
-    shm::FileDescriptor timer;
-    shm::FileDescriptor step_event;
-    shm::FileDescriptor made_event;  // of what is made beside the loop
-    std::optional<shm::Bell> bell;
-    std::optional<shm::Plane> plane;
-    CurveKeys keys;
-    std::array<shm::FileDescriptor, 2> paths;  // of the sockets, ours alone
-};
-
-void remove_own_files(const config::Config& config) {
-    ::unlink(shm::plane_path(config.shm.dir, config.instance).c_str());
-    // Clients that outlive their daemon ring the bell that they have mapped: it stays for the next start.
-    if (!shm::segment_files(config.shm.dir, config.instance).empty()) return;
-    ::unlink(shm::bell_path(config.shm.dir, config.instance).c_str());
-}
-
-shm::Result<bool> lay_foundation(const config::Config& config, Foundation& made) {
-    // One after the other: each needs what stands before it.
-    auto lock = lock_instance(config.run_dir, config.instance);
-    if (!lock) return lock.error();
-    auto signals = open_signals();
-    if (!signals) return signals.error();
-    auto timer = open_timer(kTend);
-    if (!timer) return timer.error();
-    auto event = open_inherited_event();
-    if (!event) return event.error();
-    auto made_event = open_event();
-    if (!made_event) return made_event.error();
-    const shm::FileOwnership ownership{static_cast<mode_t>(config.shm.mode), config.shm.group};
-    if (auto ready = shm::prepare_directory(config.shm.dir, ownership); !ready) return ready.error();
-    const auto alone = begin_start(config.shm.dir);
-    if (!alone) return alone.error();
-    if (auto gone = await_predecessor(config.shm.dir, config.instance); !gone) return gone.error();
-    auto keys = load_curve_keys(config.control.curve);
-    if (!keys) return keys.error();
-    auto bell = shm::Bell::create_or_adopt(config.shm.dir, config.instance, ownership);
-    if (!bell) return bell.error();
-    auto plane = shm::Plane::create(config.shm.dir, config.instance);
-    if (!plane) {
-        remove_own_files(config);
-        return plane.error();
-    }
-    made.lock = std::move(lock).value();
-    made.signals = std::move(signals).value();
-    made.timer = std::move(timer).value();
-    made.step_event = std::move(event).value();
-    made.made_event = std::move(made_event).value();
-    made.bell.emplace(std::move(bell).value());
-    made.plane.emplace(std::move(plane).value());
-    made.keys = std::move(keys).value();
-    return true;
-}
 
 class Supervisor {
   public:
@@ -143,6 +53,10 @@ class Supervisor {
 
     shm::Result<bool> open_doors() {
         if (!base_.keys.secret.empty()) gate_.emplace(context_, base_.keys.authorized);
+        if (gate_ && base_.keys.authorized.empty()) {
+            spdlog::warn("{} holds no key: nobody may come in over tcp",
+                         config_.control.curve.authorized_keys_file);
+        }
         const auto& group = config_.shm.group;
         auto control = bind_endpoint(control_.socket(), config_.control.endpoint, config_.control.ipc_mode,
                                      group, base_.keys);
@@ -184,16 +98,25 @@ class Supervisor {
         take_signals();
         clear(base_.step_event);
         clear(base_.made_event);
-        const auto admitted = [this](const Peer& peer) { return admits(peer); };
-        control_.serve({&registry_, &statistics_, admitted, config_.control.endpoint, config_.shm.dir,
-                        config_.instance, config_.decisions.endpoint,
-                        [this] { begin_drain("asked to over the control socket"); }});
-        decisions_.serve(registry_, config_.decisions.endpoint, admitted);
+        control_.serve(control_context());
+        decisions_.serve(registry_, config_.decisions.endpoint,
+                         [this](const Peer& peer) { return admits(peer); });
         decisions_.send_completed(registry_);
         if ((items[4].revents & ZMQ_POLLIN) != 0) {
             clear(base_.timer);
             tend();
         }
+    }
+
+    ControlContext control_context() {
+        return {&registry_,
+                &statistics_,
+                [this](const Peer& peer) { return admits(peer); },
+                config_.control.endpoint,
+                config_.shm.dir,
+                config_.instance,
+                config_.decisions.endpoint,
+                [this] { begin_drain("asked to over the control socket"); }};
     }
 
     bool admits(const Peer& peer) const {
@@ -276,6 +199,13 @@ class Supervisor {
     // The sessions stay in shared memory for the daemon that is started next, if it can read them.
     void hand_over() {
         if (drain_deadline_ || done_) return;
+        if (const std::string key = moved_key(config_, config_path_); !key.empty()) {
+            spdlog::warn(
+                "no handover (SIGUSR1): {} has changed, and the next daemon would not find the sessions; "
+                "they end here",
+                key);
+            return begin_drain("SIGUSR1");
+        }
         const std::string ours = layout_versions();
         const auto next = layout_versions_of(program_);
         if (!next || next.value() != ours) {
@@ -332,10 +262,10 @@ class Supervisor {
 
     void finish() {
         registry_.end_openings();
+        control_.serve(control_context());
         if (handing_over_) {
             pool_.stop();
             // The next daemon sends again what was not taken.
-            control_.socket().set(zmq::sockopt::linger, 0);
             decisions_.socket().set(zmq::sockopt::linger, 0);
             spdlog::info("handed over (SIGUSR1): {} sessions wait for the next daemon", registry_.count());
         } else {
@@ -344,7 +274,8 @@ class Supervisor {
             pool_.stop();
             spdlog::info("stopped");
         }
-        remove_own_files(config_);
+        // Another daemon may be starting in its place, or a cleanup at work.
+        if (const auto alone = shm::lock_directory(config_.shm.dir)) remove_own_files(config_);
     }
 
     config::Config config_;
@@ -372,11 +303,6 @@ class Supervisor {
 
 int run_supervisor(const config::Config& config, const std::string& config_path) {
     shm::survive_lost_pages();
-    raise_descriptor_limit();
-    if (auto seeded = seed_peer_ids(); !seeded) {
-        spdlog::critical("cannot start: {}", seeded.error().message);
-        return 1;
-    }
     Foundation foundation;
     if (auto laid = lay_foundation(config, foundation); !laid) {
         spdlog::critical("cannot start: {}", laid.error().message);

@@ -4,6 +4,7 @@
 #include "gpu_writer/fan_out.h"
 #include "proto/fan_out_frame.h"
 #include "shm/c_abi.h"
+#include "shm/caller_struct.h"
 
 namespace gpu_writer = croupier::gpu_writer;
 namespace shm = croupier::shm;
@@ -34,12 +35,14 @@ std::span<const std::uint8_t> bytes_of(const void* begin, std::size_t size) {
     return {static_cast<const std::uint8_t*>(begin), size};
 }
 
-shm::Result<gpu_writer::FanOutOptions> checked(const croupier_fan_out_options& options) {
-    if (options.abi_version != CROUPIER_FAN_OUT_ABI_VERSION) {
-        return shm::fail(shm::Errc::wrong_version,
-                         "the options are of ABI version " + std::to_string(options.abi_version) +
-                             ", this library speaks " + std::to_string(CROUPIER_FAN_OUT_ABI_VERSION));
-    }
+// The size in the first headers that are kept (tests/abi).
+constexpr std::size_t kOptionsAtFirst = 64;
+constexpr std::size_t kChannelAtFirst = 32;
+
+shm::Result<gpu_writer::FanOutOptions> checked(const croupier_fan_out_options& given) {
+    const auto known = shm::read_struct(given, "croupier_fan_out_options", kOptionsAtFirst);
+    if (!known) return known.error();
+    const croupier_fan_out_options& options = known.value();
     if (options.transport > CROUPIER_FAN_OUT_NCCL) {
         return shm::fail(shm::Errc::bad_argument, "transport is " + std::to_string(options.transport) +
                                                       ", allowed: 0 (ZMQ) or 1 (NCCL)");
@@ -55,12 +58,12 @@ shm::Result<gpu_writer::FanOutOptions> checked(const croupier_fan_out_options& o
         options.window};
 }
 
-int channel_send(void* context, const void* record, size_t size, croupier_channel_error* error) {
+int channel_send(void* context, const void* record, size_t size, croupier_error* error) {
     return croupier_fan_out_send(static_cast<croupier_fan_out*>(context), record, size, error);
 }
 
 int channel_receive(void* context, uint32_t timeout_ms, const void** answer, size_t* size,
-                    croupier_channel_error* error) {
+                    croupier_error* error) {
     uint32_t member = 0;
     return croupier_fan_out_receive_answer(static_cast<croupier_fan_out*>(context), timeout_ms, &member,
                                            answer, size, error);
@@ -70,18 +73,12 @@ int channel_receive(void* context, uint32_t timeout_ms, const void** answer, siz
 
 extern "C" {
 
-void croupier_fan_out_options_init(croupier_fan_out_options* options) {
-    const gpu_writer::FanOutOptions defaults;
-    *options = croupier_fan_out_options{};
-    options->abi_version = CROUPIER_FAN_OUT_ABI_VERSION;
-    options->transport = static_cast<std::uint32_t>(defaults.transport);
-    options->members = defaults.members;
-    options->join_timeout_ms = static_cast<std::uint32_t>(defaults.join_timeout.count());
-    options->window = defaults.window;
+const char* croupier_fan_out_version(void) {
+    return CROUPIER_VERSION;
 }
 
 int croupier_fan_out_open(const croupier_fan_out_options* options, croupier_fan_out** fan_out,
-                          croupier_fan_out_error* error) {
+                          croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
         if (options == nullptr) return missing("options");
         if (fan_out == nullptr) return missing("fan_out");
@@ -98,8 +95,7 @@ void croupier_fan_out_close(croupier_fan_out* fan_out) {
     delete fan_out;
 }
 
-int croupier_fan_out_send(croupier_fan_out* fan_out, const void* record, size_t size,
-                          croupier_fan_out_error* error) {
+int croupier_fan_out_send(croupier_fan_out* fan_out, const void* record, size_t size, croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
         if (record == nullptr && size > 0) return missing("record");
         return sent(fan_out->group->send(bytes_of(record, size)));
@@ -107,7 +103,7 @@ int croupier_fan_out_send(croupier_fan_out* fan_out, const void* record, size_t 
 }
 
 int croupier_fan_out_receive_answer(croupier_fan_out* fan_out, uint32_t timeout_ms, uint32_t* member,
-                                    const void** answer, size_t* size, croupier_fan_out_error* error) {
+                                    const void** answer, size_t* size, croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
         if (member == nullptr || answer == nullptr || size == nullptr) {
             return missing("member, answer or size");
@@ -124,7 +120,7 @@ int croupier_fan_out_receive_answer(croupier_fan_out* fan_out, uint32_t timeout_
 }
 
 int croupier_fan_out_receive(croupier_fan_out* fan_out, uint32_t timeout_ms, const void** record,
-                             size_t* size, croupier_fan_out_error* error) {
+                             size_t* size, croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
         if (record == nullptr || size == nullptr) return missing("record or size");
         const auto received = fan_out->group->receive(std::chrono::milliseconds(timeout_ms));
@@ -137,15 +133,23 @@ int croupier_fan_out_receive(croupier_fan_out* fan_out, uint32_t timeout_ms, con
 }
 
 int croupier_fan_out_answer(croupier_fan_out* fan_out, const void* answer, size_t size,
-                            croupier_fan_out_error* error) {
+                            croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
         if (answer == nullptr && size > 0) return missing("answer");
         return sent(fan_out->group->answer(bytes_of(answer, size)));
     });
 }
 
-void croupier_fan_out_channel(croupier_fan_out* fan_out, croupier_record_channel* channel) {
-    *channel = {fan_out, channel_send, channel_receive};
+int croupier_fan_out_channel(croupier_fan_out* fan_out, croupier_record_channel* channel,
+                             croupier_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (channel == nullptr) return missing("channel");
+        croupier_record_channel ours{};
+        ours.context = fan_out;
+        ours.send = channel_send;
+        ours.receive = channel_receive;
+        return done(shm::write_struct(ours, *channel, "croupier_record_channel", kChannelAtFirst));
+    });
 }
 
 const char* croupier_fan_out_error_name(uint32_t code) {

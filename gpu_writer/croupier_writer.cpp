@@ -5,6 +5,7 @@
 #include "croupier/writer.h"
 #include "gpu_writer/step_writer.h"
 #include "shm/c_abi.h"
+#include "shm/caller_struct.h"
 
 namespace gpu_writer = croupier::gpu_writer;
 namespace proto = croupier::proto;
@@ -26,19 +27,22 @@ static_assert(CROUPIER_WRITER_AUTO == static_cast<int>(gpu_writer::Path::automat
 namespace {
 
 template <typename Body>
-int guarded_writer(const croupier_writer* writer, croupier_writer_error* error, Body&& body) {
+int guarded_writer(const croupier_writer* writer, croupier_error* error, Body&& body) {
     return guarded(error, [&]() -> shm::Result<int> {
         if (auto here = writer->home.check("this writer"); !here) return here.error();
         return body();
     });
 }
 
-shm::Result<gpu_writer::WriterOptions> checked(const croupier_writer_options& options) {
-    if (options.abi_version != CROUPIER_WRITER_ABI_VERSION) {
-        return shm::fail(shm::Errc::wrong_version,
-                         "the options are of ABI version " + std::to_string(options.abi_version) +
-                             ", this library speaks " + std::to_string(CROUPIER_WRITER_ABI_VERSION));
-    }
+// Each struct's size in the first headers that are kept (tests/abi).
+constexpr std::size_t kOptionsAtFirst = 32;
+constexpr std::size_t kInfoAtFirst = 64;
+constexpr std::size_t kStateAtFirst = 40;
+
+shm::Result<gpu_writer::WriterOptions> checked(const croupier_writer_options& given) {
+    const auto known = shm::read_struct(given, "croupier_writer_options", kOptionsAtFirst);
+    if (!known) return known.error();
+    const croupier_writer_options& options = known.value();
     if (options.segment_path == nullptr) return shm::fail(shm::Errc::bad_argument, "segment_path is null");
     if (options.path > CROUPIER_WRITER_COPY) {
         return shm::fail(shm::Errc::bad_argument, "path is " + std::to_string(options.path) +
@@ -61,15 +65,12 @@ shm::Result<gpu_writer::WriterOptions> checked(const croupier_writer_options& op
 
 extern "C" {
 
-void croupier_writer_options_init(croupier_writer_options* options) {
-    *options = croupier_writer_options{};
-    options->abi_version = CROUPIER_WRITER_ABI_VERSION;
-    options->device = CROUPIER_WRITER_HOST;
-    options->path = CROUPIER_WRITER_AUTO;
+const char* croupier_writer_version(void) {
+    return CROUPIER_VERSION;
 }
 
 int croupier_writer_attach(const croupier_writer_options* options, croupier_writer** writer,
-                           croupier_writer_error* error) {
+                           croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
         if (options == nullptr) return missing("options");
         if (writer == nullptr) return missing("writer");
@@ -89,37 +90,48 @@ void croupier_writer_detach(croupier_writer* writer) {
     if (writer != nullptr && writer->home.is_here()) delete writer;
 }
 
-void croupier_writer_get_info(const croupier_writer* writer, croupier_writer_info* info) {
-    const gpu_writer::HostWriter& host = writer->steps->host();
-    const proto::Geometry& geometry = host.geometry();
-    const proto::RankShard& shard = geometry.shards[host.rank()];
-    *info = {geometry.vocab,
-             geometry.tp,
-             host.rank(),
-             shard.first_id,
-             shard.count,
-             static_cast<std::uint32_t>(geometry.dtype),
-             geometry.tile,
-             geometry.tiles(host.rank()),
-             geometry.max_batch,
-             geometry.slots,
-             geometry.has_order,
-             geometry.has_summaries,
-             writer->options.device,
-             writer->steps->store_blocks()};
+int croupier_writer_get_info(const croupier_writer* writer, croupier_writer_info* info,
+                             croupier_error* error) {
+    return guarded_writer(writer, error, [&]() -> shm::Result<int> {
+        if (info == nullptr) return missing("info");
+        const gpu_writer::HostWriter& host = writer->steps->host();
+        const proto::Geometry& geometry = host.geometry();
+        const proto::RankShard& shard = geometry.shards[host.rank()];
+        croupier_writer_info ours{};
+        ours.vocab = geometry.vocab;
+        ours.tp = geometry.tp;
+        ours.rank = host.rank();
+        ours.first_id = shard.first_id;
+        ours.ids = shard.count;
+        ours.dtype = static_cast<std::uint32_t>(geometry.dtype);
+        ours.tile = geometry.tile;
+        ours.tiles = geometry.tiles(host.rank());
+        ours.max_batch = geometry.max_batch;
+        ours.steps_in_flight = geometry.slots;
+        ours.has_order = geometry.has_order;
+        ours.has_summaries = geometry.has_summaries;
+        ours.device = writer->options.device;
+        ours.store_blocks = writer->steps->store_blocks();
+        return done(shm::write_struct(ours, *info, "croupier_writer_info", kInfoAtFirst));
+    });
 }
 
-void croupier_writer_get_state(const croupier_writer* writer, croupier_writer_state* state) {
-    const gpu_writer::StepWriter& steps = *writer->steps;
-    if (!writer->home.is_here()) {
-        *state = {};
-        return;
-    }
-    *state = {steps.host().session_open() ? 1U : 0U, steps.begun(), steps.finished(), steps.empty_launches()};
+int croupier_writer_get_state(const croupier_writer* writer, croupier_writer_state* state,
+                              croupier_error* error) {
+    return guarded_writer(writer, error, [&]() -> shm::Result<int> {
+        if (state == nullptr) return missing("state");
+        const gpu_writer::StepWriter& steps = *writer->steps;
+        croupier_writer_state ours{};
+        ours.open = steps.host().session_open() ? 1U : 0U;
+        ours.begun = steps.begun();
+        ours.finished = steps.finished();
+        ours.empty_launches = steps.empty_launches();
+        return done(shm::write_struct(ours, *state, "croupier_writer_state", kStateAtFirst));
+    });
 }
 
 int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint64_t* step, uint32_t* columns,
-                              croupier_writer_error* error) {
+                              croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         if (step == nullptr) return missing("step");
         if (columns == nullptr) return missing("columns");
@@ -131,7 +143,7 @@ int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint
     });
 }
 
-int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_writer_error* error) {
+int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         const auto begun = writer->steps->begin(step);
         if (!begun) return begun.error();
@@ -140,7 +152,7 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_write
 }
 
 int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
-                            croupier_writer_error* error) {
+                            croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         if (logits == nullptr) return missing("logits");
         const gpu_writer::HostWriter& host = writer->steps->host();
@@ -154,7 +166,7 @@ int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* l
     });
 }
 
-int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croupier_writer_error* error) {
+int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         const std::uint32_t rank = writer->steps->host().rank();
         if (rank != 0) {
@@ -166,7 +178,7 @@ int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croup
 }
 
 int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t timeout_ms,
-                                croupier_writer_error* error) {
+                                croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         const auto decided = writer->steps->wait_tokens(step, std::chrono::milliseconds(timeout_ms));
         if (!decided) return decided.error();
@@ -175,14 +187,14 @@ int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t
 }
 
 int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64_t step, int32_t* tokens,
-                                   croupier_writer_error* error) {
+                                   croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         if (tokens == nullptr) return missing("tokens");
         return done(writer->steps->enqueue_tokens(stream, step, tokens));
     });
 }
 
-int croupier_writer_abandon(croupier_writer* writer, croupier_writer_error* error) {
+int croupier_writer_abandon(croupier_writer* writer, croupier_error* error) {
     return guarded_writer(writer, error,
                           [&]() -> shm::Result<int> { return done(writer->steps->abandon()); });
 }

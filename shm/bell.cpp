@@ -59,14 +59,11 @@ Result<Bell> Bell::open(const std::string& path) {
 Result<Bell> Bell::create_or_adopt(const std::string& directory, const std::string& instance,
                                    const FileOwnership& ownership) {
     const std::string path = bell_path(directory, instance);
-    auto present = open(path);
-    if (present) {
-        auto owned = own_file(present.value().file_, ownership, path);
-        if (!owned) return owned.error();
-        return present;
-    }
-    if (present.error().code == Errc::permission_denied) return present;
-    // Absent, or of another version: a client of another version cannot be attached to it.
+    // One that is there is mended and never replaced: clients that live have mapped it. Whatever stands in
+    // it, they may have written; a bell of another version would have another name.
+    auto present = open_file(path, Access::read_write);
+    if (present) return adopt(std::move(present).value(), path, ownership);
+    if (present.error().code == Errc::permission_denied) return present.error();
     ::unlink(path.c_str());
     auto file = create_unnamed(directory, kBellBytes, ownership);
     if (!file) return file.error();
@@ -76,6 +73,17 @@ Result<Bell> Bell::create_or_adopt(const std::string& directory, const std::stri
     write_page(mapping.value());
     if (auto named = publish_name(file.value(), path); !named) return named.error();
     return Bell(std::move(file).value(), std::move(mapping).value());
+}
+
+Result<Bell> Bell::adopt(FileDescriptor file, const std::string& path, const FileOwnership& ownership) {
+    if (auto owned = own_file(file, ownership, path); !owned) return owned.error();
+    if (::ftruncate(file.get(), kBellBytes) != 0) return system_failure("cannot size", path, errno);
+    if (auto there = allocate(file, kBellBytes, path); !there) return there.error();
+    auto mapping = map_file(file, kBellBytes, Access::read_write, path);
+    if (!mapping) return mapping.error();
+    Bell bell(std::move(file), std::move(mapping).value());
+    bell.mend();
+    return bell;
 }
 
 Result<Bell> Bell::attach(const std::string& directory, const std::string& instance) {

@@ -35,6 +35,7 @@ class Bell {
   private:
     Bell(FileDescriptor file, Mapping mapping) : file_(std::move(file)), mapping_(std::move(mapping)) {}
     static Result<Bell> open(const std::string& path);
+    static Result<Bell> adopt(FileDescriptor file, const std::string& path, const FileOwnership& ownership);
     proto::BellPage& page() const { return *static_cast<proto::BellPage*>(mapping_.get_address()); }
 
     FileDescriptor file_;

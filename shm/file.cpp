@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +11,9 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,6 +34,12 @@ struct ::flock range_of(std::uint64_t byte, short type) {
     range.l_len = 1;
     return range;
 }
+
+// Who may open a file in it may pass through; only its owner may list it, because a segment's name is known
+// to its session alone. The files' own modes say who may open them.
+constexpr mode_t kDirectoryMode = 0711;
+// Longer than a daemon looks for a predecessor.
+constexpr std::chrono::seconds kDirectoryPatience{10};
 
 Result<bool> give_to_group(const FileDescriptor& file, const std::string& group, const std::string& path) {
     if (group.empty()) return true;
@@ -151,14 +160,7 @@ Result<Mapping> map_file(const FileDescriptor& file, std::uint64_t bytes, Access
     return Mapping(address, static_cast<std::size_t>(bytes));
 }
 
-mode_t directory_mode(mode_t file_mode) {
-    const mode_t group = (file_mode & 0060U) != 0 ? 0010U : 0U;
-    const mode_t others = (file_mode & 0006U) != 0 ? 0001U : 0U;
-    return 0700U | group | others;
-}
-
-Result<bool> prepare_directory(const std::string& path, const FileOwnership& ownership) {
-    const mode_t wanted = directory_mode(ownership.mode);
+Result<bool> prepare_directory(const std::string& path) {
     const bool made = ::mkdir(path.c_str(), 0700) == 0;
     if (!made && errno != EEXIST) return system_failure("cannot create shm.dir", path, errno);
     FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -175,20 +177,33 @@ Result<bool> prepare_directory(const std::string& path, const FileOwnership& own
         return fail(Errc::permission_denied, "shm.dir " + path + " has mode " + octal(status.st_mode) +
                                                  ": others may write to it; it should be a directory of the "
                                                  "daemon's own with mode " +
-                                                 octal(wanted) + ", such as /dev/shm/croupier");
+                                                 octal(kDirectoryMode) + ", such as /dev/shm/croupier");
     }
-    // One that is there may be of another configuration, or of the service manager's.
     if (status.st_uid != ::geteuid()) return true;
-    const bool inherits = (status.st_mode & S_ISGID) != 0;
-    const std::string own = inherits ? "" : std::to_string(::getegid());
-    auto given = give_to_group(directory, ownership.group.empty() ? own : ownership.group, path);
-    if (!given) {
-        if (made) ::rmdir(path.c_str());
-        return given;
-    }
-    const mode_t mode = (made ? 0U : status.st_mode & 07777U) | wanted;
+    // A volume that gives its group to what is made in it (Kubernetes' fsGroup) goes on doing so.
+    const mode_t mode = kDirectoryMode | (status.st_mode & S_ISGID);
+    if ((status.st_mode & 07777U) == mode) return true;
     if (::fchmod(directory.get(), mode) != 0) return system_failure("cannot chmod", path, errno);
     return true;
+}
+
+Result<FileDescriptor> lock_directory(const std::string& path) {
+    FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory.valid()) return system_failure("cannot open shm.dir", path, errno);
+    const auto deadline = std::chrono::steady_clock::now() + kDirectoryPatience;
+    while (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR) return system_failure("cannot lock shm.dir", path, errno);
+        if (std::chrono::steady_clock::now() > deadline) {
+            return fail(Errc::already_held,
+                        "another process keeps " + path +
+                            " locked: a daemon that starts or ends, or `croupier cleanup`; "
+                            "`lslocks` or `fuser " +
+                            path + "` names it; end it and try again");
+        }
+        // The kernel tells nobody of a lock that can be had but one who waits for it without end.
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return directory;
 }
 
 Result<bool> own_file(const FileDescriptor& file, const FileOwnership& ownership, const std::string& path) {

@@ -59,12 +59,12 @@ struct FileOwnership {
     std::string group;  // a name or a number; empty: the process's own
 };
 
-// Whoever may open a file of that mode may pass through the directory; only its owner may list it, because
-// a segment's name is known to its session alone.
-mode_t directory_mode(mode_t file_mode);
-// The daemon's own directory: made where it is missing, refused where somebody else could put files into it.
-// Whom an earlier start did not admit and `ownership` does is admitted.
-Result<bool> prepare_directory(const std::string& path, const FileOwnership& ownership);
+// The daemon's own directory, mode 0711: made where it is missing, refused where somebody else could put
+// files into it. Several instances may share it.
+Result<bool> prepare_directory(const std::string& path);
+// Held while somebody looks at who lives in the directory and then makes or removes files there: only its
+// owner may open it, so nobody else can hold the lock. The descriptor holds it.
+Result<FileDescriptor> lock_directory(const std::string& path);
 Result<bool> own_file(const FileDescriptor& file, const FileOwnership& ownership, const std::string& path);
 
 Result<gid_t> group_id(const std::string& group);

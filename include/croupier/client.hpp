@@ -43,10 +43,39 @@ struct Sequence {
     std::vector<std::int32_t> dry_breakers;  // likewise
 };
 
+// The decisions of a step, valid until the next call on the session.
+class Decisions {
+  public:
+    class Iterator {
+      public:
+        Iterator(const croupier_step* step, std::size_t column) : step_(step), column_(column) {}
+        croupier_decision operator*() const { return croupier_step_decision(step_, column_); }
+        Iterator& operator++() {
+            ++column_;
+            return *this;
+        }
+        bool operator!=(const Iterator& other) const { return column_ != other.column_; }
+
+      private:
+        const croupier_step* step_;
+        std::size_t column_;
+    };
+
+    explicit Decisions(const croupier_step& step) : step_(step) {}
+    std::size_t size() const { return step_.count; }
+    bool empty() const { return step_.count == 0; }
+    croupier_decision operator[](std::size_t column) const { return croupier_step_decision(&step_, column); }
+    Iterator begin() const { return {&step_, 0}; }
+    Iterator end() const { return {&step_, step_.count}; }
+
+  private:
+    croupier_step step_;
+};
+
 struct Step {
     std::uint64_t step = 0;
     std::uint16_t refused = 0;
-    std::span<const croupier_decision> decisions;  // valid until the next call on the session
+    Decisions decisions;
 };
 
 class Session {
@@ -62,22 +91,24 @@ class Session {
     bool resumed() const { return croupier_resumed(session_.get()) != 0; }
 
     void add(const Sequence& sequence) {
-        const croupier_sequence plain{sequence.uid,
-                                      sequence.params,
-                                      sequence.prompt.data(),
-                                      sequence.prompt.size(),
-                                      sequence.output.data(),
-                                      sequence.output.size(),
-                                      sequence.bias.data(),
-                                      sequence.bias.size(),
-                                      sequence.stop_ids.data(),
-                                      sequence.stop_ids.size(),
-                                      sequence.allowed_ids.data(),
-                                      sequence.allowed_ids.size(),
-                                      sequence.bad_words.data(),
-                                      sequence.bad_words.size(),
-                                      sequence.dry_breakers.data(),
-                                      sequence.dry_breakers.size()};
+        croupier_sequence plain;
+        croupier_sequence_init(&plain);
+        plain.uid = sequence.uid;
+        plain.params = &sequence.params;
+        plain.prompt = sequence.prompt.data();
+        plain.prompt_count = sequence.prompt.size();
+        plain.output = sequence.output.data();
+        plain.output_count = sequence.output.size();
+        plain.bias = sequence.bias.data();
+        plain.bias_count = sequence.bias.size();
+        plain.stop_ids = sequence.stop_ids.data();
+        plain.stop_count = sequence.stop_ids.size();
+        plain.allowed_ids = sequence.allowed_ids.data();
+        plain.allowed_count = sequence.allowed_ids.size();
+        plain.bad_words = sequence.bad_words.data();
+        plain.bad_words_count = sequence.bad_words.size();
+        plain.dry_breakers = sequence.dry_breakers.data();
+        plain.dry_breakers_count = sequence.dry_breakers.size();
         croupier_error error{};
         if (croupier_add(session_.get(), &plain, &error) != 0) throw Failure(error);
     }
@@ -118,11 +149,12 @@ class Session {
 
     std::optional<Step> wait(std::uint32_t timeout_ms) {
         croupier_error error{};
-        croupier_step step{};
+        croupier_step step;
+        croupier_step_init(&step);
         const int got = croupier_wait(session_.get(), timeout_ms, &step, &error);
         if (got < 0) throw Failure(error);
         if (got == 0) return std::nullopt;
-        return Step{step.step, step.refused, {step.decisions, step.count}};
+        return Step{step.step, step.refused, Decisions(step)};
     }
 
     void close() {

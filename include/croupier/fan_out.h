@@ -9,21 +9,15 @@
 #ifndef CROUPIER_FAN_OUT_H
 #define CROUPIER_FAN_OUT_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "croupier/record_channel.h"
+#include "croupier/types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* NOLINTBEGIN(modernize-use-using): this header is C. */
-#define CROUPIER_FAN_OUT_ABI_VERSION 1U
-
 typedef struct croupier_fan_out croupier_fan_out;
-
-typedef croupier_channel_error croupier_fan_out_error; /* croupier_fan_out_error_name() names its code */
 
 enum {
     CROUPIER_FAN_OUT_ZMQ = 0, /* over TCP */
@@ -38,8 +32,10 @@ enum { CROUPIER_FAN_OUT_BUSY = 1 };
 
 /* croupier_fan_out_options_init() fills in the defaults; endpoint must be set. */
 typedef struct croupier_fan_out_options {
-    uint32_t abi_version;
+    uint32_t size;
+    uint32_t version;
     uint32_t transport;
+    uint32_t window;      /* records under way to the slowest member; beyond, sending is busy */
     const char* endpoint; /* where the root listens: tcp://<host>:<port>, or ipc://<path> on one host */
     /* For a tcp endpoint: Z85 CURVE keys. The peer is the root; to the root: its members, which share one
      * key. */
@@ -50,32 +46,43 @@ typedef struct croupier_fan_out_options {
     uint32_t member;  /* 0: the root */
     int32_t device;   /* of CUDA, with NCCL */
     uint32_t join_timeout_ms;
-    uint32_t window; /* records under way to the slowest member; beyond, sending is busy */
 } croupier_fan_out_options;
 
-void croupier_fan_out_options_init(croupier_fan_out_options* options);
+static inline void croupier_fan_out_options_init(croupier_fan_out_options* options) {
+    memset(options, 0, sizeof(*options));
+    options->size = (uint32_t)sizeof(*options);
+    options->version = CROUPIER_ABI_VERSION;
+    options->transport = CROUPIER_FAN_OUT_ZMQ;
+    options->window = 64;
+    options->members = 2;
+    options->join_timeout_ms = 5000;
+}
+
+/* The library's release, such as "0.1.0". */
+const char* croupier_fan_out_version(void);
 
 /* Returns when all members are there. */
 int croupier_fan_out_open(const croupier_fan_out_options* options, croupier_fan_out** fan_out,
-                          croupier_fan_out_error* error);
+                          croupier_error* error);
 void croupier_fan_out_close(croupier_fan_out* fan_out);
 
 /* The root's. CROUPIER_FAN_OUT_BUSY: a member has not received what is under way, and nothing was sent. */
-int croupier_fan_out_send(croupier_fan_out* fan_out, const void* record, size_t size,
-                          croupier_fan_out_error* error);
+int croupier_fan_out_send(croupier_fan_out* fan_out, const void* record, size_t size, croupier_error* error);
 /* The root's. 1, an answer and who gave it; 0: there was none within timeout_ms (0: only a look). */
 int croupier_fan_out_receive_answer(croupier_fan_out* fan_out, uint32_t timeout_ms, uint32_t* member,
-                                    const void** answer, size_t* size, croupier_fan_out_error* error);
+                                    const void** answer, size_t* size, croupier_error* error);
 
 /* Another member's. 1 and a record; 0: there was none within timeout_ms (0: only a look). */
 int croupier_fan_out_receive(croupier_fan_out* fan_out, uint32_t timeout_ms, const void** record,
-                             size_t* size, croupier_fan_out_error* error);
+                             size_t* size, croupier_error* error);
 /* Another member's. CROUPIER_FAN_OUT_BUSY: the root does not read its answers, and nothing was sent. */
 int croupier_fan_out_answer(croupier_fan_out* fan_out, const void* answer, size_t size,
-                            croupier_fan_out_error* error);
+                            croupier_error* error);
 
-/* The root as the channel of a session (croupier_open_options.relay). It must outlive the session. */
-void croupier_fan_out_channel(croupier_fan_out* fan_out, croupier_record_channel* channel);
+/* The root as the channel of a session (croupier_open_options.relay), into a struct that
+ * croupier_record_channel_init() began. It must outlive the session. */
+int croupier_fan_out_channel(croupier_fan_out* fan_out, croupier_record_channel* channel,
+                             croupier_error* error);
 
 const char* croupier_fan_out_error_name(uint32_t code);
 

@@ -4,27 +4,29 @@
 #ifndef CROUPIER_RECORD_CHANNEL_H
 #define CROUPIER_RECORD_CHANNEL_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "croupier/types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* NOLINTBEGIN(modernize-use-using): this header is C. */
-typedef struct croupier_channel_error {
-    uint32_t code; /* croupier::shm::Errc */
-    char text[508];
-} croupier_channel_error;
-
 typedef struct croupier_record_channel {
+    uint32_t size;
+    uint32_t version;
     void* context;
     /* 0; 1: the queue is full and nothing was sent; -1: failed. */
-    int (*send)(void* context, const void* record, size_t size, croupier_channel_error* error);
+    int (*send)(void* context, const void* record, size_t size, croupier_error* error);
     /* 1 and an answer, valid until the next call; 0: there was none in time; -1: failed. */
     int (*receive)(void* context, uint32_t timeout_ms, const void** answer, size_t* size,
-                   croupier_channel_error* error);
+                   croupier_error* error);
 } croupier_record_channel;
+
+static inline void croupier_record_channel_init(croupier_record_channel* channel) {
+    memset(channel, 0, sizeof(*channel));
+    channel->size = (uint32_t)sizeof(*channel);
+    channel->version = CROUPIER_ABI_VERSION;
+}
 /* NOLINTEND(modernize-use-using) */
 
 #ifdef __cplusplus

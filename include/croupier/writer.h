@@ -9,22 +9,14 @@
 #ifndef CROUPIER_WRITER_H
 #define CROUPIER_WRITER_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "croupier/types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* NOLINTBEGIN(modernize-use-using): this header is C. */
-#define CROUPIER_WRITER_ABI_VERSION 1U
-
 typedef struct croupier_writer croupier_writer;
-
-typedef struct croupier_writer_error {
-    uint32_t code; /* croupier::shm::Errc; croupier_writer_error_name() names it */
-    char text[508];
-} croupier_writer_error;
 
 enum { CROUPIER_WRITER_HOST = -1, CROUPIER_WRITER_MAX_STORE_BLOCKS = 1024 };
 
@@ -39,7 +31,8 @@ enum {
 
 /* croupier_writer_options_init() fills in the defaults; segment_path must be set. */
 typedef struct croupier_writer_options {
-    uint32_t abi_version;
+    uint32_t size;
+    uint32_t version;
     const char* segment_path; /* as the scheduler was told it when it opened the session */
     uint32_t rank;
     int32_t device; /* of CUDA; CROUPIER_WRITER_HOST: none */
@@ -47,7 +40,17 @@ typedef struct croupier_writer_options {
     uint32_t store_blocks; /* the most multiprocessors that the store kernel occupies; 0: the default */
 } croupier_writer_options;
 
+static inline void croupier_writer_options_init(croupier_writer_options* options) {
+    memset(options, 0, sizeof(*options));
+    options->size = (uint32_t)sizeof(*options);
+    options->version = CROUPIER_ABI_VERSION;
+    options->device = CROUPIER_WRITER_HOST;
+    options->path = CROUPIER_WRITER_AUTO;
+}
+
 typedef struct croupier_writer_info {
+    uint32_t size;
+    uint32_t version;
     uint32_t vocab;
     uint32_t tp;
     uint32_t rank;
@@ -64,34 +67,53 @@ typedef struct croupier_writer_info {
     uint32_t store_blocks;
 } croupier_writer_info;
 
+static inline void croupier_writer_info_init(croupier_writer_info* info) {
+    memset(info, 0, sizeof(*info));
+    info->size = (uint32_t)sizeof(*info);
+    info->version = CROUPIER_ABI_VERSION;
+}
+
 typedef struct croupier_writer_state {
+    uint32_t size;
+    uint32_t version;
     uint32_t open;           /* 0: the session is over for this writer: closed, fenced or left by everybody */
+    uint32_t reserved;       /* 0 */
     uint64_t begun;          /* steps that croupier_writer_begin queued */
     uint64_t finished;       /* of them, those whose slice is complete */
     uint64_t empty_launches; /* replays of a captured graph that found no begun step and wrote nothing */
 } croupier_writer_state;
 
+static inline void croupier_writer_state_init(croupier_writer_state* state) {
+    memset(state, 0, sizeof(*state));
+    state->size = (uint32_t)sizeof(*state);
+    state->version = CROUPIER_ABI_VERSION;
+}
+
 enum { CROUPIER_WRITER_BUSY = 1 };
 
-void croupier_writer_options_init(croupier_writer_options* options);
+/* The library's release, such as "0.1.0". */
+const char* croupier_writer_version(void);
 
 /* Takes the rank, whose earlier writer must be gone; registers its memory with the GPU. */
 int croupier_writer_attach(const croupier_writer_options* options, croupier_writer** writer,
-                           croupier_writer_error* error);
+                           croupier_error* error);
 /* Waits for what was enqueued. */
 void croupier_writer_detach(croupier_writer* writer);
-void croupier_writer_get_info(const croupier_writer* writer, croupier_writer_info* info);
-void croupier_writer_get_state(const croupier_writer* writer, croupier_writer_state* state);
+/* Into structs that their init functions began. */
+int croupier_writer_get_info(const croupier_writer* writer, croupier_writer_info* info,
+                             croupier_error* error);
+int croupier_writer_get_state(const croupier_writer* writer, croupier_writer_state* state,
+                              croupier_error* error);
 
 /* The oldest step in flight that wants this rank's slice and is not begun: 1, its number and its columns;
  * 0: there was none within timeout_ms (0: only a look). */
 int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint64_t* step, uint32_t* columns,
-                              croupier_writer_error* error);
+                              croupier_error* error);
 
 /* Queues the step for the next enqueue, without a call to CUDA and without waiting. CROUPIER_WRITER_BUSY:
  * the step is not scheduled yet, or as many steps as the session has slots are begun and not finished.
  * Fails for a step that is over or complete and for a writer that was fenced. Steps are begun in order. */
-int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_writer_error* error);
+int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error* error);
 
 /* Lays the next begun step: `logits` are its columns' rows, `row_stride` elements apart, each of the rank's
  * ids in the order of the ids. Never waits for the GPU, allocates nothing, and may be captured into a CUDA
@@ -99,27 +121,27 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_write
  * The rows may be overwritten by later work of the stream. Successive calls use one stream, or streams that
  * wait for each other. A host's writer has a NULL stream. */
 int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
-                            croupier_writer_error* error);
+                            croupier_error* error);
 
 /* For rank 0, before the same step's enqueue on the same stream, where the session's writer supplies the
  * randoms: Philox4x32-10 of each column's seed, child and position in prompt and output together. */
-int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croupier_writer_error* error);
+int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croupier_error* error);
 
 /* Whether every column of a step that this writer began is decided: 1, or 0 when that did not come within
  * timeout_ms (0: only a look). Fails when its slot holds a later step, whose submission says that the
  * scheduler has the tokens. */
 int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t timeout_ms,
-                                croupier_writer_error* error);
+                                croupier_error* error);
 
 /* The tokens of a step that croupier_writer_wait_tokens() saw decided, straight from the segment and without
  * the scheduler: enqueues their way to `tokens`, an int32 a column in the memory of the writer's device. -1
  * where a decision is an error. Before the next step's slice is enqueued on the same stream. */
 int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64_t step, int32_t* tokens,
-                                   croupier_writer_error* error);
+                                   croupier_error* error);
 
 /* Forgets the steps that are begun and were not enqueued, for instance after a failed forward pass: they can
  * be begun again, with their randoms. What was enqueued must be finished: synchronise the stream first. */
-int croupier_writer_abandon(croupier_writer* writer, croupier_writer_error* error);
+int croupier_writer_abandon(croupier_writer* writer, croupier_error* error);
 
 const char* croupier_writer_error_name(uint32_t code);
 

@@ -13,8 +13,7 @@ namespace croupier::writer {
 
 class Failure : public std::runtime_error {
   public:
-    explicit Failure(const croupier_writer_error& error)
-        : std::runtime_error(error.text), code_(error.code) {}
+    explicit Failure(const croupier_error& error) : std::runtime_error(error.text), code_(error.code) {}
     std::uint32_t code() const { return code_; }
     std::string name() const { return croupier_writer_error_name(code_); }
 
@@ -35,25 +34,29 @@ struct WantedStep {
 class Writer {
   public:
     explicit Writer(const croupier_writer_options& options) {
-        croupier_writer_error error{};
+        croupier_error error{};
         croupier_writer* attached = nullptr;
         if (croupier_writer_attach(&options, &attached, &error) != 0) throw Failure(error);
         writer_.reset(attached);
     }
 
     croupier_writer_info info() const {
-        croupier_writer_info info{};
-        croupier_writer_get_info(writer_.get(), &info);
+        croupier_error error{};
+        croupier_writer_info info;
+        croupier_writer_info_init(&info);
+        if (croupier_writer_get_info(writer_.get(), &info, &error) != 0) throw Failure(error);
         return info;
     }
     croupier_writer_state state() const {
-        croupier_writer_state state{};
-        croupier_writer_get_state(writer_.get(), &state);
+        croupier_error error{};
+        croupier_writer_state state;
+        croupier_writer_state_init(&state);
+        if (croupier_writer_get_state(writer_.get(), &state, &error) != 0) throw Failure(error);
         return state;
     }
 
     std::optional<WantedStep> wait_step(std::uint32_t timeout_ms) {
-        croupier_writer_error error{};
+        croupier_error error{};
         WantedStep wanted;
         const int got =
             croupier_writer_wait_step(writer_.get(), timeout_ms, &wanted.step, &wanted.columns, &error);
@@ -63,38 +66,38 @@ class Writer {
 
     // False: busy, as croupier_writer_begin() says.
     bool begin(std::uint64_t step) {
-        croupier_writer_error error{};
+        croupier_error error{};
         const int status = croupier_writer_begin(writer_.get(), step, &error);
         if (status < 0) throw Failure(error);
         return status != CROUPIER_WRITER_BUSY;
     }
 
     void enqueue(const void* logits, std::uint64_t row_stride, void* stream = nullptr) {
-        croupier_writer_error error{};
+        croupier_error error{};
         if (croupier_writer_enqueue(writer_.get(), stream, logits, row_stride, &error) != 0)
             throw Failure(error);
     }
 
     void enqueue_randoms(void* stream = nullptr) {
-        croupier_writer_error error{};
+        croupier_error error{};
         if (croupier_writer_enqueue_randoms(writer_.get(), stream, &error) != 0) throw Failure(error);
     }
 
     bool wait_tokens(std::uint64_t step, std::uint32_t timeout_ms) {
-        croupier_writer_error error{};
+        croupier_error error{};
         const int there = croupier_writer_wait_tokens(writer_.get(), step, timeout_ms, &error);
         if (there < 0) throw Failure(error);
         return there == 1;
     }
 
     void enqueue_tokens(std::uint64_t step, std::int32_t* tokens, void* stream = nullptr) {
-        croupier_writer_error error{};
+        croupier_error error{};
         if (croupier_writer_enqueue_tokens(writer_.get(), stream, step, tokens, &error) != 0)
             throw Failure(error);
     }
 
     void abandon() {
-        croupier_writer_error error{};
+        croupier_error error{};
         if (croupier_writer_abandon(writer_.get(), &error) != 0) throw Failure(error);
     }
 

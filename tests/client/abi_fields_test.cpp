@@ -9,7 +9,8 @@ namespace {
 
 // Every field with a value of its own.
 croupier_params distinct_params() {
-    croupier_params params{};
+    croupier_params params;
+    croupier_params_init(&params);
     double next = 0.5;
     for (double* field :
          {&params.temperature, &params.top_p, &params.min_p, &params.repetition_penalty,
@@ -32,7 +33,7 @@ croupier_params distinct_params() {
     params.mirostat = 1;
     params.rng = 2;
     params.logprob_mode = 3;
-    for (std::uint8_t i = 0; i < CROUPIER_ORDER_STEPS; ++i)
+    for (std::uint8_t i = 0; i < CROUPIER_MAX_ORDER; ++i)
         params.order[i] = static_cast<std::uint8_t>(i + 1);
     return params;
 }
@@ -40,7 +41,7 @@ croupier_params distinct_params() {
 }  // namespace
 
 TEST_CASE("the ABI's defaults are those of the protocol, bit for bit") {
-    croupier_params params{};
+    croupier_params params;
     croupier_params_init(&params);
     const proto::SamplingParams plain = client::params_from_abi(params);
     const proto::SamplingParams wanted;

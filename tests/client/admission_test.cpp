@@ -5,6 +5,8 @@
 #include <functional>
 #include <limits>
 
+#include "croupier/client.hpp"
+
 using namespace croupier;
 using Catch::Matchers::Contains;
 
@@ -13,9 +15,11 @@ namespace {
 constexpr std::uint32_t kVocab = 1000;
 
 croupier_sequence sound_sequence() {
-    croupier_sequence sequence{};
+    static const client::Params params;
+    croupier_sequence sequence;
+    croupier_sequence_init(&sequence);
     sequence.uid = 7;
-    croupier_params_init(&sequence.params);
+    sequence.params = &params;
     return sequence;
 }
 
@@ -79,10 +83,12 @@ TEST_CASE("a parameter outside its range is refused by its name, with the range"
         {"logprob_mode is 2; allowed: raw or processed", [](auto& p) { p.logprob_mode = 2; }},
         {"order is 10; allowed: each step at most once", [](auto& p) { p.order[0] = 10; }},
         {"order is 6; allowed: each step at most once",
-         [](auto& p) { p.order[0] = p.order[1] = CROUPIER_STEP_TOP_K; }},
+         [](auto& p) { p.order[0] = p.order[1] = CROUPIER_ORDER_TOP_K; }},
     }));
     croupier_sequence sequence = sound_sequence();
-    bad.spoil(sequence.params);
+    client::Params params;
+    bad.spoil(params);
+    sequence.params = &params;
     const auto result = client::check_sequence(sequence, kVocab);
     REQUIRE_FALSE(result);
     CHECK(result.error().code == shm::Errc::bad_argument);
@@ -91,44 +97,43 @@ TEST_CASE("a parameter outside its range is refused by its name, with the range"
 
 TEST_CASE("the ends of the ranges are admitted") {
     croupier_sequence sequence = sound_sequence();
-    auto& params = sequence.params;
+    client::Params params;
+    sequence.params = &params;
     SECTION("low") {
-        params = {0,   0.0, 1e-9, 0.0, 0.01, -2.0, -2.0, 0.0, 0.0, -1.0, 1e-9, 0.0, 0.0, 0.0, 1.0, 0.0,
-                  0.0, 0.0, 0.0,  -1,  -1,   0,    0,    0,   0,   -1,   -1,   1,   0,   0,   0,   {}};
+        params.seed = 0;
+        params.temperature = 0.0;
+        params.top_p = 1e-9;
+        params.repetition_penalty = 0.01;
+        params.frequency_penalty = params.presence_penalty = -2.0;
+        params.dynatemp_exponent = 0.0;
+        params.typical_p = 1e-9;
+        params.xtc_threshold = 0.0;
+        params.dry_base = 1.0;
+        params.mirostat_tau = params.mirostat_eta = 0.0;
+        params.adaptive_target = params.adaptive_decay = 0.0;
+        params.top_k = -1;
+        params.dry_allowed_length = 1;
     }
     SECTION("high") {
-        params = {~0ULL,
-                  100.0,
-                  1.0,
-                  1.0,
-                  100.0,
-                  2.0,
-                  2.0,
-                  100.0,
-                  100.0,
-                  100.0,
-                  1.0,
-                  1.0,
-                  1.0,
-                  100.0,
-                  100.0,
-                  100.0,
-                  1.0,
-                  -1.0,
-                  0.99,
-                  1 << 30,
-                  999,
-                  9,
-                  9,
-                  CROUPIER_IGNORE_EOS,
-                  0,
-                  1 << 30,
-                  1 << 30,
-                  1 << 30,
-                  2,
-                  CROUPIER_RNG_VLLM,
-                  CROUPIER_LOGPROB_PROCESSED,
-                  {1, 2, 3, 4, 5, 6, 7, 8, 9, CROUPIER_STEP_END}};
+        params.seed = ~0ULL;
+        params.temperature = 100.0;
+        params.min_p = 1.0;
+        params.repetition_penalty = 100.0;
+        params.frequency_penalty = params.presence_penalty = 2.0;
+        params.dynatemp_range = params.dynatemp_exponent = params.top_n_sigma = 100.0;
+        params.xtc_probability = params.xtc_threshold = 1.0;
+        params.dry_multiplier = params.dry_base = params.mirostat_tau = 100.0;
+        params.mirostat_eta = 1.0;
+        params.adaptive_decay = 0.99;
+        params.top_k = params.penalty_last_n = params.dry_penalty_last_n = params.dry_allowed_length = 1
+                                                                                                       << 30;
+        params.eos_token_id = 999;
+        params.min_tokens = params.max_tokens = 9;
+        params.flags = CROUPIER_IGNORE_EOS;
+        params.mirostat = 2;
+        params.rng = CROUPIER_RNG_VLLM;
+        params.logprob_mode = CROUPIER_LOGPROB_PROCESSED;
+        for (std::uint8_t step = 1; step <= CROUPIER_ORDER_XTC; ++step) params.order[step - 1] = step;
     }
     SECTION("the last child") {
         params.child = 1023;

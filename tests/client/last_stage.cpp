@@ -176,10 +176,11 @@ RelayGroup::RelayGroup(const Route& route) {
     options.peer_public_key = route.relay_key.c_str();
     options.join_timeout_ms = kPatienceMs;
     croupier_fan_out* opened = nullptr;
-    croupier_fan_out_error error{};
+    croupier_error error{};
     if (croupier_fan_out_open(&options, &opened, &error) != 0) throw std::runtime_error(error.text);
     group_.reset(opened);
-    croupier_fan_out_channel(opened, &channel_);
+    croupier_record_channel_init(&channel_);
+    if (croupier_fan_out_channel(opened, &channel_, &error) != 0) throw std::runtime_error(error.text);
 }
 
 void RemoteScheduler::open() {

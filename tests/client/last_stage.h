@@ -65,7 +65,7 @@ class RelayGroup {
         void operator()(croupier_fan_out* group) const { croupier_fan_out_close(group); }
     };
     std::unique_ptr<croupier_fan_out, Close> group_;
-    croupier_record_channel channel_{};
+    croupier_record_channel channel_;
 };
 
 using Tokens = std::map<std::uint64_t, std::vector<std::int32_t>>;

@@ -37,9 +37,11 @@ AnswerBytes attach_record(std::uint64_t session = 1, const char* name = "session
 
 croupier_sequence plain_sequence(std::uint64_t uid) {
     static const std::vector<std::int32_t> prompt = {1, 2, 3};
-    croupier_sequence sequence{};
+    static const client::Params params;
+    croupier_sequence sequence;
+    croupier_sequence_init(&sequence);
     sequence.uid = uid;
-    croupier_params_init(&sequence.params);
+    sequence.params = &params;
     sequence.prompt = prompt.data();
     sequence.prompt_count = prompt.size();
     return sequence;
@@ -111,9 +113,11 @@ TEST_CASE("a sequence's record holds all of it") {
     const std::vector<std::int32_t> words = {2, 8, 9};
     const std::vector<croupier_bias> bias = {{10, 1.5F}};
     croupier_sequence sequence = plain_sequence(7);
-    sequence.params.seed = 99;
-    sequence.params.top_p = 0.75;
-    sequence.params.order[0] = CROUPIER_STEP_TOP_K;
+    client::Params params;
+    params.seed = 99;
+    params.top_p = 0.75;
+    params.order[0] = CROUPIER_ORDER_TOP_K;
+    sequence.params = &params;
     sequence.output = output.data();
     sequence.output_count = output.size();
     sequence.stop_ids = stops.data();
@@ -216,7 +220,9 @@ TEST_CASE("records that cannot be carried out are refused by name, and the ring 
         {"temperature",
          [] {
              croupier_sequence sequence = plain_sequence(3);
-             sequence.params.temperature = -1;
+             client::Params params;
+             params.temperature = -1;
+             sequence.params = &params;
              return add_record(kFirst + 3, sequence);
          }},
         {"the parameters of the record have 5 bytes",

@@ -20,19 +20,16 @@ TEST_CASE("libcroupier.so gives every function of the C ABI to a program that kn
     const Library library = load();
     REQUIRE(library != nullptr);
     for (const char* name :
-         {"croupier_open_options_init", "croupier_params_init", "croupier_open", "croupier_detach",
-          "croupier_close", "croupier_segment_path", "croupier_resumed", "croupier_add", "croupier_finish",
-          "croupier_list", "croupier_output", "croupier_submit", "croupier_in_flight", "croupier_wait",
+         {"croupier_version", "croupier_give_up", "croupier_open", "croupier_detach", "croupier_close",
+          "croupier_segment_path", "croupier_resumed", "croupier_add", "croupier_finish", "croupier_list",
+          "croupier_output", "croupier_submit_columns", "croupier_in_flight", "croupier_wait",
           "croupier_error_name", "croupier_decision_error_text"}) {
         INFO(name);
         CHECK(::dlsym(library.get(), name) != nullptr);
     }
-    auto* init =
-        reinterpret_cast<decltype(&croupier_params_init)>(::dlsym(library.get(), "croupier_params_init"));
-    croupier_params params{};
-    init(&params);
-    CHECK(params.temperature == 1.0);
-    CHECK(params.eos_token_id == -1);
+    auto* version = reinterpret_cast<decltype(&croupier_version)>(::dlsym(library.get(), "croupier_version"));
+    REQUIRE(version != nullptr);
+    CHECK(std::string(version()) == CROUPIER_VERSION);
 }
 
 TEST_CASE("libcroupier.so keeps the names of its C++ to itself") {

@@ -9,10 +9,13 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "shm/segment.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/small_engine.h"
+#include "tests/shm/child_process.h"
 
 using namespace croupier;
 using namespace croupier::test;
@@ -91,6 +94,28 @@ TEST_CASE("cleanup under a live daemon removes what nobody holds, and nothing el
     living.steps(2);
 }
 
+TEST_CASE("cleanup waits for a daemon that is starting, whose plane it would remove") {
+    DaemonProcess daemon;
+    daemon.kill_now();
+    std::optional<shm::FileDescriptor> starting =
+        std::move(shm::lock_directory(daemon.shm_directory())).value();
+    auto cleanup = shm::ChildProcess::start(
+        [&] { return tools::clean_up(daemon.shm_directory(), daemon.instance()) ? 0 : 1; });
+    const auto opened_directory = [&] {
+        std::error_code gone;
+        for (const auto& entry :
+             std::filesystem::directory_iterator("/proc/" + std::to_string(cleanup.pid()) + "/fd", gone)) {
+            if (std::filesystem::read_symlink(entry.path(), gone) == daemon.shm_directory()) return true;
+        }
+        return false;
+    };
+    REQUIRE(eventually(opened_directory));
+    CHECK(daemon.files_in_shm() == 2);
+    starting.reset();
+    CHECK(cleanup.wait() == 0);
+    CHECK(daemon.files_in_shm() == 0);
+}
+
 TEST_CASE("cleanup leaves a segment of another version that a live client holds") {
     DaemonProcess daemon;
     SmallEngine held(daemon.endpoint(), "held");
@@ -102,15 +127,23 @@ TEST_CASE("cleanup leaves a segment of another version that a live client holds"
 
 TEST_CASE("a segment that a live client holds stays when it cannot be opened for want of descriptors") {
     DaemonProcess daemon;
-    auto held = std::make_unique<SmallEngine>(daemon.endpoint(), "held");
-    const std::string path = held->segment_path();
-    daemon.kill_now();
+    std::optional<shm::Segment> held;
+    {
+        SmallEngine opens(daemon.endpoint(), "held");
+        daemon.kill_now();
+        held.emplace(shm::Segment::attach(opens.segment_path(), shm::Access::read_write).value());
+    }
+    // Without a client's sockets, which would come back to the daemon and take descriptors.
+    REQUIRE(held->hold(shm::Role::client));
+    const std::string path = held->path();
     make_other_version(path);
     SECTION("by cleanup") {
-        const DescriptorsLeft one(0, 1);
+        // The directory's lock, and what lists it.
+        const DescriptorsLeft two(0, 2);
         const auto cleaned = tools::clean_up(daemon.shm_directory(), daemon.instance());
         CHECK(std::filesystem::exists(path));
-        CHECK_THAT(cleaned.value().kept.at(0), Contains(path) && Contains("Too many open files"));
+        CHECK(cleaned.value().removed.empty());
+        CHECK_THAT(cleaned.value().kept.at(0), Contains("Too many open files"));
     }
     SECTION("by the daemon") {
         daemon.start();

@@ -95,8 +95,8 @@ const Control kControls[] = {
          s.params.top_p = 0.5;
      },
      [](auto& s) {
-         s.params.order[0] = CROUPIER_STEP_TOP_P;
-         s.params.order[1] = CROUPIER_STEP_TEMPERATURE;
+         s.params.order[0] = CROUPIER_ORDER_TOP_P;
+         s.params.order[1] = CROUPIER_ORDER_TEMPERATURE;
      }},
     {"allowed_ids", leave,
      [](auto& s) {

@@ -46,7 +46,7 @@ croupier_writer* attach_writer(const SmallEngine& engine) {
     const std::string path = engine.segment_path();
     options.segment_path = path.c_str();
     croupier_writer* writer = nullptr;
-    croupier_writer_error error{};
+    croupier_error error{};
     if (croupier_writer_attach(&options, &writer, &error) != 0) throw std::runtime_error(error.text);
     return writer;
 }
@@ -66,8 +66,8 @@ void call_writer(croupier_writer* writer, Seen& seen) {
     std::uint32_t columns = 0;
     std::int32_t token = 0;
     const std::array<std::uint16_t, 1000> row{};
-    const auto note = [&](const std::function<int(croupier_writer_error*)>& call) {
-        croupier_writer_error error{};
+    const auto note = [&](const std::function<int(croupier_error*)>& call) {
+        croupier_error error{};
         const int status = call(&error);
         seen.note(status < 0 ? std::string(croupier_writer_error_name(error.code)) + ": " + error.text : "");
     };
@@ -79,10 +79,12 @@ void call_writer(croupier_writer* writer, Seen& seen) {
     note([&](auto* error) { return croupier_writer_wait_tokens(writer, 0, 0, error); });
     note([&](auto* error) { return croupier_writer_enqueue_tokens(writer, nullptr, 0, &token, error); });
     note([&](auto* error) { return croupier_writer_abandon(writer, error); });
-    croupier_writer_info info{};
-    croupier_writer_get_info(writer, &info);
-    croupier_writer_state state{};
-    croupier_writer_get_state(writer, &state);
+    croupier_writer_info info;
+    croupier_writer_info_init(&info);
+    note([&](auto* error) { return croupier_writer_get_info(writer, &info, error); });
+    croupier_writer_state state;
+    croupier_writer_state_init(&state);
+    note([&](auto* error) { return croupier_writer_get_state(writer, &state, error); });
     croupier_writer_detach(writer);
 }
 
@@ -175,7 +177,7 @@ TEST_CASE("a forked child that calls the library is told whose session and write
     REQUIRE(eventually([&] { return seen->engine != 0; }));
     CHECK(seen->live == 0);
     CHECK(seen->output == 0);
-    REQUIRE(seen->calls == 13);
+    REQUIRE(seen->calls == 15);
     for (std::size_t call = 0; call < seen->calls; ++call) {
         INFO("call " << call);
         CHECK_THAT(std::string(seen->errors[call].data()),

@@ -82,6 +82,27 @@ TEST_CASE("a daemon whose successor could not read its sessions says so and drai
     CHECK(daemon.files_in_shm() == 0);
 }
 
+TEST_CASE("a daemon whose successor would look for its sessions elsewhere says so and drains") {
+    const std::string changed = GENERATE("instance", "shm.dir", "shm.mode", "shm.group");
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.submit();
+    const Sandbox elsewhere;
+    daemon.write_config(kTwoSamplers, changed == "instance" ? "instance: other"
+                                      : changed == "shm.dir"
+                                          ? "shm: {dir: \"" + elsewhere.shm_directory() + "\"}"
+                                      : changed == "shm.mode" ? "shm: {dir: \"@shm@\", mode: \"0600\"}"
+                                                              : "shm: {dir: \"@shm@\", group: \"4200\"}");
+    daemon.signal(SIGUSR1);
+    REQUIRE(eventually([&] { return daemon.says("draining (SIGUSR1)"); }));
+    CHECK(daemon.says("no handover (SIGUSR1): " + changed + " has changed"));
+    engine.write();
+    engine.collect();
+    CHECK(daemon.await_end() == 0);
+    CHECK(daemon.files_in_shm() == 0);
+}
+
 TEST_CASE("a daemon that is told both to hand over and to stop stops") {
     const int stop = GENERATE(SIGTERM, SIGINT);
     DaemonProcess daemon;

@@ -97,6 +97,26 @@ TEST_CASE("a daemon that is told to stop gives up a segment of gigabytes that it
     CHECK(daemon.files_in_shm() == 0);
 }
 
+TEST_CASE("whoever waits for a segment is told when the daemon hands over, and not left to its time-out") {
+    if (!has_gigabytes()) return;
+    DaemonProcess daemon("{count: 1}");
+    ControlPeer opener(daemon.endpoint());
+    ask_for_gigabytes(opener, 7);
+    ControlPeer asker(daemon.endpoint());
+    FlatBufferBuilder builder;
+    wire::finish(builder, 9, wire::CreateStatistics(builder));
+    asker.send(builder);
+    REQUIRE(asker.receive() != nullptr);
+    daemon.signal(SIGUSR1);
+    const wire::Message* told = opener.receive();
+    REQUIRE(told != nullptr);
+    CHECK(told->request() == 7);
+    REQUIRE(told->body_as_Refusal() != nullptr);
+    CHECK(told->body_as_Refusal()->code() == static_cast<std::uint32_t>(shm::Errc::draining));
+    CHECK(daemon.await_end() == 0);
+    CHECK(daemon.files_in_shm() == 0);
+}
+
 TEST_CASE("a segment that is being made when its daemon stops is not left behind") {
     DaemonProcess daemon("{count: 1}");
     for (int round = 0; round < 24; ++round) {

@@ -1,13 +1,16 @@
 // The daemon as a user of its own, as the unit runs it: with a group of engines, and limits that others set.
+#include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/small_engine.h"
@@ -23,6 +26,7 @@ constexpr uid_t kDaemonUser = 40123;
 constexpr gid_t kDaemonGroup = 40124;
 constexpr gid_t kEngines = 40125;
 constexpr uid_t kEngineUser = 40126;
+constexpr gid_t kOtherEngines = 40128;
 // Whose processes are counted: nobody else may have any.
 constexpr uid_t kLimitedUser = 40127;
 
@@ -52,8 +56,9 @@ class UsersDaemon : public Sandbox {
                                      std::filesystem::perm_options::add);
         const std::string command = "exec prlimit " + limits + " setpriv --reuid " + std::to_string(user) +
                                     " --regid " + std::to_string(kDaemonGroup) + " --groups " +
-                                    std::to_string(kEngines) + " " CROUPIERD_PATH " --config " +
-                                    config_path() + " >" + log_path() + " 2>&1";
+                                    std::to_string(kEngines) + "," + std::to_string(kOtherEngines) +
+                                    " " CROUPIERD_PATH " --config " + config_path() + " >" + log_path() +
+                                    " 2>&1";
         process_.emplace(shm::ChildProcess::start(
             [&] { return ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr)); }));
     }
@@ -75,8 +80,8 @@ gid_t group_of(const std::string& path) {
 }
 
 // A step of an engine that is another user, and a member of kEngines only.
-int step_as_engine(const std::string& endpoint) {
-    if (::setgid(kEngines) != 0 || ::setuid(kEngineUser) != 0) return 2;
+int step_as_engine(const std::string& endpoint, gid_t group = kEngines) {
+    if (::setgid(group) != 0 || ::setuid(kEngineUser) != 0) return 2;
     try {
         SmallEngine engine(endpoint, "engine");
         engine.admit(2);
@@ -115,6 +120,54 @@ TEST_CASE("shm.group rules what an earlier start left, too") {
     });
     INFO(daemon.log());
     CHECK(engine.wait() == 0);
+}
+
+TEST_CASE("two instances with a group each share a directory") {
+    if (!is_root()) return;
+    const auto group = [](gid_t gid) { return ", group: \"" + std::to_string(gid) + "\"}"; };
+    const UsersDaemon one(kDaemonUser, "shm: {dir: \"@shm@\"" + group(kEngines), "");
+    REQUIRE(eventually([&] { return one.says("ready: "); }));
+    const UsersDaemon other(kDaemonUser, "shm: {dir: \"" + one.shm_directory() + "\"" + group(kOtherEngines),
+                            "");
+    REQUIRE(eventually([&] { return other.says("ready: "); }));
+    for (const auto& [daemon, engines] : {std::pair(&one, kEngines), std::pair(&other, kOtherEngines)}) {
+        auto engine = shm::ChildProcess::start([&] { return step_as_engine(daemon->endpoint(), engines); });
+        INFO(daemon->log());
+        CHECK(engine.wait() == 0);
+    }
+}
+
+TEST_CASE("a directory in a volume that gives its group to what is made in it does so too") {
+    if (!is_root()) return;
+    const Sandbox volume;
+    REQUIRE(::chown(volume.directory().c_str(), kDaemonUser, kEngines) == 0);
+    REQUIRE(::chmod(volume.directory().c_str(), 02771) == 0);
+    const UsersDaemon daemon(kDaemonUser, "shm: {dir: \"" + volume.directory() + "/shm\"}", "");
+    REQUIRE(eventually([&] { return daemon.says("ready: "); }));
+    auto engine = shm::ChildProcess::start([&] {
+        // The socket is the daemon's own group's: a member of both.
+        const std::array<gid_t, 1> groups = {kDaemonGroup};
+        if (::setgroups(groups.size(), groups.data()) != 0) return 4;
+        return step_as_engine(daemon.endpoint());
+    });
+    INFO(daemon.log());
+    CHECK(engine.wait() == 0);
+    CHECK(group_of(volume.directory() + "/shm/croupier-" + daemon.instance() + ".bell") == kEngines);
+}
+
+TEST_CASE("a directory that others could list is closed at the start, and nobody else can keep it locked") {
+    if (!is_root()) return;
+    const Sandbox place;
+    REQUIRE(::chmod(place.directory().c_str(), 0711) == 0);
+    const std::string path = place.directory() + "/shm";
+    REQUIRE(::mkdir(path.c_str(), 0755) == 0);
+    REQUIRE(::chmod(path.c_str(), 0755) == 0);
+    REQUIRE(::chown(path.c_str(), kDaemonUser, kDaemonGroup) == 0);
+    const UsersDaemon daemon(kDaemonUser, "shm: {dir: \"" + path + "\"}", "");
+    REQUIRE(eventually([&] { return daemon.says("ready: "); }));
+    struct stat status {};
+    REQUIRE(::stat(path.c_str(), &status) == 0);
+    CHECK((status.st_mode & 07777U) == 0711);
 }
 
 TEST_CASE("a group that the daemon's user is no member of is refused by name") {

@@ -2,6 +2,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <zmq.hpp>
 
@@ -127,6 +128,29 @@ TEST_CASE("a key that is taken off the list loses its access with SIGHUP, and on
                    SmallEngine(setup.control, "engine", taking);
                }),
                Contains("permission_denied") && Contains("belongs to another"));
+}
+
+TEST_CASE(
+    "the last key that is taken off the list loses its access too; a list that cannot be read changes "
+    "nothing") {
+    const TcpSetup setup;
+    const std::string list = setup.files.directory() + "/clients";
+    DaemonProcess daemon(kTwoSamplers, setup.yaml());
+    SmallEngine engine(setup.control, "engine", setup.shape(setup.client));
+    std::filesystem::remove(list);
+    daemon.signal(SIGHUP);
+    REQUIRE(eventually([&] { return daemon.says("the CURVE keys stay as they are"); }));
+    engine.admit(8);
+    engine.step();
+    std::ofstream(list) << "# revoked\n";
+    daemon.signal(SIGHUP);
+    REQUIRE(eventually([&] { return daemon.says("0 CURVE keys are authorized"); }));
+    CHECK_THAT(failure_of([&] { engine.session().close(); }), Contains("not among the authorized ones"));
+    CHECK_THAT(failure_of([&] { SmallEngine(setup.control, "late", setup.shape(setup.client), 1000); }),
+               Contains("timed_out"));
+    // A daemon that has to start again does, for its local engines.
+    daemon.restart_after_kill();
+    CHECK(daemon.says("holds no key: nobody may come in over tcp"));
 }
 
 TEST_CASE("a key that looks like a comment, because # is a digit of Z85, is a key all the same") {

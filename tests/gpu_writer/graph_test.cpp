@@ -24,7 +24,7 @@ std::unique_ptr<test::CapturedGraph> capture(WriterUnderTest& writer, const Rows
     const void* at = writer.memory().put(rows.bytes);
     writer.memory().synchronise();
     return writer.memory().capture([&] {
-        croupier_writer_error error{};
+        croupier_error error{};
         INFO(error.text);
         REQUIRE(croupier_writer_enqueue_randoms(writer.get(), writer.memory().stream(), &error) == 0);
         REQUIRE(croupier_writer_enqueue(writer.get(), writer.memory().stream(), at, rows.stride, &error) ==
@@ -90,7 +90,7 @@ TEST_CASE("the path copy refuses to be captured, and says what can be") {
     WriterUnderTest writer(Way::copy, files.segment.path(), 0, 2048);
     const void* at = writer.memory().put(Bytes(2048));
     writer.memory().synchronise();
-    croupier_writer_error error{};
+    croupier_error error{};
     int status = 0;
     writer.memory().capture(
         [&] { status = croupier_writer_enqueue(writer.get(), writer.memory().stream(), at, 1024, &error); });

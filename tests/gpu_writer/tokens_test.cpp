@@ -33,10 +33,10 @@ struct Session {
         if (token < 0) decision.error = proto::DecisionError::nan_logit;
         claims.commit(column, columns, decision);
     }
-    int wait(std::uint64_t step, croupier_writer_error* error = nullptr) {
+    int wait(std::uint64_t step, croupier_error* error = nullptr) {
         return croupier_writer_wait_tokens(writer.get(), step, 0, error);
     }
-    int enqueue(std::uint64_t step, std::int32_t* tokens, croupier_writer_error* error = nullptr) {
+    int enqueue(std::uint64_t step, std::int32_t* tokens, croupier_error* error = nullptr) {
         return croupier_writer_enqueue_tokens(writer.get(), writer.memory().stream(), step, tokens, error);
     }
 
@@ -70,7 +70,7 @@ TEST_CASE("tokens that are not there are refused, each by a text that says why")
     const auto way = GENERATE(Way::host, Way::store);
     if (!test::can_run(way)) return;
     Session session(way);
-    croupier_writer_error error{};
+    croupier_error error{};
     std::int32_t* room = session.writer.memory().token_room();
     SECTION("of a step that this writer did not begin") {
         test::publish_step(session.client, 1);

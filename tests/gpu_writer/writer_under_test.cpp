@@ -95,8 +95,10 @@ WriterUnderTest::~WriterUnderTest() {
 }
 
 croupier_writer_state WriterUnderTest::state() const {
-    croupier_writer_state state{};
-    croupier_writer_get_state(writer_, &state);
+    croupier_writer_state state;
+    croupier_writer_state_init(&state);
+    croupier_error error{};
+    if (croupier_writer_get_state(writer_, &state, &error) != 0) throw std::runtime_error(error.text);
     return state;
 }
 

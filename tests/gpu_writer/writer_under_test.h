@@ -21,7 +21,7 @@ bool can_run(Way way);
 
 struct Failure {
     int status = 0;
-    croupier_writer_error error{};
+    croupier_error error{};
 };
 
 class WriterUnderTest {

@@ -5,11 +5,12 @@ cd "$(dirname "$0")/../.."
 
 declare -A MAY_INCLUDE=(
     [proto]="proto"
-    [shm]="proto shm"
+    [shm]="croupier proto shm"
     [sampler]="proto sampler"
     [config]="config"
     [client]="croupier proto shm client"
     [gpu_writer]="croupier proto shm gpu_writer"
+    [in_process]="croupier proto shm sampler client in_process"
     [daemon]="proto shm sampler config daemon"
     [tools]="croupier proto shm sampler config client gpu_writer tools"
     [include]="croupier"

@@ -2,9 +2,11 @@
 #include "shm/bell.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "child_process.h"
 #include "shm/futex.h"
@@ -139,6 +141,27 @@ TEST_CASE("a restarted daemon adopts a sound bell, so that clients keep ringing 
     const std::uint32_t seen = after.value().seen();
     client.value().ring();
     CHECK(after.value().seen() == seen + 1);
+}
+
+TEST_CASE(
+    "a restarted daemon mends a bell that somebody overwrote or cut off, and clients ring the same page") {
+    const TestDirectory directory;
+    auto first = Bell::create_or_adopt(directory.path(), "test", {});
+    REQUIRE(first);
+    auto client = Bell::attach(directory.path(), "test");
+    REQUIRE(client);
+    const std::string path = bell_path(directory.path(), "test");
+    if (GENERATE(false, true)) {
+        REQUIRE(::truncate(path.c_str(), 16) == 0);
+        REQUIRE(::truncate(path.c_str(), 4096) == 0);
+    }
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).write("nonsense", 8);
+    auto next = Bell::create_or_adopt(directory.path(), "test", {});
+    REQUIRE(next);
+    const std::uint32_t before = next.value().seen();
+    client.value().ring();
+    CHECK(next.value().seen() == before + 1);
+    CHECK(Bell::attach(directory.path(), "test"));
 }
 
 TEST_CASE("a futex wait ends with a wake, and at once when the word has changed") {

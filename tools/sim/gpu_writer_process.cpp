@@ -65,16 +65,16 @@ class GpuRank {
     };
 
     bool open() const {
-        croupier_writer_state state{};
-        croupier_writer_get_state(writer_.get(), &state);
-        return state.open != 0;
+        croupier_writer_state state;
+        croupier_writer_state_init(&state);
+        return croupier_writer_get_state(writer_.get(), &state, nullptr) == 0 && state.open != 0;
     }
-    [[noreturn]] void fail(const croupier_writer_error& error) const { throw std::runtime_error(error.text); }
+    [[noreturn]] void fail(const croupier_error& error) const { throw std::runtime_error(error.text); }
 
     bool begin_next() {
         std::uint64_t step = 0;
         std::uint32_t columns = 0;
-        croupier_writer_error error{};
+        croupier_error error{};
         const std::uint32_t patience_ms = in_flight_.empty() ? kLookMs : 0;
         if (croupier_writer_wait_step(writer_.get(), patience_ms, &step, &columns, &error) != 1) return false;
         const int begun = croupier_writer_begin(writer_.get(), step, &error);
@@ -151,7 +151,7 @@ Writer attach(const World& world, std::uint32_t rank, int device, std::string& p
         options.rank = rank;
         options.device = device;
         croupier_writer* writer = nullptr;
-        croupier_writer_error error{};
+        croupier_error error{};
         if (croupier_writer_attach(&options, &writer, &error) == 0) return Writer(writer);
         if (Clock::now() > deadline) throw std::runtime_error(error.text);
     }

@@ -50,7 +50,7 @@ void shuffle_order(const shm::Segment& segment) {
     std::shuffle(order.begin(), order.end(), random);
 }
 
-void need_writer(int status, const croupier_writer_error& error) {
+void need_writer(int status, const croupier_error& error) {
     if (status < 0) throw std::runtime_error(error.text);
 }
 
@@ -80,7 +80,7 @@ BenchSession::BenchSession(const Case& of) : case_(of) {
     options.device = 0;
     options.path = of.path;
     options.store_blocks = of.store_blocks;
-    croupier_writer_error error{};
+    croupier_error error{};
     need_writer(croupier_writer_attach(&options, &writer_, &error), error);
 }
 
@@ -95,7 +95,7 @@ std::size_t BenchSession::slice_bytes() const {
 bool BenchSession::start_step() {
     if (client_->next_to_publish() - client_->next_to_take() == segment_->geometry().slots) return false;
     const std::uint64_t step = need(client_->publish(std::vector<proto::ScheduleColumn>(case_.columns)));
-    croupier_writer_error error{};
+    croupier_error error{};
     const int begun = croupier_writer_begin(writer_, step, &error);
     need_writer(begun, error);
     if (begun == CROUPIER_WRITER_BUSY) throw std::runtime_error("a step that is in flight was busy");
@@ -106,8 +106,10 @@ bool BenchSession::start_step() {
 bool BenchSession::take_complete() {
     const std::uint64_t step = client_->next_to_take();
     if (step == client_->next_to_publish() || !shm::slice_ready(*segment_, step, 0)) return false;
-    croupier_writer_state state{};
-    croupier_writer_get_state(writer_, &state);
+    croupier_writer_state state;
+    croupier_writer_state_init(&state);
+    croupier_error error{};
+    need_writer(croupier_writer_get_state(writer_, &state, &error), error);
     // The slice is complete a little before the writer has a place for another step.
     if (state.finished <= step) return false;
     client_->take();
@@ -144,7 +146,7 @@ StepTimes BenchSession::one_step() {
         const ReadyWord ready = ReadyWord::unpack(word.load(std::memory_order_acquire));
         return ready.step_tag == ReadyWord::tag_of(step) ? ready.tiles : 0;
     };
-    croupier_writer_error error{};
+    croupier_error error{};
     StepTimes times;
     auto begin = Clock::now();
     need_writer(croupier_writer_begin(writer_, step, &error), error);

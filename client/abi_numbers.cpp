@@ -1,0 +1,90 @@
+// The numbers of the C ABI are those of proto/ and shm/.
+#include "croupier/client.h"
+#include "proto/geometry.h"
+#include "proto/sampling.h"
+#include "shm/error.h"
+
+namespace proto = croupier::proto;
+using croupier::proto::DecisionError;
+using croupier::shm::Errc;
+
+template <typename Ours>
+constexpr bool same(int number, Ours ours) {
+    return number == static_cast<int>(ours);
+}
+
+static_assert(CROUPIER_IGNORE_EOS == proto::kIgnoreEos);
+static_assert(CROUPIER_NO_LOGPROB == proto::kNoLogprob);
+static_assert(CROUPIER_ORDER_END == static_cast<int>(proto::Step::end) &&
+              CROUPIER_ORDER_PENALTIES == static_cast<int>(proto::Step::penalties) &&
+              CROUPIER_ORDER_DRY == static_cast<int>(proto::Step::dry) &&
+              CROUPIER_ORDER_TOP_N_SIGMA == static_cast<int>(proto::Step::top_n_sigma) &&
+              CROUPIER_ORDER_TEMPERATURE == static_cast<int>(proto::Step::temperature) &&
+              CROUPIER_ORDER_MIN_P == static_cast<int>(proto::Step::min_p) &&
+              CROUPIER_ORDER_TOP_K == static_cast<int>(proto::Step::top_k) &&
+              CROUPIER_ORDER_TOP_P == static_cast<int>(proto::Step::top_p) &&
+              CROUPIER_ORDER_TYPICAL_P == static_cast<int>(proto::Step::typical_p) &&
+              CROUPIER_ORDER_XTC == static_cast<int>(proto::Step::xtc) &&
+              CROUPIER_MAX_ORDER == proto::kOrderSteps);
+static_assert(CROUPIER_RNG_RACE == static_cast<int>(proto::Rng::race) &&
+              CROUPIER_RNG_SHVS == static_cast<int>(proto::Rng::shvs) &&
+              CROUPIER_RNG_SGLANG == static_cast<int>(proto::Rng::sglang) &&
+              CROUPIER_RNG_VLLM == static_cast<int>(proto::Rng::vllm));
+static_assert(CROUPIER_LOGPROB_RAW == static_cast<int>(proto::LogprobMode::raw) &&
+              CROUPIER_LOGPROB_PROCESSED == static_cast<int>(proto::LogprobMode::processed));
+static_assert(CROUPIER_STOPPED_EOS == int{proto::kStoppedByEos} &&
+              CROUPIER_STOPPED_TOKEN == int{proto::kStoppedByToken} &&
+              CROUPIER_STOPPED_LENGTH == int{proto::kStoppedByLength} &&
+              CROUPIER_STOPPED == proto::kStoppedMask);
+static_assert(CROUPIER_BF16 == static_cast<int>(proto::Dtype::bf16) &&
+              CROUPIER_FP16 == static_cast<int>(proto::Dtype::fp16) &&
+              CROUPIER_FP32 == static_cast<int>(proto::Dtype::fp32));
+static_assert(CROUPIER_GREEDY == int{proto::kGreedy} && CROUPIER_TRUNCATED == int{proto::kTruncated});
+static_assert(same(CROUPIER_ERROR_NOT_FOUND, Errc::not_found));
+static_assert(same(CROUPIER_ERROR_PERMISSION_DENIED, Errc::permission_denied));
+static_assert(same(CROUPIER_ERROR_NO_MEMORY, Errc::no_memory));
+static_assert(same(CROUPIER_ERROR_BAD_MAGIC, Errc::bad_magic));
+static_assert(same(CROUPIER_ERROR_WRONG_VERSION, Errc::wrong_version));
+static_assert(same(CROUPIER_ERROR_WRONG_SIZE, Errc::wrong_size));
+static_assert(same(CROUPIER_ERROR_CORRUPT_HEADER, Errc::corrupt_header));
+static_assert(same(CROUPIER_ERROR_BAD_GEOMETRY, Errc::bad_geometry));
+static_assert(same(CROUPIER_ERROR_ALREADY_HELD, Errc::already_held));
+static_assert(same(CROUPIER_ERROR_STALE_EPOCH, Errc::stale_epoch));
+static_assert(same(CROUPIER_ERROR_SESSION_CLOSED, Errc::session_closed));
+static_assert(same(CROUPIER_ERROR_DRAINING, Errc::draining));
+static_assert(same(CROUPIER_ERROR_RING_FULL, Errc::ring_full));
+static_assert(same(CROUPIER_ERROR_BAD_ARGUMENT, Errc::bad_argument));
+static_assert(same(CROUPIER_ERROR_UNKNOWN_SEQUENCE, Errc::unknown_sequence));
+static_assert(same(CROUPIER_ERROR_TABLE_FULL, Errc::table_full));
+static_assert(same(CROUPIER_ERROR_DAEMON_GONE, Errc::daemon_gone));
+static_assert(same(CROUPIER_ERROR_TIMED_OUT, Errc::timed_out));
+static_assert(same(CROUPIER_ERROR_REFUSED, Errc::refused));
+static_assert(same(CROUPIER_ERROR_SYSTEM_ERROR, Errc::system_error));
+static_assert(same(CROUPIER_ERROR_PEER_GONE, Errc::peer_gone));
+static_assert(same(CROUPIER_ERROR_FORKED, Errc::forked));
+static_assert(same(CROUPIER_DECISION_FINE, DecisionError::none));
+static_assert(same(CROUPIER_DECISION_NAN_LOGIT, DecisionError::nan_logit));
+static_assert(same(CROUPIER_DECISION_INFINITE_LOGIT, DecisionError::infinite_logit));
+static_assert(same(CROUPIER_DECISION_NO_TOKEN_LEFT, DecisionError::no_token_left));
+static_assert(same(CROUPIER_DECISION_BAD_PARAMETER, DecisionError::bad_parameter));
+static_assert(same(CROUPIER_DECISION_BAD_TOKEN, DecisionError::bad_token));
+static_assert(same(CROUPIER_DECISION_BAD_SEQUENCE, DecisionError::bad_sequence));
+static_assert(same(CROUPIER_DECISION_BAD_POSITION, DecisionError::bad_position));
+static_assert(same(CROUPIER_DECISION_BAD_MASK, DecisionError::bad_mask));
+static_assert(same(CROUPIER_DECISION_SEQUENCE_FULL, DecisionError::sequence_full));
+static_assert(same(CROUPIER_DECISION_BAD_RECORD, DecisionError::bad_record));
+static_assert(same(CROUPIER_DECISION_SAMPLER_CRASHED, DecisionError::sampler_crashed));
+static_assert(same(CROUPIER_DECISION_GIVEN_UP, DecisionError::given_up));
+static_assert(same(CROUPIER_DECISION_GIVEN_UP + 1, DecisionError::count_), "a new decision error is public");
+static_assert(same(CROUPIER_MAX_VOCAB, proto::kMaxVocab));
+static_assert(same(CROUPIER_MAX_BATCH, proto::kMaxBatch));
+static_assert(same(CROUPIER_MAX_TP, proto::kMaxTp));
+static_assert(same(CROUPIER_MAX_STEPS_IN_FLIGHT, proto::kMaxSlots));
+static_assert(same(CROUPIER_MAX_SEQUENCES, proto::kMaxSequences));
+static_assert(same(CROUPIER_MAX_LENGTH, proto::kMaxLength));
+static_assert(same(CROUPIER_MAX_BIAS, proto::kMaxBias));
+static_assert(same(CROUPIER_MAX_STOP_IDS, proto::kMaxStopIds));
+static_assert(same(CROUPIER_MAX_LIST_TOKENS, proto::kMaxListTokens));
+static_assert(same(CROUPIER_MAX_TILE, proto::kMaxTile));
+static_assert(same(CROUPIER_MAX_LOGPROBS, proto::kMaxLogprobs));
+static_assert(same(CROUPIER_MAX_CHILD + 1, proto::kMostChildren));

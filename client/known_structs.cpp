@@ -1,0 +1,46 @@
+#include "client/known_structs.h"
+
+#include "shm/caller_struct.h"
+
+namespace croupier::client {
+
+const croupier_sequence& KnownSequence::linked() {
+    sequence.params = &params;
+    sequence.bias = bias.data();
+    sequence.bias_count = bias.size();
+    sequence.bias_size = sizeof(croupier_bias);
+    return sequence;
+}
+
+shm::Result<KnownSequence> known_sequence(const croupier_sequence& given) {
+    auto sequence = shm::read_struct(given, "croupier_sequence", kSequenceAtFirst);
+    if (!sequence) return sequence.error();
+    KnownSequence known{sequence.value(), {}, {}};
+    croupier_params_init(&known.params);
+    if (known.sequence.params != nullptr) {
+        auto params = shm::read_struct(*known.sequence.params, "croupier_params", kParamsAtFirst);
+        if (!params) return params.error();
+        known.params = params.value();
+    }
+    if (known.sequence.bias_count == 0) return known;
+    if (known.sequence.bias == nullptr) {
+        return shm::fail(shm::Errc::bad_argument, "sequence " + std::to_string(known.sequence.uid) +
+                                                      ": bias is null, but its count is " +
+                                                      std::to_string(known.sequence.bias_count));
+    }
+    auto bias = shm::read_array(known.sequence.bias, known.sequence.bias_count, known.sequence.bias_size,
+                                "bias", kBiasAtFirst, known.bias);
+    if (!bias) return bias.error();
+    return known;
+}
+
+shm::Result<std::span<const croupier_column>> known_columns(const croupier_column* given, std::size_t count,
+                                                            std::size_t size,
+                                                            std::vector<croupier_column>& room) {
+    if (size == sizeof(croupier_column)) return std::span(given, count);
+    auto read = shm::read_array(given, count, size, "columns", kColumnAtFirst, room);
+    if (!read) return read.error();
+    return std::span<const croupier_column>(room);
+}
+
+}  // namespace croupier::client

@@ -1,0 +1,36 @@
+// The structs that callers of the C ABI give, of whatever age, as this library knows them.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "croupier/client.h"
+#include "shm/error.h"
+
+namespace croupier::client {
+
+// Each struct's size in the first headers that are kept (tests/abi).
+constexpr std::size_t kOpenOptionsAtFirst = 152;
+constexpr std::size_t kChannelAtFirst = 32;
+constexpr std::size_t kParamsAtFirst = 216;
+constexpr std::size_t kSequenceAtFirst = 144;
+constexpr std::size_t kBiasAtFirst = 8;
+constexpr std::size_t kColumnAtFirst = 16;
+constexpr std::size_t kStepAtFirst = 40;
+
+struct KnownSequence {
+    croupier_sequence sequence;
+    croupier_params params;
+    std::vector<croupier_bias> bias;
+
+    // With pointers to what is known here.
+    const croupier_sequence& linked();
+};
+
+shm::Result<KnownSequence> known_sequence(const croupier_sequence& given);
+// `room` is used where they are not as large as ours.
+shm::Result<std::span<const croupier_column>> known_columns(const croupier_column* given, std::size_t count,
+                                                            std::size_t size,
+                                                            std::vector<croupier_column>& room);
+
+}  // namespace croupier::client

@@ -1,0 +1,175 @@
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "client/abi_fields.h"
+#include "client/admission.h"
+#include "client/decision_text.h"
+#include "client/known_structs.h"
+#include "croupier/decide.h"
+#include "in_process/decider.h"
+#include "proto/geometry.h"
+#include "shm/c_abi.h"
+#include "shm/caller_struct.h"
+
+namespace client = croupier::client;
+namespace proto = croupier::proto;
+namespace sampler = croupier::sampler;
+namespace shm = croupier::shm;
+using croupier::in_process::Decider;
+using shm::guarded;
+using shm::missing;
+
+struct croupier_decider {
+    Decider decider;
+};
+
+static_assert(sizeof(croupier_logprob) == sizeof(sampler::RankedLogprob) &&
+              offsetof(croupier_logprob, logprob) == offsetof(sampler::RankedLogprob, logprob) &&
+              offsetof(croupier_logprob, rank) == offsetof(sampler::RankedLogprob, rank));
+static_assert(sizeof(croupier_survivor) == sizeof(sampler::Survivor) &&
+              offsetof(croupier_survivor, probability) == offsetof(sampler::Survivor, probability));
+
+namespace {
+
+// Each struct's size in the first headers that are kept (tests/abi).
+constexpr std::size_t kOptionsAtFirst = 16;
+constexpr std::size_t kRowAtFirst = 56;
+constexpr std::size_t kAnswerAtFirst = 96;
+
+shm::Result<croupier_decider_options> checked(const croupier_decider_options& given) {
+    auto options = shm::read_struct(given, "croupier_decider_options", kOptionsAtFirst);
+    if (!options) return options;
+    const auto within = [](const char* name, std::uint32_t value, std::uint32_t most) -> shm::Result<bool> {
+        if (value >= 1 && value <= most) return true;
+        return shm::fail(shm::Errc::bad_argument, std::string(name) + " is " + std::to_string(value) +
+                                                      ", allowed: 1 to " + std::to_string(most));
+    };
+    if (auto good = within("vocab", options.value().vocab, proto::kMaxVocab); !good) return good.error();
+    if (auto good = within("max_length", options.value().max_length, proto::kMaxLength); !good) {
+        return good.error();
+    }
+    return options;
+}
+
+shm::Result<croupier_row> checked(const croupier_row& given) {
+    auto row = shm::read_struct(given, "croupier_row", kRowAtFirst);
+    if (!row) return row;
+    if (row.value().logits == nullptr) return missing("row->logits").error();
+    if (row.value().dtype > CROUPIER_FP32) {
+        return shm::fail(shm::Errc::bad_argument, "row->dtype is " + std::to_string(row.value().dtype) +
+                                                      ", allowed: bf16, fp16 or fp32 (0 to 2)");
+    }
+    if (row.value().best > CROUPIER_MAX_LOGPROBS) {
+        return shm::fail(shm::Errc::bad_argument, "row->best is " + std::to_string(row.value().best) +
+                                                      ", allowed: 0 to " +
+                                                      std::to_string(CROUPIER_MAX_LOGPROBS));
+    }
+    return row;
+}
+
+sampler::Request request_of(const client::Admitted& admitted, const proto::SamplingParams& params,
+                            const croupier_row& row, std::uint32_t vocab) {
+    const shm::NewSequence& sequence = admitted.sequence;
+    sampler::Request request;
+    request.params = &params;
+    request.bias = admitted.bias;
+    request.stop_ids = sequence.stop_ids;
+    request.allowed_ids = sequence.allowed_ids;
+    request.bad_words = sequence.bad_words;
+    request.dry_breakers = sequence.dry_breakers;
+    request.prompt = sequence.prompt;
+    request.output = sequence.output;
+    if (row.mask != nullptr) request.mask = {row.mask, (std::size_t{vocab} + 31) / 32};
+    request.feedback = {row.feedback_level, row.feedback_weight};
+    request.wants_support = row.wants_support != 0;
+    return request;
+}
+
+croupier_answer answer_of(const proto::Decision& decision, const sampler::Answer& beside, bool ranked) {
+    croupier_answer answer{};
+    answer.token = decision.token;
+    answer.logprob = decision.logprob;
+    answer.position = decision.position;
+    answer.flags = decision.flags;
+    answer.error = static_cast<std::uint16_t>(decision.error);
+    answer.feedback_level = beside.feedback.level;
+    answer.feedback_weight = beside.feedback.weight;
+    answer.best_size = sizeof(croupier_logprob);
+    answer.support_size = sizeof(croupier_survivor);
+    // The first one is the drawn token's own.
+    if (ranked && !beside.logprobs.empty()) {
+        answer.rank = beside.logprobs[0].rank;
+        answer.best = reinterpret_cast<const croupier_logprob*>(beside.logprobs.data() + 1);
+        answer.best_count = beside.logprobs.size() - 1;
+    }
+    if (!beside.support.empty()) {
+        answer.support = reinterpret_cast<const croupier_survivor*>(beside.support.data());
+        answer.support_count = beside.support.size();
+    }
+    return answer;
+}
+
+shm::Result<int> decide(Decider& decider, const croupier_row& given, const croupier_sequence& asked,
+                        croupier_answer& answer) {
+    const auto row = checked(given);
+    if (!row) return row.error();
+    auto known = client::known_sequence(asked);
+    if (!known) return known.error();
+    const auto admitted = client::check_sequence(known.value().linked(), decider.vocab());
+    if (!admitted) return admitted.error();
+    proto::SamplingParams params = admitted.value().sequence.params;
+    params.logprobs = row.value().best;
+    const auto request = request_of(admitted.value(), params, row.value(), decider.vocab());
+    const auto dtype = static_cast<proto::Dtype>(row.value().dtype);
+    const proto::Decision decision = decider.decide(row.value().logits, dtype, request);
+    const croupier_answer ours = answer_of(decision, decider.answer(), row.value().best > 0);
+    const auto written = shm::write_struct(ours, answer, "croupier_answer", kAnswerAtFirst);
+    if (!written) return written.error();
+    return 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* croupier_decide_version(void) {
+    return CROUPIER_VERSION;
+}
+
+int croupier_decider_open(const croupier_decider_options* options, croupier_decider** decider,
+                          croupier_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (options == nullptr) return missing("options");
+        if (decider == nullptr) return missing("decider");
+        const auto asked = checked(*options);
+        if (!asked) return asked.error();
+        *decider = new croupier_decider{Decider(asked.value().vocab, asked.value().max_length)};
+        return 0;
+    });
+}
+
+void croupier_decider_close(croupier_decider* decider) {
+    delete decider;
+}
+
+int croupier_decide(croupier_decider* decider, const croupier_row* row, const croupier_sequence* sequence,
+                    croupier_answer* answer, croupier_error* error) {
+    return guarded(error, [&]() -> shm::Result<int> {
+        if (decider == nullptr) return missing("decider");
+        if (row == nullptr) return missing("row");
+        if (sequence == nullptr) return missing("sequence");
+        if (answer == nullptr) return missing("answer");
+        return decide(decider->decider, *row, *sequence, *answer);
+    });
+}
+
+const char* croupier_decide_error_name(uint32_t code) {
+    return shm::errc_name(static_cast<shm::Errc>(code));
+}
+
+const char* croupier_decide_error_text(uint16_t error) {
+    return client::decision_error_text(error);
+}
+
+}  // extern "C"

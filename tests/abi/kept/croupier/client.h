@@ -1,0 +1,166 @@
+/* What an engine's scheduler links: a C ABI, so that any language can. include/croupier/client.hpp is the
+ * same in C++.
+ *
+ * A session is used by one thread at a time, and by the process that opened it: a forked child holds nothing
+ * of it, and is told so (`forked`). Functions return 0 (or a positive count) on success and -1 on failure;
+ * then `error`, when given, says what, where and what would be right.
+ */
+#ifndef CROUPIER_CLIENT_H
+#define CROUPIER_CLIENT_H
+
+#include "croupier/record_channel.h"
+#include "croupier/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* NOLINTBEGIN(modernize-use-using): this header is C. */
+typedef struct croupier_session croupier_session;
+
+/* croupier_open_options_init() fills in the defaults; vocab must be set. */
+typedef struct croupier_open_options {
+    uint32_t size;
+    uint32_t version;
+    const char* endpoint; /* of the daemon's control socket */
+    const char* name;     /* of the session: one live client a name */
+    uint32_t vocab;
+    uint32_t tp;
+    uint32_t max_batch;
+    uint32_t steps_in_flight;
+    uint32_t dtype;
+    uint32_t tile;
+    uint32_t max_sequences;
+    uint32_t max_length; /* prompt and output of one sequence */
+    uint32_t max_bias;
+    uint32_t max_stop_ids;
+    uint32_t max_list_tokens; /* words of allowed ids, bad words and DRY breakers of one sequence together */
+    uint32_t mask_rows;
+    uint32_t summaries;    /* 1: writers give the largest logit of each tile too; used with tiles of 64 */
+    uint32_t takeover;     /* 1: fence a live holder of the name */
+    const uint32_t* order; /* all (vocab + 63) / 64 blocks of 64 ids, hottest first; NULL: identity */
+    uint32_t resume;       /* 1: go on with a session whose client is gone */
+    uint32_t decisions_over_zmq; /* 1: decisions come over ZMQ instead of the ring */
+    uint32_t randoms_supplied;   /* 1: rank 0's writer supplies the randoms of rng SHVS; 0: samplers do */
+    uint32_t timeout_ms;         /* for the daemon's answer; 0: 5000 */
+    /* For a tcp endpoint: Z85 CURVE keys. */
+    const char* server_key;
+    const char* client_public_key;
+    const char* client_secret_key;
+    /* The order comes from this file, which `croupier hotset build` wrote for the vocabulary; instead of
+     * `order`. */
+    const char* hotness_file;
+    /* The session's host is another: records go through this channel to the relay there (`croupier relay`),
+     * `endpoint` is that host's, and decisions come over ZMQ, whatever decisions_over_zmq says. The channel
+     * must outlive the session. NULL: the session is on this host. */
+    const croupier_record_channel* relay;
+    /* What the ranks hold together, in equal shares: the vocabulary and the engine's padding after it, which
+     * is never drawn. 0: vocab. */
+    uint32_t padded_vocab;
+    uint32_t reserved; /* 0 */
+} croupier_open_options;
+
+static inline void croupier_open_options_init(croupier_open_options* options) {
+    memset(options, 0, sizeof(*options));
+    options->size = (uint32_t)sizeof(*options);
+    options->version = CROUPIER_ABI_VERSION;
+    options->endpoint = "ipc:///run/croupier/control.sock";
+    options->name = "default";
+    options->tp = 1;
+    options->max_batch = 64;
+    options->steps_in_flight = 2;
+    options->dtype = CROUPIER_BF16;
+    options->tile = 64;
+    options->max_sequences = 256;
+    options->max_length = 8192;
+    options->max_bias = 64;
+    options->max_stop_ids = 8;
+    options->max_list_tokens = 1024;
+}
+
+typedef struct croupier_column {
+    uint64_t uid;
+    const uint32_t* mask; /* grammar mask, (vocab + 31) / 32 words; NULL: all allowed */
+} croupier_column;
+
+typedef struct croupier_step {
+    uint32_t size;
+    uint32_t version;
+    uint64_t step;
+    uint32_t count;
+    uint16_t refused;                   /* not 0: the whole step was refused, with this decision error */
+    uint16_t reserved;                  /* 0 */
+    const croupier_decision* decisions; /* valid until the next call on the session */
+    size_t decision_size;               /* of one element: croupier_step_decision() reads them */
+} croupier_step;
+
+static inline void croupier_step_init(croupier_step* step) {
+    memset(step, 0, sizeof(*step));
+    step->size = (uint32_t)sizeof(*step);
+    step->version = CROUPIER_ABI_VERSION;
+}
+
+/* The decision of a column; what the library does not know of is 0. */
+static inline croupier_decision croupier_step_decision(const croupier_step* step, size_t column) {
+    croupier_decision decision;
+    const size_t known = step->decision_size < sizeof(decision) ? step->decision_size : sizeof(decision);
+    memset(&decision, 0, sizeof(decision));
+    memcpy(&decision, (const char*)step->decisions + column * step->decision_size, known);
+    return decision;
+}
+
+/* The library's release, such as "0.1.0". */
+const char* croupier_version(void);
+
+int croupier_open(const croupier_open_options* options, croupier_session** session, croupier_error* error);
+/* Leaves the daemon's sessions as they are, as a process that dies would; `resume` finds it again. */
+void croupier_detach(croupier_session* session);
+/* Closes the session: its memory is given back. */
+int croupier_close(croupier_session* session, croupier_error* error);
+
+/* Where the ranks' writers attach, on the session's host. */
+const char* croupier_segment_path(const croupier_session* session);
+/* 1 when open() went on with an earlier session. */
+int croupier_resumed(const croupier_session* session);
+
+int croupier_add(croupier_session* session, const croupier_sequence* sequence, croupier_error* error);
+/* Frees the sequence's slot; it must not be in a step in flight. */
+int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* error);
+/* The uids of live sequences; returns how many there are, writes at most `room`. */
+size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room);
+/* A live sequence's output, as far as steps were waited for; returns its length or -1, writes at most `room`.
+ */
+int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room);
+
+/* Publishes a step: one column a sequence, of which one element has `column_size` bytes. Fails with ring_full
+ * when every slot is in flight. */
+int croupier_submit_columns(croupier_session* session, const croupier_column* columns, size_t count,
+                            size_t column_size, uint64_t* step, croupier_error* error);
+static inline int croupier_submit(croupier_session* session, const croupier_column* columns, size_t count,
+                                  uint64_t* step, croupier_error* error) {
+    return croupier_submit_columns(session, columns, count, sizeof(croupier_column), step, error);
+}
+/* Steps published and not yet waited for. */
+uint32_t croupier_in_flight(const croupier_session* session);
+/* The oldest step in flight, into a struct that croupier_step_init() began: 1 and its decisions, 0 when it is
+ * not decided within timeout_ms (0: only a look), -1 on failure. A daemon that restarts meanwhile goes
+ * unnoticed when it is back within the time-out.
+ */
+int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step* step, croupier_error* error);
+
+/* Gives up a step in flight, for instance because a rank's logits will not come: each column that nobody has
+ * begun to decide is answered with the decision error given_up, and the position of its sequence is asked for
+ * again. croupier_wait() returns the step in its turn; then its sequences can be finished. What a late rank
+ * still writes for the step is refused. */
+int croupier_give_up(croupier_session* session, uint64_t step, croupier_error* error);
+
+const char* croupier_error_name(uint32_t code);
+const char* croupier_decision_error_text(uint16_t error);
+
+/* NOLINTEND(modernize-use-using) */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

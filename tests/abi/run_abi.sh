@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# run_abi.sh BUILD SOURCE CROUPIERD: who was compiled against the kept headers runs with the libraries of today; so does who was
+# compiled against later headers, whose structs are larger; and a field in a struct's middle is found out.
+set -euo pipefail
+build=$1 source=$2 croupierd=$3
+here=$source/tests/abi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+libraries=("$build"/client/libcroupier.so "$build"/gpu_writer/libcroupier_writer.so "$build"/in_process/libcroupier_decide.so)
+
+# compile NAME HEADERS FLAGS...: a caller with those headers and the libraries of today.
+compile() {
+    local paths=("${libraries[@]%/*}")
+    cc -std=c11 -Wall -Wextra -Werror -I "$2" "${@:3}" "$here/caller.c" "${libraries[@]}" "${paths[@]/#/-Wl,-rpath,}" -lm -o "$folder/$1.engine"
+}
+lies_as_kept() { cc -std=c11 -fsyntax-only -I "$1" "$here/layout.c" 2>"$folder/why"; }
+
+lies_as_kept "$here/kept" || { cat "$folder/why"; echo "layout.c is not of the kept headers: keep.py writes both"; exit 1; }
+lies_as_kept "$source/include" || { cat "$folder/why"; exit 1; }
+echo "every field of the kept headers lies where it lay"
+
+compile kept "$here/kept"
+"$source/tests/client/run_example.sh" "$croupierd" "$folder/kept.engine"
+echo "a caller with the kept headers runs"
+
+# Later headers: each struct that begins with its size has one field more.
+cp -r "$source/include" "$folder/later"
+sed -i -E 's/^(\} croupier_(params|sequence|open_options|step|writer_options|writer_info|writer_state|decider_options|row|answer|fan_out_options|record_channel);)/    uint64_t grown_later;\n\1/; s/CROUPIER_ABI_MINOR = [0-9]+/CROUPIER_ABI_MINOR = 999/' \
+    "$folder"/later/croupier/*.h
+[ "$(cat "$folder"/later/croupier/*.h | grep -c grown_later)" -eq 12 ] || { echo "not every struct was grown"; exit 1; }
+lies_as_kept "$folder/later" || { cat "$folder/why"; echo "a field at the end should move nothing"; exit 1; }
+compile later "$folder/later"
+"$source/tests/client/run_example.sh" "$croupierd" "$folder/later.engine"
+echo "a caller with larger structs runs"
+compile sets "$folder/later" -DSET_GROWN
+"$source/tests/client/run_example.sh" "$croupierd" "$folder/sets.engine" >"$folder/said" 2>&1 && { echo "an unknown field that is set was ignored"; exit 1; }
+grep -q "croupier_params: byte 216 is set, which this library (ABI 0.[0-9]*, 216 bytes) does not know; the caller has ABI 0.999" "$folder/said" ||
+    { cat "$folder/said"; exit 1; }
+echo "a field that the library does not know is refused once it is set, with both versions"
+
+cp -r "$source/include" "$folder/moved"
+sed -i -E 's/^    double temperature;/    uint64_t in_the_middle;\n    double temperature;/' "$folder/moved/croupier/types.h"
+grep -q in_the_middle "$folder/moved/croupier/types.h"
+lies_as_kept "$folder/moved" && { echo "a field in the middle was not found out"; exit 1; }
+grep -q 'croupier_params.*temperature has moved' "$folder/why" || { cat "$folder/why"; exit 1; }
+echo "a field in the middle does not compile"
