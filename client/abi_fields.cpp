@@ -46,6 +46,7 @@ void copy_params(Abi& abi, Plain& plain, const Copy& copy) {
     copy(abi.mirostat, plain.mirostat);
     copy(abi.rng, plain.rng);
     copy(abi.logprob_mode, plain.logprob_mode);
+    copy(abi.logprobs, plain.logprobs);
     for (std::size_t i = 0; i < plain.order.size(); ++i) copy(abi.order[i], plain.order[i]);
 }
 
@@ -64,6 +65,7 @@ void copy_geometry(Abi& abi, Plain& plain, const Copy& copy) {
     copy(abi.max_list_tokens, plain.max_list_tokens);
     copy(abi.mask_rows, plain.mask_rows);
     copy(abi.summaries, plain.has_summaries);
+    copy(abi.max_logprobs, plain.max_logprobs);
 }
 
 }  // namespace

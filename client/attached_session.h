@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,7 +49,17 @@ class AttachedSession {
 
     shm::Result<bool> wait_on_ring(Deadline deadline);
     shm::Result<bool> wait_on_stream(Deadline deadline);
-    shm::Result<bool> take(proto::DecisionError refused, std::span<const proto::Decision> decisions);
+    // How a step came: `ranked` gives a column's log-probs, the drawn token's own first.
+    struct Decided {
+        proto::DecisionError refused = proto::DecisionError::none;
+        std::span<const proto::Decision> decisions;
+        std::function<std::span<const proto::RankedLogprob>(std::size_t column)> ranked;
+    };
+    Decided decided_in_ring() const;
+    static Decided decided_in(const StreamedStep& message);
+    shm::Result<bool> take(const Decided& decided);
+    void point_to_best();
+    shm::Result<bool> take_ranked(std::span<const proto::RankedLogprob> ranked, croupier_decision& decision);
 
     DaemonLink link_;
     std::unique_ptr<SchedulePlace> place_;
@@ -56,6 +67,7 @@ class AttachedSession {
     std::optional<DecisionStream> stream_;  // when decisions come over ZMQ
     std::vector<croupier_column> columns_;
     std::vector<croupier_decision> taken_;
+    std::vector<croupier_logprob> taken_best_;  // of all of them
     croupier_step taken_step_{};
 };
 

@@ -36,6 +36,7 @@ flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& bui
     open.add_max_list_tokens(geometry.max_list_tokens);
     open.add_mask_rows(geometry.mask_rows);
     open.add_summaries(geometry.has_summaries != 0);
+    open.add_max_logprobs(geometry.max_logprobs);
     open.add_shards(shards);
     if (!order.IsNull()) open.add_order(order);
     open.add_takeover(request.takeover);

@@ -14,8 +14,21 @@ proto::DecisionError error_from(std::uint16_t code) {
     return error < proto::DecisionError::count_ ? error : proto::DecisionError::bad_record;
 }
 
+// A message whose counts are not of its entries has none.
+void unpack_ranked(const wire::StepDecisions& message, StreamedStep& step) {
+    if (message.logprobs() == nullptr || message.logprob_counts() == nullptr) return;
+    std::size_t counted = 0;
+    for (const std::uint8_t count : *message.logprob_counts()) counted += count;
+    if (counted != message.logprobs()->size() || message.logprob_counts()->size() != step.decisions.size())
+        return;
+    step.ranked_counts.assign(message.logprob_counts()->begin(), message.logprob_counts()->end());
+    for (const wire::LogprobEntry* entry : *message.logprobs()) {
+        step.ranked.push_back({entry->token(), entry->logprob(), entry->rank()});
+    }
+}
+
 StreamedStep unpack(const wire::StepDecisions& message) {
-    StreamedStep step{message.step(), error_from(message.refused()), {}};
+    StreamedStep step{message.step(), error_from(message.refused()), {}, {}, {}};
     const auto* entries = message.decisions();
     if (entries == nullptr) return step;
     step.decisions.reserve(entries->size());
@@ -23,6 +36,7 @@ StreamedStep unpack(const wire::StepDecisions& message) {
         step.decisions.push_back({entry->sequence_uid(), entry->token(), entry->logprob(), entry->position(),
                                   entry->flags(), error_from(entry->error())});
     }
+    unpack_ranked(message, step);
     return step;
 }
 

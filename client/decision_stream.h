@@ -16,6 +16,8 @@ struct StreamedStep {
     std::uint64_t step = 0;
     proto::DecisionError refused = proto::DecisionError::none;
     std::vector<proto::Decision> decisions;
+    std::vector<proto::RankedLogprob> ranked;  // of all columns, one after the other
+    std::vector<std::uint32_t> ranked_counts;  // of each column; empty: there are none
 };
 
 class DecisionStream {

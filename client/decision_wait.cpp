@@ -20,8 +20,14 @@ constexpr shm::WaitSettings kRingWait{shm::WaitMode::adaptive, std::chrono::micr
 constexpr milliseconds kStreamSlice{20};
 
 croupier_decision to_c(const proto::Decision& decision) {
-    return {decision.sequence_uid, decision.token, decision.logprob,
-            decision.position,     decision.flags, static_cast<std::uint16_t>(decision.error)};
+    croupier_decision plain{};
+    plain.uid = decision.sequence_uid;
+    plain.token = decision.token;
+    plain.logprob = decision.logprob;
+    plain.position = decision.position;
+    plain.flags = decision.flags;
+    plain.error = static_cast<std::uint16_t>(decision.error);
+    return plain;
 }
 
 proto::Decision refused_column(std::uint64_t uid, proto::DecisionError why) {
@@ -29,6 +35,17 @@ proto::Decision refused_column(std::uint64_t uid, proto::DecisionError why) {
     decision.sequence_uid = uid;
     decision.error = why;
     return decision;
+}
+
+// Where each column's log-probs begin among all of the message's.
+std::vector<std::size_t> starts_of(const std::vector<std::uint32_t>& counts) {
+    std::vector<std::size_t> starts;
+    std::size_t next = 0;
+    for (const std::uint32_t count : counts) {
+        starts.push_back(next);
+        next += count;
+    }
+    return starts;
 }
 
 // A closed session decides no more, but what it decided is still its client's: in the mapping, or in the
@@ -64,7 +81,7 @@ shm::Result<bool> AttachedSession::wait_on_ring(Deadline deadline) {
         const auto usable = ring_->check_usable();
         if (!usable && !ended(usable.error())) return usable;
         // After the look at the state: what was decided before the end is seen now.
-        if (ring_->next_complete()) return take(ring_->next_refusal(), ring_->next_decisions());
+        if (ring_->next_complete()) return take(decided_in_ring());
         if (!usable) return usable;
         const auto left = deadline - steady_clock::now();
         if (left <= left.zero()) return false;
@@ -79,7 +96,7 @@ shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
         const auto usable = place_->check_usable();
         if (!usable && !ended(usable.error())) return usable;
         if (!usable && ring_ != nullptr && ring_->next_complete()) {
-            return take(ring_->next_refusal(), ring_->next_decisions());
+            return take(decided_in_ring());
         }
         if (usable) subscribe();
         const auto left =
@@ -91,46 +108,90 @@ shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
         // and from `taken` on after each subscription.
         if (message && message->step == place_->next_to_take()) {
             stream_->note_progress();
-            return take(message->refused, message->decisions);
+            return take(decided_in(*message));
         }
         if (!message && !usable) return usable;
         if (!message && left <= left.zero()) return false;
     }
 }
 
-shm::Result<bool> AttachedSession::take(proto::DecisionError refused,
-                                        std::span<const proto::Decision> decisions) {
+AttachedSession::Decided AttachedSession::decided_in_ring() const {
+    return {ring_->next_refusal(), ring_->next_decisions(),
+            [this](std::size_t column) { return ring_->next_logprobs(static_cast<std::uint32_t>(column)); }};
+}
+
+AttachedSession::Decided AttachedSession::decided_in(const StreamedStep& message) {
+    return {message.refused, message.decisions,
+            [&message, starts = starts_of(message.ranked_counts)](std::size_t column) {
+                const std::span<const proto::RankedLogprob> all(message.ranked);
+                return starts.empty() ? all.first(0)
+                                      : all.subspan(starts[column], message.ranked_counts[column]);
+            }};
+}
+
+shm::Result<bool> AttachedSession::take_ranked(std::span<const proto::RankedLogprob> ranked,
+                                               croupier_decision& decision) {
+    if (ranked.empty()) return true;
+    decision.rank = ranked[0].rank;
+    decision.best_count = static_cast<std::uint32_t>(ranked.size() - 1);
+    for (const proto::RankedLogprob& each : ranked.subspan(1)) {
+        if (!proto::token_in_range(each.token, place_->geometry().vocab)) {
+            return shm::fail(Errc::corrupt_header, "token " + std::to_string(each.token) +
+                                                       " is among the best, which is outside the vocabulary");
+        }
+        taken_best_.push_back({each.token, each.logprob, each.rank});
+    }
+    return true;
+}
+
+shm::Result<bool> AttachedSession::take(const Decided& decided) {
     const std::uint64_t step = place_->next_to_take();
     const std::span<const std::uint64_t> uids = place_->uids_of_next();
     const auto corrupt = [&](const std::string& what) {
         return shm::fail(Errc::corrupt_header, segment_path() + ", step " + std::to_string(step) + ": " +
                                                    what + "; open a new session");
     };
-    const bool whole = refused == proto::DecisionError::none;
-    if (whole && decisions.size() != uids.size()) {
-        return corrupt(std::to_string(decisions.size()) + " decisions came for " +
+    const bool whole = decided.refused == proto::DecisionError::none;
+    if (whole && decided.decisions.size() != uids.size()) {
+        return corrupt(std::to_string(decided.decisions.size()) + " decisions came for " +
                        std::to_string(uids.size()) + " columns");
     }
     taken_.clear();
+    taken_best_.clear();
     for (std::size_t column = 0; column < uids.size(); ++column) {
-        const proto::Decision decision = whole ? decisions[column] : refused_column(uids[column], refused);
+        const proto::Decision decision =
+            whole ? decided.decisions[column] : refused_column(uids[column], decided.refused);
         if (decision.sequence_uid != uids[column]) {
             return corrupt("column " + std::to_string(column) + " was decided for sequence " +
                            std::to_string(decision.sequence_uid) + ", not " + std::to_string(uids[column]));
         }
-        const bool decided = decision.error == proto::DecisionError::none;
-        if (decided && !proto::token_in_range(decision.token, place_->geometry().vocab)) {
+        const bool sound = decision.error == proto::DecisionError::none;
+        if (sound && !proto::token_in_range(decision.token, place_->geometry().vocab)) {
             return corrupt("column " + std::to_string(column) + " has token " +
                            std::to_string(decision.token) + ", which is outside the vocabulary");
         }
         taken_.push_back(to_c(decision));
+        if (!sound) continue;
+        const auto ranked = take_ranked(decided.ranked(column), taken_.back());
+        if (!ranked) return corrupt("column " + std::to_string(column) + ": " + ranked.error().message);
     }
+    point_to_best();
     taken_step_.step = step;
     taken_step_.count = static_cast<std::uint32_t>(taken_.size());
-    taken_step_.refused = static_cast<std::uint16_t>(refused);
+    taken_step_.refused = static_cast<std::uint16_t>(decided.refused);
     taken_step_.decisions = taken_.data();
     taken_step_.decision_size = sizeof(croupier_decision);
+    taken_step_.logprob_size = sizeof(croupier_logprob);
     return place_->take(taken_);
+}
+
+// All of them are there by now, and stay in place.
+void AttachedSession::point_to_best() {
+    const croupier_logprob* next = taken_best_.data();
+    for (croupier_decision& decision : taken_) {
+        if (decision.best_count > 0) decision.best = next;
+        next += decision.best_count;
+    }
 }
 
 }  // namespace croupier::client

@@ -16,7 +16,7 @@ constexpr std::size_t kParamsAtFirst = 216;
 constexpr std::size_t kSequenceAtFirst = 144;
 constexpr std::size_t kBiasAtFirst = 8;
 constexpr std::size_t kColumnAtFirst = 16;
-constexpr std::size_t kStepAtFirst = 40;
+constexpr std::size_t kStepAtFirst = 48;
 
 struct KnownSequence {
     croupier_sequence sequence;

@@ -11,6 +11,7 @@
 #include "shm/bell.h"
 #include "shm/schedule_publisher.h"
 #include "shm/segment.h"
+#include "shm/step_window.h"
 
 namespace croupier::client {
 
@@ -56,6 +57,9 @@ class LocalRing final : public SchedulePlace {
     bool next_complete() const { return publisher_.next_complete(); }
     std::span<const proto::Decision> next_decisions() const { return publisher_.next_decisions(); }
     proto::DecisionError next_refusal() const { return publisher_.next_refusal(); }
+    std::span<const proto::RankedLogprob> next_logprobs(std::uint32_t column) const {
+        return shm::asked_logprobs(segment_->logprobs(segment_->slot_of(next_to_take()), column));
+    }
     // The scheduler has nothing to do but wait for the step next_to_take().
     void note_waiting();
     void sleep(std::chrono::nanoseconds timeout) const { publisher_.sleep(timeout); }

@@ -84,6 +84,7 @@ constexpr std::array kFields = {
     Field{"max_stop_ids", &Geometry::max_stop_ids, false},
     Field{"max_list_tokens", &Geometry::max_list_tokens, false},
     Field{"mask_rows", &Geometry::mask_rows, false},
+    Field{"max_logprobs", &Geometry::max_logprobs, false},
 };
 
 }  // namespace

@@ -48,6 +48,7 @@ DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleC
     if (length > geometry.max_length || checked.prompt_length > length || !counts.fit(geometry)) {
         return DecisionError::bad_sequence;
     }
+    if (checked.params.logprobs > geometry.max_logprobs) return DecisionError::bad_parameter;
     lists.copy(segment, asked.sequence_slot, counts);
     if (asked.position != length - checked.prompt_length) return DecisionError::bad_position;
     return DecisionError::none;
@@ -93,6 +94,15 @@ void note_owner(proto::SequenceEntry& entry, const sampler::SequenceState& state
     const std::uint32_t owner = state.derives() ? lane.number + 1 : 0;
     if (entry.owner.load(std::memory_order_relaxed) == owner) return;
     entry.owner.store(owner, std::memory_order_relaxed);
+}
+
+// As in append(): the same stores whoever makes them.
+void leave_logprobs(std::span<proto::RankedLogprob> to, std::span<const proto::RankedLogprob> ranked) {
+    if (to.empty()) return;
+    const std::size_t count = std::min(ranked.size(), to.size());
+    std::copy_n(ranked.begin(), count, to.begin());
+    if (count == 0) to[0] = {-1, 0.0F, 0};
+    if (count > 0 && count < to.size()) to[count] = {-1, 0.0F, 0};
 }
 
 void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std::uint32_t prompt_length,
@@ -184,6 +194,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     decision.sequence_uid = asked.sequence_uid;
     decision.position = asked.position;
     if (decision.error == DecisionError::none) append(segment, asked, sequence.prompt_length, decision.token);
+    leave_logprobs(segment.logprobs(step.slot, column), workspace.answer().logprobs);
     return {decision, sequence.hot_choice, read_early};
 }
 

@@ -20,6 +20,18 @@ namespace {
 
 constexpr int kSubscriptionsATurn = 64;
 
+// The ranked log-probs of a step, as they are sent.
+struct Ranked {
+    std::vector<wire::LogprobEntry> entries;
+    std::vector<std::uint8_t> counts;
+
+    using Column = std::span<const proto::RankedLogprob>;
+    void add(Column column) {
+        for (const auto& [token, logprob, rank] : column) entries.emplace_back(token, logprob, rank);
+        counts.push_back(static_cast<std::uint8_t>(column.size()));
+    }
+};
+
 }  // namespace
 
 DecisionStream::DecisionStream(zmq::context_t& context, std::uint32_t high_water_mark)
@@ -120,8 +132,15 @@ bool DecisionStream::send_step(const shm::Segment& segment, Subscriber& subscrib
                              decision.flags, static_cast<std::uint16_t>(decision.error));
     }
     const auto refused = shm::step_refusal(segment, slot);
-    const auto body = wire::CreateStepDecisionsDirect(builder, segment.id(), step,
-                                                      static_cast<std::uint16_t>(refused), &entries);
+    const bool ranks = segment.geometry().max_logprobs > 0;
+    Ranked ranked;
+    for (std::uint32_t column = 0; ranks && column < columns; ++column) {
+        const bool decided = segment.decisions(slot)[column].error == proto::DecisionError::none;
+        ranked.add(decided ? shm::asked_logprobs(segment.logprobs(slot, column)) : Ranked::Column());
+    }
+    const auto body = wire::CreateStepDecisionsDirect(
+        builder, segment.id(), step, static_cast<std::uint16_t>(refused), &entries,
+        ranks ? &ranked.entries : nullptr, ranks ? &ranked.counts : nullptr);
     wire::finish(builder, 0, body);
     auto& header = segment.header();
     try {

@@ -34,7 +34,7 @@ namespace {
 
 // Each struct's size in the first headers that are kept (tests/abi).
 constexpr std::size_t kOptionsAtFirst = 16;
-constexpr std::size_t kRowAtFirst = 56;
+constexpr std::size_t kRowAtFirst = 48;
 constexpr std::size_t kAnswerAtFirst = 96;
 
 shm::Result<croupier_decider_options> checked(const croupier_decider_options& given) {
@@ -60,19 +60,13 @@ shm::Result<croupier_row> checked(const croupier_row& given) {
         return shm::fail(shm::Errc::bad_argument, "row->dtype is " + std::to_string(row.value().dtype) +
                                                       ", allowed: bf16, fp16 or fp32 (0 to 2)");
     }
-    if (row.value().best > CROUPIER_MAX_LOGPROBS) {
-        return shm::fail(shm::Errc::bad_argument, "row->best is " + std::to_string(row.value().best) +
-                                                      ", allowed: 0 to " +
-                                                      std::to_string(CROUPIER_MAX_LOGPROBS));
-    }
     return row;
 }
 
-sampler::Request request_of(const client::Admitted& admitted, const proto::SamplingParams& params,
-                            const croupier_row& row, std::uint32_t vocab) {
+sampler::Request request_of(const client::Admitted& admitted, const croupier_row& row, std::uint32_t vocab) {
     const shm::NewSequence& sequence = admitted.sequence;
     sampler::Request request;
-    request.params = &params;
+    request.params = &sequence.params;
     request.bias = admitted.bias;
     request.stop_ids = sequence.stop_ids;
     request.allowed_ids = sequence.allowed_ids;
@@ -86,7 +80,7 @@ sampler::Request request_of(const client::Admitted& admitted, const proto::Sampl
     return request;
 }
 
-croupier_answer answer_of(const proto::Decision& decision, const sampler::Answer& beside, bool ranked) {
+croupier_answer answer_of(const proto::Decision& decision, const sampler::Answer& beside) {
     croupier_answer answer{};
     answer.token = decision.token;
     answer.logprob = decision.logprob;
@@ -98,7 +92,7 @@ croupier_answer answer_of(const proto::Decision& decision, const sampler::Answer
     answer.best_size = sizeof(croupier_logprob);
     answer.support_size = sizeof(croupier_survivor);
     // The first one is the drawn token's own.
-    if (ranked && !beside.logprobs.empty()) {
+    if (!beside.logprobs.empty()) {
         answer.rank = beside.logprobs[0].rank;
         answer.best = reinterpret_cast<const croupier_logprob*>(beside.logprobs.data() + 1);
         answer.best_count = beside.logprobs.size() - 1;
@@ -118,12 +112,10 @@ shm::Result<int> decide(Decider& decider, const croupier_row& given, const croup
     if (!known) return known.error();
     const auto admitted = client::check_sequence(known.value().linked(), decider.vocab());
     if (!admitted) return admitted.error();
-    proto::SamplingParams params = admitted.value().sequence.params;
-    params.logprobs = row.value().best;
-    const auto request = request_of(admitted.value(), params, row.value(), decider.vocab());
+    const auto request = request_of(admitted.value(), row.value(), decider.vocab());
     const auto dtype = static_cast<proto::Dtype>(row.value().dtype);
     const proto::Decision decision = decider.decide(row.value().logits, dtype, request);
-    const croupier_answer ours = answer_of(decision, decider.answer(), row.value().best > 0);
+    const croupier_answer ours = answer_of(decision, decider.answer());
     const auto written = shm::write_struct(ours, answer, "croupier_answer", kAnswerAtFirst);
     if (!written) return written.error();
     return 0;

@@ -33,7 +33,9 @@ struct RefusalWord {
 };
 
 // Heads a slot; after it lie, each on its own cache lines: the committed bitmap (a bit a column), the
-// claims, the crash counts and the decisions. A decision is visible once its bit is set, and never changes.
+// claims, the crash counts, the decisions, and where the session has room for them a column's ranked
+// log-probs: the drawn token's own, whose rank 0 says that none were asked for, then the best, up to one with
+// token -1. All of a column is visible once its bit is set, and never changes.
 struct alignas(64) DecisionSlotHead {
     std::atomic<std::uint64_t> step;      // which step's claims and bits these are
     std::atomic<std::uint64_t> refusal;   // a RefusalWord

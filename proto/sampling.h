@@ -38,6 +38,7 @@ constexpr StepOrder kDefaultOrder = {Step::penalties,   Step::dry,       Step::t
                                      Step::top_p,       Step::typical_p, Step::xtc};
 
 constexpr std::uint32_t kMaxLogprobs = 1024;
+constexpr std::uint32_t kMaxSessionLogprobs = 64;  // of a session, whose segment has room for them
 
 enum class Rng : std::uint8_t { race = 0, shvs, sglang, vllm, count_ };
 
@@ -94,6 +95,13 @@ struct Feedback {
     double weight = 0.0;  // 0: nothing decided yet; mirostat: 1; adaptive-p: the sum of the weights
 };
 static_assert(sizeof(Feedback) == 16);
+
+struct RankedLogprob {
+    std::int32_t token;
+    float logprob;
+    std::uint32_t rank;  // 1 + the number of tokens strictly above
+};
+static_assert(sizeof(RankedLogprob) == 12);
 
 struct TokenBias {
     std::int32_t token;

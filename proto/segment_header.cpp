@@ -48,6 +48,10 @@ void lay_decision_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment
     layout.claims_offset = slot.take(std::uint64_t{g.max_batch} * sizeof(std::uint64_t), kLine);
     layout.crashes_offset = slot.take(std::uint64_t{g.max_batch} * sizeof(std::uint32_t), kLine);
     layout.decision_offset = slot.take(std::uint64_t{g.max_batch} * sizeof(Decision), kLine);
+    // The drawn token's own, and the best.
+    const std::uint64_t ranked = g.max_logprobs == 0 ? 0 : std::uint64_t{g.max_logprobs} + 1;
+    layout.logprobs_stride = round_up(ranked * sizeof(RankedLogprob), kLine);
+    layout.logprobs_offset = slot.take(layout.logprobs_stride * g.max_batch, kLine);
     layout.decision_stride = slot.end(kLine);
     layout.decisions = segment.take(layout.decision_stride * g.slots, kPage);
 }

@@ -12,7 +12,7 @@ namespace croupier::proto {
 
 constexpr std::uint64_t kSegmentMagic = 0x3130474553505243ULL;  // "CRPSEG01"
 // Grows with every change to a struct or a size in this folder; old and new refuse each other by it.
-constexpr std::uint32_t kSegmentVersion = 10;
+constexpr std::uint32_t kSegmentVersion = 11;
 constexpr std::uint32_t kHeaderBytes = 8192;
 
 // Where each region starts and how far apart its slots lie, in bytes. A pure function of the geometry:
@@ -35,6 +35,8 @@ struct SegmentLayout {
     std::uint64_t claims_offset = 0;
     std::uint64_t crashes_offset = 0;
     std::uint64_t decision_offset = 0;
+    std::uint64_t logprobs_offset = 0;
+    std::uint64_t logprobs_stride = 0;  // of a column; 0: the session has none
     std::uint64_t randoms = 0;
     std::uint64_t random_stride = 0;
     std::uint64_t masks = 0;

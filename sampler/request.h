@@ -50,10 +50,6 @@ struct Survivor {
     double probability;
 };
 
-struct RankedLogprob {
-    std::int32_t token;
-    float logprob;
-    std::uint32_t rank;  // 1 + the number of tokens strictly above
-};
+using proto::RankedLogprob;
 
 }  // namespace croupier::sampler

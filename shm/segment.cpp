@@ -223,6 +223,12 @@ std::atomic<std::uint32_t>* Segment::crashes(std::uint32_t slot) const {
     return at<std::atomic<std::uint32_t>>(decision_slot(slot) + layout_.crashes_offset);
 }
 
+std::span<proto::RankedLogprob> Segment::logprobs(std::uint32_t slot, std::uint32_t column) const {
+    if (geometry_.max_logprobs == 0) return {};
+    const std::uint64_t offset = layout_.logprobs_offset + column * layout_.logprobs_stride;
+    return {at<proto::RankedLogprob>(decision_slot(slot) + offset), std::size_t{geometry_.max_logprobs} + 1};
+}
+
 proto::Decision* Segment::decisions(std::uint32_t slot) const {
     return at<proto::Decision>(decision_slot(slot) + layout_.decision_offset);
 }

@@ -84,6 +84,8 @@ class Segment {
     std::atomic<std::uint64_t>* claims(std::uint32_t slot) const;
     std::atomic<std::uint32_t>* crashes(std::uint32_t slot) const;
     proto::Decision* decisions(std::uint32_t slot) const;
+    // The drawn token's own, then the best; empty: the session has no room for any.
+    std::span<proto::RankedLogprob> logprobs(std::uint32_t slot, std::uint32_t column) const;
 
     std::atomic<std::uint64_t>& randoms_ready(std::uint32_t slot) const;
     proto::ColumnRandoms* randoms(std::uint32_t slot) const;

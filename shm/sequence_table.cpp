@@ -42,6 +42,9 @@ Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const
         return too_many("words of allowed ids, bad words and DRY breakers", words, geometry.max_list_tokens,
                         "max_list_tokens");
     }
+    if (sequence.params.logprobs > geometry.max_logprobs) {
+        return too_many("best log-probs", sequence.params.logprobs, geometry.max_logprobs, "max_logprobs");
+    }
     if (live < geometry.max_sequences) return true;
     return fail(Errc::table_full, "all " + std::to_string(geometry.max_sequences) +
                                       " sequence slots are in use: finish one, or open the session with "

@@ -1,5 +1,6 @@
 #include "shm/step_window.h"
 
+#include <algorithm>
 #include <atomic>
 
 namespace croupier::shm {
@@ -33,6 +34,13 @@ bool step_complete(const Segment& segment, std::uint32_t slot, std::uint32_t col
         if ((bits[word].load(std::memory_order_seq_cst) & full) != full) return false;
     }
     return true;
+}
+
+std::span<const proto::RankedLogprob> asked_logprobs(std::span<const proto::RankedLogprob> column) {
+    if (column.empty() || column[0].rank == 0) return {};
+    const auto end = std::find_if(column.begin() + 1, column.end(),
+                                  [](const proto::RankedLogprob& each) { return each.token < 0; });
+    return column.first(static_cast<std::size_t>(end - column.begin()));
 }
 
 }  // namespace croupier::shm

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "shm/segment.h"
 
@@ -20,5 +21,8 @@ proto::DecisionError step_refusal(const Segment& segment, std::uint32_t slot);
 
 // Every column of the step in `slot` is committed, or its whole record was refused.
 bool step_complete(const Segment& segment, std::uint32_t slot, std::uint32_t columns);
+
+// Of a column's region, those that its sequence asked for: the drawn token's own, then the best.
+std::span<const proto::RankedLogprob> asked_logprobs(std::span<const proto::RankedLogprob> column);
 
 }  // namespace croupier::shm

@@ -72,6 +72,11 @@ class Decisions {
     croupier_step step_;
 };
 
+// The best log-probs of a decision, valid as long as it is.
+inline std::vector<croupier_logprob> best_of(const croupier_decision& decision) {
+    return {decision.best, decision.best + decision.best_count};
+}
+
 struct Step {
     std::uint64_t step = 0;
     std::uint16_t refused = 0;

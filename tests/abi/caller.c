@@ -27,6 +27,7 @@ static croupier_session* open_session(const char* endpoint) {
     croupier_open_options_init(&options);
     options.endpoint = endpoint;
     options.name = "caller";
+    options.max_logprobs = 5;
     options.vocab = VOCAB;
     options.dtype = CROUPIER_FP32;
     need(croupier_open(&options, &session, &error), "open");
@@ -68,6 +69,7 @@ int main(int argc, char** argv) {
     params.seed = 42;
     params.top_p = 0.95;
     params.repetition_penalty = 1.3;
+    params.logprobs = 3;
 #ifdef SET_GROWN
     params.grown_later = 7;
 #endif
@@ -100,11 +102,11 @@ int main(int argc, char** argv) {
         croupier_answer_init(&answer);
         row.logits = logits;
         row.dtype = CROUPIER_FP32;
-        row.best = 3;
         sequence.output = output;
         sequence.output_count = (size_t)position;
         need(croupier_decide(decider, &row, &sequence, &answer, &error), "decide");
         if (answer.token != decision.token || answer.position != decision.position || answer.best_count != 3 ||
+            decision.best_count != 3 || decision.best[2].token != answer.best[2].token || decision.rank != answer.rank ||
             fabsf(answer.logprob - decision.logprob) > 0.0F) {
             fprintf(stderr, "the daemon decided %d, the library %d\n", decision.token, answer.token);
             return 4;

@@ -33,8 +33,8 @@ croupier_params distinct_params() {
     params.mirostat = 1;
     params.rng = 2;
     params.logprob_mode = 3;
-    for (std::uint8_t i = 0; i < CROUPIER_MAX_ORDER; ++i)
-        params.order[i] = static_cast<std::uint8_t>(i + 1);
+    params.logprobs = 30;
+    for (std::uint8_t i = 0; i < CROUPIER_MAX_ORDER; ++i) params.order[i] = static_cast<std::uint8_t>(i + 1);
     return params;
 }
 
@@ -79,6 +79,7 @@ TEST_CASE("every parameter of the ABI stands for the one of its name") {
     CHECK(plain.penalty_last_n == 26);
     CHECK(plain.dry_penalty_last_n == 27);
     CHECK(plain.dry_allowed_length == 28);
+    CHECK(plain.logprobs == 30);
     CHECK(plain.mirostat == 1);
     CHECK(static_cast<int>(plain.rng) == 2);
     CHECK(static_cast<int>(plain.logprob_mode) == 3);
@@ -89,7 +90,7 @@ TEST_CASE("every parameter of the ABI stands for the one of its name") {
 TEST_CASE("parameters come back from the protocol as they went") {
     const croupier_params params = distinct_params();
     const croupier_params back = client::params_to_abi(client::params_from_abi(params));
-    CHECK(std::memcmp(&back, &params, offsetof(croupier_params, order) + sizeof(params.order)) == 0);
+    CHECK(std::memcmp(&back, &params, sizeof(params)) == 0);
 }
 
 TEST_CASE("summaries are off unless they are asked for, and come back from the geometry as they went") {

@@ -50,6 +50,7 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
     options.mask_rows = shape.masked ? shape.batch : 0;
     options.randoms_supplied = shape.randoms_supplied ? 1 : 0;
     options.summaries = shape.summaries ? 1 : 0;
+    options.max_logprobs = shape.max_logprobs;
     options.takeover = shape.takeover ? 1 : 0;
     options.resume = shape.resume ? 1 : 0;
     options.decisions_over_zmq = shape.decisions_over_zmq ? 1 : 0;
@@ -232,6 +233,22 @@ bool SmallEngine::counted(std::uint64_t columns) const {
     return eventually([&] { return counter.load() == columns; });
 }
 
+namespace {
+
+// `expected`: the drawn token's own, then the best; empty: none were asked for.
+void check_best(const croupier_decision& decision, const std::vector<sampler::RankedLogprob>& expected) {
+    const auto best = client::best_of(decision);
+    REQUIRE(best.size() + 1 == std::max<std::size_t>(expected.size(), 1));
+    CHECK(decision.rank == (expected.empty() ? 0 : expected[0].rank));
+    for (std::size_t i = 0; i < best.size(); ++i) {
+        CHECK(best[i].token == expected[i + 1].token);
+        CHECK(best[i].rank == expected[i + 1].rank);
+        CHECK(sampler::logprobs_agree(best[i].logprob, expected[i + 1].logprob));
+    }
+}
+
+}  // namespace
+
 void SmallEngine::collect_columns(std::size_t columns) {
     const auto step = session_->wait(20000);
     REQUIRE(step);
@@ -252,6 +269,7 @@ void SmallEngine::collect_columns(std::size_t columns) {
         CHECK(decision.position == wanted.position);
         CHECK(decision.flags == wanted.flags);
         CHECK(sampler::logprobs_agree(decision.logprob, wanted.logprob));
+        check_best(decision, outcome.logprobs);
         streams_[decision.uid].push_back(decision.token);
         decisions_[decision.uid].push_back(decision);
         feedback_[decision.uid] = outcome.feedback;

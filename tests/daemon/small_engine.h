@@ -29,6 +29,7 @@ struct EngineShape {
     bool summaries = false;         // its writers give the tiles' maxima too
     bool halves = false;            // each rank publishes half of its tiles while the next one writes
     bool decisions_over_zmq = false;
+    std::uint32_t max_logprobs = 0;
     bool takeover = false;
     bool resume = false;
     std::vector<std::uint32_t> order;  // of blocks

@@ -93,7 +93,6 @@ void ask(const RandomCase& from, const PlainRow& row, Asked& asked) {
     asked.row.logits = row.bytes.get();
     asked.row.dtype = static_cast<std::uint32_t>(from.shape.dtype);
     asked.row.mask = from.mask.empty() ? nullptr : from.mask.data();
-    asked.row.best = from.params.logprobs;
     asked.row.wants_support = from.request.wants_support ? 1 : 0;
     asked.row.feedback_level = from.request.feedback.level;
     asked.row.feedback_weight = from.request.feedback.weight;
@@ -111,7 +110,7 @@ reference::Outcome outcome_of(const croupier_answer& answer) {
     for (std::size_t i = 0; i < answer.support_count; ++i) {
         outcome.support.push_back({answer.support[i].token, answer.support[i].probability});
     }
-    if (answer.best_count > 0) outcome.logprobs.push_back({answer.token, answer.logprob, answer.rank});
+    if (answer.rank > 0) outcome.logprobs.push_back({answer.token, answer.logprob, answer.rank});
     for (std::size_t i = 0; i < answer.best_count; ++i) {
         outcome.logprobs.push_back({answer.best[i].token, answer.best[i].logprob, answer.best[i].rank});
     }
@@ -230,7 +229,8 @@ TEST_CASE("what is wrong with a call is said, and the decider goes on") {
     };
     CHECK_THAT(spoilt([](Asked& a) { a.row.logits = nullptr; }), Contains("row->logits is null"));
     CHECK_THAT(spoilt([](Asked& a) { a.row.dtype = 3; }), Contains("dtype is 3"));
-    CHECK_THAT(spoilt([](Asked& a) { a.row.best = 1025; }), Contains("best is 1025, allowed: 0 to 1024"));
+    CHECK_THAT(spoilt([](Asked& a) { a.params.logprobs = 1025; }),
+               Contains("logprobs is 1025; allowed: 0 to 1024"));
     CHECK_THAT(spoilt([](Asked& a) { a.params.top_p = 2; }), Contains("top_p is 2"));
     CHECK_THAT(spoilt([](Asked& a) { a.row.size = 8; }), Contains("croupier_row_init"));
     CHECK_THAT(spoilt([](Asked& a) { a.sequence.version = 1U << 16U; }), Contains("has ABI 1.0"));

@@ -57,7 +57,9 @@ typedef struct croupier_open_options {
     /* What the ranks hold together, in equal shares: the vocabulary and the engine's padding after it, which
      * is never drawn. 0: vocab. */
     uint32_t padded_vocab;
-    uint32_t reserved; /* 0 */
+    /* How many of the best log-probs one sequence may ask for (croupier_params.logprobs), up to
+     * CROUPIER_MAX_SESSION_LOGPROBS. */
+    uint32_t max_logprobs;
 } croupier_open_options;
 
 static inline void croupier_open_options_init(croupier_open_options* options) {
@@ -92,6 +94,7 @@ typedef struct croupier_step {
     uint16_t reserved;                  /* 0 */
     const croupier_decision* decisions; /* valid until the next call on the session */
     size_t decision_size;               /* of one element: croupier_step_decision() reads them */
+    size_t logprob_size;                /* of one element of a decision's `best` */
 } croupier_step;
 
 static inline void croupier_step_init(croupier_step* step) {

@@ -41,9 +41,7 @@ typedef struct croupier_row {
     const void* logits;     /* vocab elements, in the order of the ids */
     const uint32_t* mask;   /* grammar mask, (vocab + 31) / 32 words; NULL: all allowed */
     uint32_t dtype;         /* of the logits */
-    uint32_t best;          /* how many of the best log-probs to answer, up to CROUPIER_MAX_LOGPROBS */
     uint32_t wants_support; /* 1: answer every token that was left to draw from, and its probability */
-    uint32_t reserved;      /* 0 */
     /* What mirostat and adaptive-p left at the position before; 0 and 0 at the first one. */
     double feedback_level;
     double feedback_weight;
@@ -54,12 +52,6 @@ static inline void croupier_row_init(croupier_row* row) {
     row->size = (uint32_t)sizeof(*row);
     row->version = CROUPIER_ABI_VERSION;
 }
-
-typedef struct croupier_logprob {
-    int32_t token;
-    float logprob;
-    uint32_t rank; /* 1 + the number of tokens strictly above */
-} croupier_logprob;
 
 typedef struct croupier_survivor {
     int32_t token;
@@ -73,7 +65,7 @@ typedef struct croupier_answer {
     uint32_t version;
     int32_t token; /* -1 when error is not 0 */
     float logprob;
-    uint32_t rank; /* of the token, where any of the best were asked for */
+    uint32_t rank; /* of the token; 0 where no log-probs were asked for */
     uint32_t position;
     uint16_t flags;
     uint16_t error;    /* CROUPIER_DECISION_... */

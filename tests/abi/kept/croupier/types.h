@@ -122,7 +122,7 @@ typedef struct croupier_params {
     uint8_t logprob_mode;
     uint8_t reserved;                  /* 0 */
     uint8_t order[CROUPIER_MAX_ORDER]; /* up to CROUPIER_ORDER_END; none: the default order */
-    uint32_t reserved_too;             /* 0 */
+    uint32_t logprobs;                 /* how many of the best to answer, beside the drawn token's own */
 } croupier_params;
 
 static inline void croupier_params_init(croupier_params* params) {
@@ -212,13 +212,22 @@ enum {
     CROUPIER_DECISION_GIVEN_UP = 12         /* its logits did not come: croupier_give_up() */
 };
 
+typedef struct croupier_logprob {
+    int32_t token;
+    float logprob;
+    uint32_t rank; /* 1 + the number of tokens strictly above */
+} croupier_logprob;
+
 typedef struct croupier_decision {
     uint64_t uid;
     int32_t token; /* -1 when error is not 0 */
     float logprob;
     uint32_t position;
     uint16_t flags;
-    uint16_t error; /* CROUPIER_DECISION_... */
+    uint16_t error;               /* CROUPIER_DECISION_... */
+    const croupier_logprob* best; /* as many as the request asked for, or all that there are */
+    uint32_t best_count;
+    uint32_t rank; /* of the token; 0 where no log-probs were asked for */
 } croupier_decision;
 
 /* What a session can be asked for at most; a daemon's configuration may allow less. */
@@ -234,7 +243,8 @@ enum {
     CROUPIER_MAX_LIST_TOKENS = 1 << 16,
     CROUPIER_MAX_TILE = 1024,
     CROUPIER_MAX_CHILD = 1023,
-    CROUPIER_MAX_LOGPROBS = 1024
+    CROUPIER_MAX_LOGPROBS = 1024, /* of croupier_decide() */
+    CROUPIER_MAX_SESSION_LOGPROBS = 64
 };
 
 /* NOLINTEND(modernize-use-using, modernize-deprecated-headers) */
