@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,16 +48,15 @@ class AttachedSession {
 
     shm::Result<bool> wait_on_ring(Deadline deadline);
     shm::Result<bool> wait_on_stream(Deadline deadline);
-    // How a step came: `ranked` gives a column's log-probs, the drawn token's own first.
+    // A step as it came: in the ring, or in a message.
     struct Decided {
         proto::DecisionError refused = proto::DecisionError::none;
         std::span<const proto::Decision> decisions;
-        std::function<std::span<const proto::RankedLogprob>(std::size_t column)> ranked;
+        const StreamedStep* message = nullptr;  // null: in the ring
     };
-    Decided decided_in_ring() const;
-    static Decided decided_in(const StreamedStep& message);
+    Decided decided_in_ring() const { return {ring_->next_refusal(), ring_->next_decisions(), nullptr}; }
     shm::Result<bool> take(const Decided& decided);
-    void point_to_best();
+    shm::Result<bool> take_all_ranked(const Decided& decided);
     shm::Result<bool> take_ranked(std::span<const proto::RankedLogprob> ranked, croupier_decision& decision);
 
     DaemonLink link_;

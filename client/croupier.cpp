@@ -12,7 +12,6 @@
 
 using croupier::client::AttachedSession;
 using croupier::client::kStepAtFirst;
-namespace proto = croupier::proto;
 namespace shm = croupier::shm;
 using shm::done;
 using shm::guarded;

@@ -37,17 +37,6 @@ proto::Decision refused_column(std::uint64_t uid, proto::DecisionError why) {
     return decision;
 }
 
-// Where each column's log-probs begin among all of the message's.
-std::vector<std::size_t> starts_of(const std::vector<std::uint32_t>& counts) {
-    std::vector<std::size_t> starts;
-    std::size_t next = 0;
-    for (const std::uint32_t count : counts) {
-        starts.push_back(next);
-        next += count;
-    }
-    return starts;
-}
-
 // A closed session decides no more, but what it decided is still its client's: in the mapping, or in the
 // stream's queue. A fenced one's is another client's.
 bool ended(const shm::Error& why) {
@@ -78,7 +67,7 @@ shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds tim
 shm::Result<bool> AttachedSession::wait_on_ring(Deadline deadline) {
     shm::WaitStrategy strategy(kRingWait);
     while (true) {
-        const auto usable = ring_->check_usable();
+        auto usable = ring_->check_usable();
         if (!usable && !ended(usable.error())) return usable;
         // After the look at the state: what was decided before the end is seen now.
         if (ring_->next_complete()) return take(decided_in_ring());
@@ -93,7 +82,7 @@ shm::Result<bool> AttachedSession::wait_on_ring(Deadline deadline) {
 
 shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
     while (true) {
-        const auto usable = place_->check_usable();
+        auto usable = place_->check_usable();
         if (!usable && !ended(usable.error())) return usable;
         if (!usable && ring_ != nullptr && ring_->next_complete()) {
             return take(decided_in_ring());
@@ -108,25 +97,11 @@ shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
         // and from `taken` on after each subscription.
         if (message && message->step == place_->next_to_take()) {
             stream_->note_progress();
-            return take(decided_in(*message));
+            return take({message->refused, message->decisions, &*message});
         }
         if (!message && !usable) return usable;
         if (!message && left <= left.zero()) return false;
     }
-}
-
-AttachedSession::Decided AttachedSession::decided_in_ring() const {
-    return {ring_->next_refusal(), ring_->next_decisions(),
-            [this](std::size_t column) { return ring_->next_logprobs(static_cast<std::uint32_t>(column)); }};
-}
-
-AttachedSession::Decided AttachedSession::decided_in(const StreamedStep& message) {
-    return {message.refused, message.decisions,
-            [&message, starts = starts_of(message.ranked_counts)](std::size_t column) {
-                const std::span<const proto::RankedLogprob> all(message.ranked);
-                return starts.empty() ? all.first(0)
-                                      : all.subspan(starts[column], message.ranked_counts[column]);
-            }};
 }
 
 shm::Result<bool> AttachedSession::take_ranked(std::span<const proto::RankedLogprob> ranked,
@@ -171,11 +146,10 @@ shm::Result<bool> AttachedSession::take(const Decided& decided) {
                            std::to_string(decision.token) + ", which is outside the vocabulary");
         }
         taken_.push_back(to_c(decision));
-        if (!sound) continue;
-        const auto ranked = take_ranked(decided.ranked(column), taken_.back());
-        if (!ranked) return corrupt("column " + std::to_string(column) + ": " + ranked.error().message);
     }
-    point_to_best();
+    if (place_->geometry().max_logprobs > 0 && whole) {
+        if (auto ranked = take_all_ranked(decided); !ranked) return corrupt(ranked.error().message);
+    }
     taken_step_.step = step;
     taken_step_.count = static_cast<std::uint32_t>(taken_.size());
     taken_step_.refused = static_cast<std::uint16_t>(decided.refused);
@@ -185,13 +159,29 @@ shm::Result<bool> AttachedSession::take(const Decided& decided) {
     return place_->take(taken_);
 }
 
-// All of them are there by now, and stay in place.
-void AttachedSession::point_to_best() {
-    const croupier_logprob* next = taken_best_.data();
-    for (croupier_decision& decision : taken_) {
-        if (decision.best_count > 0) decision.best = next;
-        next += decision.best_count;
+shm::Result<bool> AttachedSession::take_all_ranked(const Decided& decided) {
+    const StreamedStep* message = decided.message;
+    std::size_t next = 0;
+    for (std::uint32_t column = 0; column < taken_.size(); ++column) {
+        std::span<const proto::RankedLogprob> ranked;
+        if (message == nullptr) ranked = ring_->next_logprobs(column);
+        if (message != nullptr && !message->ranked_counts.empty()) {
+            ranked = std::span(message->ranked).subspan(next, message->ranked_counts[column]);
+            next += ranked.size();
+        }
+        if (taken_[column].error != 0) continue;
+        auto taken = take_ranked(ranked, taken_[column]);
+        if (!taken)
+            return shm::fail(taken.error().code,
+                             "column " + std::to_string(column) + ": " + taken.error().message);
     }
+    // All of them are there by now, and stay in place.
+    const croupier_logprob* best = taken_best_.data();
+    for (croupier_decision& decision : taken_) {
+        if (decision.best_count > 0) decision.best = best;
+        best += decision.best_count;
+    }
+    return true;
 }
 
 }  // namespace croupier::client

@@ -16,8 +16,7 @@ bool same(std::span<const std::int32_t> one, const std::vector<std::int32_t>& ot
 // How many of the best are answered says nothing of the history.
 bool same_rules(proto::SamplingParams one, const proto::SamplingParams& other) {
     one.logprobs = other.logprobs;
-    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): a difference in the bits is enough to begin
-    // anew.
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): another bit is enough to begin anew.
     return std::memcmp(&one, &other, sizeof(one)) == 0;
 }
 

@@ -42,23 +42,24 @@ inline Error unknown_field(const std::string& name, std::size_t at, std::size_t 
 
 // The first `least` bytes are those that every caller has: the struct as it was when its layout was fixed.
 template <typename Abi>
-Result<bool> check_head(const Abi& given, const std::string& name, std::size_t least) {
+Result<bool> check_head(const Abi& given, const char* name, std::size_t least) {
     static_assert(std::is_trivially_copyable_v<Abi> && offsetof(Abi, size) == 0 &&
                   offsetof(Abi, version) == 4);
     if (given.size < least || given.size > detail::kLargest) {
-        return fail(Errc::bad_argument, name + " says that it has " + std::to_string(given.size) +
-                                            " bytes, it has at least " + std::to_string(least) +
-                                            ": begin with " + name + "_init()");
+        return fail(Errc::bad_argument, std::string(name) + " says that it has " +
+                                            std::to_string(given.size) + " bytes, it has at least " +
+                                            std::to_string(least) + ": begin with " + name + "_init()");
     }
     if (given.version >> 16U == CROUPIER_ABI_MAJOR) return true;
-    return fail(Errc::wrong_version, name + ": the caller has ABI " + detail::version_text(given.version) +
-                                         ", this library " + detail::version_text(CROUPIER_ABI_VERSION) +
+    return fail(Errc::wrong_version, std::string(name) + ": the caller has ABI " +
+                                         detail::version_text(given.version) + ", this library " +
+                                         detail::version_text(CROUPIER_ABI_VERSION) +
                                          ": compile the caller against this library's headers");
 }
 
 // Past given.size the caller's memory may be anything else.
 template <typename Abi>
-Result<Abi> read_struct(const Abi& given, const std::string& name, std::size_t least) {
+Result<Abi> read_struct(const Abi& given, const char* name, std::size_t least) {
     if (auto sound = check_head(given, name, least); !sound) return sound.error();
     const std::size_t size = given.size;
     const std::size_t known = std::min(size, sizeof(Abi));
@@ -71,7 +72,7 @@ Result<Abi> read_struct(const Abi& given, const std::string& name, std::size_t l
 
 // As much as the caller has room for; what it has beyond ours becomes zero.
 template <typename Abi>
-Result<bool> write_struct(const Abi& ours, Abi& given, const std::string& name, std::size_t least) {
+Result<bool> write_struct(const Abi& ours, Abi& given, const char* name, std::size_t least) {
     if (auto sound = check_head(given, name, least); !sound) return sound.error();
     constexpr std::size_t kHead = 8;
     const std::size_t known = std::min<std::size_t>(given.size, sizeof(Abi));
@@ -87,7 +88,7 @@ Result<bool> read_array(const Abi* given, std::size_t count, std::size_t element
                         std::size_t least, Vector& ours) {
     static_assert(std::is_trivially_copyable_v<Abi>);
     if (element < least || element > detail::kLargest) {
-        return fail(Errc::bad_argument, name + ": an element has " + std::to_string(element) +
+        return fail(Errc::bad_argument, std::string(name) + ": an element has " + std::to_string(element) +
                                             " bytes, it has at least " + std::to_string(least));
     }
     ours.clear();
@@ -96,8 +97,8 @@ Result<bool> read_array(const Abi* given, std::size_t count, std::size_t element
     for (std::size_t i = 0; i < count; ++i, bytes += element) {
         const std::size_t unknown = detail::first_set(bytes, std::min(element, sizeof(Abi)), element);
         if (unknown < element) {
-            return detail::unknown_field(name + "[" + std::to_string(i) + "]", unknown, sizeof(Abi),
-                                         CROUPIER_ABI_VERSION);
+            return detail::unknown_field(std::string(name) + "[" + std::to_string(i) + "]", unknown,
+                                         sizeof(Abi), CROUPIER_ABI_VERSION);
         }
         Abi one{};
         std::memcpy(static_cast<void*>(&one), bytes, std::min(element, sizeof(Abi)));

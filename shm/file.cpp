@@ -196,9 +196,8 @@ Result<FileDescriptor> lock_directory(const std::string& path) {
         if (std::chrono::steady_clock::now() > deadline) {
             return fail(Errc::already_held,
                         "another process keeps " + path +
-                            " locked: a daemon that starts or ends, or `croupier cleanup`; "
-                            "`lslocks` or `fuser " +
-                            path + "` names it; end it and try again");
+                            " locked: a daemon that starts or ends, or `croupier cleanup`; end it (`fuser` "
+                            "names who has the directory open) and try again");
         }
         // The kernel tells nobody of a lock that can be had but one who waits for it without end.
         std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,7 +1,9 @@
 /* Every public header, by itself and together, in the oldest C that engines use. */
 #include <croupier/client.h>
+#include <croupier/decide.h>
 #include <croupier/fan_out.h>
 #include <croupier/record_channel.h>
+#include <croupier/types.h>
 #include <croupier/writer.h>
 
 size_t bytes_of_options(void);

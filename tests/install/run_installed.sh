@@ -24,6 +24,13 @@ c++ -std=c++20 "$folder/project/minimal_engine.cpp" $flags -Wl,-rpath,"$librarie
 echo "by pkg-config:"
 "$source/tests/client/run_example.sh" "$croupierd" "$folder/engine"
 
+# A caller of all three libraries, in C.
+flags=$(PKG_CONFIG_PATH=$modules pkg-config --cflags --libs croupier croupier-writer croupier-decide)
+# shellcheck disable=SC2086  # flags are several words
+cc -std=c11 "$source/tests/abi/caller.c" $flags -Wl,-rpath,"$libraries" -lm -o "$folder/caller"
+echo "decisions in-process beside the daemon's:"
+"$source/tests/client/run_example.sh" "$croupierd" "$folder/caller"
+
 for found in "$folder/prefix/include"/*; do
     [ "$(basename "$found")" = croupier ] || { echo "$found is installed, beside include/croupier"; exit 1; }
 done
