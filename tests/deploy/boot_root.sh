@@ -18,10 +18,12 @@ cp "$packages"/*.deb "$root/tmp"
 # The names of all files, so that what a purge leaves can be told.
 list_files() { chroot "$root" find /etc /opt /usr /var -xdev ! -path '/var/lib/dpkg/*' ! -path '/var/log/*' ! -path '/var/cache/*' | sort; }
 list_files >"$root/tmp/files-before"
+install() {
+    DEBIAN_FRONTEND=noninteractive chroot "$root" sh -c 'exec apt-get install -y --no-install-recommends /tmp/*.deb' \
+        >"$root/tmp/apt.log" 2>&1
+}
 # A bare system has no list of the packages that ours need.
-[ "$lower" = / ] || chroot "$root" apt-get update -qq
-DEBIAN_FRONTEND=noninteractive chroot "$root" sh -c 'exec apt-get install -y --no-install-recommends /tmp/*.deb' \
-    >"$root/tmp/apt.log" 2>&1 || { cat "$root/tmp/apt.log"; exit 1; }
+install || { chroot "$root" apt-get update -qq && install; } || { cat "$root/tmp/apt.log"; exit 1; }
 export root
 exec unshare --mount --pid --ipc --uts --net --cgroup --fork --kill-child bash -c '
     set -e
