@@ -13,33 +13,34 @@ constexpr bool same(int number, Ours ours) {
     return number == static_cast<int>(ours);
 }
 
-static_assert(CROUPIER_IGNORE_EOS == proto::kIgnoreEos);
-static_assert(CROUPIER_NO_LOGPROB == proto::kNoLogprob);
-static_assert(CROUPIER_ORDER_END == static_cast<int>(proto::Step::end) &&
-              CROUPIER_ORDER_PENALTIES == static_cast<int>(proto::Step::penalties) &&
-              CROUPIER_ORDER_DRY == static_cast<int>(proto::Step::dry) &&
-              CROUPIER_ORDER_TOP_N_SIGMA == static_cast<int>(proto::Step::top_n_sigma) &&
-              CROUPIER_ORDER_TEMPERATURE == static_cast<int>(proto::Step::temperature) &&
-              CROUPIER_ORDER_MIN_P == static_cast<int>(proto::Step::min_p) &&
-              CROUPIER_ORDER_TOP_K == static_cast<int>(proto::Step::top_k) &&
-              CROUPIER_ORDER_TOP_P == static_cast<int>(proto::Step::top_p) &&
-              CROUPIER_ORDER_TYPICAL_P == static_cast<int>(proto::Step::typical_p) &&
-              CROUPIER_ORDER_XTC == static_cast<int>(proto::Step::xtc) &&
-              CROUPIER_MAX_ORDER == proto::kOrderSteps);
-static_assert(CROUPIER_RNG_RACE == static_cast<int>(proto::Rng::race) &&
-              CROUPIER_RNG_SHVS == static_cast<int>(proto::Rng::shvs) &&
-              CROUPIER_RNG_SGLANG == static_cast<int>(proto::Rng::sglang) &&
-              CROUPIER_RNG_VLLM == static_cast<int>(proto::Rng::vllm));
-static_assert(CROUPIER_LOGPROB_RAW == static_cast<int>(proto::LogprobMode::raw) &&
-              CROUPIER_LOGPROB_PROCESSED == static_cast<int>(proto::LogprobMode::processed));
-static_assert(CROUPIER_STOPPED_EOS == int{proto::kStoppedByEos} &&
-              CROUPIER_STOPPED_TOKEN == int{proto::kStoppedByToken} &&
-              CROUPIER_STOPPED_LENGTH == int{proto::kStoppedByLength} &&
-              CROUPIER_STOPPED == proto::kStoppedMask);
-static_assert(CROUPIER_BF16 == static_cast<int>(proto::Dtype::bf16) &&
-              CROUPIER_FP16 == static_cast<int>(proto::Dtype::fp16) &&
-              CROUPIER_FP32 == static_cast<int>(proto::Dtype::fp32));
-static_assert(CROUPIER_GREEDY == int{proto::kGreedy} && CROUPIER_TRUNCATED == int{proto::kTruncated});
+static_assert(same(CROUPIER_IGNORE_EOS, proto::kIgnoreEos));
+static_assert(same(CROUPIER_NO_LOGPROB, proto::kNoLogprob));
+static_assert(same(CROUPIER_ORDER_END, proto::Step::end));
+static_assert(same(CROUPIER_ORDER_PENALTIES, proto::Step::penalties));
+static_assert(same(CROUPIER_ORDER_DRY, proto::Step::dry));
+static_assert(same(CROUPIER_ORDER_TOP_N_SIGMA, proto::Step::top_n_sigma));
+static_assert(same(CROUPIER_ORDER_TEMPERATURE, proto::Step::temperature));
+static_assert(same(CROUPIER_ORDER_MIN_P, proto::Step::min_p));
+static_assert(same(CROUPIER_ORDER_TOP_K, proto::Step::top_k));
+static_assert(same(CROUPIER_ORDER_TOP_P, proto::Step::top_p));
+static_assert(same(CROUPIER_ORDER_TYPICAL_P, proto::Step::typical_p));
+static_assert(same(CROUPIER_ORDER_XTC, proto::Step::xtc));
+static_assert(same(CROUPIER_MAX_ORDER, proto::kOrderSteps));
+static_assert(same(CROUPIER_RNG_RACE, proto::Rng::race));
+static_assert(same(CROUPIER_RNG_SHVS, proto::Rng::shvs));
+static_assert(same(CROUPIER_RNG_SGLANG, proto::Rng::sglang));
+static_assert(same(CROUPIER_RNG_VLLM, proto::Rng::vllm));
+static_assert(same(CROUPIER_LOGPROB_RAW, proto::LogprobMode::raw));
+static_assert(same(CROUPIER_LOGPROB_PROCESSED, proto::LogprobMode::processed));
+static_assert(same(CROUPIER_STOPPED_EOS, proto::kStoppedByEos));
+static_assert(same(CROUPIER_STOPPED_TOKEN, proto::kStoppedByToken));
+static_assert(same(CROUPIER_STOPPED_LENGTH, proto::kStoppedByLength));
+static_assert(same(CROUPIER_STOPPED, proto::kStoppedMask));
+static_assert(same(CROUPIER_BF16, proto::Dtype::bf16));
+static_assert(same(CROUPIER_FP16, proto::Dtype::fp16));
+static_assert(same(CROUPIER_FP32, proto::Dtype::fp32));
+static_assert(same(CROUPIER_GREEDY, proto::kGreedy));
+static_assert(same(CROUPIER_TRUNCATED, proto::kTruncated));
 static_assert(same(CROUPIER_ERROR_NOT_FOUND, Errc::not_found));
 static_assert(same(CROUPIER_ERROR_PERMISSION_DENIED, Errc::permission_denied));
 static_assert(same(CROUPIER_ERROR_NO_MEMORY, Errc::no_memory));

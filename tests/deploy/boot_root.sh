@@ -15,9 +15,13 @@ mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
 cp "$packages"/*.deb "$root/tmp"
-# The names of all files, so that what a purge leaves can be told.
-list_files() { chroot "$root" find /etc /opt /usr /var -xdev ! -path '/var/lib/dpkg/*' ! -path '/var/lib/apt/lists/*' ! -path '/var/log/*' ! -path '/var/cache/*' | sort; }
-list_files >"$root/root/files-before"
+# The names of all files, so that what a purge leaves can be told: run_packages.sh lists them again.
+cat >"$root/root/list-files" <<'END'
+#!/bin/sh
+find /etc /opt /usr /var -xdev ! -path '/var/lib/dpkg/*' ! -path '/var/lib/apt/lists/*' ! -path '/var/log/*' ! -path '/var/cache/*' | sort
+END
+chmod +x "$root/root/list-files"
+chroot "$root" /root/list-files >"$root/root/files-before"
 install() {
     DEBIAN_FRONTEND=noninteractive chroot "$root" sh -c 'exec apt-get install -y --no-install-recommends /tmp/*.deb' \
         >"$root/tmp/apt.log" 2>&1

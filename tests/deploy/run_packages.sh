@@ -102,7 +102,7 @@ within env DEBIAN_FRONTEND=noninteractive apt-get purge -y croupier libcroupier0
 for user in engine stranger other; do within userdel "$user"; done
 within groupdel engines
 within env DEBIAN_FRONTEND=noninteractive apt-get autoremove --purge -y >>"$folder/purge.log" 2>&1
-within sh -c "find /etc /opt /usr /var -xdev ! -path '/var/lib/dpkg/*' ! -path '/var/lib/apt/lists/*' ! -path '/var/log/*' ! -path '/var/cache/*' | sort >/root/files-after
+within sh -c "/root/list-files >/root/files-after
     comm -13 /root/files-before /root/files-after | grep -vE '^/etc/(passwd|group|shadow|gshadow|subuid|subgid)-|^/var/(tmp|lib)/systemd|^/var/lib/PackageKit/|^/etc/machine-id' >/root/left || true"
 # That the lists are there is looked at too: at boot /tmp is emptied.
 within grep -qx /usr/bin/env /root/files-before && within grep -qx /usr/bin/env /root/files-after || fail "the lists of files are not there"
