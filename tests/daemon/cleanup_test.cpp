@@ -56,6 +56,12 @@ class DescriptorsLeft {
     rlimit before_{};
 };
 
+bool plane_is_held(const DaemonProcess& daemon) {
+    const auto plane =
+        shm::open_file(shm::plane_path(daemon.shm_directory(), daemon.instance()), shm::Access::read_only);
+    return !plane || shm::first_locked_byte(plane.value()).has_value();
+}
+
 }  // namespace
 
 TEST_CASE("a segment of another version stays while a client holds it, and goes when nobody does") {
@@ -97,6 +103,8 @@ TEST_CASE("cleanup under a live daemon removes what nobody holds, and nothing el
 TEST_CASE("cleanup waits for a daemon that is starting, whose plane it would remove") {
     DaemonProcess daemon;
     daemon.kill_now();
+    // Its samplers end after it, and what a live process holds stays.
+    REQUIRE(eventually([&] { return !plane_is_held(daemon); }));
     std::optional<shm::FileDescriptor> starting =
         std::move(shm::lock_directory(daemon.shm_directory())).value();
     auto cleanup = shm::ChildProcess::start(
