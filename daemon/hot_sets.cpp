@@ -17,8 +17,8 @@ void give(const shm::Segment& segment, std::uint32_t choice, std::uint32_t trial
     segment.header().hot_trial.store(trial, std::memory_order_relaxed);
 }
 
-std::array<sampler::HotCostSoFar, proto::kHotChoices> costs_of(const shm::Segment& segment) {
-    std::array<sampler::HotCostSoFar, proto::kHotChoices> costs;
+std::array<hot_sets::HotCostSoFar, proto::kHotChoices> costs_of(const shm::Segment& segment) {
+    std::array<hot_sets::HotCostSoFar, proto::kHotChoices> costs;
     for (std::size_t choice = 0; choice < costs.size(); ++choice) {
         const auto& cost = segment.header().hot_costs[choice];
         costs[choice] = {cost.draws.load(std::memory_order_relaxed), cost.ns.load(std::memory_order_relaxed)};
@@ -41,14 +41,14 @@ void HotSets::begin(const shm::Segment& segment) {
 }
 
 // Goes on from what the session has: a daemon that restarts finds its predecessor's.
-sampler::HotController& HotSets::controller_of(const shm::Segment& segment) {
+hot_sets::HotController& HotSets::controller_of(const shm::Segment& segment) {
     const auto& header = segment.header();
     const auto found = controllers_.find(segment.id());
     if (found != controllers_.end()) return found->second;
     const std::uint32_t all = hot_choice_of(segment.geometry().vocab);
     const std::uint32_t most = std::min(hot_choice_of(settings_.most), all);
     const std::uint32_t least = std::min(hot_choice_of(settings_.least), most);
-    const sampler::HotBounds bounds = {least, most, settings_.hysteresis_percent / 100.0};
+    const hot_sets::HotBounds bounds = {least, most, settings_.hysteresis_percent / 100.0};
     const std::uint32_t first = header.hot_choice.load(std::memory_order_relaxed);
     return controllers_.try_emplace(segment.id(), bounds, first).first->second;
 }
@@ -56,7 +56,7 @@ sampler::HotController& HotSets::controller_of(const shm::Segment& segment) {
 void HotSets::tend(const shm::Segment& segment) {
     if (!settings_.adapt) return begin(segment);
     if (segment.geometry().has_order == 0) return;
-    sampler::HotController& controller = controller_of(segment);
+    hot_sets::HotController& controller = controller_of(segment);
     const std::uint32_t before = controller.present();
     controller.observe(costs_of(segment));
     give(segment, controller.present(), controller.tried());

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "config/config.h"
-#include "sampler/hot_controller.h"
+#include "hot_sets/controller.h"
 #include "shm/segment.h"
 
 namespace croupier::daemon {
@@ -23,10 +23,10 @@ class HotSets {
     void forget(std::uint64_t session_id) { controllers_.erase(session_id); }
 
   private:
-    sampler::HotController& controller_of(const shm::Segment& segment);
+    hot_sets::HotController& controller_of(const shm::Segment& segment);
 
     config::HotSet settings_;
-    std::map<std::uint64_t, sampler::HotController> controllers_;
+    std::map<std::uint64_t, hot_sets::HotController> controllers_;
 };
 
 }  // namespace croupier::daemon

@@ -26,10 +26,6 @@ struct HotnessOrder {
     bool operator==(const HotnessOrder&) const = default;
 };
 
-// Equal counts fall back on the id: the order is a function of the counts alone, and the ids of a BPE
-// vocabulary were given in the order of merges, which is nearly that of frequency.
-HotnessOrder rank_by_count(std::string model, double smoothing, std::span<const double> count_of_id);
-
 // Empty when all is sound; else a sentence that names the field, what it holds and what would be right.
 std::optional<std::string> model_name_fault(std::string_view name);
 std::optional<std::string> smoothing_fault(double smoothing);

@@ -1,26 +1,20 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string_view>
 
-#include "tools/controller_bench/command.h"
 #include "tools/decide/command.h"
-#include "tools/decide_bench/command.h"
 #include "tools/explain/command.h"
-#include "tools/fairness_bench/command.h"
 #include "tools/hotset/command.h"
-#include "tools/ipc_bench/command.h"
+#include "tools/program_beside.h"
 #include "tools/relay/command.h"
-#include "tools/rounding_bench/command.h"
-#include "tools/shvs_bench/command.h"
-#include "tools/sim/command.h"
 #include "tools/status/command.h"
-#include "tools/step_bench/command.h"
-#include "tools/tvd_bench/command.h"
-#ifdef CROUPIER_HAS_CUDA
-#include "tools/writer_bench/command.h"
-#endif
 
 namespace {
+
+bool is_program_beside(std::string_view command) {
+    return command == "sim" || command == "bench";
+}
 
 int run(int argc, char** argv) {
     CLI::App app{"croupier: look at, try and measure a decision plane"};
@@ -40,25 +34,14 @@ Each command has its own --help.)");
     app.set_version_flag("--version", CROUPIER_VERSION);
     app.require_subcommand(1);
     int status = 0;
-    croupier::tools::add_sim_command(app, status);
+    // Listed for --help: main() runs both before anything is parsed.
+    app.add_subcommand("sim", "Simulated engine: serves requests and verifies every decision");
+    app.add_subcommand("bench", "Measurements; every answer is a ratio of one run");
     croupier::tools::add_status_commands(app, status);
     croupier::tools::add_decide_command(app, status);
     croupier::tools::add_explain_command(app, status);
     croupier::tools::add_hotset_commands(app, status);
     croupier::tools::add_relay_command(app, status);
-    auto* bench = app.add_subcommand("bench", "Measurements; every answer is a ratio of one run");
-    bench->require_subcommand(1);
-    croupier::tools::add_decide_bench(*bench, status);
-    croupier::tools::add_fairness_bench(*bench, status);
-    croupier::tools::add_ipc_bench(*bench, status);
-    croupier::tools::add_rounding_bench(*bench, status);
-    croupier::tools::add_shvs_bench(*bench, status);
-    croupier::tools::add_controller_bench(*bench, status);
-    croupier::tools::add_step_bench(*bench, status);
-    croupier::tools::add_tvd_bench(*bench, status);
-#ifdef CROUPIER_HAS_CUDA
-    croupier::tools::add_writer_bench(*bench, status);
-#endif
     CLI11_PARSE(app, argc, argv);
     return status;
 }
@@ -66,6 +49,7 @@ Each command has its own --help.)");
 }  // namespace
 
 int main(int argc, char** argv) {
+    if (argc > 1 && is_program_beside(argv[1])) return croupier::tools::run_program_beside(argv);
     try {
         return run(argc, argv);
     } catch (const std::exception& failure) {

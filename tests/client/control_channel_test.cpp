@@ -5,12 +5,12 @@
 #include <thread>
 #include <vector>
 
-#include "tests/client/session_files.h"
+#include "testing/session_files.h"
 
 using namespace croupier;
 using Catch::Matchers::Contains;
 using client::ControlChannel;
-using test::need;
+using testing::need;
 
 namespace {
 
@@ -72,7 +72,7 @@ Asked ask(ControlChannel& channel) {
 }
 
 struct Wire {
-    test::ShmDirectory directory;
+    testing::ShmDirectory directory;
     std::string endpoint = "ipc://" + directory.path() + "/control.sock";
     zmq::context_t context;
 

@@ -15,10 +15,12 @@
 #include "client/options.h"
 #include "croupier/client.hpp"
 #include "gpu_writer/host_writer.h"
-#include "tests/client/session_files.h"
-#include "tests/daemon/daemon_process.h"
+#include "hot_sets/ranking.h"
+#include "testing/daemon_process.h"
+#include "testing/session_files.h"
 
 using namespace croupier;
+using namespace croupier::testing;
 using Catch::Contains;
 
 namespace {
@@ -29,20 +31,20 @@ constexpr std::uint32_t kVocab = 1000;
 proto::HotnessOrder some_order(std::uint32_t shift) {
     std::vector<double> counts(kVocab);
     for (std::uint32_t id = 0; id < kVocab; ++id) counts[id] = (id * 389 + shift) % 251;
-    return proto::rank_by_count("tiny", 0.05, counts);
+    return hot_sets::rank_by_count("tiny", 0.05, counts);
 }
 
 class HotnessFile {
   public:
     explicit HotnessFile(std::uint32_t shift = 0) : order_(some_order(shift)) {
-        test::need(shm::save_hotness(path_, order_));
+        testing::need(shm::save_hotness(path_, order_));
     }
     const char* path() const { return path_.c_str(); }
     const std::vector<std::int32_t>& ids() const { return order_.ids; }
     std::vector<std::uint32_t> blocks() const { return proto::rank_blocks(order_); }
 
   private:
-    test::ShmDirectory directory_;
+    testing::ShmDirectory directory_;
     std::string path_ = directory_.path() + "/tiny.hot";
     proto::HotnessOrder order_;
 };
@@ -60,7 +62,7 @@ client::OpenOptions options_for(const std::string& endpoint, const char* hotness
 
 // The model's order, and behind it what each rank has of it.
 std::vector<std::uint32_t> order_in(const client::Session& session) {
-    const auto segment = test::need(shm::Segment::attach(session.segment_path(), shm::Access::read_only));
+    const auto segment = testing::need(shm::Segment::attach(session.segment_path(), shm::Access::read_only));
     std::vector<std::uint32_t> all(segment.model_order().begin(), segment.model_order().end());
     for (std::uint32_t rank = 0; rank < 3; ++rank) {
         all.insert(all.end(), segment.order(rank).begin(), segment.order(rank).end());
@@ -90,7 +92,7 @@ shm::Error refusal_of(const croupier_open_options& options) {
 
 // The greedy token of a row in which one id is likely.
 std::int32_t greedy_token(client::Session& session, std::int32_t likely) {
-    const auto segment = test::need(shm::Segment::attach(session.segment_path(), shm::Access::read_only));
+    const auto segment = testing::need(shm::Segment::attach(session.segment_path(), shm::Access::read_only));
     client::Sequence sequence;
     sequence.uid = 1;
     sequence.params.temperature = 0.0;
@@ -104,9 +106,9 @@ std::int32_t greedy_token(client::Session& session, std::int32_t likely) {
         for (std::uint32_t i = 0; i < shard.count; ++i) {
             slice[i] = static_cast<std::int32_t>(shard.first_id + i) == likely ? 5.0F : -5.0F;
         }
-        auto writer = test::need(gpu_writer::HostWriter::attach(session.segment_path(), rank));
+        auto writer = testing::need(gpu_writer::HostWriter::attach(session.segment_path(), rank));
         writer.write_column(step, 0, slice.data());
-        test::need(writer.publish_all(step));
+        testing::need(writer.publish_all(step));
     }
     const auto decided = session.wait(20000);
     REQUIRE(decided);
@@ -117,7 +119,7 @@ std::int32_t greedy_token(client::Session& session, std::int32_t likely) {
 }  // namespace
 
 TEST_CASE("a session that is opened with a hotness file has the order that it holds") {
-    const test::DaemonProcess daemon;
+    const testing::DaemonProcess daemon;
     const HotnessFile file;
     const std::string endpoint = daemon.endpoint();
     client::Session session(options_for(endpoint, file.path()));
@@ -132,7 +134,7 @@ TEST_CASE("a session that is opened with a hotness file has the order that it ho
 }
 
 TEST_CASE("a session is resumed with the hotness file that it was opened with, and no other") {
-    const test::DaemonProcess daemon;
+    const testing::DaemonProcess daemon;
     const HotnessFile file;
     const std::string endpoint = daemon.endpoint();
     auto options = options_for(endpoint, file.path());

@@ -3,13 +3,13 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "tests/client/session_files.h"
+#include "testing/session_files.h"
 
 using namespace croupier;
 using Catch::Matchers::Contains;
 using client::LiveSequences;
-using test::need;
-using test::SessionFiles;
+using testing::need;
+using testing::SessionFiles;
 
 namespace {
 
@@ -28,7 +28,7 @@ const std::vector<std::int32_t> kOutput = {4, 5};
 }  // namespace
 
 TEST_CASE("a column's position is the length of the sequence's output") {
-    SessionFiles files(test::small_geometry());
+    SessionFiles files(testing::small_geometry());
     LiveSequences sequences(files.segment);
     auto sequence = sequence_of(7, kPrompt, kOutput);
     sequence.params.temperature = 0.5;
@@ -42,7 +42,7 @@ TEST_CASE("a column's position is the length of the sequence's output") {
 }
 
 TEST_CASE("a sequence stands in one column of one step in flight") {
-    SessionFiles files(test::small_geometry());
+    SessionFiles files(testing::small_geometry());
     LiveSequences sequences(files.segment);
     need(sequences.add(sequence_of(7, kPrompt)));
     need(sequences.enter(7, 4));
@@ -66,7 +66,7 @@ TEST_CASE("a sequence stands in one column of one step in flight") {
 }
 
 TEST_CASE("a uid is live once, and unknown ones are refused by name") {
-    SessionFiles files(test::small_geometry());
+    SessionFiles files(testing::small_geometry());
     LiveSequences sequences(files.segment);
     need(sequences.add(sequence_of(7, kPrompt)));
     CHECK_THAT(sequences.add(sequence_of(7, kPrompt)).error().message,
@@ -80,7 +80,7 @@ TEST_CASE("a uid is live once, and unknown ones are refused by name") {
 }
 
 TEST_CASE("a full table says so, and has room again after a finish") {
-    SessionFiles files(test::small_geometry());
+    SessionFiles files(testing::small_geometry());
     LiveSequences sequences(files.segment);
     for (std::uint64_t uid = 0; uid < 16; ++uid) need(sequences.add(sequence_of(uid, kPrompt)));
     CHECK(sequences.add(sequence_of(16, kPrompt)).error().code == shm::Errc::table_full);
@@ -89,7 +89,7 @@ TEST_CASE("a full table says so, and has room again after a finish") {
 }
 
 TEST_CASE("a client that comes after a dead one finds its sequences and their outputs") {
-    SessionFiles files(test::small_geometry());
+    SessionFiles files(testing::small_geometry());
     {
         LiveSequences dead(files.segment);
         need(dead.add(sequence_of(7, kPrompt, kOutput)));
@@ -106,7 +106,7 @@ TEST_CASE("a client that comes after a dead one finds its sequences and their ou
 }
 
 TEST_CASE("a length that another process has spoiled does not lead outside the log") {
-    SessionFiles files(test::small_geometry());
+    SessionFiles files(testing::small_geometry());
     LiveSequences sequences(files.segment);
     need(sequences.add(sequence_of(7, kPrompt)));
     const auto column = need(sequences.enter(7, 0));

@@ -13,7 +13,7 @@
 #include "client/options.h"
 #include "croupier/client.hpp"
 #include "shm/error.h"
-#include "tests/client/session_files.h"
+#include "testing/session_files.h"
 
 using namespace croupier;
 using Catch::Matchers::Contains;
@@ -62,7 +62,7 @@ class DeafSocket {
 }  // namespace
 
 TEST_CASE("without a daemon, open names the endpoint and how to start one") {
-    const test::ShmDirectory directory;
+    const testing::ShmDirectory directory;
     const std::string endpoint = "ipc://" + directory.path() + "/control.sock";
     const croupier_error error = failed_open(options_for(endpoint.c_str()));
     CHECK(code_of(error) == shm::Errc::not_found);
@@ -71,7 +71,7 @@ TEST_CASE("without a daemon, open names the endpoint and how to start one") {
 }
 
 TEST_CASE("a socket that a dead daemon left behind reads like no daemon") {
-    const test::ShmDirectory directory;
+    const testing::ShmDirectory directory;
     const std::string path = directory.path() + "/control.sock";
     { const DeafSocket dead(path); }
     const croupier_error error = failed_open(options_for(("ipc://" + path).c_str()));
@@ -80,7 +80,7 @@ TEST_CASE("a socket that a dead daemon left behind reads like no daemon") {
 }
 
 TEST_CASE("somebody who listens but does not answer is a time-out") {
-    const test::ShmDirectory directory;
+    const testing::ShmDirectory directory;
     const std::string path = directory.path() + "/control.sock";
     const DeafSocket deaf(path);
     const croupier_error error = failed_open(options_for(("ipc://" + path).c_str()));
@@ -89,7 +89,7 @@ TEST_CASE("somebody who listens but does not answer is a time-out") {
 }
 
 TEST_CASE("a socket that may not be connected to is a matter of permission, never a time-out") {
-    const test::ShmDirectory directory;
+    const testing::ShmDirectory directory;
     const std::string path = directory.path() + "/control.sock";
     const DeafSocket deaf(path);
     REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
@@ -180,7 +180,7 @@ TEST_CASE("a failure that nobody wants to read about does no harm") {
 }
 
 TEST_CASE("a session to resume must do for what is asked, and may have more room") {
-    const proto::Geometry asked = test::small_geometry();
+    const proto::Geometry asked = testing::small_geometry();
     proto::Geometry given = asked;
     CHECK_FALSE(client::unfit_geometry(asked, given));
     SECTION("more room") {

@@ -8,15 +8,14 @@
 
 #include "shm/segment.h"
 #include "shm/session_record.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
-#include "tests/shm/child_process.h"
+#include "testing/child_process.h"
+#include "testing/daemon_process.h"
+#include "testing/shared_object.h"
+#include "testing/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
-using shm::ChildProcess;
-using shm::Shared;
 
 namespace {
 

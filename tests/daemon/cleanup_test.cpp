@@ -13,12 +13,12 @@
 #include <utility>
 
 #include "shm/segment.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
-#include "tests/shm/child_process.h"
+#include "testing/child_process.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
 
 namespace {
@@ -107,7 +107,7 @@ TEST_CASE("cleanup waits for a daemon that is starting, whose plane it would rem
     REQUIRE(eventually([&] { return !plane_is_held(daemon); }));
     std::optional<shm::FileDescriptor> starting =
         std::move(shm::lock_directory(daemon.shm_directory())).value();
-    auto cleanup = shm::ChildProcess::start(
+    auto cleanup = ChildProcess::start(
         [&] { return tools::clean_up(daemon.shm_directory(), daemon.instance()) ? 0 : 1; });
     const auto opened_directory = [&] {
         std::error_code gone;

@@ -11,7 +11,7 @@
 
 #include "proto/wire.h"
 
-namespace croupier::test {
+namespace croupier::testing {
 
 class ControlPeer {
   public:
@@ -63,4 +63,4 @@ class ControlPeer {
     std::vector<std::uint8_t> bytes_;
 };
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

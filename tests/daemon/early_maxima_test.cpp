@@ -12,14 +12,14 @@
 
 #include "gpu_writer/host_writer.h"
 #include "shm/schedule_publisher.h"
-#include "tests/client/session_files.h"
+#include "testing/session_files.h"
 
 using namespace croupier;
 using daemon::CheckedStep;
 using daemon::EarlyMaxima;
 using gpu_writer::HostWriter;
-using test::need;
-using test::SessionFiles;
+using testing::need;
+using testing::SessionFiles;
 
 namespace {
 
@@ -30,7 +30,7 @@ constexpr std::array<std::uint32_t, kEnd - kFirst> kFollowed = {1, 2, 3};
 
 // Its ranks share blocks, and where it is padded the last one holds ids beyond the vocabulary.
 proto::Geometry geometry_of(std::uint32_t tp, std::uint32_t padded_vocab, bool ordered) {
-    proto::Geometry geometry = test::small_geometry();
+    proto::Geometry geometry = testing::small_geometry();
     geometry.vocab = 20011;
     geometry.dtype = proto::Dtype::fp32;
     geometry.tp = tp;

@@ -4,10 +4,10 @@
 
 #include "croupier/client.hpp"
 #include "gpu_writer/host_writer.h"
-#include "tests/daemon/daemon_process.h"
+#include "testing/daemon_process.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using proto::SessionCounter;
 
 namespace {

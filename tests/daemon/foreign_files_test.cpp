@@ -8,13 +8,13 @@
 
 #include "shm/bell.h"
 #include "shm/snapshot.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
 #include "tests/shm/second_user.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
 using shm::as_nobody;
 using shm::can_change_user;

@@ -4,17 +4,18 @@
 #include <csignal>
 #include <thread>
 
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
-#include "tests/shm/child_process.h"
+#include "testing/child_process.h"
+#include "testing/daemon_process.h"
+#include "testing/shared_object.h"
+#include "testing/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 
 TEST_CASE("after a freeze longer than heartbeat_timeout_ms the supervisor kills no sampler") {
     const DaemonProcess daemon("{count: 2, heartbeat_timeout_ms: 1000}");
-    const shm::Shared<std::atomic<int>> opened;
-    auto leaver = shm::ChildProcess::start([&] {
+    const Shared<std::atomic<int>> opened;
+    auto leaver = ChildProcess::start([&] {
         SmallEngine leaving(daemon.endpoint(), "leaving");
         *opened = 1;
         ::pause();

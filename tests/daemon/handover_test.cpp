@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
 
 namespace {

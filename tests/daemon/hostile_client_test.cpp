@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 
@@ -12,14 +13,13 @@
 #include "shm/file.h"
 #include "shm/plane.h"
 #include "shm/segment.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
-#include "tests/shm/child_process.h"
+#include "testing/child_process.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
-using shm::ChildProcess;
 
 namespace {
 

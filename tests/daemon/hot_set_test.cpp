@@ -8,11 +8,11 @@
 #include <random>
 
 #include "shm/snapshot.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using proto::SessionCounter;
 
 namespace {

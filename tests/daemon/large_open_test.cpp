@@ -5,12 +5,12 @@
 #include <csignal>
 #include <thread>
 
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using flatbuffers::FlatBufferBuilder;
 
 namespace {

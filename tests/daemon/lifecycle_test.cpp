@@ -10,14 +10,15 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "testing/child_process.h"
+#include "testing/daemon_process.h"
+#include "testing/shared_object.h"
+#include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
-#include "tests/daemon/daemon_process.h"
 #include "tests/daemon/loopback.h"
-#include "tests/daemon/small_engine.h"
-#include "tests/shm/child_process.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
 
 namespace {
@@ -171,9 +172,9 @@ TEST_CASE("what was published reaches a subscriber that is slow to read, though 
     constexpr std::uint64_t kColumns = 2048;
     DaemonProcess daemon(kTwoSamplers,
                          "sessions: {drain_timeout_ms: 0, max_batch: 2048, max_sequences: 16384}");
-    const shm::Shared<Subscriber> shared;
+    const Shared<Subscriber> shared;
     // Before this process has an engine of its own: a fork takes none of ZMQ's threads along.
-    auto child = shm::ChildProcess::start([&] {
+    auto child = ChildProcess::start([&] {
         ControlPeer subscriber(daemon.decisions_endpoint());
         if (!eventually([&] { return shared->session_id != 0; })) return 1;
         flatbuffers::FlatBufferBuilder builder;

@@ -1,16 +1,17 @@
 // The log belongs to the daemon: a peer neither forges lines in it, nor fills it, nor stops the daemon by it.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
 using flatbuffers::FlatBufferBuilder;
 

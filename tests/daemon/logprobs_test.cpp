@@ -1,11 +1,11 @@
 // The best log-probs and the drawn token's rank, through the ring and over ZMQ, as the reference has them.
 #include <catch2/catch.hpp>
 
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
 
 namespace {

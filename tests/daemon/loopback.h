@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <system_error>
 
-namespace croupier::test {
+namespace croupier::testing {
 
 inline sockaddr_in loopback(std::uint16_t port) {
     sockaddr_in address{};
@@ -46,4 +46,4 @@ inline std::uint16_t free_port() {
     return HeldPort().port();
 }
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

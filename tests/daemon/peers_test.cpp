@@ -2,18 +2,19 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
 #include "tests/shm/second_user.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
 using flatbuffers::FlatBufferBuilder;
 using shm::as_nobody;

@@ -12,12 +12,12 @@
 #include <optional>
 #include <utility>
 
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
-#include "tests/shm/child_process.h"
+#include "testing/child_process.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
 
 namespace {
@@ -59,7 +59,7 @@ class UsersDaemon : public Sandbox {
                                     std::to_string(kEngines) + "," + std::to_string(kOtherEngines) +
                                     " " CROUPIERD_PATH " --config " + config_path() + " >" + log_path() +
                                     " 2>&1";
-        process_.emplace(shm::ChildProcess::start(
+        process_.emplace(ChildProcess::start(
             [&] { return ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr)); }));
     }
 
@@ -71,7 +71,7 @@ class UsersDaemon : public Sandbox {
 
   private:
     std::string log_path() const { return directory() + "/log"; }
-    std::optional<shm::ChildProcess> process_;
+    std::optional<ChildProcess> process_;
 };
 
 gid_t group_of(const std::string& path) {
@@ -99,7 +99,7 @@ TEST_CASE("shm.group takes a number, and a member of that group alone is an engi
     if (!is_root()) return;
     const UsersDaemon daemon(kDaemonUser,
                              "shm: {dir: \"@shm@\", group: \"" + std::to_string(kEngines) + "\"}", "");
-    auto engine = shm::ChildProcess::start([&] {
+    auto engine = ChildProcess::start([&] {
         if (!eventually([&] { return daemon.says("ready: "); })) return 3;
         return step_as_engine(daemon.endpoint());
     });
@@ -114,7 +114,7 @@ TEST_CASE("shm.group rules what an earlier start left, too") {
     UsersDaemon daemon(kDaemonUser, "shm: {dir: \"@shm@\", mode: \"0600\"}", "");
     REQUIRE(eventually([&] { return daemon.says("ready: "); }));
     daemon.start(kDaemonUser, "shm: {dir: \"@shm@\", group: \"" + std::to_string(kEngines) + "\"}", "");
-    auto engine = shm::ChildProcess::start([&] {
+    auto engine = ChildProcess::start([&] {
         if (!eventually([&] { return daemon.says("ready: "); })) return 3;
         return step_as_engine(daemon.endpoint());
     });
@@ -131,7 +131,7 @@ TEST_CASE("two instances with a group each share a directory") {
                             "");
     REQUIRE(eventually([&] { return other.says("ready: "); }));
     for (const auto& [daemon, engines] : {std::pair(&one, kEngines), std::pair(&other, kOtherEngines)}) {
-        auto engine = shm::ChildProcess::start([&] { return step_as_engine(daemon->endpoint(), engines); });
+        auto engine = ChildProcess::start([&] { return step_as_engine(daemon->endpoint(), engines); });
         INFO(daemon->log());
         CHECK(engine.wait() == 0);
     }
@@ -144,7 +144,7 @@ TEST_CASE("a directory in a volume that gives its group to what is made in it do
     REQUIRE(::chmod(volume.directory().c_str(), 02771) == 0);
     const UsersDaemon daemon(kDaemonUser, "shm: {dir: \"" + volume.directory() + "/shm\"}", "");
     REQUIRE(eventually([&] { return daemon.says("ready: "); }));
-    auto engine = shm::ChildProcess::start([&] {
+    auto engine = ChildProcess::start([&] {
         // The socket is the daemon's own group's: a member of both.
         const std::array<gid_t, 1> groups = {kDaemonGroup};
         if (::setgroups(groups.size(), groups.data()) != 0) return 4;

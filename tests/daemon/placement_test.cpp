@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/shm/child_process.h"
+#include "testing/child_process.h"
 
 using namespace croupier;
-using shm::ChildProcess;
+using namespace croupier::testing;
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace croupier::test {
+namespace croupier::testing {
 
 // A sequence with such a seed is poison.
 enum PoisonSeed : std::uint64_t {
@@ -25,4 +25,4 @@ enum PoisonSeed : std::uint64_t {
 // The memory ends while a sampler attaches a session of this name.
 constexpr const char* kUnattachable = "unattachable";
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

@@ -10,7 +10,7 @@
 #include "daemon/session_view.h"
 #include "tests/daemon/poison.h"
 
-namespace croupier::test {
+namespace croupier::testing {
 namespace {
 
 using daemon::CheckedStep;
@@ -80,4 +80,4 @@ Views attach(const std::string& path, std::uint32_t threads, proto::StateTotals&
     return real_attach(path, threads, totals);
 }
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

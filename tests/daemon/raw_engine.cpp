@@ -4,7 +4,7 @@
 
 #include "tests/daemon/control_peer.h"
 
-namespace croupier::test {
+namespace croupier::testing {
 
 using proto::DecisionError;
 
@@ -113,4 +113,4 @@ void Stage::check_neighbour() {
     CHECK(daemon_.sampler_restarts() == 0);
 }
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

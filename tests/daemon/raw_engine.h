@@ -9,10 +9,10 @@
 #include "gpu_writer/host_writer.h"
 #include "shm/schedule_publisher.h"
 #include "shm/sequence_table.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 
-namespace croupier::test {
+namespace croupier::testing {
 
 constexpr std::uint32_t kVocab = 100;
 constexpr std::uint32_t kColumns = 4;
@@ -100,4 +100,4 @@ class Stage {
     int made_ = 0;
 };
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

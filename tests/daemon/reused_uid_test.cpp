@@ -3,11 +3,11 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 
 namespace {
 

@@ -13,14 +13,14 @@
 #include <memory>
 
 #include "shm/file.h"
-#include "tests/daemon/daemon_process.h"
+#include "testing/child_process.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 #include "tests/daemon/loopback.h"
-#include "tests/daemon/small_engine.h"
-#include "tests/shm/child_process.h"
 #include "tests/shm/second_user.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
 
 namespace {
@@ -37,7 +37,7 @@ class Starting {
         sandbox.write_config(kTwoSamplers, extra);
         const std::string command =
             "exec " CROUPIERD_PATH " --config " + sandbox.config_path() + " >" + log_ + " 2>&1";
-        process_ = std::make_unique<shm::ChildProcess>(shm::ChildProcess::start(
+        process_ = std::make_unique<ChildProcess>(ChildProcess::start(
             [&] { return ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr)); }));
     }
 
@@ -48,7 +48,7 @@ class Starting {
 
   private:
     std::string log_;
-    std::unique_ptr<shm::ChildProcess> process_;
+    std::unique_ptr<ChildProcess> process_;
 };
 
 }  // namespace

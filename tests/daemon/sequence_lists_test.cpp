@@ -6,7 +6,7 @@
 #include "tests/daemon/raw_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using proto::DecisionError;
 
 namespace {

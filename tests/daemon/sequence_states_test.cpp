@@ -6,12 +6,12 @@
 
 #include "shm/sequence_table.h"
 #include "shm/snapshot.h"
-#include "tests/client/session_files.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
+#include "testing/daemon_process.h"
+#include "testing/session_files.h"
+#include "testing/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using daemon::SequenceStates;
 
 namespace {

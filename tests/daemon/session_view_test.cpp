@@ -6,17 +6,17 @@
 #include <vector>
 
 #include "daemon/session_admission.h"
-#include "tests/client/session_files.h"
+#include "testing/session_files.h"
 
 using namespace croupier;
 using daemon::SessionView;
-using test::SessionFiles;
+using testing::SessionFiles;
 
 namespace {
 
 // Blocks 0 to 15, of which the ranks share number 6 and number 12.
 proto::Geometry ordered_geometry() {
-    proto::Geometry geometry = test::small_geometry();
+    proto::Geometry geometry = testing::small_geometry();
     geometry.tp = 3;
     geometry.has_order = 1;
     proto::fill_even_shards(geometry, 1200);
@@ -43,7 +43,7 @@ TEST_CASE("a sampler knows where each block of each rank stands, and which ones 
     const SessionFiles files(ordered_geometry());
     daemon::write_order(files.segment, backwards(16));
     proto::StateTotals totals{};
-    const auto view = test::need(SessionView::attach(files.segment.path(), 1, totals));
+    const auto view = testing::need(SessionView::attach(files.segment.path(), 1, totals));
     bool read_early = false;
     const sampler::RowView row = view->row({0, 0, 1, false}, 0, 0, read_early);
     REQUIRE(row.slices.size() == 3);
@@ -86,7 +86,7 @@ TEST_CASE("what is written over an order later moves nothing") {
     const SessionFiles files(ordered_geometry());
     daemon::write_order(files.segment, backwards(16));
     proto::StateTotals totals{};
-    const auto view = test::need(SessionView::attach(files.segment.path(), 1, totals));
+    const auto view = testing::need(SessionView::attach(files.segment.path(), 1, totals));
     for (std::uint32_t rank = 0; rank < 3; ++rank) {
         for (std::uint32_t& block : files.segment.order(rank)) block = 0xFFFFFFFFU;
     }

@@ -1,4 +1,6 @@
 // Who may have a session, of what size, under which name; and what becomes of one that is taken over.
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
@@ -7,17 +9,16 @@
 #include <numeric>
 #include <sstream>
 
+#include "testing/child_process.h"
+#include "testing/daemon_process.h"
+#include "testing/shared_object.h"
+#include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/small_engine.h"
-#include "tests/shm/child_process.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
 using proto::SessionCounter;
-using shm::ChildProcess;
-using shm::Shared;
 
 namespace {
 

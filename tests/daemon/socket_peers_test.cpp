@@ -13,11 +13,11 @@
 #include "daemon/control_server.h"
 #include "daemon/decision_stream.h"
 #include "shm/file.h"
+#include "testing/daemon_process.h"
 #include "tests/daemon/control_peer.h"
-#include "tests/daemon/daemon_process.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 
 namespace {
 

@@ -5,12 +5,12 @@
 #include <limits>
 #include <random>
 
-#include "tests/daemon/daemon_process.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 #include "tests/daemon/raw_engine.h"
-#include "tests/daemon/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
 using proto::DecisionError;
 

@@ -6,12 +6,12 @@
 #include <fstream>
 #include <zmq.hpp>
 
-#include "tests/daemon/daemon_process.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
 #include "tests/daemon/loopback.h"
-#include "tests/daemon/small_engine.h"
 
 using namespace croupier;
-using namespace croupier::test;
+using namespace croupier::testing;
 using Catch::Contains;
 
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-namespace croupier::test {
+namespace croupier::testing {
 
 class FuzzDirectory {
   public:
@@ -25,4 +25,4 @@ class FuzzDirectory {
     std::string path_;
 };
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

@@ -94,7 +94,7 @@ class World {
 
   private:
     static shm::Segment create() {
-        static const test::FuzzDirectory directory;
+        static const testing::FuzzDirectory directory;
         shm::SegmentSpec spec;
         spec.directory = directory.path();
         spec.instance = "fuzz";

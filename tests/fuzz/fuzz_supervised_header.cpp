@@ -118,7 +118,7 @@ class World {
         liar_ = make(directory_.path(), kLiar, "liar");
     }
 
-    test::FuzzDirectory directory_;
+    testing::FuzzDirectory directory_;
     shm::Segment liar_;
     shm::Segment neighbour_;
     shm::Plane plane_;

@@ -8,9 +8,9 @@
 #include "tests/gpu_writer/writer_under_test.h"
 
 using namespace croupier;
-using test::SessionFiles;
-using test::Way;
-using test::WriterUnderTest;
+using testing::SessionFiles;
+using testing::Way;
+using testing::WriterUnderTest;
 
 namespace {
 
@@ -33,7 +33,7 @@ croupier_writer_options options_for(const std::string& path) {
 }  // namespace
 
 TEST_CASE("options that cannot be are refused, each by a text that names it") {
-    SessionFiles files(test::small_geometry());
+    SessionFiles files(testing::small_geometry());
     auto options = options_for(files.segment.path());
     SECTION("version") {
         options.version = 99U << 16U;
@@ -71,11 +71,11 @@ TEST_CASE("options that cannot be are refused, each by a text that names it") {
 
 TEST_CASE("an order that names another rank's block is refused") {
     const auto way = GENERATE(Way::host, Way::store);
-    if (!test::can_run(way)) return;
-    proto::Geometry geometry = test::small_geometry();
+    if (!testing::can_run(way)) return;
+    proto::Geometry geometry = testing::small_geometry();
     geometry.has_order = 1;
     SessionFiles files(geometry);
-    test::lay_orders(files.segment, 1);
+    testing::lay_orders(files.segment, 1);
     files.segment.order(0)[3] = 1000;
     auto options = options_for(files.segment.path());
     options.device = way == Way::host ? CROUPIER_WRITER_HOST : 0;
@@ -84,7 +84,7 @@ TEST_CASE("an order that names another rank's block is refused") {
 }
 
 TEST_CASE("rows, streams and ranks that cannot be are refused") {
-    proto::Geometry geometry = test::small_geometry();
+    proto::Geometry geometry = testing::small_geometry();
     geometry.tp = 2;
     proto::fill_even_shards(geometry);
     SessionFiles files(geometry);
@@ -106,8 +106,8 @@ TEST_CASE("rows, streams and ranks that cannot be are refused") {
 
 TEST_CASE("a writer tells its part of the session's geometry") {
     const auto way = GENERATE(Way::host, Way::store);
-    if (!test::can_run(way)) return;
-    proto::Geometry geometry = test::small_geometry();
+    if (!testing::can_run(way)) return;
+    proto::Geometry geometry = testing::small_geometry();
     geometry.tp = 3;
     geometry.dtype = proto::Dtype::fp16;
     geometry.has_summaries = 1;

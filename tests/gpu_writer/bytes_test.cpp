@@ -8,18 +8,18 @@
 
 using namespace croupier;
 using proto::Dtype;
-using test::Bytes;
-using test::Rows;
-using test::SessionFiles;
-using test::Way;
-using test::WriterUnderTest;
+using testing::Bytes;
+using testing::Rows;
+using testing::SessionFiles;
+using testing::Way;
+using testing::WriterUnderTest;
 
 namespace {
 
 constexpr unsigned char kUntouched = 0x55;
 
 proto::Geometry geometry_of(Dtype dtype, std::uint32_t tile, std::uint32_t tp, bool ordered) {
-    proto::Geometry geometry = test::small_geometry();
+    proto::Geometry geometry = testing::small_geometry();
     geometry.dtype = dtype;
     geometry.tile = tile;
     geometry.tp = tp;
@@ -51,7 +51,7 @@ void require_maxima(const shm::Segment& segment, std::uint64_t step, std::uint32
     const std::size_t columns = wanted.size() / tiles;
     for (std::size_t pair = 0; pair < wanted.size(); ++pair) {
         const float got = maxima[pair % columns * stride + pair / columns];
-        if (!test::same(got, wanted[pair])) {
+        if (!testing::same(got, wanted[pair])) {
             FAIL("tile " << pair / columns << ", column " << pair % columns << ": " << got << ", should be "
                          << wanted[pair]);
         }
@@ -62,9 +62,9 @@ void require_maxima(const shm::Segment& segment, std::uint64_t step, std::uint32
 void write_and_compare(Way way, const proto::Geometry& geometry, const std::vector<std::uint32_t>& batches) {
     SessionFiles files(geometry);
     std::vector<std::vector<std::uint32_t>> orders(geometry.tp);
-    if (geometry.has_order != 0) orders = test::lay_orders(files.segment, 3);
-    auto client = test::need(shm::SchedulePublisher::attach(files.segment));
-    for (const std::uint32_t columns : batches) test::publish_step(client, columns);
+    if (geometry.has_order != 0) orders = testing::lay_orders(files.segment, 3);
+    auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
+    for (const std::uint32_t columns : batches) testing::publish_step(client, columns);
     for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
         const std::uint32_t ids = geometry.shards[rank].count;
         const std::uint64_t aligned = (std::uint64_t{ids} + 63) / 64 * 64;
@@ -73,19 +73,19 @@ void write_and_compare(Way way, const proto::Geometry& geometry, const std::vect
         for (std::uint64_t step = 0; step < batches.size(); ++step) {
             const std::uint32_t columns = batches[step];
             const std::uint64_t stride = step == 1 ? ids : aligned;
-            const Rows rows = test::random_rows(geometry, rank, columns, stride, rank + columns);
-            const Bytes wanted = test::naive_slice(geometry, rank, columns, orders[rank], rows);
+            const Rows rows = testing::random_rows(geometry, rank, columns, stride, rank + columns);
+            const Bytes wanted = testing::naive_slice(geometry, rank, columns, orders[rank], rows);
             const std::size_t room = room_bytes(geometry, rank);
             std::memset(files.segment.logits(files.segment.slot_of(step), rank), kUntouched, room);
             writer.write(step, rows);
-            INFO(test::name_of(way) << ", rank " << rank << ", " << columns << " columns");
+            INFO(testing::name_of(way) << ", rank " << rank << ", " << columns << " columns");
             CHECK(shm::slice_ready(files.segment, step, rank));
-            const Bytes got = test::slice_of(files.segment, step, rank, room);
+            const Bytes got = testing::slice_of(files.segment, step, rank, room);
             const auto differs = std::mismatch(wanted.begin(), wanted.end(), got.begin());
             INFO("byte " << differs.first - wanted.begin() << " of " << wanted.size());
             REQUIRE(differs.first == wanted.end());
             REQUIRE(std::all_of(differs.second, got.end(), [](auto byte) { return byte == kUntouched; }));
-            require_maxima(files.segment, step, rank, test::naive_maxima(geometry, rank, columns, wanted));
+            require_maxima(files.segment, step, rank, testing::naive_maxima(geometry, rank, columns, wanted));
         }
     }
 }
@@ -102,8 +102,8 @@ std::vector<float> maxima_of(Way way, std::uint32_t tile, const std::vector<std:
     geometry.vocab = static_cast<std::uint32_t>(codes.size());
     proto::fill_even_shards(geometry);
     SessionFiles files(geometry);
-    auto client = test::need(shm::SchedulePublisher::attach(files.segment));
-    test::publish_step(client, 1);
+    auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
+    testing::publish_step(client, 1);
     WriterUnderTest writer(way, files.segment.path(), 0, codes.size() * 2);
     writer.write(0, row_of(codes));
     const auto maxima = files.segment.maxima(0, 0).first(geometry.tiles(0));
@@ -119,7 +119,7 @@ TEST_CASE(
     const auto tile = GENERATE(1U, 3U, 8U, 64U, 256U, 1024U);
     const auto tp = GENERATE(1U, 3U);
     const auto ordered = GENERATE(false, true);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     INFO("dtype " << static_cast<int>(dtype) << ", tile " << tile << ", tp " << tp << ", ordered "
                   << ordered);
     write_and_compare(way, geometry_of(dtype, tile, tp, ordered), {1, 5, 8});
@@ -130,7 +130,7 @@ TEST_CASE("shards that begin inside a block, or lie beyond the vocabulary, are l
     const auto dtype = GENERATE(Dtype::bf16, Dtype::fp32);
     const auto tile = GENERATE(1U, 3U, 64U, 256U);
     const auto ordered = GENERATE(false, true);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     proto::Geometry geometry = geometry_of(dtype, tile, 7, ordered);
     geometry.vocab = 700;
     // With units of 16 bytes that begin at the row's, inside it and nowhere; inside one block; past the end.
@@ -148,7 +148,7 @@ TEST_CASE("shards that begin inside a block, or lie beyond the vocabulary, are l
 TEST_CASE("a few layouts, for a sanitizer of the kernels", "[sanitized]") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
     const auto tile = GENERATE(3U, 64U);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     write_and_compare(way, geometry_of(Dtype::bf16, tile, 1, tile == 64), {1, 5, 8});
     write_and_compare(way, geometry_of(Dtype::fp32, tile, 1, tile == 3), {1, 5, 8});
 }
@@ -157,7 +157,7 @@ TEST_CASE("a hotness order of many columns, in slices of more than a chunk") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
     const auto dtype = GENERATE(Dtype::bf16, Dtype::fp16, Dtype::fp32);
     const auto tp = GENERATE(1U, 3U);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     INFO("dtype " << static_cast<int>(dtype) << ", tp " << tp);
     // So that each rank's slice has a second chunk: the first is tiled in another way.
     const std::uint32_t ids = dtype == Dtype::fp32 ? 9001 : 18001;
@@ -166,7 +166,7 @@ TEST_CASE("a hotness order of many columns, in slices of more than a chunk") {
 
 TEST_CASE("a hotness order of many columns, for a sanitizer of the kernels", "[sanitized]") {
     const auto way = GENERATE(Way::store, Way::copy);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     write_and_compare(way, wide_geometry(Dtype::bf16, 1, 9001), {33, 70});
     write_and_compare(way, wide_geometry(Dtype::fp32, 1, 9001), {17, 33});
 }
@@ -174,7 +174,7 @@ TEST_CASE("a hotness order of many columns, for a sanitizer of the kernels", "[s
 TEST_CASE("a NaN of either sign is its tile's maximum wherever it stands, and a tile of -inf has -inf") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
     const auto tile = GENERATE(3U, 64U);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     for (const std::uint32_t nan : {0x7F81U, 0x7FFFU, 0xFF81U, 0xFFFFU}) {
         for (const std::size_t place : {0U, 1U, 63U, 64U, 99U}) {
             std::vector<std::uint16_t> codes(100, 0);
@@ -182,12 +182,12 @@ TEST_CASE("a NaN of either sign is its tile's maximum wherever it stands, and a 
             codes[place] = static_cast<std::uint16_t>(nan);
             const auto maxima = maxima_of(way, tile, codes);
             for (std::size_t i = 0; i < maxima.size(); ++i) {
-                INFO(test::name_of(way) << ", code " << nan << " at " << place << ", tile " << i);
+                INFO(testing::name_of(way) << ", code " << nan << " at " << place << ", tile " << i);
                 const float wanted = i == place / tile ? std::numeric_limits<float>::quiet_NaN()
                                      : i == 2 / tile   ? std::numeric_limits<float>::infinity()
                                      : i * tile >= 100 ? -std::numeric_limits<float>::infinity()
                                                        : 0.0F;
-                REQUIRE(test::same(maxima[i], wanted));
+                REQUIRE(testing::same(maxima[i], wanted));
             }
         }
     }
@@ -198,15 +198,15 @@ TEST_CASE("a NaN of either sign is its tile's maximum wherever it stands, and a 
 
 TEST_CASE("a session without summaries gets its tiles and nothing behind them") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     proto::Geometry geometry = geometry_of(Dtype::bf16, 64, 1, false);
     geometry.has_summaries = 0;
     SessionFiles files(geometry);
-    auto client = test::need(shm::SchedulePublisher::attach(files.segment));
-    test::publish_step(client, 8);
+    auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
+    testing::publish_step(client, 8);
     WriterUnderTest writer(way, files.segment.path(), 0, std::size_t{1000} * 8 * 2);
-    const Rows rows = test::random_rows(geometry, 0, 8, 1000, 1);
+    const Rows rows = testing::random_rows(geometry, 0, 8, 1000, 1);
     writer.write(0, rows);
-    const Bytes wanted = test::naive_slice(geometry, 0, 8, {}, rows);
-    CHECK(test::slice_of(files.segment, 0, 0, wanted.size()) == wanted);
+    const Bytes wanted = testing::naive_slice(geometry, 0, 8, {}, rows);
+    CHECK(testing::slice_of(files.segment, 0, 0, wanted.size()) == wanted);
 }

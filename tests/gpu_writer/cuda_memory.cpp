@@ -6,7 +6,7 @@
 
 #include "tests/gpu_writer/worker_memory.h"
 
-namespace croupier::test {
+namespace croupier::testing {
 namespace {
 
 void need_cuda(cudaError_t status, const char* what) {
@@ -94,4 +94,4 @@ std::unique_ptr<WorkerMemory> make_gpu_memory(std::size_t bytes) {
     return std::make_unique<CudaMemory>(bytes);
 }
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

@@ -2,7 +2,7 @@
 
 #include "tests/gpu_writer/worker_memory.h"
 
-namespace croupier::test {
+namespace croupier::testing {
 
 std::uint32_t cuda_devices() {
     return 0;
@@ -16,4 +16,4 @@ std::unique_ptr<WorkerMemory> make_gpu_memory(std::size_t /*bytes*/) {
     throw std::logic_error("this build has no CUDA");
 }
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

@@ -4,18 +4,20 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <vector>
 
 #include "shm/file.h"
+#include "testing/child_process.h"
 #include "tests/gpu_writer/writer_under_test.h"
-#include "tests/shm/child_process.h"
 
 using namespace croupier;
-using test::Bytes;
-using test::SessionFiles;
-using test::Way;
-using test::WriterUnderTest;
+using namespace croupier::testing;
+using testing::Bytes;
+using testing::SessionFiles;
+using testing::Way;
+using testing::WriterUnderTest;
 
 namespace {
 
@@ -29,7 +31,7 @@ constexpr const char* kSegment = "CROUPIER_TEST_SEGMENT";
 constexpr const char* kWay = "CROUPIER_TEST_WAY";
 
 proto::Geometry large_geometry() {
-    proto::Geometry geometry = test::small_geometry();
+    proto::Geometry geometry = testing::small_geometry();
     geometry.vocab = kVocab;
     geometry.max_batch = kColumns;
     geometry.max_sequences = 2 * kColumns;
@@ -82,9 +84,9 @@ struct Landing {
 
 Landing watch_killed_writer(Way way) {
     SessionFiles files(large_geometry());
-    auto client = test::need(shm::SchedulePublisher::attach(files.segment));
-    for (std::uint32_t step = 0; step < kSteps; ++step) test::publish_step(client, kColumns);
-    auto child = shm::ChildProcess::start([&] {
+    auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
+    for (std::uint32_t step = 0; step < kSteps; ++step) testing::publish_step(client, kColumns);
+    auto child = ChildProcess::start([&] {
         ::setenv(kSegment, files.segment.path().c_str(), 1);
         ::setenv(kWay, way == Way::store ? "store" : "copy", 1);
         ::execl("/proc/self/exe", "writer", "[killed-writer]", nullptr);
@@ -134,14 +136,15 @@ TEST_CASE("a writer that kills itself with its copies under way", "[.][killed-wr
 
 TEST_CASE("nothing lands after a killed writer's process has ended, though it was in the middle of copies") {
     const auto way = GENERATE(Way::store, Way::copy);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     std::size_t cut_off = 0;
     for (int round = 0; round < 5; ++round) {
         const Landing landing = watch_killed_writer(way);
-        WARN(test::name_of(way) << ": of " << landing.pages << " pages " << landing.landed << " landed; of "
-                                << landing.sparse << " " << landing.between_lock_and_end
-                                << " between the lock's fall and the process's end, " << landing.after_the_end
-                                << " after it; of all " << landing.later << " later");
+        WARN(testing::name_of(way) << ": of " << landing.pages << " pages " << landing.landed
+                                   << " landed; of " << landing.sparse << " " << landing.between_lock_and_end
+                                   << " between the lock's fall and the process's end, "
+                                   << landing.after_the_end << " after it; of all " << landing.later
+                                   << " later");
         CHECK(landing.after_the_end == 0);
         CHECK(landing.later == 0);
         cut_off += landing.landed < landing.pages ? 1U : 0U;

@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-namespace croupier::test {
+namespace croupier::testing {
 namespace {
 
 using proto::Dtype;
@@ -101,4 +101,4 @@ bool same(float a, float b) {
     return a == b || (std::isnan(a) && std::isnan(b));
 }
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

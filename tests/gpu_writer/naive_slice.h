@@ -7,7 +7,7 @@
 
 #include "proto/geometry.h"
 
-namespace croupier::test {
+namespace croupier::testing {
 
 using Bytes = std::vector<unsigned char>;
 
@@ -29,4 +29,4 @@ std::vector<float> naive_maxima(const proto::Geometry& geometry, std::uint32_t r
 // The same number, or NaN both.
 bool same(float a, float b);
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

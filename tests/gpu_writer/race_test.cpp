@@ -165,7 +165,7 @@ std::vector<RaceColumn> random_columns(std::size_t count, std::mt19937_64& gener
 }  // namespace
 
 TEST_CASE("of 10^8 arrivals that a GPU makes none differs from the CPU's in a bit", "[race]") {
-    if (!test::can_run(test::Way::store)) return;
+    if (!testing::can_run(testing::Way::store)) return;
     constexpr std::uint32_t kKeys = 2000;
     constexpr std::uint32_t kIds = 50048;  // whole blocks
     STATIC_REQUIRE(std::uint64_t{kKeys} * kIds >= 100000000);
@@ -198,7 +198,7 @@ TEST_CASE("of 10^8 arrivals that a GPU makes none differs from the CPU's in a bi
 }
 
 TEST_CASE("a GPU's winners of random rows are the CPU's", "[race]") {
-    if (!test::can_run(test::Way::store)) return;
+    if (!testing::can_run(testing::Way::store)) return;
     std::mt19937_64 generator(2);
     for (const Dtype dtype : {Dtype::bf16, Dtype::fp16, Dtype::fp32}) {
         for (const std::uint32_t vocab : {1U, 63U, 64U, 65U, 1000U, 1024U, 32000U, 151936U}) {
@@ -209,7 +209,7 @@ TEST_CASE("a GPU's winners of random rows are the CPU's", "[race]") {
 }
 
 TEST_CASE("a GPU's winners of a few rows, for a sanitizer of the kernels", "[race][sanitized]") {
-    if (!test::can_run(test::Way::store)) return;
+    if (!testing::can_run(testing::Way::store)) return;
     std::mt19937_64 generator(3);
     for (const Dtype dtype : {Dtype::bf16, Dtype::fp16, Dtype::fp32}) {
         const auto columns = random_columns(2, generator);
@@ -218,7 +218,7 @@ TEST_CASE("a GPU's winners of a few rows, for a sanitizer of the kernels", "[rac
 }
 
 TEST_CASE("a GPU's winners are the CPU's at the ends of the formats' ranges too", "[race]") {
-    if (!test::can_run(test::Way::store)) return;
+    if (!testing::can_run(testing::Way::store)) return;
     constexpr std::uint32_t kVocab = 300;
     std::mt19937_64 generator(4);
     Rows rows{Dtype::fp32, kVocab, kVocab, std::vector<std::uint32_t>(kVocab)};

@@ -7,9 +7,9 @@
 #include "tests/gpu_writer/writer_under_test.h"
 
 using namespace croupier;
-using test::SessionFiles;
-using test::Way;
-using test::WriterUnderTest;
+using testing::SessionFiles;
+using testing::Way;
+using testing::WriterUnderTest;
 
 namespace {
 
@@ -59,12 +59,12 @@ TEST_CASE("the CPU's randoms are the golden ones") {
 
 TEST_CASE("a writer's randoms are the CPU's, bit for bit, and come before the slice", "[sanitized]") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
-    if (!test::can_run(way)) return;
-    proto::Geometry geometry = test::small_geometry();
+    if (!testing::can_run(way)) return;
+    proto::Geometry geometry = testing::small_geometry();
     geometry.max_batch = 600;
     geometry.max_sequences = 600;
     SessionFiles files(geometry);
-    auto client = test::need(shm::SchedulePublisher::attach(files.segment));
+    auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
     std::vector<Golden> asked = golden();
     while (asked.size() < geometry.max_batch) {
         const std::uint64_t seed = asked.size() * 0x9E3779B97F4A7C15ULL;
@@ -78,18 +78,18 @@ TEST_CASE("a writer's randoms are the CPU's, bit for bit, and come before the sl
     for (std::uint32_t slot = 0; slot < asked.size(); ++slot) {
         columns.push_back(add_sequence(files.segment, slot, asked[slot]));
     }
-    const std::uint64_t step = test::need(client.publish(columns, proto::kRandomsSupplied));
+    const std::uint64_t step = testing::need(client.publish(columns, proto::kRandomsSupplied));
     WriterUnderTest writer(way, files.segment.path(), 0, std::size_t{1000} * 600 * 2);
     CHECK_FALSE(shm::randoms_ready(files.segment, step));
     REQUIRE(writer.begin(step) == 0);
     writer.enqueue_randoms();
-    writer.enqueue(test::random_rows(geometry, 0, geometry.max_batch, 1000, 1));
+    writer.enqueue(testing::random_rows(geometry, 0, geometry.max_batch, 1000, 1));
     writer.await_finished(1);
     REQUIRE(shm::randoms_ready(files.segment, step));
     const auto* randoms = files.segment.randoms(files.segment.slot_of(step));
     for (std::uint32_t column = 0; column < asked.size(); ++column) {
         for (std::uint32_t stream = 0; stream < 4; ++stream) {
-            INFO(test::name_of(way) << ", column " << column << ", stream " << stream);
+            INFO(testing::name_of(way) << ", column " << column << ", stream " << stream);
             REQUIRE(randoms[column].stream[stream] == asked[column].streams[stream]);
         }
     }
@@ -97,17 +97,17 @@ TEST_CASE("a writer's randoms are the CPU's, bit for bit, and come before the sl
 
 TEST_CASE("a column whose sequence is not there gets the randoms of seed 0") {
     const auto way = GENERATE(Way::host, Way::store);
-    if (!test::can_run(way)) return;
-    SessionFiles files(test::small_geometry());
-    auto client = test::need(shm::SchedulePublisher::attach(files.segment));
+    if (!testing::can_run(way)) return;
+    SessionFiles files(testing::small_geometry());
+    auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
     proto::ScheduleColumn outside;
     outside.sequence_slot = 0xFFFFFFFFU;
     outside.position = 9;
-    test::need(client.publish(std::vector{outside}, proto::kRandomsSupplied));
+    testing::need(client.publish(std::vector{outside}, proto::kRandomsSupplied));
     WriterUnderTest writer(way, files.segment.path(), 0, 2000);
     REQUIRE(writer.begin(0) == 0);
     writer.enqueue_randoms();
-    writer.enqueue(test::random_rows(test::small_geometry(), 0, 1, 1000, 1));
+    writer.enqueue(testing::random_rows(testing::small_geometry(), 0, 1, 1000, 1));
     writer.await_finished(1);
     CHECK(files.segment.randoms(0)[0].stream[0] == proto::random_at(0, 9, 0, 0));
 }

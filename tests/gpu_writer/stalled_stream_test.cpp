@@ -5,18 +5,18 @@
 #include "tests/gpu_writer/writer_under_test.h"
 
 using namespace croupier;
-using test::Bytes;
-using test::Rows;
-using test::SessionFiles;
-using test::Way;
-using test::WriterUnderTest;
+using testing::Bytes;
+using testing::Rows;
+using testing::SessionFiles;
+using testing::Way;
+using testing::WriterUnderTest;
 
 namespace {
 
 constexpr std::uint32_t kColumns = 3;
 
 proto::Geometry two_ranks() {
-    proto::Geometry geometry = test::small_geometry();
+    proto::Geometry geometry = testing::small_geometry();
     geometry.tp = 2;
     proto::fill_even_shards(geometry);
     return geometry;
@@ -25,8 +25,8 @@ proto::Geometry two_ranks() {
 struct Session {
     explicit Session(Way way)
         : files(two_ranks()),
-          client(test::need(shm::SchedulePublisher::attach(files.segment))),
-          rows(test::random_rows(two_ranks(), 0, kColumns, 500, 1)),
+          client(testing::need(shm::SchedulePublisher::attach(files.segment))),
+          rows(testing::random_rows(two_ranks(), 0, kColumns, 500, 1)),
           stalled(way, files.segment.path(), 0, rows.bytes.size()),
           other(Way::host, files.segment.path(), 1, 0) {
         logits = stalled.memory().put(rows.bytes);
@@ -49,14 +49,14 @@ struct Session {
 
 TEST_CASE("a stalled stream holds up its own slices, and neither its worker's thread nor another rank") {
     const auto way = GENERATE(Way::store, Way::copy);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     Session session(way);
     session.stalled.memory().stall();
     for (std::uint32_t step = 0; step < 2; ++step) {
-        test::publish_step(session.client, kColumns);
+        testing::publish_step(session.client, kColumns);
         REQUIRE(session.stalled.begin(step) == 0);
         REQUIRE(session.enqueue() == 0);
-        session.other.write(step, test::random_rows(two_ranks(), 1, kColumns, 500, step));
+        session.other.write(step, testing::random_rows(two_ranks(), 1, kColumns, 500, step));
         CHECK(shm::slice_ready(session.files.segment, step, 1));
         CHECK_FALSE(shm::slice_ready(session.files.segment, step, 0));
     }
@@ -65,18 +65,18 @@ TEST_CASE("a stalled stream holds up its own slices, and neither its worker's th
     CHECK(session.stalled.state().finished == 0);
     session.stalled.memory().resume();
     session.stalled.await_finished(2);
-    const Bytes wanted = test::naive_slice(two_ranks(), 0, kColumns, {}, session.rows);
+    const Bytes wanted = testing::naive_slice(two_ranks(), 0, kColumns, {}, session.rows);
     for (std::uint32_t step = 0; step < 2; ++step) {
         CHECK(shm::slice_ready(session.files.segment, step, 0));
-        CHECK(test::slice_of(session.files.segment, step, 0, wanted.size()) == wanted);
+        CHECK(testing::slice_of(session.files.segment, step, 0, wanted.size()) == wanted);
     }
 }
 
 TEST_CASE("what a stalled stream stores after its rank was fenced counts for nothing") {
     const auto way = GENERATE(Way::store, Way::copy);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     Session session(way);
-    test::publish_step(session.client, kColumns);
+    testing::publish_step(session.client, kColumns);
     session.stalled.memory().stall();
     REQUIRE(session.stalled.begin(0) == 0);
     REQUIRE(session.enqueue() == 0);

@@ -6,23 +6,23 @@
 #include "tests/gpu_writer/writer_under_test.h"
 
 using namespace croupier;
-using test::Rows;
-using test::SessionFiles;
-using test::Way;
-using test::WriterUnderTest;
+using testing::Rows;
+using testing::SessionFiles;
+using testing::Way;
+using testing::WriterUnderTest;
 
 namespace {
 
 constexpr std::size_t kRowBytes = 2000;
 
 Rows some_rows(std::uint32_t columns) {
-    return test::random_rows(test::small_geometry(), 0, columns, 1000, columns);
+    return testing::random_rows(testing::small_geometry(), 0, columns, 1000, columns);
 }
 
 struct Session {
-    explicit Session(Way way, const proto::Geometry& geometry = test::small_geometry())
+    explicit Session(Way way, const proto::Geometry& geometry = testing::small_geometry())
         : files(geometry),
-          client(test::need(shm::SchedulePublisher::attach(files.segment))),
+          client(testing::need(shm::SchedulePublisher::attach(files.segment))),
           writer(way, files.segment.path(), 0, kRowBytes * geometry.max_batch) {}
 
     SessionFiles files;
@@ -38,36 +38,36 @@ int wait_step(WriterUnderTest& writer, std::uint64_t& step, std::uint32_t& colum
 
 TEST_CASE("a step that is not scheduled yet is busy, and its slot stays as it is") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     Session session(way);
     CHECK(session.writer.begin(0) == CROUPIER_WRITER_BUSY);
-    test::publish_step(session.client, 2);
-    test::publish_step(session.client, 3);
+    testing::publish_step(session.client, 2);
+    testing::publish_step(session.client, 3);
     session.writer.write(0, some_rows(2));
     session.writer.write(1, some_rows(3));
-    const auto before = test::slice_of(session.files.segment, 0, 0, kRowBytes * 2);
+    const auto before = testing::slice_of(session.files.segment, 0, 0, kRowBytes * 2);
     // Slot 0 still holds step 0, whose decisions nobody has taken.
     CHECK(session.writer.begin(2) == CROUPIER_WRITER_BUSY);
-    CHECK(test::slice_of(session.files.segment, 0, 0, kRowBytes * 2) == before);
+    CHECK(testing::slice_of(session.files.segment, 0, 0, kRowBytes * 2) == before);
     CHECK(session.writer.state().begun == 2);
     session.client.take();
     CHECK(session.writer.begin(2) == CROUPIER_WRITER_BUSY);
-    test::publish_step(session.client, 1);
+    testing::publish_step(session.client, 1);
     session.writer.write(2, some_rows(1));
     CHECK(shm::slice_ready(session.files.segment, 2, 0));
 }
 
 TEST_CASE("as many steps as the session has slots may be begun and unfinished, not one more") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     Session session(way);
-    test::publish_step(session.client, 1);
-    test::publish_step(session.client, 1);
+    testing::publish_step(session.client, 1);
+    testing::publish_step(session.client, 1);
     REQUIRE(session.writer.begin(0) == 0);
     REQUIRE(session.writer.begin(1) == 0);
     // The whole record of step 0 was refused: the client takes it, though its slice never came.
     session.client.take();
-    test::publish_step(session.client, 1);
+    testing::publish_step(session.client, 1);
     CHECK(session.writer.begin(2) == CROUPIER_WRITER_BUSY);
     const auto refused = session.writer.try_enqueue(some_rows(1));
     CHECK(refused.status == (way == Way::host ? -1 : 0));
@@ -82,10 +82,10 @@ TEST_CASE("as many steps as the session has slots may be begun and unfinished, n
 
 TEST_CASE("steps that are over, complete or begun cannot be begun again") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     Session session(way);
-    test::publish_step(session.client, 1);
-    test::publish_step(session.client, 1);
+    testing::publish_step(session.client, 1);
+    testing::publish_step(session.client, 1);
     REQUIRE(session.writer.begin(0) == 0);
     const auto twice = session.writer.try_begin(0);
     CHECK(twice.status == -1);
@@ -104,13 +104,13 @@ TEST_CASE("steps that are over, complete or begun cannot be begun again") {
 
 TEST_CASE("a writer that begins ahead is told the next step it has not begun") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     Session session(way);
     std::uint64_t step = 99;
     std::uint32_t columns = 0;
     CHECK(wait_step(session.writer, step, columns) == 0);
-    test::publish_step(session.client, 2);
-    test::publish_step(session.client, 3);
+    testing::publish_step(session.client, 2);
+    testing::publish_step(session.client, 3);
     REQUIRE(wait_step(session.writer, step, columns) == 1);
     CHECK((step == 0 && columns == 2));
     REQUIRE(session.writer.begin(0) == 0);
@@ -122,10 +122,10 @@ TEST_CASE("a writer that begins ahead is told the next step it has not begun") {
 
 TEST_CASE("what was begun and not enqueued is forgotten on demand and can be begun again") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     Session session(way);
-    test::publish_step(session.client, 1);
-    test::publish_step(session.client, 2);
+    testing::publish_step(session.client, 1);
+    testing::publish_step(session.client, 2);
     session.writer.write(0, some_rows(1));
     REQUIRE(session.writer.begin(1) == 0);
     REQUIRE(croupier_writer_abandon(session.writer.get(), nullptr) == 0);
@@ -139,10 +139,10 @@ TEST_CASE("what was begun and not enqueued is forgotten on demand and can be beg
 
 TEST_CASE("a fenced writer begins nothing, and what it had begun counts for nothing") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     Session session(way);
-    test::publish_step(session.client, 1);
-    test::publish_step(session.client, 1);
+    testing::publish_step(session.client, 1);
+    testing::publish_step(session.client, 1);
     REQUIRE(session.writer.begin(0) == 0);
     CHECK(session.writer.state().open == 1);
     // As a successor's attach does.
@@ -163,9 +163,9 @@ TEST_CASE("a fenced writer begins nothing, and what it had begun counts for noth
 
 TEST_CASE("a complete slice wakes a sleeping sampler") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     Session session(way);
-    test::publish_step(session.client, 4);
+    testing::publish_step(session.client, 4);
     const std::uint32_t seen = session.files.bell.seen();
     session.writer.write(0, some_rows(4));
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -177,20 +177,20 @@ TEST_CASE("a complete slice wakes a sleeping sampler") {
 
 TEST_CASE("each rank of a session is written by a writer of its own") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
-    if (!test::can_run(way)) return;
-    proto::Geometry geometry = test::small_geometry();
+    if (!testing::can_run(way)) return;
+    proto::Geometry geometry = testing::small_geometry();
     geometry.tp = 2;
     geometry.shards[0] = {0, 999};
     geometry.shards[1] = {999, 1};
     Session session(way, geometry);
     WriterUnderTest second(way, session.files.segment.path(), 1, 64);
-    test::publish_step(session.client, 2);
-    const Rows first_rows = test::random_rows(geometry, 0, 2, 999, 1);
-    const Rows second_rows = test::random_rows(geometry, 1, 2, 1, 2);
+    testing::publish_step(session.client, 2);
+    const Rows first_rows = testing::random_rows(geometry, 0, 2, 999, 1);
+    const Rows second_rows = testing::random_rows(geometry, 1, 2, 1, 2);
     session.writer.write(0, first_rows);
     CHECK_FALSE(shm::slice_ready(session.files.segment, 0, 1));
     second.write(0, second_rows);
     CHECK(shm::slice_ready(session.files.segment, 0, 1));
-    const auto wanted = test::naive_slice(geometry, 1, 2, {}, second_rows);
-    CHECK(test::slice_of(session.files.segment, 0, 1, wanted.size()) == wanted);
+    const auto wanted = testing::naive_slice(geometry, 1, 2, {}, second_rows);
+    CHECK(testing::slice_of(session.files.segment, 0, 1, wanted.size()) == wanted);
 }

@@ -7,9 +7,9 @@
 #include "tests/gpu_writer/writer_under_test.h"
 
 using namespace croupier;
-using test::SessionFiles;
-using test::Way;
-using test::WriterUnderTest;
+using testing::SessionFiles;
+using testing::Way;
+using testing::WriterUnderTest;
 
 namespace {
 
@@ -17,13 +17,13 @@ constexpr std::uint32_t kOwner = 1;
 
 struct Session {
     explicit Session(Way way)
-        : files(test::small_geometry()),
-          client(test::need(shm::SchedulePublisher::attach(files.segment))),
-          writer(way, files.segment.path(), 0, std::size_t{2000} * test::small_geometry().max_batch) {}
+        : files(testing::small_geometry()),
+          client(testing::need(shm::SchedulePublisher::attach(files.segment))),
+          writer(way, files.segment.path(), 0, std::size_t{2000} * testing::small_geometry().max_batch) {}
 
     void write(std::uint64_t step, std::uint32_t columns) {
-        test::publish_step(client, columns);
-        writer.write(step, test::random_rows(test::small_geometry(), 0, columns, 1000, columns));
+        testing::publish_step(client, columns);
+        writer.write(step, testing::random_rows(testing::small_geometry(), 0, columns, 1000, columns));
     }
     void decide(std::uint64_t step, std::uint32_t column, std::uint32_t columns, std::int32_t token) {
         const shm::StepClaims claims(files.segment, step);
@@ -49,7 +49,7 @@ struct Session {
 
 TEST_CASE("tokens come back once every column is decided, whichever was last", "[sanitized]") {
     const auto way = GENERATE(Way::host, Way::store, Way::copy);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     Session session(way);
     const std::vector<std::vector<std::int32_t>> steps = {{7, 999, 0, -1, 12}, {3}, {1, 2, 3, 4, 5, 6, 7, 8}};
     for (std::uint64_t step = 0; step < steps.size(); ++step) {
@@ -68,12 +68,12 @@ TEST_CASE("tokens come back once every column is decided, whichever was last", "
 
 TEST_CASE("tokens that are not there are refused, each by a text that says why") {
     const auto way = GENERATE(Way::host, Way::store);
-    if (!test::can_run(way)) return;
+    if (!testing::can_run(way)) return;
     Session session(way);
     croupier_error error{};
     std::int32_t* room = session.writer.memory().token_room();
     SECTION("of a step that this writer did not begin") {
-        test::publish_step(session.client, 1);
+        testing::publish_step(session.client, 1);
         CHECK(session.wait(0, &error) == -1);
         CHECK(
             std::string(error.text) ==
@@ -90,7 +90,7 @@ TEST_CASE("tokens that are not there are refused, each by a text that says why")
             if (step < 2) {
                 session.write(step, 1);
             } else {
-                test::publish_step(session.client, 1);
+                testing::publish_step(session.client, 1);
             }
             session.decide(step, 0, 1, 5);
             session.client.take();

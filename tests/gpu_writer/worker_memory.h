@@ -9,7 +9,7 @@
 
 #include "tests/gpu_writer/naive_slice.h"
 
-namespace croupier::test {
+namespace croupier::testing {
 
 class CapturedGraph {
   public:
@@ -39,4 +39,4 @@ std::uint32_t cuda_devices();
 std::unique_ptr<WorkerMemory> make_gpu_memory(std::size_t bytes);
 std::unique_ptr<WorkerMemory> make_host_memory();
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace croupier::test {
+namespace croupier::testing {
 namespace {
 
 class HostMemory final : public WorkerMemory {
@@ -172,4 +172,4 @@ Bytes slice_of(const shm::Segment& segment, std::uint64_t step, std::uint32_t ra
     return {begin, begin + bytes};
 }
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

@@ -8,11 +8,11 @@
 
 #include "croupier/writer.h"
 #include "shm/schedule_publisher.h"
-#include "tests/client/session_files.h"
+#include "testing/session_files.h"
 #include "tests/gpu_writer/naive_slice.h"
 #include "tests/gpu_writer/worker_memory.h"
 
-namespace croupier::test {
+namespace croupier::testing {
 
 enum class Way { host, store, copy, automatic };
 std::string name_of(Way way);
@@ -59,4 +59,4 @@ std::vector<std::vector<std::uint32_t>> lay_orders(shm::Segment& segment, std::u
 // Of the step's slot and rank, so many bytes from the slice's begin.
 Bytes slice_of(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank, std::size_t bytes);
 
-}  // namespace croupier::test
+}  // namespace croupier::testing

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "hot_sets/ranking.h"
 #include "proto/hotness_file.h"
 #include "random_geometry.h"
 
@@ -16,7 +17,7 @@ using namespace croupier::proto;
 namespace {
 
 HotnessOrder small_order() {
-    return rank_by_count("tiny", 0.5, std::vector<double>{3, 0, 7, 3, 0});
+    return croupier::hot_sets::rank_by_count("tiny", 0.5, std::vector<double>{3, 0, 7, 3, 0});
 }
 
 std::string fault_of(const HotnessOrder& order) {
@@ -41,7 +42,7 @@ TEST_CASE("ids are ranked by count, and by id where counts are equal") {
 }
 
 TEST_CASE("ids that nobody counted stand in their own order") {
-    const HotnessOrder order = rank_by_count("tiny", 0, std::vector<double>(100));
+    const HotnessOrder order = croupier::hot_sets::rank_by_count("tiny", 0, std::vector<double>(100));
     CHECK(std::is_sorted(order.ids.begin(), order.ids.end()));
     CHECK(fault_of(order).empty());
 }
@@ -124,7 +125,8 @@ TEST_CASE("blocks are ranked by what their ids were counted together, equal ones
     counts[64 * 4] = 5.0;
     counts[64 * 4 + 9] = 1.0;
     counts[1] = 4.0;
-    CHECK(rank_blocks(rank_by_count("m", 0.0, counts)) == std::vector<std::uint32_t>{2, 4, 0, 1, 3});
+    CHECK(rank_blocks(croupier::hot_sets::rank_by_count("m", 0.0, counts)) ==
+          std::vector<std::uint32_t>{2, 4, 0, 1, 3});
 }
 
 TEST_CASE("an order that lacks a block, or has one twice, is refused, saying which entry") {

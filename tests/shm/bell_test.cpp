@@ -8,13 +8,15 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "child_process.h"
 #include "shm/futex.h"
 #include "shm/step_claims.h"
 #include "test_session.h"
+#include "testing/child_process.h"
+#include "testing/shared_object.h"
 
 using namespace croupier;
 using namespace croupier::shm;
+using namespace croupier::testing;
 
 namespace {
 

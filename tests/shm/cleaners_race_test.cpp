@@ -6,12 +6,14 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "child_process.h"
 #include "shm/step_claims.h"
 #include "test_session.h"
+#include "testing/child_process.h"
+#include "testing/shared_object.h"
 
 using namespace croupier;
 using namespace croupier::shm;
+using namespace croupier::testing;
 using proto::SessionCounter;
 
 namespace {

@@ -7,14 +7,16 @@
 #include <thread>
 #include <vector>
 
-#include "child_process.h"
 #include "shm/logits_publisher.h"
 #include "shm/step_claims.h"
 #include "shm/step_window.h"
 #include "test_session.h"
+#include "testing/child_process.h"
+#include "testing/shared_object.h"
 
 using namespace croupier;
 using namespace croupier::shm;
+using namespace croupier::testing;
 
 namespace {
 

@@ -1,13 +1,15 @@
 // "A writer is paused past its lease": stopped by a signal, fenced meanwhile, refused when it wakes.
 #include <catch2/catch.hpp>
+#include <csignal>
 
-#include "child_process.h"
 #include "shm/logits_publisher.h"
 #include "shm/step_window.h"
 #include "test_session.h"
+#include "testing/child_process.h"
 
 using namespace croupier;
 using namespace croupier::shm;
+using namespace croupier::testing;
 using proto::SessionCounter;
 
 namespace {

@@ -16,6 +16,8 @@
 #include <iterator>
 #include <random>
 
+#include "hot_sets/ranking.h"
+
 using namespace croupier;
 using namespace croupier::shm;
 using proto::HotnessFileHeader;
@@ -32,7 +34,7 @@ HotnessOrder some_order() {
     std::mt19937 random(5);
     std::vector<double> counts(kVocab);
     for (double& count : counts) count = std::uniform_int_distribution(0, 40)(random) * 0.25;
-    return proto::rank_by_count("Modèle 1", 0.05, counts);
+    return hot_sets::rank_by_count("Modèle 1", 0.05, counts);
 }
 
 Error refusal_of(const Bytes& bytes) {

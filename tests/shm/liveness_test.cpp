@@ -1,13 +1,15 @@
 // Liveness is a lock that a dying process cannot keep.
 #include <catch2/catch.hpp>
+#include <csignal>
 
-#include "child_process.h"
 #include "shm/logits_publisher.h"
 #include "shm/plane.h"
 #include "test_session.h"
+#include "testing/child_process.h"
 
 using namespace croupier;
 using namespace croupier::shm;
+using namespace croupier::testing;
 
 TEST_CASE("a role is held by one live process, and free as soon as SIGKILL took it") {
     TestSession session;

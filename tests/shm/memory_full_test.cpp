@@ -6,11 +6,12 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "child_process.h"
 #include "test_session.h"
+#include "testing/child_process.h"
 
 using namespace croupier;
 using namespace croupier::shm;
+using namespace croupier::testing;
 
 namespace {
 

@@ -8,11 +8,12 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "child_process.h"
 #include "test_session.h"
+#include "testing/child_process.h"
 
 using namespace croupier;
 using namespace croupier::shm;
+using namespace croupier::testing;
 
 namespace {
 

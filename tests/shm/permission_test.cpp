@@ -7,6 +7,7 @@
 
 using namespace croupier;
 using namespace croupier::shm;
+using namespace croupier::testing;
 
 namespace {
 

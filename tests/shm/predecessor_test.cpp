@@ -7,15 +7,18 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <thread>
 #include <vector>
 
-#include "child_process.h"
 #include "shm/logits_publisher.h"
 #include "test_session.h"
+#include "testing/child_process.h"
+#include "testing/shared_object.h"
 
 using namespace croupier;
 using namespace croupier::shm;
+using namespace croupier::testing;
 
 namespace {
 

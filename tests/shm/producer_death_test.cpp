@@ -1,6 +1,7 @@
 // "Producer dies in the middle of a record", "a partial write": SIGKILL between any two instructions.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <vector>
 
 #include "shm/logits_publisher.h"

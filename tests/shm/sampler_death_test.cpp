@@ -1,14 +1,16 @@
 // "A consumer dies": a sampler killed anywhere loses no column, and none is decided twice.
 #include <catch2/catch.hpp>
+#include <csignal>
 
-#include "child_process.h"
 #include "shm/step_claims.h"
 #include "shm/step_window.h"
 #include "single_step.h"
 #include "test_session.h"
+#include "testing/child_process.h"
 
 using namespace croupier;
 using namespace croupier::shm;
+using namespace croupier::testing;
 
 namespace {
 

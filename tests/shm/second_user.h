@@ -2,12 +2,14 @@
 #pragma once
 
 #include <grp.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <utility>
 
-#include "tests/shm/child_process.h"
+#include "testing/child_process.h"
 
 namespace croupier::shm {
 
@@ -21,8 +23,8 @@ inline bool can_change_user() {
 
 // `body` runs as that user and returns its exit code; 127: it could not become that user.
 template <typename Body>
-ChildProcess start_as_nobody(Body&& body) {
-    return ChildProcess::start([body = std::forward<Body>(body)]() mutable {
+testing::ChildProcess start_as_nobody(Body&& body) {
+    return testing::ChildProcess::start([body = std::forward<Body>(body)]() mutable {
         if (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(kNobody) != 0) return 127;
         // Becoming another user forgets it.
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);

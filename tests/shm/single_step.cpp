@@ -2,12 +2,14 @@
 
 #include <sched.h>
 #include <sys/ptrace.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <limits>
 
-#include "child_process.h"
+#include "testing/child_process.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define CROUPIER_THREAD_SANITIZER
@@ -41,7 +43,7 @@ class OnOneCore {
     cpu_set_t before_{};
 };
 
-bool stopped_by(const ChildProcess& child, int signal) {
+bool stopped_by(const testing::ChildProcess& child, int signal) {
     int status = 0;
     return ::waitpid(child.pid(), &status, 0) == child.pid() && WIFSTOPPED(status) &&
            WSTOPSIG(status) == signal;
@@ -59,7 +61,7 @@ bool can_single_step() {
 }
 
 long die_after(long limit, const SteppedBody& body) {
-    auto child = ChildProcess::start([&] {
+    auto child = testing::ChildProcess::start([&] {
         ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
         body([] { ::raise(SIGSTOP); });
         return 1;

@@ -13,6 +13,7 @@
 
 using namespace croupier;
 using namespace croupier::shm;
+using namespace croupier::testing;
 using Catch::Contains;
 
 namespace {

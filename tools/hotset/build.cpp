@@ -6,9 +6,10 @@
 #include <iostream>
 #include <numeric>
 
+#include "hot_sets/coverage.h"
+#include "hot_sets/ranking.h"
 #include "shm/hotness_file.h"
 #include "tools/decide/fields.h"
-#include "tools/hotset/coverage.h"
 
 namespace croupier::tools {
 namespace {
@@ -60,13 +61,13 @@ Built count_all(const BuildOptions& options) {
         built.traces.push_back(
             {options.traces[i], weight, std::accumulate(counted.begin(), counted.end(), 0.0)});
     }
-    built.order = proto::rank_by_count(options.model.name, options.smoothing, count_of_id);
+    built.order = hot_sets::rank_by_count(options.model.name, options.smoothing, count_of_id);
     return built;
 }
 
 void say_json(const BuildOptions& options, const Built& built) {
     nlohmann::ordered_json report = {{"file", options.output}};
-    report.update(facts_json(built.order));
+    report.update(hot_sets::facts_json(built.order));
     for (const CountedTrace& trace : built.traces) {
         report["traces"].push_back(
             {{"file", trace.path}, {"weight", trace.weight}, {"tokens", trace.tokens}});
@@ -80,7 +81,7 @@ void say_text(const BuildOptions& options, const Built& built) {
     }
     const auto& order = built.order;
     std::cout << fmt::format("wrote {}: {} ids of '{}', {} of them counted\n", options.output,
-                             order.ids.size(), order.model, ids_counted(order));
+                             order.ids.size(), order.model, hot_sets::ids_counted(order));
 }
 
 }  // namespace

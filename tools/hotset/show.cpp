@@ -7,10 +7,10 @@
 #include <cmath>
 #include <iostream>
 
+#include "hot_sets/coverage.h"
 #include "shm/hotness_file.h"
 #include "tools/decide/fields.h"
 #include "tools/explain/terminal.h"
-#include "tools/hotset/coverage.h"
 
 namespace croupier::tools {
 namespace {
@@ -28,13 +28,13 @@ std::string facts(const ShowOptions& options, const shm::HotnessFile& file) {
         "  {} ids, {} of them counted\n"
         "  {:.10g} tokens counted; smoothing credits each id with {:g} more\n",
         options.file, order.model, file.header.version, file.header.checksum, order.ids.size(),
-        ids_counted(order), order.counted(), order.smoothing);
+        hot_sets::ids_counted(order), order.counted(), order.smoothing);
 }
 
-std::string table(const std::vector<Coverage>& rows, std::uint32_t tp) {
+std::string table(const std::vector<hot_sets::Coverage>& rows, std::uint32_t tp) {
     std::string text = fmt::format("{:>10} {:>10} {:>10}", "hot ids", "counted", "smoothed");
     text += tp > 1 ? fmt::format("   blocks of them in a rank, of {}\n", tp) : "\n";
-    for (const Coverage& row : rows) {
+    for (const hot_sets::Coverage& row : rows) {
         text += fmt::format("{:>10} {:>9.2f}% {:>9.2f}%", row.hot, 100 * row.counted, 100 * row.smoothed);
         if (tp > 1) {
             const auto [least, most] = std::minmax_element(row.prefixes.begin(), row.prefixes.end());
@@ -53,11 +53,11 @@ std::string cell(double covered, int row, const TerminalStyle& style) {
     return kEighths[static_cast<std::size_t>(std::lround(tenths * 8.0))];
 }
 
-std::string picture(const std::vector<Coverage>& columns, const TerminalStyle& style) {
+std::string picture(const std::vector<hot_sets::Coverage>& columns, const TerminalStyle& style) {
     std::string text;
     for (int row = kRows - 1; row >= 0; --row) {
         text += row % 5 == 4 ? fmt::format("{:>4}% |", (row + 1) * 100 / kRows) : "      |";
-        for (const Coverage& column : columns) {
+        for (const hot_sets::Coverage& column : columns) {
             const std::string filled = cell(column.smoothed, row, style);
             text += std::string(kColumn - kBar, ' ');
             for (std::size_t i = 0; i < kBar; ++i) text += filled;
@@ -66,7 +66,7 @@ std::string picture(const std::vector<Coverage>& columns, const TerminalStyle& s
         text += "\n";
     }
     text += "   0% +" + std::string(columns.size() * kColumn, '-') + "\n       ";
-    for (const Coverage& column : columns) text += fmt::format("{:>{}}", column.hot, kColumn);
+    for (const hot_sets::Coverage& column : columns) text += fmt::format("{:>{}}", column.hot, kColumn);
     return text + "\n       share of the tokens, smoothed, in a hot set of so many ids\n";
 }
 
@@ -79,13 +79,13 @@ std::string hottest(const proto::HotnessOrder& order) {
 }
 
 nlohmann::ordered_json to_json(const ShowOptions& options, const shm::HotnessFile& file,
-                               const std::vector<Coverage>& rows) {
+                               const std::vector<hot_sets::Coverage>& rows) {
     const proto::HotnessOrder& order = file.order;
     nlohmann::ordered_json all = {{"file", options.file},
                                   {"version", file.header.version},
                                   {"checksum", fmt::format("{:016x}", file.header.checksum)}};
-    all.update(facts_json(order));
-    for (const Coverage& row : rows) {
+    all.update(hot_sets::facts_json(order));
+    for (const hot_sets::Coverage& row : rows) {
         all["coverage"].push_back({{"hot", row.hot},
                                    {"counted", row.counted},
                                    {"smoothed", row.smoothed},
@@ -107,7 +107,7 @@ void show_hotness(const ShowOptions& options) {
         throw RequestError("--tp is " + std::to_string(options.tp) + "; allowed: 1 to " +
                            std::to_string(most));
     }
-    const std::vector<Coverage> rows = coverage_of(file.value().order, options.tp);
+    const std::vector<hot_sets::Coverage> rows = hot_sets::coverage_of(file.value().order, options.tp);
     if (options.json) {
         std::cout << to_json(options, file.value(), rows).dump(-1, ' ', false, Json::error_handler_t::replace)
                   << "\n";

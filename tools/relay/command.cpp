@@ -12,17 +12,17 @@
 #include <stdexcept>
 
 #include "config/config.h"
-#include "tools/relay/relay.h"
+#include "fan_out/relay.h"
 
 namespace croupier::tools {
 namespace {
 
-using gpu_writer::Transport;
+using fan_out::Transport;
 
 constexpr std::size_t kZ85KeyLength = 40;
 
 struct RelayOptions {
-    gpu_writer::FanOutOptions group;
+    fan_out::FanOutOptions group;
     std::string key_file;
     std::string directory = config::Shm().dir;
     std::string instance = "default";
@@ -40,7 +40,7 @@ void stop_on(int signal) {
 }
 
 // The first word of the file; its public half is computed.
-void read_keys(const std::string& path, gpu_writer::FanOutKeys& keys) {
+void read_keys(const std::string& path, fan_out::FanOutKeys& keys) {
     std::ifstream file(path);
     if (!(file >> keys.own_secret)) throw std::runtime_error("cannot read a key from " + path);
     std::array<char, kZ85KeyLength + 1> open{};
@@ -55,7 +55,7 @@ int run_relay(RelayOptions options) {
     stop_on(SIGTERM);
     stop_on(SIGINT);
     if (!options.key_file.empty()) read_keys(options.key_file, options.group.keys);
-    Relay(options.group, options.directory, options.instance).run(stop_flag());
+    fan_out::Relay(options.group, options.directory, options.instance).run(stop_flag());
     return 0;
 }
 

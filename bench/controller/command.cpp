@@ -1,0 +1,194 @@
+#include "bench/controller/command.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "bench/controller/served.h"
+#include "bench/decide/row_order.h"
+#include "bench/environment.h"
+#include "proto/geometry.h"
+#include "tools/progress.h"
+
+namespace croupier::bench {
+namespace {
+
+constexpr const char* kHelp =
+    R"(One engine of 64 sequences a policy: each fixed hot set, and the controller that the daemon runs with
+hot_set.adapt. All serve the same trace, by turns of 1,024 draws, so that what disturbs the machine disturbs
+all; what counts is the time of the draws, and the controller's own.
+  stationary   the rows in the model's hotness order
+  shifting     the second half of the trace in another: the hottest ids have changed places with the next ones
+Example: croupier bench controller --rows rows.bf16 --hot model.hot)";
+
+struct Options {
+    std::vector<std::string> rows;
+    std::string hot;
+    std::uint32_t vocab = 151936;
+    double temperature = 0.8;
+    std::uint64_t draws = 1000000;
+    std::uint32_t shift = 1024;
+    std::uint32_t least = 256;
+    std::uint32_t most = 16384;
+    std::uint32_t first = 1024;
+    bool json = false;
+};
+
+struct Policy {
+    std::uint32_t hot = 0;  // of a fixed one
+    double draws_per_second = 0.0;
+    double controllers_share = 0.0;  // of the controller's draws, so many with this one
+};
+
+struct Outcome {
+    std::string name;
+    std::vector<Policy> fixed;
+    double controller = 0.0;  // draws a second
+    std::uint64_t moves = 0;
+    std::vector<std::uint32_t> sizes;  // that the controller held, over the trace
+
+    const Policy& best() const {
+        return *std::max_element(fixed.begin(), fixed.end(), [](const Policy& a, const Policy& b) {
+            return a.draws_per_second < b.draws_per_second;
+        });
+    }
+};
+
+// The hottest `places` ids and the next as many, exchanged.
+std::vector<std::uint32_t> exchanged(std::vector<std::uint32_t> order, std::uint32_t ids) {
+    const std::uint32_t blocks = proto::blocks_of(ids);
+    if (ids == 0 || std::size_t{blocks} * 2 > order.size()) {
+        throw std::runtime_error("--shift is " + std::to_string(ids) + "; allowed: 1 to half of the ids of " +
+                                 std::to_string(order.size()) + " blocks of 64");
+    }
+    std::swap_ranges(order.begin(), order.begin() + blocks, order.begin() + blocks);
+    return order;
+}
+
+Outcome serve_all(const std::string& name, const Trace& trace, const Options& options,
+                  tools::Progress& progress) {
+    constexpr std::uint64_t kTurn = 1024;
+    proto::SamplingParams params;
+    params.temperature = options.temperature;
+    params.rng = proto::Rng::shvs;
+    params.flags = proto::kNoLogprob;
+    const std::uint32_t least = proto::hot_choice_of(options.least);
+    const std::uint32_t most = std::max(least, proto::hot_choice_of(options.most));
+    std::vector<std::unique_ptr<Served>> fixed;
+    for (std::uint32_t choice = least; choice <= most; ++choice)
+        fixed.push_back(std::make_unique<Served>(trace, params, choice));
+    Served controlled(trace, params,
+                      hot_sets::HotController({least, most, 0.03}, proto::hot_choice_of(options.first)));
+    Outcome outcome;
+    outcome.name = name;
+    progress.begin(name, trace.draws);
+    while (controlled.served() < trace.draws) {
+        for (auto& each : fixed) each->serve(kTurn);
+        controlled.serve(kTurn);
+        outcome.sizes.push_back(proto::hot_size(controlled.present()));
+        progress.advance(kTurn);
+    }
+    for (const auto& each : fixed)
+        outcome.fixed.push_back({proto::hot_size(each->present()), each->draws_per_second(),
+                                 controlled.share_of(each->present())});
+    outcome.controller = controlled.draws_per_second();
+    outcome.moves = controlled.moves();
+    return outcome;
+}
+
+nlohmann::json json_of(const Outcome& outcome) {
+    nlohmann::json fixed = nlohmann::json::array();
+    for (const Policy& each : outcome.fixed)
+        fixed.push_back({{"hot", each.hot},
+                         {"draws_per_s", each.draws_per_second},
+                         {"controllers_share", each.controllers_share}});
+    return {{"fixed", fixed},
+            {"best_fixed", outcome.best().hot},
+            {"controller_draws_per_s", outcome.controller},
+            {"controller_over_best_fixed", outcome.controller / outcome.best().draws_per_second},
+            {"moves", outcome.moves},
+            {"held", outcome.sizes}};
+}
+
+// Where the controller was, in a line: so many of the trace's turns at each size.
+std::string journey(const std::vector<std::uint32_t>& sizes) {
+    std::string text;
+    for (std::size_t begin = 0; begin < sizes.size();) {
+        std::size_t end = begin;
+        while (end < sizes.size() && sizes[end] == sizes[begin]) ++end;
+        text += fmt::format("{}{} ({:.0f} %)", text.empty() ? "" : ", ", sizes[begin],
+                            100.0 * static_cast<double>(end - begin) / static_cast<double>(sizes.size()));
+        begin = end;
+    }
+    return text;
+}
+
+void print(const Outcome& outcome) {
+    std::cout << fmt::format("{}\n{:>12} {:>12} {:>22}\n", outcome.name, "hot set", "draws/s",
+                             "of the controller's, %");
+    for (const Policy& each : outcome.fixed)
+        std::cout << fmt::format("{:>12} {:>12.0f} {:>22.1f}\n", each.hot, each.draws_per_second,
+                                 100.0 * each.controllers_share);
+    std::cout << fmt::format("{:>12} {:>12.0f}   {:.3f} of the best fixed; it held {}\n\n", "controller",
+                             outcome.controller, outcome.controller / outcome.best().draws_per_second,
+                             journey(outcome.sizes));
+}
+
+int run(const Options& options) {
+    const BenchRows rows = BenchRows::from_file(options.rows, options.vocab);
+    const std::vector<std::uint32_t> order = read_order(options.hot, options.vocab);
+    const BenchRows hot_first = rows.in_order(order);
+    const BenchRows shifted = rows.in_order(exchanged(order, options.shift));
+    tools::Progress progress("draws a policy", 1);
+    const Outcome stationary = serve_all("stationary", Trace{{&hot_first}, options.draws}, options, progress);
+    const Outcome shifting =
+        serve_all("shifting", Trace{{&hot_first, &shifted}, options.draws}, options, progress);
+    if (options.json) {
+        std::cout << nlohmann::json{{"stationary", json_of(stationary)},
+                                    {"shifting", json_of(shifting)},
+                                    {"draws", options.draws},
+                                    {"shift", options.shift},
+                                    {"environment", environment()}}
+                  << "\n";
+        return 0;
+    }
+    print(stationary);
+    print(shifting);
+    return 0;
+}
+
+}  // namespace
+
+void add_controller_bench(CLI::App& bench, int& status) {
+    auto* command =
+        bench.add_subcommand("controller", "Moving the hot set while serving, against fixed ones");
+    auto options = std::make_shared<Options>();
+    command->add_option("--rows", options->rows, "Files of bf16 rows, one after another")->required();
+    command
+        ->add_option("--hot", options->hot, "Hotness order: a file of `croupier hotset build`, or int32 ids")
+        ->required();
+    command->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
+    command->add_option("--temperature", options->temperature, "Of all draws")->capture_default_str();
+    command->add_option("--draws", options->draws, "Length of a trace")
+        ->check(CLI::Range(std::uint64_t{10000}, std::uint64_t{100000000}))
+        ->capture_default_str();
+    command->add_option("--shift", options->shift, "Hottest ids that change places")->capture_default_str();
+    command->add_option("--least", options->least, "Smallest hot set")->capture_default_str();
+    command->add_option("--most", options->most, "Largest hot set")->capture_default_str();
+    command->add_option("--first", options->first, "What the controller begins with")->capture_default_str();
+    command->add_flag("--json", options->json, "One JSON object");
+    command->footer(kHelp);
+    command->callback([options, &status] {
+        try {
+            status = run(*options);
+        } catch (const std::exception& error) {
+            std::cerr << "bench controller: " << error.what() << "\n";
+            status = 1;
+        }
+    });
+}
+
+}  // namespace croupier::bench

@@ -1,0 +1,71 @@
+// An engine's sequences, drawn one after the other by the sampler itself, with a fixed hot set or under a
+// controller that moves it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bench/decide/bench_rows.h"
+#include "hot_sets/controller.h"
+#include "sampler/decide.h"
+
+namespace croupier::bench {
+
+// Which rows are drawn from, in the order of the trace: shares of it, one after the other.
+struct Trace {
+    std::vector<const BenchRows*> parts;
+    std::uint64_t draws = 0;
+
+    const BenchRows& at(std::uint64_t draw) const {
+        return *parts[static_cast<std::size_t>(draw * parts.size() / draws)];
+    }
+};
+
+class Served {
+  public:
+    // Under the controller, or with the fixed choice.
+    Served(const Trace& trace, const proto::SamplingParams& params, std::uint32_t choice);
+    Served(const Trace& trace, const proto::SamplingParams& params,
+           const hot_sets::HotController& controller);
+
+    void serve(std::uint64_t draws);
+
+    std::uint64_t served() const { return served_; }
+    double draws_per_second() const { return static_cast<double>(served_) * 1e9 / static_cast<double>(ns_); }
+    std::uint32_t present() const { return controller_ ? controller_->present() : choice_; }
+    double share_of(std::uint32_t choice) const {
+        return static_cast<double>(costs_[choice].draws) / static_cast<double>(served_);
+    }
+    std::uint64_t moves() const { return controller_ ? controller_->moves() : 0; }
+
+  private:
+    static constexpr std::uint32_t kSequences = 64;
+    // An engine's supervisor looks at the costs many steps apart.
+    static constexpr std::uint64_t kDrawsBetweenLooks = 256;
+
+    struct Sequence {
+        std::uint32_t choice = 0;
+        std::uint32_t left = 0;  // draws until it ends and another is admitted
+    };
+
+    void admit(Sequence& sequence);
+    std::uint64_t draw(const Sequence& sequence);
+
+    const Trace& trace_;
+    proto::SamplingParams params_;
+    std::uint32_t choice_ = 0;
+    std::optional<hot_sets::HotController> controller_;
+    sampler::Workspace workspace_;
+    sampler::SequenceState state_;
+    std::array<Sequence, kSequences> sequences_;
+    std::array<hot_sets::HotCostSoFar, proto::kHotChoices> costs_ = {};
+    std::uint64_t admitted_ = 0;
+    std::uint64_t served_ = 0;
+    std::uint64_t ns_ = 0;
+    std::uint64_t sink_ = 0;
+};
+
+}  // namespace croupier::bench

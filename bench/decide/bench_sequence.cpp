@@ -1,0 +1,131 @@
+#include "bench/decide/bench_sequence.h"
+
+#include <algorithm>
+#include <charconv>
+#include <random>
+#include <stdexcept>
+
+#include "proto/geometry.h"
+#include "proto/philox.h"
+#include "sampler/race_arrivals.h"
+#include "sampler/race_key.h"
+
+namespace croupier::bench {
+namespace {
+
+constexpr std::uint32_t kRoom = 8;  // behind the history
+constexpr std::uint32_t kMostHistory = 1U << 20U;
+constexpr std::uint32_t kFewIds = 200;
+constexpr std::uint32_t kBiasedIds = 20;
+
+std::vector<std::uint32_t> mask_of(CaseMask kind, std::uint32_t vocab) {
+    if (kind == CaseMask::none) return {};
+    std::mt19937 generator(20261122);
+    const auto random = [&generator] { return static_cast<std::uint32_t>(generator()); };
+    std::vector<std::uint32_t> words((vocab + 31) / 32);
+    for (std::uint32_t& word : words) word = kind == CaseMask::half ? random() : 0U;
+    for (std::uint32_t i = 0; kind == CaseMask::few && i < kFewIds; ++i) {
+        const std::uint32_t id = random() % vocab;
+        words[id / 32] |= 1U << (id % 32);
+    }
+    return words;
+}
+
+std::vector<proto::TokenBias> lifted_ids(std::uint32_t vocab) {
+    const std::uint32_t count = std::min(kBiasedIds, vocab);
+    std::vector<proto::TokenBias> bias;
+    for (std::uint32_t i = 0; i < count; ++i)
+        bias.push_back({static_cast<std::int32_t>(std::uint64_t{i} * vocab / count), 5.0F});
+    return bias;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> written_text(const BenchRows& rows, std::uint32_t tokens) {
+    sampler::Workspace workspace(rows.vocab());
+    sampler::SequenceState state(rows.vocab(), kRoom);
+    proto::SamplingParams params;
+    params.flags = proto::kNoLogprob;
+    state.begin(params, {});
+    std::vector<std::int32_t> text;
+    for (std::uint32_t i = 0; i < tokens; ++i) {
+        sampler::Request request;
+        request.params = &params;
+        request.max_length = kRoom;
+        request.position_shift = i;
+        request.random = proto::random_at(params.seed, i, 0, 0);
+        text.push_back(sampler::decide(rows.view(i % rows.count(), false), request, state, workspace).token);
+        if (text.back() < 0) throw std::runtime_error("row " + std::to_string(i) + " has no decision");
+    }
+    return text;
+}
+
+std::uint32_t history_of(const std::string& text) {
+    std::uint32_t tokens = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, tokens);
+    const bool thousands = rest != end && std::string(rest, end) == "k";
+    const std::uint64_t all = std::uint64_t{tokens} * (thousands ? 1024U : 1U);
+    if (error != std::errc() || (rest != end && !thousands) || all < 2 || all > kMostHistory) {
+        throw std::runtime_error("a history is '" + text + "'; allowed: 2 to " +
+                                 std::to_string(kMostHistory) + " tokens, 16k for 16 x 1024 of them");
+    }
+    return static_cast<std::uint32_t>(all);
+}
+
+CaseRequest::CaseRequest(const BenchCase& from, std::uint32_t vocab, double temperature)
+    : name(from.name), params(from.params), mask(mask_of(from.mask, vocab)), prepared(from.prepared) {
+    params.temperature = temperature;
+    if (from.biased) bias = lifted_ids(vocab);
+}
+
+BenchSequence::BenchSequence(std::uint32_t vocab, std::uint32_t max_history)
+    : vocab_(vocab),
+      max_length_(max_history + kRoom),
+      state_(std::make_unique<sampler::SequenceState>(vocab, max_length_)) {}
+
+void BenchSequence::begin(const CaseRequest& what, std::span<const std::int32_t> history) {
+    what_ = &what;
+    history_ = history;
+    feedback_ = {};
+    state_->begin(what.params, {});
+    state_->follow(prompt(), output().first(output().size() - 1));
+}
+
+sampler::Request BenchSequence::request(std::uint32_t draw) const {
+    sampler::Request request;
+    request.params = &what_->params;
+    request.max_length = max_length_;
+    request.prompt = prompt();
+    request.output = output();
+    request.mask = what_->mask;
+    request.bias = what_->bias;
+    request.feedback = feedback_;
+    request.position_shift = draw;
+    request.random =
+        proto::random_at(what_->params.seed, sampler::random_position(request), what_->params.child, 0);
+    if (what_->prepared) request.prepared = {race_, ln_first_arrivals_};
+    return request;
+}
+
+void BenchSequence::prepare(std::uint32_t draw) {
+    if (!what_->prepared) return;
+    race_ = sampler::race_key(what_->params, request(draw));
+    ln_first_arrivals_.resize(proto::blocks_of(vocab_));
+    sampler::make_first_arrivals(race_, ln_first_arrivals_);
+}
+
+proto::Decision BenchSequence::decide(const LaidRows& rows, std::uint32_t row, bool summarised,
+                                      std::uint32_t draw, sampler::Workspace& workspace) {
+    const sampler::Request request = this->request(draw);
+    const auto decision = sampler::decide(rows.view(row, summarised), request, *state_, workspace);
+    if (decision.error != proto::DecisionError::none) {
+        throw std::runtime_error("case " + what_->name + ": row " + std::to_string(row) +
+                                 " has no decision: error " +
+                                 std::to_string(static_cast<int>(decision.error)));
+    }
+    feedback_ = workspace.answer().feedback;
+    return decision;
+}
+
+}  // namespace croupier::bench

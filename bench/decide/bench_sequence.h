@@ -1,0 +1,63 @@
+// A sequence whose next token is decided over and over.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/decide/bench_cases.h"
+#include "bench/decide/laid_rows.h"
+#include "sampler/decide.h"
+
+namespace croupier::bench {
+
+// What a model would have written: a token of each row in turn, at T = 1.
+std::vector<std::int32_t> written_text(const BenchRows& rows, std::uint32_t tokens);
+
+// "300", or "16k" for 16 x 1024: the tokens of prompt and output together. Throws with what is allowed.
+std::uint32_t history_of(const std::string& text);
+
+// A case's request, but for its sequence and its row.
+struct CaseRequest {
+    CaseRequest(const BenchCase& from, std::uint32_t vocab, double temperature);
+
+    std::string name;
+    proto::SamplingParams params;
+    std::vector<std::uint32_t> mask;
+    std::vector<proto::TokenBias> bias;
+    bool prepared;
+};
+
+class BenchSequence {
+  public:
+    BenchSequence(std::uint32_t vocab, std::uint32_t max_history);
+
+    // Half of the history is the prompt; all but its last token is followed already, so that each decision
+    // pays for one token, as it does in an engine. Both must outlive what is decided.
+    void begin(const CaseRequest& what, std::span<const std::int32_t> history);
+
+    // What a sampler does before the row is there.
+    void prepare(std::uint32_t draw);
+    // `draw` numbers the decisions: each has randoms of its own. The rest of the answer is the workspace's.
+    proto::Decision decide(const LaidRows& rows, std::uint32_t row, bool summarised, std::uint32_t draw,
+                           sampler::Workspace& workspace);
+    // The last token is to be followed again.
+    void rewind() { state_->truncate(history_.size() - 1); }
+
+  private:
+    sampler::Request request(std::uint32_t draw) const;
+    std::span<const std::int32_t> prompt() const { return history_.first(history_.size() / 2); }
+    std::span<const std::int32_t> output() const { return history_.subspan(history_.size() / 2); }
+
+    std::uint32_t vocab_;
+    std::uint32_t max_length_;
+    std::unique_ptr<sampler::SequenceState> state_;
+    const CaseRequest* what_ = nullptr;
+    std::span<const std::int32_t> history_;
+    proto::Feedback feedback_;
+    proto::race::Key race_;
+    std::vector<float> ln_first_arrivals_;
+};
+
+}  // namespace croupier::bench

@@ -1,0 +1,43 @@
+// What the decisions of a case cost, beside plain reads of the rows that they decide.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/decide/bench_sequence.h"
+#include "bench/percentiles.h"
+
+namespace croupier::bench {
+
+struct CaseTimes {
+    Percentiles plain;
+    Percentiles summarised;
+    // How decisions were reached, and how many: "asked > classes" where bounds left the question open.
+    std::map<std::string, std::uint64_t> paths;
+};
+
+class CaseTimer {
+  public:
+    // The text must be longer by a token a row than the longest history.
+    CaseTimer(const BenchRows& rows, std::span<const std::int32_t> text, std::uint32_t max_history);
+
+    // Each row so many rounds, the rows taking turns; a round reads all rows, then decides them without
+    // summaries, then with them.
+    CaseTimes measure(const CaseRequest& what, const LaidRows& rows, std::uint32_t history,
+                      std::uint32_t rounds, std::vector<std::uint64_t>& read_times);
+
+  private:
+    void read_rows(const LaidRows& rows, std::vector<std::uint64_t>& times);
+    void decide_rows(const LaidRows& rows, std::uint32_t round, bool summarised,
+                     std::vector<std::uint64_t>& times, CaseTimes& measured);
+
+    std::span<const std::int32_t> text_;
+    sampler::Workspace workspace_;
+    std::vector<BenchSequence> sequences_;  // one a row
+    volatile std::uint64_t sink_ = 0;
+};
+
+}  // namespace croupier::bench

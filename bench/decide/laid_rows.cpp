@@ -1,0 +1,136 @@
+#include "bench/decide/laid_rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+#include "sampler/workspace.h"
+
+namespace croupier::bench {
+namespace {
+
+using proto::Dtype;
+
+constexpr std::uint32_t kBlock = sampler::kBlock;
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+constexpr Dtype kDtypes[] = {Dtype::bf16, Dtype::fp16, Dtype::fp32};
+
+std::uint32_t detail_of(std::uint32_t row, std::uint32_t id) {
+    std::uint32_t mixed = (row * 0x9E3779B9U) ^ (id * 0x85EBCA6BU);
+    mixed = (mixed ^ (mixed >> 15U)) * 0xC2B2AE35U;
+    return mixed >> 16U;
+}
+
+float logit_of(Dtype dtype, std::uint16_t code, std::uint32_t row, std::uint32_t id) {
+    std::uint32_t bits = std::uint32_t{code} << 16U;
+    const bool finite = (code & 0x7F80U) != 0x7F80U;
+    if (dtype == Dtype::fp32 && finite) bits |= detail_of(row, id);
+    const auto value = std::bit_cast<float>(bits);
+    return dtype == Dtype::fp16 ? static_cast<float>(static_cast<_Float16>(value)) : value;
+}
+
+void store(Dtype dtype, float value, std::byte* out) {
+    if (dtype == Dtype::fp32) {
+        std::memcpy(out, &value, sizeof value);
+    } else if (dtype == Dtype::fp16) {
+        const auto half = static_cast<_Float16>(value);
+        std::memcpy(out, &half, sizeof half);
+    } else {
+        const auto code = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U);
+        std::memcpy(out, &code, sizeof code);
+    }
+}
+
+}  // namespace
+
+Ranks ranks_of(const std::string& name) {
+    Ranks ranks{name};
+    const char* end = name.data() + name.size();
+    const auto [rest, error] = std::from_chars(name.data(), end, ranks.count);
+    ranks.whole_blocks = std::string(rest, end) == "x64";
+    const bool understood = error == std::errc() && (rest == end || ranks.whole_blocks);
+    if (!understood || ranks.count == 0 || ranks.count > sampler::kMaxSlices) {
+        throw std::runtime_error("ranks are '" + name + "'; allowed: 1 to " +
+                                 std::to_string(sampler::kMaxSlices) +
+                                 ", and with x64 behind it to cut at multiples of 64, as in 4x64");
+    }
+    return ranks;
+}
+
+const char* name_of(Dtype dtype) {
+    return dtype == Dtype::bf16 ? "bf16" : dtype == Dtype::fp16 ? "fp16" : "fp32";
+}
+
+Dtype dtype_of(const std::string& name) {
+    for (const Dtype dtype : kDtypes) {
+        if (name == name_of(dtype)) return dtype;
+    }
+    throw std::runtime_error("the dtype is '" + name + "'; allowed: bf16, fp16, fp32");
+}
+
+LaidRows::LaidRows(const BenchRows& rows, Dtype dtype, const Ranks& ranks)
+    : vocab_(rows.vocab()), count_(rows.count()), dtype_(dtype) {
+    cut(ranks);
+    lines_.resize(lines_per_row_ * count_);
+    for (std::uint32_t index = 0; index < count_; ++index) lay(rows.row(index), index);
+    const std::size_t tiles_per_row = maxima_.size() / count_;
+    for (std::uint32_t index = 0; index < count_; ++index) {
+        for (const bool summarised : {false, true}) {
+            const float* maxima = maxima_.data() + tiles_per_row * index;
+            for (const Part& part : parts_) {
+                sampler::Slice slice;
+                slice.elements = lines_.data() + lines_per_row_ * index + part.first_line;
+                slice.entries = part.entries;
+                slice.first_id = part.first_id;
+                if (summarised) slice.summaries = {maxima, part.blocks};
+                maxima += part.blocks;
+                slices_.push_back(slice);
+            }
+        }
+    }
+}
+
+// Each rank holds every block that its ids touch.
+void LaidRows::cut(const Ranks& ranks) {
+    const std::uint32_t unit = ranks.whole_blocks ? kBlock : 1;
+    const std::uint32_t entries = ((vocab_ + unit - 1) / unit + ranks.count - 1) / ranks.count * unit;
+    for (std::uint32_t rank = 0; rank < ranks.count; ++rank) {
+        const std::uint32_t first = rank * entries;
+        const std::uint32_t blocks = (first + entries + kBlock - 1) / kBlock - first / kBlock;
+        parts_.push_back({first, entries, lines_per_row_, blocks});
+        lines_per_row_ += std::size_t{blocks} * kBlock * proto::element_bytes(dtype_) / sizeof(Line);
+    }
+}
+
+void LaidRows::lay(const std::uint16_t* codes, std::uint32_t index) {
+    for (const Part& part : parts_) {
+        for (std::uint32_t block = 0; block < part.blocks; ++block) lay_block(codes, index, part, block);
+    }
+}
+
+void LaidRows::lay_block(const std::uint16_t* codes, std::uint32_t index, const Part& part,
+                         std::uint32_t block) {
+    const std::uint32_t bytes = proto::element_bytes(dtype_);
+    auto* out = reinterpret_cast<std::byte*>(lines_.data() + lines_per_row_ * index + part.first_line) +
+                std::size_t{block} * kBlock * bytes;
+    const std::uint32_t first = (part.first_id / kBlock + block) * kBlock;
+    const std::uint32_t end = std::min(part.first_id + part.entries, vocab_);
+    float most = kNothing;
+    for (std::uint32_t id = first; id < first + kBlock; ++id) {
+        const bool own = id >= part.first_id && id < end;
+        const float value = own ? logit_of(dtype_, codes[id], index, id) : kNothing;
+        store(dtype_, value, out + std::size_t{id - first} * bytes);
+        most = std::max(most, value);
+    }
+    maxima_.push_back(most);
+}
+
+sampler::RowView LaidRows::view(std::uint32_t index, bool summarised) const {
+    const std::size_t first = (std::size_t{index} * 2 + (summarised ? 1 : 0)) * parts_.size();
+    return {dtype_, vocab_, kBlock, 1, 0, {slices_.data() + first, parts_.size()}};
+}
+
+}  // namespace croupier::bench

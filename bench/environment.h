@@ -1,0 +1,10 @@
+// Where a measurement was made: kept beside every raw result.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace croupier::bench {
+
+nlohmann::json environment();
+
+}  // namespace croupier::bench

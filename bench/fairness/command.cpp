@@ -1,0 +1,87 @@
+#include "bench/fairness/command.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bench/environment.h"
+#include "bench/fairness/neighbours.h"
+#include "bench/percentiles.h"
+
+namespace croupier::bench {
+namespace {
+
+constexpr const char* kHelp =
+    R"(A session whose steps have one column is timed alone, and then beside one whose every slot holds a step of `full`
+requests (penalties, top-k 50, top-p 0.95, min-p 0.02, T 0.8); both are of one daemon that this command starts.
+A step's time is from its last tile to its decision. The large session's engine runs in this process: where there are
+fewer cores than it, the samplers and the small one's engine need, the ratio has their waiting for cores in it.
+Examples:
+  croupier bench fairness
+  croupier bench fairness --samplers 14 --vocab 151936 --json)";
+
+struct FairnessOptions {
+    Neighbours neighbours;
+    bool json = false;
+};
+
+int run(const FairnessOptions& options) {
+    const StepTimes times = time_neighbours(options.neighbours);
+    const Percentiles alone = percentiles_us(times.alone_ns);
+    const Percentiles beside = percentiles_us(times.beside_ns);
+    if (options.json) {
+        std::cout << nlohmann::json{{"alone_us", to_json(alone)},
+                                    {"beside_us", to_json(beside)},
+                                    {"p99_ratio", beside.p99 / alone.p99},
+                                    {"large_columns_decided", times.large_columns},
+                                    {"samplers", options.neighbours.samplers},
+                                    {"vocab", options.neighbours.vocab},
+                                    {"columns", options.neighbours.columns},
+                                    {"slots", options.neighbours.slots},
+                                    {"steps", options.neighbours.steps},
+                                    {"environment", environment()}}
+                  << "\n";
+        return 0;
+    }
+    const auto line = [](const std::string& what, const Percentiles& of) {
+        return fmt::format("{:<44} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.1f}\n", what, of.p50, of.p99, of.p999,
+                           of.max);
+    };
+    std::cout << fmt::format("{:<44} {:>8} {:>8} {:>8} {:>9}\n", "microseconds", "p50", "p99", "p99.9", "max")
+              << line("one column, alone", alone)
+              << line(fmt::format("beside {} x {} of `full`", options.neighbours.slots,
+                                  options.neighbours.columns),
+                      beside)
+              << fmt::format("\np99: {:.2f} times as long; {} columns of the other were decided meanwhile\n",
+                             beside.p99 / alone.p99, times.large_columns);
+    return 0;
+}
+
+}  // namespace
+
+void add_fairness_bench(CLI::App& bench, int& status) {
+    auto* command = bench.add_subcommand("fairness", "What a small session waits for a large one beside it");
+    command->footer(kHelp);
+    auto options = std::make_shared<FairnessOptions>();
+    Neighbours& shape = options->neighbours;
+    command->add_option("--samplers", shape.samplers, "Of the daemon")->capture_default_str();
+    command->add_option("--vocab", shape.vocab, "Of both sessions")->capture_default_str();
+    command->add_option("--columns", shape.columns, "In each step of the large session")
+        ->capture_default_str();
+    command->add_option("--slots", shape.slots, "Steps of it in flight")->capture_default_str();
+    command->add_option("--steps", shape.steps, "Of the small session, each way")->capture_default_str();
+    command->add_option("--croupierd", shape.croupierd, "The daemon's binary (default: beside this one)");
+    command->add_flag("--json", options->json, "One JSON object");
+    command->callback([options, &status] {
+        try {
+            status = run(*options);
+        } catch (const std::exception& error) {
+            std::cerr << "bench fairness: " << error.what() << "\n";
+            status = 1;
+        }
+    });
+}
+
+}  // namespace croupier::bench

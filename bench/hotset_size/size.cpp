@@ -1,0 +1,79 @@
+#include "bench/hotset_size/size.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "bench/decide/row_order.h"
+#include "bench/hotset_size/hot_mass.h"
+#include "sampler/proposals.h"
+
+namespace croupier::bench {
+namespace {
+
+std::vector<std::uint32_t> grid_of(const SizeOptions& options) {
+    auto sizes =
+        options.sizes.empty() ? sizes_to_try(options.vocab) : whole_blocks(options.sizes, options.vocab);
+    // It is measured in any case, and no part of the model.
+    sizes.erase(std::remove(sizes.begin(), sizes.end(), 0U), sizes.end());
+    if (sizes.size() < 3) {
+        throw std::runtime_error("--sizes names " + std::to_string(sizes.size()) +
+                                 " different hot sets of whole blocks of 64; a fit takes 3 or more");
+    }
+    return sizes;
+}
+
+void check(const SizeOptions& options) {
+    if (!(options.temperature > 0.0 && options.temperature <= 100.0)) {
+        throw std::runtime_error("--temperature is " + std::to_string(options.temperature) +
+                                 "; allowed: above 0, to 100");
+    }
+    if (options.rounds < 4) {
+        throw std::runtime_error("--rounds is " + std::to_string(options.rounds) +
+                                 "; allowed: 4 or more, of which the middle half is kept");
+    }
+}
+
+void fit(SizeResults& results, const HotMass& mass) {
+    for (const HotDraws& each : results.draws) {
+        const std::size_t blocks = (each.hot + sampler::kProposalBlock - 1) / sampler::kProposalBlock;
+        if (each.hot_path == 0) {
+            throw std::runtime_error("no draw with a hot set of " + std::to_string(each.hot) +
+                                     " took its first proposal from it: take larger --sizes, or check --hot");
+        }
+        results.grid.push_back(
+            {each.hot, mass.alpha[blocks], each.hot_path_us(), each.mean_us(), mass.proposals[blocks]});
+    }
+    results.hot_path = hot_sets::fit_hot_path(results.grid);
+    results.proposal_us = hot_sets::fit_proposal_us(results.hot_path, results.grid);
+    results.expected = hot_sets::proposals_cost(results.hot_path, results.proposal_us, results.grid);
+    results.best = hot_sets::best_expected(results.expected, results.grid);
+    results.paper_best = hot_sets::best_expected(
+        hot_sets::paper_cost(results.hot_path, results.grid, results.options.vocab), results.grid);
+    results.fastest = hot_sets::best_measured(results.grid);
+}
+
+}  // namespace
+
+SizeResults measure_sizes(const SizeOptions& options) {
+    check(options);
+    std::vector<std::uint32_t> sizes = grid_of(options);
+    sizes.insert(sizes.begin(), 0);
+    tools::Progress progress("rounds", 1);
+    const BenchRows rows =
+        BenchRows::from_file(options.rows, options.vocab).in_order(read_order(options.hot, options.vocab));
+    proto::SamplingParams params;
+    params.temperature = options.temperature;
+    params.rng = proto::Rng::shvs;
+    params.flags = proto::kNoLogprob;
+    progress.begin("drawing with " + std::to_string(sizes.size()) + " hot sets", options.rounds);
+    SizeResults results;
+    results.options = options;
+    results.rows = rows.count();
+    results.draws = measure_draws(rows, params, sizes, options.rounds, progress);
+    results.own_choice = results.draws.front();
+    results.draws.erase(results.draws.begin());
+    fit(results, hot_mass_of(rows, options.temperature));
+    return results;
+}
+
+}  // namespace croupier::bench

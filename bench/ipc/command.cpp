@@ -1,0 +1,104 @@
+#include "bench/ipc/command.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bench/environment.h"
+#include "bench/ipc/rounds.h"
+#include "bench/percentiles.h"
+
+namespace croupier::bench {
+namespace {
+
+struct IpcOptions {
+    RoundOptions rounds;
+    DecisionOptions decision;
+    bool json = false;
+};
+
+std::string line(const char* what, const Percentiles& times) {
+    return fmt::format("{:<44} {:>8.2f} {:>8.2f} {:>8.2f} {:>9.2f}\n", what, times.p50, times.p99, times.p999,
+                       times.max);
+}
+
+int run(const IpcOptions& options) {
+    DecisionOptions scored = options.decision;
+    scored.logprob = true;
+    DecisionOptions full = scored;
+    full.greedy = false;
+    // bf16 entries: the bytes of the step's one row.
+    const std::uint32_t row_bytes = options.decision.vocab * 2;
+    const Percentiles small_ring = percentiles_us(time_bare_ring(options.rounds, 64));
+    const Percentiles ring = percentiles_us(time_bare_ring(options.rounds, row_bytes));
+    DecisionOptions streamed = options.decision;
+    streamed.over_zmq = true;
+    const DecisionTimes over_ring = time_decisions(options.rounds, options.decision);
+    const Percentiles decision = percentiles_us(over_ring.decided);
+    const Percentiles ring_hands = percentiles_us(over_ring.handed_over);
+    const Percentiles with_logprob = percentiles_us(time_decisions(options.rounds, scored).decided);
+    const Percentiles controls = percentiles_us(time_decisions(options.rounds, full).decided);
+    const Percentiles stream_hands = percentiles_us(time_decisions(options.rounds, streamed).handed_over);
+    const Percentiles zmq = percentiles_us(time_zmq(options.rounds));
+    if (options.json) {
+        std::cout << nlohmann::json{{"bare_ring_64_bytes_us", to_json(small_ring)},
+                                    {"bare_ring_us", to_json(ring)},
+                                    {"decision_us", to_json(decision)},
+                                    {"decision_with_logprob_us", to_json(with_logprob)},
+                                    {"decision_full_controls_us", to_json(controls)},
+                                    {"commit_to_scheduler_ring_us", to_json(ring_hands)},
+                                    {"commit_to_scheduler_zmq_us", to_json(stream_hands)},
+                                    {"zmq_ipc_us", to_json(zmq)},
+                                    {"decision_to_ring_p50", decision.p50 / ring.p50},
+                                    {"decision_to_ring_64_bytes_p50", decision.p50 / small_ring.p50},
+                                    {"decision_to_zmq_p50", decision.p50 / zmq.p50},
+                                    {"rounds", options.rounds.rounds},
+                                    {"vocab", options.decision.vocab},
+                                    {"environment", environment()}}
+                  << "\n";
+        return 0;
+    }
+    std::cout << fmt::format("{:<44} {:>8} {:>8} {:>8} {:>9}\n", "microseconds", "p50", "p99", "p99.9", "max")
+              << line("bare ring, 64 bytes there and back", small_ring)
+              << line(fmt::format("bare ring, {} bytes there, 64 back", row_bytes).c_str(), ring)
+              << line(
+                     fmt::format("last tile to decision, {} entries, greedy", options.decision.vocab).c_str(),
+                     decision)
+              << line("the same with its log-prob", with_logprob)
+              << line("with log-prob, penalties, top-k, top-p, min-p", controls)
+              << line("commit to the scheduler's hand, ring", ring_hands)
+              << line("commit to the scheduler's hand, ZMQ stream", stream_hands)
+              << line("ZMQ ipc, 64 bytes there and back", zmq)
+              << fmt::format("\ngreedy decision: {:.2f} x the bare ring, {:.2f} x the ZMQ round trip (p50)\n",
+                             decision.p50 / ring.p50, decision.p50 / zmq.p50);
+    return 0;
+}
+
+}  // namespace
+
+void add_ipc_bench(CLI::App& bench, int& status) {
+    auto* ipc = bench.add_subcommand("ipc", "The plane's latency beside a bare ring and a ZMQ round trip");
+    auto options = std::make_shared<IpcOptions>();
+    ipc->add_option("--rounds", options->rounds.rounds, "Measured round trips of each kind")
+        ->capture_default_str();
+    ipc->add_option("--vocab", options->decision.vocab, "Entries of the step's one column")
+        ->capture_default_str();
+    ipc->add_option("--own-core", options->rounds.own_core, "The scheduler's core")->capture_default_str();
+    ipc->add_option("--peer-core", options->rounds.peer_core, "The other side's core")->capture_default_str();
+    ipc->add_option("--croupierd", options->decision.croupierd,
+                    "The daemon's binary (default: beside this one)");
+    ipc->add_flag("--json", options->json, "One JSON object");
+    ipc->callback([options, &status] {
+        try {
+            status = run(*options);
+        } catch (const std::exception& error) {
+            std::cerr << "bench ipc: " << error.what() << "\n";
+            status = 1;
+        }
+    });
+}
+
+}  // namespace croupier::bench

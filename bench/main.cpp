@@ -1,0 +1,47 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "bench/controller/command.h"
+#include "bench/decide/command.h"
+#include "bench/fairness/command.h"
+#include "bench/ipc/command.h"
+#include "bench/rounding/command.h"
+#include "bench/shvs/command.h"
+#include "bench/step/command.h"
+#include "bench/tvd/command.h"
+#ifdef CROUPIER_HAS_CUDA
+#include "bench/writer/command.h"
+#endif
+
+namespace {
+
+int run(int argc, char** argv) {
+    CLI::App app{"Measurements; every answer is a ratio of one run", "croupier bench"};
+    app.require_subcommand(1);
+    int status = 0;
+    croupier::bench::add_decide_bench(app, status);
+    croupier::bench::add_fairness_bench(app, status);
+    croupier::bench::add_ipc_bench(app, status);
+    croupier::bench::add_rounding_bench(app, status);
+    croupier::bench::add_shvs_bench(app, status);
+    croupier::bench::add_controller_bench(app, status);
+    croupier::bench::add_step_bench(app, status);
+    croupier::bench::add_tvd_bench(app, status);
+#ifdef CROUPIER_HAS_CUDA
+    croupier::bench::add_writer_bench(app, status);
+#endif
+    CLI11_PARSE(app, argc, argv);
+    return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run(argc, argv);
+    } catch (const std::exception& failure) {
+        std::fprintf(stderr, "croupier bench: %s\n", failure.what());
+        return 1;
+    }
+}

@@ -1,0 +1,21 @@
+// Percentiles of a set of measured times.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+namespace croupier::bench {
+
+struct Percentiles {
+    double p50 = 0;
+    double p99 = 0;
+    double p999 = 0;
+    double max = 0;
+};
+
+// In microseconds, of nanoseconds.
+Percentiles percentiles_us(std::vector<std::uint64_t> nanoseconds);
+nlohmann::json to_json(const Percentiles& percentiles);
+
+}  // namespace croupier::bench

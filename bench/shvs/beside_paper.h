@@ -1,0 +1,35 @@
+// The same requests by the paper's literal form and by Croupier's generators, in turns.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/decide/bench_rows.h"
+#include "tools/progress.h"
+
+namespace croupier::bench {
+
+struct BesidePaperSize {
+    std::uint32_t rounds;
+    std::uint32_t history;
+    std::uint32_t paper_hot;  // the paper's hot set
+    std::uint32_t hot;        // that of `rng: shvs`
+};
+
+struct Way {
+    std::string name;
+    std::vector<double> rounds_us;  // each round's mean
+};
+
+struct PaperBeside {
+    std::string request;
+    std::string what;
+    double accepted = 0.0;  // of the paper's draws, from the hot set
+    std::vector<Way> ways;  // the paper's first
+};
+
+std::vector<PaperBeside> run_beside_paper(const BesidePaperSize& size, const BenchRows& hot_first,
+                                          tools::Progress& progress);
+
+}  // namespace croupier::bench

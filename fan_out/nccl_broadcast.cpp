@@ -1,0 +1,151 @@
+#include "fan_out/nccl_broadcast.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <thread>
+
+namespace croupier::fan_out {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::size_t kFirstRoom = std::size_t{64} << 10U;
+
+template <typename Condition>
+shm::Result<bool> await(steady_clock::time_point deadline, const NcclBroadcast::PeersAlive& peers_alive,
+                        const char* what, const Condition& condition) {
+    while (true) {
+        auto holds = condition();
+        if (!holds || holds.value()) return holds;
+        if (auto alive = peers_alive(); !alive) return alive;
+        if (steady_clock::now() > deadline) {
+            return shm::fail(shm::Errc::timed_out,
+                             std::string("NCCL did not ") + what + " in time: do the GPUs reach each other?");
+        }
+        std::this_thread::yield();
+    }
+}
+
+}  // namespace
+
+shm::Result<ncclUniqueId> NcclBroadcast::fresh_id(int device) {
+    auto nccl = NcclLibrary::load();
+    if (!nccl) return nccl.error();
+    const gpu_writer::DeviceScope scope(device);
+    ncclUniqueId id{};
+    auto made = nccl.value()->done(nccl.value()->get_unique_id(&id), "NCCL cannot make a group's id");
+    if (!made) return made.error();
+    return id;
+}
+
+shm::Result<std::unique_ptr<NcclBroadcast>> NcclBroadcast::join(const ncclUniqueId& id, std::uint32_t ranks,
+                                                                std::uint32_t rank, int device,
+                                                                std::chrono::milliseconds timeout,
+                                                                const PeersAlive& peers_alive) {
+    auto nccl = NcclLibrary::load();
+    if (!nccl) return nccl.error();
+    std::unique_ptr<NcclBroadcast> made(new NcclBroadcast(*nccl.value(), device));
+    if (auto begun = made->begin(id, ranks, rank); !begun) return begun.error();
+    if (auto met = made->meet(rank, timeout, peers_alive); !met) return met.error();
+    return made;
+}
+
+shm::Result<bool> NcclBroadcast::begin(const ncclUniqueId& id, std::uint32_t ranks, std::uint32_t rank) {
+    const gpu_writer::DeviceScope scope(device_);
+    auto chosen = gpu_writer::cuda_done(cudaSetDevice(device_), "cannot use GPU " + std::to_string(device_));
+    if (!chosen) return chosen;
+    if (auto stream = gpu_writer::keep(stream_, gpu_writer::make_stream()); !stream) return stream;
+    if (auto room = make_room(kFirstRoom); !room) return room;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    // A member that never comes must not hold us in a call for ever.
+    config.blocking = 0;
+    // One block: the worker's own kernels keep the other multiprocessors.
+    config.minCTAs = 1;
+    config.maxCTAs = 1;
+    return nccl_->done(nccl_->init_rank(&comm_, static_cast<int>(ranks), id, static_cast<int>(rank), &config),
+                       "NCCL cannot begin a group of " + std::to_string(ranks));
+}
+
+// A first broadcast makes the connections, for which all ranks are needed: a later one, sent while a member
+// does not receive, must not wait for them.
+shm::Result<bool> NcclBroadcast::meet(std::uint32_t rank, std::chrono::milliseconds timeout,
+                                      const PeersAlive& peers_alive) {
+    const gpu_writer::DeviceScope scope(device_);
+    const auto deadline = steady_clock::now() + timeout;
+    auto joined = await(deadline, peers_alive, "join its ranks", [this] { return settled(); });
+    if (!joined) return joined;
+    const std::array<std::uint8_t, 1> greeting{};
+    auto begun = rank == 0 ? send(greeting) : receive(greeting.size());
+    if (!begun) return begun;
+    return await(deadline, peers_alive, "carry a first broadcast", [this] { return finished(); });
+}
+
+NcclBroadcast::~NcclBroadcast() {
+    const gpu_writer::DeviceScope scope(device_);
+    // Also of a group that is well: it waits for nobody, and what was finished stays so.
+    if (comm_ != nullptr) (void)nccl_->abort(comm_);
+    if (stream_ != nullptr) (void)cudaStreamSynchronize(stream_.get());
+}
+
+shm::Result<bool> NcclBroadcast::settled() {
+    ncclResult_t state = ncclSuccess;
+    auto asked = nccl_->done(nccl_->async_error(comm_, &state), "NCCL does not tell its state");
+    if (!asked) return asked;
+    if (auto well = nccl_->done(state, "NCCL failed"); !well) return well;
+    return state != ncclInProgress;
+}
+
+shm::Result<bool> NcclBroadcast::make_room(std::size_t bytes) {
+    if (bytes <= room_) return true;
+    const std::size_t room = std::bit_ceil(bytes);
+    auto pinned = gpu_writer::keep(staging_, gpu_writer::pinned_array<std::uint8_t>(room, "records"));
+    if (!pinned) return pinned;
+    auto device = gpu_writer::keep(memory_, gpu_writer::device_array<std::uint8_t>(room, "records"));
+    if (device) room_ = room;
+    return device;
+}
+
+shm::Result<bool> NcclBroadcast::enqueue(std::size_t bytes) {
+    size_ = bytes;
+    return nccl_->done(
+        nccl_->broadcast(memory_.get(), memory_.get(), bytes, ncclUint8, 0, comm_, stream_.get()),
+        "NCCL cannot broadcast " + std::to_string(bytes) + " bytes");
+}
+
+shm::Result<bool> NcclBroadcast::send(std::span<const std::uint8_t> bytes) {
+    const gpu_writer::DeviceScope scope(device_);
+    if (auto room = make_room(bytes.size()); !room) return room;
+    std::memcpy(staging_.get(), bytes.data(), bytes.size());
+    auto copied = gpu_writer::cuda_done(
+        cudaMemcpyAsync(memory_.get(), staging_.get(), bytes.size(), cudaMemcpyHostToDevice, stream_.get()),
+        "cannot copy a record to the GPU");
+    if (!copied) return copied;
+    return enqueue(bytes.size());
+}
+
+shm::Result<bool> NcclBroadcast::receive(std::size_t bytes) {
+    const gpu_writer::DeviceScope scope(device_);
+    if (auto room = make_room(bytes); !room) return room;
+    copy_owed_ = true;
+    return enqueue(bytes);
+}
+
+shm::Result<bool> NcclBroadcast::finished() {
+    const gpu_writer::DeviceScope scope(device_);
+    auto well = settled();
+    if (!well || !well.value()) return well;
+    if (copy_owed_) {
+        // Not sooner: until NCCL has settled, its broadcast may not be on the stream yet.
+        copy_owed_ = false;
+        auto copied = gpu_writer::cuda_done(
+            cudaMemcpyAsync(staging_.get(), memory_.get(), size_, cudaMemcpyDeviceToHost, stream_.get()),
+            "cannot copy a record from the GPU");
+        if (!copied) return copied;
+    }
+    const cudaError_t status = cudaStreamQuery(stream_.get());
+    if (status == cudaErrorNotReady) return false;
+    return gpu_writer::cuda_done(status, "a broadcast failed on the GPU");
+}
+
+}  // namespace croupier::fan_out

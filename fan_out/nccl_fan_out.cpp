@@ -1,0 +1,300 @@
+#include "fan_out/nccl_fan_out.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <thread>
+
+#include "fan_out/nccl_broadcast.h"
+#include "fan_out/zmq_fan_out.h"
+#include "proto/fan_out_frame.h"
+
+namespace croupier::fan_out {
+namespace {
+
+using proto::FanOutAnnouncement;
+using proto::FanOutReceipt;
+using shm::Errc;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// Meeting takes NCCL seconds, whoever is there already.
+constexpr milliseconds kMeetTimeout{60000};
+// Between two looks at the connection while a broadcast is under way.
+constexpr milliseconds kLook{5};
+// For members to receive what was sent before the root leaves.
+constexpr milliseconds kLinger{1000};
+
+std::span<const std::uint8_t> bytes_of(const ncclUniqueId& id) {
+    return {reinterpret_cast<const std::uint8_t*>(id.internal), sizeof(id.internal)};
+}
+
+// Both ends: a ZMQ group beside the communicator tells who is there, what comes, and the answers. A member's
+// GPU works for a record only when one has been announced: a kernel that waited for the next would keep a
+// multiprocessor busy, and take turns with the worker's own where that is another process.
+class NcclEnd : public FanOut {
+  public:
+    NcclEnd(const FanOutOptions& options, std::unique_ptr<FanOut> control)
+        : options_(options), control_(std::move(control)) {}
+
+  protected:
+    shm::Result<bool> meet(const ncclUniqueId& id) {
+        auto joined = NcclBroadcast::join(id, options_.members, options_.member, options_.device,
+                                          kMeetTimeout, [this] { return look_at_control(); });
+        if (!joined) return fail_for_good(joined.error());
+        gpus_ = std::move(joined).value();
+        return true;
+    }
+    // Takes in what has come, and fails when a peer is gone.
+    virtual shm::Result<bool> look_at_control() = 0;
+
+    shm::Error fail_for_good(const shm::Error& error) {
+        failed_ = error;
+        // Whatever it waits for does not come any more.
+        gpus_.reset();
+        return error;
+    }
+
+    FanOutOptions options_;
+    std::unique_ptr<FanOut> control_;
+    std::unique_ptr<NcclBroadcast> gpus_;
+    std::optional<shm::Error> failed_;
+};
+
+class NcclRoot final : public NcclEnd {
+  public:
+    NcclRoot(const FanOutOptions& options, std::unique_ptr<FanOut> control)
+        : NcclEnd(options, std::move(control)), received_(options.members) {}
+    ~NcclRoot() override;
+
+    shm::Result<bool> begin();
+    shm::Result<bool> send(std::span<const std::uint8_t> record) override;
+    shm::Result<std::optional<Answer>> receive_answer(milliseconds timeout) override;
+
+  private:
+    shm::Result<bool> look_at_control() override { return hear(milliseconds::zero()); }
+    shm::Result<bool> hear(milliseconds timeout);
+    std::uint64_t received_by_all() const {
+        return *std::min_element(received_.begin() + 1, received_.end());
+    }
+    shm::Result<bool> busy();
+
+    std::vector<std::uint64_t> received_;  // records, by member
+    std::uint64_t sent_ = 0;
+    std::deque<Answer> answers_;
+};
+
+NcclRoot::~NcclRoot() {
+    // A communicator that goes takes what it has not delivered with it.
+    const auto deadline = Clock::now() + kLinger;
+    while (!failed_ && received_by_all() < sent_ && Clock::now() < deadline) {
+        if (!hear(kLook)) return;
+    }
+}
+
+shm::Result<bool> NcclRoot::begin() {
+    auto id = NcclBroadcast::fresh_id(options_.device);
+    if (!id) return id.error();
+    if (auto told = control_->send(bytes_of(id.value())); !told) return told;
+    return meet(id.value());
+}
+
+shm::Result<bool> NcclRoot::hear(milliseconds timeout) {
+    auto answer = control_->receive_answer(timeout);
+    if (!answer) return answer.error();
+    if (!answer.value()) return true;
+    Answer& heard = *answer.value();
+    FanOutReceipt receipt;
+    if (heard.bytes.size() < sizeof(receipt)) {
+        return shm::fail(Errc::wrong_version,
+                         "member " + std::to_string(heard.member) + " answered with " +
+                             std::to_string(heard.bytes.size()) +
+                             " bytes, which have no receipt: is its transport NCCL too?");
+    }
+    std::memcpy(&receipt, heard.bytes.data(), sizeof(receipt));
+    std::uint64_t& received = received_[heard.member];
+    received = std::max(received, std::min(receipt.received, sent_));
+    if (receipt.answers == 0) return true;
+    heard.bytes.erase(heard.bytes.begin(), heard.bytes.begin() + sizeof(receipt));
+    answers_.push_back(std::move(heard));
+    return true;
+}
+
+shm::Result<bool> NcclRoot::busy() {
+    auto free = gpus_->finished();
+    if (!free) return free;
+    if (auto heard = look_at_control(); !heard) return heard;
+    return !free.value() || sent_ - received_by_all() >= options_.window;
+}
+
+shm::Result<bool> NcclRoot::send(std::span<const std::uint8_t> record) {
+    if (failed_) return *failed_;
+    if (record.size() > proto::kMaxRecordBytes) {
+        return shm::fail(Errc::bad_argument, "the record has " + std::to_string(record.size()) +
+                                                 " bytes, allowed is 0 to " +
+                                                 std::to_string(proto::kMaxRecordBytes));
+    }
+    auto waits = busy();
+    if (!waits) return fail_for_good(waits.error());
+    if (waits.value()) return false;
+    const FanOutAnnouncement announcement{record.size(), proto::fan_out_checksum(record)};
+    std::array<std::uint8_t, sizeof(announcement)> bytes{};
+    std::memcpy(bytes.data(), &announcement, sizeof(announcement));
+    auto told = control_->send(bytes);
+    if (!told) return fail_for_good(told.error());
+    if (!told.value()) return false;
+    ++sent_;
+    if (record.empty()) return true;
+    if (auto sent = gpus_->send(record); !sent) return fail_for_good(sent.error());
+    return true;
+}
+
+shm::Result<std::optional<Answer>> NcclRoot::receive_answer(milliseconds timeout) {
+    std::optional<Answer> answer;
+    const auto deadline = Clock::now() + timeout;
+    while (answers_.empty()) {
+        if (failed_) return *failed_;
+        const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+        if (auto heard = hear(std::max(left, milliseconds::zero())); !heard)
+            return fail_for_good(heard.error());
+        if (answers_.empty() && left <= milliseconds::zero()) return answer;
+    }
+    answer = std::move(answers_.front());
+    answers_.pop_front();
+    return answer;
+}
+
+class NcclMember final : public NcclEnd {
+  public:
+    using NcclEnd::NcclEnd;
+
+    shm::Result<bool> begin();
+    shm::Result<std::optional<std::span<const std::uint8_t>>> receive(milliseconds timeout) override;
+    shm::Result<bool> answer(std::span<const std::uint8_t> bytes) override {
+        if (failed_) return *failed_;
+        return send_receipt({received_, 1}, bytes);
+    }
+
+  private:
+    shm::Result<bool> send_receipt(const FanOutReceipt& receipt, std::span<const std::uint8_t> answer);
+    shm::Result<bool> look_at_control() override { return hear(milliseconds::zero()); }
+    shm::Result<bool> hear(milliseconds timeout);
+    shm::Result<bool> begin_next(Clock::time_point deadline);
+    shm::Result<bool> await_broadcast(Clock::time_point deadline);
+
+    std::deque<FanOutAnnouncement> announced_;
+    std::optional<FanOutAnnouncement> under_way_;
+    std::uint64_t received_ = 0;
+};
+
+shm::Result<bool> NcclMember::send_receipt(const FanOutReceipt& receipt,
+                                           std::span<const std::uint8_t> answer) {
+    Record bytes(sizeof(receipt));
+    std::memcpy(bytes.data(), &receipt, sizeof(receipt));
+    bytes.insert(bytes.end(), answer.begin(), answer.end());
+    return control_->answer(bytes);
+}
+
+shm::Result<bool> NcclMember::begin() {
+    const auto first = control_->receive(options_.join_timeout);
+    if (!first) return first.error();
+    ncclUniqueId id{};
+    if (!first.value() || first.value()->size() != sizeof(id.internal)) {
+        return shm::fail(Errc::wrong_version, "the root at " + options_.endpoint +
+                                                  " did not send NCCL's id: is its transport NCCL too?");
+    }
+    std::memcpy(id.internal, first.value()->data(), sizeof(id.internal));
+    return meet(id);
+}
+
+shm::Result<bool> NcclMember::hear(milliseconds timeout) {
+    const auto record = control_->receive(timeout);
+    if (!record) return record.error();
+    if (!record.value()) return true;
+    FanOutAnnouncement announcement;
+    if (record.value()->size() != sizeof(announcement)) {
+        return shm::fail(Errc::wrong_version, "the root at " + options_.endpoint + " announced with " +
+                                                  std::to_string(record.value()->size()) + " bytes, not " +
+                                                  std::to_string(sizeof(announcement)));
+    }
+    std::memcpy(&announcement, record.value()->data(), sizeof(announcement));
+    if (announcement.length > proto::kMaxRecordBytes) {
+        return shm::fail(Errc::wrong_size, "the root at " + options_.endpoint + " announced " +
+                                               std::to_string(announcement.length) + " bytes, allowed is " +
+                                               std::to_string(proto::kMaxRecordBytes));
+    }
+    announced_.push_back(announcement);
+    return true;
+}
+
+shm::Result<bool> NcclMember::begin_next(Clock::time_point deadline) {
+    if (announced_.empty()) {
+        const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+        if (auto heard = hear(std::max(left, milliseconds::zero())); !heard) return heard;
+    }
+    if (announced_.empty()) return false;
+    under_way_ = announced_.front();
+    announced_.pop_front();
+    if (under_way_->length == 0) return true;
+    return gpus_->receive(under_way_->length);
+}
+
+shm::Result<bool> NcclMember::await_broadcast(Clock::time_point deadline) {
+    auto next_look = Clock::now() + kLook;
+    while (true) {
+        auto finished = under_way_->length == 0 ? shm::Result<bool>(true) : gpus_->finished();
+        if (!finished || finished.value()) return finished;
+        const auto now = Clock::now();
+        if (now >= next_look) {
+            if (auto alive = look_at_control(); !alive) return alive;
+            next_look = now + kLook;
+        }
+        if (now >= deadline) return false;
+        std::this_thread::yield();
+    }
+}
+
+shm::Result<std::optional<std::span<const std::uint8_t>>> NcclMember::receive(milliseconds timeout) {
+    std::optional<std::span<const std::uint8_t>> record;
+    if (failed_) return *failed_;
+    const auto deadline = Clock::now() + timeout;
+    if (!under_way_) {
+        auto begun = begin_next(deadline);
+        if (!begun) return fail_for_good(begun.error());
+        if (!begun.value()) return record;
+    }
+    auto finished = await_broadcast(deadline);
+    if (!finished) return fail_for_good(finished.error());
+    if (!finished.value()) return record;
+    record = gpus_->received().first(under_way_->length);
+    if (proto::fan_out_checksum(*record) != under_way_->checksum) {
+        return fail_for_good({Errc::corrupt_header, "a record of " + std::to_string(record->size()) +
+                                                        " bytes from the root at " + options_.endpoint +
+                                                        " came damaged over NCCL"});
+    }
+    under_way_.reset();
+    ++received_;
+    // One that finds no room is made up for by the next: receipts count.
+    if (auto told = send_receipt({received_, 0}, {}); !told) return fail_for_good(told.error());
+    return record;
+}
+
+template <typename End>
+shm::Result<std::unique_ptr<FanOut>> begun(std::unique_ptr<End> end) {
+    if (auto begins = end->begin(); !begins) return begins.error();
+    return std::unique_ptr<FanOut>(std::move(end));
+}
+
+}  // namespace
+
+shm::Result<std::unique_ptr<FanOut>> open_nccl_fan_out(const FanOutOptions& options) {
+    // Before anybody is met, who would then wait for a member without NCCL.
+    if (auto nccl = NcclLibrary::load(); !nccl) return nccl.error();
+    auto control = open_zmq_fan_out(options);
+    if (!control) return control.error();
+    if (options.member == 0) return begun(std::make_unique<NcclRoot>(options, std::move(control).value()));
+    return begun(std::make_unique<NcclMember>(options, std::move(control).value()));
+}
+
+}  // namespace croupier::fan_out

@@ -1,0 +1,11 @@
+// The fan-out over NCCL: announced over ZMQ, broadcast from GPU to GPU.
+#pragma once
+
+#include "fan_out/fan_out.h"
+
+namespace croupier::fan_out {
+
+// Without NCCL in this build or on this host: refused, with a text that says so.
+shm::Result<std::unique_ptr<FanOut>> open_nccl_fan_out(const FanOutOptions& options);
+
+}  // namespace croupier::fan_out

@@ -1,0 +1,241 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "fan_out/zmq_fan_out.h"
+#include "fan_out/zmq_wire.h"
+
+namespace croupier::fan_out {
+
+shm::Result<std::unique_ptr<FanOut>> open_zmq_fan_out(const FanOutOptions& options) {
+    return options.member == 0 ? open_zmq_root(options) : open_zmq_member(options);
+}
+
+namespace {
+
+using proto::FanOutHeader;
+using proto::FanOutKind;
+using shm::Errc;
+using std::chrono::milliseconds;
+
+constexpr int kReconnectMs = 20;
+constexpr int kReconnectMaxMs = 200;
+constexpr const char* kMonitor = "inproc://croupier.fan-out.connection";
+
+// What libzmq's own thread says of the connection.
+class Connection {
+  public:
+    Connection(zmq::context_t& context, zmq::socket_t& socket) : events_(context, zmq::socket_type::pair) {
+        zmq_socket_monitor(socket.handle(), kMonitor, ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
+        events_.connect(kMonitor);
+    }
+
+    zmq::socket_t& events() { return events_; }
+    void look() {
+        zmq::message_t event;
+        while (events_.recv(event, zmq::recv_flags::dontwait)) {
+            std::uint16_t number = 0;
+            if (event.size() >= sizeof(number)) std::memcpy(&number, event.data(), sizeof(number));
+            zmq::message_t address;
+            (void)events_.recv(address, zmq::recv_flags::none);
+            up_ = number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+            made_ += up_ ? 1 : 0;
+        }
+    }
+    bool up() const { return up_; }
+    std::uint32_t made() const { return made_; }
+
+  private:
+    zmq::socket_t events_;
+    bool up_ = false;
+    std::uint32_t made_ = 0;  // how often
+};
+
+class ZmqMember final : public FanOut {
+  public:
+    explicit ZmqMember(const FanOutOptions& options) : options_(options) {}
+    ~ZmqMember() override {
+        // Before its reader goes: libzmq writes events to nobody else.
+        if (socket_) zmq_socket_monitor(socket_.handle(), nullptr, 0);
+    }
+
+    shm::Result<bool> begin();
+    shm::Result<std::optional<std::span<const std::uint8_t>>> receive(milliseconds timeout) override;
+    shm::Result<bool> answer(std::span<const std::uint8_t> bytes) override;
+
+  private:
+    std::string named() const;
+    shm::Result<bool> join();
+    void greet_root();
+    bool lost() const { return !connection_->up() || connection_->made() != joined_as_; }
+    // Into bytes_ and frame_; false when there is none.
+    shm::Result<bool> next_frame();
+    shm::Result<bool> accept_record();
+    bool send_frame(FanOutKind kind, std::uint64_t number, std::span<const std::uint8_t> payload);
+    shm::Error fail_for_good(Errc code, const std::string& why);
+
+    FanOutOptions options_;
+    zmq::context_t context_;  // before every socket in it, so that it is destroyed after them
+    zmq::socket_t socket_;
+    std::optional<Connection> connection_;
+    std::uint32_t joined_as_ = 0;  // the connection over which we joined: over another, nobody knows us
+    zmq::message_t bytes_;
+    proto::FanOutFrame frame_;
+    Record record_;
+    std::uint64_t session_ = 0;
+    std::uint64_t received_ = 0;
+    std::optional<shm::Error> failed_;
+};
+
+std::string ZmqMember::named() const {
+    return "member " + std::to_string(options_.member) + " of the fan-out of " +
+           std::to_string(options_.members) + " whose root is at " + options_.endpoint;
+}
+
+shm::Error ZmqMember::fail_for_good(Errc code, const std::string& why) {
+    failed_ = {code, named() + ": " + why};
+    return *failed_;
+}
+
+shm::Result<bool> ZmqMember::begin() {
+    auto socket = make_fan_out_socket(context_, zmq::socket_type::dealer, options_);
+    if (!socket) return socket.error();
+    socket_ = std::move(socket).value();
+    socket_.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
+    socket_.set(zmq::sockopt::reconnect_ivl_max, kReconnectMaxMs);
+    // What was meant for one root must not wait in a queue for the next.
+    socket_.set(zmq::sockopt::immediate, true);
+    // The root's window bounds what comes in.
+    socket_.set(zmq::sockopt::rcvhwm, 0);
+    connection_.emplace(context_, socket_);
+    try {
+        socket_.connect(options_.endpoint);
+    } catch (const zmq::error_t& error) {
+        return shm::fail(Errc::bad_argument, "cannot connect to endpoint " + options_.endpoint + ": " +
+                                                 error.what() +
+                                                 "; it should be ipc://<path> or tcp://<host>:<port>");
+    }
+    return join();
+}
+
+bool ZmqMember::send_frame(FanOutKind kind, std::uint64_t number, std::span<const std::uint8_t> payload) {
+    FanOutHeader header;
+    header.session = session_;
+    header.number = number;
+    header.kind = kind;
+    header.member = options_.member;
+    header.members = options_.members;
+    const auto bytes = proto::fan_out_frame(header, payload);
+    return socket_.send(zmq::buffer(bytes), zmq::send_flags::dontwait).has_value();
+}
+
+shm::Result<bool> ZmqMember::next_frame() {
+    if (!socket_.recv(bytes_, zmq::recv_flags::dontwait)) return false;
+    if (auto fault = read_fan_out_frame({bytes_.data<std::uint8_t>(), bytes_.size()}, frame_)) {
+        return fail_for_good(Errc::wrong_version, *fault);
+    }
+    if (frame_.header.kind == FanOutKind::refusal) {
+        return fail_for_good(
+            Errc::refused, "the root refuses: " + std::string(frame_.payload.begin(), frame_.payload.end()));
+    }
+    return true;
+}
+
+// The root is greeted once a connection, whichever process it is by then.
+void ZmqMember::greet_root() {
+    connection_->look();
+    if (!connection_->up() || connection_->made() == joined_as_) return;
+    if (send_frame(FanOutKind::hello, 0, {})) joined_as_ = connection_->made();
+}
+
+shm::Result<bool> ZmqMember::join() {
+    const auto deadline = Clock::now() + options_.join_timeout;
+    while (true) {
+        greet_root();
+        auto next = next_frame();
+        if (!next) return next;
+        if (next.value() && frame_.header.kind == FanOutKind::welcome) {
+            connection_->look();
+            if (lost()) continue;
+            session_ = frame_.header.session;
+            return true;
+        }
+        const auto left = time_left(deadline);
+        if (left == milliseconds::zero()) {
+            return shm::fail(Errc::timed_out,
+                             named() + ": " +
+                                 (joined_as_ == 0 ? "nobody listened there, or refused this member's key"
+                                                  : "not all of the others joined") +
+                                 " within " + std::to_string(options_.join_timeout.count()) + " ms");
+        }
+        if (!next.value()) (void)wait_for_either(socket_, connection_->events(), left);
+    }
+}
+
+shm::Result<bool> ZmqMember::accept_record() {
+    const FanOutHeader& header = frame_.header;
+    if (header.session != session_) {
+        return fail_for_good(Errc::refused, "a record of session " + std::to_string(header.session) +
+                                                " came, this member is in session " +
+                                                std::to_string(session_));
+    }
+    if (header.kind != FanOutKind::record) return false;
+    if (header.number != received_ + 1) {
+        return fail_for_good(Errc::corrupt_header, "record " + std::to_string(header.number) +
+                                                       " came after record " + std::to_string(received_));
+    }
+    received_ = header.number;
+    (void)send_frame(FanOutKind::received, received_, {});
+    return true;
+}
+
+shm::Result<std::optional<std::span<const std::uint8_t>>> ZmqMember::receive(milliseconds timeout) {
+    std::optional<std::span<const std::uint8_t>> record;
+    if (failed_) return *failed_;
+    const auto deadline = Clock::now() + timeout;
+    while (true) {
+        // Looked at before the socket: what a root sent and then died is read to its end.
+        connection_->look();
+        const bool gone = lost();
+        auto next = next_frame();
+        if (!next) return next.error();
+        if (next.value()) {
+            auto accepted = accept_record();
+            if (!accepted) return accepted.error();
+            if (!accepted.value()) continue;
+            // Copied: a frame may lie unaligned in ZMQ's receive buffer, what is in it may need better.
+            record_.assign(frame_.payload.begin(), frame_.payload.end());
+            record = record_;
+            return record;
+        }
+        if (gone) {
+            return fail_for_good(Errc::peer_gone, "the root closed the connection or died after record " +
+                                                      std::to_string(received_));
+        }
+        const auto left = time_left(deadline);
+        if (left == milliseconds::zero()) return record;
+        (void)wait_for_either(socket_, connection_->events(), left);
+    }
+}
+
+shm::Result<bool> ZmqMember::answer(std::span<const std::uint8_t> bytes) {
+    if (failed_) return *failed_;
+    if (bytes.size() > proto::kMaxRecordBytes) {
+        return shm::fail(Errc::bad_argument, "the answer has " + std::to_string(bytes.size()) +
+                                                 " bytes, allowed is 0 to " +
+                                                 std::to_string(proto::kMaxRecordBytes));
+    }
+    connection_->look();
+    if (lost()) return fail_for_good(Errc::peer_gone, "the root closed the connection or died");
+    return send_frame(FanOutKind::answer, received_, bytes);
+}
+
+}  // namespace
+
+shm::Result<std::unique_ptr<FanOut>> open_zmq_member(const FanOutOptions& options) {
+    auto member = std::make_unique<ZmqMember>(options);
+    if (auto begun = member->begin(); !begun) return begun.error();
+    return std::unique_ptr<FanOut>(std::move(member));
+}
+
+}  // namespace croupier::fan_out

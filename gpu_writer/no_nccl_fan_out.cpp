@@ -1,9 +1,0 @@
-#include "gpu_writer/nccl_fan_out.h"
-
-namespace croupier::gpu_writer {
-
-shm::Result<std::unique_ptr<FanOut>> open_nccl_fan_out(const FanOutOptions& /*options*/) {
-    return shm::fail(shm::Errc::not_found, "this library was built without NCCL: use zmq");
-}
-
-}  // namespace croupier::gpu_writer

@@ -1,0 +1,13 @@
+// The configuration of the croupierd that a simulation starts for itself.
+#pragma once
+
+#include <string>
+
+#include "sim/options.h"
+#include "testing/own_daemon.h"
+
+namespace croupier::sim {
+
+testing::OwnDaemonOptions daemon_options(const SimOptions& options, const std::string& instance);
+
+}  // namespace croupier::sim

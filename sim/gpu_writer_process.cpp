@@ -1,0 +1,172 @@
+// A rank whose logits a GPU makes: the model's product on the worker's stream, the CUDA writer behind it, and
+// the tokens straight back from the segment.
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "croupier/writer.h"
+#include "shm/segment.h"
+#include "shm/wait_strategy.h"
+#include "sim/lm_head.h"
+#include "sim/writer_process.h"
+
+namespace croupier::sim {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kAttachPatience{60};
+constexpr std::uint32_t kLookMs = 100;
+
+struct Detach {
+    void operator()(croupier_writer* writer) const { croupier_writer_detach(writer); }
+};
+using Writer = std::unique_ptr<croupier_writer, Detach>;
+
+int device_of(std::uint32_t rank) {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+        throw std::runtime_error("--writer cuda needs a CUDA device, and none can be used");
+    }
+    return static_cast<int>(rank % static_cast<std::uint32_t>(devices));
+}
+
+class GpuRank {
+  public:
+    GpuRank(const World& world, std::uint32_t rank, LmHead& head, Writer writer,
+            const std::string& segment_path)
+        : world_(world), rank_(rank), head_(head), writer_(std::move(writer)), held_(world.plan.size(), 0) {
+        auto segment = shm::Segment::attach(segment_path, shm::Access::read_only);
+        if (!segment) throw std::runtime_error(segment.error().message);
+        segment_ = std::make_unique<shm::Segment>(std::move(segment).value());
+    }
+
+    void serve() {
+        shm::WaitStrategy patience({shm::WaitMode::adaptive, std::chrono::milliseconds(2), {}});
+        while (!writer_served(world_) && open()) {
+            const bool found = take_tokens() || begin_next();
+            // Nothing in flight: begin_next() has waited.
+            patience.idle(found || in_flight_.empty() ? 1 : 0, [](std::chrono::nanoseconds) {
+                std::this_thread::sleep_for(std::chrono::microseconds(50));
+            });
+        }
+    }
+
+  private:
+    struct Step {
+        std::uint64_t step = 0;
+        std::vector<ColumnInput> inputs;
+    };
+
+    bool open() const {
+        croupier_writer_state state;
+        croupier_writer_state_init(&state);
+        return croupier_writer_get_state(writer_.get(), &state, nullptr) == 0 && state.open != 0;
+    }
+    [[noreturn]] void fail(const croupier_error& error) const { throw std::runtime_error(error.text); }
+
+    bool begin_next() {
+        std::uint64_t step = 0;
+        std::uint32_t columns = 0;
+        croupier_error error{};
+        const std::uint32_t patience_ms = in_flight_.empty() ? kLookMs : 0;
+        if (croupier_writer_wait_step(writer_.get(), patience_ms, &step, &columns, &error) != 1) return false;
+        const int begun = croupier_writer_begin(writer_.get(), step, &error);
+        // Refused: fenced or closed meanwhile, which serve() sees.
+        if (begun != 0) return false;
+        in_flight_.push_back({step, inputs_of(step, columns)});
+        head_.forward(segment_->slot_of(step), in_flight_.back().inputs);
+        if (world_.options.randoms_in_ring && rank_ == 0 &&
+            croupier_writer_enqueue_randoms(writer_.get(), head_.stream(), &error) != 0) {
+            fail(error);
+        }
+        if (croupier_writer_enqueue(writer_.get(), head_.stream(), head_.logits(), head_.row_stride(),
+                                    &error) != 0) {
+            fail(error);
+        }
+        return true;
+    }
+
+    // A token that did not come back to this GPU is brought along, as an engine does after a restart.
+    std::vector<ColumnInput> inputs_of(std::uint64_t step, std::uint32_t columns) {
+        const proto::ScheduleColumn* asked = segment_->schedule_columns(segment_->slot_of(step));
+        std::vector<ColumnInput> inputs;
+        for (std::uint32_t column = 0; column < columns; ++column) {
+            const auto index = static_cast<std::uint32_t>(asked[column].sequence_uid - 1);
+            const std::uint32_t position = asked[column].position;
+            const bool here = position > 0 && held_[index] == position;
+            inputs.push_back(
+                {index, position, here ? kInGpuMemory : world_.previous_token(world_.plan[index], position)});
+        }
+        return inputs;
+    }
+
+    bool take_tokens() {
+        if (in_flight_.empty()) return false;
+        const std::uint64_t step = in_flight_.front().step;
+        const std::uint32_t slot = segment_->slot_of(step);
+        const int decided = croupier_writer_wait_tokens(writer_.get(), step, 0, nullptr);
+        if (decided == 0) return false;
+        const std::vector<ColumnInput> inputs = std::move(in_flight_.front().inputs);
+        in_flight_.pop_front();
+        // The scheduler was faster, or the step was refused: the tokens come along with the next step.
+        if (decided < 0 || croupier_writer_enqueue_tokens(writer_.get(), head_.stream(), step,
+                                                          head_.tokens(slot), nullptr) != 0) {
+            return true;
+        }
+        head_.keep_tokens(slot);
+        // Not from the segment: the slot may be the next step's already.
+        for (const ColumnInput& input : inputs) held_[input.request] = input.position + 1;
+        // A microsecond or two after the fetch was launched, and before the slot's next step is.
+        if (inputs.size() == world_.options.batch)
+            world_.ledger.head().gpu_latency.add(head_.latency_ns(slot));
+        return true;
+    }
+
+    const World& world_;
+    std::uint32_t rank_;
+    LmHead& head_;
+    Writer writer_;
+    std::unique_ptr<shm::Segment> segment_;
+    std::vector<std::uint32_t> held_;  // by request: the positions whose tokens have come back to the GPU
+    std::deque<Step> in_flight_;
+};
+
+// As the host's writer attaches: the rank may be a dead process's for as long as the kernel cleans up after
+// it.
+Writer attach(const World& world, std::uint32_t rank, int device, std::string& path) {
+    const auto deadline = Clock::now() + kAttachPatience;
+    while (!writer_served(world)) {
+        path = await_segment(world);
+        if (path.empty()) continue;
+        croupier_writer_options options;
+        croupier_writer_options_init(&options);
+        options.segment_path = path.c_str();
+        options.rank = rank;
+        options.device = device;
+        croupier_writer* writer = nullptr;
+        croupier_error error{};
+        if (croupier_writer_attach(&options, &writer, &error) == 0) return Writer(writer);
+        if (Clock::now() > deadline) throw std::runtime_error(error.text);
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+void run_gpu_writer(const World& world, std::uint32_t rank) {
+    const int device = device_of(rank);
+    LmHead head(world, rank, device);
+    std::string path;
+    while (Writer writer = attach(world, rank, device, path)) {
+        GpuRank(world, rank, head, std::move(writer), path).serve();
+    }
+}
+
+}  // namespace croupier::sim

@@ -1,0 +1,57 @@
+// What `croupier sim` can be asked: the engine to imitate, the daemon to use, the harm to do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "proto/sampling.h"
+#include "testing/own_daemon.h"
+
+namespace croupier::sim {
+
+enum class SimMix { greedy, plain, full, fixed, mixed };
+enum class ChaosTarget { none, samplers, daemon, writer, client };
+
+struct SimOptions {
+    std::string endpoint;   // empty: a daemon of its own
+    std::string croupierd;  // empty: beside the running executable
+    std::string shm_dir = testing::private_shm_dir();
+    std::uint32_t samplers = 1;
+    std::uint32_t threads_per_sampler = 1;
+    std::string wait = "adaptive";
+
+    std::uint32_t vocab = 151936;
+    std::uint32_t batch = 64;
+    std::uint32_t tp = 1;
+    std::uint32_t pp = 1;
+    std::uint32_t in_flight = 0;  // 0: pp + 1
+    double stage_ms = 0.0;
+    double arrival_rate = 0.0;  // requests a second; 0: all at once
+    SimMix mix = SimMix::mixed;
+    std::uint32_t prompt_max = 32768;
+    std::uint32_t output_max = 128;
+    proto::Dtype dtype = proto::Dtype::bf16;
+    std::uint32_t tile = 64;
+    bool hotness_order = false;
+    bool on_gpu = false;  // the ranks' logits are made by GPUs
+    bool summaries = false;
+    bool randoms_in_ring = false;
+    bool decisions_over_zmq = false;
+    std::string logits = "generated";  // or a file of rows
+    std::uint32_t rows_vocab = 0;      // columns of that file; 0: vocab
+    std::uint64_t seed = 1;
+    std::uint32_t steps = 200;
+
+    bool verify_after = false;  // not while it serves
+    bool json = false;
+    bool demo = false;
+    bool keep = false;
+    std::string streams_out;
+    ChaosTarget chaos = ChaosTarget::none;
+    std::uint32_t kills = 0;
+    std::uint32_t timeout_s = 600;
+
+    std::uint32_t steps_in_flight() const { return in_flight == 0 ? pp + 1 : in_flight; }
+};
+
+}  // namespace croupier::sim

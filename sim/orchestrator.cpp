@@ -1,0 +1,208 @@
+#include "sim/orchestrator.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "shm/clock.h"
+#include "shm/futex.h"
+#include "sim/daemon_options.h"
+#include "sim/scheduler_process.h"
+#include "sim/verifier.h"
+#include "sim/writer_process.h"
+
+namespace croupier::sim {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{50};
+constexpr std::chrono::milliseconds kLookForVictim{1};
+constexpr std::uint64_t kFirstStepGuessNs = 10'000'000;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void note_interrupt(int) {
+    interrupted = 1;
+}
+// Only so that a child's death ends the orchestrator's sleep.
+void note_child(int) {}
+
+void handle(int signal, void (*handler)(int)) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    ::sigaction(signal, &action, nullptr);
+}
+
+// "/dev/shm/croupier-0/croupier-<instance>-<session>.seg"
+std::string instance_of_segment(const std::string& path) {
+    const std::string name = std::filesystem::path(path).filename().string();
+    const auto begin = name.find('-');
+    const auto end = name.rfind('-');
+    return begin == std::string::npos || end <= begin ? std::string()
+                                                      : name.substr(begin + 1, end - begin - 1);
+}
+
+}  // namespace
+
+Orchestrator::Orchestrator(const SimOptions& options)
+    : world_(options), chaos_(options), view_(world_), started_ns_(shm::monotonic_ns()) {
+    world_.session_name = "sim-" + std::to_string(::getpid());
+    if (options.endpoint.empty()) {
+        daemon_ = std::make_unique<testing::OwnDaemon>(daemon_options(options, world_.session_name));
+        world_.endpoint = daemon_->endpoint();
+    } else {
+        world_.endpoint = options.endpoint;
+    }
+    handle(SIGINT, note_interrupt);
+    handle(SIGTERM, note_interrupt);
+    handle(SIGCHLD, note_child);
+}
+
+testing::ChildProcess Orchestrator::start_scheduler() {
+    return testing::ChildProcess::run(
+        [this] { Scheduler(world_).run(); },
+        [this](const std::string& why) { world_.ledger.report_fault("scheduler: " + why); });
+}
+
+testing::ChildProcess Orchestrator::start_writer(std::uint32_t rank) {
+    return testing::ChildProcess::run(
+        [this, rank] { world_.options.on_gpu ? run_gpu_writer(world_, rank) : run_writer(world_, rank); },
+        [this, rank](const std::string& why) {
+            world_.ledger.report_fault("writer of rank " + std::to_string(rank) + ": " + why);
+        });
+}
+
+void Orchestrator::start_processes() {
+    if (daemon_) daemon_->start();
+    scheduler_ = start_scheduler();
+    for (std::uint32_t rank = 0; rank < world_.options.tp; ++rank) writers_.push_back(start_writer(rank));
+    for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+        verifiers_.push_back(testing::ChildProcess::run(
+            [this] { run_verifier(world_); },
+            [this](const std::string& why) { world_.ledger.report_fault("verifier: " + why); }));
+    }
+}
+
+double Orchestrator::progress() const {
+    return static_cast<double>(world_.ledger.head().progress.load()) /
+           static_cast<double>(world_.plan.most_tokens());
+}
+
+bool Orchestrator::over() const {
+    const auto running = [](const testing::ChildProcess& child) { return child.running(); };
+    return !scheduler_.running() && std::none_of(verifiers_.begin(), verifiers_.end(), running) &&
+           std::none_of(writers_.begin(), writers_.end(), running);
+}
+
+void Orchestrator::check_end(const char* what, const std::optional<testing::ChildEnd>& end) {
+    if (!end || (end->signal == 0 && end->exit_code == 0)) return;
+    const std::string how = end->signal != 0 ? "was killed by signal " + std::to_string(end->signal)
+                                             : "ended with exit code " + std::to_string(end->exit_code);
+    world_.ledger.report_fault(std::string("a ") + what + " " + how);
+}
+
+void Orchestrator::check_children() {
+    check_end("scheduler", scheduler_.poll());
+    for (testing::ChildProcess& writer : writers_) check_end("writer", writer.poll());
+    for (testing::ChildProcess& verifier : verifiers_) check_end("verifier", verifier.poll());
+    check_daemon();
+    const std::uint64_t elapsed_s = (shm::monotonic_ns() - started_ns_) / 1'000'000'000;
+    if (elapsed_s >= world_.options.timeout_s) {
+        world_.ledger.report_fault("not done within --timeout-s " + std::to_string(world_.options.timeout_s) +
+                                   " seconds, at " + std::to_string(static_cast<int>(progress() * 100.0)) +
+                                   " % of the work");
+    }
+    if (interrupted != 0) world_.ledger.report_fault("interrupted");
+}
+
+void Orchestrator::check_daemon() {
+    if (!daemon_ || daemon_ended_) return;
+    const auto end = daemon_->poll();
+    if (!end) return;
+    world_.ledger.report_fault("croupierd ended by itself (exit code " + std::to_string(end->exit_code) +
+                               ", signal " + std::to_string(end->signal) + "); the end of its log:\n" +
+                               daemon_->end_of_log());
+}
+
+void Orchestrator::watch_until_over() {
+    const auto& bell = world_.ledger.head().bell;
+    while (true) {
+        const std::uint32_t seen = bell.load(std::memory_order_acquire);
+        check_children();
+        // Verifiers take what time the cores have left, and samplers that spin leave none.
+        if (world_.ledger.head().served.load() != 0 && !scheduler_.running()) end_daemon();
+        if (over() || !world_.ledger.fault().empty()) return;
+        view_.show(chaos_.kills());
+        const bool kill_due = chaos_.due(progress()) && scheduler_.running();
+        if (kill_due) kill_something();
+        shm::futex_wait(bell, seen, kill_due ? kLookForVictim : kLook);
+    }
+}
+
+bool Orchestrator::kill_sampler() {
+    const std::string path = world_.ledger.segment_path();
+    const auto pid =
+        chaos_.pick_sampler(std::filesystem::path(path).parent_path().string(), instance_of_segment(path));
+    return pid && ::kill(*pid, SIGKILL) == 0;
+}
+
+void Orchestrator::kill_something() {
+    const std::uint64_t usual = world_.ledger.head().step_latency.percentile_ns(0.5);
+    chaos_.await_random_moment(usual == 0 ? kFirstStepGuessNs : usual);
+    bool killed = true;
+    if (chaos_.target() == ChaosTarget::samplers) {
+        killed = kill_sampler();
+    } else if (chaos_.target() == ChaosTarget::daemon) {
+        daemon_->kill_and_restart();
+    } else if (chaos_.target() == ChaosTarget::writer) {
+        const std::uint32_t rank = chaos_.pick(world_.options.tp);
+        writers_[rank].send(SIGKILL);
+        writers_[rank].wait();
+        writers_[rank] = start_writer(rank);
+    } else {
+        scheduler_.send(SIGKILL);
+        scheduler_.wait();
+        scheduler_ = start_scheduler();
+    }
+    if (killed) chaos_.count_kill();
+}
+
+void Orchestrator::shut_down() {
+    scheduler_ = testing::ChildProcess();
+    writers_.clear();
+    verifiers_.clear();
+    end_daemon();
+}
+
+void Orchestrator::end_daemon() {
+    if (!daemon_ || daemon_ended_) return;
+    daemon_ended_ = true;
+    if (daemon_->stop()) return;
+    world_.ledger.report_fault("croupierd did not end in order on SIGTERM; the end of its log:\n" +
+                               daemon_->end_of_log());
+}
+
+std::size_t Orchestrator::count_left_in_shm() const {
+    if (daemon_) return testing::files_of_instance(world_.options.shm_dir, daemon_->instance());
+    const std::string path = world_.ledger.segment_path();
+    return !path.empty() && std::filesystem::exists(path) ? 1 : 0;
+}
+
+Report Orchestrator::run() {
+    start_processes();
+    watch_until_over();
+    shut_down();
+    view_.finish(chaos_.kills());
+    Report report = collect_report(world_);
+    report.kills = chaos_.kills();
+    report.left_in_shm = count_left_in_shm();
+    report.wall_s = static_cast<double>(shm::monotonic_ns() - started_ns_) * 1e-9;
+    report.fault = world_.ledger.fault();
+    return report;
+}
+
+}  // namespace croupier::sim

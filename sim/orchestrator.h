@@ -1,0 +1,52 @@
+// The parent of a run: starts its processes, kills and restarts them where asked, and draws the balance.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/chaos.h"
+#include "sim/live_view.h"
+#include "sim/report.h"
+#include "sim/world.h"
+#include "testing/child_process.h"
+#include "testing/own_daemon.h"
+
+namespace croupier::sim {
+
+// Stays single-threaded: its children are forked at any time and go on with what it has made.
+class Orchestrator {
+  public:
+    explicit Orchestrator(const SimOptions& options);
+
+    Report run();
+    const World& world() const { return world_; }
+
+  private:
+    void start_processes();
+    testing::ChildProcess start_scheduler();
+    testing::ChildProcess start_writer(std::uint32_t rank);
+    void watch_until_over();
+    bool over() const;
+    void check_children();
+    void check_daemon();
+    void check_end(const char* what, const std::optional<testing::ChildEnd>& end);
+    void kill_something();
+    bool kill_sampler();
+    double progress() const;
+    void shut_down();
+    void end_daemon();
+    std::size_t count_left_in_shm() const;
+
+    World world_;
+    Chaos chaos_;
+    LiveView view_;
+    std::uint64_t started_ns_;
+    std::unique_ptr<testing::OwnDaemon> daemon_;
+    bool daemon_ended_ = false;
+    testing::ChildProcess scheduler_;
+    std::vector<testing::ChildProcess> writers_;
+    std::vector<testing::ChildProcess> verifiers_;
+};
+
+}  // namespace croupier::sim

@@ -1,0 +1,196 @@
+#include "sim/report.h"
+
+#include <cstdio>
+#include <fstream>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+
+namespace croupier::sim {
+namespace {
+
+constexpr std::uint32_t kSampleTokens = 12;
+
+Latency latency_of(const LatencyHistogram& histogram) {
+    const auto us = [](std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-3; };
+    return {us(histogram.percentile_ns(0.50)), us(histogram.percentile_ns(0.99)),
+            us(histogram.percentile_ns(0.999)), us(histogram.max_ns())};
+}
+
+// FNV-1a, 64 bits, over each request's length and tokens in request order.
+class Digest {
+  public:
+    void add(std::uint32_t value) {
+        for (unsigned shift = 0; shift < 32; shift += 8)
+            hash_ = (hash_ ^ ((value >> shift) & 0xFFU)) * 0x100000001B3ULL;
+    }
+    std::string text() const {
+        char digits[17];
+        (void)std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash_));
+        return digits;
+    }
+
+  private:
+    std::uint64_t hash_ = 0xCBF29CE484222325ULL;
+};
+
+std::string digest_of(const World& world) {
+    Digest digest;
+    for (std::uint32_t request = 0; request < world.plan.size(); ++request) {
+        const std::uint32_t count = world.ledger.count(request);
+        digest.add(count);
+        for (std::uint32_t position = 0; position < count; ++position) {
+            digest.add(static_cast<std::uint32_t>(world.ledger.entry(request, position).token));
+        }
+    }
+    return digest.text();
+}
+
+nlohmann::ordered_json latency_json(const Latency& latency) {
+    return {{"p50", latency.p50_us},
+            {"p99", latency.p99_us},
+            {"p99_9", latency.p999_us},
+            {"max", latency.max_us}};
+}
+
+std::string latency_text(const Latency& latency) {
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(2) << "p50 " << latency.p50_us * 1e-3 << "  p99 "
+         << latency.p99_us * 1e-3 << "  p99.9 " << latency.p999_us * 1e-3 << "  max " << latency.max_us * 1e-3
+         << " ms";
+    return text.str();
+}
+
+std::string sample_of(const World& world) {
+    std::uint32_t chosen = 0;
+    for (std::uint32_t request = 0; request < world.plan.size() && world.ledger.count(chosen) < kSampleTokens;
+         ++request) {
+        if (world.ledger.count(request) > world.ledger.count(chosen)) chosen = request;
+    }
+    const proto::SamplingParams& params = world.plan[chosen].params;
+    std::ostringstream text;
+    text << "request " << chosen << " (prompt of " << world.plan[chosen].prompt_length << ", temperature "
+         << std::setprecision(2) << params.temperature << ", top_k " << params.top_k << ", top_p "
+         << params.top_p << "):";
+    for (std::uint32_t i = 0; i < std::min(kSampleTokens, world.ledger.count(chosen)); ++i) {
+        text << ' ' << world.ledger.entry(chosen, i).token;
+    }
+    if (world.ledger.count(chosen) > kSampleTokens) text << " …";
+    return text.str();
+}
+
+}  // namespace
+
+Report collect_report(const World& world) {
+    const LedgerHead& head = world.ledger.head();
+    Report report;
+    report.requests = world.plan.size();
+    for (std::uint32_t request = 0; request < world.plan.size(); ++request) {
+        const std::uint32_t count = world.ledger.count(request);
+        report.tokens += count;
+        report.unfinished += world.ledger.ended(request) ? 0U : 1U;
+        report.failed += count > 0 && world.ledger.entry(request, count - 1).error != 0 ? 1U : 0U;
+    }
+    report.steps = head.steps.load();
+    report.verified = head.verified.load();
+    report.mismatched = head.mismatched.load();
+    report.lost = head.gaps.load();
+    report.duplicated = head.duplicated.load();
+    report.recovered = head.recovered.load();
+    report.readmitted = head.readmitted.load();
+    report.step_latency = latency_of(head.step_latency);
+    report.decision = latency_of(head.decision_latency);
+    report.hbm_to_hbm = latency_of(head.gpu_latency);
+    const std::uint64_t last = head.last_step_ns.load();
+    const std::uint64_t first = head.first_step_ns.load();
+    report.serving_s = last > first ? static_cast<double>(last - first) * 1e-9 : 0.0;
+    report.tokens_per_s =
+        report.serving_s > 0.0 ? static_cast<double>(report.tokens) / report.serving_s : 0.0;
+    report.streams_digest = digest_of(world);
+    report.first_mismatch = head.first_mismatch;
+    return report;
+}
+
+std::string to_json(const Report& report, const SimOptions& options) {
+    nlohmann::ordered_json json = {
+        {"ok", report.sound()},
+        {"requests", report.requests},
+        {"unfinished", report.unfinished},
+        {"steps", report.steps},
+        {"tokens", report.tokens},
+        {"verified", report.verified},
+        {"mismatched", report.mismatched},
+        {"lost", report.lost},
+        {"duplicated", report.duplicated},
+        {"recovered", report.recovered},
+        {"readmitted", report.readmitted},
+        {"failed_requests", report.failed},
+        {"kills", report.kills},
+        {"left_in_shm", report.left_in_shm},
+        {"tokens_per_s", report.tokens_per_s},
+        {"serving_s", report.serving_s},
+        {"wall_s", report.wall_s},
+        {"step_latency_us", latency_json(report.step_latency)},
+        {"decision_us", latency_json(report.decision)},
+        {"streams_digest", report.streams_digest},
+        {"engine",
+         {{"vocab", options.vocab},
+          {"batch", options.batch},
+          {"tp", options.tp},
+          {"pp", options.pp},
+          {"in_flight", options.steps_in_flight()},
+          {"tile", options.tile},
+          {"summaries", options.summaries},
+          {"writer", options.on_gpu ? "cuda" : "host"},
+          {"samplers", options.samplers},
+          {"threads_per_sampler", options.threads_per_sampler},
+          {"seed", options.seed}}},
+    };
+    if (options.on_gpu) json["hbm_to_hbm_us"] = latency_json(report.hbm_to_hbm);
+    if (!report.first_mismatch.empty()) json["first_mismatch"] = report.first_mismatch;
+    if (!report.fault.empty()) json["fault"] = report.fault;
+    return json.dump();
+}
+
+std::string to_text(const Report& report, const World& world) {
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(1);
+    text << "requests    " << report.requests << " (" << report.unfinished << " unfinished, " << report.failed
+         << " ended with a decision error)\n"
+         << "tokens      " << report.tokens << " in " << report.steps << " steps, " << report.serving_s
+         << " s: " << std::setprecision(0) << report.tokens_per_s << " tokens/s\n"
+         << "verified    " << report.verified << ", mismatched " << report.mismatched << ", lost "
+         << report.lost << ", duplicated " << report.duplicated << "\n"
+         << "step        " << latency_text(report.step_latency) << "  (submitted to decided)\n"
+         << "decision    " << latency_text(report.decision) << "  (logits complete to last commit)\n";
+    if (world.options.on_gpu) {
+        text << "on the GPU  " << latency_text(report.hbm_to_hbm)
+             << "  (logits in its memory to tokens in its memory, full batches)\n";
+    }
+    if (report.kills > 0) {
+        text << "kills       " << report.kills << "; " << report.recovered << " tokens recovered from logs, "
+             << report.readmitted << " sequences readmitted\n";
+    }
+    text << "streams     " << report.streams_digest << "\n"
+         << "left in shm " << report.left_in_shm << " files\n"
+         << "sample      " << sample_of(world) << "\n";
+    if (!report.first_mismatch.empty()) text << "mismatch    " << report.first_mismatch << "\n";
+    if (!report.fault.empty()) text << "given up    " << report.fault << "\n";
+    text << (report.sound() ? "every decision was verified; nothing was lost, doubled or left behind\n"
+                            : "THE RUN WAS NOT SOUND\n");
+    return text.str();
+}
+
+void write_streams(const World& world, const std::string& path) {
+    std::ofstream file(path);
+    for (std::uint32_t request = 0; request < world.plan.size(); ++request) {
+        file << request << ':';
+        for (std::uint32_t i = 0; i < world.ledger.count(request); ++i)
+            file << ' ' << world.ledger.entry(request, i).token;
+        file << '\n';
+    }
+    if (!file.flush()) throw std::runtime_error("cannot write the streams to " + path);
+}
+
+}  // namespace croupier::sim

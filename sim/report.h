@@ -1,0 +1,56 @@
+// What a run came to: for people, for programs, and as an exit code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "sim/world.h"
+
+namespace croupier::sim {
+
+struct Latency {
+    double p50_us = 0.0;
+    double p99_us = 0.0;
+    double p999_us = 0.0;
+    double max_us = 0.0;
+};
+
+struct Report {
+    std::uint64_t requests = 0;
+    std::uint64_t unfinished = 0;
+    std::uint64_t steps = 0;
+    std::uint64_t tokens = 0;
+    std::uint64_t verified = 0;
+    std::uint64_t mismatched = 0;
+    std::uint64_t lost = 0;
+    std::uint64_t duplicated = 0;
+    std::uint64_t recovered = 0;
+    std::uint64_t readmitted = 0;
+    std::uint64_t failed = 0;  // requests that ended with a decision error, as the verifier agrees
+    std::uint64_t kills = 0;
+    std::size_t left_in_shm = 0;
+    double tokens_per_s = 0.0;
+    double serving_s = 0.0;
+    double wall_s = 0.0;
+    Latency step_latency;
+    Latency decision;
+    Latency hbm_to_hbm;  // 0: no GPU made the logits
+    std::string streams_digest;
+    std::string first_mismatch;
+    std::string fault;  // why the run was given up; empty: it was not
+
+    bool sound() const {
+        return fault.empty() && mismatched == 0 && lost == 0 && duplicated == 0 && unfinished == 0 &&
+               left_in_shm == 0 && verified == tokens;
+    }
+};
+
+// From the ledger; kills, left_in_shm, wall_s and fault are the caller's to fill in.
+Report collect_report(const World& world);
+std::string to_json(const Report& report, const SimOptions& options);
+std::string to_text(const Report& report, const World& world);
+// One line a request: its index, then its tokens. Throws std::runtime_error when the file cannot be written.
+void write_streams(const World& world, const std::string& path);
+
+}  // namespace croupier::sim

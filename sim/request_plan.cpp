@@ -1,0 +1,227 @@
+#include "sim/request_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sampler/params.h"
+#include "sim/keyed_hash.h"
+
+namespace croupier::sim {
+namespace {
+
+enum KeySpace : std::uint64_t { kRequestKey = 1, kPromptKey = 2 };
+
+enum class Kind { greedy, plain, nucleus, rare, full, fixed };
+
+Kind choose_kind(SimMix mix_name, KeyedStream& random) {
+    if (mix_name == SimMix::greedy) return Kind::greedy;
+    if (mix_name == SimMix::plain) return Kind::plain;
+    if (mix_name == SimMix::full) return Kind::full;
+    if (mix_name == SimMix::fixed) return Kind::fixed;
+    const double u = random.unit();
+    if (u < 0.10) return Kind::greedy;
+    if (u < 0.25) return Kind::plain;
+    if (u < 0.30) return Kind::nucleus;
+    if (u < 0.45) return Kind::rare;
+    return Kind::full;
+}
+
+// As the case `full` of `croupier bench decide`.
+void set_fixed(proto::SamplingParams& params) {
+    params.temperature = 0.8;
+    params.top_k = 50;
+    params.top_p = 0.95;
+    params.min_p = 0.02;
+    params.repetition_penalty = 1.1;
+    params.frequency_penalty = 0.1;
+    params.presence_penalty = 0.1;
+    params.flags |= proto::kNoLogprob;
+}
+
+void choose_filters(Kind kind, KeyedStream& random, proto::SamplingParams& params) {
+    if (kind == Kind::fixed) return set_fixed(params);
+    params.temperature = kind == Kind::greedy ? 0.0 : 0.6 + 0.6 * random.unit();
+    if (kind == Kind::nucleus) params.top_p = 0.90 + 0.08 * random.unit();
+    if (kind != Kind::full) return;
+    params.top_k = static_cast<std::int32_t>(10 + random.below(90));
+    params.top_p = 0.85 + 0.14 * random.unit();
+    if (random.chance(0.5)) params.min_p = 0.01 + 0.09 * random.unit();
+    if (random.chance(0.6)) params.repetition_penalty = 1.0 + 0.3 * random.unit();
+    if (random.chance(0.4)) params.frequency_penalty = random.unit();
+    if (random.chance(0.4)) params.presence_penalty = random.unit();
+}
+
+// Log-uniform in the square of the draw: most are short, a few reach the longest.
+std::uint32_t short_mostly(KeyedStream& random, std::uint32_t longest) {
+    const double u = random.unit();
+    const double length = std::exp(u * u * std::log(static_cast<double>(longest) + 1.0));
+    return std::clamp(static_cast<std::uint32_t>(length), 1U, longest);
+}
+
+std::uint32_t log_uniform(KeyedStream& random, std::uint32_t longest) {
+    const double length = std::exp(random.unit() * std::log(static_cast<double>(longest) + 1.0));
+    return std::clamp(static_cast<std::uint32_t>(length), 1U, longest);
+}
+
+std::int32_t any_token(KeyedStream& random, std::uint32_t vocab) {
+    return static_cast<std::int32_t>(random.below(vocab));
+}
+
+void add_constraints(Request& request, KeyedStream& random, std::uint32_t vocab) {
+    request.masked = random.chance(0.15);
+    if (random.chance(0.10)) {
+        for (std::uint32_t i = 1 + random.below(kMaxBiases); i > 0; --i) {
+            const std::int32_t token =
+                random.chance(0.5) ? request.themes[random.below(4)] : any_token(random, vocab);
+            const bool known = std::any_of(request.bias.begin(), request.bias.end(),
+                                           [&](const proto::TokenBias& bias) { return bias.token == token; });
+            if (!known) request.bias.push_back({token, static_cast<float>(random.unit() * 12.0 - 6.0)});
+        }
+    }
+    if (random.chance(0.15)) {
+        request.stop_ids.push_back(request.themes[0]);
+        for (std::uint32_t i = random.below(kMaxStops); i > 0; --i)
+            request.stop_ids.push_back(any_token(random, vocab));
+    }
+    if (random.chance(0.15))
+        request.params.min_tokens = std::min(request.params.max_tokens, 1 + random.below(16));
+    if (random.chance(0.05)) request.params.flags |= proto::kIgnoreEos;
+    if (random.chance(0.005)) request.poisoned_at = random.below(request.params.max_tokens);
+}
+
+void choose_dry(Request& request, KeyedStream& random) {
+    proto::SamplingParams& params = request.params;
+    params.dry_multiplier = 0.5 + 2.0 * random.unit();
+    params.dry_base = 1.2 + random.unit();
+    params.dry_allowed_length = static_cast<std::int32_t>(1 + random.below(2));
+    if (random.chance(0.5)) params.dry_penalty_last_n = static_cast<std::int32_t>(random.below(200));
+    const auto& themes = request.themes;
+    if (random.chance(0.5)) request.dry_breakers = {1, themes[2], 2, themes[0], themes[1]};
+}
+
+void choose_lists(Request& request, KeyedStream& random, std::uint32_t vocab) {
+    const auto& themes = request.themes;
+    if (random.chance(0.5)) {
+        request.bad_words = {1, themes[0], 2, themes[1], themes[2]};
+        return;
+    }
+    request.allowed_ids.assign(themes.begin(), themes.end());
+    while (request.allowed_ids.size() < kMaxListWords / 2)
+        request.allowed_ids.push_back(any_token(random, vocab));
+}
+
+void choose_feedback(KeyedStream& random, proto::SamplingParams& params) {
+    if (random.chance(0.3)) {
+        params.adaptive_target = 0.1 + 0.8 * random.unit();
+        params.adaptive_decay = 0.9 * random.unit();
+        return;
+    }
+    params.mirostat = random.chance(0.3) ? 1 : 2;
+    params.mirostat_tau = 2.0 + 4.0 * random.unit();
+    params.mirostat_eta = 0.05 + 0.3 * random.unit();
+}
+
+void choose_own_order(KeyedStream& random, proto::SamplingParams& params) {
+    using proto::Step;
+    params.top_p = 0.85 + 0.14 * random.unit();
+    params.min_p = 0.02 * random.unit();
+    params.frequency_penalty = random.unit();
+    params.penalty_last_n = static_cast<std::int32_t>(random.below(64));
+    params.dynatemp_range = 0.5 * random.unit();
+    params.order = {Step::top_p, Step::penalties, Step::temperature, Step::min_p};
+    params.logprob_mode = proto::LogprobMode::processed;
+}
+
+// What few requests ask for, one of it at a time.
+void choose_rare(Request& request, KeyedStream& random, std::uint32_t vocab) {
+    proto::SamplingParams& params = request.params;
+    switch (random.below(8)) {
+        case 0:
+            params.typical_p = 0.5 + 0.49 * random.unit();
+            break;
+        case 1:
+            params.xtc_probability = random.unit();
+            params.xtc_threshold = 0.01 + 0.1 * random.unit();
+            break;
+        case 2:
+            params.top_n_sigma = 0.5 + 3.0 * random.unit();
+            break;
+        case 3:
+            choose_dry(request, random);
+            break;
+        case 4:
+            choose_lists(request, random, vocab);
+            break;
+        case 5:
+            choose_feedback(random, params);
+            break;
+        case 6:
+            params.rng = static_cast<proto::Rng>(1 + random.below(3));
+            break;
+        default:
+            choose_own_order(random, params);
+            break;
+    }
+}
+
+Request make_request(const SimOptions& options, std::uint32_t index) {
+    KeyedStream random(key_of(options.seed, kRequestKey, index));
+    Request request;
+    request.index = index;
+    for (std::uint32_t i = 0; i < kThemes; ++i) {
+        request.theme_numbers[i] = random.below(raised_tokens(options.vocab));
+        request.themes[i] = raised_token(options.vocab, request.theme_numbers[i]);
+    }
+    const Kind kind = choose_kind(options.mix, random);
+    choose_filters(kind, random, request.params);
+    if (kind == Kind::rare) choose_rare(request, random, options.vocab);
+    request.params.seed = random.next();
+    if (random.chance(0.2))
+        request.params = sampler::params_of_child(request.params, 1 + random.below(kMostSiblings));
+    request.params.eos_token_id = static_cast<std::int32_t>(options.vocab - 1);
+    const bool fixed = kind == Kind::fixed;
+    if (fixed) request.params.flags |= proto::kIgnoreEos;
+    request.params.max_tokens = fixed ? options.output_max : log_uniform(random, options.output_max);
+    request.prompt_length = short_mostly(random, options.prompt_max);
+    if (options.mix == SimMix::mixed) add_constraints(request, random, options.vocab);
+    return request;
+}
+
+}  // namespace
+
+bool Request::ends_with(std::uint32_t position, std::int32_t token) const {
+    const bool eos = token == params.eos_token_id && (params.flags & proto::kIgnoreEos) == 0;
+    const bool stop = std::find(stop_ids.begin(), stop_ids.end(), token) != stop_ids.end();
+    return eos || stop || position + 1 >= params.max_tokens;
+}
+
+RequestPlan::RequestPlan(const SimOptions& options) : seed_(options.seed), vocab_(options.vocab) {
+    const std::uint64_t budget = std::uint64_t{options.steps} * options.batch;
+    KeyedStream arrivals(key_of(options.seed, kRequestKey));
+    double arrival = 0.0;
+    while (most_tokens_ < budget) {
+        requests_.push_back(make_request(options, size()));
+        Request& request = requests_.back();
+        if (options.arrival_rate > 0.0) arrival -= std::log1p(-arrivals.unit()) / options.arrival_rate;
+        request.arrival_s = arrival;
+        most_tokens_ += request.params.max_tokens;
+        longest_ = std::max(longest_, request.prompt_length + request.params.max_tokens);
+    }
+}
+
+std::int32_t RequestPlan::prompt_token(std::uint32_t index, std::uint32_t place) const {
+    KeyedStream random(key_of(seed_, kPromptKey, index, place));
+    const Request& request = requests_[index];
+    if (random.chance(0.1)) return request.themes[random.below(4)];
+    // The third power: prompts repeat common tokens, as text does.
+    const double u = random.unit();
+    return static_cast<std::int32_t>(u * u * u * static_cast<double>(vocab_));
+}
+
+std::vector<std::int32_t> RequestPlan::prompt(std::uint32_t index) const {
+    std::vector<std::int32_t> tokens(requests_[index].prompt_length);
+    for (std::uint32_t place = 0; place < tokens.size(); ++place) tokens[place] = prompt_token(index, place);
+    return tokens;
+}
+
+}  // namespace croupier::sim

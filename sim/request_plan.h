@@ -1,0 +1,63 @@
+// The requests of a run: what each asks is a function of the options and its index, never of timing.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "proto/sampling.h"
+#include "sim/hidden_state.h"
+#include "sim/options.h"
+
+namespace croupier::sim {
+
+constexpr std::uint32_t kMaxBiases = 16;
+constexpr std::uint32_t kMaxStops = 4;
+constexpr std::uint32_t kMaxListWords = 64;
+constexpr std::uint32_t kMostSiblings = 7;  // a request may be one child of several
+constexpr std::uint32_t kNeverPoisoned = UINT32_MAX;
+
+struct Request {
+    std::uint32_t index = 0;
+    proto::SamplingParams params;
+    std::uint32_t prompt_length = 1;
+    bool masked = false;
+    std::uint32_t poisoned_at = kNeverPoisoned;  // the position whose row holds a NaN
+    double arrival_s = 0.0;
+    // Tokens that come back in its prompt and at the top of its rows, so that penalties and stops have work.
+    std::array<std::int32_t, kThemes> themes{};
+    std::array<std::uint32_t, kThemes> theme_numbers{};  // among the tokens that a row can raise
+    std::vector<proto::TokenBias> bias;
+    std::vector<std::int32_t> stop_ids;
+    std::vector<std::int32_t> allowed_ids;
+    std::vector<std::int32_t> bad_words;     // each list's length, then its ids
+    std::vector<std::int32_t> dry_breakers;  // likewise
+
+    std::uint64_t uid() const { return std::uint64_t{index} + 1; }
+    // Whether `token` at `position` ends the request: what a scheduler knows when it has only the token.
+    bool ends_with(std::uint32_t position, std::int32_t token) const;
+};
+
+class RequestPlan {
+  public:
+    // As many requests as it takes to fill `steps` microbatches, if all run to their max_tokens.
+    explicit RequestPlan(const SimOptions& options);
+
+    std::uint32_t size() const { return static_cast<std::uint32_t>(requests_.size()); }
+    const Request& operator[](std::uint32_t index) const { return requests_[index]; }
+    std::uint64_t most_tokens() const { return most_tokens_; }
+    std::uint32_t longest() const { return longest_; }
+
+    std::vector<std::int32_t> prompt(std::uint32_t index) const;
+    std::int32_t prompt_token(std::uint32_t index, std::uint32_t place) const;
+
+  private:
+    std::uint64_t seed_;
+    std::uint32_t vocab_;
+    std::uint64_t most_tokens_ = 0;
+    std::uint32_t longest_ = 0;
+    std::vector<Request> requests_;
+};
+
+}  // namespace croupier::sim

@@ -1,0 +1,185 @@
+#include "sim/scheduler_process.h"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "shm/clock.h"
+#include "shm/error.h"
+#include "sim/engine_session.h"
+
+namespace croupier::sim {
+namespace {
+
+constexpr std::uint32_t kLongestWaitMs = 1000;
+
+std::string decision_text(const croupier_decision& decision) {
+    return "request " + std::to_string(decision.uid - 1) + ", position " + std::to_string(decision.position) +
+           ", token " + std::to_string(decision.token);
+}
+
+}  // namespace
+
+Scheduler::Scheduler(World& world)
+    : world_(world),
+      ledger_(world.ledger),
+      session_(open_session(world)),
+      batches_(world.options.steps_in_flight()) {
+    auto segment = shm::Segment::attach(session_.segment_path(), shm::Access::read_only);
+    if (!segment) throw std::runtime_error(segment.error().message);
+    segment_ = std::make_unique<shm::Segment>(std::move(segment).value());
+    // From here on writers attach: steps in flight over a death may still want their logits.
+    ledger_.publish_segment(session_.segment_path());
+}
+
+void Scheduler::run() {
+    recover();
+    std::uint64_t none = 0;
+    ledger_.head().first_step_ns.compare_exchange_strong(none, shm::monotonic_ns());
+    while (!ledger_.all_ended()) {
+        bool submitted = false;
+        for (Microbatch& batch : batches_) {
+            if (!batch.step) submitted = submit(batch) || submitted;
+        }
+        if (anything_in_flight()) {
+            await_step();
+        } else if (!submitted) {
+            // Nothing to serve before the next request comes: the arrival itself is the event.
+            std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds_to_next_arrival()));
+        }
+    }
+    while (anything_in_flight()) await_step();
+    close_session(session_, world_);
+    ledger_.head().served.store(1, std::memory_order_release);
+    ledger_.ring();
+}
+
+bool Scheduler::anything_in_flight() const {
+    return std::any_of(batches_.begin(), batches_.end(),
+                       [](const Microbatch& batch) { return batch.step.has_value(); });
+}
+
+std::uint32_t Scheduler::milliseconds_to_next_arrival() const {
+    if (waiting_.empty()) return kLongestWaitMs;
+    const double due = world_.plan[waiting_.front()].arrival_s;
+    const double now = static_cast<double>(shm::monotonic_ns() - ledger_.head().first_step_ns.load()) * 1e-9;
+    if (due <= now) return 0;
+    return std::min(kLongestWaitMs, static_cast<std::uint32_t>((due - now) * 1e3) + 1);
+}
+
+void Scheduler::fill(Microbatch& batch) {
+    while (batch.requests.size() < world_.options.batch && !orphans_.empty()) {
+        batch.requests.push_back(orphans_.front());
+        orphans_.pop_front();
+    }
+    while (batch.requests.size() < world_.options.batch && !waiting_.empty() &&
+           milliseconds_to_next_arrival() == 0) {
+        const std::uint32_t request = waiting_.front();
+        admit(world_.plan[request]);
+        waiting_.pop_front();
+        batch.requests.push_back(request);
+    }
+}
+
+void Scheduler::admit(const Request& request) {
+    const bool again = ledger_.count(request.index) > 0;
+    if (again) ledger_.note_added_again(request.index);
+    session_.add(client_sequence(world_, request));
+    ledger_.head().live.fetch_add(1, std::memory_order_relaxed);
+    if (again) ledger_.head().readmitted.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool Scheduler::submit(Microbatch& batch) {
+    fill(batch);
+    if (batch.requests.empty()) return false;
+    std::vector<croupier_column> columns;
+    columns.reserve(batch.requests.size());
+    for (const std::uint32_t index : batch.requests) {
+        const Request& request = world_.plan[index];
+        const auto mask = world_.masks.row(request, ledger_.count(index));
+        columns.push_back({request.uid(), mask.empty() ? nullptr : mask.data()});
+    }
+    batch.submitted_ns = shm::monotonic_ns();
+    batch.step = session_.submit(columns);
+    return true;
+}
+
+void Scheduler::await_step() {
+    // Short while a microbatch idles for want of requests, so that an arrival is served in time.
+    const bool idle =
+        std::any_of(batches_.begin(), batches_.end(), [](const Microbatch& b) { return !b.step; });
+    const std::uint32_t patience = idle ? std::max(1U, milliseconds_to_next_arrival()) : kLongestWaitMs;
+    const auto step = wait_step(session_, patience);
+    if (!step) return;
+    const auto batch = std::find_if(batches_.begin(), batches_.end(), [&](const Microbatch& candidate) {
+        return candidate.step == step->step;
+    });
+    if (batch == batches_.end()) {
+        throw std::runtime_error("step " + std::to_string(step->step) +
+                                 " was delivered, but it is not in flight");
+    }
+    note_latency(*batch, *step);
+    if (step->decisions.size() != batch->requests.size()) {
+        throw std::runtime_error("step " + std::to_string(step->step) + " came back with " +
+                                 std::to_string(step->decisions.size()) + " decisions for " +
+                                 std::to_string(batch->requests.size()) + " columns");
+    }
+    for (const croupier_decision& decision : step->decisions) deliver(decision);
+    batch->step.reset();
+    retire_ended(*batch);
+    ledger_.head().steps.fetch_add(1, std::memory_order_relaxed);
+    ledger_.head().last_step_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
+    ledger_.ring();
+}
+
+void Scheduler::deliver(const croupier_decision& decision) {
+    if (decision.uid == 0 || decision.uid > world_.plan.size()) {
+        throw std::runtime_error("a decision names the unknown sequence " + std::to_string(decision.uid));
+    }
+    const auto request = static_cast<std::uint32_t>(decision.uid - 1);
+    LedgerEntry entry{decision.token, decision.logprob, decision.flags, decision.error, 0, 0};
+    entry.last = decision.error != 0 || (decision.flags & CROUPIER_STOPPED) != 0 ? 1 : 0;
+    LedgerHead& head = ledger_.head();
+    switch (ledger_.append(request, decision.position, entry)) {
+        case Delivery::appended:
+            return;
+        case Delivery::repeated:
+            head.duplicated.fetch_add(1, std::memory_order_relaxed);
+            if (ledger_.entry(request, decision.position).token != decision.token) {
+                throw std::runtime_error(
+                    "delivered twice, with different tokens: " + decision_text(decision) + " after " +
+                    std::to_string(ledger_.entry(request, decision.position).token));
+            }
+            return;
+        case Delivery::gap:
+            head.gaps.fetch_add(1, std::memory_order_relaxed);
+            throw std::runtime_error("a decision is missing: " + decision_text(decision) +
+                                     " came when the ledger had " + std::to_string(ledger_.count(request)) +
+                                     " tokens");
+    }
+}
+
+void Scheduler::retire_ended(Microbatch& batch) {
+    const auto ended = [&](std::uint32_t request) {
+        if (!ledger_.ended(request)) return false;
+        session_.finish(world_.plan[request].uid());
+        ledger_.head().live.fetch_sub(1, std::memory_order_relaxed);
+        return true;
+    };
+    batch.requests.erase(std::remove_if(batch.requests.begin(), batch.requests.end(), ended),
+                         batch.requests.end());
+}
+
+void Scheduler::note_latency(const Microbatch& batch, const client::Step& step) {
+    // The slot stays as it is until a step that we submit ourselves reuses it.
+    const auto& head = segment_->decision_head(segment_->slot_of(step.step));
+    const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
+    const std::uint64_t done = head.last_commit_ns.load(std::memory_order_relaxed);
+    if (ready != 0 && done >= ready) ledger_.head().decision_latency.add(done - ready);
+    ledger_.head().step_latency.add(shm::monotonic_ns() - batch.submitted_ns);
+}
+
+}  // namespace croupier::sim

@@ -1,0 +1,72 @@
+// What a scheduler does before its first step: it finds out how far its predecessor came.
+#include <stdexcept>
+#include <string>
+
+#include "sim/engine_session.h"
+#include "sim/scheduler_process.h"
+
+namespace croupier::sim {
+
+// The ledger and the segment together tell all, at whatever instruction the predecessor died:
+//   step submitted, not taken      wait() delivers it
+//   step taken, not in the ledger  the sequences' logs have its tokens
+//   ended in the ledger, live      its finish() is made up for
+//   not ended and not live         it is added, with the output that the ledger has
+void Scheduler::recover() {
+    ledger_.recount();
+    std::vector<bool> live(world_.plan.size(), false);
+    if (session_.resumed()) {
+        take_over_steps_in_flight();
+        take_over_sequences(live);
+    }
+    ledger_.head().live.store(orphans_.size(), std::memory_order_relaxed);
+    for (std::uint32_t request = 0; request < world_.plan.size(); ++request) {
+        if (!live[request] && !ledger_.ended(request)) waiting_.push_back(request);
+    }
+}
+
+void Scheduler::take_over_steps_in_flight() {
+    while (session_.in_flight() > 0) {
+        const auto step = wait_step(session_, 1000);
+        if (!step) continue;
+        for (const croupier_decision& decision : step->decisions) deliver(decision);
+        ledger_.head().steps.fetch_add(1, std::memory_order_relaxed);
+        ledger_.ring();
+    }
+}
+
+void Scheduler::take_over_sequences(std::vector<bool>& live) {
+    for (const std::uint64_t uid : session_.live()) {
+        if (uid == 0 || uid > world_.plan.size()) {
+            throw std::runtime_error("the session holds a sequence " + std::to_string(uid) +
+                                     " that is none of ours");
+        }
+        const auto request = static_cast<std::uint32_t>(uid - 1);
+        live[request] = true;
+        deliver_from_log(world_.plan[request]);
+        if (ledger_.ended(request)) {
+            session_.finish(uid);
+        } else {
+            orphans_.push_back(request);
+        }
+    }
+}
+
+// A sequence is submitted again only when its last token is in the ledger: what its log has more belongs to
+// a step that was taken, and to no step in flight.
+void Scheduler::deliver_from_log(const Request& request) {
+    const std::vector<std::int32_t> output = session_.output(request.uid());
+    for (std::uint32_t position = ledger_.count(request.index); position < output.size(); ++position) {
+        LedgerEntry entry;
+        entry.token = output[position];
+        entry.last = request.ends_with(position, output[position]) ? 1 : 0;
+        entry.from_log = 1;
+        if (ledger_.append(request.index, position, entry) != Delivery::appended) {
+            throw std::runtime_error("the log of request " + std::to_string(request.index) +
+                                     " goes on after its end, at position " + std::to_string(position));
+        }
+        ledger_.head().recovered.fetch_add(1, std::memory_order_relaxed);
+    }
+}
+
+}  // namespace croupier::sim

@@ -1,0 +1,139 @@
+#include "sim/verifier.h"
+
+#include <malloc.h>
+#include <sched.h>
+
+#include <chrono>
+#include <cstdio>
+#include <limits>
+
+#include "proto/philox.h"
+#include "sampler/reference/decide.h"
+#include "sampler/row_mass.h"
+#include "shm/futex.h"
+
+namespace croupier::sim {
+namespace {
+
+// One column alone, of one rank, in wide tiles, its blocks by their ids: as far from the segment's layout as
+// a valid layout can be.
+constexpr std::uint32_t kTile = 1024;
+constexpr std::chrono::milliseconds kLook{200};
+
+std::string text_of(std::int32_t token, float logprob, unsigned flags, unsigned error) {
+    char text[128];
+    (void)std::snprintf(text, sizeof(text), "token %d, logprob %a, flags %u, error %u", token,
+                        static_cast<double>(logprob), flags, error);
+    return text;
+}
+
+bool same(const LedgerEntry& entry, const proto::Decision& decision) {
+    if (entry.token != decision.token) return false;
+    // A scheduler that was killed took the rest of the decision with it; its end must still be right.
+    if (entry.from_log != 0) return (entry.last != 0) == ((decision.flags & proto::kStoppedMask) != 0);
+    return entry.flags == decision.flags && entry.error == static_cast<std::uint16_t>(decision.error) &&
+           sampler::logprobs_agree(entry.logprob, decision.logprob);
+}
+
+}  // namespace
+
+Verifier::Verifier(const World& world) : world_(world) {
+    const proto::Geometry& geometry = world.vocabulary.geometry;
+    const std::uint32_t bytes = proto::element_bytes(geometry.dtype);
+    const std::uint32_t padded = (geometry.vocab + kTile - 1) / kTile * kTile;
+    row_.resize(std::size_t{padded} * bytes);
+    for (std::uint32_t id = geometry.vocab; id < padded; ++id) {
+        world.rows.set_value(row_.data(), id, -std::numeric_limits<float>::infinity());
+    }
+}
+
+proto::Decision Verifier::decide_again(const Request& request, std::uint32_t position) {
+    const proto::Geometry& geometry = world_.vocabulary.geometry;
+    const std::int32_t previous = position > 0 ? output_[position - 1] : prompt_.back();
+    world_.rows.write(request, position, previous, 0, geometry.vocab, row_.data());
+    sampler::Request asked;
+    asked.params = &request.params;
+    asked.bias = request.bias;
+    asked.stop_ids = request.stop_ids;
+    asked.allowed_ids = request.allowed_ids;
+    asked.bad_words = request.bad_words;
+    asked.dry_breakers = request.dry_breakers;
+    asked.prompt = prompt_;
+    asked.output = {output_.data(), position};
+    asked.mask = world_.masks.row(request, position);
+    asked.max_length = geometry.max_length;
+    asked.random =
+        proto::random_at(request.params.seed, sampler::random_position(asked), request.params.child, 0);
+    asked.feedback = feedback_;
+    const sampler::Slice slice{row_.data(), geometry.vocab, 0};
+    const auto outcome =
+        sampler::reference::decide({geometry.dtype, geometry.vocab, kTile, 1, 0, {&slice, 1}}, asked);
+    feedback_ = outcome.feedback;
+    return outcome.decision;
+}
+
+void Verifier::verify(const Request& request) {
+    prompt_ = world_.plan.prompt(request.index);
+    output_.clear();
+    feedback_ = {};
+    const std::uint32_t count = world_.ledger.count(request.index);
+    for (std::uint32_t i = 0; i < count; ++i) output_.push_back(world_.ledger.entry(request.index, i).token);
+    LedgerHead& head = world_.ledger.head();
+    for (std::uint32_t position = 0; position < count; ++position) {
+        // What mirostat and adaptive-p carry dies with the session; a sequence added again begins without.
+        if (world_.ledger.entry(request.index, position).anew != 0) feedback_ = {};
+        const proto::Decision expected = decide_again(request, position);
+        if (same(world_.ledger.entry(request.index, position), expected)) {
+            head.verified.fetch_add(1, std::memory_order_relaxed);
+        } else {
+            note_mismatch(request, position, expected);
+        }
+    }
+}
+
+void Verifier::note_mismatch(const Request& request, std::uint32_t position,
+                             const proto::Decision& expected) {
+    LedgerHead& head = world_.ledger.head();
+    head.mismatched.fetch_add(1, std::memory_order_relaxed);
+    if (head.mismatch_noted.exchange(1, std::memory_order_relaxed) != 0) return;
+    const LedgerEntry& entry = world_.ledger.entry(request.index, position);
+    (void)std::snprintf(
+        head.first_mismatch, sizeof(head.first_mismatch), "request %u, position %u: got %s; expected %s",
+        request.index, position, text_of(entry.token, entry.logprob, entry.flags, entry.error).c_str(),
+        text_of(expected.token, expected.logprob, expected.flags, static_cast<unsigned>(expected.error))
+            .c_str());
+}
+
+void run_verifier(World& world) {
+    sched_param idle{};
+    ::sched_setscheduler(0, SCHED_IDLE, &idle);
+    // The reference makes and drops vectors of the vocabulary's size: given back to the kernel each time,
+    // half of its time would be page faults.
+    ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    Verifier verifier(world);
+    LedgerHead& head = world.ledger.head();
+    std::uint32_t done_below = 0;  // requests below it are claimed by one verifier or another
+    std::vector<bool> claimed(world.plan.size(), false);
+    while (world.options.verify_after && head.served.load(std::memory_order_acquire) == 0) {
+        const std::uint32_t bell = head.bell.load(std::memory_order_acquire);
+        if (head.served.load(std::memory_order_acquire) == 0) shm::futex_wait(head.bell, bell, kLook);
+    }
+    while (done_below < world.plan.size()) {
+        const std::uint32_t bell = head.bell.load(std::memory_order_acquire);
+        bool found = false;
+        for (std::uint32_t request = done_below; request < world.plan.size(); ++request) {
+            if (claimed[request] || !world.ledger.ended(request)) continue;
+            claimed[request] = true;
+            if (!world.ledger.claim_for_verification(request)) continue;
+            verifier.verify(world.plan[request]);
+            found = true;
+        }
+        while (done_below < world.plan.size() && claimed[done_below]) ++done_below;
+        if (!found && done_below < world.plan.size()) {
+            shm::futex_wait(head.bell, bell, kLook);
+        }
+    }
+}
+
+}  // namespace croupier::sim

@@ -1,0 +1,42 @@
+// What all processes of a run share: made once before the first fork, and only the ledger changes.
+#pragma once
+
+#include <string>
+
+#include "sim/ledger.h"
+#include "sim/mask_pool.h"
+#include "sim/options.h"
+#include "sim/request_plan.h"
+#include "sim/row_source.h"
+#include "sim/vocabulary.h"
+
+namespace croupier::sim {
+
+struct World {
+    explicit World(const SimOptions& asked)
+        : options(asked),
+          plan(asked),
+          vocabulary(make_vocabulary(asked, plan)),
+          rows(asked, vocabulary),
+          masks(asked.seed, asked.vocab),
+          ledger(plan) {}
+    World(const World&) = delete;
+    World& operator=(const World&) = delete;
+
+    // The token before `position`, on which its row depends.
+    std::int32_t previous_token(const Request& request, std::uint32_t position) const {
+        if (position > 0) return ledger.entry(request.index, position - 1).token;
+        return plan.prompt_token(request.index, request.prompt_length - 1);
+    }
+
+    SimOptions options;
+    RequestPlan plan;
+    Vocabulary vocabulary;
+    RowSource rows;
+    MaskPool masks;
+    Ledger ledger;
+    std::string endpoint;  // of the daemon's control socket
+    std::string session_name;
+};
+
+}  // namespace croupier::sim

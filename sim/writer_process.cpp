@@ -1,0 +1,129 @@
+#include "sim/writer_process.h"
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "gpu_writer/host_writer.h"
+#include "proto/philox.h"
+#include "shm/futex.h"
+
+namespace croupier::sim {
+namespace {
+
+using gpu_writer::HostWriter;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::seconds kAttachPatience{30};
+
+// The session may be another's for as long as the kernel takes to release a lock.
+std::optional<HostWriter> attach(const World& world, std::uint32_t rank) {
+    const auto deadline = Clock::now() + kAttachPatience;
+    while (!writer_served(world)) {
+        const std::string path = await_segment(world);
+        if (path.empty()) continue;
+        auto writer = HostWriter::attach(path, rank);
+        if (writer) return std::move(writer).value();
+        if (Clock::now() > deadline) throw std::runtime_error(writer.error().message);
+    }
+    return std::nullopt;
+}
+
+class RankWriter {
+  public:
+    RankWriter(const World& world, HostWriter writer)
+        : world_(world), writer_(std::move(writer)), shard_(writer_.geometry().shards[writer_.rank()]) {
+        const std::size_t row_bytes =
+            std::size_t{shard_.count} * proto::element_bytes(writer_.geometry().dtype);
+        row_bytes_ = (row_bytes + 63) / 64 * 64;
+        rows_.resize(row_bytes_ * writer_.geometry().max_batch);
+    }
+
+    void serve() {
+        while (writer_.session_open() && !writer_served(world_)) {
+            const auto step = writer_.wait_step(kLook);
+            if (!step) continue;
+            const auto seen = Clock::now();
+            make_rows(*step);
+            await_stage(seen);
+            publish(*step);
+        }
+    }
+
+  private:
+    void make_rows(std::uint64_t step) {
+        const auto columns = writer_.columns(step);
+        pointers_.clear();
+        for (std::size_t column = 0; column < columns.size(); ++column) {
+            const Request& request =
+                world_.plan[static_cast<std::uint32_t>(columns[column].sequence_uid - 1)];
+            const std::uint32_t position = columns[column].position;
+            std::byte* row = rows_.data() + column * row_bytes_;
+            world_.rows.write(request, position, world_.previous_token(request, position), shard_.first_id,
+                              shard_.count, row);
+            pointers_.push_back(row);
+        }
+    }
+
+    // The forward pass that is imitated: a step takes all stages, and one leaves the pipeline every stage.
+    void await_stage(Clock::time_point seen) {
+        const auto stage = std::chrono::duration_cast<Clock::duration>(
+            std::chrono::duration<double, std::milli>(world_.options.stage_ms));
+        due_ = std::max(due_ + stage, seen + stage * world_.options.pp);
+        std::this_thread::sleep_until(due_);
+    }
+
+    void publish(std::uint64_t step) {
+        if (world_.options.randoms_in_ring && writer_.rank() == 0) supply_randoms(step);
+        writer_.write_all(step, pointers_);
+        // Refused when this rank was fenced meanwhile: serve() sees it, and the rank attaches again.
+        (void)writer_.publish_all(step);
+    }
+
+    void supply_randoms(std::uint64_t step) {
+        const auto columns = writer_.columns(step);
+        const auto randoms = writer_.randoms(step);
+        for (std::size_t column = 0; column < columns.size(); ++column) {
+            const Request& request =
+                world_.plan[static_cast<std::uint32_t>(columns[column].sequence_uid - 1)];
+            const std::uint32_t position = request.prompt_length + columns[column].position;
+            for (std::uint32_t stream = 0; stream < 4; ++stream) {
+                randoms[column].stream[stream] =
+                    proto::random_at(request.params.seed, position, request.params.child, stream);
+            }
+        }
+        (void)writer_.publish_randoms(step);
+    }
+
+    const World& world_;
+    HostWriter writer_;
+    proto::RankShard shard_;
+    std::size_t row_bytes_ = 0;
+    std::vector<std::byte> rows_;
+    std::vector<const void*> pointers_;
+    Clock::time_point due_{};
+};
+
+}  // namespace
+
+bool writer_served(const World& world) {
+    return world.ledger.head().served.load(std::memory_order_acquire) != 0;
+}
+
+std::string await_segment(const World& world) {
+    const std::uint32_t bell = world.ledger.head().bell.load(std::memory_order_acquire);
+    std::string path = world.ledger.segment_path();
+    // Known already: the caller comes again because its rank is still another's.
+    shm::futex_wait(world.ledger.head().bell, bell, path.empty() ? kLook : std::chrono::milliseconds(2));
+    return path.empty() ? world.ledger.segment_path() : path;
+}
+
+void run_writer(const World& world, std::uint32_t rank) {
+    while (auto writer = attach(world, rank)) RankWriter(world, std::move(*writer)).serve();
+}
+
+}  // namespace croupier::sim

@@ -1,0 +1,178 @@
+#include "testing/daemon_process.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "shm/bell.h"
+#include "shm/file.h"
+#include "testing/own_daemon.h"
+
+namespace croupier::testing {
+namespace {
+
+std::string read_text(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+}
+
+// A daemon must not outlive a test that is killed.
+ChildProcess spawn_croupierd(const std::string& program, std::vector<std::string> arguments,
+                             const std::string& output) {
+    arguments.insert(arguments.begin(), program);
+    return ChildProcess::execute(arguments, output, SIGKILL);
+}
+
+}  // namespace
+
+bool eventually(const std::function<bool()>& condition) {
+    const auto begin = std::chrono::steady_clock::now();
+    while (!condition()) {
+        const auto waited = std::chrono::steady_clock::now() - begin;
+        if (waited > std::chrono::seconds(20)) return false;
+        // Often at first: some states are over within microseconds.
+        if (waited < std::chrono::milliseconds(2)) {
+            std::this_thread::yield();
+        } else {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+    }
+    return true;
+}
+
+bool is_stopped(pid_t process) {
+    return read_text("/proc/" + std::to_string(process) + "/stat").find(") T ") != std::string::npos;
+}
+
+Sandbox::Sandbox() {
+    static std::atomic<int> made{0};
+    directory_ = (std::filesystem::temp_directory_path() / "croupier-test-XXXXXX").string();
+    if (::mkdtemp(directory_.data()) == nullptr) throw std::runtime_error("cannot make " + directory_);
+    instance_ = "test-" + std::to_string(::getpid()) + "-" + std::to_string(made++);
+}
+
+Sandbox::~Sandbox() {
+    std::filesystem::remove_all(shm_directory());
+    std::filesystem::remove_all(directory_);
+}
+
+void Sandbox::write_config(const std::string& samplers, const std::string& extra) const {
+    const auto lacks = [&](const char* section) { return extra.find(section) == std::string::npos; };
+    std::ofstream file(config_path());
+    if (lacks("instance:")) file << "instance: " << instance_ << "\n";
+    if (lacks("run_dir:")) file << "run_dir: " << directory_ << "\n";
+    file << "samplers: " << samplers << "\n";
+    if (lacks("shm:")) file << "shm: {dir: " << shm_directory() << "}\n";
+    if (lacks("control:")) file << "control: {endpoint: \"" << endpoint() << "\"}\n";
+    if (lacks("decisions:")) file << "decisions: {endpoint: \"" << decisions_endpoint() << "\"}\n";
+    if (lacks("metrics:")) file << "metrics: {listen: \"off\"}\n";
+    std::string own = extra;
+    for (auto at = own.find("@shm@"); at != std::string::npos; at = own.find("@shm@"))
+        own.replace(at, 5, shm_directory());
+    file << own << "\n";
+}
+
+std::string Sandbox::shm_directory() const {
+    return "/dev/shm/croupier-" + instance_;
+}
+
+std::size_t Sandbox::files_in_shm() const {
+    std::error_code none;
+    const std::filesystem::directory_iterator files(shm_directory(), none);
+    return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+Ended run_croupierd(const Sandbox& sandbox, const std::vector<std::string>& arguments) {
+    const std::string output = sandbox.directory() + "/output";
+    std::filesystem::remove(output);
+    const int status = spawn_croupierd(CROUPIERD_PATH, arguments, output).wait();
+    return {status, read_text(output)};
+}
+
+DaemonProcess::DaemonProcess(const std::string& samplers, const std::string& extra, std::string program)
+    : program_(std::move(program)) {
+    write_config(samplers, extra);
+    start();
+    if (!await_ready()) throw std::runtime_error("croupierd is not ready: " + log());
+}
+
+void DaemonProcess::start() {
+    process_ = spawn_croupierd(program_, {"--config", config_path()}, directory() + "/log");
+}
+
+bool DaemonProcess::await_ready() const {
+    return eventually(
+        [&] { return every_sampler_runs(shm_directory(), instance(), process_.pid()) && says("ready: "); });
+}
+
+void DaemonProcess::kill_now() {
+    if (!process_.running()) throw std::logic_error("croupierd is not running: nothing to kill");
+    process_.kill_and_reap();
+}
+
+void DaemonProcess::restart_after_kill() {
+    kill_now();
+    start();
+    if (!await_ready()) throw std::runtime_error("croupierd did not come back: " + log());
+}
+
+int DaemonProcess::await_end() {
+    return process_.wait();
+}
+
+int DaemonProcess::terminate() {
+    process_.send(SIGTERM);
+    return await_end();
+}
+
+void DaemonProcess::signal(int number) const {
+    process_.send(number);
+}
+
+void DaemonProcess::await_tend() const {
+    const std::string path = shm::bell_path(shm_directory(), instance());
+    const auto file = shm::open_file(path, shm::Access::read_write);
+    const auto mapping = shm::map_file(file.value(), sizeof(proto::BellPage), shm::Access::read_write, path);
+    auto& page = *static_cast<proto::BellPage*>(mapping.value().get_address());
+    const std::atomic_ref<std::uint32_t> bytes(page.bytes);
+    const std::uint32_t sound = bytes.load();
+    // The bell is mended after the sessions: the first time may be of a look that had begun before.
+    for (int round = 0; round < 2; ++round) {
+        bytes.store(0);
+        if (!eventually([&] { return bytes.load() == sound; })) throw std::runtime_error("nobody tends");
+    }
+}
+
+std::string DaemonProcess::log() const {
+    return read_text(directory() + "/log");
+}
+
+shm::Plane DaemonProcess::plane() const {
+    return shm::Plane::attach(shm_directory(), instance(), shm::Access::read_only).value();
+}
+
+pid_t DaemonProcess::sampler_pid(std::uint32_t index) const {
+    return plane().header().samplers[index].pid.load();
+}
+
+std::uint32_t DaemonProcess::sampler_restarts() const {
+    const auto seen = plane();
+    std::uint32_t restarts = 0;
+    for (std::uint32_t index = 0; index < seen.header().sampler_count; ++index) {
+        restarts += seen.header().samplers[index].restarts.load();
+    }
+    return restarts;
+}
+
+}  // namespace croupier::testing

@@ -1,0 +1,279 @@
+#include "testing/small_engine.h"
+
+#include <bit>
+#include <catch2/catch.hpp>
+#include <span>
+#include <stdexcept>
+
+#include "client/abi_fields.h"
+#include "proto/hot_set.h"
+#include "proto/philox.h"
+#include "sampler/row_mass.h"
+#include "shm/segment.h"
+#include "testing/daemon_process.h"
+#include "testing/session_files.h"
+
+namespace croupier::testing {
+namespace {
+
+std::uint16_t to_bf16(float value) {
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U);
+}
+
+std::uint64_t mixed(std::uint64_t uid, std::uint32_t position) {
+    return uid * 0x9E3779B97F4A7C15ULL + position * 0xBF58476D1CE4E5B9ULL + 1;
+}
+
+const char* text_or_null(const std::string& text) {
+    return text.empty() ? nullptr : text.c_str();
+}
+
+}  // namespace
+
+SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, const EngineShape& shape,
+                         std::uint32_t timeout_ms)
+    : shape_(shape) {
+    geometry_.vocab = shape.vocab;
+    geometry_.tp = shape.tp;
+    proto::fill_even_shards(geometry_, shape.padded_vocab);
+    client::OpenOptions options;
+    options.endpoint = endpoint.c_str();
+    options.name = name.c_str();
+    options.vocab = shape.vocab;
+    options.padded_vocab = shape.padded_vocab;
+    options.tp = shape.tp;
+    options.max_batch = shape.batch;
+    options.steps_in_flight = shape.steps_in_flight;
+    options.tile = shape.tile;
+    options.max_sequences = shape.max_sequences;
+    options.max_length = shape.max_length;
+    options.mask_rows = shape.masked ? shape.batch : 0;
+    options.randoms_supplied = shape.randoms_supplied ? 1 : 0;
+    options.summaries = shape.summaries ? 1 : 0;
+    options.max_logprobs = shape.max_logprobs;
+    options.takeover = shape.takeover ? 1 : 0;
+    options.resume = shape.resume ? 1 : 0;
+    options.decisions_over_zmq = shape.decisions_over_zmq ? 1 : 0;
+    options.order = shape.order.empty() ? nullptr : shape.order.data();
+    options.timeout_ms = timeout_ms;
+    options.server_key = text_or_null(shape.server_key);
+    options.client_public_key = text_or_null(shape.client_public_key);
+    options.client_secret_key = text_or_null(shape.client_secret_key);
+    session_ = std::make_unique<client::Session>(options);
+    attach_writers();
+    for (const auto uid : session_->live()) {
+        asked_[uid] = sequence(uid, shape.vocab);
+        streams_[uid] = session_->output(uid);
+    }
+}
+
+void SmallEngine::attach_writers() {
+    writers_.clear();
+    for (std::uint32_t rank = 0; rank < shape_.tp; ++rank) {
+        auto writer = gpu_writer::HostWriter::attach(session_->segment_path(), rank);
+        if (!writer) throw std::runtime_error(writer.error().message);
+        writers_.push_back(std::make_unique<gpu_writer::HostWriter>(std::move(writer).value()));
+    }
+}
+
+std::vector<float> SmallEngine::row(std::uint32_t vocab, std::uint64_t uid, std::uint32_t position) {
+    std::vector<float> values(vocab);
+    std::uint64_t state = mixed(uid, position);
+    for (auto& value : values) {
+        state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+        const float wide = static_cast<float>(state >> 40U) / 1048576.0F - 8.0F;
+        value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(wide) & 0xFFFF0000U);
+    }
+    return values;
+}
+
+std::vector<std::uint32_t> SmallEngine::mask(std::uint32_t vocab, std::uint64_t uid, std::uint32_t position) {
+    std::vector<std::uint32_t> words((vocab + 31) / 32);
+    std::uint64_t state = ~mixed(uid, position);
+    for (auto& word : words) {
+        state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+        word = static_cast<std::uint32_t>(state >> 32U);
+    }
+    return words;
+}
+
+client::Sequence SmallEngine::sequence(std::uint64_t uid, std::uint32_t vocab) {
+    client::Sequence made;
+    made.uid = uid;
+    for (std::uint32_t i = 0; i < 5 + uid % 7; ++i) {
+        made.prompt.push_back(static_cast<std::int32_t>((uid * 31 + std::uint64_t{i} * 17) % vocab));
+    }
+    made.params.seed = uid * 1000 + 7;
+    made.params.temperature = uid % 4 == 0 ? 0.0 : 0.5 + 0.25 * static_cast<double>(uid % 4);
+    if (uid % 3 == 1) made.params.top_k = 20;
+    if (uid % 3 == 2) made.params.top_p = 0.9;
+    if (uid % 2 == 1) {
+        made.params.repetition_penalty = 1.2;
+        made.params.frequency_penalty = 0.3;
+        made.params.presence_penalty = 0.2;
+        made.bias.push_back({static_cast<std::int32_t>(uid % vocab), 2.5F});
+    }
+    return made;
+}
+
+void SmallEngine::admit(std::uint32_t count) {
+    for (std::uint64_t uid = 1; uid <= count; ++uid) {
+        client::Sequence made = sequence(uid, shape_.vocab);
+        made.params.rng = shape_.rng;
+        admit(made);
+    }
+}
+
+void SmallEngine::admit(const client::Sequence& sequence) {
+    session_->add(sequence);
+    asked_[sequence.uid] = sequence;
+    streams_[sequence.uid] = sequence.output;
+    feedback_[sequence.uid] = {};
+    submitted_[sequence.uid] = static_cast<std::uint32_t>(sequence.output.size());
+}
+
+std::uint64_t SmallEngine::submit() {
+    std::vector<croupier_column> columns;
+    std::vector<std::vector<std::uint32_t>> masks;
+    for (const auto& [uid, asked] : asked_) {
+        if (shape_.masked) masks.push_back(mask(shape_.vocab, uid, submitted_[uid]++));
+        columns.push_back({uid, shape_.masked ? masks.back().data() : nullptr});
+    }
+    return session_->submit(columns);
+}
+
+std::vector<std::uint32_t> SmallEngine::hot_blocks() const {
+    const std::size_t blocks = std::min<std::size_t>((shape_.hot_size + 63) / 64, shape_.order.size());
+    return {shape_.order.begin(), shape_.order.begin() + static_cast<std::ptrdiff_t>(blocks)};
+}
+
+std::uint32_t SmallEngine::random(std::uint64_t uid, std::uint32_t position) const {
+    if (shape_.randoms_supplied) return static_cast<std::uint32_t>(mixed(uid, position) >> 13U);
+    const client::Sequence& asked = asked_.at(uid);
+    const auto index = static_cast<std::uint32_t>(asked.prompt.size()) + position;
+    return proto::random_at(asked.params.seed, index, asked.params.child, 0);
+}
+
+void SmallEngine::write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const {
+    const auto columns = writer.columns(step);
+    const proto::RankShard& shard = geometry_.shards[writer.rank()];
+    for (std::uint32_t column = 0; column < columns.size(); ++column) {
+        const auto values = row(shape_.vocab, columns[column].sequence_uid, columns[column].position);
+        // What an engine has of ids beyond the vocabulary is no logit of any token.
+        std::vector<std::uint16_t> own(shard.count, 0x7FC0);
+        for (std::uint32_t i = 0; i < shard.count && shard.first_id + i < shape_.vocab; ++i)
+            own[i] = to_bf16(values[shard.first_id + i]);
+        writer.write_column(step, column, own.data());
+    }
+}
+
+void SmallEngine::write_randoms(gpu_writer::HostWriter& writer, std::uint64_t step) {
+    const auto columns = writer.columns(step);
+    for (std::uint32_t column = 0; column < columns.size(); ++column) {
+        writer.randoms(step)[column].stream[0] =
+            random(columns[column].sequence_uid, columns[column].position);
+    }
+    need(writer.publish_randoms(step));
+}
+
+void SmallEngine::write() {
+    std::vector<std::uint64_t> written;
+    for (auto& writer : writers_) {
+        const auto step = writer->wait_step(std::chrono::seconds(20));
+        if (!step) throw std::runtime_error("no step wants logits");
+        write_slices(*writer, *step);
+        if (shape_.randoms_supplied && writer->rank() == 0) write_randoms(*writer, *step);
+        if (shape_.halves) {
+            need(writer->publish(*step, writer->geometry().tiles(writer->rank()) / 2));
+            written.push_back(*step);
+        } else {
+            need(writer->publish_all(*step));
+        }
+    }
+    for (std::size_t rank = 0; rank < written.size(); ++rank)
+        need(writers_[rank]->publish_all(written[rank]));
+}
+
+sampler::reference::Outcome SmallEngine::expected(std::uint64_t uid) const {
+    const client::Sequence& asked = asked_.at(uid);
+    const auto& output = streams_.at(uid);
+    const auto position = static_cast<std::uint32_t>(output.size());
+    const auto values = row(shape_.vocab, uid, position);
+    // One rank, whatever the session has: neither they nor an order change a token.
+    const sampler::Slice slice{values.data(), shape_.vocab, 0};
+    const sampler::RowView view{proto::Dtype::fp32, shape_.vocab, 1, 1, 0, {&slice, 1}};
+    proto::SamplingParams params = client::params_from_abi(asked.params);
+    if (shape_.hot_size > 0) params.rng = proto::rng_with_hot_set(params.rng);
+    std::vector<proto::TokenBias> bias;
+    bias.reserve(asked.bias.size());
+    for (const auto& entry : asked.bias) bias.push_back({entry.token, entry.bias});
+    std::vector<std::uint32_t> allowed;
+    if (shape_.masked) allowed = mask(shape_.vocab, uid, position);
+    sampler::Request request;
+    request.params = &params;
+    request.bias = bias;
+    request.stop_ids = asked.stop_ids;
+    request.allowed_ids = asked.allowed_ids;
+    request.bad_words = asked.bad_words;
+    request.dry_breakers = asked.dry_breakers;
+    request.prompt = asked.prompt;
+    request.output = output;
+    request.mask = allowed;
+    const auto hot = hot_blocks();
+    request.hot_blocks = hot;
+    request.max_length = shape_.max_length;
+    request.random = random(uid, position);
+    if (feedback_.contains(uid)) request.feedback = feedback_.at(uid);
+    return sampler::reference::decide(view, request);
+}
+
+bool SmallEngine::counted(std::uint64_t columns) const {
+    const auto segment = shm::Segment::attach(segment_path(), shm::Access::read_only);
+    auto& counter = segment.value().header().counter(proto::SessionCounter::columns_decided);
+    return eventually([&] { return counter.load() == columns; });
+}
+
+namespace {
+
+// `expected`: the drawn token's own, then the best; empty: none were asked for.
+void check_best(const croupier_decision& decision, const std::vector<sampler::RankedLogprob>& expected) {
+    const auto best = client::best_of(decision);
+    REQUIRE(best.size() + 1 == std::max<std::size_t>(expected.size(), 1));
+    CHECK(decision.rank == (expected.empty() ? 0 : expected[0].rank));
+    for (std::size_t i = 0; i < best.size(); ++i) {
+        CHECK(best[i].token == expected[i + 1].token);
+        CHECK(best[i].rank == expected[i + 1].rank);
+        CHECK(sampler::logprobs_agree(best[i].logprob, expected[i + 1].logprob));
+    }
+}
+
+}  // namespace
+
+void SmallEngine::collect_columns(std::size_t columns) {
+    const auto step = session_->wait(20000);
+    REQUIRE(step);
+    REQUIRE(step->refused == 0);
+    CHECK(step->decisions.size() == columns);
+    for (const auto& decision : step->decisions) {
+        INFO("sequence " << decision.uid << " at position " << decision.position);
+        if (const auto error = errors_.find(decision.uid); error != errors_.end()) {
+            CHECK(decision.error == static_cast<std::uint16_t>(error->second));
+            CHECK(decision.token == -1);
+            CHECK(decision.position == streams_.at(decision.uid).size());
+            continue;
+        }
+        const auto outcome = expected(decision.uid);
+        const proto::Decision& wanted = outcome.decision;
+        CHECK(decision.error == static_cast<std::uint16_t>(wanted.error));
+        CHECK(decision.token == wanted.token);
+        CHECK(decision.position == wanted.position);
+        CHECK(decision.flags == wanted.flags);
+        CHECK(sampler::logprobs_agree(decision.logprob, wanted.logprob));
+        check_best(decision, outcome.logprobs);
+        streams_[decision.uid].push_back(decision.token);
+        decisions_[decision.uid].push_back(decision);
+        feedback_[decision.uid] = outcome.feedback;
+    }
+}
+
+}  // namespace croupier::testing

@@ -1,0 +1,116 @@
+// An engine in one process, small enough for a test: client, writers, and the reference for every decision.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "croupier/client.hpp"
+#include "gpu_writer/host_writer.h"
+#include "proto/geometry.h"
+#include "sampler/reference/decide.h"
+
+namespace croupier::testing {
+
+struct EngineShape {
+    std::uint32_t vocab = 1000;
+    std::uint32_t padded_vocab = 0;
+    std::uint32_t tp = 2;
+    std::uint32_t batch = 8;
+    std::uint32_t steps_in_flight = 2;
+    std::uint32_t tile = 64;
+    std::uint32_t max_length = 256;
+    std::uint32_t max_sequences = 16;
+    bool masked = false;  // every column carries a grammar mask
+    std::uint8_t rng = CROUPIER_RNG_RACE;
+    bool randoms_supplied = false;  // by rank 0's writer
+    bool summaries = false;         // its writers give the tiles' maxima too
+    bool halves = false;            // each rank publishes half of its tiles while the next one writes
+    bool decisions_over_zmq = false;
+    std::uint32_t max_logprobs = 0;
+    bool takeover = false;
+    bool resume = false;
+    std::vector<std::uint32_t> order;  // of blocks
+    std::uint32_t hot_size = 0;        // that the daemon gives
+    std::string server_key, client_public_key, client_secret_key;
+};
+
+using Streams = std::map<std::uint64_t, std::vector<std::int32_t>>;
+
+class SmallEngine {
+  public:
+    SmallEngine(const std::string& endpoint, const std::string& name, const EngineShape& shape = {},
+                std::uint32_t timeout_ms = 20000);
+
+    client::Session& session() { return *session_; }
+    std::string segment_path() const { return session_->segment_path(); }
+    // Sequences 1 .. count with mixed controls, one a column.
+    void admit(std::uint32_t count);
+    void admit(const client::Sequence& sequence);
+    std::uint64_t submit();
+    // Every rank's slice of the oldest step that wants it.
+    void write();
+    // Whatever the reference says of it, the sequence is answered with this error from now on.
+    void expect_error(std::uint64_t uid, proto::DecisionError error) { errors_[uid] = error; }
+    // Out of the next steps.
+    void finish(std::uint64_t uid) {
+        session_->finish(uid);
+        asked_.erase(uid);
+    }
+    // Waits for the step and checks every decision against the reference.
+    void collect() { collect_columns(asked_.size()); }
+    void collect_columns(std::size_t columns);
+    void step() {
+        submit();
+        write();
+        collect();
+    }
+    void steps(int count) {
+        for (int i = 0; i < count; ++i) step();
+    }
+    // Whether so many columns are counted as decided, soon: samplers count a column after they announce it.
+    bool counted(std::uint64_t columns) const;
+    const Streams& streams() const { return streams_; }
+    // Of the steps that this engine collected, by sequence.
+    const std::map<std::uint64_t, std::vector<croupier_decision>>& decisions() const { return decisions_; }
+    void attach_writers();
+    void detach_writers() { writers_.clear(); }
+
+    // The logits of a sequence at a position: a pure function, by token id; exact in bfloat16.
+    static std::vector<float> row(std::uint32_t vocab, std::uint64_t uid, std::uint32_t position);
+    static std::vector<std::uint32_t> mask(std::uint32_t vocab, std::uint64_t uid, std::uint32_t position);
+    static client::Sequence sequence(std::uint64_t uid, std::uint32_t vocab);
+
+  private:
+    void write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const;
+    void write_randoms(gpu_writer::HostWriter& writer, std::uint64_t step);
+    std::vector<std::uint32_t> hot_blocks() const;
+    std::uint32_t random(std::uint64_t uid, std::uint32_t position) const;
+    sampler::reference::Outcome expected(std::uint64_t uid) const;
+
+    EngineShape shape_;
+    proto::Geometry geometry_;
+    std::unique_ptr<client::Session> session_;
+    std::vector<std::unique_ptr<gpu_writer::HostWriter>> writers_;
+    std::map<std::uint64_t, client::Sequence> asked_;
+    Streams streams_;
+    std::map<std::uint64_t, std::vector<croupier_decision>> decisions_;
+    std::map<std::uint64_t, proto::Feedback> feedback_;  // that the sequence's last decision left
+    std::map<std::uint64_t, proto::DecisionError> errors_;
+    std::map<std::uint64_t, std::uint32_t> submitted_;  // position that is asked for next
+};
+
+// What a call of the client failed with, as "name: text"; empty when it did not.
+template <typename Call>
+std::string failure_of(Call&& call) {
+    try {
+        call();
+    } catch (const client::Failure& failure) {
+        return failure.name() + ": " + failure.what();
+    }
+    return "";
+}
+
+}  // namespace croupier::testing

@@ -1,0 +1,55 @@
+// A folder of its own, in which a test runs the tool that lies beside its binary.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "testing/child_process.h"
+
+namespace croupier::testing {
+
+class Workplace {
+  public:
+    Workplace() {
+        std::string name = std::filesystem::temp_directory_path() / "croupier-tools-XXXXXX";
+        REQUIRE(::mkdtemp(name.data()) != nullptr);
+        path_ = name;
+    }
+    Workplace(const Workplace&) = delete;
+    Workplace& operator=(const Workplace&) = delete;
+    ~Workplace() { std::filesystem::remove_all(path_); }
+
+    // `before` stands before the tool in the shell's command.
+    Ended run(const std::string& arguments, const std::string& before = "") const {
+        const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+        const std::string command = "cd '" + path_.string() + "' && " + before + "'" +
+                                    (here / "croupier").string() + "' " + arguments + " 2>&1";
+        std::FILE* pipe = ::popen(command.c_str(), "r");
+        REQUIRE(pipe != nullptr);
+        std::string text;
+        char part[4096];
+        for (std::size_t count = 0; (count = std::fread(part, 1, sizeof part, pipe)) > 0;)
+            text.append(part, count);
+        return {WEXITSTATUS(::pclose(pipe)), text};
+    }
+    void write(const char* name, const std::string& text) const {
+        std::ofstream(path_ / name, std::ios::binary) << text;
+    }
+    std::string bytes_of(const char* name) const {
+        std::ifstream file(path_ / name, std::ios::binary);
+        return {std::istreambuf_iterator<char>(file), {}};
+    }
+    const std::filesystem::path& path() const { return path_; }
+
+  private:
+    std::filesystem::path path_;
+};
+
+}  // namespace croupier::testing

@@ -1,0 +1,277 @@
+#include "tests/fan_out/last_stage.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <stdexcept>
+
+#include "gpu_writer/host_writer.h"
+#include "testing/small_engine.h"
+#include "tests/daemon/loopback.h"
+
+namespace croupier::testing {
+namespace {
+
+constexpr const char* kSegmentVariable = "CROUPIER_TEST_SEGMENT";
+constexpr const char* kRouteVariable = "CROUPIER_TEST_ROUTE";
+constexpr std::uint32_t kPatienceMs = 20000;
+
+void write_file(const std::string& path, const std::string& text) {
+    std::ofstream(path) << text << "\n";
+    ::chmod(path.c_str(), 0600);
+}
+
+std::string text_of(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+}
+
+// This program again, with a hidden test as its part.
+ChildProcess run_part(const char* variable, const std::string& value, const char* part,
+                      const std::string& output) {
+    ::setenv(variable, value.c_str(), 1);
+    return ChildProcess::execute({"/proc/self/exe", part}, output, SIGKILL);
+}
+
+std::uint16_t to_bf16(float value) {
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U);
+}
+
+void write_step(gpu_writer::HostWriter& writer, std::uint64_t step) {
+    const auto columns = writer.columns(step);
+    const proto::RankShard shard = writer.geometry().shards[writer.rank()];
+    for (std::uint32_t column = 0; column < columns.size(); ++column) {
+        const auto values =
+            SmallEngine::row(writer.geometry().vocab, columns[column].sequence_uid, columns[column].position);
+        std::vector<std::uint16_t> row;
+        for (std::uint32_t id = 0; id < shard.count; ++id)
+            row.push_back(to_bf16(values[shard.first_id + id]));
+        writer.write_column(step, column, row.data());
+    }
+    (void)writer.publish_all(step);
+}
+
+}  // namespace
+
+// Hidden: a writer of both ranks, as long as the session lasts.
+TEST_CASE("a writer beside a relay", "[.][writer_part]") {
+    const char* path = std::getenv(kSegmentVariable);
+    REQUIRE(path != nullptr);
+    std::vector<gpu_writer::HostWriter> ranks;
+    for (const std::uint32_t rank : {0U, 1U}) {
+        auto attached = gpu_writer::HostWriter::attach(path, rank);
+        if (!attached) FAIL(attached.error().message);
+        ranks.push_back(std::move(attached).value());
+    }
+    while (ranks.front().session_open()) {
+        for (auto& writer : ranks) {
+            if (const auto step = writer.wait_step(std::chrono::milliseconds(5))) write_step(writer, *step);
+        }
+    }
+}
+
+TEST_CASE("a scheduler on another host", "[.][scheduler_part]") {
+    const char* text = std::getenv(kRouteVariable);
+    REQUIRE(text != nullptr);
+    std::istringstream words(text);
+    Route route;
+    words >> route.control >> route.root >> route.daemon_key >> route.own_key >> route.own_secret >>
+        route.relay_key;
+    RemoteScheduler scheduler(route, kProcessSequences);
+    scheduler.open();
+    std::cout << "segment " << scheduler.session().segment_path() << std::endl;
+    for (std::size_t tokens = 1;; ++tokens) {
+        scheduler.serve(tokens);
+        for (const auto& [uid, stream] : scheduler.tokens()) {
+            std::cout << uid << ' ' << stream.size() - 1 << ' ' << stream.back() << std::endl;
+        }
+    }
+}
+
+CurvePair::CurvePair() {
+    std::array<char, 41> public_key{};
+    std::array<char, 41> secret_key{};
+    zmq_curve_keypair(public_key.data(), secret_key.data());
+    open = public_key.data();
+    secret = secret_key.data();
+}
+
+LastStage::LastStage(const TwoHosts& hosts) : hosts_(&hosts) {
+    const CurvePair daemon_keys;
+    const CurvePair scheduler_keys;
+    const CurvePair relay_keys;
+    std::string control;
+    std::string decisions;
+    hosts.on_stage_host([&] {
+        control = "tcp://" + hosts.stage_address() + ":" + std::to_string(free_port());
+        decisions = "tcp://" + hosts.stage_address() + ":" + std::to_string(free_port());
+    });
+    hosts.on_engine_host(
+        [&] { route_.root = "tcp://" + hosts.engine_address() + ":" + std::to_string(free_port()); });
+    route_.control = control;
+    route_.daemon_key = daemon_keys.open;
+    route_.own_key = scheduler_keys.open;
+    route_.own_secret = scheduler_keys.secret;
+    route_.relay_key = relay_keys.open;
+    write_file(files_.directory() + "/daemon-secret", daemon_keys.secret);
+    write_file(files_.directory() + "/relay-secret", relay_keys.secret);
+    write_file(files_.directory() + "/clients", scheduler_keys.open);
+    const std::string yaml = "control:\n  endpoint: \"" + control +
+                             "\"\n  curve: {secret_key_file: " + files_.directory() +
+                             "/daemon-secret, authorized_keys_file: " + files_.directory() +
+                             "/clients}\ndecisions: {endpoint: \"" + decisions + "\"}\n";
+    hosts.on_stage_host([&] { daemon_ = std::make_unique<DaemonProcess>(kTwoSamplers, yaml); });
+}
+
+void LastStage::start_relay() {
+    hosts_->on_stage_host([&] {
+        relay_ =
+            ChildProcess::execute({CROUPIER_PATH, "relay", "--shm-dir", daemon_->shm_directory(), "--root",
+                                   route_.root, "--key-file", files_.directory() + "/relay-secret",
+                                   "--root-key", route_.own_key, "--instance", daemon_->instance()},
+                                  files_.directory() + "/relay.log", SIGTERM);
+    });
+}
+
+void LastStage::kill_relay() {
+    relay_.send(SIGKILL);
+    relay_.wait();
+}
+
+std::string LastStage::relay_log() const {
+    return text_of(files_.directory() + "/relay.log");
+}
+
+void LastStage::start_writer(const std::string& segment_path) {
+    hosts_->on_stage_host([&] {
+        writer_ =
+            run_part(kSegmentVariable, segment_path, "[writer_part]", files_.directory() + "/writer.log");
+    });
+}
+
+ChildProcess start_scheduler_process(const Route& route, const std::string& output) {
+    return run_part(kRouteVariable,
+                    route.control + " " + route.root + " " + route.daemon_key + " " + route.own_key + " " +
+                        route.own_secret + " " + route.relay_key,
+                    "[scheduler_part]", output);
+}
+
+RelayGroup::RelayGroup(const Route& route) {
+    croupier_fan_out_options options;
+    croupier_fan_out_options_init(&options);
+    options.endpoint = route.root.c_str();
+    options.own_public_key = route.own_key.c_str();
+    options.own_secret_key = route.own_secret.c_str();
+    options.peer_public_key = route.relay_key.c_str();
+    options.join_timeout_ms = kPatienceMs;
+    croupier_fan_out* opened = nullptr;
+    croupier_error error{};
+    if (croupier_fan_out_open(&options, &opened, &error) != 0) throw std::runtime_error(error.text);
+    group_.reset(opened);
+    croupier_record_channel_init(&channel_);
+    if (croupier_fan_out_channel(opened, &channel_, &error) != 0) throw std::runtime_error(error.text);
+}
+
+void RemoteScheduler::open() {
+    group_ = std::make_unique<RelayGroup>(route_);
+    client::OpenOptions options;
+    options.endpoint = route_.control.c_str();
+    options.name = "remote";
+    options.vocab = kVocab;
+    options.tp = 2;
+    options.max_batch = 8;
+    options.max_sequences = 16;
+    options.max_length = 256;
+    options.mask_rows = masked_ ? 8 : 0;
+    options.resume = 1;
+    options.timeout_ms = kPatienceMs;
+    options.server_key = route_.daemon_key.c_str();
+    options.client_public_key = route_.own_key.c_str();
+    options.client_secret_key = route_.own_secret.c_str();
+    options.relay = group_->channel();
+    session_ = std::make_unique<client::Session>(options);
+    recover();
+}
+
+void RemoteScheduler::leave() {
+    session_.reset();
+    group_.reset();
+}
+
+// What docs/several-hosts.md tells an engine to do.
+void RemoteScheduler::recover() {
+    while (session_->in_flight() > 0) take();
+    for (std::uint64_t uid = 1; uid <= sequences_; ++uid) {
+        auto& tokens = tokens_[uid];
+        const auto live = session_->live();
+        if (std::find(live.begin(), live.end(), uid) == live.end()) {
+            client::Sequence sequence = SmallEngine::sequence(uid, kVocab);
+            sequence.output = tokens;
+            session_->add(sequence);
+            continue;
+        }
+        const auto output = session_->output(uid);
+        REQUIRE(output.size() >= tokens.size());
+        REQUIRE(std::equal(tokens.begin(), tokens.end(), output.begin()));
+        tokens = output;
+    }
+}
+
+void RemoteScheduler::submit(std::uint64_t half) {
+    std::vector<croupier_column> columns;
+    std::vector<std::vector<std::uint32_t>> masks;
+    for (std::uint64_t uid = 1; uid <= sequences_; ++uid) {
+        if (uid % 2 != half) continue;
+        const auto position = static_cast<std::uint32_t>(tokens_[uid].size());
+        if (masked_) masks.push_back(SmallEngine::mask(kVocab, uid, position));
+        columns.push_back({uid, masked_ ? masks.back().data() : nullptr});
+    }
+    session_->submit(columns);
+}
+
+void RemoteScheduler::take() {
+    const auto step = session_->wait(kPatienceMs);
+    if (!step) throw std::runtime_error("a step was not decided");
+    REQUIRE(step->refused == 0);
+    for (const croupier_decision& decision : step->decisions) {
+        REQUIRE(decision.error == 0);
+        auto& tokens = tokens_[decision.uid];
+        REQUIRE(decision.position <= tokens.size());
+        if (decision.position == tokens.size()) {
+            tokens.push_back(decision.token);
+        } else {
+            ++again_;
+            REQUIRE(tokens[decision.position] == decision.token);
+        }
+    }
+}
+
+// After a recovery one half may be a token ahead of the other.
+void RemoteScheduler::serve(std::size_t tokens_each) {
+    const auto lacks = [&](std::uint64_t half) { return tokens_[half == 0 ? 2 : 1].size() < tokens_each; };
+    while (lacks(0) || lacks(1)) {
+        for (const std::uint64_t half : {0U, 1U}) {
+            if (lacks(half)) submit(half);
+        }
+        while (session_->in_flight() > 0) take();
+    }
+}
+
+void RemoteScheduler::close() {
+    session_->close();
+    session_.reset();
+    group_.reset();
+}
+
+}  // namespace croupier::testing

@@ -1,0 +1,245 @@
+// A scheduler without a segment of its own, and the host where its session is: tokens as from a local
+// session.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "testing/small_engine.h"
+#include "tests/fan_out/last_stage.h"
+
+using namespace croupier;
+using namespace croupier::testing;
+using Catch::Contains;
+
+namespace {
+
+std::string text_of(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+}
+
+// The same requests on a session of this host, every decision checked against the reference.
+Tokens served_locally(std::uint64_t sequences, std::size_t tokens_each, bool masked = false) {
+    const DaemonProcess daemon;
+    EngineShape shape;
+    shape.masked = masked;
+    SmallEngine engine(daemon.endpoint(), "local", shape);
+    engine.admit(static_cast<std::uint32_t>(sequences));
+    engine.steps(static_cast<int>(tokens_each));
+    return engine.streams();
+}
+
+bool maps_a_segment() {
+    return text_of("/proc/self/maps").find("/croupier-") != std::string::npos;
+}
+
+void serve_like_a_local_session(const TwoHosts& hosts, bool masked) {
+    constexpr std::size_t kTokens = 40;
+    LastStage stage(hosts);
+    stage.start_relay();
+    hosts.on_engine_host([&] {
+        RemoteScheduler scheduler(stage.route(), 8, masked);
+        scheduler.open();
+        CHECK_FALSE(scheduler.session().resumed());
+        CHECK_FALSE(maps_a_segment());
+        stage.start_writer(scheduler.session().segment_path());
+        scheduler.serve(kTokens);
+        CHECK(scheduler.session().output(3) == scheduler.tokens().at(3));
+        scheduler.session().finish(3);
+        CHECK(scheduler.session().live().size() == 7);
+        CHECK_FALSE(maps_a_segment());
+        CHECK(scheduler.tokens() == served_locally(8, kTokens, masked));
+        CHECK(scheduler.delivered_again() == 0);
+        scheduler.close();
+    });
+    CHECK(eventually([&] { return stage.relay_log().find("let go") != std::string::npos; }));
+    CHECK(eventually([&] { return stage.daemon().files_in_shm() == 2; }));
+}
+
+std::string failure_of_waiting(RemoteScheduler& scheduler) {
+    std::string failure;
+    eventually([&] {
+        failure = failure_of([&] { scheduler.session().wait(50); });
+        return !failure.empty();
+    });
+    return failure;
+}
+
+}  // namespace
+
+TEST_CASE("a session through a relay gives the tokens of a local one, over 127.0.0.1") {
+    const bool masked = GENERATE(false, true);
+    serve_like_a_local_session(TwoHosts(), masked);
+}
+
+TEST_CASE("a session through a relay gives the tokens of a local one, between two network namespaces") {
+    std::string why_not;
+    const auto hosts = TwoHosts::in_namespaces(why_not);
+    if (!hosts) {
+        WARN("skipped: " << why_not);
+        return;
+    }
+    serve_like_a_local_session(*hosts, false);
+}
+
+TEST_CASE("a relay that is killed loses no token and gives none twice") {
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    stage.start_relay();
+    RemoteScheduler scheduler(stage.route(), 6);
+    scheduler.open();
+    stage.start_writer(scheduler.session().segment_path());
+    constexpr std::size_t kTokens = 24;
+    for (std::size_t tokens = 4; tokens <= 20; tokens += 4) {
+        scheduler.serve(tokens);
+        // With a step in flight, and with one that was decided and not taken, as it happens.
+        scheduler.submit(0);
+        if (tokens % 8 == 0) scheduler.take();
+        stage.kill_relay();
+        const std::string failure = failure_of([&] {
+            for (int i = 0; i < 1000; ++i) {
+                if (scheduler.session().in_flight() == 0) scheduler.submit(1);
+                scheduler.take();
+            }
+        });
+        CHECK_THAT(failure, Contains("peer_gone") && Contains("member 1"));
+        CHECK_THAT(failure_of([&] { scheduler.session().add(SmallEngine::sequence(99, 1000)); }),
+                   Contains("peer_gone"));
+        scheduler.leave();
+        stage.start_relay();
+        scheduler.open();
+        CHECK(scheduler.session().resumed());
+    }
+    scheduler.serve(kTokens);
+    Tokens tokens = scheduler.tokens();
+    for (auto& [uid, stream] : tokens) stream.resize(kTokens);
+    CHECK(tokens == served_locally(6, kTokens));
+    scheduler.close();
+}
+
+TEST_CASE("a scheduler that is killed is followed by another, which has every token once") {
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    stage.start_relay();
+    const Sandbox files;
+    const std::string output = files.directory() + "/scheduler";
+    auto process = start_scheduler_process(stage.route(), output);
+    const auto says = [&](const std::string& text) {
+        return eventually([&] { return text_of(output).find(text) != std::string::npos; });
+    };
+    REQUIRE(says("segment "));
+    std::string segment;
+    std::istringstream(text_of(output).substr(text_of(output).find("segment ") + 8)) >> segment;
+    stage.start_writer(segment);
+    REQUIRE(says("\n1 12 "));
+    process.send(SIGKILL);
+    process.wait();
+
+    Tokens delivered;
+    std::istringstream lines(text_of(output).substr(text_of(output).find("segment ")));
+    std::string line;
+    std::getline(lines, line);
+    for (std::uint64_t uid = 0, position = 0, token = 0; lines >> uid >> position >> token;) {
+        REQUIRE(delivered[uid].size() == position);
+        delivered[uid].push_back(static_cast<std::int32_t>(token));
+    }
+    RemoteScheduler scheduler(stage.route(), kProcessSequences);
+    scheduler.remember(delivered);
+    scheduler.open();
+    CHECK(scheduler.session().resumed());
+    constexpr std::size_t kTokens = 40;
+    scheduler.serve(kTokens);
+    Tokens tokens = scheduler.tokens();
+    for (auto& [uid, stream] : tokens) stream.resize(std::min(stream.size(), kTokens));
+    CHECK(tokens == served_locally(kProcessSequences, kTokens));
+    scheduler.close();
+}
+
+TEST_CASE("a daemon that restarts goes on with the session that a relay holds") {
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    stage.start_relay();
+    RemoteScheduler scheduler(stage.route(), 6);
+    scheduler.open();
+    stage.start_writer(scheduler.session().segment_path());
+    scheduler.serve(5);
+    stage.daemon().kill_now();
+    // The relay takes it: it is the daemon's successor who has it decided.
+    scheduler.submit(1);
+    CHECK_THAT(failure_of_waiting(scheduler),
+               Contains("daemon_gone") && Contains("croupierd is started again"));
+    stage.daemon().start();
+    REQUIRE(stage.daemon().await_ready());
+    scheduler.take();
+    scheduler.serve(10);
+    CHECK(scheduler.tokens() == served_locally(6, 10));
+    scheduler.close();
+}
+
+TEST_CASE("what is wrong with a call through a relay is told in the call, as by a local session") {
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    stage.start_relay();
+    RemoteScheduler scheduler(stage.route(), 2);
+    scheduler.open();
+    client::Session& session = scheduler.session();
+    auto sequence = SmallEngine::sequence(50, RemoteScheduler::kVocab);
+    sequence.prompt.push_back(1000);
+    CHECK_THAT(failure_of([&] { session.add(sequence); }), Contains("bad_argument") && Contains("0 to 999"));
+    sequence.prompt.assign(256, 1);
+    CHECK_THAT(failure_of([&] { session.add(sequence); }), Contains("max_length"));
+    CHECK_THAT(failure_of([&] { session.add(SmallEngine::sequence(1, 1000)); }), Contains("is live already"));
+    CHECK_THAT(failure_of([&] { session.finish(77); }), Contains("unknown_sequence: sequence 77"));
+    CHECK_THAT(failure_of([&] { session.submit({}); }), Contains("a step has 1 to 8 columns"));
+    const std::vector<croupier_column> twice = {{1, nullptr}, {1, nullptr}};
+    CHECK_THAT(failure_of([&] { session.submit(twice); }), Contains("two columns of one step"));
+    const std::vector<std::uint32_t> mask(32, ~0U);
+    const std::vector<croupier_column> masked = {{1, mask.data()}};
+    CHECK_THAT(failure_of([&] { session.submit(masked); }), Contains("open it with a larger mask_rows"));
+    scheduler.submit(0);
+    CHECK_THAT(failure_of([&] { scheduler.submit(0); }), Contains("is still in step 0"));
+    scheduler.submit(1);
+    CHECK_THAT(failure_of([&] { scheduler.submit(1); }), Contains("ring_full"));
+    stage.start_writer(session.segment_path());
+    scheduler.take();
+    scheduler.take();
+    CHECK(scheduler.tokens() == served_locally(2, 1));
+    scheduler.close();
+}
+
+TEST_CASE("a session that is taken over on its own host fails the scheduler's next calls with the reason") {
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    stage.start_relay();
+    RemoteScheduler scheduler(stage.route(), 2);
+    scheduler.open();
+    scheduler.submit(0);
+    EngineShape shape;
+    shape.takeover = true;
+    shape.server_key = stage.route().daemon_key;
+    shape.client_public_key = stage.route().own_key;
+    shape.client_secret_key = stage.route().own_secret;
+    const SmallEngine other(stage.route().control, "remote", shape);
+    CHECK_THAT(failure_of_waiting(scheduler), Contains("stale_epoch") && Contains("was taken over"));
+    CHECK_THAT(failure_of([&] { scheduler.submit(1); }), Contains("stale_epoch"));
+}
+
+TEST_CASE("a daemon of another instance than the relay's is told to the scheduler that opens") {
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    const DaemonProcess elsewhere;
+    stage.start_relay();
+    const RelayGroup group(stage.route());
+    client::OpenOptions options;
+    const std::string endpoint = elsewhere.endpoint();
+    options.endpoint = endpoint.c_str();
+    options.name = "remote";
+    options.vocab = 1000;
+    options.relay = group.channel();
+    CHECK_THAT(failure_of([&] { client::Session{options}; }),
+               Contains("not_found") && Contains("this relay serves instance " + stage.daemon().instance()));
+    CHECK(eventually([&] { return elsewhere.files_in_shm() == 2; }));
+}

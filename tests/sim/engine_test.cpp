@@ -1,0 +1,104 @@
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "sim/orchestrator.h"
+
+namespace croupier::sim {
+namespace {
+
+// Small, and yet with every control, several ranks, and batches that change all the time.
+SimOptions small_engine() {
+    SimOptions options;
+    options.vocab = 3001;
+    options.tp = 3;
+    options.pp = 2;
+    options.batch = 16;
+    options.steps = 100;
+    options.prompt_max = 500;
+    options.output_max = 48;
+    options.timeout_s = 120;
+    options.json = true;
+    return options;
+}
+
+Report run(const SimOptions& options) {
+    Orchestrator orchestrator(options);
+    Report report = orchestrator.run();
+    INFO(report.fault);
+    INFO(report.first_mismatch);
+    CHECK(report.sound());
+    CHECK(report.verified > 0);
+    CHECK(report.left_in_shm == 0);
+    return report;
+}
+
+}  // namespace
+
+TEST_CASE("the streams are the same whatever samplers, threads, tiles and microbatches made them") {
+    SimOptions options = small_engine();
+    const std::string streams = run(options).streams_digest;
+    options.samplers = 4;
+    CHECK(run(options).streams_digest == streams);
+    options.threads_per_sampler = 2;
+    options.tile = 1;
+    CHECK(run(options).streams_digest == streams);
+    options.in_flight = 1;
+    options.wait = "sleep";
+    CHECK(run(options).streams_digest == streams);
+}
+
+TEST_CASE("decisions that come over ZMQ and randoms that come in the ring make the same streams") {
+    SimOptions options = small_engine();
+    const std::string streams = run(options).streams_digest;
+    options.decisions_over_zmq = true;
+    options.randoms_in_ring = true;
+    CHECK(run(options).streams_digest == streams);
+}
+
+TEST_CASE("another element type or vocabulary order is verified too") {
+    SimOptions options = small_engine();
+    options.hotness_order = true;
+    options.dtype = GENERATE(proto::Dtype::bf16, proto::Dtype::fp16, proto::Dtype::fp32);
+    run(options);
+}
+
+TEST_CASE("requests that arrive over time make the streams of requests that come at once") {
+    SimOptions options = small_engine();
+    const std::string streams = run(options).streams_digest;
+    options.arrival_rate = 200.0;
+    options.stage_ms = 0.5;
+    CHECK(run(options).streams_digest == streams);
+}
+
+TEST_CASE("the streams survive the SIGKILL of any part at any moment") {
+    SimOptions options = small_engine();
+    const std::string streams = run(options).streams_digest;
+    options.samplers = 2;
+    options.chaos =
+        GENERATE(ChaosTarget::samplers, ChaosTarget::daemon, ChaosTarget::writer, ChaosTarget::client);
+    options.kills = 12;
+    options.decisions_over_zmq = GENERATE(false, true);
+    const Report report = run(options);
+    CHECK(report.streams_digest == streams);
+    CHECK(report.kills == options.kills);
+}
+
+TEST_CASE("a run that cannot be done in time says so and leaves nothing behind") {
+    SimOptions options = small_engine();
+    options.stage_ms = 2000.0;
+    options.timeout_s = 1;
+    Orchestrator orchestrator(options);
+    Report report = orchestrator.run();
+    CHECK_FALSE(report.sound());
+    CHECK(report.unfinished > 0);
+    CHECK_THAT(report.fault, Catch::Contains("--timeout-s 1"));
+    CHECK(report.left_in_shm == 0);
+}
+
+TEST_CASE("a daemon that is not there is told by its path") {
+    SimOptions options = small_engine();
+    options.croupierd = "/nowhere/croupierd";
+    CHECK_THROWS_WITH(Orchestrator(options), Catch::Contains("/nowhere/croupierd"));
+}
+
+}  // namespace croupier::sim
