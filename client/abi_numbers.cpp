@@ -76,7 +76,8 @@ static_assert(same(CROUPIER_DECISION_SEQUENCE_FULL, DecisionError::sequence_full
 static_assert(same(CROUPIER_DECISION_BAD_RECORD, DecisionError::bad_record));
 static_assert(same(CROUPIER_DECISION_SAMPLER_CRASHED, DecisionError::sampler_crashed));
 static_assert(same(CROUPIER_DECISION_GIVEN_UP, DecisionError::given_up));
-static_assert(same(CROUPIER_DECISION_GIVEN_UP + 1, DecisionError::count_), "a new decision error is public");
+static_assert(same(CROUPIER_DECISION_VOID, DecisionError::voided));
+static_assert(same(CROUPIER_DECISION_VOID + 1, DecisionError::count_), "a new decision error is public");
 static_assert(same(CROUPIER_MAX_VOCAB, proto::kMaxVocab));
 static_assert(same(CROUPIER_MAX_BATCH, proto::kMaxBatch));
 static_assert(same(CROUPIER_MAX_TP, proto::kMaxTp));

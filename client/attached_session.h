@@ -25,6 +25,9 @@ class AttachedSession {
 
     shm::Result<bool> add(const croupier_sequence& given);
     shm::Result<bool> finish(std::uint64_t uid) { return place_->finish(uid); }
+    shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs) {
+        return place_->truncate(uid, outputs);
+    }
     std::size_t list(std::span<std::uint64_t> uids) const { return place_->list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const { return place_->output(uid); }
 

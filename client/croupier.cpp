@@ -85,6 +85,10 @@ int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* err
     return guarded_session(session, error, [&] { return done(session->attached->finish(uid)); });
 }
 
+int croupier_truncate(croupier_session* session, uint64_t uid, uint32_t outputs, croupier_error* error) {
+    return guarded_session(session, error, [&] { return done(session->attached->truncate(uid, outputs)); });
+}
+
 size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room) {
     if (!session->home.is_here()) return 0;
     return session->attached->list({uids, uids == nullptr ? 0 : room});

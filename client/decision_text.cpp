@@ -22,6 +22,7 @@ constexpr std::array kTexts = {
     "the step's schedule record, or a list of the sequence, is malformed",
     "samplers died or stalled repeatedly while they decided this column",
     "the step was given up before this column was decided: its logits did not come",
+    "the sequence ended, was truncated or was finished while this step was in flight",
 };
 static_assert(kTexts.size() == static_cast<std::size_t>(proto::DecisionError::count_),
               "every decision error needs its text");

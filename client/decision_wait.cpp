@@ -134,11 +134,16 @@ shm::Result<bool> AttachedSession::take(const Decided& decided) {
     taken_.clear();
     taken_best_.clear();
     for (std::size_t column = 0; column < uids.size(); ++column) {
-        const proto::Decision decision =
+        proto::Decision decision =
             whole ? decided.decisions[column] : refused_column(uids[column], decided.refused);
         if (decision.sequence_uid != uids[column]) {
             return corrupt("column " + std::to_string(column) + " was decided for sequence " +
                            std::to_string(decision.sequence_uid) + ", not " + std::to_string(uids[column]));
+        }
+        if (whole && place_->next_is_void(column)) {
+            const std::uint32_t position = decision.position;
+            decision = refused_column(uids[column], proto::DecisionError::voided);
+            decision.position = position;
         }
         const bool sound = decision.error == proto::DecisionError::none;
         if (sound && !proto::token_in_range(decision.token, place_->geometry().vocab)) {

@@ -11,7 +11,7 @@ struct LogLengths {
     std::uint32_t output;
 };
 
-// The samplers write the length: it bounds a copy here, so it is not trusted.
+// Others may write to the segment: the length bounds a copy here, so it is not trusted.
 LogLengths lengths_of(const proto::SequenceEntry& entry, std::uint32_t max_length) {
     const std::uint32_t length = std::min(entry.length.load(std::memory_order_acquire), max_length);
     const std::uint32_t prompt = std::min(entry.prompt_length, length);
@@ -20,44 +20,99 @@ LogLengths lengths_of(const proto::SequenceEntry& entry, std::uint32_t max_lengt
 
 }  // namespace
 
-LiveSequences::LiveSequences(shm::Segment& segment) : segment_(&segment), table_(segment) {
-    for (const shm::LiveSequence& found : table_.live()) slots_.insert(found.uid, found.slot);
+LiveSequences::LiveSequences(shm::Segment& segment)
+    : segment_(&segment),
+      table_(segment),
+      by_slot_(segment.geometry().max_sequences),
+      revisions_(segment.geometry().max_sequences) {
+    for (const shm::LiveSequence& found : table_.live()) {
+        uids_.insert(found.uid, found.slot);
+        by_slot_[found.slot] = uids_.find(found.uid).value();
+    }
+    for (const std::uint32_t slot : table_.ending())
+        by_slot_[slot] = uids_.insert_finished(segment.sequence(slot).uid, slot);
+    for (std::uint32_t slot = 0; slot < revisions_.size(); ++slot)
+        revisions_[slot] = segment.sequence(slot).revision.load(std::memory_order_relaxed);
 }
 
 shm::Result<bool> LiveSequences::add(const shm::NewSequence& sequence) {
-    if (auto fresh = slots_.check_new(sequence.uid); !fresh) return fresh;
+    if (auto fresh = uids_.check_new(sequence.uid); !fresh) return fresh;
     auto slot = table_.add(sequence);
     if (!slot) return slot.error();
-    slots_.insert(sequence.uid, slot.value());
+    uids_.insert(sequence.uid, slot.value());
+    revisions_[slot.value()] = segment_->sequence(slot.value()).revision.load(std::memory_order_relaxed);
     return true;
 }
 
-shm::Result<bool> LiveSequences::remove(std::uint64_t uid) {
-    if (auto idle = slots_.check_finish(uid); !idle) return idle;
-    table_.remove(*slots_.find(uid).value());
-    slots_.erase(uid);
+shm::Result<bool> LiveSequences::finish(std::uint64_t uid) {
+    auto found = uids_.find(uid);
+    if (!found) return found.error();
+    Entry& entry = *found.value();
+    if (entry.in_flight > 0) table_.end(entry.place);
+    if (const auto slot = uids_.finish(entry)) table_.remove(*slot);
+    return true;
+}
+
+shm::Result<bool> LiveSequences::truncate(std::uint64_t uid, std::uint32_t outputs) {
+    auto found = uids_.find(uid);
+    if (!found) return found.error();
+    Entry& entry = *found.value();
+    if (auto cut = table_.truncate(entry.place, outputs); !cut) return cut;
+    uids_.make_void(entry);
+    revisions_[entry.place] = segment_->sequence(entry.place).revision.load(std::memory_order_relaxed);
     return true;
 }
 
 shm::Result<std::span<const std::int32_t>> LiveSequences::output(std::uint64_t uid) const {
-    auto found = slots_.find(uid);
+    auto found = uids_.find(uid);
     if (!found) return found.error();
-    const std::uint32_t slot = *found.value();
+    const std::uint32_t slot = found.value()->place;
     const LogLengths lengths = lengths_of(segment_->sequence(slot), segment_->geometry().max_length);
     return std::span<const std::int32_t>(segment_->token_log(slot) + lengths.prompt, lengths.output);
 }
 
-shm::Result<proto::ScheduleColumn> LiveSequences::enter(std::uint64_t uid, std::uint64_t step) {
-    auto entered = slots_.enter(uid, step);
-    if (!entered) return entered.error();
-    const std::uint32_t slot = *entered.value();
-    const proto::SequenceEntry& entry = segment_->sequence(slot);
+shm::Result<LiveSequences::Asked> LiveSequences::ask(std::uint64_t uid, std::uint64_t step) {
+    auto found = uids_.ask(uid);
+    if (!found) return found.error();
+    Entry& entry = *found.value();
+    const proto::SequenceEntry& sequence = segment_->sequence(entry.place);
     proto::ScheduleColumn column;
     column.sequence_uid = uid;
-    column.sequence_slot = slot;
-    column.position = lengths_of(entry, segment_->geometry().max_length).output;
-    column.temperature = static_cast<float>(entry.params.temperature);
-    return column;
+    column.sequence_slot = entry.place;
+    column.position = lengths_of(sequence, segment_->geometry().max_length).output + entry.pending;
+    column.ticket = entry.next_ticket;
+    column.revision = sequence.revision.load(std::memory_order_relaxed);
+    if (entry.in_flight > 0) {
+        column.after_steps = static_cast<std::uint16_t>(step - entry.last_step);
+        column.after_column = static_cast<std::uint16_t>(entry.last_column);
+    }
+    return Asked{column, &entry};
+}
+
+LiveSequences::Entry* LiveSequences::recall(const proto::ScheduleColumn& column, std::uint64_t step,
+                                            std::uint32_t index) {
+    if (column.sequence_slot >= by_slot_.size()) return nullptr;
+    Entry* entry = by_slot_[column.sequence_slot];
+    if (entry == nullptr || entry->uid != column.sequence_uid) return nullptr;
+    uids_.enter(*entry, step, index);
+    entry->next_ticket = column.ticket + 1;
+    if (column.revision != revisions_[column.sequence_slot]) uids_.make_void(*entry);
+    return entry;
+}
+
+void LiveSequences::recalled_all() {
+    for (const std::uint32_t slot : uids_.forget_idle()) table_.remove(slot);
+    by_slot_ = {};
+}
+
+void LiveSequences::leave(Entry& entry, std::uint64_t step) {
+    const std::uint32_t slot = entry.place;
+    const std::uint32_t revision = segment_->sequence(slot).revision.load(std::memory_order_relaxed);
+    const auto idle = uids_.leave(entry, step);
+    if (idle) return table_.remove(*idle);
+    // The decision ended it: what follows in flight is void.
+    if (revision != revisions_[slot]) uids_.make_void(entry);
+    revisions_[slot] = revision;
 }
 
 }  // namespace croupier::client

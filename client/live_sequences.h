@@ -12,24 +12,42 @@ namespace croupier::client {
 
 class LiveSequences {
   public:
+    using Entry = LiveUids<std::uint32_t>::Entry;  // its place is a slot of the sequence table
+
     // Finds what an earlier client of the session has left.
     explicit LiveSequences(shm::Segment& segment);
 
     shm::Result<bool> add(const shm::NewSequence& sequence);
-    shm::Result<bool> remove(std::uint64_t uid);
+    // What is in flight of it is void.
+    shm::Result<bool> finish(std::uint64_t uid);
+    // Cuts its outputs back to so many; what is in flight of it is void.
+    shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs);
 
-    std::size_t size() const { return slots_.size(); }
-    std::size_t list(std::span<std::uint64_t> uids) const { return slots_.list(uids); }
+    std::size_t size() const { return uids_.size(); }
+    std::size_t list(std::span<std::uint64_t> uids) const { return uids_.list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const;
 
-    // Puts the sequence into the step; refused while it is in one already.
-    shm::Result<proto::ScheduleColumn> enter(std::uint64_t uid, std::uint64_t step);
-    void leave(std::uint64_t uid, std::uint64_t step) { slots_.leave(uid, step); }
+    void begin_submit() { uids_.begin_submit(); }
+    // The column of the step that is published next; refused where the sequence has one there already.
+    struct Asked {
+        proto::ScheduleColumn column;
+        Entry* entry = nullptr;
+    };
+    shm::Result<Asked> ask(std::uint64_t uid, std::uint64_t step);
+    // The step was published with it.
+    void enter(Entry& entry, std::uint64_t step, std::uint32_t column) { uids_.enter(entry, step, column); }
+    // The same of a step that an earlier client published; null: the column names no sequence.
+    Entry* recall(const proto::ScheduleColumn& column, std::uint64_t step, std::uint32_t index);
+    void recalled_all();
+    // The step was taken.
+    void leave(Entry& entry, std::uint64_t step);
 
   private:
     shm::Segment* segment_;
     shm::SequenceTable table_;
-    LiveUids<std::uint32_t> slots_;
+    LiveUids<std::uint32_t> uids_;
+    std::vector<Entry*> by_slot_;           // null: nobody's
+    std::vector<std::uint32_t> revisions_;  // [slot] that this client has seen
 };
 
 }  // namespace croupier::client

@@ -1,12 +1,15 @@
-// Live sequences by uid: where each stands, and which step in flight it is in.
+// Live sequences by uid: where each stands, and which steps in flight it is in.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "shm/error.h"
 
@@ -16,6 +19,21 @@ namespace croupier::client {
 template <typename Place>
 class LiveUids {
   public:
+    struct Entry {
+        std::uint64_t uid = 0;
+        Place place;
+        std::uint32_t in_flight = 0;  // steps
+        std::uint32_t pending = 0;    // of them, those that are not void as far as this client knows
+        std::uint32_t next_ticket = 0;
+        std::uint64_t last_step = 0;  // the newest in flight, and its column there
+        std::uint32_t last_column = 0;
+        std::uint64_t void_below = 0;  // what it has in steps in flight below this one is void
+        bool finished = false;
+        std::uint64_t asked_by = 0;  // the last submit that asked for it
+
+        bool is_void_in(std::uint64_t step) const { return finished || step < void_below; }
+    };
+
     std::size_t size() const { return by_uid_.size(); }
 
     shm::Result<bool> check_new(std::uint64_t uid) const {
@@ -23,50 +41,75 @@ class LiveUids {
         return shm::fail(shm::Errc::bad_argument,
                          named(uid) + " is live already: finish it first, or choose another uid");
     }
-    void insert(std::uint64_t uid, Place place) { by_uid_.emplace(uid, Entry{std::move(place), {}}); }
-
-    shm::Result<Place*> find(std::uint64_t uid) {
-        const auto found = by_uid_.find(uid);
-        if (found == by_uid_.end()) return unknown(uid);
-        return &found->second.place;
+    void insert(std::uint64_t uid, Place place) {
+        auto& entry = by_uid_[uid];
+        entry = std::make_unique<Entry>();
+        entry->uid = uid;
+        entry->place = std::move(place);
     }
-    shm::Result<const Place*> find(std::uint64_t uid) const {
-        const auto found = by_uid_.find(uid);
-        if (found == by_uid_.end()) return unknown(uid);
-        return &found->second.place;
+    // A sequence that an earlier client finished, and that steps in flight may name still.
+    Entry* insert_finished(std::uint64_t uid, Place place) {
+        auto& entry = *finished_.emplace_back(std::make_unique<Entry>());
+        entry.uid = uid;
+        entry.place = std::move(place);
+        entry.finished = true;
+        return &entry;
     }
 
-    shm::Result<bool> check_finish(std::uint64_t uid) const {
+    shm::Result<Entry*> find(std::uint64_t uid) const {
         const auto found = by_uid_.find(uid);
         if (found == by_uid_.end()) return unknown(uid);
-        const std::optional<std::uint64_t> step = found->second.step;
-        if (!step) return true;
-        return shm::fail(shm::Errc::bad_argument,
-                         named(uid) + " is in step " + std::to_string(*step) +
-                             ", which is in flight: wait for that step before finishing it");
+        return found->second.get();
     }
-    void erase(std::uint64_t uid) { by_uid_.erase(uid); }
 
-    // Puts the sequence into the step; refused while it is in one already.
-    shm::Result<Place*> enter(std::uint64_t uid, std::uint64_t step) {
-        const auto found = by_uid_.find(uid);
-        if (found == by_uid_.end()) return unknown(uid);
-        Entry& entry = found->second;
-        if (entry.step == step) {
+    // One call a submit; then ask() for each of its columns: refused where a sequence stands in two of them.
+    void begin_submit() { ++submits_; }
+    shm::Result<Entry*> ask(std::uint64_t uid) {
+        auto found = find(uid);
+        if (!found) return found;
+        Entry& entry = *found.value();
+        if (entry.asked_by == submits_) {
             return shm::fail(shm::Errc::bad_argument,
                              named(uid) + " stands in two columns of one step: it may stand in one");
         }
-        if (entry.step) {
-            return shm::fail(shm::Errc::bad_argument, named(uid) + " is still in step " +
-                                                          std::to_string(*entry.step) +
-                                                          ", which is in flight: wait for that step first");
-        }
-        entry.step = step;
-        return &entry.place;
+        entry.asked_by = submits_;
+        return found;
     }
-    void leave(std::uint64_t uid, std::uint64_t step) {
-        const auto found = by_uid_.find(uid);
-        if (found != by_uid_.end() && found->second.step == step) found->second.step.reset();
+    static void enter(Entry& entry, std::uint64_t step, std::uint32_t column) {
+        ++entry.in_flight;
+        ++entry.pending;
+        ++entry.next_ticket;
+        entry.last_step = step;
+        entry.last_column = column;
+    }
+    // All that it has in flight.
+    static void make_void(Entry& entry) {
+        if (entry.in_flight > 0) entry.void_below = entry.last_step + 1;
+        entry.pending = 0;
+    }
+    // The step is done with. What is finished and in no step any more is gone: its place is given back.
+    std::optional<Place> leave(Entry& entry, std::uint64_t step) {
+        if (!entry.is_void_in(step)) --entry.pending;
+        --entry.in_flight;
+        if (!entry.finished || entry.in_flight > 0) return std::nullopt;
+        return forget(entry);
+    }
+    // Its uid may be used again at once; a place is given back when no step in flight names it.
+    std::optional<Place> finish(Entry& entry) {
+        make_void(entry);
+        entry.finished = true;
+        auto node = by_uid_.extract(entry.uid);
+        finished_.push_back(std::move(node.mapped()));
+        if (entry.in_flight > 0) return std::nullopt;
+        return forget(entry);
+    }
+    // Of an earlier client, and in no step in flight.
+    std::vector<Place> forget_idle() {
+        std::vector<Place> idle;
+        for (std::size_t i = finished_.size(); i-- > 0;) {
+            if (finished_[i]->in_flight == 0) idle.push_back(*forget(*finished_[i]));
+        }
+        return idle;
     }
 
     // How many there are; writes as many as there is room for.
@@ -80,18 +123,21 @@ class LiveUids {
     }
 
   private:
-    struct Entry {
-        Place place;
-        std::optional<std::uint64_t> step;
-    };
-
+    std::optional<Place> forget(Entry& entry) {
+        std::optional<Place> place = std::move(entry.place);
+        finished_.erase(std::find_if(finished_.begin(), finished_.end(),
+                                     [&](const auto& each) { return each.get() == &entry; }));
+        return place;
+    }
     static std::string named(std::uint64_t uid) { return "sequence " + std::to_string(uid); }
     shm::Error unknown(std::uint64_t uid) const {
         return {shm::Errc::unknown_sequence, named(uid) + " is not live in this session (" +
                                                  std::to_string(by_uid_.size()) + " are): add it first"};
     }
 
-    std::unordered_map<std::uint64_t, Entry> by_uid_;
+    std::unordered_map<std::uint64_t, std::unique_ptr<Entry>> by_uid_;
+    std::vector<std::unique_ptr<Entry>> finished_;
+    std::uint64_t submits_ = 0;
 };
 
 }  // namespace croupier::client

@@ -28,7 +28,8 @@ LocalRing::LocalRing(std::unique_ptr<shm::Segment> segment, shm::SchedulePublish
       bell_(std::move(bell)),
       sequences_(*segment_),
       record_flags_(randoms_supplied ? proto::kRandomsSupplied : 0),
-      uids_in_step_(segment_->geometry().slots) {
+      uids_in_step_(segment_->geometry().slots),
+      entries_in_step_(segment_->geometry().slots) {
     recall_steps_in_flight();
 }
 
@@ -49,13 +50,13 @@ void LocalRing::recall_steps_in_flight() {
         const std::uint32_t slot = segment_->slot_of(step);
         const std::uint32_t count =
             std::min(segment_->schedule(slot).columns, segment_->geometry().max_batch);
-        const std::span columns(segment_->schedule_columns(slot), count);
-        for (const proto::ScheduleColumn& column : columns) {
+        for (std::uint32_t index = 0; index < count; ++index) {
+            const proto::ScheduleColumn column = segment_->schedule_columns(slot)[index];
             uids_in_step_[slot].push_back(column.sequence_uid);
-            // A uid that is not live any more is told by the step's own decision.
-            (void)sequences_.enter(column.sequence_uid, step);
+            entries_in_step_[slot].push_back(sequences_.recall(column, step, index));
         }
     }
+    sequences_.recalled_all();
 }
 
 shm::Result<bool> LocalRing::check_usable() {
@@ -74,17 +75,35 @@ shm::Result<bool> LocalRing::add(const croupier_sequence& sequence) {
 
 shm::Result<bool> LocalRing::finish(std::uint64_t uid) {
     if (auto usable = check_usable(); !usable) return usable;
-    return sequences_.remove(uid);
+    auto finished = sequences_.finish(uid);
+    // What is void of the steps in flight may be answered now.
+    if (finished) bell_.ring();
+    return finished;
+}
+
+shm::Result<bool> LocalRing::truncate(std::uint64_t uid, std::uint32_t outputs) {
+    if (auto usable = check_usable(); !usable) return usable;
+    auto cut = sequences_.truncate(uid, outputs);
+    if (cut) bell_.ring();
+    return cut;
+}
+
+bool LocalRing::is_void(std::uint64_t step, std::size_t column) const {
+    const LiveSequences::Entry* entry = entries_in_step_[segment_->slot_of(step)][column];
+    return entry != nullptr && entry->is_void_in(step);
 }
 
 shm::Result<bool> LocalRing::build_columns(std::span<const croupier_column> asked, std::uint64_t step) {
     columns_.clear();
+    entries_.clear();
+    sequences_.begin_submit();
     std::uint32_t masks = 0;
     for (const croupier_column& from : asked) {
-        auto column = sequences_.enter(from.uid, step);
-        if (!column) return column.error();
-        if (from.mask != nullptr) column.value().mask_row = ++masks;
-        columns_.push_back(column.value());
+        auto of = sequences_.ask(from.uid, step);
+        if (!of) return of.error();
+        proto::ScheduleColumn& column = columns_.emplace_back(of.value().column);
+        if (from.mask != nullptr) column.mask_row = ++masks;
+        entries_.push_back(of.value().entry);
     }
     return check_masks(asked, segment_->geometry().mask_rows);
 }
@@ -110,24 +129,28 @@ shm::Result<std::uint64_t> LocalRing::submit(std::span<const croupier_column> as
         return publisher_.publish(columns_);
     }
     auto built = build_columns(asked, step);
-    if (built) copy_masks(asked);
-    auto published =
-        built ? publisher_.publish(columns_, record_flags_) : shm::Result<std::uint64_t>(built.error());
-    if (!published) {
-        for (const croupier_column& column : asked) sequences_.leave(column.uid, step);
-        return published;
-    }
-    auto& uids = uids_in_step_[segment_->slot_of(step)];
-    uids.clear();
-    for (const croupier_column& column : asked) uids.push_back(column.uid);
+    if (!built) return built.error();
+    copy_masks(asked);
+    const bool follows = std::any_of(columns_.begin(), columns_.end(),
+                                     [](const auto& column) { return column.after_steps != 0; });
+    auto published = publisher_.publish(columns_, record_flags_ | (follows ? proto::kFollows : 0));
+    if (!published) return published;
+    const std::uint32_t slot = segment_->slot_of(step);
+    uids_in_step_[slot].clear();
+    for (const croupier_column& column : asked) uids_in_step_[slot].push_back(column.uid);
+    for (std::uint32_t i = 0; i < entries_.size(); ++i) sequences_.enter(*entries_[i], step, i);
+    entries_in_step_[slot] = entries_;
     bell_.ring();
     return published;
 }
 
 shm::Result<bool> LocalRing::take(std::span<const croupier_decision> /*in the log already*/) {
     const std::uint64_t step = publisher_.next_to_take();
-    for (const std::uint64_t uid : uids_of(step)) sequences_.leave(uid, step);
+    // First: it says which decisions ended their sequence.
     publisher_.take();
+    for (LiveSequences::Entry* entry : entries_in_step_[segment_->slot_of(step)]) {
+        if (entry != nullptr) sequences_.leave(*entry, step);
+    }
     return true;
 }
 

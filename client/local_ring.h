@@ -31,6 +31,7 @@ class LocalRing final : public SchedulePlace {
 
     shm::Result<bool> add(const croupier_sequence& sequence) override;
     shm::Result<bool> finish(std::uint64_t uid) override;
+    shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs) override;
     std::size_t list(std::span<std::uint64_t> uids) const override { return sequences_.list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const override {
         return sequences_.output(uid);
@@ -43,6 +44,8 @@ class LocalRing final : public SchedulePlace {
     std::span<const std::uint64_t> uids_of(std::uint64_t step) const {
         return uids_in_step_[segment_->slot_of(step)];
     }
+    bool next_is_void(std::size_t column) const override { return is_void(next_to_take(), column); }
+    bool is_void(std::uint64_t step, std::size_t column) const;
     shm::Result<bool> give_up(std::uint64_t step) override { return publisher_.give_up(step); }
     shm::Result<bool> take(std::span<const croupier_decision> decisions) override;
 
@@ -79,7 +82,9 @@ class LocalRing final : public SchedulePlace {
     std::uint32_t record_flags_;  // of every step that is submitted
     std::vector<std::vector<std::uint64_t>>
         uids_in_step_;  // by slot; ours, so that a step is checked against it
+    std::vector<std::vector<LiveSequences::Entry*>> entries_in_step_;  // of the same columns; null: nobody's
     std::vector<proto::ScheduleColumn> columns_;
+    std::vector<LiveSequences::Entry*> entries_;       // of columns_
     std::uint64_t waiting_noted_ = ~std::uint64_t{0};  // the step
 };
 

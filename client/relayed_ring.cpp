@@ -9,6 +9,7 @@
 #include "client/record_messages.h"
 #include "proto/segment_header.h"
 #include "shm/schedule_publisher.h"
+#include "shm/sequence_table.h"
 
 namespace croupier::client {
 namespace {
@@ -98,11 +99,22 @@ shm::Result<bool> RelayedRing::take_over(const wire::SessionAttached& answer) {
         StepSent& slot = slot_of(published_);
         if (step->uids() != nullptr) slot.uids.assign(step->uids()->begin(), step->uids()->end());
         slot.record = last_record_;
-        // A uid that is not live any more is told by the step's own decision.
-        for (const std::uint64_t uid : slot.uids) (void)outputs_.enter(uid, published_);
+        for (std::uint32_t column = 0; column < slot.uids.size(); ++column) {
+            const auto* voids = step->void_columns();
+            const bool is_void = voids != nullptr && column < voids->size() && voids->Get(column) != 0;
+            slot.entries.push_back(recall(slot.uids[column], column, is_void));
+        }
         ++published_;
     }
     return true;
+}
+
+// Null: what is void of an earlier client's is nobody's any more.
+RelayedRing::Entry* RelayedRing::recall(std::uint64_t uid, std::uint32_t column, bool is_void) {
+    auto live = outputs_.find(uid);
+    if (is_void || !live) return nullptr;
+    outputs_.enter(*live.value(), published_, column);
+    return live.value();
 }
 
 template <typename Record>
@@ -198,22 +210,46 @@ shm::Result<bool> RelayedRing::finish(std::uint64_t uid) {
     // While the daemon drains, sequences end as well.
     auto allowed = may_write();
     if (!allowed && allowed.error().code != Errc::draining) return allowed;
-    if (auto idle = outputs_.check_finish(uid); !idle) return idle;
+    auto found = outputs_.find(uid);
+    if (!found) return found.error();
     flatbuffers::FlatBufferBuilder builder;
     if (auto sent = send(builder, wire::CreateFinishSequence(builder, uid)); !sent) return sent;
-    outputs_.erase(uid);
+    (void)outputs_.finish(*found.value());
     return true;
+}
+
+shm::Result<bool> RelayedRing::truncate(std::uint64_t uid, std::uint32_t outputs) {
+    auto allowed = may_write();
+    if (!allowed && allowed.error().code != Errc::draining) return allowed;
+    auto found = outputs_.find(uid);
+    if (!found) return found.error();
+    Output& output = found.value()->place;
+    if (outputs > output.size()) return shm::beyond_output(uid, output.size(), outputs);
+    flatbuffers::FlatBufferBuilder builder;
+    if (auto sent = send(builder, wire::CreateTruncateSequence(builder, uid, outputs)); !sent) return sent;
+    output.resize(outputs);
+    outputs_.make_void(*found.value());
+    return true;
+}
+
+bool RelayedRing::next_is_void(std::size_t column) const {
+    const Entry* entry = slot_of(taken_).entries[column];
+    return entry == nullptr || entry->is_void_in(taken_);
 }
 
 shm::Result<std::span<const std::int32_t>> RelayedRing::output(std::uint64_t uid) const {
     auto found = outputs_.find(uid);
     if (!found) return found.error();
-    return std::span<const std::int32_t>(*found.value());
+    return std::span<const std::int32_t>(found.value()->place);
 }
 
 shm::Result<bool> RelayedRing::send_submit(std::span<const croupier_column> columns) {
+    entries_.clear();
+    outputs_.begin_submit();
     for (const croupier_column& column : columns) {
-        if (auto entered = outputs_.enter(column.uid, published_); !entered) return entered.error();
+        auto asked = outputs_.ask(column.uid);
+        if (!asked) return asked.error();
+        entries_.push_back(asked.value());
     }
     if (auto fits = check_masks(columns, geometry_.mask_rows); !fits) return fits;
     flatbuffers::FlatBufferBuilder builder;
@@ -224,13 +260,12 @@ shm::Result<std::uint64_t> RelayedRing::submit(std::span<const croupier_column> 
     if (auto allowed = may_write(); !allowed) return allowed.error();
     if (auto fits = shm::check_step(geometry_, columns.size(), published_ - taken_); !fits)
         return fits.error();
-    if (auto sent = send_submit(columns); !sent) {
-        for (const croupier_column& column : columns) outputs_.leave(column.uid, published_);
-        return sent.error();
-    }
+    if (auto sent = send_submit(columns); !sent) return sent.error();
     StepSent& slot = slot_of(published_);
     slot.uids.clear();
     for (const croupier_column& column : columns) slot.uids.push_back(column.uid);
+    for (std::uint32_t i = 0; i < entries_.size(); ++i) outputs_.enter(*entries_[i], published_, i);
+    slot.entries = entries_;
     slot.record = last_record_;
     return published_++;
 }
@@ -253,12 +288,18 @@ shm::Result<bool> RelayedRing::send_owed_take() {
 }
 
 shm::Result<bool> RelayedRing::take(std::span<const croupier_decision> decisions) {
-    for (const croupier_decision& decision : decisions) {
-        outputs_.leave(decision.uid, taken_);
-        auto output = outputs_.find(decision.uid);
+    const StepSent& step = slot_of(taken_);
+    for (std::size_t column = 0; column < decisions.size(); ++column) {
+        Entry* entry = step.entries[column];
+        if (entry == nullptr) continue;
+        const croupier_decision& decision = decisions[column];
+        const bool current = !entry->is_void_in(taken_);
         // What was decided before this client came stands in the sequence's log already.
-        const bool next = output && decision.error == 0 && decision.position == output.value()->size();
-        if (next) output.value()->push_back(decision.token);
+        const bool next = decision.error == 0 && decision.position == entry->place.size();
+        if (current && next) entry->place.push_back(decision.token);
+        const bool ended = decision.error != 0 || (decision.flags & proto::kStoppedMask) != 0;
+        const bool gone = outputs_.leave(*entry, taken_).has_value();
+        if (!gone && current && ended) outputs_.make_void(*entry);
     }
     ++taken_;
     take_owed_ = true;

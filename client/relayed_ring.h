@@ -32,12 +32,14 @@ class RelayedRing final : public SchedulePlace {
 
     shm::Result<bool> add(const croupier_sequence& sequence) override;
     shm::Result<bool> finish(std::uint64_t uid) override;
+    shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs) override;
     std::size_t list(std::span<std::uint64_t> uids) const override { return outputs_.list(uids); }
     shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const override;
 
     shm::Result<std::uint64_t> submit(std::span<const croupier_column> columns) override;
     std::uint64_t next_to_publish() const override { return published_; }
     std::uint64_t next_to_take() const override { return taken_; }
+    bool next_is_void(std::size_t column) const override;
     std::span<const std::uint64_t> uids_of_next() const override { return slot_of(taken_).uids; }
     shm::Result<bool> give_up(std::uint64_t step) override;
     shm::Result<bool> take(std::span<const croupier_decision> decisions) override;
@@ -47,19 +49,23 @@ class RelayedRing final : public SchedulePlace {
     std::uint32_t daemon_generation() override { return daemon_generation_; }
 
   private:
+    using Output = std::vector<std::int32_t>;
+    using Entry = LiveUids<Output>::Entry;
     struct StepSent {
         std::vector<std::uint64_t> uids;
+        std::vector<Entry*> entries;  // of the same columns; null: void since an earlier client
         std::uint64_t record = 0;
     };
     struct Fault {
         std::uint64_t record;
         shm::Error error;
     };
-    using Output = std::vector<std::int32_t>;
 
     RelayedRing(const croupier_record_channel& channel, std::string segment_path);
     shm::Result<bool> ask_attach(const SessionFacts& facts, const OpenRequest& request);
     shm::Result<bool> take_over(const wire::SessionAttached& answer);
+
+    Entry* recall(std::uint64_t uid, std::uint32_t column, bool is_void);
 
     template <typename Record>
     shm::Result<bool> send(flatbuffers::FlatBufferBuilder& builder, flatbuffers::Offset<Record> record);
@@ -77,6 +83,7 @@ class RelayedRing final : public SchedulePlace {
     proto::Geometry geometry_;
     LiveUids<Output> outputs_;
     std::vector<StepSent> steps_;  // by slot
+    std::vector<Entry*> entries_;  // of the columns that are being submitted
     std::uint64_t published_ = 0;
     std::uint64_t taken_ = 0;
     bool take_owed_ = false;  // the relay has not been told of taken_

@@ -51,6 +51,10 @@ shm::Result<bool> RingRelay::carry_out(const wire::Message& message) {
             return add(*message.body_as_AddSequence());
         case wire::Body::FinishSequence:
             return ring_->finish(message.body_as_FinishSequence()->uid());
+        case wire::Body::TruncateSequence: {
+            const auto& cut = *message.body_as_TruncateSequence();
+            return ring_->truncate(cut.uid(), cut.outputs());
+        }
         case wire::Body::SubmitStep:
             return submit(*message.body_as_SubmitStep());
         case wire::Body::GiveUpStep:
@@ -101,7 +105,11 @@ AnswerBytes RingRelay::attached_answer() const {
     std::vector<flatbuffers::Offset<wire::StepInFlight>> steps;
     for (std::uint64_t step = ring_->next_to_take(); step < ring_->next_to_publish(); ++step) {
         const auto uids = ring_->uids_of(step);
-        steps.push_back(wire::CreateStepInFlight(builder, builder.CreateVector(uids.data(), uids.size())));
+        std::vector<bool> voids(uids.size());
+        for (std::size_t column = 0; column < uids.size(); ++column)
+            voids[column] = ring_->is_void(step, column);
+        const auto all_uids = builder.CreateVector(uids.data(), uids.size());
+        steps.push_back(wire::CreateStepInFlight(builder, all_uids, builder.CreateVector(voids)));
     }
     std::vector<std::uint64_t> uids(ring_->list({}));
     ring_->list(uids);

@@ -20,6 +20,7 @@ class SchedulePlace {
 
     virtual shm::Result<bool> add(const croupier_sequence& sequence) = 0;
     virtual shm::Result<bool> finish(std::uint64_t uid) = 0;
+    virtual shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs) = 0;
     virtual std::size_t list(std::span<std::uint64_t> uids) const = 0;
     virtual shm::Result<std::span<const std::int32_t>> output(std::uint64_t uid) const = 0;
 
@@ -28,6 +29,9 @@ class SchedulePlace {
     virtual std::uint64_t next_to_publish() const = 0;
     virtual std::uint64_t next_to_take() const = 0;
     virtual std::span<const std::uint64_t> uids_of_next() const = 0;
+    // Whether its sequence was truncated or finished, or ended by an earlier decision, while the step was in
+    // flight.
+    virtual bool next_is_void(std::size_t column) const = 0;
     // What of a step in flight is not decided is answered with given_up.
     virtual shm::Result<bool> give_up(std::uint64_t step) = 0;
     // The step next_to_take() is done with, decided so.

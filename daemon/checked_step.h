@@ -10,6 +10,7 @@ struct CheckedStep {
     std::uint32_t slot = 0;
     std::uint32_t columns = 0;
     bool randoms_supplied = false;
+    bool follows = false;  // some of its columns may have to wait for those of earlier steps
 };
 
 }  // namespace croupier::daemon

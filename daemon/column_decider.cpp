@@ -7,6 +7,7 @@
 #include "sampler/params.h"
 #include "sampler/plan.h"
 #include "sampler/race_key.h"
+#include "shm/sequence_turn.h"
 
 namespace croupier::daemon {
 
@@ -21,12 +22,25 @@ struct CheckedSequence {
     std::uint32_t prompt_length = 0;
     std::uint32_t hot_choice = 0;
     std::uint32_t admission = 0;
+    std::uint32_t revision = 0;
+
+    SequenceStates::Which which(std::uint32_t slot) const { return {slot, admission, revision}; }
 };
 
-DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleColumn& asked,
-                             CheckedSequence& checked, SequenceLists& lists) {
+DecisionError check_position(const shm::Segment& segment, const CheckedStep& step,
+                             const proto::ScheduleColumn& asked) {
+    if (asked.after_steps != 0 && !step.follows) return DecisionError::bad_record;
+    const shm::SequenceTurn turn = shm::turn_of(segment, step.step, asked);
+    if (turn.turn == shm::Turn::never) return DecisionError::voided;
+    // `later`: it was due when it was claimed, and its record has been written over since.
+    if (turn.turn != shm::Turn::now) return DecisionError::bad_record;
+    return turn.outputs == asked.position ? DecisionError::none : DecisionError::bad_position;
+}
+
+DecisionError check_sequence(const shm::Segment& segment, const CheckedStep& step,
+                             const proto::ScheduleColumn& asked, CheckedSequence& checked,
+                             SequenceLists& lists) {
     const auto& geometry = segment.geometry();
-    if (asked.window_offset != 0 || asked.candidate != -1) return DecisionError::bad_record;
     if (asked.mask_row > geometry.mask_rows) return DecisionError::bad_mask;
     if (asked.sequence_slot >= geometry.max_sequences) return DecisionError::bad_sequence;
     const auto& entry = segment.sequence(asked.sequence_slot);
@@ -35,23 +49,26 @@ DecisionError check_sequence(const shm::Segment& segment, const proto::ScheduleC
     // then derived of it stands under a number that is never met again.
     checked.admission = entry.admission.load(std::memory_order_acquire);
     // SYNC: acquire; pairs with the release in SequenceTable::add.
-    if (entry.state.load(std::memory_order_acquire) != proto::SequenceState::live ||
-        entry.uid != asked.sequence_uid) {
-        return DecisionError::bad_sequence;
-    }
+    const auto state = entry.state.load(std::memory_order_acquire);
+    if (entry.uid != asked.sequence_uid) return DecisionError::bad_sequence;
+    if (state == proto::SequenceState::ending) return DecisionError::voided;
+    if (state != proto::SequenceState::live) return DecisionError::bad_sequence;
     checked.params = entry.params;
     checked.prompt_length = entry.prompt_length;
     checked.hot_choice = entry.hot_choice;
     checked.log = segment.token_log(asked.sequence_slot);
-    const std::uint32_t length = entry.length.load(std::memory_order_acquire);
+    checked.revision = asked.revision;
     const ListCounts counts(entry);
+    const std::uint32_t length = entry.length.load(std::memory_order_acquire);
     if (length > geometry.max_length || checked.prompt_length > length || !counts.fit(geometry)) {
         return DecisionError::bad_sequence;
     }
     if (checked.params.logprobs > geometry.max_logprobs) return DecisionError::bad_parameter;
     lists.copy(segment, asked.sequence_slot, counts);
-    if (asked.position != length - checked.prompt_length) return DecisionError::bad_position;
-    return DecisionError::none;
+    if (const auto fault = check_position(segment, step, asked); fault != DecisionError::none) return fault;
+    // Tokens that are decided and not taken stand behind the log's length.
+    const std::uint64_t before = std::uint64_t{checked.prompt_length} + asked.position;
+    return before <= geometry.max_length ? DecisionError::none : DecisionError::bad_position;
 }
 
 // What it asks, of its row's place in the step nothing yet.
@@ -78,7 +95,7 @@ bool carries_feedback(const proto::SamplingParams& params) {
 
 proto::Feedback feedback_before(const proto::SequenceEntry& entry, std::uint32_t admission,
                                 std::uint32_t position) {
-    const proto::FeedbackAfter left = entry.feedback[position % 2];
+    const proto::FeedbackAfter left = entry.feedback[position % proto::kFeedbackKept];
     const bool of_this = left.outputs == position && left.admission == admission;
     return of_this ? left.feedback : proto::Feedback{};
 }
@@ -86,7 +103,7 @@ proto::Feedback feedback_before(const proto::SequenceEntry& entry, std::uint32_t
 // As in append(): whoever makes these stores, and however often, they are the same.
 void leave_feedback(proto::SequenceEntry& entry, std::uint32_t admission, std::uint32_t position,
                     const proto::Feedback& feedback) {
-    entry.feedback[(position + 1) % 2] = {feedback, position + 1, admission};
+    entry.feedback[(position + 1) % proto::kFeedbackKept] = {feedback, position + 1, admission};
 }
 
 // Says who has a state that another would have to derive; the line is written only where that changes.
@@ -114,14 +131,23 @@ void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std
 
 }  // namespace
 
+bool is_due(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) {
+    if (!step.follows) return true;
+    const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
+    // What names no sequence is refused when it is decided.
+    if (asked.after_steps == 0 || asked.sequence_slot >= segment.geometry().max_sequences) return true;
+    return shm::turn_of(segment, step.step, asked).turn != shm::Turn::later;
+}
+
 DecisionError check_record(const shm::Segment& segment, std::uint64_t step, CheckedStep& checked) {
     const std::uint32_t slot = segment.slot_of(step);
     const proto::ScheduleRecord record = segment.schedule(slot);
     if (record.step != step || record.columns == 0 || record.columns > segment.geometry().max_batch ||
-        (record.flags & ~proto::kRandomsSupplied) != 0) {
+        (record.flags & ~proto::kRecordFlags) != 0) {
         return DecisionError::bad_record;
     }
-    checked = {step, slot, record.columns, (record.flags & proto::kRandomsSupplied) != 0};
+    checked = {step, slot, record.columns, (record.flags & proto::kRandomsSupplied) != 0,
+               (record.flags & proto::kFollows) != 0};
     return DecisionError::none;
 }
 
@@ -144,15 +170,15 @@ void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     SequenceLists& lists = session.lists(lane.thread);
     CheckedSequence sequence;
-    if (check_sequence(segment, asked, sequence, lists) != DecisionError::none) return;
+    if (check_sequence(segment, step, asked, sequence, lists) != DecisionError::none) return;
     const sampler::Request request = request_of(sequence, asked.position, lists);
     const auto& geometry = segment.geometry();
     if (sampler::awaits_race(sequence.params, request, {geometry.dtype, geometry.vocab}))
         races.prepare(sampler::race_key(sequence.params, request), geometry.vocab);
     SequenceStates& states = session.states();
     if (states.knows(lane.thread, asked.sequence_slot, sequence.admission)) return;
-    auto& state = states.of(lane.thread, asked.sequence_slot, sequence.admission, sequence.params,
-                            request.dry_breakers);
+    auto& state =
+        states.of(lane.thread, sequence.which(asked.sequence_slot), sequence.params, request.dry_breakers);
     (void)state.follow(request.prompt, request.output);
     states.account(lane.thread, asked.sequence_slot);
     note_owner(segment.sequence(asked.sequence_slot), state, lane);
@@ -167,7 +193,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     bool read_early = false;
     workspace.answer_space = {};
     proto::Decision decision;
-    decision.error = check_sequence(segment, asked, sequence, lists);
+    decision.error = check_sequence(segment, step, asked, sequence, lists);
     if (decision.error == DecisionError::none) {
         sampler::Request request = request_of(sequence, asked.position, lists);
         request.prepared = races.find(sampler::race_key(sequence.params, request), segment.geometry().vocab);
@@ -181,8 +207,8 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         const bool feeds_back = carries_feedback(sequence.params);
         auto& entry = segment.sequence(asked.sequence_slot);
         if (feeds_back) request.feedback = feedback_before(entry, sequence.admission, asked.position);
-        auto& state = session.states().of(lane.thread, asked.sequence_slot, sequence.admission,
-                                          sequence.params, request.dry_breakers);
+        auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
+                                          request.dry_breakers);
         const sampler::RowView row = session.row(step, column, lane.thread, read_early);
         decision = sampler::decide(row, request, state, workspace);
         session.states().account(lane.thread, asked.sequence_slot);

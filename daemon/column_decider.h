@@ -19,6 +19,9 @@ struct Lane {
     std::uint32_t number = 0;
 };
 
+// Whether a column may be claimed: the columns of its sequence in earlier steps are decided, or it is void.
+bool is_due(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column);
+
 // bad_record when the record cannot be acted on at all.
 proto::DecisionError check_record(const shm::Segment& segment, std::uint64_t step, CheckedStep& checked);
 

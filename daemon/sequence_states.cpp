@@ -27,10 +27,10 @@ SequenceStates::~SequenceStates() {
     for (std::size_t index = 0; index < tracked_.size(); ++index) free(index);
 }
 
-sampler::SequenceState& SequenceStates::of(std::size_t thread, std::uint32_t slot, std::uint32_t admission,
+sampler::SequenceState& SequenceStates::of(std::size_t thread, const Which& which,
                                            const proto::SamplingParams& params,
                                            sampler::TokenLists dry_breakers) {
-    auto& held = tracked_[thread * sequences_ + slot];
+    auto& held = tracked_[thread * sequences_ + which.slot];
     if (held == nullptr) {
         held = std::make_unique<Tracked>(vocab_, max_length_);
         totals_->states.fetch_add(1, std::memory_order_relaxed);
@@ -40,13 +40,16 @@ sampler::SequenceState& SequenceStates::of(std::size_t thread, std::uint32_t slo
         const bool same_params = std::memcmp(&held->params, &params, sizeof(params)) == 0;
         const bool same_breakers = std::equal(dry_breakers.begin(), dry_breakers.end(),
                                               held->breakers.begin(), held->breakers.end());
-        if (held->admission == admission && same_params && same_breakers) {
+        if (held->admission == which.admission && same_params && same_breakers) {
             held->used = look_;
+            if (held->revision != which.revision) held->state.doubt();
+            held->revision = which.revision;
             return held->state;
         }
     }
     held->state.begin(params, dry_breakers);
-    held->admission = admission;
+    held->admission = which.admission;
+    held->revision = which.revision;
     held->used = look_;
     held->params = params;
     held->breakers.assign(dry_breakers.begin(), dry_breakers.end());

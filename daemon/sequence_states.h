@@ -27,10 +27,15 @@ class SequenceStates {
     SequenceStates(const SequenceStates&) = delete;
     SequenceStates& operator=(const SequenceStates&) = delete;
 
+    struct Which {
+        std::uint32_t slot;
+        std::uint32_t admission;
+        std::uint32_t revision;
+    };
     // The state of the sequence that was admitted to this slot with this number; begun anew when that is
-    // another, or has other parameters or breakers.
-    sampler::SequenceState& of(std::size_t thread, std::uint32_t slot, std::uint32_t admission,
-                               const proto::SamplingParams& params, sampler::TokenLists dry_breakers);
+    // another, or has other parameters or breakers; doubted when its log has another revision.
+    sampler::SequenceState& of(std::size_t thread, const Which& which, const proto::SamplingParams& params,
+                               sampler::TokenLists dry_breakers);
     // After what may have made of()'s state grow.
     void account(std::size_t thread, std::uint32_t slot);
 
@@ -53,6 +58,7 @@ class SequenceStates {
     struct Tracked {
         Tracked(std::uint32_t vocab, std::uint32_t max_length) : state(vocab, max_length) {}
         std::uint32_t admission = 0;
+        std::uint32_t revision = 0;
         std::uint64_t used = 0;   // at this look
         std::uint64_t bytes = 0;  // as they are in the totals
         proto::SamplingParams params;

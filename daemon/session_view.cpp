@@ -39,6 +39,7 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
       early_slices_(threads, std::vector<sampler::Slice>(segment_.geometry().tp)),
       early_(segment_.geometry(), orders_.blocks),
       prepared_(segment_.geometry().slots),
+      void_(segment_.geometry().slots),
       prefault_(segment_.mapping()) {
     const auto& geometry = segment_.geometry();
     id_ = segment_.id();
@@ -89,6 +90,21 @@ sampler::RowView SessionView::row(const CheckedStep& step, std::uint32_t column,
     read_early = early_.finish(segment_, step, column, slices);
     if (read_early) row.slices = slices;
     return row;
+}
+
+std::vector<std::uint32_t>& SessionView::may_be_void(const CheckedStep& step) {
+    MayBeVoid& held = void_[step.slot];
+    const std::uint32_t revisions = segment_.header().revisions.load(std::memory_order_acquire);
+    const bool fresh = held.step != step.step;
+    if (!fresh && held.revisions == revisions) return held.columns;
+    held.step = step.step;
+    held.revisions = revisions;
+    held.columns.clear();
+    // A step that was just published has the present revisions.
+    if (fresh && !step.follows) return held.columns;
+    const auto own = shares_.all_own(step);
+    held.columns.assign(own.begin(), own.end());
+    return held.columns;
 }
 
 std::uint32_t& SessionView::prepared(const CheckedStep& step) {

@@ -36,6 +36,9 @@ class SessionView {
     std::span<const std::uint32_t> hot_blocks(std::uint32_t choice) const;
     // How many of this sampler's columns of the step were prepared: the caller counts on.
     std::uint32_t& prepared(const CheckedStep& step);
+    // Those of this sampler's columns of which it is not known that they can be decided; the caller strikes
+    // out what it has settled, which comes back when the client has cut off a sequence.
+    std::vector<std::uint32_t>& may_be_void(const CheckedStep& step);
 
     SequenceStates& states() { return states_; }
     StepShares& shares() { return shares_; }
@@ -67,6 +70,12 @@ class SessionView {
         std::uint32_t columns = 0;
     };
 
+    struct MayBeVoid {
+        std::uint64_t step = ~0ULL;
+        std::uint32_t revisions = 0;  // the header's, when the columns were listed
+        std::vector<std::uint32_t> columns;
+    };
+
     shm::Segment segment_;
     Orders orders_;
     std::uint64_t id_ = 0;
@@ -78,6 +87,7 @@ class SessionView {
     EarlyMaxima early_;
     std::vector<Exhausted> exhausted_;  // [slot]
     std::vector<Prepared> prepared_;    // [slot]
+    std::vector<MayBeVoid> void_;       // [slot]
     shm::Prefault prefault_;
 };
 

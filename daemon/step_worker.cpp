@@ -3,11 +3,13 @@
 #include <oneapi/tbb/parallel_for.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "daemon/stage_clock.h"
 #include "shm/clock.h"
 #include "shm/logits_publisher.h"
+#include "shm/sequence_turn.h"
 #include "shm/step_claims.h"
 #include "shm/step_window.h"
 
@@ -91,6 +93,8 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
         session.shares().divide(segment, step, first_lane(), lanes());
         if (!logits_complete(segment, step)) {
             result.pending = true;
+            // What is ready goes before what is void.
+            if (result.decided == 0) result.decided += answer_void(session, step);
             result.busy = await_logits(session, step) || result.busy;
             continue;
         }
@@ -117,11 +121,36 @@ bool StepWorker::await_logits(SessionView& session, const CheckedStep& step) {
     return session.early().follow(session.segment(), step, own) || prepared;
 }
 
+std::size_t StepWorker::answer_void(SessionView& session, const CheckedStep& step) {
+    const shm::Segment& segment = session.segment();
+    std::vector<std::uint32_t>& watched = session.may_be_void(step);
+    const shm::StepClaims claims(segment, step.step);
+    std::size_t answered = 0;
+    const auto settled = [&](std::uint32_t column) {
+        const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
+        if (asked.sequence_slot >= segment.geometry().max_sequences) return true;
+        const shm::Turn turn = shm::turn_of(segment, step.step, asked).turn;
+        if (turn != shm::Turn::never) return turn != shm::Turn::later;
+        if (claims.answer_void(column, step.columns, incarnation_)) wake_supervisor(segment);
+        ++answered;
+        return true;
+    };
+    watched.erase(std::remove_if(watched.begin(), watched.end(), settled), watched.end());
+    return answered;
+}
+
+void StepWorker::wake_supervisor(const shm::Segment& segment) const {
+    if (segment.header().zmq_stream.load(std::memory_order_relaxed) == 0) return;
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(event_fd_, &one, sizeof(one));
+}
+
 // One column a look: a long log takes milliseconds, and another step may be ready.
 bool StepWorker::prepare_next(SessionView& session, const CheckedStep& step) {
     const auto own = session.shares().all_own(step);
     std::uint32_t& prepared = session.prepared(step);
-    if (prepared >= own.size()) return false;
+    // Before its turn nobody knows its position.
+    if (prepared >= own.size() || !is_due(session.segment(), step, own[prepared])) return false;
     const std::size_t place = prepared++;
     if (place == 0) {
         for (PreparedRaces& races : races_) races.begin_step();
@@ -147,7 +176,7 @@ bool StepWorker::decide_suspect(SessionView& session) {
         if (!logits_complete(segment, step)) continue;
         const shm::StepClaims claims(segment, number);
         for (std::uint32_t column = 0; column < step.columns; ++column) {
-            if (!claims.try_claim_suspect(column, incarnation_)) continue;
+            if (!is_due(segment, step, column) || !claims.try_claim_suspect(column, incarnation_)) continue;
             DrawTally tally;
             decide_one(session, step, column, 0, shm::monotonic_ns(), tally);
             tally.give_to(segment.header());
@@ -189,7 +218,12 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
     const shm::StepClaims claims(segment, step.step);
     Share share;
     DrawTally tally;
+    bool waits = false;  // for a column of an earlier step
     for (const std::uint32_t column : session.shares().own(step, thread)) {
+        if (!is_due(segment, step, column)) {
+            waits = true;
+            continue;
+        }
         if (!claims.try_claim(column, incarnation_)) continue;
         now = decide_one(session, step, column, thread, now, tally);
         ++share.decided;
@@ -197,6 +231,7 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
         if (!share.whole) break;
     }
     if (share.whole) decide_others(session, step, thread, now, tally, share);
+    if (waits) share.whole = false;
     if (share.decided > 0) tally.give_to(segment.header());
     if (!share.whole) share.whole = shm::step_complete(segment, step.slot, step.columns);
     return share;
@@ -224,7 +259,9 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
             const bool underived =
                 shares.owned(step, column) &&
                 !session.states().knows(thread, slot, admission_in(session.segment(), slot));
-            if (underived != dear || !claims.try_claim(column, incarnation_)) continue;
+            if (underived != dear || !is_due(session.segment(), step, column) ||
+                !claims.try_claim(column, incarnation_))
+                continue;
             now = decide_one(session, step, column, thread, now, tally);
             ++share.decided;
             share.whole = now < slice_ends_;
@@ -256,10 +293,7 @@ std::uint64_t StepWorker::decide_one(SessionView& session, const CheckedStep& st
     entry_->busy_ns.fetch_add(end - begin, std::memory_order_relaxed);
     if (!last) return end;
     record_stage(*entry_, Stage::step, end > ready ? end - ready : 0);
-    if (segment.header().zmq_stream.load(std::memory_order_relaxed) != 0) {
-        const std::uint64_t one = 1;
-        [[maybe_unused]] const auto written = ::write(event_fd_, &one, sizeof(one));
-    }
+    wake_supervisor(segment);
     return end;
 }
 

@@ -51,6 +51,11 @@ class StepWorker {
     std::uint32_t lanes() const { return std::max(plane_->sampler_count, 1U) * threads_; }
     // True: there was something to do meanwhile, and there may be more.
     bool await_logits(SessionView& session, const CheckedStep& step);
+    // Answers those of this sampler's columns that will never be decided, whether logits come or not: how
+    // many.
+    std::size_t answer_void(SessionView& session, const CheckedStep& step);
+    // A step of a session whose decisions go over ZMQ is complete.
+    void wake_supervisor(const shm::Segment& segment) const;
     bool prepare_next(SessionView& session, const CheckedStep& step);
     // By how many nanoseconds the step's logits are longer complete than samplers usually take, twice over,
     // whose share is of so many columns.

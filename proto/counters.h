@@ -23,7 +23,8 @@ enum class SessionCounter : std::uint32_t {
     columns_failed,
     columns_redecided,  // claims of dead samplers given to others
     records_refused,    // malformed schedule records
-    column_delay_ns,    // logits complete to the start of a column's decision, summed over columns
+    columns_void,
+    column_delay_ns,  // logits complete to the start of a column's decision, summed over columns
     // The samplers, after their share of a step.
     draws_hot,
     draws_tail,
@@ -74,6 +75,7 @@ constexpr std::array kSessionCounterText = {
     CounterText{"columns_failed", "Columns decided with an error"},
     CounterText{"columns_redecided", "Columns taken back from samplers that died"},
     CounterText{"records_refused", "Schedule records refused as malformed"},
+    CounterText{"columns_void", "Columns in flight of sequences that ended, were truncated or finished"},
     CounterText{"column_delay_ns",
                 "Time from logits complete to the start of a column's decision, summed over columns"},
     CounterText{"draws_hot",

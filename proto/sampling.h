@@ -125,6 +125,7 @@ enum class DecisionError : std::uint16_t {
     bad_record,       // the step's schedule record itself is malformed
     sampler_crashed,  // samplers died or stalled repeatedly while they decided this column
     given_up,         // its logits did not come: the step was given up before the column was decided
+    voided,           // the sequence ended, was truncated or finished while this column was in flight
     count_
 };
 

@@ -8,15 +8,22 @@ namespace croupier::proto {
 struct ScheduleColumn {
     std::uint64_t sequence_uid = 0;
     std::uint32_t sequence_slot = 0;
-    std::uint32_t position = 0;       // outputs before the one that is decided
-    std::uint32_t mask_row = 0;       // 0: no grammar mask; else row mask_row - 1 of the step's masks
-    std::uint32_t window_offset = 0;  // reserved for verified decoding: must be 0
-    std::int32_t candidate = -1;      // reserved for verified decoding: must be -1
-    float temperature = 1.0F;         // the request's; nobody reads it
+    // Outputs before the one that is decided. With the sequence in earlier steps in flight: if each of them
+    // brings its token; else this column is void.
+    std::uint32_t position = 0;
+    std::uint32_t mask_row = 0;  // 0: no grammar mask; else row mask_row - 1 of the step's masks
+    std::uint32_t ticket = 0;    // which column of its sequence it is: one more than that before it
+    std::uint32_t revision = 0;  // the sequence's when the step was published
+    // Where the sequence stood before, so many steps ago: that column must be committed first. 0 steps: in no
+    // step in flight.
+    std::uint16_t after_steps = 0;
+    std::uint16_t after_column = 0;
 };
 static_assert(sizeof(ScheduleColumn) == 32);
 
 constexpr std::uint32_t kRandomsSupplied = 1U << 0U;
+constexpr std::uint32_t kFollows = 1U << 1U;  // some column stands after another in flight
+constexpr std::uint32_t kRecordFlags = kRandomsSupplied | kFollows;
 
 struct ScheduleRecord {
     std::uint64_t step = 0;

@@ -12,7 +12,7 @@ namespace croupier::proto {
 
 constexpr std::uint64_t kSegmentMagic = 0x3130474553505243ULL;  // "CRPSEG01"
 // Grows with every change to a struct or a size in this folder; old and new refuse each other by it.
-constexpr std::uint32_t kSegmentVersion = 11;
+constexpr std::uint32_t kSegmentVersion = 12;
 constexpr std::uint32_t kHeaderBytes = 8192;
 
 // Where each region starts and how far apart its slots lie, in bytes. A pure function of the geometry:
@@ -99,6 +99,8 @@ struct SegmentHeader {
     alignas(64) std::atomic<std::uint64_t> taken;      // steps below it are done with: their slots are free
     alignas(64) std::atomic<std::uint32_t> client_epoch;
     std::atomic<std::int32_t> client_pid;
+    // Grows with every revision of a sequence: what of the steps in flight is void may be answered at once.
+    std::atomic<std::uint32_t> revisions;
 
     // Written by samplers; the client sleeps on it.
     alignas(64) std::atomic<std::uint32_t> decided_bell;

@@ -11,7 +11,11 @@
 
 namespace croupier::proto {
 
-enum class SequenceState : std::uint32_t { free = 0, live = 1 };
+// `ending`: finished, and named by steps in flight still.
+enum class SequenceState : std::uint32_t { free = 0, live = 1, ending = 2 };
+
+// How many outputs a sequence can be cut back by and still have the feedback of that time.
+constexpr std::uint32_t kFeedbackKept = 64;
 
 // The feedback after so many outputs: what the decision of position `outputs` reads.
 struct FeedbackAfter {
@@ -38,22 +42,27 @@ struct alignas(64) SequenceEntry {
     // may be used again. Stored after all of the sequence, with release: who reads it first and finds it new
     // reads nothing of the one before.
     std::atomic<std::uint32_t> admission;
+    // The client's: grows when what is in flight of the sequence is void: it was finished or truncated, or
+    // the client took a decision that ends it. Stored after the length that it leaves, with release.
+    std::atomic<std::uint32_t> revision;
+    std::uint32_t reserved;
     std::uint64_t uid;
     SamplingParams params;
     std::uint32_t hot_choice;  // proto/hot_set.h; the session's when the sequence was admitted
     // Which lane, a sampler's thread, has last derived a state of it, and 1; 0: none, or there is nothing to
     // derive. A hint for the division of steps: no decision depends on it.
     std::atomic<std::uint32_t> owner;
-    // Two, because a decision may be made again after its sampler's death: position p reads one and writes
-    // the other, so that the second time it reads what the first time read, and writes the same. By the
-    // parity of `outputs`; on a cache line that only decisions with feedback touch.
-    alignas(64) std::array<FeedbackAfter, 2> feedback;
+    // A decision may be made again after its sampler's death: position p reads one and writes the next, so
+    // that the second time it reads what the first time read, and writes the same. By `outputs` modulo their
+    // number, so that a truncated sequence finds what it had; on cache lines that only decisions with
+    // feedback touch.
+    alignas(64) std::array<FeedbackAfter, kFeedbackKept> feedback;
 };
 static_assert(kMaxBias <= 0xFFFF && kMaxStopIds <= 0xFFFF);
-static_assert(offsetof(SequenceEntry, params) == 40);
-static_assert(offsetof(SequenceEntry, hot_choice) == 248);
-static_assert(offsetof(SequenceEntry, owner) == 252);
-static_assert(offsetof(SequenceEntry, feedback) == 256);
-static_assert(sizeof(SequenceEntry) == 320);
+static_assert(offsetof(SequenceEntry, params) == 48);
+static_assert(offsetof(SequenceEntry, hot_choice) == 256);
+static_assert(offsetof(SequenceEntry, owner) == 260);
+static_assert(offsetof(SequenceEntry, feedback) == 320);
+static_assert(sizeof(SequenceEntry) == 320 + kFeedbackKept * 24);
 
 }  // namespace croupier::proto

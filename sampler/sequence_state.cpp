@@ -30,6 +30,7 @@ void SequenceState::begin(const proto::SamplingParams& params, TokenLists dry_br
     counts_ =
         params.repetition_penalty != 1.0 || params.frequency_penalty != 0.0 || params.presence_penalty != 0.0;
     window_ = params.penalty_last_n;
+    doubted_ = false;
     prompt_length_ = 0;
     search_width_ = 0;
     dry_.begin(params, dry_breakers);
@@ -52,6 +53,7 @@ bool SequenceState::follow(std::span<const std::int32_t> prompt, std::span<const
         prompt_length_ = static_cast<std::uint32_t>(prompt.size());
     }
     truncate(agreeing(prompt, output));
+    doubted_ = false;
     while (length_ < total) {
         const std::int32_t logged = token_at(length_, prompt, output);
         if (logged < 0 || static_cast<std::uint32_t>(logged) >= vocab_) return false;
@@ -66,10 +68,10 @@ std::size_t SequenceState::agreeing(std::span<const std::int32_t> prompt,
                                     std::span<const std::int32_t> output) const {
     const std::size_t common = std::min<std::size_t>(length_, prompt.size() + output.size());
     if (!derives()) return common;
-    const std::size_t first = common - std::min(common, kCompared);
+    const std::size_t first = doubted_ ? 0 : common - std::min(common, kCompared);
     for (std::size_t place = first; place < common; ++place) {
         if (static_cast<std::uint32_t>(token_at(place, prompt, output)) != tokens_[place]) {
-            return place == first ? 0 : place;
+            return place == first && !doubted_ ? 0 : place;
         }
     }
     return common;

@@ -29,9 +29,12 @@ class SequenceState {
     // change meanwhile. False: an id outside the vocabulary, or a log longer than max_length; the state then
     // stands at the tokens before it.
     bool follow(std::span<const std::int32_t> prompt, std::span<const std::int32_t> output);
+    // The log may have been cut back since, further than a few tokens: the next follow() compares all of it.
+    void doubt() { doubted_ = true; }
 
     // Rolls back to this many tokens of prompt and output. What was followed but did not stay in the log
-    // (rejected candidates) must be cut before anyone else appends: follow() compares only the last tokens.
+    // (rejected candidates) must be cut before anyone else appends, or doubted: follow() compares only the
+    // last tokens.
     void truncate(std::size_t length);
 
     // Both of a token, in one look: a decision asks for tokens from all over the vocabulary.
@@ -84,6 +87,7 @@ class SequenceState {
     const std::uint32_t max_length_;
     bool begun_ = false;
     bool counts_ = false;
+    bool doubted_ = false;
     std::int32_t window_ = -1;
     std::uint32_t prompt_length_ = 0;
     std::uint32_t length_ = 0;

@@ -7,6 +7,7 @@
 
 #include "shm/clock.h"
 #include "shm/futex.h"
+#include "shm/sequence_table.h"
 #include "shm/step_claims.h"
 #include "shm/step_window.h"
 
@@ -113,6 +114,9 @@ Result<std::uint64_t> SchedulePublisher::publish(std::span<const proto::Schedule
     const std::uint64_t step = published_;
     const std::uint32_t slot = segment_->slot_of(step);
     const auto count = static_cast<std::uint32_t>(columns.size());
+    // SYNC: pairs with the fence in shm/sequence_turn.cpp: whoever reads a word of this step where it looks
+    // for the slot's last one sees that `taken` has gone beyond that.
+    std::atomic_thread_fence(std::memory_order_release);
     reset_decisions(slot, step, count);
     auto& record = segment_->schedule(slot);
     record = {step, count, epoch_, flags, 0, monotonic_ns(), {}};
@@ -173,18 +177,25 @@ void SchedulePublisher::count_times(std::uint32_t slot) const {
 
 // Before `taken` is stored: a client that dies in between is followed by one that does it again.
 void SchedulePublisher::extend_logs(std::uint32_t slot) const {
-    if (next_refusal() != proto::DecisionError::none) return;
+    const bool refused = next_refusal() != proto::DecisionError::none;
     const proto::Geometry& geometry = segment_->geometry();
-    const StepClaims claims(*segment_, taken_);
     for (std::uint32_t column = 0; column < columns_of(taken_); ++column) {
         const auto& asked = segment_->schedule_columns(slot)[column];
-        if (!claims.is_committed(column) || asked.sequence_slot >= geometry.max_sequences) continue;
+        if (asked.sequence_slot >= geometry.max_sequences) continue;
         auto& entry = segment_->sequence(asked.sequence_slot);
-        const bool decided = segment_->decisions(slot)[column].error == proto::DecisionError::none;
+        // Of another revision: void, whatever was decided.
+        if (entry.uid != asked.sequence_uid ||
+            entry.revision.load(std::memory_order_relaxed) != asked.revision)
+            continue;
+        const proto::Decision& decision = segment_->decisions(slot)[column];
         const std::uint64_t length = std::uint64_t{entry.prompt_length} + asked.position + 1;
-        if (!decided || entry.uid != asked.sequence_uid || length > geometry.max_length) continue;
-        // SYNC: release; pairs with the acquire of samplers. The token was visible with its column's bit.
-        entry.length.store(static_cast<std::uint32_t>(length), std::memory_order_release);
+        const bool decided = !refused && decision.error == proto::DecisionError::none;
+        if (decided && length <= geometry.max_length) {
+            // SYNC: release; pairs with the acquire in turn_of(). The token was visible with its column's
+            // bit.
+            entry.length.store(static_cast<std::uint32_t>(length), std::memory_order_release);
+        }
+        if (!decided || (decision.flags & proto::kStoppedMask) != 0) revise(*segment_, asked.sequence_slot);
     }
 }
 

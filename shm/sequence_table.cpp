@@ -21,6 +21,18 @@ void copy_lists(const NewSequence& sequence, proto::SequenceEntry& entry, std::i
 
 }  // namespace
 
+void revise(const Segment& segment, std::uint32_t slot) {
+    auto& revision = segment.sequence(slot).revision;
+    // SYNC: release; pairs with the acquire in turn_of(): the length that goes with it was stored before.
+    revision.store(revision.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    segment.header().revisions.fetch_add(1, std::memory_order_release);
+}
+
+Error beyond_output(std::uint64_t uid, std::size_t outputs, std::uint32_t asked) {
+    return {Errc::bad_argument, "sequence " + std::to_string(uid) + " has " + std::to_string(outputs) +
+                                    " outputs, and cannot be cut back to " + std::to_string(asked)};
+}
+
 Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const NewSequence& sequence) {
     const auto too_many = [](const char* what, std::size_t count, std::uint32_t room, const char* option) {
         return fail(Errc::bad_argument, "the sequence has " + std::to_string(count) + " " + what +
@@ -95,6 +107,31 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     // store leaves a free slot.
     entry.state.store(SequenceState::live, std::memory_order_release);
     return index;
+}
+
+void SequenceTable::end(std::uint32_t slot) {
+    segment_->sequence(slot).state.store(SequenceState::ending, std::memory_order_release);
+    revise(*segment_, slot);
+}
+
+Result<bool> SequenceTable::truncate(std::uint32_t slot, std::uint32_t outputs) {
+    auto& entry = segment_->sequence(slot);
+    const std::uint32_t length = entry.length.load(std::memory_order_relaxed);
+    const std::uint32_t present = length - std::min(entry.prompt_length, length);
+    if (outputs > present) return beyond_output(entry.uid, present, outputs);
+    // SYNC: release; before the revision, as turn_of() reads it after.
+    entry.length.store(entry.prompt_length + outputs, std::memory_order_release);
+    revise(*segment_, slot);
+    return true;
+}
+
+std::vector<std::uint32_t> SequenceTable::ending() const {
+    std::vector<std::uint32_t> found;
+    for (std::uint32_t index = 0; index < segment_->geometry().max_sequences; ++index) {
+        const auto& state = segment_->sequence(index).state;
+        if (state.load(std::memory_order_acquire) == SequenceState::ending) found.push_back(index);
+    }
+    return found;
 }
 
 void SequenceTable::remove(std::uint32_t slot) {

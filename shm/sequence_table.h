@@ -31,6 +31,11 @@ struct LiveSequence {
 // Whether a session of this geometry, which has so many live sequences, has room for one more of this size.
 Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const NewSequence& sequence);
 
+// What is in flight of the slot's sequence is void from now on.
+void revise(const Segment& segment, std::uint32_t slot);
+
+Error beyond_output(std::uint64_t uid, std::size_t outputs, std::uint32_t asked);
+
 // The table's one author is the session's client.
 class SequenceTable {
   public:
@@ -40,6 +45,12 @@ class SequenceTable {
     Result<std::uint32_t> add(const NewSequence& sequence);
     // The slot may be reused: no step in flight may name it any more.
     void remove(std::uint32_t slot);
+    // The same sequence while steps in flight name it: what of them is not decided is void. remove() follows.
+    void end(std::uint32_t slot);
+    // Cuts the sequence's outputs back to so many; what is in flight of it is void.
+    Result<bool> truncate(std::uint32_t slot, std::uint32_t outputs);
+    // Of an earlier client: ended, and not removed.
+    std::vector<std::uint32_t> ending() const;
     std::vector<LiveSequence> live() const;
 
   private:

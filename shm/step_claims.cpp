@@ -12,6 +12,16 @@ using proto::ClaimWord;
 using proto::RefusalWord;
 using proto::SessionCounter;
 
+namespace {
+
+SessionCounter counter_of(proto::DecisionError error) {
+    if (error == proto::DecisionError::none) return SessionCounter::columns_decided;
+    return error == proto::DecisionError::voided ? SessionCounter::columns_void
+                                                 : SessionCounter::columns_failed;
+}
+
+}  // namespace
+
 bool StepClaims::exchange_claim(std::uint32_t column, std::uint32_t from, std::uint32_t to) const {
     auto& word = segment_->claims(slot_)[column];
     const auto tag = static_cast<std::uint32_t>(step_);
@@ -61,9 +71,7 @@ bool StepClaims::commit(std::uint32_t column, std::uint32_t columns, const proto
     if (complete) announce();
     // Counted last: the line is shared by all samplers, and who waits should not wait for it. A sampler that
     // dies before this line leaves a statistic one too low, and no decision.
-    const auto which = decision.error == proto::DecisionError::none ? SessionCounter::columns_decided
-                                                                    : SessionCounter::columns_failed;
-    segment_->header().counter(which).fetch_add(1, std::memory_order_relaxed);
+    segment_->header().counter(counter_of(decision.error)).fetch_add(1, std::memory_order_relaxed);
     return complete;
 }
 
@@ -139,19 +147,26 @@ void StepClaims::count_reopened(std::uint32_t freed) const {
 void StepClaims::suspect_or_answer(std::uint32_t column, std::uint32_t columns, bool alone) const {
     auto& count = segment_->crashes(slot_)[column];
     const std::uint32_t crashes = alone ? count.fetch_add(1, std::memory_order_relaxed) + 1 : 0;
-    if (crashes >= kCrashLimit) return answer(column, columns, proto::DecisionError::sampler_crashed);
+    if (crashes >= kCrashLimit) {
+        answer(column, columns, proto::DecisionError::sampler_crashed);
+        return;
+    }
     // SYNC: release; pairs with the acquire in exchange_claim.
     segment_->claims(slot_)[column].store(ClaimWord{static_cast<std::uint32_t>(step_), kSuspect}.pack(),
                                           std::memory_order_release);
 }
 
-void StepClaims::answer(std::uint32_t column, std::uint32_t columns, proto::DecisionError error) const {
+bool StepClaims::answer_void(std::uint32_t column, std::uint32_t columns, std::uint32_t owner) const {
+    return try_claim(column, owner) && answer(column, columns, proto::DecisionError::voided);
+}
+
+bool StepClaims::answer(std::uint32_t column, std::uint32_t columns, proto::DecisionError error) const {
     const auto& asked = segment_->schedule_columns(slot_)[column];
     proto::Decision decision;
     decision.sequence_uid = asked.sequence_uid;
     decision.position = asked.position;
     decision.error = error;
-    commit(column, columns, decision);
+    return commit(column, columns, decision);
 }
 
 std::uint32_t StepClaims::give_up(std::uint32_t columns, std::uint32_t giver) const {

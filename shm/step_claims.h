@@ -38,6 +38,9 @@ class StepClaims {
     // A process died of the column before it claimed it.
     void suspect(std::uint32_t column, std::uint32_t columns) const;
 
+    // Of a column that its sequence cannot come to any more, if nobody has claimed it: true for the commit
+    // that completed the step.
+    bool answer_void(std::uint32_t column, std::uint32_t columns, std::uint32_t owner) const;
     // Answers each column that nobody has claimed with the error given_up: the step is then over as soon as
     // those who have claimed the others commit. Again by the same giver: what it left half done. How many
     // columns.
@@ -56,7 +59,7 @@ class StepClaims {
     bool exchange_claim(std::uint32_t column, std::uint32_t from, std::uint32_t to) const;
     void count_reopened(std::uint32_t freed) const;
     void suspect_or_answer(std::uint32_t column, std::uint32_t columns, bool alone) const;
-    void answer(std::uint32_t column, std::uint32_t columns, proto::DecisionError error) const;
+    bool answer(std::uint32_t column, std::uint32_t columns, proto::DecisionError error) const;
     void announce() const;
 
     const Segment* segment_;

@@ -68,6 +68,13 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->capture_default_str()
         ->check(CLI::Range(0U, proto::kMaxSlots))
         ->group(group);
+    command
+        .add_option(
+            "--ahead", options.ahead,
+            "Steps of one microbatch in flight: a sequence's next ones are submitted before it is decided")
+        ->capture_default_str()
+        ->check(CLI::Range(1U, proto::kMaxSlots))
+        ->group(group);
     command.add_option("--stage-ms", options.stage_ms, "Milliseconds of one pipeline stage")
         ->capture_default_str()
         ->check(CLI::Range(0.0, 10000.0))
@@ -158,6 +165,12 @@ void add_run_options(CLI::App& command, SimOptions& options) {
                                                                        {"writer", ChaosTarget::writer},
                                                                        {"client", ChaosTarget::client}}))
         ->group(group);
+    command
+        .add_option("--truncates", options.truncates,
+                    "How many times a sequence is cut back by up to 48 tokens, which are then decided again")
+        ->capture_default_str()
+        ->check(CLI::Range(0U, 10'000'000U))
+        ->group(group);
     command.add_option("--kills", options.kills, "How many times")
         ->capture_default_str()
         ->check(CLI::Range(0U, 100'000U))
@@ -179,11 +192,14 @@ void add_run_options(CLI::App& command, SimOptions& options) {
 void check_together(const SimOptions& options) {
     if (options.steps_in_flight() > proto::kMaxSlots) {
         throw CLI::ValidationError(
-            "--in-flight", "at most " + std::to_string(proto::kMaxSlots) + " microbatches may be in flight");
+            "--in-flight", "microbatches times --ahead may be at most " + std::to_string(proto::kMaxSlots));
     }
-    if (options.batch * options.steps_in_flight() > proto::kMaxSequences) {
+    if (options.ahead > 1 && options.on_gpu) {
+        throw CLI::ValidationError("--ahead", "the LM head of --writer cuda knows delivered tokens only");
+    }
+    if (2 * options.batch * options.microbatches() > proto::kMaxSequences) {
         throw CLI::ValidationError("--batch", "batch times microbatches in flight may be at most " +
-                                                  std::to_string(proto::kMaxSequences));
+                                                  std::to_string(proto::kMaxSequences / 2));
     }
     if (options.tp > options.vocab) throw CLI::ValidationError("--tp", "more ranks than tokens");
     if (options.on_gpu && options.dtype != proto::Dtype::bf16) {

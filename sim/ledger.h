@@ -38,7 +38,8 @@ struct LedgerHead {
     std::atomic<std::uint64_t> live{0};
     std::atomic<std::uint64_t> duplicated{0};
     std::atomic<std::uint64_t> gaps{0};
-    std::atomic<std::uint64_t> recovered{0};   // delivered from a sequence's log after a scheduler's death
+    std::atomic<std::uint64_t> recovered{0};  // delivered from a sequence's log after a scheduler's death
+    std::atomic<std::uint64_t> truncated{0};
     std::atomic<std::uint64_t> readmitted{0};  // sequences that came back with their output
     std::atomic<std::uint64_t> verified{0};
     std::atomic<std::uint64_t> mismatched{0};

@@ -25,6 +25,8 @@ struct SimOptions {
     std::uint32_t tp = 1;
     std::uint32_t pp = 1;
     std::uint32_t in_flight = 0;  // 0: pp + 1
+    std::uint32_t ahead = 1;      // steps in flight of one microbatch
+    std::uint32_t truncates = 0;  // how often a sequence is cut back and decided again
     double stage_ms = 0.0;
     double arrival_rate = 0.0;  // requests a second; 0: all at once
     SimMix mix = SimMix::mixed;
@@ -51,7 +53,8 @@ struct SimOptions {
     std::uint32_t kills = 0;
     std::uint32_t timeout_s = 600;
 
-    std::uint32_t steps_in_flight() const { return in_flight == 0 ? pp + 1 : in_flight; }
+    std::uint32_t microbatches() const { return in_flight == 0 ? pp + 1 : in_flight; }
+    std::uint32_t steps_in_flight() const { return microbatches() * ahead; }
 };
 
 }  // namespace croupier::sim

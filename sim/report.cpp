@@ -99,6 +99,7 @@ Report collect_report(const World& world) {
     report.duplicated = head.duplicated.load();
     report.recovered = head.recovered.load();
     report.readmitted = head.readmitted.load();
+    report.truncated = head.truncated.load();
     report.step_latency = latency_of(head.step_latency);
     report.decision = latency_of(head.decision_latency);
     report.hbm_to_hbm = latency_of(head.gpu_latency);
@@ -125,6 +126,7 @@ std::string to_json(const Report& report, const SimOptions& options) {
         {"duplicated", report.duplicated},
         {"recovered", report.recovered},
         {"readmitted", report.readmitted},
+        {"truncated", report.truncated},
         {"failed_requests", report.failed},
         {"kills", report.kills},
         {"left_in_shm", report.left_in_shm},
@@ -140,6 +142,7 @@ std::string to_json(const Report& report, const SimOptions& options) {
           {"tp", options.tp},
           {"pp", options.pp},
           {"in_flight", options.steps_in_flight()},
+          {"ahead", options.ahead},
           {"tile", options.tile},
           {"summaries", options.summaries},
           {"writer", options.on_gpu ? "cuda" : "host"},

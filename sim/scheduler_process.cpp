@@ -10,11 +10,16 @@
 #include "shm/clock.h"
 #include "shm/error.h"
 #include "sim/engine_session.h"
+#include "sim/keyed_hash.h"
 
 namespace croupier::sim {
 namespace {
 
 constexpr std::uint32_t kLongestWaitMs = 1000;
+constexpr std::uint64_t kTruncateKey = 9;
+constexpr std::uint64_t kTruncateOneIn = 24;
+// More than what a sampler compares of a log that it has followed, less than the feedback that is kept.
+constexpr std::uint32_t kTruncateMost = 48;
 
 std::string decision_text(const croupier_decision& decision) {
     return "request " + std::to_string(decision.uid - 1) + ", position " + std::to_string(decision.position) +
@@ -27,7 +32,8 @@ Scheduler::Scheduler(World& world)
     : world_(world),
       ledger_(world.ledger),
       session_(open_session(world)),
-      batches_(world.options.steps_in_flight()) {
+      batches_(world.options.microbatches()),
+      places_(world.plan.size()) {
     auto segment = shm::Segment::attach(session_.segment_path(), shm::Access::read_only);
     if (!segment) throw std::runtime_error(segment.error().message);
     segment_ = std::make_unique<shm::Segment>(std::move(segment).value());
@@ -42,7 +48,7 @@ void Scheduler::run() {
     while (!ledger_.all_ended()) {
         bool submitted = false;
         for (Microbatch& batch : batches_) {
-            if (!batch.step) submitted = submit(batch) || submitted;
+            while (batch.steps.size() < world_.options.ahead && submit(batch)) submitted = true;
         }
         if (anything_in_flight()) {
             await_step();
@@ -59,7 +65,7 @@ void Scheduler::run() {
 
 bool Scheduler::anything_in_flight() const {
     return std::any_of(batches_.begin(), batches_.end(),
-                       [](const Microbatch& batch) { return batch.step.has_value(); });
+                       [](const Microbatch& batch) { return !batch.steps.empty(); });
 }
 
 std::uint32_t Scheduler::milliseconds_to_next_arrival() const {
@@ -87,6 +93,7 @@ void Scheduler::fill(Microbatch& batch) {
 void Scheduler::admit(const Request& request) {
     const bool again = ledger_.count(request.index) > 0;
     if (again) ledger_.note_added_again(request.index);
+    places_[request.index].next = ledger_.count(request.index);
     session_.add(client_sequence(world_, request));
     ledger_.head().live.fetch_add(1, std::memory_order_relaxed);
     if (again) ledger_.head().readmitted.fetch_add(1, std::memory_order_relaxed);
@@ -99,40 +106,80 @@ bool Scheduler::submit(Microbatch& batch) {
     columns.reserve(batch.requests.size());
     for (const std::uint32_t index : batch.requests) {
         const Request& request = world_.plan[index];
-        const auto mask = world_.masks.row(request, ledger_.count(index));
+        const auto mask = world_.masks.row(request, places_[index].next);
         columns.push_back({request.uid(), mask.empty() ? nullptr : mask.data()});
     }
-    batch.submitted_ns = shm::monotonic_ns();
-    batch.step = session_.submit(columns);
+    const std::uint64_t now = shm::monotonic_ns();
+    const std::uint64_t step = session_.submit(columns);
+    for (const std::uint32_t index : batch.requests) ++places_[index].next;
+    batch.steps.push_back({step, batch.requests, now});
+    next_step_ = step + 1;
     return true;
 }
 
 void Scheduler::await_step() {
     // Short while a microbatch idles for want of requests, so that an arrival is served in time.
     const bool idle =
-        std::any_of(batches_.begin(), batches_.end(), [](const Microbatch& b) { return !b.step; });
+        std::any_of(batches_.begin(), batches_.end(), [](const Microbatch& b) { return b.steps.empty(); });
     const std::uint32_t patience = idle ? std::max(1U, milliseconds_to_next_arrival()) : kLongestWaitMs;
     const auto step = wait_step(session_, patience);
     if (!step) return;
     const auto batch = std::find_if(batches_.begin(), batches_.end(), [&](const Microbatch& candidate) {
-        return candidate.step == step->step;
+        return !candidate.steps.empty() && candidate.steps.front().step == step->step;
     });
     if (batch == batches_.end()) {
         throw std::runtime_error("step " + std::to_string(step->step) +
                                  " was delivered, but it is not in flight");
     }
-    note_latency(*batch, *step);
-    if (step->decisions.size() != batch->requests.size()) {
-        throw std::runtime_error("step " + std::to_string(step->step) + " came back with " +
-                                 std::to_string(step->decisions.size()) + " decisions for " +
-                                 std::to_string(batch->requests.size()) + " columns");
-    }
-    for (const croupier_decision& decision : step->decisions) deliver(decision);
-    batch->step.reset();
+    const StepInFlight sent = std::move(batch->steps.front());
+    batch->steps.pop_front();
+    deliver_step(*step, sent);
     retire_ended(*batch);
+    truncate_some(sent);
     ledger_.head().steps.fetch_add(1, std::memory_order_relaxed);
     ledger_.head().last_step_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
     ledger_.ring();
+}
+
+void Scheduler::deliver_step(const client::Step& step, const StepInFlight& sent) {
+    note_latency(sent, step);
+    if (step.decisions.size() != sent.requests.size()) {
+        throw std::runtime_error("step " + std::to_string(step.step) + " came back with " +
+                                 std::to_string(step.decisions.size()) + " decisions for " +
+                                 std::to_string(sent.requests.size()) + " columns");
+    }
+    for (const croupier_decision& decision : step.decisions) {
+        if (decision.error == CROUPIER_DECISION_VOID) {
+            check_void(decision, step.step);
+        } else {
+            deliver(decision);
+        }
+    }
+}
+
+void Scheduler::check_void(const croupier_decision& decision, std::uint64_t step) const {
+    const auto request = static_cast<std::uint32_t>(decision.uid - 1);
+    if (ledger_.ended(request) || step < places_.at(request).void_below) return;
+    throw std::runtime_error("step " + std::to_string(step) +
+                             " has a void column of a sequence that goes on: " + decision_text(decision));
+}
+
+// Chosen by the run's seed; the tokens come again, and must be the same.
+void Scheduler::truncate_some(const StepInFlight& sent) {
+    LedgerHead& head = ledger_.head();
+    for (const std::uint32_t request : sent.requests) {
+        if (head.truncated.load(std::memory_order_relaxed) >= world_.options.truncates) return;
+        const std::uint64_t chance = key_of(world_.options.seed, kTruncateKey, truncations_++);
+        const std::uint32_t outputs =
+            ledger_.ended(request)
+                ? 0
+                : static_cast<std::uint32_t>(session_.output(world_.plan[request].uid()).size());
+        if (chance % kTruncateOneIn != 0 || outputs == 0) continue;
+        const auto back = static_cast<std::uint32_t>(chance >> 32U) % std::min(outputs, kTruncateMost) + 1;
+        session_.truncate(world_.plan[request].uid(), outputs - back);
+        places_[request] = {outputs - back, next_step_};
+        head.truncated.fetch_add(1, std::memory_order_relaxed);
+    }
 }
 
 void Scheduler::deliver(const croupier_decision& decision) {
@@ -147,7 +194,9 @@ void Scheduler::deliver(const croupier_decision& decision) {
         case Delivery::appended:
             return;
         case Delivery::repeated:
-            head.duplicated.fetch_add(1, std::memory_order_relaxed);
+            // After a truncate they are expected again.
+            if (head.truncated.load(std::memory_order_relaxed) == 0)
+                head.duplicated.fetch_add(1, std::memory_order_relaxed);
             if (ledger_.entry(request, decision.position).token != decision.token) {
                 throw std::runtime_error(
                     "delivered twice, with different tokens: " + decision_text(decision) + " after " +
@@ -165,6 +214,7 @@ void Scheduler::deliver(const croupier_decision& decision) {
 void Scheduler::retire_ended(Microbatch& batch) {
     const auto ended = [&](std::uint32_t request) {
         if (!ledger_.ended(request)) return false;
+        places_[request].void_below = next_step_;
         session_.finish(world_.plan[request].uid());
         ledger_.head().live.fetch_sub(1, std::memory_order_relaxed);
         return true;
@@ -173,13 +223,13 @@ void Scheduler::retire_ended(Microbatch& batch) {
                          batch.requests.end());
 }
 
-void Scheduler::note_latency(const Microbatch& batch, const client::Step& step) {
+void Scheduler::note_latency(const StepInFlight& sent, const client::Step& step) {
     // The slot stays as it is until a step that we submit ourselves reuses it.
     const auto& head = segment_->decision_head(segment_->slot_of(step.step));
     const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
     const std::uint64_t done = head.last_commit_ns.load(std::memory_order_relaxed);
     if (ready != 0 && done >= ready) ledger_.head().decision_latency.add(done - ready);
-    ledger_.head().step_latency.add(shm::monotonic_ns() - batch.submitted_ns);
+    ledger_.head().step_latency.add(shm::monotonic_ns() - sent.submitted_ns);
 }
 
 }  // namespace croupier::sim

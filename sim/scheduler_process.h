@@ -24,10 +24,19 @@ class Scheduler {
     void run();
 
   private:
+    struct StepInFlight {
+        std::uint64_t step = 0;
+        std::vector<std::uint32_t> requests;  // by column
+        std::uint64_t submitted_ns = 0;
+    };
     struct Microbatch {
         std::vector<std::uint32_t> requests;
-        std::optional<std::uint64_t> step;  // in flight
-        std::uint64_t submitted_ns = 0;
+        std::deque<StepInFlight> steps;
+    };
+    // How a request stands in the session.
+    struct Place {
+        std::uint32_t next = 0;        // the position that is submitted next
+        std::uint64_t void_below = 0;  // its columns in earlier steps bring no token
     };
 
     void recover();
@@ -40,9 +49,13 @@ class Scheduler {
     bool anything_in_flight() const;
     std::uint32_t milliseconds_to_next_arrival() const;
     void await_step();
+    void deliver_step(const client::Step& step, const StepInFlight& sent);
+    // A column that brings no token must have been made void.
+    void check_void(const croupier_decision& decision, std::uint64_t step) const;
     void deliver(const croupier_decision& decision);
+    void truncate_some(const StepInFlight& sent);
     void retire_ended(Microbatch& batch);
-    void note_latency(const Microbatch& batch, const client::Step& step);
+    void note_latency(const StepInFlight& sent, const client::Step& step);
 
     World& world_;
     Ledger& ledger_;
@@ -51,6 +64,9 @@ class Scheduler {
     std::deque<std::uint32_t> waiting_;      // requests neither ended nor in the session, in their order
     std::deque<std::uint32_t> orphans_;  // live in the session, in no microbatch since the scheduler's death
     std::vector<Microbatch> batches_;
+    std::vector<Place> places_;      // by request
+    std::uint64_t next_step_ = 0;    // that is submitted
+    std::uint64_t truncations_ = 0;  // looks at whether to truncate
 };
 
 }  // namespace croupier::sim

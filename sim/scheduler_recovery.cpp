@@ -29,7 +29,9 @@ void Scheduler::take_over_steps_in_flight() {
     while (session_.in_flight() > 0) {
         const auto step = wait_step(session_, 1000);
         if (!step) continue;
-        for (const croupier_decision& decision : step->decisions) deliver(decision);
+        // What is void of its sequences that go on comes again.
+        for (const croupier_decision& decision : step->decisions)
+            if (decision.error != CROUPIER_DECISION_VOID) deliver(decision);
         ledger_.head().steps.fetch_add(1, std::memory_order_relaxed);
         ledger_.ring();
     }
@@ -47,6 +49,8 @@ void Scheduler::take_over_sequences(std::vector<bool>& live) {
         if (ledger_.ended(request)) {
             session_.finish(uid);
         } else {
+            // It may have been cut back to less than the ledger has.
+            places_[request].next = static_cast<std::uint32_t>(session_.output(uid).size());
             orphans_.push_back(request);
         }
     }

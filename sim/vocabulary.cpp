@@ -28,7 +28,8 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     geometry.slots = options.steps_in_flight();
     geometry.dtype = options.dtype;
     geometry.tile = options.tile;
-    geometry.max_sequences = options.batch * options.steps_in_flight();
+    // Those that have ended keep their slots until their steps in flight are done with.
+    geometry.max_sequences = (options.ahead > 1 ? 2 : 1) * options.batch * options.microbatches();
     geometry.max_length = plan.longest() + 1;
     geometry.max_bias = kMaxBiases;
     geometry.max_stop_ids = kMaxStops;

@@ -10,6 +10,7 @@
 #include "gpu_writer/host_writer.h"
 #include "proto/philox.h"
 #include "shm/futex.h"
+#include "shm/sequence_turn.h"
 
 namespace croupier::sim {
 namespace {
@@ -63,9 +64,26 @@ class RankWriter {
                 world_.plan[static_cast<std::uint32_t>(columns[column].sequence_uid - 1)];
             const std::uint32_t position = columns[column].position;
             std::byte* row = rows_.data() + column * row_bytes_;
-            world_.rows.write(request, position, world_.previous_token(request, position), shard_.first_id,
-                              shard_.count, row);
+            world_.rows.write(request, position, token_before(step, columns[column], request),
+                              shard_.first_id, shard_.count, row);
             pointers_.push_back(row);
+        }
+    }
+
+    // An engine's next forward pass begins with the token; here it waits until that is decided.
+    std::int32_t token_before(std::uint64_t step, const proto::ScheduleColumn& column,
+                              const Request& request) {
+        if (column.after_steps == 0) return world_.previous_token(request, column.position);
+        const shm::Segment& segment = writer_.segment();
+        const auto& bell = segment.header().decided_bell;
+        while (true) {
+            const std::uint32_t seen = bell.load(std::memory_order_acquire);
+            const shm::Turn turn = shm::turn_of(segment, step, column).turn;
+            const std::int32_t* log = segment.token_log(column.sequence_slot);
+            if (turn == shm::Turn::now) return log[request.prompt_length + column.position - 1];
+            // Nobody reads the row of a void column.
+            if (turn != shm::Turn::later || !writer_.session_open()) return 0;
+            shm::futex_wait(bell, seen, std::chrono::milliseconds(1));
         }
     }
 

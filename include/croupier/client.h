@@ -127,8 +127,13 @@ const char* croupier_segment_path(const croupier_session* session);
 int croupier_resumed(const croupier_session* session);
 
 int croupier_add(croupier_session* session, const croupier_sequence* sequence, croupier_error* error);
-/* Frees the sequence's slot; it must not be in a step in flight. */
+/* Frees the sequence's slot. The steps in flight that it stands in are still waited for: its columns in them
+ * are answered with the decision error void, those of other sequences are decided. Its uid may be added again
+ * at once. */
 int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* error);
+/* Keeps the first `outputs` tokens of its output and forgets the others, as if they had never been decided.
+ * What it has in flight is void: a column that is decided already brings no token either. */
+int croupier_truncate(croupier_session* session, uint64_t uid, uint32_t outputs, croupier_error* error);
 /* The uids of live sequences; returns how many there are, writes at most `room`. */
 size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room);
 /* A live sequence's output, as far as steps were waited for; returns its length or -1, writes at most `room`.
@@ -136,7 +141,12 @@ size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t roo
 int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room);
 
 /* Publishes a step: one column a sequence, of which one element has `column_size` bytes. Fails with ring_full
- * when every slot is in flight. */
+ * when every slot is in flight.
+ *
+ * A sequence may stand in several steps in flight: its columns are decided one after another, each when the
+ * one before it is. After a decision that ends the sequence (a stop, an error, a step that was given up), and
+ * after croupier_truncate(), those in flight are void: they bring no token, and wait for no logits. A column
+ * that is submitted once that decision was waited for goes on from there. */
 int croupier_submit_columns(croupier_session* session, const croupier_column* columns, size_t count,
                             size_t column_size, uint64_t* step, croupier_error* error);
 static inline int croupier_submit(croupier_session* session, const croupier_column* columns, size_t count,

@@ -123,6 +123,11 @@ class Session {
         if (croupier_finish(session_.get(), uid, &error) != 0) throw Failure(error);
     }
 
+    void truncate(std::uint64_t uid, std::uint32_t outputs) {
+        croupier_error error{};
+        if (croupier_truncate(session_.get(), uid, outputs, &error) != 0) throw Failure(error);
+    }
+
     std::vector<std::uint64_t> live() const {
         std::vector<std::uint64_t> uids(croupier_list(session_.get(), nullptr, 0));
         uids.resize(croupier_list(session_.get(), uids.data(), uids.size()));

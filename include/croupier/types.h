@@ -21,7 +21,7 @@ extern "C" {
 
 /* The major one is the libraries' SOVERSION, and libraries of another one are refused; the minor one grows
  * with each field or function that is added. */
-enum { CROUPIER_ABI_MAJOR = 0, CROUPIER_ABI_MINOR = 7 };
+enum { CROUPIER_ABI_MAJOR = 0, CROUPIER_ABI_MINOR = 8 };
 #define CROUPIER_ABI_VERSION ((uint32_t)CROUPIER_ABI_MAJOR << 16U | (uint32_t)CROUPIER_ABI_MINOR)
 
 /* Why a call failed: croupier_error.code. */
@@ -209,7 +209,8 @@ enum {
     CROUPIER_DECISION_SEQUENCE_FULL = 9,
     CROUPIER_DECISION_BAD_RECORD = 10,
     CROUPIER_DECISION_SAMPLER_CRASHED = 11, /* samplers ended or hung repeatedly while they decided it */
-    CROUPIER_DECISION_GIVEN_UP = 12         /* its logits did not come: croupier_give_up() */
+    CROUPIER_DECISION_GIVEN_UP = 12,        /* its logits did not come: croupier_give_up() */
+    CROUPIER_DECISION_VOID = 13             /* the sequence ended, was truncated or finished meanwhile */
 };
 
 typedef struct croupier_logprob {

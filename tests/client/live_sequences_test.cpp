@@ -31,38 +31,96 @@ TEST_CASE("a column's position is the length of the sequence's output") {
     SessionFiles files(testing::small_geometry());
     LiveSequences sequences(files.segment);
     auto sequence = sequence_of(7, kPrompt, kOutput);
-    sequence.params.temperature = 0.5;
     need(sequences.add(sequence));
-    const auto column = need(sequences.enter(7, 0));
+    sequences.begin_submit();
+    const auto column = need(sequences.ask(7, 0)).column;
     CHECK(column.sequence_uid == 7);
     CHECK(column.position == 2);
-    CHECK(column.temperature == 0.5F);
+    CHECK(column.after_steps == 0);
     CHECK(column.mask_row == 0);
     CHECK(files.segment.sequence(column.sequence_slot).uid == 7);
 }
 
-TEST_CASE("a sequence stands in one column of one step in flight") {
+namespace {
+
+// As a client submits a step with one sequence in its column 0.
+proto::ScheduleColumn submit(LiveSequences& sequences, std::uint64_t uid, std::uint64_t step,
+                             LiveSequences::Entry** entry = nullptr) {
+    sequences.begin_submit();
+    const auto asked = need(sequences.ask(uid, step));
+    sequences.enter(*asked.entry, step, 0);
+    if (entry != nullptr) *entry = asked.entry;
+    return asked.column;
+}
+
+}  // namespace
+
+TEST_CASE("a sequence stands in one column of a step, and in several steps in flight") {
     SessionFiles files(testing::small_geometry());
     LiveSequences sequences(files.segment);
     need(sequences.add(sequence_of(7, kPrompt)));
-    need(sequences.enter(7, 4));
+    LiveSequences::Entry* entry = nullptr;
+    const auto first = submit(sequences, 7, 4, &entry);
     SECTION("not twice in a step") {
-        CHECK_THAT(sequences.enter(7, 4).error().message, Contains("two columns of one step"));
+        sequences.begin_submit();
+        need(sequences.ask(7, 5));
+        CHECK_THAT(sequences.ask(7, 5).error().message, Contains("two columns of one step"));
     }
-    SECTION("not in a second step") {
-        CHECK_THAT(sequences.enter(7, 5).error().message, Contains("sequence 7 is still in step 4"));
+    SECTION("in a second step it is one token further, and knows where it stood before") {
+        const auto second = submit(sequences, 7, 6);
+        CHECK(second.position == first.position + 1);
+        CHECK(second.ticket == first.ticket + 1);
+        CHECK(second.after_steps == 2);
+        CHECK(second.after_column == 0);
     }
-    SECTION("nor is it finished meanwhile") {
-        CHECK_THAT(sequences.remove(7).error().message, Contains("sequence 7 is in step 4"));
+    SECTION("once the step is taken it stands behind nothing") {
+        sequences.leave(*entry, 4);
+        CHECK(submit(sequences, 7, 5).after_steps == 0);
     }
-    SECTION("again once the step is taken") {
-        sequences.leave(7, 4);
-        CHECK(sequences.enter(7, 5));
+    SECTION("a truncate makes void what is in flight, and no more") {
+        CHECK_FALSE(entry->is_void_in(4));
+        need(sequences.truncate(7, 0));
+        CHECK(entry->is_void_in(4));
+        const auto after = submit(sequences, 7, 5);
+        CHECK_FALSE(entry->is_void_in(5));
+        CHECK(after.position == first.position);
+        CHECK(after.revision == first.revision + 1);
     }
-    SECTION("another step's end changes nothing") {
-        sequences.leave(7, 3);
-        CHECK_FALSE(sequences.enter(7, 5));
+    SECTION("finished, its uid may live again at once; its slot when the step is taken") {
+        need(sequences.finish(7));
+        CHECK(entry->is_void_in(4));
+        CHECK(sequences.size() == 0);
+        need(sequences.add(sequence_of(7, kPrompt)));
+        CHECK(submit(sequences, 7, 5).sequence_slot != first.sequence_slot);
+        CHECK(files.segment.sequence(first.sequence_slot).state == proto::SequenceState::ending);
+        sequences.leave(*entry, 4);
+        CHECK(files.segment.sequence(first.sequence_slot).state == proto::SequenceState::free);
     }
+}
+
+TEST_CASE("a client that comes after a dead one frees what that one had finished") {
+    SessionFiles files(testing::small_geometry());
+    proto::ScheduleColumn in_flight;
+    {
+        LiveSequences dead(files.segment);
+        need(dead.add(sequence_of(7, kPrompt)));
+        need(dead.add(sequence_of(9, kPrompt)));
+        in_flight = submit(dead, 7, 4);
+        submit(dead, 9, 5);
+        need(dead.finish(7));
+        need(dead.finish(9));
+    }
+    LiveSequences found(files.segment);
+    CHECK(found.size() == 0);
+    LiveSequences::Entry* entry = found.recall(in_flight, 4, 0);
+    REQUIRE(entry != nullptr);
+    // Sequence 9's step was taken before the death, its slot not given back.
+    found.recalled_all();
+    CHECK(entry->is_void_in(4));
+    CHECK(files.segment.sequence(in_flight.sequence_slot).state == proto::SequenceState::ending);
+    found.leave(*entry, 4);
+    for (std::uint32_t slot = 0; slot < 16; ++slot)
+        CHECK(files.segment.sequence(slot).state == proto::SequenceState::free);
 }
 
 TEST_CASE("a uid is live once, and unknown ones are refused by name") {
@@ -71,10 +129,10 @@ TEST_CASE("a uid is live once, and unknown ones are refused by name") {
     need(sequences.add(sequence_of(7, kPrompt)));
     CHECK_THAT(sequences.add(sequence_of(7, kPrompt)).error().message,
                Contains("sequence 7 is live already"));
-    CHECK(sequences.enter(8, 0).error().code == shm::Errc::unknown_sequence);
-    CHECK(sequences.remove(8).error().code == shm::Errc::unknown_sequence);
+    CHECK(sequences.ask(8, 0).error().code == shm::Errc::unknown_sequence);
+    CHECK(sequences.finish(8).error().code == shm::Errc::unknown_sequence);
     CHECK(sequences.output(8).error().code == shm::Errc::unknown_sequence);
-    need(sequences.remove(7));
+    need(sequences.finish(7));
     CHECK(sequences.size() == 0);
     CHECK(sequences.add(sequence_of(7, kPrompt)));
 }
@@ -84,7 +142,7 @@ TEST_CASE("a full table says so, and has room again after a finish") {
     LiveSequences sequences(files.segment);
     for (std::uint64_t uid = 0; uid < 16; ++uid) need(sequences.add(sequence_of(uid, kPrompt)));
     CHECK(sequences.add(sequence_of(16, kPrompt)).error().code == shm::Errc::table_full);
-    need(sequences.remove(3));
+    need(sequences.finish(3));
     CHECK(sequences.add(sequence_of(16, kPrompt)));
 }
 
@@ -109,7 +167,7 @@ TEST_CASE("a length that another process has spoiled does not lead outside the l
     SessionFiles files(testing::small_geometry());
     LiveSequences sequences(files.segment);
     need(sequences.add(sequence_of(7, kPrompt)));
-    const auto column = need(sequences.enter(7, 0));
+    const auto column = need(sequences.ask(7, 0)).column;
     files.segment.sequence(column.sequence_slot).length = 4'000'000'000U;
     CHECK(need(sequences.output(7)).size() == 64 - 3);
 }

@@ -58,7 +58,10 @@ RawEngine::RawEngine(const std::string& endpoint, const std::string& name, bool 
 }
 
 void RawEngine::publish() {
-    for (auto& asked : columns_) asked.mask_row = 0;
+    for (auto& asked : columns_) {
+        asked.mask_row = 0;
+        asked.revision = segment_.sequence(asked.sequence_slot).revision.load();
+    }
     slot_ = segment_.slot_of(publisher_.publish(columns_).value());
 }
 

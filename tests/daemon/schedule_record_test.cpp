@@ -28,8 +28,19 @@ const Lie kColumnLies[] = {
      [](auto& e) { e.column(kVictim).position = kMost; }},
     {"a mask row too many", DecisionError::bad_mask, [](auto& e) { e.column(kVictim).mask_row = 3; }},
     {"the largest mask row", DecisionError::bad_mask, [](auto& e) { e.column(kVictim).mask_row = kMost; }},
-    {"a window", DecisionError::bad_record, [](auto& e) { e.column(kVictim).window_offset = 1; }},
-    {"a candidate", DecisionError::bad_record, [](auto& e) { e.column(kVictim).candidate = 0; }},
+    {"another revision", DecisionError::voided, [](auto& e) { e.column(kVictim).revision = 1; }},
+    {"a step before it, of which the record says nothing", DecisionError::bad_record,
+     [](auto& e) { e.column(kVictim).after_steps = 1; }},
+    {"a step before the first", DecisionError::bad_record,
+     [](auto& e) {
+         e.record().flags = proto::kFollows;
+         e.column(kVictim).after_steps = 0xFFFF;
+     }},
+    {"more steps before it than the ring has", DecisionError::bad_record,
+     [](auto& e) {
+         e.record().flags = proto::kFollows;
+         e.column(kVictim).after_steps = 2;
+     }},
 };
 
 const Lie kEntryLies[] = {

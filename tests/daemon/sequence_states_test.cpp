@@ -32,7 +32,7 @@ struct Fixture {
     void use(std::uint32_t slot, std::uint64_t look, std::size_t thread = 0) {
         states.note_look(look);
         const std::vector<std::int32_t> prompt = {1, 2, 3, 1, 2};
-        auto& state = states.of(thread, slot, kFirst, penalised(), {});
+        auto& state = states.of(thread, {slot, kFirst, 0}, penalised(), {});
         if (!state.follow(prompt, {})) FAIL("slot " << slot);
         states.account(thread, slot);
     }
@@ -130,7 +130,7 @@ TEST_CASE("a session that ends takes its bytes out of the sampler's count") {
     proto::StateTotals totals{};
     {
         SequenceStates states(1000, 64, kSequences, 1, totals);
-        states.of(0, 3, 1, penalised(), {});
+        states.of(0, {3, 1, 0}, penalised(), {});
         states.account(0, 3);
         CHECK(totals.bytes.load() > 0);
     }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <filesystem>
 
 #include "shm/step_claims.h"
@@ -68,7 +69,7 @@ std::vector<proto::ScheduleColumn> columns_of(std::uint64_t step, std::uint32_t 
         columns[i].sequence_uid = step * 1000 + i;
         columns[i].sequence_slot = i;
         columns[i].position = static_cast<std::uint32_t>(step);
-        columns[i].temperature = static_cast<float>(step) + 0.5F;
+        columns[i].ticket = static_cast<std::uint32_t>(step) + 7;
     }
     return columns;
 }
@@ -83,9 +84,7 @@ proto::Decision decision_for(const proto::ScheduleColumn& column) {
 }
 
 bool same(const proto::ScheduleColumn& a, const proto::ScheduleColumn& b) {
-    return a.sequence_uid == b.sequence_uid && a.sequence_slot == b.sequence_slot &&
-           a.position == b.position && a.mask_row == b.mask_row && a.window_offset == b.window_offset &&
-           a.candidate == b.candidate && a.temperature == b.temperature;
+    return std::memcmp(&a, &b, sizeof(a)) == 0;
 }
 
 bool same(const proto::Decision& a, const proto::Decision& b) {
