@@ -1,6 +1,7 @@
 #include "daemon/session_view.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "proto/hotness_order.h"
@@ -102,8 +103,10 @@ std::vector<std::uint32_t>& SessionView::may_be_void(const CheckedStep& step) {
     held.columns.clear();
     // A step that was just published has the present revisions.
     if (fresh && !step.follows) return held.columns;
-    const auto own = shares_.all_own(step);
-    held.columns.assign(own.begin(), own.end());
+    // Not its own alone: samplers that divide a step differently may leave a column to each other, and there
+    // is no being late for logits that need not come.
+    held.columns.resize(step.columns);
+    std::iota(held.columns.begin(), held.columns.end(), 0U);
     return held.columns;
 }
 

@@ -36,8 +36,8 @@ class SessionView {
     std::span<const std::uint32_t> hot_blocks(std::uint32_t choice) const;
     // How many of this sampler's columns of the step were prepared: the caller counts on.
     std::uint32_t& prepared(const CheckedStep& step);
-    // Those of this sampler's columns of which it is not known that they can be decided; the caller strikes
-    // out what it has settled, which comes back when the client has cut off a sequence.
+    // The columns of which it is not known that they can be decided; the caller strikes out what it has
+    // settled, which comes back when the client has cut off a sequence.
     std::vector<std::uint32_t>& may_be_void(const CheckedStep& step);
 
     SequenceStates& states() { return states_; }

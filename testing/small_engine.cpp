@@ -128,7 +128,7 @@ void SmallEngine::admit(const client::Sequence& sequence) {
     session_->add(sequence);
     asked_[sequence.uid] = sequence;
     streams_[sequence.uid] = sequence.output;
-    feedback_[sequence.uid] = {};
+    feedback_[sequence.uid].assign(sequence.output.size() + 1, {});
     submitted_[sequence.uid] = static_cast<std::uint32_t>(sequence.output.size());
 }
 
@@ -139,7 +139,17 @@ std::uint64_t SmallEngine::submit() {
         if (shape_.masked) masks.push_back(mask(shape_.vocab, uid, submitted_[uid]++));
         columns.push_back({uid, shape_.masked ? masks.back().data() : nullptr});
     }
-    return session_->submit(columns);
+    const std::uint64_t step = session_->submit(columns);
+    next_step_ = step + 1;
+    return step;
+}
+
+void SmallEngine::truncate(std::uint64_t uid, std::uint32_t outputs) {
+    session_->truncate(uid, outputs);
+    streams_[uid].resize(outputs);
+    feedback_[uid].resize(outputs + std::size_t{1});
+    submitted_[uid] = outputs;
+    expect_void(uid);
 }
 
 std::vector<std::uint32_t> SmallEngine::hot_blocks() const {
@@ -174,6 +184,14 @@ void SmallEngine::write_randoms(gpu_writer::HostWriter& writer, std::uint64_t st
             random(columns[column].sequence_uid, columns[column].position);
     }
     need(writer.publish_randoms(step));
+}
+
+void SmallEngine::write(std::uint64_t step) {
+    for (auto& writer : writers_) {
+        write_slices(*writer, step);
+        if (shape_.randoms_supplied && writer->rank() == 0) write_randoms(*writer, step);
+        need(writer->publish_all(step));
+    }
 }
 
 void SmallEngine::write() {
@@ -223,7 +241,7 @@ sampler::reference::Outcome SmallEngine::expected(std::uint64_t uid) const {
     request.hot_blocks = hot;
     request.max_length = shape_.max_length;
     request.random = random(uid, position);
-    if (feedback_.contains(uid)) request.feedback = feedback_.at(uid);
+    request.feedback = feedback_.at(uid).at(position);
     return sampler::reference::decide(view, request);
 }
 
@@ -256,6 +274,11 @@ void SmallEngine::collect_columns(std::size_t columns) {
     CHECK(step->decisions.size() == columns);
     for (const auto& decision : step->decisions) {
         INFO("sequence " << decision.uid << " at position " << decision.position);
+        if (step->step < void_below_[decision.uid]) {
+            CHECK(decision.error == CROUPIER_DECISION_VOID);
+            CHECK(decision.token == -1);
+            continue;
+        }
         if (const auto error = errors_.find(decision.uid); error != errors_.end()) {
             CHECK(decision.error == static_cast<std::uint16_t>(error->second));
             CHECK(decision.token == -1);
@@ -272,7 +295,7 @@ void SmallEngine::collect_columns(std::size_t columns) {
         check_best(decision, outcome.logprobs);
         streams_[decision.uid].push_back(decision.token);
         decisions_[decision.uid].push_back(decision);
-        feedback_[decision.uid] = outcome.feedback;
+        feedback_[decision.uid].push_back(outcome.feedback);
     }
 }
 

@@ -52,6 +52,12 @@ class SmallEngine {
     std::uint64_t submit();
     // Every rank's slice of the oldest step that wants it.
     void write();
+    // The same of one step, whichever others want theirs.
+    void write(std::uint64_t step);
+    // Cuts its stream back; what is in flight of it is expected to be void.
+    void truncate(std::uint64_t uid, std::uint32_t outputs);
+    // Its columns in the steps submitted so far bring no token.
+    void expect_void(std::uint64_t uid) { void_below_[uid] = next_step_; }
     // Whatever the reference says of it, the sequence is answered with this error from now on.
     void expect_error(std::uint64_t uid, proto::DecisionError error) { errors_[uid] = error; }
     // Out of the next steps.
@@ -97,7 +103,9 @@ class SmallEngine {
     std::map<std::uint64_t, client::Sequence> asked_;
     Streams streams_;
     std::map<std::uint64_t, std::vector<croupier_decision>> decisions_;
-    std::map<std::uint64_t, proto::Feedback> feedback_;  // that the sequence's last decision left
+    std::map<std::uint64_t, std::vector<proto::Feedback>> feedback_;  // after so many outputs
+    std::map<std::uint64_t, std::uint64_t> void_below_;               // steps
+    std::uint64_t next_step_ = 0;                                     // that is submitted
     std::map<std::uint64_t, proto::DecisionError> errors_;
     std::map<std::uint64_t, std::uint32_t> submitted_;  // position that is asked for next
 };

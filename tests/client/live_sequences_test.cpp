@@ -167,6 +167,7 @@ TEST_CASE("a length that another process has spoiled does not lead outside the l
     SessionFiles files(testing::small_geometry());
     LiveSequences sequences(files.segment);
     need(sequences.add(sequence_of(7, kPrompt)));
+    sequences.begin_submit();
     const auto column = need(sequences.ask(7, 0)).column;
     files.segment.sequence(column.sequence_slot).length = 4'000'000'000U;
     CHECK(need(sequences.output(7)).size() == 64 - 3);

@@ -73,9 +73,9 @@ TEST_CASE("a position that is decided again reads the feedback of the first time
         engine.write();
         const std::int32_t token = engine.take()[kVictim].token;
         const auto left = entry.feedback;
-        CHECK(left[(position + 1) % 2].outputs == position + 1);
-        CHECK(left[position % 2].outputs == position);
-        CHECK(left[(position + 1) % 2].feedback.level != left[position % 2].feedback.level);
+        CHECK(left[position + 1].outputs == position + 1);
+        CHECK(left[position].outputs == position);
+        CHECK(left[position + 1].feedback.level != left[position].feedback.level);
         engine.go_back();
         engine.publish();
         engine.write();

@@ -1,0 +1,272 @@
+// A sequence in several steps in flight: its columns are decided one after another, and are void once it has
+// ended or its client has cut it back.
+#include <catch2/catch.hpp>
+
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
+
+using namespace croupier;
+using namespace croupier::testing;
+using Catch::Contains;
+using proto::SessionCounter;
+
+namespace {
+
+constexpr std::uint32_t kAhead = 4;
+
+EngineShape ahead(bool zmq = false) {
+    EngineShape shape;
+    shape.steps_in_flight = kAhead;
+    shape.decisions_over_zmq = zmq;
+    return shape;
+}
+
+std::vector<std::uint64_t> submit_all(SmallEngine& engine) {
+    std::vector<std::uint64_t> steps;
+    for (std::uint32_t i = 0; i < kAhead; ++i) steps.push_back(engine.submit());
+    return steps;
+}
+
+void collect_all(SmallEngine& engine, std::size_t columns) {
+    for (std::uint32_t i = 0; i < kAhead; ++i) engine.collect_columns(columns);
+}
+
+// With every state that a truncate has to roll back: counts, a window of them, DRY, mirostat and adaptive-p.
+client::Sequence with_state(std::uint64_t uid, std::uint32_t vocab) {
+    client::Sequence made = SmallEngine::sequence(uid, vocab);
+    made.params.temperature = 0.9;
+    if (uid % 5 == 0) {
+        made.params.top_k = 0;
+        made.params.top_p = 1.0;
+        made.params.mirostat = uid % 2 == 0 ? 1 : 2;
+    }
+    if (uid % 5 == 1) made.params.dry_multiplier = 0.8;
+    if (uid % 5 == 2) made.params.penalty_last_n = 24;
+    if (uid % 5 == 3) made.params.adaptive_target = 0.4;
+    made.params.frequency_penalty = 0.4;
+    return made;
+}
+
+std::uint64_t counter_of(const SmallEngine& engine, SessionCounter which) {
+    const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+    return segment.value().header().counter(which).load();
+}
+
+}  // namespace
+
+TEST_CASE("steps of the same sequences are decided in their order, whichever logits come first") {
+    const bool zmq = GENERATE(false, true);
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine", ahead(zmq));
+    engine.admit(8);
+    for (int round = 0; round < 6; ++round) {
+        const auto steps = submit_all(engine);
+        for (std::size_t i = steps.size(); i-- > 0;)
+            engine.write(steps[round % 2 == 0 ? i : steps.size() - 1 - i]);
+        collect_all(engine, 8);
+    }
+    CHECK(counter_of(engine, SessionCounter::columns_void) == 0);
+}
+
+TEST_CASE("grammar masks, summaries and supplied randoms are those of the step that is decided") {
+    const DaemonProcess daemon;
+    EngineShape shape = ahead();
+    shape.masked = true;
+    shape.summaries = true;
+    shape.randoms_supplied = true;
+    shape.rng = CROUPIER_RNG_SHVS;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(6);
+    for (int round = 0; round < 4; ++round) {
+        const auto steps = submit_all(engine);
+        for (std::size_t i = steps.size(); i-- > 0;) engine.write(steps[i]);
+        collect_all(engine, 6);
+    }
+}
+
+TEST_CASE("after a stop, what is in flight is void and waits for no logits") {
+    const bool zmq = GENERATE(false, true);
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine", ahead(zmq));
+    client::Sequence short_one = SmallEngine::sequence(1, 1000);
+    short_one.params.max_tokens = 2;
+    engine.admit(short_one);
+    const auto steps = submit_all(engine);
+    engine.write(steps[0]);
+    engine.write(steps[1]);
+    engine.collect();
+    engine.collect();
+    engine.expect_void(1);
+    engine.collect();
+    engine.collect();
+    CHECK(counter_of(engine, SessionCounter::columns_void) == 2);
+    CHECK(engine.session().output(1).size() == 2);
+    SECTION("its neighbours in those steps want theirs") {
+        engine.admit(SmallEngine::sequence(2, 1000));
+        engine.finish(1);
+        engine.steps(3);
+    }
+    SECTION("submitted after that, it goes on") {
+        engine.step();
+        CHECK(engine.session().output(1).size() == 3);
+    }
+}
+
+TEST_CASE("a step that is given up makes void what follows, and its positions are asked for again") {
+    const bool zmq = GENERATE(false, true);
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine", ahead(zmq));
+    engine.admit(5);
+    const auto steps = submit_all(engine);
+    engine.write(steps[0]);
+    engine.collect();
+    engine.session().give_up(steps[1]);
+    const auto given_up = engine.session().wait(20000);
+    REQUIRE(given_up);
+    for (const auto& decision : given_up->decisions) CHECK(decision.error == CROUPIER_DECISION_GIVEN_UP);
+    for (std::uint64_t uid = 1; uid <= 5; ++uid) engine.expect_void(uid);
+    engine.collect();
+    engine.collect();
+    engine.steps(3);
+}
+
+TEST_CASE("a step that is given up before its turn harms nobody before it") {
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine", ahead());
+    engine.admit(5);
+    const auto steps = submit_all(engine);
+    engine.session().give_up(steps[2]);
+    engine.write(steps[1]);
+    engine.write(steps[0]);
+    engine.collect();
+    engine.collect();
+    const auto given_up = engine.session().wait(20000);
+    REQUIRE(given_up);
+    for (const auto& decision : given_up->decisions) CHECK(decision.error == CROUPIER_DECISION_GIVEN_UP);
+    for (std::uint64_t uid = 1; uid <= 5; ++uid) engine.expect_void(uid);
+    engine.collect();
+    engine.steps(3);
+}
+
+TEST_CASE("a truncated sequence goes on as if the rest had never been") {
+    const bool zmq = GENERATE(false, true);
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine", ahead(zmq));
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(with_state(uid, 1000));
+    engine.steps(60);
+    // Beyond the tokens that a sampler compares, within them, to the last one, by none.
+    for (const std::uint32_t back : {48U, 3U, 1U, 0U}) {
+        for (std::uint64_t uid = 1; uid <= 8; uid += 2) {
+            engine.truncate(uid, static_cast<std::uint32_t>(engine.streams().at(uid).size()) - back);
+        }
+        engine.steps(5);
+    }
+}
+
+TEST_CASE("a truncate makes void what is in flight, and the next step stands behind it") {
+    const bool zmq = GENERATE(false, true);
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine", ahead(zmq));
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(with_state(uid, 1000));
+    engine.steps(20);
+    for (int round = 0; round < 5; ++round) {
+        const std::uint64_t first = engine.submit();
+        const std::uint64_t second = engine.submit();
+        engine.write(second);
+        engine.truncate(3, 9);
+        engine.truncate(4, static_cast<std::uint32_t>(engine.streams().at(4).size()));
+        const std::uint64_t third = engine.submit();
+        engine.write(third);
+        engine.write(first);
+        for (int i = 0; i < 3; ++i) engine.collect();
+    }
+    CHECK(counter_of(engine, SessionCounter::columns_void) > 0);
+}
+
+TEST_CASE("void columns alone complete a step without logits") {
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine", ahead());
+    engine.admit(3);
+    engine.steps(2);
+    (void)submit_all(engine);
+    for (std::uint64_t uid = 1; uid <= 3; ++uid) engine.truncate(uid, 1);
+    collect_all(engine, 3);
+    engine.steps(2);
+}
+
+TEST_CASE("a sequence is finished while it is in flight, and its uid lives again at once") {
+    const bool zmq = GENERATE(false, true);
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine", ahead(zmq));
+    engine.admit(4);
+    engine.steps(2);
+    const auto steps = submit_all(engine);
+    const std::vector<std::int32_t> output = engine.session().output(2);
+    engine.finish(2);
+    CHECK_THAT(failure_of([&] { engine.session().finish(2); }), Contains("unknown_sequence"));
+    engine.expect_void(2);
+    client::Sequence back = SmallEngine::sequence(2, 1000);
+    back.output = output;
+    engine.admit(back);
+    for (const std::uint64_t step : steps) engine.write(step);
+    collect_all(engine, 4);
+    engine.steps(3);
+    CHECK(engine.session().output(2).size() == output.size() + 3);
+}
+
+TEST_CASE("samplers that die while sequences are in several steps lose and change nothing") {
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine", ahead());
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(with_state(uid, 1000));
+    for (int round = 0; round < 12; ++round) {
+        const auto steps = submit_all(engine);
+        for (std::size_t i = steps.size(); i-- > 0;) engine.write(steps[i]);
+        ::kill(daemon.sampler_pid(static_cast<std::uint32_t>(round % 2)), SIGKILL);
+        collect_all(engine, 8);
+        REQUIRE(
+            eventually([&] { return daemon.sampler_restarts() == static_cast<std::uint32_t>(round) + 1; }));
+        REQUIRE(daemon.await_ready());
+    }
+}
+
+TEST_CASE("a client that resumes finds what is void of the steps in flight") {
+    const DaemonProcess daemon;
+    EngineShape shape = ahead();
+    shape.resume = true;
+    std::vector<std::int32_t> output;
+    {
+        SmallEngine engine(daemon.endpoint(), "engine", shape);
+        engine.admit(3);
+        engine.steps(4);
+        const auto steps = submit_all(engine);
+        for (const std::uint64_t step : steps) engine.write(step);
+        engine.truncate(1, 2);
+        engine.finish(2);
+        output = engine.session().output(3);
+    }
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    REQUIRE(engine.session().resumed());
+    CHECK(engine.session().in_flight() == kAhead);
+    CHECK(engine.session().live().size() == 2);
+    for (std::uint32_t i = 0; i < kAhead; ++i) {
+        const auto step = engine.session().wait(20000);
+        REQUIRE(step);
+        for (const auto& decision : step->decisions) {
+            INFO("step " << step->step << ", sequence " << decision.uid);
+            CHECK(decision.error == (decision.uid == 3 ? 0 : CROUPIER_DECISION_VOID));
+        }
+    }
+    CHECK(engine.session().output(1).size() == 2);
+    CHECK(engine.session().output(3).size() == output.size() + kAhead);
+}
+
+TEST_CASE("what cannot be truncated is refused by name") {
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine", ahead());
+    engine.admit(2);
+    engine.steps(3);
+    CHECK_THAT(failure_of([&] { engine.session().truncate(1, 4); }),
+               Contains("sequence 1 has 3 outputs, and cannot be cut back to 4"));
+    CHECK_THAT(failure_of([&] { engine.session().truncate(9, 0); }), Contains("sequence 9 is not live"));
+    engine.steps(2);
+}
