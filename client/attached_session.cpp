@@ -75,6 +75,16 @@ shm::Result<std::unique_ptr<AttachedSession>> AttachedSession::attach(DaemonLink
         new AttachedSession(std::move(link), std::move(place).value(), ring, std::move(stream).value()));
 }
 
+shm::Result<int> AttachedSession::event_descriptor() {
+    if (stream_) return stream_->descriptor();
+    if (signal_ == nullptr) {
+        auto started = ring_->start_signal();
+        if (!started) return started.error();
+        signal_ = std::move(started).value();
+    }
+    return signal_->descriptor();
+}
+
 std::uint32_t AttachedSession::in_flight() const {
     return static_cast<std::uint32_t>(place_->next_to_publish() - place_->next_to_take());
 }

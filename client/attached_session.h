@@ -39,6 +39,8 @@ class AttachedSession {
     // that is dead meanwhile is an error only when the time is over: a restarted one goes on with the
     // session.
     shm::Result<std::optional<croupier_step>> wait(std::chrono::milliseconds timeout);
+    // Readable when wait() may have something to give; wait() it is that makes it unreadable again.
+    shm::Result<int> event_descriptor();
     shm::Result<bool> close() { return link_.close(); }
 
   private:
@@ -64,8 +66,9 @@ class AttachedSession {
 
     DaemonLink link_;
     std::unique_ptr<SchedulePlace> place_;
-    LocalRing* ring_;                       // place_, where it is the ring itself
-    std::optional<DecisionStream> stream_;  // when decisions come over ZMQ
+    LocalRing* ring_;                         // place_, where it is the ring itself
+    std::optional<DecisionStream> stream_;    // when decisions come over ZMQ
+    std::unique_ptr<DecisionSignal> signal_;  // when somebody asked for a descriptor of the ring
     std::vector<croupier_column> columns_;
     std::vector<croupier_decision> taken_;
     std::vector<croupier_logprob> taken_best_;  // of all of them

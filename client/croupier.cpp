@@ -134,6 +134,10 @@ int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step*
     });
 }
 
+int croupier_event_fd(croupier_session* session, croupier_error* error) {
+    return guarded_session(session, error, [&] { return session->attached->event_descriptor(); });
+}
+
 int croupier_give_up(croupier_session* session, uint64_t step, croupier_error* error) {
     return guarded_session(session, error, [&] { return done(session->attached->give_up(step)); });
 }

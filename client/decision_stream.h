@@ -30,6 +30,8 @@ class DecisionStream {
     void keep_subscribed(std::uint32_t daemon_generation);
     // The next message that is about this session, if one comes in time.
     shm::Result<std::optional<StreamedStep>> receive(std::chrono::milliseconds timeout);
+    // Readable when a message may have come; receive() it is that makes it unreadable again.
+    int descriptor() const { return dealer_.descriptor(); }
     void note_progress() { quiet_since_ = std::chrono::steady_clock::now(); }
 
   private:

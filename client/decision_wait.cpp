@@ -47,6 +47,7 @@ bool ended(const shm::Error& why) {
 
 shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds timeout) {
     std::optional<croupier_step> step;
+    if (signal_ != nullptr) signal_->clear();
     if (in_flight() == 0)
         return shm::fail(Errc::bad_argument, "no step is in flight: submit one before waiting");
     const Deadline deadline = steady_clock::now() + timeout;

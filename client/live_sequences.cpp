@@ -25,12 +25,16 @@ LiveSequences::LiveSequences(shm::Segment& segment)
       table_(segment),
       by_slot_(segment.geometry().max_sequences),
       revisions_(segment.geometry().max_sequences) {
+    // The table may hold anything: a uid twice, or a slot that changes between the two looks.
     for (const shm::LiveSequence& found : table_.live()) {
+        if (!uids_.check_new(found.uid)) continue;
         uids_.insert(found.uid, found.slot);
         by_slot_[found.slot] = uids_.find(found.uid).value();
     }
-    for (const std::uint32_t slot : table_.ending())
-        by_slot_[slot] = uids_.insert_finished(segment.sequence(slot).uid, slot);
+    for (const std::uint32_t slot : table_.ending()) {
+        if (by_slot_[slot] == nullptr)
+            by_slot_[slot] = uids_.insert_finished(segment.sequence(slot).uid, slot);
+    }
     for (std::uint32_t slot = 0; slot < revisions_.size(); ++slot)
         revisions_[slot] = segment.sequence(slot).revision.load(std::memory_order_relaxed);
 }
@@ -48,9 +52,16 @@ shm::Result<bool> LiveSequences::finish(std::uint64_t uid) {
     auto found = uids_.find(uid);
     if (!found) return found.error();
     Entry& entry = *found.value();
-    if (entry.in_flight > 0) table_.end(entry.place);
+    const bool in_flight = entry.in_flight > 0;
+    if (in_flight) table_.end(entry.place);
     if (const auto slot = uids_.finish(entry)) table_.remove(*slot);
-    return true;
+    return in_flight;
+}
+
+std::optional<std::uint32_t> LiveSequences::slot_of(std::uint64_t uid) const {
+    auto found = uids_.find(uid);
+    if (!found) return std::nullopt;
+    return found.value()->place;
 }
 
 shm::Result<bool> LiveSequences::truncate(std::uint64_t uid, std::uint32_t outputs) {
@@ -60,7 +71,7 @@ shm::Result<bool> LiveSequences::truncate(std::uint64_t uid, std::uint32_t outpu
     if (auto cut = table_.truncate(entry.place, outputs); !cut) return cut;
     uids_.make_void(entry);
     revisions_[entry.place] = segment_->sequence(entry.place).revision.load(std::memory_order_relaxed);
-    return true;
+    return entry.in_flight > 0;
 }
 
 shm::Result<std::span<const std::int32_t>> LiveSequences::output(std::uint64_t uid) const {
@@ -79,7 +90,8 @@ shm::Result<LiveSequences::Asked> LiveSequences::ask(std::uint64_t uid, std::uin
     proto::ScheduleColumn column;
     column.sequence_uid = uid;
     column.sequence_slot = entry.place;
-    column.position = lengths_of(sequence, segment_->geometry().max_length).output + entry.pending;
+    column.position = entry.pending > 0 ? entry.next_position
+                                        : lengths_of(sequence, segment_->geometry().max_length).output;
     column.ticket = entry.next_ticket;
     column.revision = sequence.revision.load(std::memory_order_relaxed);
     if (entry.in_flight > 0) {
@@ -94,9 +106,12 @@ LiveSequences::Entry* LiveSequences::recall(const proto::ScheduleColumn& column,
     if (column.sequence_slot >= by_slot_.size()) return nullptr;
     Entry* entry = by_slot_[column.sequence_slot];
     if (entry == nullptr || entry->uid != column.sequence_uid) return nullptr;
-    uids_.enter(*entry, step, index);
+    if (shm::revised_since(*segment_, column, step)) {
+        uids_.enter_void(*entry, step, index);
+    } else {
+        uids_.enter(*entry, step, index, column.position);
+    }
     entry->next_ticket = column.ticket + 1;
-    if (column.revision != revisions_[column.sequence_slot]) uids_.make_void(*entry);
     return entry;
 }
 

@@ -18,9 +18,9 @@ class LiveSequences {
     explicit LiveSequences(shm::Segment& segment);
 
     shm::Result<bool> add(const shm::NewSequence& sequence);
-    // What is in flight of it is void.
+    // What is in flight of it is void. True: something is, of this and of the next.
     shm::Result<bool> finish(std::uint64_t uid);
-    // Cuts its outputs back to so many; what is in flight of it is void.
+    // Cuts its outputs back to so many.
     shm::Result<bool> truncate(std::uint64_t uid, std::uint32_t outputs);
 
     std::size_t size() const { return uids_.size(); }
@@ -35,7 +35,10 @@ class LiveSequences {
     };
     shm::Result<Asked> ask(std::uint64_t uid, std::uint64_t step);
     // The step was published with it.
-    void enter(Entry& entry, std::uint64_t step, std::uint32_t column) { uids_.enter(entry, step, column); }
+    void enter(Entry& entry, std::uint64_t step, std::uint32_t column, std::uint32_t position) {
+        uids_.enter(entry, step, column, position);
+    }
+    std::optional<std::uint32_t> slot_of(std::uint64_t uid) const;
     // The same of a step that an earlier client published; null: the column names no sequence.
     Entry* recall(const proto::ScheduleColumn& column, std::uint64_t step, std::uint32_t index);
     void recalled_all();

@@ -27,11 +27,16 @@ class LiveUids {
         std::uint32_t next_ticket = 0;
         std::uint64_t last_step = 0;  // the newest in flight, and its column there
         std::uint32_t last_column = 0;
-        std::uint64_t void_below = 0;  // what it has in steps in flight below this one is void
+        std::uint32_t next_position = 0;  // behind the pending ones
+        // What it has in the steps in flight from the one on, below the other, is void.
+        std::uint64_t void_from = 0;
+        std::uint64_t void_below = 0;
         bool finished = false;
         std::uint64_t asked_by = 0;  // the last submit that asked for it
 
-        bool is_void_in(std::uint64_t step) const { return finished || step < void_below; }
+        bool is_void_in(std::uint64_t step) const {
+            return finished || (step >= void_from && step < void_below);
+        }
     };
 
     std::size_t size() const { return by_uid_.size(); }
@@ -75,18 +80,30 @@ class LiveUids {
         entry.asked_by = submits_;
         return found;
     }
-    static void enter(Entry& entry, std::uint64_t step, std::uint32_t column) {
+    static void enter(Entry& entry, std::uint64_t step, std::uint32_t column, std::uint32_t position = 0) {
         ++entry.in_flight;
         ++entry.pending;
         ++entry.next_ticket;
+        entry.next_position = position + 1;
         entry.last_step = step;
         entry.last_column = column;
     }
     // All that it has in flight.
     static void make_void(Entry& entry) {
+        entry.void_from = 0;
         if (entry.in_flight > 0) entry.void_below = entry.last_step + 1;
         entry.pending = 0;
     }
+    // Instead of enter(), of a step that an earlier client published.
+    static void enter_void(Entry& entry, std::uint64_t step, std::uint32_t column) {
+        const std::uint32_t pending = entry.pending;
+        enter(entry, step, column);
+        entry.pending = pending;
+        if (entry.void_below < step) entry.void_from = step;
+        entry.void_below = step + 1;
+    }
+    // All that have a place: those that have ended, too, as long as steps in flight name them.
+    std::size_t held() const { return by_uid_.size() + finished_.size(); }
     // The step is done with. What is finished and in no step any more is gone: its place is given back.
     std::optional<Place> leave(Entry& entry, std::uint64_t step) {
         if (!entry.is_void_in(step)) --entry.pending;

@@ -41,6 +41,7 @@ shm::Result<std::unique_ptr<LocalRing>> LocalRing::attach(const RingFiles& files
     if (!bell) return bell.error();
     auto publisher = shm::SchedulePublisher::attach(*segment);
     if (!publisher) return publisher.error();
+    bell.value().ring();
     return std::unique_ptr<LocalRing>(
         new LocalRing(std::move(segment), publisher.value(), std::move(bell).value(), randoms_supplied));
 }
@@ -76,16 +77,18 @@ shm::Result<bool> LocalRing::add(const croupier_sequence& sequence) {
 shm::Result<bool> LocalRing::finish(std::uint64_t uid) {
     if (auto usable = check_usable(); !usable) return usable;
     auto finished = sequences_.finish(uid);
-    // What is void of the steps in flight may be answered now.
-    if (finished) bell_.ring();
-    return finished;
+    return ring_if_void(finished);
 }
 
 shm::Result<bool> LocalRing::truncate(std::uint64_t uid, std::uint32_t outputs) {
     if (auto usable = check_usable(); !usable) return usable;
-    auto cut = sequences_.truncate(uid, outputs);
-    if (cut) bell_.ring();
-    return cut;
+    return ring_if_void(sequences_.truncate(uid, outputs));
+}
+
+// What is void of the steps in flight may be answered now.
+shm::Result<bool> LocalRing::ring_if_void(const shm::Result<bool>& in_flight) {
+    if (in_flight && in_flight.value()) bell_.ring();
+    return in_flight;
 }
 
 bool LocalRing::is_void(std::uint64_t step, std::size_t column) const {
@@ -138,7 +141,8 @@ shm::Result<std::uint64_t> LocalRing::submit(std::span<const croupier_column> as
     const std::uint32_t slot = segment_->slot_of(step);
     uids_in_step_[slot].clear();
     for (const croupier_column& column : asked) uids_in_step_[slot].push_back(column.uid);
-    for (std::uint32_t i = 0; i < entries_.size(); ++i) sequences_.enter(*entries_[i], step, i);
+    for (std::uint32_t i = 0; i < entries_.size(); ++i)
+        sequences_.enter(*entries_[i], step, i, columns_[i].position);
     entries_in_step_[slot] = entries_;
     bell_.ring();
     return published;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/daemon_watch.h"
+#include "client/decision_signal.h"
 #include "client/live_sequences.h"
 #include "client/schedule_place.h"
 #include "shm/bell.h"
@@ -46,6 +47,11 @@ class LocalRing final : public SchedulePlace {
     }
     bool next_is_void(std::size_t column) const override { return is_void(next_to_take(), column); }
     bool is_void(std::uint64_t step, std::size_t column) const;
+    // In the sequence table.
+    std::optional<std::uint32_t> slot_of(std::uint64_t uid) const { return sequences_.slot_of(uid); }
+    std::uint32_t slot_in(std::uint64_t step, std::size_t column) const {
+        return segment_->schedule_columns(segment_->slot_of(step))[column].sequence_slot;
+    }
     shm::Result<bool> give_up(std::uint64_t step) override { return publisher_.give_up(step); }
     shm::Result<bool> take(std::span<const croupier_decision> decisions) override;
 
@@ -63,6 +69,9 @@ class LocalRing final : public SchedulePlace {
     std::span<const proto::RankedLogprob> next_logprobs(std::uint32_t column) const {
         return shm::asked_logprobs(segment_->logprobs(segment_->slot_of(next_to_take()), column));
     }
+    shm::Result<std::unique_ptr<DecisionSignal>> start_signal() const {
+        return DecisionSignal::start(*segment_, publisher_.epoch());
+    }
     // The scheduler has nothing to do but wait for the step next_to_take().
     void note_waiting();
     void sleep(std::chrono::nanoseconds timeout) const { publisher_.sleep(timeout); }
@@ -71,6 +80,7 @@ class LocalRing final : public SchedulePlace {
     LocalRing(std::unique_ptr<shm::Segment> segment, shm::SchedulePublisher publisher, shm::Bell bell,
               bool randoms_supplied);
     void recall_steps_in_flight();
+    shm::Result<bool> ring_if_void(const shm::Result<bool>& in_flight);
     shm::Result<bool> build_columns(std::span<const croupier_column> asked, std::uint64_t step);
     void copy_masks(std::span<const croupier_column> asked) const;
 

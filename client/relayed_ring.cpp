@@ -81,11 +81,14 @@ shm::Result<bool> RelayedRing::take_over(const wire::SessionAttached& answer) {
     }
     steps_.resize(geometry_.slots);
     published_ = taken_ = answer.taken();
+    std::map<std::uint32_t, Entry*> by_slot;
     if (answer.sequences() != nullptr) {
         for (const auto* live : *answer.sequences()) {
             const auto* output = live->output();
+            if (!outputs_.check_new(live->uid())) continue;
             outputs_.insert(live->uid(),
                             output == nullptr ? Output() : Output(output->begin(), output->end()));
+            by_slot[live->slot()] = outputs_.find(live->uid()).value();
         }
     }
     const auto* steps = answer.steps();
@@ -100,21 +103,27 @@ shm::Result<bool> RelayedRing::take_over(const wire::SessionAttached& answer) {
         if (step->uids() != nullptr) slot.uids.assign(step->uids()->begin(), step->uids()->end());
         slot.record = last_record_;
         for (std::uint32_t column = 0; column < slot.uids.size(); ++column) {
-            const auto* voids = step->void_columns();
-            const bool is_void = voids != nullptr && column < voids->size() && voids->Get(column) != 0;
-            slot.entries.push_back(recall(slot.uids[column], column, is_void));
+            slot.entries.push_back(recall(*step, column, by_slot));
         }
         ++published_;
     }
     return true;
 }
 
-// Null: what is void of an earlier client's is nobody's any more.
-RelayedRing::Entry* RelayedRing::recall(std::uint64_t uid, std::uint32_t column, bool is_void) {
-    auto live = outputs_.find(uid);
-    if (is_void || !live) return nullptr;
-    outputs_.enter(*live.value(), published_, column);
-    return live.value();
+RelayedRing::Entry* RelayedRing::recall(const wire::StepInFlight& step, std::uint32_t column,
+                                        std::map<std::uint32_t, Entry*>& by_slot) {
+    const std::uint64_t uid = step.uids()->Get(column);
+    const bool known = step.slots() != nullptr && column < step.slots()->size() &&
+                       step.void_columns() != nullptr && column < step.void_columns()->size();
+    Entry*& entry = by_slot[known ? step.slots()->Get(column) : 0];
+    // An earlier client finished it.
+    if (entry == nullptr || entry->uid != uid) entry = outputs_.insert_finished(uid, {});
+    if (known && step.void_columns()->Get(column) == 0) {
+        outputs_.enter(*entry, published_, column);
+    } else {
+        outputs_.enter_void(*entry, published_, column);
+    }
+    return entry;
 }
 
 template <typename Record>
@@ -198,7 +207,7 @@ shm::Result<bool> RelayedRing::add(const croupier_sequence& sequence) {
     auto admitted = check_sequence(sequence, geometry_.vocab);
     if (!admitted) return admitted.error();
     if (auto fresh = outputs_.check_new(sequence.uid); !fresh) return fresh;
-    if (auto room = shm::check_room(geometry_, outputs_.size(), admitted.value().sequence); !room)
+    if (auto room = shm::check_room(geometry_, outputs_.held(), admitted.value().sequence); !room)
         return room;
     flatbuffers::FlatBufferBuilder builder;
     if (auto sent = send(builder, add_message(builder, sequence)); !sent) return sent;
@@ -233,8 +242,7 @@ shm::Result<bool> RelayedRing::truncate(std::uint64_t uid, std::uint32_t outputs
 }
 
 bool RelayedRing::next_is_void(std::size_t column) const {
-    const Entry* entry = slot_of(taken_).entries[column];
-    return entry == nullptr || entry->is_void_in(taken_);
+    return slot_of(taken_).entries[column]->is_void_in(taken_);
 }
 
 shm::Result<std::span<const std::int32_t>> RelayedRing::output(std::uint64_t uid) const {
@@ -291,7 +299,6 @@ shm::Result<bool> RelayedRing::take(std::span<const croupier_decision> decisions
     const StepSent& step = slot_of(taken_);
     for (std::size_t column = 0; column < decisions.size(); ++column) {
         Entry* entry = step.entries[column];
-        if (entry == nullptr) continue;
         const croupier_decision& decision = decisions[column];
         const bool current = !entry->is_void_in(taken_);
         // What was decided before this client came stands in the sequence's log already.

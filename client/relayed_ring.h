@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,7 +54,7 @@ class RelayedRing final : public SchedulePlace {
     using Entry = LiveUids<Output>::Entry;
     struct StepSent {
         std::vector<std::uint64_t> uids;
-        std::vector<Entry*> entries;  // of the same columns; null: void since an earlier client
+        std::vector<Entry*> entries;  // of the same columns
         std::uint64_t record = 0;
     };
     struct Fault {
@@ -65,7 +66,9 @@ class RelayedRing final : public SchedulePlace {
     shm::Result<bool> ask_attach(const SessionFacts& facts, const OpenRequest& request);
     shm::Result<bool> take_over(const wire::SessionAttached& answer);
 
-    Entry* recall(std::uint64_t uid, std::uint32_t column, bool is_void);
+    // Of a step that an earlier client published.
+    Entry* recall(const wire::StepInFlight& step, std::uint32_t column,
+                  std::map<std::uint32_t, Entry*>& by_slot);
 
     template <typename Record>
     shm::Result<bool> send(flatbuffers::FlatBufferBuilder& builder, flatbuffers::Offset<Record> record);

@@ -108,8 +108,12 @@ AnswerBytes RingRelay::attached_answer() const {
         std::vector<bool> voids(uids.size());
         for (std::size_t column = 0; column < uids.size(); ++column)
             voids[column] = ring_->is_void(step, column);
+        std::vector<std::uint32_t> slots(uids.size());
+        for (std::size_t column = 0; column < uids.size(); ++column)
+            slots[column] = ring_->slot_in(step, column);
         const auto all_uids = builder.CreateVector(uids.data(), uids.size());
-        steps.push_back(wire::CreateStepInFlight(builder, all_uids, builder.CreateVector(voids)));
+        const auto all_voids = builder.CreateVector(voids);
+        steps.push_back(wire::CreateStepInFlight(builder, all_uids, all_voids, builder.CreateVector(slots)));
     }
     std::vector<std::uint64_t> uids(ring_->list({}));
     ring_->list(uids);
@@ -118,7 +122,8 @@ AnswerBytes RingRelay::attached_answer() const {
         const auto output = ring_->output(uid);
         if (!output) continue;
         sequences.push_back(wire::CreateLiveSequenceInfo(
-            builder, uid, builder.CreateVector(output.value().data(), output.value().size())));
+            builder, uid, builder.CreateVector(output.value().data(), output.value().size()),
+            ring_->slot_of(uid).value_or(0)));
     }
     const auto geometry = geometry_bytes(builder, ring_->geometry());
     const auto all_steps = builder.CreateVector(steps);

@@ -9,6 +9,7 @@ struct CheckedStep {
     std::uint64_t step = 0;
     std::uint32_t slot = 0;
     std::uint32_t columns = 0;
+    std::uint32_t revisions = 0;  // of the session's sequences when it was published
     bool randoms_supplied = false;
     bool follows = false;  // some of its columns may have to wait for those of earlier steps
 };

@@ -146,7 +146,11 @@ DecisionError check_record(const shm::Segment& segment, std::uint64_t step, Chec
         (record.flags & ~proto::kRecordFlags) != 0) {
         return DecisionError::bad_record;
     }
-    checked = {step, slot, record.columns, (record.flags & proto::kRandomsSupplied) != 0,
+    checked = {step,
+               slot,
+               record.columns,
+               record.revisions,
+               (record.flags & proto::kRandomsSupplied) != 0,
                (record.flags & proto::kFollows) != 0};
     return DecisionError::none;
 }

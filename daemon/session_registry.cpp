@@ -289,9 +289,15 @@ void SessionRegistry::give_up_late_steps(std::uint64_t id, const shm::Segment& s
     const std::uint64_t deadline = std::uint64_t{config_.sessions.step_deadline_ms} * 1'000'000;
     if (deadline == 0) return;
     const std::uint64_t now = shm::monotonic_ns();
+    // A step's logits come after those of the steps before it: its time begins when those are decided.
+    std::uint64_t begins = 0;
     for_each_step(segment, [&](std::uint64_t step, std::uint32_t columns) {
-        const std::uint64_t published = segment.schedule(segment.slot_of(step)).published_ns;
-        if (now < published || now - published <= deadline) return;
+        const std::uint32_t slot = segment.slot_of(step);
+        begins = std::max(begins, segment.schedule(slot).published_ns);
+        const std::uint64_t since = begins;
+        const bool complete = shm::step_complete(segment, slot, columns);
+        begins = complete ? segment.decision_head(slot).last_commit_ns.load(std::memory_order_relaxed) : now;
+        if (now < since || now - since <= deadline) return;
         const std::string missing = missing_ranks(segment, step);
         if (missing.empty()) return;
         if (shm::StepClaims(segment, step).give_up(columns, shm::StepClaims::kCleaner) == 0) return;

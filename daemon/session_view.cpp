@@ -1,7 +1,6 @@
 #include "daemon/session_view.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "proto/hotness_order.h"
@@ -40,7 +39,7 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
       early_slices_(threads, std::vector<sampler::Slice>(segment_.geometry().tp)),
       early_(segment_.geometry(), orders_.blocks),
       prepared_(segment_.geometry().slots),
-      void_(segment_.geometry().slots),
+      void_watch_(segment_.geometry().slots),
       prefault_(segment_.mapping()) {
     const auto& geometry = segment_.geometry();
     id_ = segment_.id();
@@ -91,23 +90,6 @@ sampler::RowView SessionView::row(const CheckedStep& step, std::uint32_t column,
     read_early = early_.finish(segment_, step, column, slices);
     if (read_early) row.slices = slices;
     return row;
-}
-
-std::vector<std::uint32_t>& SessionView::may_be_void(const CheckedStep& step) {
-    MayBeVoid& held = void_[step.slot];
-    const std::uint32_t revisions = segment_.header().revisions.load(std::memory_order_acquire);
-    const bool fresh = held.step != step.step;
-    if (!fresh && held.revisions == revisions) return held.columns;
-    held.step = step.step;
-    held.revisions = revisions;
-    held.columns.clear();
-    // A step that was just published has the present revisions.
-    if (fresh && !step.follows) return held.columns;
-    // Not its own alone: samplers that divide a step differently may leave a column to each other, and there
-    // is no being late for logits that need not come.
-    held.columns.resize(step.columns);
-    std::iota(held.columns.begin(), held.columns.end(), 0U);
-    return held.columns;
 }
 
 std::uint32_t& SessionView::prepared(const CheckedStep& step) {

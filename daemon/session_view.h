@@ -12,6 +12,7 @@
 #include "daemon/sequence_lists.h"
 #include "daemon/sequence_states.h"
 #include "daemon/step_shares.h"
+#include "daemon/void_watch.h"
 #include "sampler/row_view.h"
 #include "shm/prefault.h"
 #include "shm/segment.h"
@@ -36,9 +37,7 @@ class SessionView {
     std::span<const std::uint32_t> hot_blocks(std::uint32_t choice) const;
     // How many of this sampler's columns of the step were prepared: the caller counts on.
     std::uint32_t& prepared(const CheckedStep& step);
-    // The columns of which it is not known that they can be decided; the caller strikes out what it has
-    // settled, which comes back when the client has cut off a sequence.
-    std::vector<std::uint32_t>& may_be_void(const CheckedStep& step);
+    VoidWatch& void_watch() { return void_watch_; }
 
     SequenceStates& states() { return states_; }
     StepShares& shares() { return shares_; }
@@ -70,12 +69,6 @@ class SessionView {
         std::uint32_t columns = 0;
     };
 
-    struct MayBeVoid {
-        std::uint64_t step = ~0ULL;
-        std::uint32_t revisions = 0;  // the header's, when the columns were listed
-        std::vector<std::uint32_t> columns;
-    };
-
     shm::Segment segment_;
     Orders orders_;
     std::uint64_t id_ = 0;
@@ -87,7 +80,7 @@ class SessionView {
     EarlyMaxima early_;
     std::vector<Exhausted> exhausted_;  // [slot]
     std::vector<Prepared> prepared_;    // [slot]
-    std::vector<MayBeVoid> void_;       // [slot]
+    VoidWatch void_watch_;
     shm::Prefault prefault_;
 };
 

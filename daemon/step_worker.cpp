@@ -123,7 +123,7 @@ bool StepWorker::await_logits(SessionView& session, const CheckedStep& step) {
 
 std::size_t StepWorker::answer_void(SessionView& session, const CheckedStep& step) {
     const shm::Segment& segment = session.segment();
-    std::vector<std::uint32_t>& watched = session.may_be_void(step);
+    std::vector<std::uint32_t>& watched = session.void_watch().look(segment, step);
     const shm::StepClaims claims(segment, step.step);
     std::size_t answered = 0;
     const auto settled = [&](std::uint32_t column) {
@@ -131,7 +131,9 @@ std::size_t StepWorker::answer_void(SessionView& session, const CheckedStep& ste
         if (asked.sequence_slot >= segment.geometry().max_sequences) return true;
         const shm::Turn turn = shm::turn_of(segment, step.step, asked).turn;
         if (turn != shm::Turn::never) return turn != shm::Turn::later;
-        if (claims.answer_void(column, step.columns, incarnation_)) wake_supervisor(segment);
+        // Who has it may die.
+        if (!claims.try_claim_void(column, incarnation_)) return claims.is_committed(column);
+        if (claims.answer(column, step.columns, proto::DecisionError::voided)) wake_supervisor(segment);
         ++answered;
         return true;
     };
@@ -259,13 +261,18 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
             const bool underived =
                 shares.owned(step, column) &&
                 !session.states().knows(thread, slot, admission_in(session.segment(), slot));
-            if (underived != dear || !is_due(session.segment(), step, column) ||
-                !claims.try_claim(column, incarnation_))
+            if (underived != dear) continue;
+            if (!is_due(session.segment(), step, column)) {
+                share.whole = false;
                 continue;
+            }
+            if (!claims.try_claim(column, incarnation_)) continue;
             now = decide_one(session, step, column, thread, now, tally);
             ++share.decided;
-            share.whole = now < slice_ends_;
-            if (!share.whole) return;
+            if (now >= slice_ends_) {
+                share.whole = false;
+                return;
+            }
         }
     }
 }

@@ -51,8 +51,7 @@ class StepWorker {
     std::uint32_t lanes() const { return std::max(plane_->sampler_count, 1U) * threads_; }
     // True: there was something to do meanwhile, and there may be more.
     bool await_logits(SessionView& session, const CheckedStep& step);
-    // Answers the columns that will never be decided, whether logits come or not: how
-    // many.
+    // Answers the columns that will never be decided, whether logits come or not: how many.
     std::size_t answer_void(SessionView& session, const CheckedStep& step);
     // A step of a session whose decisions go over ZMQ is complete.
     void wake_supervisor(const shm::Segment& segment) const;

@@ -30,7 +30,7 @@ struct ScheduleRecord {
     std::uint32_t columns = 0;
     std::uint32_t epoch = 0;  // of the client that wrote it
     std::uint32_t flags = 0;
-    std::uint32_t reserved = 0;
+    std::uint32_t revisions = 0;  // the header's when it was published: what is void has come since
     std::uint64_t published_ns = 0;
     std::uint64_t reserved2[4] = {};
 };

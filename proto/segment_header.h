@@ -105,6 +105,8 @@ struct SegmentHeader {
     // Written by samplers; the client sleeps on it.
     alignas(64) std::atomic<std::uint32_t> decided_bell;
     std::atomic<std::uint32_t> client_sleeps;
+    std::atomic<std::uint32_t>
+        client_listens;  // the epoch of a client with a thread that sleeps on it; 0: none
 
     // Written by samplers: what untruncated draws with each hot set took.
     alignas(64) HotCost hot_costs[kHotChoices];

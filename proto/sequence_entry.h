@@ -14,8 +14,11 @@ namespace croupier::proto {
 // `ending`: finished, and named by steps in flight still.
 enum class SequenceState : std::uint32_t { free = 0, live = 1, ending = 2 };
 
-// How many outputs a sequence can be cut back by and still have the feedback of that time.
-constexpr std::uint32_t kFeedbackKept = 64;
+// A truncate by up to so many outputs finds the feedback of that time; by more, the sequence begins with
+// fresh feedback. As many again may be decided beyond the outputs that are taken, and overwrite none that is
+// kept.
+constexpr std::uint32_t kFeedbackReach = kMaxSlots - 1;
+constexpr std::uint32_t kFeedbackKept = 2 * kMaxSlots;
 
 // The feedback after so many outputs: what the decision of position `outputs` reads.
 struct FeedbackAfter {
@@ -45,7 +48,9 @@ struct alignas(64) SequenceEntry {
     // The client's: grows when what is in flight of the sequence is void: it was finished or truncated, or
     // the client took a decision that ends it. Stored after the length that it leaves, with release.
     std::atomic<std::uint32_t> revision;
-    std::uint32_t reserved;
+    // What revised it: a decision that was taken of this step, by its low bits and 1; 0: a truncate or a
+    // finish. Stored before the revision.
+    std::atomic<std::uint32_t> revised_by;
     std::uint64_t uid;
     SamplingParams params;
     std::uint32_t hot_choice;  // proto/hot_set.h; the session's when the sequence was admitted

@@ -26,6 +26,9 @@ Result<SchedulePublisher> SchedulePublisher::attach(Segment& segment) {
     SchedulePublisher publisher(segment);
     publisher.epoch_ = header.client_epoch.fetch_add(1, std::memory_order_acq_rel) + 1;
     header.client_pid.store(::getpid(), std::memory_order_relaxed);
+    header.client_listens.store(0, std::memory_order_relaxed);
+    // The client before may have died with a sequence revised, and nobody told.
+    header.revisions.fetch_add(1, std::memory_order_release);
     header.counter(SessionCounter::clients_attached).fetch_add(1, std::memory_order_relaxed);
     const StepWindow window = steps_in_flight(segment);
     if (!window.sound) {
@@ -119,7 +122,8 @@ Result<std::uint64_t> SchedulePublisher::publish(std::span<const proto::Schedule
     std::atomic_thread_fence(std::memory_order_release);
     reset_decisions(slot, step, count);
     auto& record = segment_->schedule(slot);
-    record = {step, count, epoch_, flags, 0, monotonic_ns(), {}};
+    const std::uint32_t revisions = header.revisions.load(std::memory_order_relaxed);
+    record = {step, count, epoch_, flags, revisions, monotonic_ns(), {}};
     std::copy(columns.begin(), columns.end(), segment_->schedule_columns(slot));
     // SYNC: release; pairs with the acquire in steps_in_flight (samplers, writers, supervisor).
     header.published.store(step + 1, std::memory_order_release);
@@ -195,7 +199,8 @@ void SchedulePublisher::extend_logs(std::uint32_t slot) const {
             // bit.
             entry.length.store(static_cast<std::uint32_t>(length), std::memory_order_release);
         }
-        if (!decided || (decision.flags & proto::kStoppedMask) != 0) revise(*segment_, asked.sequence_slot);
+        if (!decided || (decision.flags & proto::kStoppedMask) != 0)
+            revise(*segment_, asked.sequence_slot, taken_);
     }
 }
 

@@ -21,17 +21,37 @@ void copy_lists(const NewSequence& sequence, proto::SequenceEntry& entry, std::i
 
 }  // namespace
 
-void revise(const Segment& segment, std::uint32_t slot) {
-    auto& revision = segment.sequence(slot).revision;
-    // SYNC: release; pairs with the acquire in turn_of(): the length that goes with it was stored before.
-    revision.store(revision.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+void revise(const Segment& segment, std::uint32_t slot, std::optional<std::uint64_t> step) {
+    auto& entry = segment.sequence(slot);
+    entry.revised_by.store(step ? static_cast<std::uint32_t>(*step) + 1 : 0, std::memory_order_relaxed);
+    // SYNC: release; pairs with the acquire in turn_of(), and with the next client's.
+    entry.revision.store(entry.revision.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     segment.header().revisions.fetch_add(1, std::memory_order_release);
+}
+
+bool revised_since(const Segment& segment, const proto::ScheduleColumn& column, std::uint64_t step) {
+    const auto& entry = segment.sequence(column.sequence_slot);
+    const std::uint32_t revision = entry.revision.load(std::memory_order_acquire);
+    if (revision == column.revision) return false;
+    const bool by_itself =
+        entry.revised_by.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(step) + 1;
+    return revision != column.revision + 1 || !by_itself;
 }
 
 Error beyond_output(std::uint64_t uid, std::size_t outputs, std::uint32_t asked) {
     return {Errc::bad_argument, "sequence " + std::to_string(uid) + " has " + std::to_string(outputs) +
                                     " outputs, and cannot be cut back to " + std::to_string(asked)};
 }
+
+namespace {
+
+// Whether it is still there depends on what was decided beyond it.
+void forget_feedback(proto::SequenceEntry& entry, std::uint32_t outputs) {
+    const std::atomic_ref<std::uint32_t> place(entry.feedback[outputs % proto::kFeedbackKept].outputs);
+    place.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace
 
 Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const NewSequence& sequence) {
     const auto too_many = [](const char* what, std::size_t count, std::uint32_t room, const char* option) {
@@ -110,8 +130,9 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
 }
 
 void SequenceTable::end(std::uint32_t slot) {
-    segment_->sequence(slot).state.store(SequenceState::ending, std::memory_order_release);
+    // In this order: a client that dies in between has finished nothing, and what is void is answered.
     revise(*segment_, slot);
+    segment_->sequence(slot).state.store(SequenceState::ending, std::memory_order_release);
 }
 
 Result<bool> SequenceTable::truncate(std::uint32_t slot, std::uint32_t outputs) {
@@ -119,9 +140,11 @@ Result<bool> SequenceTable::truncate(std::uint32_t slot, std::uint32_t outputs) 
     const std::uint32_t length = entry.length.load(std::memory_order_relaxed);
     const std::uint32_t present = length - std::min(entry.prompt_length, length);
     if (outputs > present) return beyond_output(entry.uid, present, outputs);
-    // SYNC: release; before the revision, as turn_of() reads it after.
-    entry.length.store(entry.prompt_length + outputs, std::memory_order_release);
+    // First: a client that dies before the next store has cut nothing off, but what it had in flight.
     revise(*segment_, slot);
+    if (present - outputs > proto::kFeedbackReach) forget_feedback(entry, outputs);
+    // SYNC: release; pairs with the acquire in turn_of(), which then finds the new revision.
+    entry.length.store(entry.prompt_length + outputs, std::memory_order_release);
     return true;
 }
 

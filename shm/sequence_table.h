@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,8 +32,12 @@ struct LiveSequence {
 // Whether a session of this geometry, which has so many live sequences, has room for one more of this size.
 Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const NewSequence& sequence);
 
-// What is in flight of the slot's sequence is void from now on.
-void revise(const Segment& segment, std::uint32_t slot);
+// What is in flight of the slot's sequence is void from now on: because of a decision that was taken of this
+// step, or for another reason.
+void revise(const Segment& segment, std::uint32_t slot, std::optional<std::uint64_t> step = std::nullopt);
+// Whether a column is void for its client. Not where the decision that ended its sequence is its own: its
+// client died before it was done with the step.
+bool revised_since(const Segment& segment, const proto::ScheduleColumn& column, std::uint64_t step);
 
 Error beyond_output(std::uint64_t uid, std::size_t outputs, std::uint32_t asked);
 

@@ -61,13 +61,16 @@ Turn all_decided(const Segment& segment, std::uint64_t step, ScheduleColumn aske
 
 SequenceTurn turn_of(const Segment& segment, std::uint64_t step, const ScheduleColumn& asked) {
     const auto& entry = segment.sequence(asked.sequence_slot);
-    const auto by_log = [&] {
-        // SYNC: acquire, after the revision's; pairs with the release in SchedulePublisher::take.
-        return SequenceTurn{Turn::now, entry.length.load(std::memory_order_acquire) - entry.prompt_length};
-    };
     const auto current = [&] {
-        // SYNC: acquire; pairs with the release in revise(): the length is the one that it left, or newer.
+        // SYNC: acquire; pairs with the release in revise().
         return entry.revision.load(std::memory_order_acquire) == asked.revision;
+    };
+    const auto by_log = [&] {
+        // SYNC: acquire; pairs with the releases in SchedulePublisher::take and SequenceTable::truncate.
+        const std::uint32_t length = entry.length.load(std::memory_order_acquire);
+        // Once more: the length may be that which a truncate left.
+        if (!current()) return SequenceTurn{Turn::never, 0};
+        return SequenceTurn{Turn::now, length - entry.prompt_length};
     };
     if (!current()) return {Turn::never, 0};
     if (asked.after_steps == 0) return by_log();
@@ -78,8 +81,7 @@ SequenceTurn turn_of(const Segment& segment, std::uint64_t step, const ScheduleC
         case Before::State::undecided:
             return {Turn::later, 0};
         case Before::State::none:
-            // Its client may have taken the decision that ends the sequence meanwhile.
-            return current() ? by_log() : SequenceTurn{Turn::never, 0};
+            return by_log();
         case Before::State::decided:
             break;
     }

@@ -89,7 +89,10 @@ void StepClaims::refuse(proto::DecisionError why) const {
 void StepClaims::announce() const {
     auto& header = segment_->header();
     header.decided_bell.fetch_add(1, std::memory_order_seq_cst);
-    if (header.client_sleeps.load(std::memory_order_seq_cst) != 0) futex_wake_all(header.decided_bell);
+    // SYNC: seq_cst, as where a client says that it sleeps or listens: either it sees the bell, or we see it.
+    const bool awaited = header.client_sleeps.load(std::memory_order_seq_cst) != 0 ||
+                         header.client_listens.load(std::memory_order_seq_cst) != 0;
+    if (awaited) futex_wake_all(header.decided_bell);
 }
 
 std::uint32_t StepClaims::claimed_by(std::uint32_t owner, std::uint32_t columns) const {
@@ -156,8 +159,8 @@ void StepClaims::suspect_or_answer(std::uint32_t column, std::uint32_t columns, 
                                           std::memory_order_release);
 }
 
-bool StepClaims::answer_void(std::uint32_t column, std::uint32_t columns, std::uint32_t owner) const {
-    return try_claim(column, owner) && answer(column, columns, proto::DecisionError::voided);
+bool StepClaims::try_claim_void(std::uint32_t column, std::uint32_t owner) const {
+    return try_claim(column, owner) || try_claim_suspect(column, owner);
 }
 
 bool StepClaims::answer(std::uint32_t column, std::uint32_t columns, proto::DecisionError error) const {

@@ -38,9 +38,10 @@ class StepClaims {
     // A process died of the column before it claimed it.
     void suspect(std::uint32_t column, std::uint32_t columns) const;
 
-    // Of a column that its sequence cannot come to any more, if nobody has claimed it: true for the commit
-    // that completed the step.
-    bool answer_void(std::uint32_t column, std::uint32_t columns, std::uint32_t owner) const;
+    // Of a column that its sequence cannot come to any more; suspected or not: its answer reads nothing.
+    bool try_claim_void(std::uint32_t column, std::uint32_t owner) const;
+    // Instead of a decision. Only by the claim's owner; true for the commit that completed the step.
+    bool answer(std::uint32_t column, std::uint32_t columns, proto::DecisionError error) const;
     // Answers each column that nobody has claimed with the error given_up: the step is then over as soon as
     // those who have claimed the others commit. Again by the same giver: what it left half done. How many
     // columns.
@@ -59,7 +60,6 @@ class StepClaims {
     bool exchange_claim(std::uint32_t column, std::uint32_t from, std::uint32_t to) const;
     void count_reopened(std::uint32_t freed) const;
     void suspect_or_answer(std::uint32_t column, std::uint32_t columns, bool alone) const;
-    bool answer(std::uint32_t column, std::uint32_t columns, proto::DecisionError error) const;
     void announce() const;
 
     const Segment* segment_;

@@ -147,7 +147,9 @@ std::uint64_t SmallEngine::submit() {
 void SmallEngine::truncate(std::uint64_t uid, std::uint32_t outputs) {
     session_->truncate(uid, outputs);
     streams_[uid].resize(outputs);
+    const bool reached = feedback_[uid].size() - outputs <= proto::kFeedbackReach + std::size_t{1};
     feedback_[uid].resize(outputs + std::size_t{1});
+    if (!reached) feedback_[uid].back() = {};
     submitted_[uid] = outputs;
     expect_void(uid);
 }
@@ -241,7 +243,9 @@ sampler::reference::Outcome SmallEngine::expected(std::uint64_t uid) const {
     request.hot_blocks = hot;
     request.max_length = shape_.max_length;
     request.random = random(uid, position);
-    request.feedback = feedback_.at(uid).at(position);
+    // Of a sequence that another engine began, nothing is known of it.
+    const auto feedback = feedback_.find(uid);
+    if (feedback != feedback_.end()) request.feedback = feedback->second.at(position);
     return sampler::reference::decide(view, request);
 }
 
@@ -270,11 +274,21 @@ void check_best(const croupier_decision& decision, const std::vector<sampler::Ra
 void SmallEngine::collect_columns(std::size_t columns) {
     const auto step = session_->wait(20000);
     REQUIRE(step);
-    REQUIRE(step->refused == 0);
     CHECK(step->decisions.size() == columns);
-    for (const auto& decision : step->decisions) {
+    check(*step);
+}
+
+bool SmallEngine::collect_one() {
+    const auto step = session_->wait(0);
+    if (step) check(*step);
+    return step.has_value();
+}
+
+void SmallEngine::check(const client::Step& step) {
+    REQUIRE(step.refused == 0);
+    for (const auto& decision : step.decisions) {
         INFO("sequence " << decision.uid << " at position " << decision.position);
-        if (step->step < void_below_[decision.uid]) {
+        if (step.step < void_below_[decision.uid]) {
             CHECK(decision.error == CROUPIER_DECISION_VOID);
             CHECK(decision.token == -1);
             continue;
@@ -295,7 +309,7 @@ void SmallEngine::collect_columns(std::size_t columns) {
         check_best(decision, outcome.logprobs);
         streams_[decision.uid].push_back(decision.token);
         decisions_[decision.uid].push_back(decision);
-        feedback_[decision.uid].push_back(outcome.feedback);
+        if (feedback_.contains(decision.uid)) feedback_[decision.uid].push_back(outcome.feedback);
     }
 }
 

@@ -68,6 +68,8 @@ class SmallEngine {
     // Waits for the step and checks every decision against the reference.
     void collect() { collect_columns(asked_.size()); }
     void collect_columns(std::size_t columns);
+    // The same, if a step is decided by now.
+    bool collect_one();
     void step() {
         submit();
         write();
@@ -90,6 +92,7 @@ class SmallEngine {
     static client::Sequence sequence(std::uint64_t uid, std::uint32_t vocab);
 
   private:
+    void check(const client::Step& step);
     void write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const;
     void write_randoms(gpu_writer::HostWriter& writer, std::uint64_t step);
     std::vector<std::uint32_t> hot_blocks() const;

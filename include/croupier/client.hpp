@@ -155,6 +155,14 @@ class Session {
         if (croupier_give_up(session_.get(), step, &error) != 0) throw Failure(error);
     }
 
+    // For poll(): croupier_event_fd() says how.
+    int event_fd() {
+        croupier_error error{};
+        const int descriptor = croupier_event_fd(session_.get(), &error);
+        if (descriptor < 0) throw Failure(error);
+        return descriptor;
+    }
+
     std::uint32_t in_flight() const { return croupier_in_flight(session_.get()); }
 
     std::optional<Step> wait(std::uint32_t timeout_ms) {

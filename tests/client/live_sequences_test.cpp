@@ -48,7 +48,7 @@ proto::ScheduleColumn submit(LiveSequences& sequences, std::uint64_t uid, std::u
                              LiveSequences::Entry** entry = nullptr) {
     sequences.begin_submit();
     const auto asked = need(sequences.ask(uid, step));
-    sequences.enter(*asked.entry, step, 0);
+    sequences.enter(*asked.entry, step, 0, asked.column.position);
     if (entry != nullptr) *entry = asked.entry;
     return asked.column;
 }
@@ -96,6 +96,68 @@ TEST_CASE("a sequence stands in one column of a step, and in several steps in fl
         sequences.leave(*entry, 4);
         CHECK(files.segment.sequence(first.sequence_slot).state == proto::SequenceState::free);
     }
+}
+
+TEST_CASE(
+    "a decision that ended its sequence is no void one, though its client died before it was done with the "
+    "step") {
+    SessionFiles files(testing::small_geometry());
+    proto::ScheduleColumn ended;
+    proto::ScheduleColumn behind;
+    {
+        LiveSequences dead(files.segment);
+        need(dead.add(sequence_of(7, kPrompt)));
+        ended = submit(dead, 7, 4);
+        behind = submit(dead, 7, 5);
+    }
+    const std::uint32_t slot = ended.sequence_slot;
+    files.segment.sequence(slot).length = 4;
+    shm::revise(files.segment, slot, 4);
+    LiveSequences found(files.segment);
+    LiveSequences::Entry* entry = found.recall(ended, 4, 0);
+    REQUIRE(entry == found.recall(behind, 5, 0));
+    found.recalled_all();
+    CHECK_FALSE(entry->is_void_in(4));
+    CHECK(entry->is_void_in(5));
+    // It goes on behind the token of step 4, which stands in the log already.
+    CHECK(submit(found, 7, 6).position == 1);
+    CHECK_FALSE(entry->is_void_in(6));
+}
+
+TEST_CASE("a client that died once its log was longer is followed by one that counts the step once") {
+    SessionFiles files(testing::small_geometry());
+    proto::ScheduleColumn in_flight;
+    {
+        LiveSequences dead(files.segment);
+        need(dead.add(sequence_of(7, kPrompt)));
+        in_flight = submit(dead, 7, 4);
+    }
+    files.segment.sequence(in_flight.sequence_slot).length = 4;
+    LiveSequences found(files.segment);
+    found.recall(in_flight, 4, 0);
+    found.recalled_all();
+    CHECK(submit(found, 7, 5).position == 1);
+}
+
+TEST_CASE("a table that names a uid twice leads nowhere outside of it") {
+    SessionFiles files(testing::small_geometry());
+    proto::ScheduleColumn first;
+    proto::ScheduleColumn second;
+    {
+        LiveSequences dead(files.segment);
+        need(dead.add(sequence_of(7, kPrompt)));
+        need(dead.add(sequence_of(9, kPrompt)));
+        first = submit(dead, 7, 4);
+        second = submit(dead, 9, 5);
+    }
+    files.segment.sequence(second.sequence_slot).uid = 7;
+    second.sequence_uid = 7;
+    LiveSequences found(files.segment);
+    CHECK(found.size() == 1);
+    LiveSequences::Entry* one = found.recall(first, 4, 0);
+    LiveSequences::Entry* other = found.recall(second, 5, 0);
+    CHECK((one == nullptr || other == nullptr));
+    found.recalled_all();
 }
 
 TEST_CASE("a client that comes after a dead one frees what that one had finished") {

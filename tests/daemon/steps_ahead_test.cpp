@@ -1,5 +1,7 @@
 // A sequence in several steps in flight: its columns are decided one after another, and are void once it has
 // ended or its client has cut it back.
+#include <poll.h>
+
 #include <catch2/catch.hpp>
 
 #include "testing/daemon_process.h"
@@ -20,6 +22,9 @@ EngineShape ahead(bool zmq = false) {
     shape.decisions_over_zmq = zmq;
     return shape;
 }
+
+// Whose supervisor has more patience than these tests.
+constexpr const char* kPatientSamplers = "{count: 2, wait: adaptive, heartbeat_timeout_ms: 60000}";
 
 std::vector<std::uint64_t> submit_all(SmallEngine& engine) {
     std::vector<std::uint64_t> steps;
@@ -194,6 +199,76 @@ TEST_CASE("void columns alone complete a step without logits") {
     engine.steps(2);
 }
 
+TEST_CASE("what became void before any sampler had looked at its step is answered all the same") {
+    DaemonProcess daemon(kPatientSamplers);
+    SmallEngine engine(daemon.endpoint(), "engine", ahead());
+    engine.admit(3);
+    engine.steps(2);
+    const bool killed = GENERATE(false, true);
+    if (killed) {
+        daemon.kill_now();
+    } else {
+        for (std::uint32_t index = 0; index < 2; ++index) ::kill(daemon.sampler_pid(index), SIGSTOP);
+    }
+    engine.submit();
+    engine.truncate(1, 1);
+    engine.truncate(2, 0);
+    engine.session().finish(3);
+    engine.expect_void(3);
+    if (killed) {
+        daemon.start();
+    } else {
+        for (std::uint32_t index = 0; index < 2; ++index) ::kill(daemon.sampler_pid(index), SIGCONT);
+    }
+    engine.collect();
+}
+
+TEST_CASE("a sampler that stands still does not keep others from its columns in steps ahead") {
+    DaemonProcess daemon(kPatientSamplers);
+    SmallEngine engine(daemon.endpoint(), "engine", ahead());
+    client::Sequence made = SmallEngine::sequence(2, 1000);
+    engine.admit(made);
+    // In turn: one of them is the one that would have the column.
+    for (std::uint32_t index = 0; index < 2; ++index) {
+        const pid_t stopped = daemon.sampler_pid(index);
+        ::kill(stopped, SIGSTOP);
+        REQUIRE(eventually([&] { return is_stopped(stopped); }));
+        for (int round = 0; round < 3; ++round) {
+            const auto steps = submit_all(engine);
+            for (std::size_t i = steps.size(); i-- > 0;) engine.write(steps[i]);
+            collect_all(engine, 1);
+        }
+        ::kill(stopped, SIGCONT);
+    }
+}
+
+TEST_CASE(
+    "feedback after a truncate does not depend on what was decided ahead; cut back further it begins anew") {
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine", ahead());
+    for (std::uint64_t uid = 1; uid <= 4; ++uid) {
+        client::Sequence made = SmallEngine::sequence(uid, 1000);
+        made.params.temperature = 0.9;
+        if (uid < 3) {
+            made.params.mirostat = static_cast<std::uint8_t>(uid);
+        } else {
+            made.params.adaptive_target = 0.3;
+        }
+        engine.admit(made);
+    }
+    engine.steps(100);
+    const auto steps = submit_all(engine);
+    const auto decided = static_cast<std::size_t>(GENERATE(0, 3));
+    for (std::size_t i = 0; i < decided; ++i) {
+        engine.write(steps[i]);
+        REQUIRE(engine.counted(400 + 4 * (i + 1)));
+    }
+    const std::uint32_t back = GENERATE(61U, 63U, 64U, 80U);
+    for (std::uint64_t uid = 1; uid <= 4; ++uid) engine.truncate(uid, 100 - back);
+    collect_all(engine, 4);
+    engine.steps(static_cast<int>(back) + 10);
+}
+
 TEST_CASE("a sequence is finished while it is in flight, and its uid lives again at once") {
     const bool zmq = GENERATE(false, true);
     const DaemonProcess daemon;
@@ -258,6 +333,33 @@ TEST_CASE("a client that resumes finds what is void of the steps in flight") {
     }
     CHECK(engine.session().output(1).size() == 2);
     CHECK(engine.session().output(3).size() == output.size() + kAhead);
+}
+
+TEST_CASE("a scheduler that polls the session's descriptor misses no step") {
+    const bool zmq = GENERATE(false, true);
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine", ahead(zmq));
+    engine.admit(4);
+    pollfd item{engine.session().event_fd(), POLLIN, 0};
+    CHECK(engine.session().event_fd() == item.fd);
+    const auto wake = [&] { return ::poll(&item, 1, 20000) == 1; };
+    const auto collect_when_woken = [&](std::size_t steps) {
+        for (std::size_t taken = 0; taken < steps;) {
+            REQUIRE(wake());
+            while (engine.session().in_flight() > 0 && engine.collect_one()) ++taken;
+        }
+    };
+    for (int round = 0; round < 10; ++round) {
+        const auto steps = submit_all(engine);
+        // None is decided before its logits are there.
+        while (engine.collect_one()) FAIL("step " << steps.front() << " has no logits");
+        for (const std::uint64_t step : steps) engine.write(step);
+        collect_when_woken(steps.size());
+        if (round == 4) {
+            daemon.restart_after_kill();
+            REQUIRE(eventually([&] { return failure_of([&] { engine.step(); }).empty(); }));
+        }
+    }
 }
 
 TEST_CASE("what cannot be truncated is refused by name") {

@@ -164,6 +164,19 @@ TEST_CASE("nobody's turn comes while a column further back is being decided") {
     CHECK(ahead.turn(third).outputs == 0);
 }
 
+TEST_CASE("a void column is answered though samplers died of it, and nobody decides it alone any more") {
+    Ahead ahead;
+    const std::uint64_t first = ahead.publish(0, 0);
+    const StepClaims claims(ahead.segment(), first);
+    REQUIRE(claims.try_claim(Ahead::kColumn, 5));
+    REQUIRE(claims.reopen(5, Ahead::kColumn + 1, true) == 1);
+    REQUIRE(claims.is_suspect(Ahead::kColumn));
+    REQUIRE(claims.try_claim_void(Ahead::kColumn, 6));
+    CHECK_FALSE(claims.try_claim_suspect(Ahead::kColumn, 7));
+    claims.answer(Ahead::kColumn, Ahead::kColumn + 1, proto::DecisionError::voided);
+    CHECK(claims.is_committed(Ahead::kColumn));
+}
+
 TEST_CASE("what was decided of a truncated sequence does not lengthen its log") {
     Ahead ahead;
     const std::uint64_t first = ahead.publish(0, 0);

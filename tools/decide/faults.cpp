@@ -14,7 +14,7 @@ using proto::DecisionError;
 constexpr std::array kNames = {"none",          "nan_logit",     "infinite_logit", "no_token_left",
                                "bad_parameter", "bad_token",     "bad_sequence",   "bad_position",
                                "bad_mask",      "sequence_full", "bad_record",     "sampler_crashed",
-                               "given_up",      "void"};
+                               "given_up",      "voided"};
 static_assert(kNames.size() == static_cast<std::size_t>(DecisionError::count_));
 
 std::string bad_logit(const Row& row, bool (*bad)(double), const char* what) {
