@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "proto/sampling_fields.h"
+
 namespace croupier::client {
 namespace {
 
@@ -13,40 +15,18 @@ constexpr auto to_abi = [](auto& abi, const auto& plain) {
     abi = static_cast<std::remove_reference_t<decltype(abi)>>(plain);
 };
 
+// A gap of the compiler's is not one of the table's: it wants a name, as `reserved` has.
+static_assert(proto::bytes_of_sampling_fields<croupier_params>() + sizeof(croupier_params::size) +
+                      sizeof(croupier_params::version) + sizeof(croupier_params::reserved) +
+                      sizeof(croupier_params::order) ==
+                  sizeof(croupier_params),
+              "croupier_params has a field that the table of parameters lacks");
+
 template <typename Abi, typename Plain, typename Copy>
 void copy_params(Abi& abi, Plain& plain, const Copy& copy) {
-    copy(abi.seed, plain.seed);
-    copy(abi.temperature, plain.temperature);
-    copy(abi.top_p, plain.top_p);
-    copy(abi.min_p, plain.min_p);
-    copy(abi.repetition_penalty, plain.repetition_penalty);
-    copy(abi.frequency_penalty, plain.frequency_penalty);
-    copy(abi.presence_penalty, plain.presence_penalty);
-    copy(abi.dynatemp_range, plain.dynatemp_range);
-    copy(abi.dynatemp_exponent, plain.dynatemp_exponent);
-    copy(abi.top_n_sigma, plain.top_n_sigma);
-    copy(abi.typical_p, plain.typical_p);
-    copy(abi.xtc_probability, plain.xtc_probability);
-    copy(abi.xtc_threshold, plain.xtc_threshold);
-    copy(abi.dry_multiplier, plain.dry_multiplier);
-    copy(abi.dry_base, plain.dry_base);
-    copy(abi.mirostat_tau, plain.mirostat_tau);
-    copy(abi.mirostat_eta, plain.mirostat_eta);
-    copy(abi.adaptive_target, plain.adaptive_target);
-    copy(abi.adaptive_decay, plain.adaptive_decay);
-    copy(abi.top_k, plain.top_k);
-    copy(abi.eos_token_id, plain.eos_token_id);
-    copy(abi.min_tokens, plain.min_tokens);
-    copy(abi.max_tokens, plain.max_tokens);
-    copy(abi.flags, plain.flags);
-    copy(abi.child, plain.child);
-    copy(abi.penalty_last_n, plain.penalty_last_n);
-    copy(abi.dry_penalty_last_n, plain.dry_penalty_last_n);
-    copy(abi.dry_allowed_length, plain.dry_allowed_length);
-    copy(abi.mirostat, plain.mirostat);
-    copy(abi.rng, plain.rng);
-    copy(abi.logprob_mode, plain.logprob_mode);
-    copy(abi.logprobs, plain.logprobs);
+#define CROUPIER_COPY(name, ...) copy(abi.name, plain.name);
+    CROUPIER_SAMPLING_FIELDS(CROUPIER_COPY)
+#undef CROUPIER_COPY
     for (std::size_t i = 0; i < plain.order.size(); ++i) copy(abi.order[i], plain.order[i]);
 }
 

@@ -25,6 +25,7 @@ static_assert(same(CROUPIER_ORDER_TOP_K, proto::Step::top_k));
 static_assert(same(CROUPIER_ORDER_TOP_P, proto::Step::top_p));
 static_assert(same(CROUPIER_ORDER_TYPICAL_P, proto::Step::typical_p));
 static_assert(same(CROUPIER_ORDER_XTC, proto::Step::xtc));
+static_assert(same(CROUPIER_ORDER_XTC + 1, proto::Step::count_), "a new step is public");
 static_assert(same(CROUPIER_MAX_ORDER, proto::kOrderSteps));
 static_assert(same(CROUPIER_RNG_RACE, proto::Rng::race));
 static_assert(same(CROUPIER_RNG_SHVS, proto::Rng::shvs));

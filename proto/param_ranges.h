@@ -1,5 +1,5 @@
-// The one table of the parameters' ranges: the client refuses by it, and the sampler checks by it what
-// another process wrote.
+// Whether parameters are in their ranges (proto/sampling_fields.h): the client refuses by it, and the sampler
+// checks by it what another process wrote.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,7 @@ constexpr std::uint32_t kMostChildren = 1024;
 
 enum class LogprobMode : std::uint8_t { raw = 0, processed, count_ };
 
-// Names and meanings are those of docs/semantics.md; ranges are in proto/param_ranges.cpp.
+// Names and meanings are those of docs/semantics.md; each has a line in proto/sampling_fields.h.
 struct SamplingParams {
     std::uint64_t seed = 0;
     double temperature = 1.0;

@@ -2,7 +2,12 @@
 
 #include <algorithm>
 
+#include "proto/sampling_fields.h"
+
 namespace croupier::sampler {
+
+namespace fields = proto::fields;
+
 namespace {
 
 using proto::SamplingParams;
@@ -11,25 +16,25 @@ using proto::Step;
 bool is_switched_on(const SamplingParams& params, Step step) {
     switch (step) {
         case Step::penalties:
-            return params.penalty_last_n != 0 &&
-                   (params.repetition_penalty != 1.0 || params.frequency_penalty != 0.0 ||
-                    params.presence_penalty != 0.0);
+            return fields::penalty_last_n.is_on(params) &&
+                   (fields::repetition_penalty.is_on(params) || fields::frequency_penalty.is_on(params) ||
+                    fields::presence_penalty.is_on(params));
         case Step::dry:
-            return params.dry_multiplier > 0.0 && params.dry_penalty_last_n != 0;
+            return fields::dry_multiplier.is_on(params) && fields::dry_penalty_last_n.is_on(params);
         case Step::top_n_sigma:
-            return params.top_n_sigma > 0.0;
+            return fields::top_n_sigma.is_on(params);
         case Step::temperature:
             return true;
         case Step::min_p:
-            return params.min_p > 0.0;
+            return fields::min_p.is_on(params);
         case Step::top_k:
-            return params.top_k > 0;
+            return fields::top_k.is_on(params);
         case Step::top_p:
-            return params.top_p < 1.0;
+            return fields::top_p.is_on(params);
         case Step::typical_p:
-            return params.typical_p < 1.0;
+            return fields::typical_p.is_on(params);
         case Step::xtc:
-            return params.xtc_probability > 0.0 && params.xtc_threshold <= 0.5;
+            return fields::xtc_probability.is_on(params) && fields::xtc_threshold.is_on(params);
         case Step::end:
         case Step::count_:
             break;
@@ -87,11 +92,11 @@ SamplingParams params_of_child(const SamplingParams& params, std::uint32_t i) no
 }
 
 bool has_mirostat(const SamplingParams& params) noexcept {
-    return params.mirostat != 0 && !is_greedy(params);
+    return fields::mirostat.is_on(params) && !is_greedy(params);
 }
 
 bool has_adaptive_p(const SamplingParams& params) noexcept {
-    return params.adaptive_target >= 0.0 && !is_greedy(params);
+    return fields::adaptive_target.is_on(params) && !is_greedy(params);
 }
 
 }  // namespace croupier::sampler

@@ -1,4 +1,4 @@
-// What the values of the sampling parameters switch on; their ranges are in proto/param_ranges.h.
+// What the values of the sampling parameters switch on; their ranges are in proto/sampling_fields.h.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,9 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <type_traits>
 
+#include "proto/sampling_fields.h"
 #include "sampler/blocked_row.h"
 
 namespace croupier::fuzz {
@@ -18,33 +20,6 @@ namespace {
 
 using proto::Dtype;
 using proto::SamplingParams;
-
-struct RealParam {
-    double SamplingParams::*member;
-    double low;
-    double high;
-};
-
-constexpr std::array kReals = {
-    RealParam{&SamplingParams::temperature, 0.0, 100.0},
-    RealParam{&SamplingParams::top_p, 0.0, 1.0},
-    RealParam{&SamplingParams::min_p, 0.0, 1.0},
-    RealParam{&SamplingParams::repetition_penalty, 0.01, 100.0},
-    RealParam{&SamplingParams::frequency_penalty, -2.0, 2.0},
-    RealParam{&SamplingParams::presence_penalty, -2.0, 2.0},
-    RealParam{&SamplingParams::dynatemp_range, 0.0, 100.0},
-    RealParam{&SamplingParams::dynatemp_exponent, 0.0, 100.0},
-    RealParam{&SamplingParams::top_n_sigma, -1.0, 100.0},
-    RealParam{&SamplingParams::typical_p, 0.0, 1.0},
-    RealParam{&SamplingParams::xtc_probability, 0.0, 1.0},
-    RealParam{&SamplingParams::xtc_threshold, 0.0, 1.0},
-    RealParam{&SamplingParams::dry_multiplier, 0.0, 100.0},
-    RealParam{&SamplingParams::dry_base, 1.0, 100.0},
-    RealParam{&SamplingParams::mirostat_tau, 0.0, 100.0},
-    RealParam{&SamplingParams::mirostat_eta, 0.0, 1.0},
-    RealParam{&SamplingParams::adaptive_target, -1.0, 1.0},
-    RealParam{&SamplingParams::adaptive_decay, 0.0, 0.99},
-};
 
 std::uint32_t code_of_whole_quarters(int quarters, Dtype dtype) {
     const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(quarters) * 0.25F);
@@ -73,7 +48,6 @@ class Builder {
     // False when the bytes are used up: then all that is rare stays away.
     bool one_in(std::uint32_t odds) { return up_to(odds - 1) == odds - 1; }
     std::uint32_t up_to(std::uint32_t most) { return data_.ConsumeIntegralInRange<std::uint32_t>(0, most); }
-    double any_real() { return std::bit_cast<double>(data_.ConsumeIntegral<std::uint64_t>()); }
 
     void share_out();
     std::vector<std::uint32_t> logit_codes();
@@ -84,7 +58,12 @@ class Builder {
     void break_view();
 
     void build_params();
-    double real_within(const RealParam& param);
+    double real_within(const proto::Interval& range);
+    std::int64_t whole_within(const proto::Interval& range);
+    template <typename T>
+    T value_within(const proto::Interval& range);
+    template <typename T>
+    T any_value();
     void build_order();
     std::vector<std::int32_t> tokens(std::uint32_t most);
     std::vector<std::int32_t> lists(std::uint32_t most);
@@ -230,11 +209,41 @@ void Builder::build_row() {
     if (one_in(64)) break_view();
 }
 
-double Builder::real_within(const RealParam& param) {
+double Builder::real_within(const proto::Interval& range) {
     constexpr std::array kKnown = {0.0, 1.0, 0.5, 1e-12, 1e-6, 0.01, 0.1, 0.9, 0.999999, 2.0};
-    if (one_in(3)) return std::clamp(kKnown[up_to(kKnown.size() - 1)], param.low, param.high);
+    constexpr double kFarthest = 100.0;  // where a range has no end
+    const double low = std::max(range.low, -kFarthest);
+    const double high = std::min(range.high, kFarthest);
+    if (one_in(3)) return std::clamp(kKnown[up_to(kKnown.size() - 1)], low, high);
     const double share = up_to(0xFFFF) / 65535.0;
-    return param.low + (param.high - param.low) * share * share * share;
+    return low + (high - low) * share * share * share;
+}
+
+// What counts tokens acts alike beyond the lengths of the history and of the row.
+std::int64_t Builder::whole_within(const proto::Interval& range) {
+    const std::uint32_t reach = one_in(2) ? 12U : out_.vocab + 3;
+    const double most = std::min(range.high - range.low, static_cast<double>(reach));
+    return static_cast<std::int64_t>(range.low) + up_to(static_cast<std::uint32_t>(most));
+}
+
+template <typename T>
+T Builder::value_within(const proto::Interval& range) {
+    if constexpr (std::is_same_v<T, double>) {
+        return real_within(range);
+    } else {
+        return static_cast<T>(whole_within(range));
+    }
+}
+
+// Mostly outside its range.
+template <typename T>
+T Builder::any_value() {
+    const auto bits = data_.ConsumeIntegral<std::uint64_t>();
+    if constexpr (std::is_same_v<T, double>) {
+        return std::bit_cast<double>(bits);
+    } else {
+        return static_cast<T>(bits);
+    }
 }
 
 void Builder::build_order() {
@@ -252,28 +261,19 @@ void Builder::build_order() {
 
 void Builder::build_params() {
     SamplingParams& params = out_.params;
+    const auto changed = data_.ConsumeIntegral<std::uint64_t>();
+    std::uint32_t count = 0;
+    proto::for_each_sampling_field([&]<typename T>(const proto::SamplingField<T>& field) {
+        if ((changed >> count++ & 1U) != 0) params.*field.member = value_within<T>(field.allowed);
+    });
     params.seed = data_.ConsumeIntegral<std::uint64_t>();
-    const auto changed = data_.ConsumeIntegral<std::uint32_t>();
-    for (std::size_t i = 0; i < kReals.size(); ++i) {
-        if ((changed >> i & 1U) != 0) params.*kReals[i].member = real_within(kReals[i]);
-    }
-    const auto whole = [&](std::uint32_t most) { return static_cast<std::int32_t>(up_to(most)) - 1; };
-    if ((changed >> 18U & 1U) != 0) params.top_k = whole(one_in(2) ? 12 : out_.vocab + 3);
-    if ((changed >> 19U & 1U) != 0) params.penalty_last_n = whole(kMaxHistory + 2);
-    if ((changed >> 20U & 1U) != 0) params.dry_penalty_last_n = whole(kMaxHistory + 2);
-    if ((changed >> 21U & 1U) != 0) params.dry_allowed_length = 1 + whole(6);
-    if ((changed >> 22U & 1U) != 0) params.mirostat = static_cast<std::uint8_t>(up_to(2));
-    if ((changed >> 23U & 1U) != 0) params.rng = static_cast<proto::Rng>(up_to(3));
-    if ((changed >> 24U & 1U) != 0) params.logprob_mode = proto::LogprobMode::processed;
-    if ((changed >> 25U & 1U) != 0) params.logprobs = one_in(8) ? up_to(1100) : up_to(20);
-    if ((changed >> 26U & 1U) != 0) params.flags = up_to(3);
-    if ((changed >> 27U & 1U) != 0) params.min_tokens = up_to(kMaxHistory);
-    if ((changed >> 28U & 1U) != 0) params.max_tokens = up_to(kMaxHistory);
-    if ((changed >> 29U & 1U) != 0) params.eos_token_id = whole(out_.vocab + 1);
-    if ((changed >> 30U & 1U) != 0) build_order();
-    if ((changed >> 31U & 1U) != 0) params.child = up_to(proto::kMostChildren);
+    if ((changed >> 63U & 1U) != 0) build_order();
     if (params.mirostat != 0) params.adaptive_target = -1.0;
-    if (one_in(64)) params.*kReals[up_to(kReals.size() - 1)].member = any_real();
+    if (!one_in(64)) return;
+    std::uint32_t before = up_to(count - 1);
+    proto::for_each_sampling_field([&]<typename T>(const proto::SamplingField<T>& field) {
+        if (before-- == 0) params.*field.member = any_value<T>();
+    });
 }
 
 std::vector<std::int32_t> Builder::tokens(std::uint32_t most) {
@@ -337,7 +337,7 @@ void Builder::build_request() {
     request.random = data_.ConsumeIntegral<std::uint32_t>();
     request.position_shift = up_to(1000);
     if (one_in(3)) request.feedback = {static_cast<double>(up_to(100)) * 0.1, static_cast<double>(up_to(4))};
-    if (one_in(32)) request.feedback = {any_real(), any_real()};
+    if (one_in(32)) request.feedback = {any_value<double>(), any_value<double>()};
     request.wants_support = one_in(2);
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <sstream>
 
+#include "proto/sampling_fields.h"
 #include "sampler/race_arrivals.h"
 #include "sampler/race_key.h"
 
@@ -135,9 +136,10 @@ void fill_other_params(proto::SamplingParams& params, Generator& generator) {
 void fill_order(proto::SamplingParams& params, Generator& generator) {
     params.order = {};
     if (!one_in(4, generator)) return;
-    std::vector<proto::Step> steps(proto::kDefaultOrder.begin(), proto::kDefaultOrder.begin() + 9);
+    constexpr auto kSteps = static_cast<std::uint32_t>(proto::Step::count_) - 1;
+    std::vector<proto::Step> steps(proto::kDefaultOrder.begin(), proto::kDefaultOrder.begin() + kSteps);
     std::shuffle(steps.begin(), steps.end(), generator);
-    steps.resize(1 + below(9, generator));
+    steps.resize(1 + below(kSteps, generator));
     std::copy(steps.begin(), steps.end(), params.order.begin());
 }
 
@@ -234,15 +236,12 @@ std::string describe(const RandomCase& random_case) {
     const proto::SamplingParams& p = random_case.params;
     std::ostringstream text;
     text << "vocabulary " << random_case.logits.size() << ", dtype "
-         << static_cast<int>(random_case.shape.dtype) << ", T " << p.temperature << " (range "
-         << p.dynatemp_range << "), top_k " << p.top_k << ", top_p " << p.top_p << ", min_p " << p.min_p
-         << ", sigma " << p.top_n_sigma << ", typical " << p.typical_p << ", xtc " << p.xtc_probability << "/"
-         << p.xtc_threshold << ", penalties " << p.repetition_penalty << "/" << p.frequency_penalty << "/"
-         << p.presence_penalty << " last " << p.penalty_last_n << ", dry " << p.dry_multiplier << "/"
-         << p.dry_allowed_length << "/" << p.dry_penalty_last_n << ", mirostat " << int{p.mirostat}
-         << ", adaptive " << p.adaptive_target << ", rng " << static_cast<int>(p.rng) << " child " << p.child
-         << ", mode " << static_cast<int>(p.logprob_mode) << ", logprobs " << p.logprobs << ", flags "
-         << p.flags << ", order";
+         << static_cast<int>(random_case.shape.dtype);
+    proto::for_each_sampling_field([&](const auto& field) {
+        if (p.*field.member == proto::SamplingParams{}.*field.member) return;
+        text << ", " << field.name << ' ' << field.number(p);
+    });
+    text << ", order";
     for (const proto::Step step : p.order) text << ' ' << static_cast<int>(step);
     text << ", bias " << random_case.bias.size() << ", allowed " << random_case.allowed_ids.size()
          << ", mask " << random_case.mask.size() << ", hot";

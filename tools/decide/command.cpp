@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/decide/answer.h"
+#include "tools/decide/parameters_page.h"
 
 namespace croupier::tools {
 namespace {
@@ -62,7 +63,16 @@ void add_decide_command(CLI::App& app, int& status) {
     decide->footer(kHelp);
     auto paths = std::make_shared<std::vector<std::string>>();
     decide->add_option("files", *paths, "Files of requests; standard input when there are none");
-    decide->callback([paths, &status] { status = run(*paths); });
+    auto lists_parameters = std::make_shared<bool>(false);
+    decide->add_flag("--parameters", *lists_parameters,
+                     "Print docs/parameters.md instead: what params may hold");
+    decide->callback([paths, lists_parameters, &status] {
+        if (*lists_parameters) {
+            std::cout << parameters_page();
+        } else {
+            status = run(*paths);
+        }
+    });
 }
 
 }  // namespace croupier::tools

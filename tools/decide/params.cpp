@@ -4,63 +4,32 @@
 #include <array>
 #include <charconv>
 
+#include "proto/sampling_fields.h"
+
 namespace croupier::tools {
 namespace {
 
 using proto::SamplingParams;
 
-template <typename Value>
-struct Named {
-    const char* name;
-    Value SamplingParams::*member;
-};
+template <typename Choice>
+constexpr auto kChoices = static_cast<std::size_t>(Choice::count_);
 
-constexpr std::array kReals = {
-    Named<double>{"temperature", &SamplingParams::temperature},
-    Named<double>{"top_p", &SamplingParams::top_p},
-    Named<double>{"min_p", &SamplingParams::min_p},
-    Named<double>{"repetition_penalty", &SamplingParams::repetition_penalty},
-    Named<double>{"frequency_penalty", &SamplingParams::frequency_penalty},
-    Named<double>{"presence_penalty", &SamplingParams::presence_penalty},
-    Named<double>{"dynatemp_range", &SamplingParams::dynatemp_range},
-    Named<double>{"dynatemp_exponent", &SamplingParams::dynatemp_exponent},
-    Named<double>{"top_n_sigma", &SamplingParams::top_n_sigma},
-    Named<double>{"typical_p", &SamplingParams::typical_p},
-    Named<double>{"xtc_probability", &SamplingParams::xtc_probability},
-    Named<double>{"xtc_threshold", &SamplingParams::xtc_threshold},
-    Named<double>{"dry_multiplier", &SamplingParams::dry_multiplier},
-    Named<double>{"dry_base", &SamplingParams::dry_base},
-    Named<double>{"mirostat_tau", &SamplingParams::mirostat_tau},
-    Named<double>{"mirostat_eta", &SamplingParams::mirostat_eta},
-    Named<double>{"adaptive_target", &SamplingParams::adaptive_target},
-    Named<double>{"adaptive_decay", &SamplingParams::adaptive_decay},
-};
-
-constexpr std::array kSigned = {
-    Named<std::int32_t>{"top_k", &SamplingParams::top_k},
-    Named<std::int32_t>{"eos_token_id", &SamplingParams::eos_token_id},
-    Named<std::int32_t>{"penalty_last_n", &SamplingParams::penalty_last_n},
-    Named<std::int32_t>{"dry_penalty_last_n", &SamplingParams::dry_penalty_last_n},
-    Named<std::int32_t>{"dry_allowed_length", &SamplingParams::dry_allowed_length},
-};
-
-constexpr std::array kUnsigned = {
-    Named<std::uint32_t>{"child", &SamplingParams::child},
-    Named<std::uint32_t>{"min_tokens", &SamplingParams::min_tokens},
-    Named<std::uint32_t>{"max_tokens", &SamplingParams::max_tokens},
-};
+constexpr std::array kStepNames = {"penalties", "dry",   "top_n_sigma", "temperature", "min_p",
+                                   "top_k",     "top_p", "typical_p",   "xtc"};
+constexpr std::array kRngNames = {"race", "shvs", "sglang", "vllm"};
+constexpr std::array kLogprobModeNames = {"raw", "processed"};
+static_assert(kStepNames.size() + 1 == kChoices<proto::Step>);  // the end has none
+static_assert(kRngNames.size() == kChoices<proto::Rng>);
+static_assert(kLogprobModeNames.size() == kChoices<proto::LogprobMode>);
 
 const std::vector<std::string>& known_names() {
     static const std::vector<std::string> names = [] {
-        std::vector<std::string> all = {"seed",           "n",
-                                        "mirostat",       "rng",
-                                        "logprobs_mode",  "ignore_eos",
-                                        "order",          "logit_bias",
-                                        "stop_token_ids", "allowed_token_ids",
-                                        "bad_words",      "dry_sequence_breakers"};
-        for (const auto& each : kReals) all.emplace_back(each.name);
-        for (const auto& each : kSigned) all.emplace_back(each.name);
-        for (const auto& each : kUnsigned) all.emplace_back(each.name);
+        std::vector<std::string> all = {"n",          "ignore_eos",           "order",
+                                        "logit_bias", "stop_token_ids",       "allowed_token_ids",
+                                        "bad_words",  "dry_sequence_breakers"};
+        proto::for_each_sampling_field([&](const auto& field) {
+            if (field.key != nullptr) all.emplace_back(field.key);
+        });
         return all;
     }();
     return names;
@@ -78,14 +47,28 @@ proto::Step step_of(const std::string& where, const Json& value) {
     return static_cast<proto::Step>(found - names.begin() + 1);
 }
 
+void read_value(const Fields& fields, const char* key, double& value) {
+    value = fields.real(key, value);
+}
+
+template <typename Whole>
+void read_value(const Fields& fields, const char* key, Whole& value) {
+    value = fields.whole(key, value);
+}
+
 // Names that were there before are told apart from mistakes: their author should learn what draws instead.
-proto::Rng read_rng(const Fields& fields) {
-    if (const Json* name = fields.find("rng"); name != nullptr && (*name == "philox" || *name == "gumbel")) {
-        throw RequestError("params.rng is " + shown(*name) +
+void read_value(const Fields& fields, const char* key, proto::Rng& value) {
+    if (const Json* name = fields.find(key); name != nullptr && (*name == "philox" || *name == "gumbel")) {
+        throw RequestError(fields.path(key) + " is " + shown(*name) +
                            ", which \"race\", the default, has replaced; allowed: one of race, shvs, "
                            "sglang, vllm");
     }
-    return static_cast<proto::Rng>(fields.choice("rng", {"race", "shvs", "sglang", "vllm"}, 0));
+    value = static_cast<proto::Rng>(fields.choice(key, rng_names(), static_cast<std::size_t>(value)));
+}
+
+void read_value(const Fields& fields, const char* key, proto::LogprobMode& value) {
+    value = static_cast<proto::LogprobMode>(
+        fields.choice(key, logprob_mode_names(), static_cast<std::size_t>(value)));
 }
 
 // An empty list is the default order to the sampler; to its author it would be no step at all.
@@ -129,8 +112,17 @@ std::vector<proto::TokenBias> read_bias(const Json& object) {
 }  // namespace
 
 const std::vector<std::string>& step_names() {
-    static const std::vector<std::string> names = {
-        "penalties", "dry", "top_n_sigma", "temperature", "min_p", "top_k", "top_p", "typical_p", "xtc"};
+    static const std::vector<std::string> names(kStepNames.begin(), kStepNames.end());
+    return names;
+}
+
+const std::vector<std::string>& rng_names() {
+    static const std::vector<std::string> names(kRngNames.begin(), kRngNames.end());
+    return names;
+}
+
+const std::vector<std::string>& logprob_mode_names() {
+    static const std::vector<std::string> names(kLogprobModeNames.begin(), kLogprobModeNames.end());
     return names;
 }
 
@@ -138,20 +130,9 @@ Params read_params(const Json& object) {
     const Fields fields(object, "params.", known_names());
     Params params;
     SamplingParams& sampling = params.sampling;
-    for (const auto& each : kReals) {
-        sampling.*each.member = fields.real(each.name, sampling.*each.member);
-    }
-    for (const auto& each : kSigned) {
-        sampling.*each.member = fields.whole(each.name, sampling.*each.member);
-    }
-    for (const auto& each : kUnsigned) {
-        sampling.*each.member = fields.whole(each.name, sampling.*each.member);
-    }
-    sampling.seed = fields.whole("seed", sampling.seed);
-    sampling.mirostat = fields.whole("mirostat", sampling.mirostat);
-    sampling.rng = read_rng(fields);
-    sampling.logprob_mode =
-        static_cast<proto::LogprobMode>(fields.choice("logprobs_mode", {"raw", "processed"}, 0));
+    proto::for_each_sampling_field([&](const auto& field) {
+        if (field.key != nullptr) read_value(fields, field.key, sampling.*field.member);
+    });
     if (fields.boolean("ignore_eos", false)) sampling.flags |= proto::kIgnoreEos;
     if (const Json* order = fields.find("order")) sampling.order = read_order(*order);
     if (const Json* bias = fields.find("logit_bias")) params.bias = read_bias(*bias);

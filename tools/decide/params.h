@@ -19,9 +19,12 @@ struct Params {
     std::vector<std::int32_t> dry_breakers;  // likewise
 };
 
-const std::vector<std::string>& step_names();  // as proto::Step counts, the end left out
+// As the enumerators of proto::Step (the end left out), proto::Rng and proto::LogprobMode count.
+const std::vector<std::string>& step_names();
+const std::vector<std::string>& rng_names();
+const std::vector<std::string>& logprob_mode_names();
 
-// Types and sizes are judged here; ranges are the sampler's to judge (proto/param_ranges.h).
+// Types and sizes are judged here; ranges are the sampler's to judge (proto/sampling_fields.h).
 Params read_params(const Json& object);
 
 }  // namespace croupier::tools

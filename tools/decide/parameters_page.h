@@ -1,0 +1,10 @@
+// docs/parameters.md: the table of the sampling parameters, for who reads no headers.
+#pragma once
+
+#include <string>
+
+namespace croupier::tools {
+
+std::string parameters_page();
+
+}  // namespace croupier::tools
