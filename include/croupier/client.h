@@ -132,8 +132,9 @@ int croupier_add(croupier_session* session, const croupier_sequence* sequence, c
  * been, its slot is free. Before, it counts among max_sequences. */
 int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* error);
 /* Keeps the first `outputs` tokens of its output and forgets the others, as if they had never been decided;
- * cut back by more than 63, mirostat and adaptive-p begin anew. What it has in flight is void: a column that is
- * decided already brings no token either, though a worker's croupier_writer_enqueue_tokens() may have had it.
+ * cut back by more than 63, mirostat and adaptive-p begin anew. What it has in flight is void: a column that
+ * is decided already brings no token either, though a worker's croupier_writer_enqueue_tokens() may have had
+ * it.
  */
 int croupier_truncate(croupier_session* session, uint64_t uid, uint32_t outputs, croupier_error* error);
 /* The uids of live sequences; returns how many there are, writes at most `room`. */
@@ -163,11 +164,11 @@ uint32_t croupier_in_flight(const croupier_session* session);
  */
 int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step* step, croupier_error* error);
 
-/* A descriptor for poll(), epoll or an event loop, the session's own: -1 on failure. When it is readable, call
- * croupier_wait() with timeout_ms 0 until it returns 0, or until no step is in
- * flight: then nothing is lost by waiting for the descriptor again.
- * It may be readable though no step is decided. What becomes of the daemon is seen by croupier_wait() alone: call
- * it once a second in any case. The first call starts a thread of the library where decisions come by the ring. */
+/* A descriptor for poll(), epoll or an event loop, the session's own: -1 on failure. When it is readable,
+ * call croupier_wait() with timeout_ms 0 until it returns 0, or until no step is in flight: then nothing is
+ * lost by waiting for the descriptor again. It may be readable though no step is decided. What becomes of the
+ * daemon is seen by croupier_wait() alone: call it once a second in any case. The first call starts a thread
+ * of the library where decisions come by the ring. */
 int croupier_event_fd(croupier_session* session, croupier_error* error);
 
 /* Gives up a step in flight, for instance because a rank's logits will not come: each column that nobody has

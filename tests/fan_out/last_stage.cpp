@@ -184,6 +184,11 @@ RelayGroup::RelayGroup(const Route& route) {
 }
 
 void RemoteScheduler::open() {
+    open_without_recovery();
+    recover();
+}
+
+void RemoteScheduler::open_without_recovery() {
     group_ = std::make_unique<RelayGroup>(route_);
     client::OpenOptions options;
     options.endpoint = route_.control.c_str();
@@ -201,7 +206,6 @@ void RemoteScheduler::open() {
     options.client_secret_key = route_.own_secret.c_str();
     options.relay = group_->channel();
     session_ = std::make_unique<client::Session>(options);
-    recover();
 }
 
 void RemoteScheduler::leave() {

@@ -43,6 +43,7 @@ class LastStage {
     void kill_relay();
     std::string relay_log() const;
     void start_writer(const std::string& segment_path);
+    void stop_writer() { writer_.kill_and_reap(); }
 
   private:
     const TwoHosts* hosts_;
@@ -79,6 +80,7 @@ class RemoteScheduler {
 
     // Opens the session or goes on with it, finds out how far it is, and adds what is not live.
     void open();
+    void open_without_recovery();
     // Ends the group without a word to the daemon.
     void leave();
     void serve(std::size_t tokens_each);

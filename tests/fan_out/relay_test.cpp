@@ -179,6 +179,52 @@ TEST_CASE("a daemon that restarts goes on with the session that a relay holds") 
     scheduler.close();
 }
 
+TEST_CASE(
+    "through a relay a sequence is truncated and finished in flight, and a table that is full with them says "
+    "so") {
+    const TwoHosts hosts;
+    LastStage stage(hosts);
+    stage.start_relay();
+    RemoteScheduler scheduler(stage.route(), 6);
+    scheduler.open();
+    stage.start_writer(scheduler.session().segment_path());
+    scheduler.serve(8);
+    const bool resumed = GENERATE(false, true);
+    const Tokens before = scheduler.tokens();
+    scheduler.session().truncate(1, 3);
+    CHECK(scheduler.session().output(1).size() == 3);
+    for (std::uint64_t uid = 101; uid <= 110; ++uid)
+        scheduler.session().add(SmallEngine::sequence(uid, RemoteScheduler::kVocab));
+    stage.stop_writer();
+    const std::vector<croupier_column> columns = {{2, nullptr}, {101, nullptr}};
+    scheduler.session().submit(columns);
+    scheduler.session().finish(101);
+    if (resumed) {
+        scheduler.leave();
+        scheduler.open_without_recovery();
+        REQUIRE(scheduler.session().resumed());
+    }
+    // All 16 places are taken, one of them by what is in flight.
+    CHECK_THAT(
+        failure_of([&] { scheduler.session().add(SmallEngine::sequence(111, RemoteScheduler::kVocab)); }),
+        Contains("table_full"));
+    stage.start_writer(scheduler.session().segment_path());
+    const auto step = scheduler.session().wait(20000);
+    REQUIRE(step);
+    CHECK(step->decisions[0].error == 0);
+    CHECK(step->decisions[1].error == CROUPIER_DECISION_VOID);
+    scheduler.session().add(SmallEngine::sequence(111, RemoteScheduler::kVocab));
+    // What was cut off comes again.
+    const std::vector<croupier_column> again = {{1, nullptr}};
+    for (std::size_t position = 3; position < 8; ++position) {
+        scheduler.session().submit(again);
+        const auto one = scheduler.session().wait(20000);
+        REQUIRE(one);
+        CHECK(one->decisions[0].token == before.at(1)[position]);
+    }
+    scheduler.close();
+}
+
 TEST_CASE("what is wrong with a call through a relay is told in the call, as by a local session") {
     const TwoHosts hosts;
     LastStage stage(hosts);
