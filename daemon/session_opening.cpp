@@ -30,6 +30,18 @@ std::uint64_t fresh_session_id() {
     return id;
 }
 
+shm::Hugepages huge_pages(config::HugePages wanted) {
+    switch (wanted) {
+        case config::HugePages::off:
+            return shm::Hugepages::off;
+        case config::HugePages::attempt:
+            return shm::Hugepages::try_to;
+        case config::HugePages::require:
+            return shm::Hugepages::require;
+    }
+    return shm::Hugepages::off;
+}
+
 }  // namespace
 
 SessionRegistry::Opened SessionRegistry::open(const SessionRequest& request, const Asker& asker) {
@@ -118,7 +130,7 @@ SessionRegistry::Opened SessionRegistry::create(const SessionRequest& request, c
     spec.geometry.has_order = request.order.empty() ? 0 : 1;
     spec.ownership = {static_cast<mode_t>(config_.shm.mode), config_.shm.group};
     spec.node = node_;
-    spec.hugepages = static_cast<shm::Hugepages>(config_.shm.hugepages);
+    spec.hugepages = huge_pages(config_.shm.hugepages);
     pending_[spec.session_id] = {request, proto::layout_of(spec.geometry).total_bytes, {asker}};
     maker_.begin(spec, request.order);
     return std::optional<OpenedSession>();
