@@ -1,12 +1,12 @@
 // How a session begins: found again, or made beside the loop and then taken in.
 #include <spdlog/spdlog.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "daemon/session_admission.h"
 #include "daemon/session_registry.h"
+#include "shm/random_number.h"
 #include "shm/session_record.h"
 
 namespace croupier::daemon {
@@ -23,10 +23,7 @@ constexpr std::size_t kMostAskers = 64;
 // Unguessable and never met again, so that a message for a session that is gone finds no other.
 std::uint64_t fresh_session_id() {
     std::uint64_t id = 0;
-    while (id == 0) {
-        if (::getrandom(&id, sizeof(id), 0) != sizeof(id)) id = 0;
-        id >>= 16U;
-    }
+    while (id == 0) id = shm::random_number().value_or(0) >> 16U;
     return id;
 }
 
