@@ -1,45 +1,26 @@
 #include "client/dealer.h"
 
-#include <array>
 #include <cerrno>
 #include <utility>
+
+#include "proto/curve.h"
 
 namespace croupier::client {
 namespace {
 
-constexpr std::size_t kZ85KeyLength = 40;
 // A daemon that systemd restarts is back within milliseconds: found again soon, without busy connecting.
 constexpr int kReconnectMs = 20;
 constexpr int kReconnectMaxMs = 500;
 
-struct KeyOption {
-    const char* name;
-    const std::string* value;
-};
-
-shm::Result<bool> check_keys(const std::string& endpoint, const CurveKeys& keys) {
-    const std::array options = {KeyOption{"server_key", &keys.server},
-                                KeyOption{"client_public_key", &keys.client_public},
-                                KeyOption{"client_secret_key", &keys.client_secret}};
-    for (const KeyOption& option : options) {
-        if (option.value->size() == kZ85KeyLength) continue;
-        return shm::fail(shm::Errc::bad_argument,
-                         endpoint + " is reached over tcp, which needs CURVE: " + option.name + " has " +
-                             std::to_string(option.value->size()) + " characters, a Z85 key has " +
-                             std::to_string(kZ85KeyLength));
-    }
-    return true;
-}
-
 shm::Result<bool> use_curve(zmq::socket_t& socket, const std::string& endpoint, const CurveKeys& keys) {
-    if (auto sound = check_keys(endpoint, keys); !sound) return sound;
+    const auto fault = proto::key_length_fault(endpoint, {{"server_key", keys.server},
+                                                          {"client_public_key", keys.client_public},
+                                                          {"client_secret_key", keys.client_secret}});
+    if (fault) return shm::fail(shm::Errc::bad_argument, *fault);
     try {
-        socket.set(zmq::sockopt::curve_serverkey, keys.server);
-        socket.set(zmq::sockopt::curve_publickey, keys.client_public);
-        socket.set(zmq::sockopt::curve_secretkey, keys.client_secret);
+        proto::join_curve(socket, keys.server, keys.client_public, keys.client_secret);
     } catch (const zmq::error_t& error) {
-        return shm::fail(shm::Errc::bad_argument,
-                         "a CURVE key for " + endpoint + " is not valid Z85 text (" + error.what() + ")");
+        return shm::fail(shm::Errc::bad_argument, proto::not_a_key(endpoint, error));
     }
     return true;
 }

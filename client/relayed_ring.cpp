@@ -1,13 +1,12 @@
 #include "client/relayed_ring.h"
 
-#include <sys/random.h>
-
 #include <utility>
 #include <variant>
 
 #include "client/admission.h"
 #include "client/record_messages.h"
 #include "proto/segment_header.h"
+#include "shm/random_number.h"
 #include "shm/schedule_publisher.h"
 #include "shm/sequence_table.h"
 
@@ -20,11 +19,8 @@ using std::chrono::steady_clock;
 
 // Numbers of one session's records: what a relay still answers to an earlier one is told by them.
 std::uint64_t fresh_first_record() {
-    std::uint64_t number = 0;
-    if (::getrandom(&number, sizeof(number), 0) != sizeof(number)) {
-        number = static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count());
-    }
-    return number >> 8U;
+    const auto now = static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count());
+    return shm::random_number().value_or(now) >> 8U;
 }
 
 shm::Error channel_error(const croupier_error& error) {

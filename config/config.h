@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "proto/geometry.h"
+#include "proto/hot_set.h"
+
 namespace croupier::config {
 
 enum class HugePages { off, attempt, require };  // in YAML: off, try, require
@@ -47,7 +50,7 @@ struct Sessions {
     std::uint64_t max_segment_bytes = 16 * gib;
     std::uint64_t max_total_bytes = 64 * gib;
     std::uint32_t max_batch = 1024;
-    std::uint32_t max_vocab = 1048576;
+    std::uint32_t max_vocab = proto::kMaxVocab;
     std::uint32_t max_sequences = 8192;
     std::uint32_t max_sequence_tokens = 262144;
     std::uint32_t reattach_grace_ms = 10000;
@@ -60,7 +63,7 @@ struct HotSet {
     std::uint32_t size = 0;  // 0: each row chooses
     bool adapt = false;
     std::uint32_t least = 0;
-    std::uint32_t most = 262144;
+    std::uint32_t most = proto::kHotSizes.back();
     std::uint32_t hysteresis_percent = 3;
     bool operator==(const HotSet&) const = default;
 };

@@ -6,10 +6,12 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
+#include <optional>
 #include <sstream>
 #include <utility>
+
+#include "config/syntax_error.h"
 
 namespace croupier::config {
 
@@ -18,9 +20,16 @@ namespace {
 // yaml-cpp recurses a few frames a level; the schema is three levels deep.
 constexpr std::size_t deepest_nesting = 32;
 
-// Builds the tree from yaml-cpp's events. yaml-cpp's own Node would hide tags, anchors and the lines of keys.
+Place place_of(const YAML::Mark& mark) {
+    return {mark.line + 1, mark.column + 1};
+}
+
+// Builds the tree from yaml-cpp's events. yaml-cpp's own Node would hide tags, anchors and the places of
+// keys.
 class TreeBuilder : public YAML::EventHandler {
   public:
+    explicit TreeBuilder(const Lines& lines) : lines_(lines) {}
+
     void OnDocumentStart(const YAML::Mark& mark) override {
         if (++documents_ > 1) {
             throw YAML::ParserException(mark,
@@ -44,6 +53,16 @@ class TreeBuilder : public YAML::EventHandler {
         check_plain(mark, tag, anchor);
         TreeNode node = make(TreeNode::Kind::scalar, mark);
         node.scalar = {.text = value, .quoted = tag == "!"};
+        const std::string_view rest = rest_of_line(mark);
+        if (node.scalar.quoted && !rest.empty() && is_quote(rest[0])) {
+            // What a quote swallows up to the next one, keys among it, was meant for something else.
+            if (!closes(rest)) {
+                throw YAML::ParserException(mark,
+                                            "a quote is opened here and not closed on this line; close it");
+            }
+        } else if (anchor == 0 && (tag == "?" || tag == "!")) {
+            node.many_lines = node.scalar.quoted || value.size() > rest.size();
+        }
         place(std::move(node));
     }
     void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -57,14 +76,17 @@ class TreeBuilder : public YAML::EventHandler {
     }
     void OnMapEnd() override { close(); }
 
-    // After a syntax error the maps that are still open hold what was read before it. A last text with a
-    // space in it may have swallowed the start of the wrong line, so it is not judged.
-    Document finish() {
-        if (!open_.empty() && !open_.back().node.entries.empty()) {
+    Place innermost_open() const { return open_.empty() ? Place{} : open_.back().node.at; }
+
+    // After a syntax error the maps that are still open hold what was read before it. A last value that is
+    // part of the wrong line is not judged.
+    Document finish(std::optional<SyntaxProblem> error) {
+        if (error && !open_.empty() && !open_.back().node.entries.empty()) {
             std::vector<Entry>& entries = open_.back().node.entries;
-            const Scalar& last = entries.back().value.scalar;
-            if (!last.quoted && last.text.find(' ') != std::string::npos) entries.pop_back();
+            const TreeNode& last = entries.back().value;
+            if (last.many_lines || last.at.line >= error->at.line) entries.pop_back();
         }
+        if (error) document_.problems.push_back(*std::move(error));
         while (!open_.empty()) close();
         return std::move(document_);
     }
@@ -79,12 +101,38 @@ class TreeBuilder : public YAML::EventHandler {
     static TreeNode make(TreeNode::Kind kind, const YAML::Mark& mark) {
         TreeNode node;
         node.kind = kind;
-        node.line = mark.line + 1;
+        node.at = place_of(mark);
         return node;
     }
 
+    static bool is_quote(char c) { return c == '"' || c == '\''; }
+
+    // Whether the line holds the end of the quoted text that it begins with.
+    static bool closes(std::string_view line) {
+        const char quote = line[0];
+        for (std::size_t i = 1; i < line.size(); ++i) {
+            if (quote == '"' && line[i] == '\\') {
+                ++i;
+            } else if (line[i] == quote) {
+                const bool doubled = quote == '\'' && i + 1 < line.size() && line[i + 1] == quote;
+                if (!doubled) return true;
+                ++i;
+            }
+        }
+        return false;
+    }
+
+    // Without the blanks at its end, which belong to no text.
+    std::string_view rest_of_line(const YAML::Mark& mark) const {
+        const auto line = static_cast<std::size_t>(mark.line);
+        const auto column = static_cast<std::size_t>(mark.column);
+        if (line >= lines_.size() || column >= lines_[line].size()) return {};
+        const std::string_view rest = lines_[line].substr(column);
+        return rest.substr(0, rest.find_last_not_of(" \t\r") + 1);
+    }
+
     void report(const YAML::Mark& mark, std::string message) {
-        document_.problems.push_back({mark.line + 1, mark.column + 1, std::move(message)});
+        document_.problems.push_back({place_of(mark), std::move(message)});
     }
 
     void check_plain(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
@@ -123,59 +171,59 @@ class TreeBuilder : public YAML::EventHandler {
             parent.has_key = false;
             return;
         }
-        parent.entry = {.key = node.scalar.text, .line = node.line, .value = {}};
+        parent.entry = {.key = node.scalar.text, .at = node.at, .value = {}};
         parent.has_key = true;
     }
 
+    const Lines& lines_;
     Document document_;
     std::vector<Open> open_;
     int documents_ = 0;
 };
 
-// yaml-cpp's messages speak of its grammar; these say what a person most likely did.
-std::string explain(const std::string& message) {
-    struct Cause {
-        std::string_view message;
-        std::string_view meaning;
-    };
-    static const std::array<Cause, 4> causes{{
-        {YAML::ErrorMsg::MAP_VALUE,
-         "a second colon stands where a value should be: indent the line like the keys beside it, and quote "
-         "a "
-         "value that contains \": \""},
-        {YAML::ErrorMsg::END_OF_MAP,
-         "the line is indented unlike the keys beside it, or text follows a closing quote"},
-        {YAML::ErrorMsg::UNKNOWN_TOKEN, "a value cannot begin with this character; put it in quotes"},
-        {YAML::ErrorMsg::UNKNOWN_ANCHOR,
-         "aliases (*name) are not accepted; quote a value that begins with *"},
-    }};
-    const auto* const cause =
-        std::find_if(causes.begin(), causes.end(), [&](const Cause& c) { return c.message == message; });
-    return cause == causes.end() ? message : std::string(cause->meaning);
+Lines split(std::string_view text) {
+    Lines lines;
+    std::size_t begin = 0;
+    while (begin <= text.size()) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        lines.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return lines;
+}
+
+// yaml-cpp takes the byte 0x04 for the end of the file, and would ignore all that follows.
+std::optional<SyntaxProblem> find_control_character(const Lines& lines) {
+    for (std::size_t line = 0; line < lines.size(); ++line) {
+        for (std::size_t i = 0; i < lines[line].size(); ++i) {
+            const auto byte = static_cast<unsigned char>(lines[line][i]);
+            const bool line_end = byte == '\r' && i + 1 == lines[line].size() && line + 1 < lines.size();
+            if (line_end || byte == '\t' || (byte >= 0x20 && byte != 0x7f)) continue;
+            return SyntaxProblem{{static_cast<int>(line) + 1, static_cast<int>(i) + 1},
+                                 "the byte " + std::to_string(byte) +
+                                     " is a control character; the file has to be UTF-8 text"};
+        }
+    }
+    return std::nullopt;
 }
 
 }  // namespace
 
 Document parse_document(std::string_view text) {
-    LintResult lint = lint_lines(text);
-    TreeBuilder builder;
-    std::vector<SyntaxProblem> problems = std::move(lint.problems);
-    if (lint.readable) {
-        std::istringstream stream(lint.repaired);
-        try {
-            YAML::Parser parser(stream);
-            while (parser.HandleNextDocument(builder)) {
-            }
-        } catch (const YAML::Exception& error) {
-            // What the lint found is the likelier cause, and its place is the right one.
-            if (problems.empty()) {
-                problems.push_back({error.mark.line + 1, error.mark.column + 1, explain(error.msg)});
-            }
+    constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+    if (text.substr(0, byte_order_mark.size()) == byte_order_mark) text.remove_prefix(byte_order_mark.size());
+    const Lines lines = split(text);
+    TreeBuilder builder(lines);
+    if (auto control = find_control_character(lines)) return builder.finish(std::move(control));
+    std::istringstream stream{std::string(text)};
+    try {
+        YAML::Parser parser(stream);
+        while (parser.HandleNextDocument(builder)) {
         }
+    } catch (const YAML::Exception& error) {
+        return builder.finish(explain(error, lines, builder.innermost_open()));
     }
-    Document document = builder.finish();
-    document.problems.insert(document.problems.end(), problems.begin(), problems.end());
-    return document;
+    return builder.finish(std::nullopt);
 }
 
 }  // namespace croupier::config

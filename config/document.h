@@ -1,4 +1,4 @@
-// A configuration file as a tree of keys that know their lines. Bounded: no aliases, no tags, no deep
+// A configuration file as a tree of keys that know their places. Bounded: no aliases, no tags, no deep
 // nesting.
 #pragma once
 
@@ -6,29 +6,39 @@
 #include <string_view>
 #include <vector>
 
-#include "config/line_lint.h"
 #include "config/value_type.h"
 
 namespace croupier::config {
+
+struct Place {
+    int line = 0;    // 1-based; 0: the file as a whole
+    int column = 0;  // 1-based
+};
+
+struct SyntaxProblem {
+    Place at;
+    std::string message;
+};
 
 struct Entry;
 
 struct TreeNode {
     enum class Kind { null, scalar, list, map };
     Kind kind = Kind::null;
-    int line = 0;
+    Place at;
     Scalar scalar;
+    bool many_lines = false;     // a text that goes on in the next line
     std::vector<Entry> entries;  // of a map, in the order of the file, duplicates included
 };
 
 struct Entry {
     std::string key;
-    int line = 0;
+    Place at;
     TreeNode value;
 };
 
 struct Document {
-    TreeNode root;  // as far as it could be read
+    TreeNode root;  // as far as it could be read: up to the first error of syntax
     std::vector<SyntaxProblem> problems;
 };
 

@@ -1,13 +1,12 @@
 #include "config/load.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <map>
 #include <set>
 #include <utility>
@@ -34,13 +33,12 @@ class Reader {
     LoadResult read(std::string_view text) {
         Document document = parse_document(text);
         for (SyntaxProblem& problem : document.problems) {
-            problems_.push_back({name_, problem.line, problem.column, "", std::move(problem.message)});
+            report(problem.at, "", std::move(problem.message));
         }
         if (document.root.kind == TreeNode::Kind::map) {
             read_section(document.root, "");
         } else if (document.root.kind != TreeNode::Kind::null) {
-            report(document.root.line, "",
-                   "the file holds a list or a text; it has to hold keys with values");
+            report(document.root.at, "", "the file holds a list or a text; it has to hold keys with values");
         }
         // A line that could not be read may hold the very value that would settle a conflict.
         if (document.problems.empty()) report_conflicts();
@@ -48,8 +46,10 @@ class Reader {
     }
 
   private:
-    void report(int line, const std::string& key, std::string message) {
-        if (problems_.size() < most_problems) problems_.push_back({name_, line, 0, key, std::move(message)});
+    void report(Place at, const std::string& key, std::string message) {
+        if (problems_.size() < most_problems) {
+            problems_.push_back({name_, at.line, at.column, key, std::move(message)});
+        }
     }
 
     LoadResult finish() {
@@ -69,23 +69,23 @@ class Reader {
         for (const Entry& entry : node.entries) {
             if (problems_.size() >= most_problems) return;
             if (entry.key.empty() || entry.key.size() > longest_key) {
-                report(entry.line, prefix,
+                report(entry.at, prefix,
                        entry.key.empty()
                            ? "a colon stands here without a key before it, or the key is not plain text"
                            : "a key has " + std::to_string(entry.key.size()) + " characters");
                 continue;
             }
-            const std::string path = prefix.empty() ? entry.key : prefix + "." + entry.key;
+            const std::string path = joined(prefix, entry.key);
             const bool dotted = entry.key.find('.') != std::string::npos;
             const Key* const key = find_key(path);
-            if (dotted || (key == nullptr && find_section(path) == nullptr)) {
-                report(entry.line, path, "is unknown" + suggest(entry.key, prefix, path));
+            if (dotted || !is_known(path)) {
+                report(entry.at, path, "is unknown" + suggest(entry.key, prefix, path));
                 continue;
             }
-            const auto [first, fresh] = lines_.emplace(path, entry.line);
+            const auto [first, fresh] = places_.emplace(path, entry.at);
             if (!fresh) {
-                fail(entry.line, path,
-                     "is given twice; it stands in line " + std::to_string(first->second) + " already");
+                fail(entry.at, path,
+                     "is given twice; it stands in line " + std::to_string(first->second.line) + " already");
             } else if (key != nullptr) {
                 read_value(*key, entry);
             } else {
@@ -99,11 +99,12 @@ class Reader {
         // A section whose keys are all commented out is an empty one.
         if (node.kind == TreeNode::Kind::null) return;
         if (node.kind == TreeNode::Kind::map) return read_section(node, path);
-        const std::string found = node.kind == TreeNode::Kind::list
-                                      ? "a list"
-                                      : "the value " + quoted(node.scalar.text.substr(0, longest_key));
-        report(node.line, path,
-               "is a section: it has to hold keys with values, indented below it, and not " + found);
+        const std::string& text = node.scalar.text;
+        const bool list = node.kind == TreeNode::Kind::list;
+        const std::string found = list ? "a list" : "the value " + quoted(text.substr(0, longest_key));
+        report(node.at, path,
+               "is a section: it has to hold keys with values, indented below it, and not " + found +
+                   (list || node.many_lines ? "" : suggest_colon(text, path)));
     }
 
     void read_value(const Key& key, const Entry& entry) {
@@ -111,31 +112,54 @@ class Reader {
         const std::string allowed = "; allowed: " + key.allowed;
         switch (node.kind) {
             case TreeNode::Kind::null:
-                return fail(entry.line, key.path,
+                return fail(entry.at, key.path,
                             "has no value; give one, or leave the key out for its default" + allowed);
             case TreeNode::Kind::list:
-                return fail(entry.line, key.path, "is a list; it has to be one value" + allowed);
+                return fail(entry.at, key.path, "is a list; it has to be one value" + allowed);
             case TreeNode::Kind::map:
-                return fail(entry.line, key.path, "is a section with keys; it has to be one value" + allowed);
+                return fail(entry.at, key.path, "is a section with keys; it has to be one value" + allowed);
             case TreeNode::Kind::scalar:
                 break;
         }
+        if (node.many_lines) {
+            return fail(node.at, key.path,
+                        "the value goes on in the next line; it has to end on its own, and a key there needs "
+                        "its own indentation and a colon followed by a space" +
+                            allowed);
+        }
         if (node.scalar.text.size() > longest_value) {
-            return fail(entry.line, key.path,
+            return fail(node.at, key.path,
                         "the value has " + std::to_string(node.scalar.text.size()) + " bytes" + allowed);
         }
-        if (Wrong wrong = key.read(config_, node.scalar)) fail(entry.line, key.path, *wrong + allowed);
+        if (Wrong wrong = key.read(config_, node.scalar)) fail(node.at, key.path, *wrong + allowed);
     }
 
-    void fail(int line, const std::string& path, std::string message) {
+    void fail(Place at, const std::string& path, std::string message) {
         failed_.insert(path);
-        report(line, path, std::move(message));
+        report(at, path, std::move(message));
+    }
+
+    static std::string joined(const std::string& prefix, const std::string& name) {
+        return prefix.empty() ? name : prefix + "." + name;
+    }
+
+    static bool is_known(const std::string& path) {
+        return find_key(path) != nullptr || find_section(path) != nullptr;
+    }
+
+    // For a text that stands where a key should, and begins with one.
+    static std::string suggest_colon(const std::string& text, const std::string& prefix) {
+        const std::string meant = with_colon(text);
+        const std::string key = meant.substr(0, meant.find(':'));
+        const bool known = key.find('.') == std::string::npos && is_known(joined(prefix, key));
+        return known ? "; write " + quoted(meant) : "";
     }
 
     static std::string suggest(const std::string& name, const std::string& prefix, const std::string& path) {
         if (find_key(path) != nullptr) {
             return "; indent the key below its section instead of writing a dot";
         }
+        if (std::string meant = suggest_colon(name, prefix); !meant.empty()) return meant;
         std::vector<std::string> beside;
         std::vector<std::string> elsewhere;
         const auto collect = [&](const std::string& known) {
@@ -149,7 +173,7 @@ class Reader {
         for (const Section& section : sections()) collect(section.path);
         if (!elsewhere.empty()) return "; did you mean " + elsewhere.front() + "?";
         if (const auto meant = nearest(name, beside)) {
-            return "; did you mean " + (prefix.empty() ? *meant : prefix + "." + *meant) + "?";
+            return "; did you mean " + joined(prefix, *meant) + "?";
         }
         std::string known;
         for (const std::string& leaf : beside) known += (known.empty() ? "" : ", ") + leaf;
@@ -162,37 +186,22 @@ class Reader {
             if (std::any_of(conflict.keys.begin(), conflict.keys.end(), unreadable)) continue;
             // The key to blame may have its default; then the line is that of the other one.
             const auto in_file = std::find_if(conflict.keys.begin(), conflict.keys.end(),
-                                              [&](const std::string& key) { return lines_.count(key) > 0; });
+                                              [&](const std::string& key) { return places_.count(key) > 0; });
             if (in_file == conflict.keys.end()) continue;
-            report(lines_.at(*in_file), conflict.keys.front(), conflict.message);
+            report(places_.at(*in_file), conflict.keys.front(), conflict.message);
         }
     }
 
     std::string name_;
     Config config_;
     std::vector<Problem> problems_;
-    std::map<std::string, int> lines_;  // of every key and section in the file
-    std::set<std::string> failed_;      // keys whose value is not in config_
+    std::map<std::string, Place> places_;  // of every key and section in the file
+    std::set<std::string> failed_;         // keys whose value is not in config_
 };
 
 LoadResult failure(const std::string& name, std::string message) {
     return {.config = std::nullopt, .problems = {{name, 0, 0, "", std::move(message)}}};
 }
-
-class FileDescriptor {
-  public:
-    explicit FileDescriptor(const std::string& path)
-        : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-    ~FileDescriptor() {
-        if (fd_ >= 0) ::close(fd_);
-    }
-    FileDescriptor(const FileDescriptor&) = delete;
-    FileDescriptor& operator=(const FileDescriptor&) = delete;
-    int get() const { return fd_; }
-
-  private:
-    int fd_;
-};
 
 std::string open_error(int error) {
     if (error == ENOENT) return "the file does not exist";
@@ -225,22 +234,18 @@ LoadResult load_text(std::string_view text, const std::string& name) {
 }
 
 LoadResult load_file(const std::string& path) {
-    const FileDescriptor file(path);
-    if (file.get() < 0) return failure(path, open_error(errno));
     struct stat status {};
-    if (::fstat(file.get(), &status) != 0) return failure(path, open_error(errno));
+    // Before it is opened: to open a pipe is to wait for its writer.
+    if (::stat(path.c_str(), &status) != 0) return failure(path, open_error(errno));
     if (S_ISDIR(status.st_mode)) return failure(path, "this is a directory; name the file in it");
     if (!S_ISREG(status.st_mode)) return failure(path, "this is not a regular file");
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return failure(path, open_error(errno));
     std::string text(largest_file + 1, '\0');
-    std::size_t size = 0;
-    while (size < text.size()) {
-        const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return failure(path, std::string("the file cannot be read: ") + std::strerror(errno));
-        if (got == 0) break;
-        size += static_cast<std::size_t>(got);
-    }
-    return load_text(std::string_view(text).substr(0, size), path);
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (file.bad()) return failure(path, std::string("the file cannot be read: ") + std::strerror(errno));
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    return load_text(text, path);
 }
 
 }  // namespace croupier::config

@@ -1,4 +1,5 @@
-// Reads a configuration file. Every mistake in it is reported at once, and nothing is thrown.
+// Reads a configuration file. Every mistake up to the first in its YAML is reported at once, and nothing is
+// thrown.
 #pragma once
 
 #include <optional>
@@ -13,12 +14,12 @@ namespace croupier::config {
 struct Problem {
     std::string file;
     int line = 0;     // 1-based; 0: the file as a whole
-    int column = 0;   // 1-based; 0: the line as a whole
+    int column = 0;   // 1-based; 0: the file as a whole
     std::string key;  // "samplers.count"; empty when no key is concerned
     std::string message;
 };
 
-std::string to_string(const Problem& problem);  // "file:line: key: message"
+std::string to_string(const Problem& problem);  // "file:line:column: key: message"
 
 struct LoadResult {
     std::optional<Config> config;   // set when there is no problem

@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "config/numbers.h"
 #include "config/texts.h"
+#include "proto/bell.h"
+#include "proto/geometry.h"
+#include "proto/hot_set.h"
+#include "proto/plane.h"
 
 namespace croupier::config {
 
@@ -69,7 +74,7 @@ std::vector<Key> sampler_keys() {
     const ValueType<Wait> wait =
         choice<Wait>({{"spin", Wait::spin}, {"adaptive", Wait::adaptive}, {"sleep", Wait::sleep}});
     return {
-        key("samplers.count", whole_number(0, 256), restart,
+        key("samplers.count", whole_number(0, proto::kMaxSamplers), restart,
             "Sampler processes; 0 means one for each core but one, and at least one.", &Config::samplers,
             &Samplers::count),
         key("samplers.threads_per_sampler", whole_number(1, 64), restart, "Threads in each sampler process.",
@@ -106,21 +111,21 @@ std::vector<Key> sampler_keys() {
 
 std::vector<Key> session_keys() {
     return {
-        key("sessions.max", whole_number(1, 64), reload, "Sessions that may be open at once.",
-            &Config::sessions, &Sessions::max),
+        key("sessions.max", whole_number(1, proto::kMaxSessions), reload,
+            "Sessions that may be open at once.", &Config::sessions, &Sessions::max),
         key("sessions.max_segment_bytes", byte_size(mib, tib), reload,
             "Largest segment that one session may ask for; at most max_total_bytes.", &Config::sessions,
             &Sessions::max_segment_bytes),
         key("sessions.max_total_bytes", byte_size(mib, tib), reload,
             "Shared memory that all sessions together may take.", &Config::sessions,
             &Sessions::max_total_bytes),
-        key("sessions.max_batch", whole_number(1, 4096), reload, "Largest batch, in columns of a step.",
-            &Config::sessions, &Sessions::max_batch),
-        key("sessions.max_vocab", whole_number(1, 1048576), reload, "Largest vocabulary, in tokens.",
+        key("sessions.max_batch", whole_number(1, proto::kMaxBatch), reload,
+            "Largest batch, in columns of a step.", &Config::sessions, &Sessions::max_batch),
+        key("sessions.max_vocab", whole_number(1, proto::kMaxVocab), reload, "Largest vocabulary, in tokens.",
             &Config::sessions, &Sessions::max_vocab),
-        key("sessions.max_sequences", whole_number(1, 65536), reload,
+        key("sessions.max_sequences", whole_number(1, proto::kMaxSequences), reload,
             "Sequences that one session may have at once.", &Config::sessions, &Sessions::max_sequences),
-        key("sessions.max_sequence_tokens", whole_number(2, 2097152), reload,
+        key("sessions.max_sequence_tokens", whole_number(2, proto::kMaxLength), reload,
             "Longest sequence, prompt and output together, in tokens.", &Config::sessions,
             &Sessions::max_sequence_tokens),
         key("sessions.reattach_grace_ms", whole_number(0, 3600000), reload,
@@ -136,20 +141,10 @@ std::vector<Key> session_keys() {
     };
 }
 
-// As proto/hot_set.h counts them; this folder includes nothing of ours.
 ValueType<std::uint32_t> hot_size() {
-    return choice<std::uint32_t>({{"0", 0},
-                                  {"256", 256},
-                                  {"512", 512},
-                                  {"1024", 1024},
-                                  {"2048", 2048},
-                                  {"4096", 4096},
-                                  {"8192", 8192},
-                                  {"16384", 16384},
-                                  {"32768", 32768},
-                                  {"65536", 65536},
-                                  {"131072", 131072},
-                                  {"262144", 262144}});
+    std::vector<std::pair<std::string, std::uint32_t>> sizes{{"0", 0}};
+    for (const std::uint32_t size : proto::kHotSizes) sizes.emplace_back(std::to_string(size), size);
+    return choice<std::uint32_t>(sizes);
 }
 
 std::vector<Key> hot_set_keys() {

@@ -134,6 +134,15 @@ bool is_tcp(std::string_view endpoint) {
     return endpoint.substr(0, tcp_scheme.size()) == tcp_scheme;
 }
 
+std::string with_colon(std::string_view text) {
+    const auto* const after = std::find_if_not(text.begin(), text.end(), is_word);
+    const std::string_view key = text.substr(0, static_cast<std::size_t>(after - text.begin()));
+    if (key.empty()) return "";
+    const std::size_t value = text.find_first_not_of(" \t:=", key.size());
+    const std::string meant = std::string(key) + ":";
+    return value == std::string_view::npos ? meant : meant + " " + std::string(text.substr(value));
+}
+
 std::string quoted(std::string_view text) {
     constexpr std::string_view hex = "0123456789abcdef";
     std::string result = "\"";

@@ -17,6 +17,9 @@ ValueType<std::string> listen_address();
 
 bool is_tcp(std::string_view endpoint);
 
+// "count 4", "count:4" and "count = 4" are all "count: 4"; empty when the text begins with no key.
+std::string with_colon(std::string_view text);
+
 std::string quoted(std::string_view text);  // in double quotes, as YAML reads it back
 
 }  // namespace croupier::config

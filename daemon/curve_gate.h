@@ -9,6 +9,7 @@
 #include <zmq.hpp>
 
 #include "daemon/log_budget.h"
+#include "proto/curve.h"
 
 namespace croupier::daemon {
 
@@ -30,7 +31,7 @@ class CurveGate {
     mutable std::mutex mutex_;
     std::set<std::string> authorized_;  // Z85
     LogBudget log_;
-    zmq::socket_t requests_;
+    proto::ZapDoor door_;
     zmq::socket_t stop_;
     std::thread thread_;
 };

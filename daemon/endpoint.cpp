@@ -6,11 +6,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <utility>
+
+#include "proto/curve.h"
 
 namespace croupier::daemon {
 
@@ -19,7 +20,6 @@ using shm::fail;
 
 namespace {
 
-constexpr std::size_t kZ85KeyLength = 40;
 constexpr std::string_view kIpc = "ipc://";
 // What was sent before the end is a client's: it has so long to read it. A peer that reads nothing must not
 // hold up a stop for ever.
@@ -33,10 +33,8 @@ shm::Result<std::vector<std::string>> read_keys(const std::string& path, const c
     for (int number = 1; std::getline(file, line); ++number) {
         line.erase(0, line.find_first_not_of(" \t\r"));
         const std::string word = line.substr(0, line.find_first_of(" \t\r"));
-        std::array<std::uint8_t, 32> decoded{};
         // Looked at first: '#' is a digit of Z85, so a key may begin as a comment does.
-        const bool sound =
-            word.size() == kZ85KeyLength && zmq_z85_decode(decoded.data(), word.c_str()) != nullptr;
+        const bool sound = proto::is_curve_key(word);
         if (!sound && (word.empty() || word.front() == '#')) continue;
         if (!sound) {
             return fail(Errc::bad_argument, path + ":" + std::to_string(number) + " (" + key +
@@ -114,8 +112,7 @@ shm::Result<shm::FileDescriptor> bind_endpoint(zmq::socket_t& socket, const std:
             return fail(Errc::bad_argument, endpoint + " is TCP and needs control.curve keys");
         }
         socket.set(zmq::sockopt::zap_domain, "croupier");
-        socket.set(zmq::sockopt::curve_server, true);
-        socket.set(zmq::sockopt::curve_secretkey, keys.secret);
+        proto::serve_curve(socket, keys.secret);
     } else {
         std::error_code ignored;
         std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);

@@ -1,7 +1,6 @@
 #include "daemon/foundation.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "daemon/instance_lock.h"
 #include "daemon/signals.h"
+#include "shm/random_number.h"
 #include "shm/snapshot.h"
 
 namespace croupier::daemon {
@@ -24,11 +24,11 @@ constexpr std::chrono::milliseconds kTend{25};
 // libzmq takes its peers' ids from rand(): without a seed they are the same at every start, and who claims
 // the id of another gets what is meant for that one.
 shm::Result<bool> seed_peer_ids() {
-    unsigned int seed = 0;
-    if (::getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {
+    const auto seed = shm::random_number();
+    if (!seed) {
         return shm::fail(shm::Errc::system_error, "no random number for the ids of peers: getrandom failed");
     }
-    std::srand(seed);
+    std::srand(static_cast<unsigned int>(*seed));
     return true;
 }
 

@@ -1,12 +1,12 @@
 // How a session begins: found again, or made beside the loop and then taken in.
 #include <spdlog/spdlog.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "daemon/session_admission.h"
 #include "daemon/session_registry.h"
+#include "shm/random_number.h"
 #include "shm/session_record.h"
 
 namespace croupier::daemon {
@@ -23,11 +23,20 @@ constexpr std::size_t kMostAskers = 64;
 // Unguessable and never met again, so that a message for a session that is gone finds no other.
 std::uint64_t fresh_session_id() {
     std::uint64_t id = 0;
-    while (id == 0) {
-        if (::getrandom(&id, sizeof(id), 0) != sizeof(id)) id = 0;
-        id >>= 16U;
-    }
+    while (id == 0) id = shm::random_number().value_or(0) >> 16U;
     return id;
+}
+
+shm::Hugepages huge_pages(config::HugePages wanted) {
+    switch (wanted) {
+        case config::HugePages::off:
+            return shm::Hugepages::off;
+        case config::HugePages::attempt:
+            return shm::Hugepages::try_to;
+        case config::HugePages::require:
+            return shm::Hugepages::require;
+    }
+    return shm::Hugepages::off;
 }
 
 }  // namespace
@@ -118,7 +127,7 @@ SessionRegistry::Opened SessionRegistry::create(const SessionRequest& request, c
     spec.geometry.has_order = request.order.empty() ? 0 : 1;
     spec.ownership = {static_cast<mode_t>(config_.shm.mode), config_.shm.group};
     spec.node = node_;
-    spec.hugepages = static_cast<shm::Hugepages>(config_.shm.hugepages);
+    spec.hugepages = huge_pages(config_.shm.hugepages);
     pending_[spec.session_id] = {request, proto::layout_of(spec.geometry).total_bytes, {asker}};
     maker_.begin(spec, request.order);
     return std::optional<OpenedSession>();

@@ -1,9 +1,8 @@
 #include "fan_out/fan_out.h"
 
-#include <array>
-
 #include "fan_out/nccl_fan_out.h"
 #include "fan_out/zmq_fan_out.h"
+#include "proto/curve.h"
 #include "proto/fan_out_frame.h"
 
 namespace croupier::fan_out {
@@ -11,27 +10,16 @@ namespace {
 
 using shm::Errc;
 
-constexpr std::size_t kZ85KeyLength = 40;
-
 shm::Error only(const char* who, const char* what) {
     return {Errc::bad_argument, std::string("only ") + who + " of a fan-out may " + what};
 }
 
 shm::Result<bool> check_keys(const FanOutOptions& options) {
-    struct Key {
-        const char* name;
-        const std::string* value;
-    };
-    const std::array keys = {Key{"own_public_key", &options.keys.own_public},
-                             Key{"own_secret_key", &options.keys.own_secret},
-                             Key{"peer_public_key", &options.keys.peer_public}};
-    for (const Key& key : keys) {
-        if (key.value->size() == kZ85KeyLength) continue;
-        return shm::fail(Errc::bad_argument,
-                         options.endpoint + " is reached over tcp, which needs CURVE: " + key.name + " has " +
-                             std::to_string(key.value->size()) + " characters, a Z85 key has " +
-                             std::to_string(kZ85KeyLength));
-    }
+    const auto fault =
+        proto::key_length_fault(options.endpoint, {{"own_public_key", options.keys.own_public},
+                                                   {"own_secret_key", options.keys.own_secret},
+                                                   {"peer_public_key", options.keys.peer_public}});
+    if (fault) return shm::fail(Errc::bad_argument, *fault);
     return true;
 }
 

@@ -1,5 +1,3 @@
-#include <sys/random.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -7,9 +5,10 @@
 #include <iterator>
 #include <zmq_addon.hpp>
 
-#include "fan_out/key_gate.h"
 #include "fan_out/zmq_fan_out.h"
 #include "fan_out/zmq_wire.h"
+#include "proto/curve.h"
+#include "shm/random_number.h"
 
 namespace croupier::fan_out {
 namespace {
@@ -28,9 +27,7 @@ constexpr std::size_t kMostAnswers = 4096;
 
 std::uint64_t fresh_session() {
     std::uint64_t id = 0;
-    while (id == 0) {
-        if (::getrandom(&id, sizeof(id), 0) != sizeof(id)) id = 0;
-    }
+    while (id == 0) id = shm::random_number().value_or(0);
     return id;
 }
 
@@ -42,10 +39,7 @@ struct Member {
 class ZmqRoot final : public FanOut {
   public:
     explicit ZmqRoot(const FanOutOptions& options)
-        : options_(options),
-          session_(fresh_session()),
-          gate_(context_, options.endpoint.starts_with("tcp://") ? options.keys.peer_public : ""),
-          members_(options.members) {}
+        : options_(options), session_(fresh_session()), door_(context_), members_(options.members) {}
 
     shm::Result<bool> begin();
     shm::Result<bool> send(std::span<const std::uint8_t> record) override;
@@ -56,6 +50,7 @@ class ZmqRoot final : public FanOut {
     std::string missing() const;
     bool complete() const;
     void take_in(milliseconds timeout);
+    void answer_door();
     void take_frame(const std::string& identity, std::span<const std::uint8_t> bytes);
     void seat(const std::string& identity, const FanOutHeader& hello);
     bool send_frame(const std::string& identity, FanOutKind kind, std::uint64_t number,
@@ -69,7 +64,8 @@ class ZmqRoot final : public FanOut {
     FanOutOptions options_;
     std::uint64_t session_;
     zmq::context_t context_;  // before every socket in it, so that it is destroyed after them
-    KeyGate gate_;
+    proto::ZapDoor door_;
+    std::uint32_t refused_keys_ = 0;
     zmq::socket_t socket_;
     std::vector<Member> members_;  // [0] is the root itself
     std::string last_refused_;
@@ -118,9 +114,9 @@ std::string ZmqRoot::missing() const {
                        options_.endpoint + " did not join within " +
                        std::to_string(options_.join_timeout.count()) + " ms: " + numbers;
     if (!last_refused_.empty()) text += "; a peer was refused: " + last_refused_;
-    if (gate_.refused() > 0) {
-        text += "; " + std::to_string(gate_.refused()) +
-                " connections came with another key than peer_public_key";
+    if (refused_keys_ > 0) {
+        text +=
+            "; " + std::to_string(refused_keys_) + " connections came with another key than peer_public_key";
     }
     return text;
 }
@@ -144,9 +140,18 @@ shm::Result<bool> ZmqRoot::await_members() {
     }
 }
 
+// Members share one key. Without CURVE, on ipc, nobody asks.
+void ZmqRoot::answer_door() {
+    const auto request = door_.receive(zmq::recv_flags::dontwait);
+    if (!request) return;
+    const bool known = !request->key.empty() && request->key == options_.keys.peer_public;
+    if (!known) ++refused_keys_;
+    door_.answer(*request, known);
+}
+
 void ZmqRoot::take_in(milliseconds timeout) {
-    const Readable ready = wait_for_either(socket_, gate_.requests(), timeout);
-    if (ready.second) gate_.answer();
+    const Readable ready = wait_for_either(socket_, door_.socket(), timeout);
+    if (ready.second) answer_door();
     while (ready.first && answers_.size() < kMostAnswers) {
         std::vector<zmq::message_t> frames;
         if (!zmq::recv_multipart(socket_, std::back_inserter(frames), zmq::recv_flags::dontwait)) return;

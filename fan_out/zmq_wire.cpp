@@ -4,6 +4,8 @@
 #include <array>
 #include <cerrno>
 
+#include "proto/curve.h"
+
 namespace croupier::fan_out {
 namespace {
 
@@ -17,15 +19,13 @@ constexpr int kLingerMs = 1000;
 shm::Result<bool> use_curve(zmq::socket_t& socket, zmq::socket_type type, const FanOutOptions& options) {
     try {
         if (type == zmq::socket_type::router) {
-            socket.set(zmq::sockopt::curve_server, true);
+            proto::serve_curve(socket, options.keys.own_secret);
         } else {
-            socket.set(zmq::sockopt::curve_serverkey, options.keys.peer_public);
-            socket.set(zmq::sockopt::curve_publickey, options.keys.own_public);
+            proto::join_curve(socket, options.keys.peer_public, options.keys.own_public,
+                              options.keys.own_secret);
         }
-        socket.set(zmq::sockopt::curve_secretkey, options.keys.own_secret);
     } catch (const zmq::error_t& error) {
-        return shm::fail(shm::Errc::bad_argument, "a CURVE key for " + options.endpoint +
-                                                      " is not valid Z85 text (" + error.what() + ")");
+        return shm::fail(shm::Errc::bad_argument, proto::not_a_key(options.endpoint, error));
     }
     return true;
 }

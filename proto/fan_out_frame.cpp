@@ -2,38 +2,16 @@
 
 #include <cstring>
 
+#include "proto/checksum.h"
+
 namespace croupier::proto {
 namespace {
-
-// FNV-1a over words of eight bytes: a record with grammar masks has megabytes, and byte by byte they would
-// cost milliseconds a step. Each step is a bijection of the hash, so that no single changed word goes unseen.
-class WordChecksum {
-  public:
-    void add(std::span<const std::uint8_t> bytes) {
-        for (; bytes.size() >= sizeof(std::uint64_t); bytes = bytes.subspan(sizeof(std::uint64_t))) {
-            add_word(bytes.data(), sizeof(std::uint64_t));
-        }
-        if (!bytes.empty()) add_word(bytes.data(), bytes.size());
-    }
-    std::uint64_t value() const { return hash_; }
-
-  private:
-    void add_word(const std::uint8_t* begin, std::size_t size) {
-        std::uint64_t word = 0;
-        std::memcpy(&word, begin, size);
-        hash_ = (hash_ ^ word) * 0x100000001B3ULL;
-        // Multiplication carries a change upwards only.
-        hash_ ^= hash_ >> 32U;
-    }
-
-    std::uint64_t hash_ = 0xCBF29CE484222325ULL;
-};
 
 std::uint64_t checksum_of(FanOutHeader header, std::span<const std::uint8_t> payload) {
     header.checksum = 0;
     WordChecksum sum;
-    sum.add({reinterpret_cast<const std::uint8_t*>(&header), sizeof(header)});
-    sum.add(payload);
+    sum.add(&header, sizeof(header));
+    sum.add(payload.data(), payload.size());
     return sum.value();
 }
 
@@ -57,7 +35,7 @@ FanOutBytes fan_out_frame(FanOutHeader header, std::span<const std::uint8_t> pay
 
 std::uint64_t fan_out_checksum(std::span<const std::uint8_t> bytes) {
     WordChecksum sum;
-    sum.add(bytes);
+    sum.add(bytes.data(), bytes.size());
     return sum.value();
 }
 

@@ -34,20 +34,31 @@ std::size_t character_bytes(std::string_view text) {
     return longer_than_needed || surrogate || beyond ? 0 : bytes;
 }
 
-std::optional<std::string> permutation_fault(std::span<const std::int32_t> ids) {
-    std::vector<bool> seen(ids.size());
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-        const auto id = static_cast<std::uint32_t>(ids[i]);
-        const bool inside = id < ids.size();
-        if (!inside || seen[id]) {
-            return "ids are no permutation of the vocabulary: ids[" + std::to_string(i) + "] is " +
-                   std::to_string(ids[i]) +
-                   (inside ? ", which came before; each id should stand there once"
-                           : ", should be 0 to " + std::to_string(ids.size() - 1));
-        }
-        seen[id] = true;
+// Of what should be the numbers from `first` on, each once.
+struct PermutationFault {
+    std::size_t at;
+    bool repeated;  // else it is none of them
+};
+
+template <class Number>
+std::optional<PermutationFault> permutation_fault(std::span<const Number> numbers, std::uint32_t first) {
+    std::vector<bool> seen(numbers.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        const std::uint32_t number = static_cast<std::uint32_t>(numbers[i]) - first;
+        const bool inside = number < numbers.size();
+        if (!inside || seen[number]) return PermutationFault{i, inside};
+        seen[number] = true;
     }
     return std::nullopt;
+}
+
+std::optional<std::string> ids_fault(std::span<const std::int32_t> ids) {
+    const auto fault = permutation_fault(ids, 0);
+    if (!fault) return std::nullopt;
+    return "ids are no permutation of the vocabulary: ids[" + std::to_string(fault->at) + "] is " +
+           std::to_string(ids[fault->at]) +
+           (fault->repeated ? ", which came before; each id should stand there once"
+                            : ", should be 0 to " + std::to_string(ids.size() - 1));
 }
 
 enum class CountFault { none, no_count, grows, tie_out_of_order };
@@ -120,7 +131,7 @@ std::optional<std::string> order_fault(const HotnessOrder& order) {
                std::to_string(order.counts.size()) + ", should be as many of both, 1 to " +
                std::to_string(kMaxVocab);
     }
-    if (auto fault = permutation_fault(order.ids)) return fault;
+    if (auto fault = ids_fault(order.ids)) return fault;
     return counts_fault(order);
 }
 
@@ -150,20 +161,13 @@ std::vector<std::uint32_t> rank_blocks(const HotnessOrder& order) {
 }
 
 std::optional<std::string> block_order_fault(std::span<const std::uint32_t> blocks, std::uint32_t first) {
-    std::vector<bool> seen(blocks.size());
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-        const std::uint32_t number = blocks[i] - first;
-        const bool inside = number < blocks.size();
-        if (!inside || seen[number]) {
-            return "it is no permutation of its blocks: entry " + std::to_string(i) + " is " +
-                   std::to_string(blocks[i]) +
-                   (inside ? ", which came before"
-                           : ", its blocks are " + std::to_string(first) + " to " +
-                                 std::to_string(first + blocks.size() - 1));
-        }
-        seen[number] = true;
-    }
-    return std::nullopt;
+    const auto fault = permutation_fault(blocks, first);
+    if (!fault) return std::nullopt;
+    return "it is no permutation of its blocks: entry " + std::to_string(fault->at) + " is " +
+           std::to_string(blocks[fault->at]) +
+           (fault->repeated ? ", which came before"
+                            : ", its blocks are " + std::to_string(first) + " to " +
+                                  std::to_string(first + blocks.size() - 1));
 }
 
 std::vector<std::uint32_t> places_of(std::span<const std::uint32_t> blocks, std::uint32_t first) {

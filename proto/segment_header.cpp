@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "proto/checksum.h"
 #include "proto/decision_slot.h"
 #include "proto/logits_slot.h"
 #include "proto/schedule_slot.h"
@@ -97,12 +98,9 @@ SegmentLayout layout_of(const Geometry& g) {
 }
 
 std::uint64_t header_checksum(const SegmentHeader& header) {
-    std::uint64_t hash = 0xCBF29CE484222325ULL;
-    const auto* bytes = reinterpret_cast<const unsigned char*>(&header);
-    for (std::size_t i = 0; i < offsetof(SegmentHeader, checksum); ++i) {
-        hash = (hash ^ bytes[i]) * 0x100000001B3ULL;
-    }
-    return hash;
+    Checksum checksum;
+    checksum.add(&header, offsetof(SegmentHeader, checksum));
+    return checksum.value();
 }
 
 }  // namespace croupier::proto

@@ -2,15 +2,25 @@
 
 #include <unistd.h>
 
+#include <cstddef>
 #include <new>
 #include <utility>
 
 #include "shm/futex.h"
+#include "shm/stamped_file.h"
 
 namespace croupier::shm {
 namespace {
 
-constexpr std::uint64_t kBellBytes = 4096;
+constexpr std::uint32_t kBellBytes = 4096;
+constexpr StampedKind kBell{"bell",
+                            {proto::kBellMagic, proto::kBellVersion, kBellBytes},
+                            {" has bell version ", ", this build speaks ", ""},
+                            {" says that it has ", " bytes, a bell has ", ""},
+                            Errc::corrupt_header};
+static_assert(offsetof(proto::BellPage, magic) == offsetof(Stamp, magic) &&
+              offsetof(proto::BellPage, version) == offsetof(Stamp, version) &&
+              offsetof(proto::BellPage, bytes) == offsetof(Stamp, bytes));
 
 void write_header(proto::BellPage& page) {
     page.magic = proto::kBellMagic;
@@ -23,7 +33,7 @@ void write_page(const Mapping& mapping) {
 }
 
 bool header_is_sound(const proto::BellPage& page) {
-    return page.magic == proto::kBellMagic && page.version == proto::kBellVersion && page.bytes == kBellBytes;
+    return Stamp{page.magic, page.version, page.bytes} == kBell.stamp;
 }
 
 }  // namespace
@@ -33,27 +43,9 @@ std::string bell_path(const std::string& directory, const std::string& instance)
 }
 
 Result<Bell> Bell::open(const std::string& path) {
-    auto file = open_file(path, Access::read_write);
-    if (!file) return file.error();
-    auto size = file_size(file.value(), path);
-    if (!size) return size.error();
-    if (size.value() != kBellBytes) {
-        return fail(Errc::wrong_size, path + " has " + std::to_string(size.value()) + " bytes, a bell has " +
-                                          std::to_string(kBellBytes));
-    }
-    auto mapping = map_file(file.value(), kBellBytes, Access::read_write, path);
-    if (!mapping) return mapping.error();
-    const auto& page = *static_cast<const proto::BellPage*>(mapping.value().get_address());
-    if (page.magic != proto::kBellMagic) return fail(Errc::bad_magic, path + " is not a croupier bell");
-    if (page.version != proto::kBellVersion) {
-        return fail(Errc::wrong_version, path + " has bell version " + std::to_string(page.version) +
-                                             ", this build speaks " + std::to_string(proto::kBellVersion));
-    }
-    if (page.bytes != kBellBytes) {
-        return fail(Errc::corrupt_header, path + " says that it has " + std::to_string(page.bytes) +
-                                              " bytes, a bell has " + std::to_string(kBellBytes));
-    }
-    return Bell(std::move(file).value(), std::move(mapping).value());
+    auto opened = open_stamped(path, Access::read_write, kBell);
+    if (!opened) return opened.error();
+    return Bell(std::move(opened.value().file), std::move(opened.value().mapping));
 }
 
 Result<Bell> Bell::create_or_adopt(const std::string& directory, const std::string& instance,

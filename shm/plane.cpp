@@ -2,15 +2,30 @@
 
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstring>
 #include <new>
 #include <utility>
 
 #include "shm/clock.h"
+#include "shm/stamped_file.h"
 
 namespace croupier::shm {
 
 using proto::PlaneHeader;
+
+namespace {
+
+constexpr StampedKind kPlane{"plane",
+                             {proto::kPlaneMagic, proto::kPlaneVersion, sizeof(PlaneHeader)},
+                             {" has version ", ", this build speaks ", ""},
+                             {" says that it has ", " bytes, this build expects ", ""},
+                             Errc::corrupt_header};
+static_assert(offsetof(PlaneHeader, magic) == offsetof(Stamp, magic) &&
+              offsetof(PlaneHeader, version) == offsetof(Stamp, version) &&
+              offsetof(PlaneHeader, bytes) == offsetof(Stamp, bytes));
+
+}  // namespace
 
 std::string plane_path(const std::string& directory, const std::string& instance) {
     return directory + "/croupier-" + instance + ".plane";
@@ -38,30 +53,9 @@ Result<Plane> Plane::create(const std::string& directory, const std::string& ins
 }
 
 Result<Plane> Plane::attach(const std::string& directory, const std::string& instance, Access access) {
-    const std::string path = plane_path(directory, instance);
-    auto file = open_file(path, access);
-    if (!file) return file.error();
-    auto size = file_size(file.value(), path);
-    if (!size) return size.error();
-    if (size.value() != sizeof(PlaneHeader)) {
-        return fail(Errc::wrong_size, path + " has " + std::to_string(size.value()) +
-                                          " bytes, this build expects " +
-                                          std::to_string(sizeof(PlaneHeader)));
-    }
-    auto mapping = map_file(file.value(), sizeof(PlaneHeader), access, path);
-    if (!mapping) return mapping.error();
-    const auto& header = *static_cast<const PlaneHeader*>(mapping.value().get_address());
-    if (header.magic != proto::kPlaneMagic) return fail(Errc::bad_magic, path + " is not a croupier plane");
-    if (header.version != proto::kPlaneVersion) {
-        return fail(Errc::wrong_version, path + " has version " + std::to_string(header.version) +
-                                             ", this build speaks " + std::to_string(proto::kPlaneVersion));
-    }
-    if (header.bytes != sizeof(PlaneHeader)) {
-        return fail(Errc::corrupt_header, path + " says that it has " + std::to_string(header.bytes) +
-                                              " bytes, this build expects " +
-                                              std::to_string(sizeof(PlaneHeader)));
-    }
-    return Plane(std::move(file).value(), std::move(mapping).value());
+    auto opened = open_stamped(plane_path(directory, instance), access, kPlane);
+    if (!opened) return opened.error();
+    return Plane(std::move(opened.value().file), std::move(opened.value().mapping));
 }
 
 }  // namespace croupier::shm

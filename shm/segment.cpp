@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "shm/memory_placement.h"
+#include "shm/stamped_file.h"
 
 namespace croupier::shm {
 namespace {
@@ -17,26 +18,16 @@ void copy_text(char* to, std::size_t capacity, const std::string& from) {
     to[capacity - 1] = '\0';
 }
 
-std::string both(const char* what, std::uint64_t theirs, std::uint64_t ours) {
-    return std::string(what) + " is " + std::to_string(theirs) + " in the segment and " +
-           std::to_string(ours) + " in this build";
-}
+constexpr StampedKind kSegment{
+    "segment",
+    {proto::kSegmentMagic, proto::kSegmentVersion, proto::kHeaderBytes},
+    {": version is ", " in the segment and ", " in this build; update the older of the two"},
+    {": header_bytes is ", " in the segment and ", " in this build"},
+    Errc::wrong_size};
 
 Result<bool> check_identity(const SegmentHeader& header, std::uint64_t file_bytes, const std::string& path) {
-    if (header.magic != proto::kSegmentMagic) {
-        return fail(Errc::bad_magic, path + " is not a croupier segment: its magic is " +
-                                         std::to_string(header.magic) + ", it should be " +
-                                         std::to_string(proto::kSegmentMagic));
-    }
-    if (header.version != proto::kSegmentVersion) {
-        return fail(Errc::wrong_version, path + ": " +
-                                             both("version", header.version, proto::kSegmentVersion) +
-                                             "; update the older of the two");
-    }
-    if (header.header_bytes != proto::kHeaderBytes) {
-        return fail(Errc::wrong_size,
-                    path + ": " + both("header_bytes", header.header_bytes, proto::kHeaderBytes));
-    }
+    const Stamp stamp{header.magic, header.version, header.header_bytes};
+    if (auto sound = check_stamp(stamp, kSegment, path); !sound) return sound;
     if (header.total_bytes != file_bytes) {
         return fail(Errc::wrong_size, path + ": the header says " + std::to_string(header.total_bytes) +
                                           " bytes, the file has " + std::to_string(file_bytes));

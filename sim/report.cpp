@@ -7,6 +7,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "proto/checksum.h"
+
 namespace croupier::sim {
 namespace {
 
@@ -18,21 +20,19 @@ Latency latency_of(const LatencyHistogram& histogram) {
             us(histogram.percentile_ns(0.999)), us(histogram.max_ns())};
 }
 
-// FNV-1a, 64 bits, over each request's length and tokens in request order.
+// Of each request's length and tokens, in request order.
 class Digest {
   public:
-    void add(std::uint32_t value) {
-        for (unsigned shift = 0; shift < 32; shift += 8)
-            hash_ = (hash_ ^ ((value >> shift) & 0xFFU)) * 0x100000001B3ULL;
-    }
+    void add(std::uint32_t value) { checksum_.add(&value, sizeof(value)); }
     std::string text() const {
         char digits[17];
-        (void)std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash_));
+        (void)std::snprintf(digits, sizeof(digits), "%016llx",
+                            static_cast<unsigned long long>(checksum_.value()));
         return digits;
     }
 
   private:
-    std::uint64_t hash_ = 0xCBF29CE484222325ULL;
+    proto::Checksum checksum_;
 };
 
 std::string digest_of(const World& world) {

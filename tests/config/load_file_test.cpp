@@ -62,7 +62,8 @@ TEST_CASE("a file is loaded and its mistakes name it") {
     const std::string bad = directory.write("bad.yaml", "\nsamplers:\n  count: 300\n");
     const LoadResult result = load_file(bad);
     REQUIRE(result.problems.size() == 1);
-    CHECK(to_string(result.problems[0]) == bad + ":3: samplers.count: 300 is out of range; allowed: 0..256");
+    CHECK(to_string(result.problems[0]) ==
+          bad + ":3:10: samplers.count: 300 is out of range; allowed: 0..256");
 }
 
 TEST_CASE("an empty file is the default configuration") {

@@ -162,18 +162,21 @@ TEST_CASE("all mistakes of a file are reported at once, in the order of lines") 
     const LoadResult result = load_text(
         "instance: UPPER\n"
         "samplers:\n"
-        "\tpin: true\n"
         "  count: 300\n"
-        "  wait spin\n"
+        "  wait:\n"
         "  spinus: 3\n"
+        "  count: 3\n"
+        "shm: &here\n"
         "log:\n"
-        "  level: \"info\n"
-        "  format: xml\n",
+        "  level: info\n"
+        "   format: xml\n",
         "test.yaml");
     INFO(all_problems(result));
-    REQUIRE(result.problems.size() == 7);
-    const std::vector<int> lines{1, 3, 4, 5, 6, 8, 9};
-    for (std::size_t i = 0; i < lines.size(); ++i) CHECK(result.problems[i].line == lines[i]);
+    const std::vector<std::pair<int, int>> places{{1, 11}, {3, 10}, {4, 3}, {5, 3}, {6, 3}, {7, 6}, {10, 10}};
+    REQUIRE(result.problems.size() == places.size());
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        CHECK(std::pair(result.problems[i].line, result.problems[i].column) == places[i]);
+    }
 }
 
 TEST_CASE("a file of countless mistakes ends in a bounded report") {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hot_sets/ranking.h"
+#include "proto/checksum.h"
 #include "proto/hotness_file.h"
 #include "random_geometry.h"
 
@@ -181,6 +182,15 @@ TEST_CASE("a hot set is a prefix of every rank's slice, as long as is said") {
         }
         REQUIRE(gathered == std::set<std::uint32_t>(order.begin(), order.begin() + blocks_of(hot)));
     }
+}
+
+TEST_CASE("checksums stay what they are: files and frames hold them") {
+    Checksum bytes;
+    bytes.add("foobar", 6);
+    CHECK(bytes.value() == 0x85944171f73967e8ULL);
+    WordChecksum words;
+    words.add("the quick brown fox", 19);
+    CHECK(words.value() == 0x8ea1638b412e0e69ULL);
 }
 
 TEST_CASE("a checksum changes with every byte, however it is fed") {

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <spdlog/spdlog.h>
-#include <zmq.h>
 
 #include <array>
 #include <exception>
@@ -13,13 +12,12 @@
 
 #include "config/config.h"
 #include "fan_out/relay.h"
+#include "proto/curve.h"
 
 namespace croupier::tools {
 namespace {
 
 using fan_out::Transport;
-
-constexpr std::size_t kZ85KeyLength = 40;
 
 struct RelayOptions {
     fan_out::FanOutOptions group;
@@ -43,8 +41,8 @@ void stop_on(int signal) {
 void read_keys(const std::string& path, fan_out::FanOutKeys& keys) {
     std::ifstream file(path);
     if (!(file >> keys.own_secret)) throw std::runtime_error("cannot read a key from " + path);
-    std::array<char, kZ85KeyLength + 1> open{};
-    if (keys.own_secret.size() != kZ85KeyLength ||
+    std::array<char, proto::kCurveKeyLength + 1> open{};
+    if (keys.own_secret.size() != proto::kCurveKeyLength ||
         zmq_curve_public(open.data(), keys.own_secret.c_str()) != 0) {
         throw std::runtime_error(path + " holds no secret CURVE key, which has 40 characters of Z85");
     }

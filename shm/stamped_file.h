@@ -1,0 +1,43 @@
+// A mapped file begins with a stamp: what it is, by which layout, how long. Whoever maps one looks at it
+// before anything else.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "shm/file.h"
+
+namespace croupier::shm {
+
+struct Stamp {
+    std::uint64_t magic;
+    std::uint32_t version;
+    std::uint32_t bytes;
+    bool operator==(const Stamp&) const = default;
+};
+
+// How a refusal tells the file's number from this build's.
+struct Versus {
+    const char* before;
+    const char* between;
+    const char* after;
+};
+
+struct StampedKind {
+    const char* name;  // "bell"
+    Stamp stamp;
+    Versus version;
+    Versus bytes;
+    Errc wrong_bytes;
+};
+
+Result<bool> check_stamp(const Stamp& found, const StampedKind& kind, const std::string& path);
+
+struct StampedFile {
+    FileDescriptor file;
+    Mapping mapping;
+};
+// A file of exactly the stamp's bytes.
+Result<StampedFile> open_stamped(const std::string& path, Access access, const StampedKind& kind);
+
+}  // namespace croupier::shm
