@@ -19,7 +19,7 @@ namespace croupier::daemon {
 namespace {
 
 // How often deaths of clients and writers, back-offs and hung samplers are looked for.
-constexpr std::chrono::milliseconds kTend{25};
+constexpr std::chrono::milliseconds kHousekeepingPeriod{25};
 
 // libzmq takes its peers' ids from rand(): without a seed they are the same at every start, and who claims
 // the id of another gets what is meant for that one.
@@ -52,7 +52,7 @@ void remove_own_files(const config::Config& config) {
     ::unlink(shm::bell_path(config.shm.dir, config.instance).c_str());
 }
 
-shm::Result<bool> lay_foundation(const config::Config& config, Foundation& made) {
+shm::Result<bool> acquire_resources(const config::Config& config, Foundation& made) {
     raise_descriptor_limit();
     if (auto seeded = seed_peer_ids(); !seeded) return seeded;
     // One after the other: each needs what stands before it.
@@ -60,7 +60,7 @@ shm::Result<bool> lay_foundation(const config::Config& config, Foundation& made)
     if (!lock) return lock.error();
     auto signals = open_signals();
     if (!signals) return signals.error();
-    auto timer = open_timer(kTend);
+    auto timer = open_timer(kHousekeepingPeriod);
     if (!timer) return timer.error();
     auto event = open_inherited_event();
     if (!event) return event.error();

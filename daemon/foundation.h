@@ -25,7 +25,7 @@ struct Foundation {
     std::array<shm::FileDescriptor, 2> paths;  // of the sockets, ours alone
 };
 
-shm::Result<bool> lay_foundation(const config::Config& config, Foundation& made);
+shm::Result<bool> acquire_resources(const config::Config& config, Foundation& made);
 // The plane, and the bell where no session needs it.
 void remove_own_files(const config::Config& config);
 

@@ -53,7 +53,7 @@ hot_sets::HotController& HotSets::controller_of(const shm::Segment& segment) {
     return controllers_.try_emplace(segment.id(), bounds, first).first->second;
 }
 
-void HotSets::tend(const shm::Segment& segment) {
+void HotSets::housekeep(const shm::Segment& segment) {
     if (!settings_.adapt) return begin(segment);
     if (segment.geometry().has_order == 0) return;
     hot_sets::HotController& controller = controller_of(segment);

@@ -19,7 +19,7 @@ class HotSets {
     void configure(const config::HotSet& settings);
     // A new session's first sequences are given the configured one.
     void begin(const shm::Segment& segment);
-    void tend(const shm::Segment& segment);
+    void housekeep(const shm::Segment& segment);
     void forget(std::uint64_t session_id) { controllers_.erase(session_id); }
 
   private:

@@ -1,5 +1,5 @@
 // /metrics, /livez and /readyz: one thread and non-blocking sockets, so that a peer who is slow holds up
-// himself only.
+// itself only.
 #pragma once
 
 #include <atomic>

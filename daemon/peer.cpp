@@ -40,7 +40,7 @@ std::optional<uid_t> uid_of(std::string_view address) {
 }  // namespace
 
 shm::Result<Peer> peer_of(zmq::message_t& frame, const std::string& endpoint) {
-    // By the endpoint, not by what there is: on ipc nobody but the peer himself would have given a User-Id.
+    // By the endpoint, not by what there is: on ipc nobody but the peer itself would have given a User-Id.
     if (endpoint.starts_with("tcp://")) {
         const auto key = property(frame, "User-Id");
         if (!key.empty()) return Peer{std::string(kKeyOwner) + std::string(key), false};

@@ -143,11 +143,11 @@ void SamplerPool::reap() {
     for (std::size_t index = 0; index < children_.size(); ++index) {
         int status = 0;
         if (children_[index].pid != 0 && ::waitpid(children_[index].pid, &status, WNOHANG) > 0)
-            bury(index, status);
+            handle_exit(index, status);
     }
 }
 
-void SamplerPool::bury(std::size_t index, int status) {
+void SamplerPool::handle_exit(std::size_t index, int status) {
     Child& child = children_[index];
     const std::uint32_t dead = entry(index).incarnation.load(std::memory_order_relaxed);
     bell_->forget_sleeper(static_cast<std::uint32_t>(index));
@@ -170,7 +170,7 @@ void SamplerPool::bury(std::size_t index, int status) {
     child.restart_at = Clock::now() + std::chrono::milliseconds(config_.samplers.restart_backoff_ms) * factor;
 }
 
-void SamplerPool::tend() {
+void SamplerPool::housekeep() {
     const auto now = Clock::now();
     const auto awake = std::min<std::chrono::nanoseconds>(now - tended_, kLongestLook);
     tended_ = now;
@@ -226,7 +226,7 @@ void SamplerPool::stop() {
             if (Clock::now() > deadline) ::kill(children_[index].pid, SIGKILL);
             ::usleep(1000);
         }
-        bury(index, status);
+        handle_exit(index, status);
     }
 }
 

@@ -29,7 +29,7 @@ class SamplerPool {
     // After SIGCHLD: buries the dead and restarts them, now or when their back-off is over.
     void reap();
     // Regularly: restarts whose time has come, and ends samplers whose heart stands still.
-    void tend();
+    void housekeep();
     void configure(const config::Samplers& samplers);
     // Whether samplers decide, and none of the others is on its first way up: one that cannot start must not
     // keep the rest from being used.
@@ -54,7 +54,7 @@ class SamplerPool {
 
     proto::SamplerEntry& entry(std::size_t index) const { return plane_->header().samplers[index]; }
     void spawn(std::size_t index);
-    void bury(std::size_t index, int status);
+    void handle_exit(std::size_t index, int status);
     void listen(std::size_t index, std::chrono::nanoseconds awake);
     std::vector<std::string> arguments(std::size_t index) const;
     void tune_samplers() const;

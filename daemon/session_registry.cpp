@@ -306,7 +306,7 @@ void SessionRegistry::give_up_late_steps(std::uint64_t id, const shm::Segment& s
     });
 }
 
-void SessionRegistry::tend() {
+void SessionRegistry::housekeep() {
     remove_forsaken();
     std::vector<std::uint64_t> abandoned;
     std::vector<std::uint64_t> unsound;
@@ -316,7 +316,7 @@ void SessionRegistry::tend() {
         watch_client(id, *segment, abandoned);
         watch_writers(id, *segment);
         give_up_late_steps(id, *segment);
-        hot_sets_.tend(*segment);
+        hot_sets_.housekeep(*segment);
         if (!shm::steps_in_flight(*segment).sound) unsound.push_back(id);
     }
     for (const auto id : lost) {

@@ -66,7 +66,7 @@ class SessionRegistry {
     const std::map<std::uint64_t, std::unique_ptr<shm::Segment>>& all() const { return sessions_; }
 
     // Regularly: notices dead clients and writers, and removes what nobody comes back for.
-    void tend();
+    void housekeep();
     // `at`: the column that the dead one prepared, if it died of that.
     void reopen_claims(std::uint32_t dead_incarnation, const proto::PreparedColumn& at);
     void configure(const config::Config& config);

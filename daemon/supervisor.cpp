@@ -51,7 +51,7 @@ class Supervisor {
           control_(context_, config.control.max_message_bytes),
           decisions_(context_, config.decisions.high_water_mark) {}
 
-    shm::Result<bool> open_doors() {
+    shm::Result<bool> bind_endpoints() {
         if (!base_.keys.secret.empty()) gate_.emplace(context_, base_.keys.authorized);
         if (gate_ && base_.keys.authorized.empty()) {
             spdlog::warn("{} holds no key: nobody may come in over tcp",
@@ -104,7 +104,7 @@ class Supervisor {
         decisions_.send_completed(registry_);
         if ((items[4].revents & ZMQ_POLLIN) != 0) {
             clear(base_.timer);
-            tend();
+            housekeep();
         }
     }
 
@@ -154,9 +154,9 @@ class Supervisor {
         }
     }
 
-    void tend() {
-        pool_.tend();
-        registry_.tend();
+    void housekeep() {
+        pool_.housekeep();
+        registry_.housekeep();
         base_.bell->mend();
         announce_ready();
         if (watchdog_.count() != 0 && Clock::now() - last_watchdog_ >= watchdog_) {
@@ -304,12 +304,12 @@ class Supervisor {
 int run_supervisor(const config::Config& config, const std::string& config_path) {
     shm::survive_lost_pages();
     Foundation foundation;
-    if (auto laid = lay_foundation(config, foundation); !laid) {
+    if (auto laid = acquire_resources(config, foundation); !laid) {
         spdlog::critical("cannot start: {}", laid.error().message);
         return 1;
     }
     Supervisor supervisor(config, config_path, foundation);
-    if (auto open = supervisor.open_doors(); !open) {
+    if (auto open = supervisor.bind_endpoints(); !open) {
         spdlog::critical("cannot start: {}", open.error().message);
         remove_own_files(config);
         return 1;

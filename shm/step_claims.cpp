@@ -109,7 +109,7 @@ std::uint32_t StepClaims::reopen(std::uint32_t dead_owner, std::uint32_t columns
     std::uint32_t freed = 0;
     for (std::uint32_t column = 0; column < columns; ++column) {
         if (is_committed(column)) continue;
-        // Several cleaners may come at once: who wins this exchange has the column to himself.
+        // Several cleaners may come at once: who wins this exchange has the column to itself.
         if (!exchange_claim(column, dead_owner, kCleaner)) continue;
         suspect_or_answer(column, columns, alone);
         ++freed;

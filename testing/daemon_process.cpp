@@ -140,7 +140,7 @@ void DaemonProcess::signal(int number) const {
     process_.send(number);
 }
 
-void DaemonProcess::await_tend() const {
+void DaemonProcess::await_housekeeping() const {
     const std::string path = shm::bell_path(shm_directory(), instance());
     const auto file = shm::open_file(path, shm::Access::read_write);
     const auto mapping = shm::map_file(file.value(), sizeof(proto::BellPage), shm::Access::read_write, path);
@@ -150,7 +150,7 @@ void DaemonProcess::await_tend() const {
     // The bell is mended after the sessions: the first time may be of a look that had begun before.
     for (int round = 0; round < 2; ++round) {
         bytes.store(0);
-        if (!eventually([&] { return bytes.load() == sound; })) throw std::runtime_error("nobody tends");
+        if (!eventually([&] { return bytes.load() == sound; })) throw std::runtime_error("no housekeeping");
     }
 }
 

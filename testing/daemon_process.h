@@ -65,7 +65,7 @@ class DaemonProcess : public Sandbox {
     int await_end();
     void signal(int number) const;
     // Returns when it has looked after its sessions once more, from the first to the last.
-    void await_tend() const;
+    void await_housekeeping() const;
 
     pid_t pid() const { return process_.pid(); }
     std::string log() const;

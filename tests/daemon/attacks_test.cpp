@@ -21,7 +21,7 @@ using flatbuffers::FlatBufferBuilder;
 
 namespace {
 
-// What the attacker knows beforehand: more than he could find out.
+// What the attacker knows beforehand: more than it could find out.
 struct Target {
     const DaemonProcess& daemon;
     std::string victim_path;
@@ -59,7 +59,7 @@ bool can_open(const std::string& path, int how) {
     return ::open(path.c_str(), how | O_NONBLOCK, 0666) >= 0;
 }
 
-// In a session of his own: whether it harms others is seen by the victim's steps and by the daemon's life.
+// In a session of its own: whether it harms others is seen by the victim's steps and by the daemon's life.
 template <typename Deed>
 bool in_own_session(const Target& target, Deed&& deed) {
     SmallEngine own(target.daemon.endpoint(), "own");

@@ -158,7 +158,7 @@ TEST_CASE("a segment that a live client holds stays when it cannot be opened for
         REQUIRE(daemon.await_ready());
         {
             const DescriptorsLeft none(daemon.pid(), 0);
-            daemon.await_tend();
+            daemon.await_housekeeping();
             CHECK(std::filesystem::exists(path));
         }
         held.reset();

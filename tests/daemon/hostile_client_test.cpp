@@ -169,7 +169,7 @@ TEST_CASE("that a session's pages are gone is not believed of the session that h
         // As a sampler says it that looked at the row before it was given away.
         if (row.session_id.load() == victim_id) row.lost.store(1);
     }
-    stage.daemon.await_tend();
+    stage.daemon.await_housekeeping();
     stage.victim_goes_on();
 }
 

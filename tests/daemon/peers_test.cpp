@@ -27,8 +27,8 @@ namespace {
 struct OpenHouse {
     DaemonProcess daemon{kTwoSamplers, "shm: {dir: \"@shm@\", mode: \"0666\"}"};
 
-    OpenHouse() { open_doors(); }
-    void open_doors() {
+    OpenHouse() { bind_endpoints(); }
+    void bind_endpoints() {
         ::chmod(daemon.directory().c_str(), 0755);
         for (const char* socket : {"/control.sock", "/decisions.sock"})
             ::chmod((daemon.directory() + socket).c_str(), 0666);
@@ -164,7 +164,7 @@ TEST_CASE("whose a session is outlives the daemon") {
     victim.admit(4);
     victim.steps(2);
     house.daemon.restart_after_kill();
-    house.open_doors();
+    house.bind_endpoints();
     const std::uint64_t id = id_of(victim);
     CHECK(as_nobody([&] {
               ControlPeer peer(house.daemon.endpoint());

@@ -86,7 +86,7 @@ class World {
         // The dead sampler prepared a column of the liar's, whichever step it now says that is.
         const proto::PreparedColumn at{kLiar, size, static_cast<std::uint32_t>(size % 8)};
         registry.reopen_claims(1, at);
-        registry.tend();
+        registry.housekeep();
         static_cast<void>(registry.drained());
         const daemon::Peer stranger{"uid 1001", false};
         require(!registry.find_for(kNeighbour, stranger));

@@ -1,4 +1,4 @@
-/* The columns of one sequence in several steps in flight: a ring of three slots, four steps of one column each. The
+/* The columns of one sequence in several steps in flight: a ring of two or three slots, three steps of one column each. The
  * client publishes each column behind the one before it, with the sequence's revision and the predicted
  * position; it takes steps in order, may give one up and may cut the sequence back by one. Samplers read as
  * turn_of() does, load by load, claim, look again, write the token, and commit; one may die in between.
@@ -15,9 +15,9 @@
  * stored after `taken`), VOID_SUSPECT_LEFT (who answers what is void leaves what a dead sampler held, until
  * logits come), FRESH_STEP_UNWATCHED (a column that follows none is taken to be of the present revision when a
  * sampler first looks, and not asked again before the next one). */
-#define SLOTS 3
-#define STEPS 4
-#define SLOT(step) ((step) % SLOTS)
+#define SLOTS 3                /* or one fewer */
+#define STEPS 3
+#define SLOT(step) ((step) % slots)
 
 /* Owners of a claim. */
 #define FREE 0
@@ -49,6 +49,7 @@
 #define TROUBLES 2
 #endif
 
+byte slots = SLOTS;
 byte published = 0;
 byte taken = 0;
 byte revision = 0;
@@ -174,7 +175,7 @@ proctype Client() {
     bool truncates = true;
     do
     :: taken == STEPS -> break
-    :: published < STEPS && published - taken < SLOTS -> publish()
+    :: published < STEPS && published - taken < slots -> publish()
     :: taken < published && committed[SLOT(taken)] -> take()
     /* At any moment, or never. */
     :: gives_up && troubles > 0 -> gives_up = false
@@ -452,6 +453,10 @@ next:  atomic { forget() }
 
 init {
     atomic {
+        if
+        :: slots = SLOTS
+        :: slots = SLOTS - 1
+        fi;
         log[0] = FIRST_TOKEN;
         claim_step[0] = 9; claim_step[1] = 9; claim_step[2] = 9;
         run Client();
