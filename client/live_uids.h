@@ -99,7 +99,8 @@ class LiveUids {
         const std::uint32_t pending = entry.pending;
         enter(entry, step, column);
         entry.pending = pending;
-        if (entry.void_below < step) entry.void_from = step;
+        // Nothing of a sequence is void behind what is not: its void columns follow one another.
+        if (entry.void_below == 0) entry.void_from = step;
         entry.void_below = step + 1;
     }
     // All that have a place: those that have ended, too, as long as steps in flight name them.

@@ -124,6 +124,28 @@ TEST_CASE(
     CHECK_FALSE(entry->is_void_in(6));
 }
 
+TEST_CASE("void columns of a resumed sequence are void though other steps lie between theirs") {
+    SessionFiles files(testing::small_geometry());
+    std::vector<proto::ScheduleColumn> columns;
+    {
+        LiveSequences dead(files.segment);
+        need(dead.add(sequence_of(7, kPrompt, kOutput)));
+        for (const std::uint64_t step : {4U, 7U, 9U}) columns.push_back(submit(dead, 7, step));
+        need(dead.truncate(7, 1));
+    }
+    LiveSequences found(files.segment);
+    LiveSequences::Entry* entry = nullptr;
+    const std::vector<std::uint64_t> steps = {4, 7, 9};
+    for (std::size_t i = 0; i < steps.size(); ++i) entry = found.recall(columns[i], steps[i], 0);
+    found.recalled_all();
+    REQUIRE(entry != nullptr);
+    for (const std::uint64_t step : steps) {
+        CHECK(entry->is_void_in(step));
+        found.leave(*entry, step);
+    }
+    CHECK(submit(found, 7, 10).position == 1);
+}
+
 TEST_CASE("a client that died once its log was longer is followed by one that counts the step once") {
     SessionFiles files(testing::small_geometry());
     proto::ScheduleColumn in_flight;
