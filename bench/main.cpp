@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "bench/controller/command.h"
 #include "bench/decide/command.h"
@@ -29,19 +30,21 @@ int run(int argc, char** argv) {
     croupier::bench::add_step_bench(app, status);
     croupier::bench::add_tvd_bench(app, status);
 #ifdef CROUPIER_HAS_CUDA
-    croupier::bench::add_writer_bench(app, status);
+    croupier::bench::add_writer_bench(app);
 #endif
-    CLI11_PARSE(app, argc, argv);
+    try {
+        CLI11_PARSE(app, argc, argv);
+    } catch (const std::exception& failure) {
+        // A measurement runs while its command line is parsed.
+        const std::string name = app.get_subcommands().front()->get_name();
+        std::fprintf(stderr, "bench %s: %s\n", name.c_str(), failure.what());
+        return 1;
+    }
     return status;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    try {
-        return run(argc, argv);
-    } catch (const std::exception& failure) {
-        std::fprintf(stderr, "croupier bench: %s\n", failure.what());
-        return 1;
-    }
+    return run(argc, argv);
 }

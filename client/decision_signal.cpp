@@ -39,8 +39,7 @@ DecisionSignal::DecisionSignal(const shm::Segment& segment, std::uint32_t epoch,
     thread_ = std::thread([this, seen] { listen(seen); });
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     // A step may be decided already.
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(event_.get(), &one, sizeof(one));
+    make_readable();
 }
 
 DecisionSignal::~DecisionSignal() {
@@ -60,9 +59,13 @@ void DecisionSignal::listen(std::uint32_t seen) const {
         const std::uint32_t rung = bell.load(std::memory_order_acquire);
         if (rung == seen) continue;
         seen = rung;
-        const std::uint64_t one = 1;
-        [[maybe_unused]] const auto written = ::write(event_.get(), &one, sizeof(one));
+        make_readable();
     }
+}
+
+void DecisionSignal::make_readable() const {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(event_.get(), &one, sizeof(one));
 }
 
 void DecisionSignal::clear() const {

@@ -27,6 +27,7 @@ class DecisionSignal {
   private:
     DecisionSignal(const shm::Segment& segment, std::uint32_t epoch, shm::FileDescriptor event);
     void listen(std::uint32_t seen) const;
+    void make_readable() const;
 
     const shm::Segment* segment_;
     std::uint32_t epoch_;

@@ -76,8 +76,7 @@ shm::Result<bool> LocalRing::add(const croupier_sequence& sequence) {
 
 shm::Result<bool> LocalRing::finish(std::uint64_t uid) {
     if (auto usable = check_usable(); !usable) return usable;
-    auto finished = sequences_.finish(uid);
-    return ring_if_void(finished);
+    return ring_if_void(sequences_.finish(uid));
 }
 
 shm::Result<bool> LocalRing::truncate(std::uint64_t uid, std::uint32_t outputs) {

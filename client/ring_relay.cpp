@@ -106,11 +106,11 @@ AnswerBytes RingRelay::attached_answer() const {
     for (std::uint64_t step = ring_->next_to_take(); step < ring_->next_to_publish(); ++step) {
         const auto uids = ring_->uids_of(step);
         std::vector<bool> voids(uids.size());
-        for (std::size_t column = 0; column < uids.size(); ++column)
-            voids[column] = ring_->is_void(step, column);
         std::vector<std::uint32_t> slots(uids.size());
-        for (std::size_t column = 0; column < uids.size(); ++column)
+        for (std::size_t column = 0; column < uids.size(); ++column) {
+            voids[column] = ring_->is_void(step, column);
             slots[column] = ring_->slot_in(step, column);
+        }
         const auto all_uids = builder.CreateVector(uids.data(), uids.size());
         const auto all_voids = builder.CreateVector(voids);
         steps.push_back(wire::CreateStepInFlight(builder, all_uids, all_voids, builder.CreateVector(slots)));

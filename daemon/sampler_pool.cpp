@@ -172,8 +172,8 @@ void SamplerPool::handle_exit(std::size_t index, int status) {
 
 void SamplerPool::housekeep() {
     const auto now = Clock::now();
-    const auto awake = std::min<std::chrono::nanoseconds>(now - tended_, kLongestLook);
-    tended_ = now;
+    const auto awake = std::min<std::chrono::nanoseconds>(now - last_housekeeping_, kLongestLook);
+    last_housekeeping_ = now;
     for (std::size_t index = 0; index < children_.size(); ++index) {
         if (children_[index].pid != 0) {
             listen(index, awake);

@@ -26,7 +26,7 @@ class SamplerPool {
     SamplerPool& operator=(const SamplerPool&) = delete;
 
     void start();
-    // After SIGCHLD: buries the dead and restarts them, now or when their back-off is over.
+    // After SIGCHLD: accounts for the dead and restarts them, now or when their back-off is over.
     void reap();
     // Regularly: restarts whose time has come, and ends samplers whose heart stands still.
     void housekeep();
@@ -65,7 +65,7 @@ class SamplerPool {
     int event_fd_;
     OnDeath on_death_;
     std::vector<Child> children_;
-    Clock::time_point tended_ = Clock::now();
+    Clock::time_point last_housekeeping_ = Clock::now();
     std::uint32_t next_incarnation_ = 1;
     bool stopping_ = false;
 };

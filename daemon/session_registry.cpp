@@ -293,10 +293,11 @@ void SessionRegistry::give_up_late_steps(std::uint64_t id, const shm::Segment& s
     std::uint64_t begins = 0;
     for_each_step(segment, [&](std::uint64_t step, std::uint32_t columns) {
         const std::uint32_t slot = segment.slot_of(step);
-        begins = std::max(begins, segment.schedule(slot).published_ns);
-        const std::uint64_t since = begins;
-        const bool complete = shm::step_complete(segment, slot, columns);
-        begins = complete ? segment.decision_head(slot).last_commit_ns.load(std::memory_order_relaxed) : now;
+        if (shm::step_complete(segment, slot, columns)) {
+            begins = segment.decision_head(slot).last_commit_ns.load(std::memory_order_relaxed);
+            return;
+        }
+        const std::uint64_t since = std::max(std::exchange(begins, now), segment.schedule(slot).published_ns);
         if (now < since || now - since <= deadline) return;
         const std::string missing = missing_ranks(segment, step);
         if (missing.empty()) return;

@@ -181,14 +181,7 @@ void add_controller_bench(CLI::App& bench, int& status) {
     command->add_option("--first", options->first, "What the controller begins with")->capture_default_str();
     command->add_flag("--json", options->json, "One JSON object");
     command->footer(kHelp);
-    command->callback([options, &status] {
-        try {
-            status = run(*options);
-        } catch (const std::exception& error) {
-            std::cerr << "bench controller: " << error.what() << "\n";
-            status = 1;
-        }
-    });
+    command->callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace croupier::bench

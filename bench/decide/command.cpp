@@ -181,14 +181,7 @@ void add_decide_bench(CLI::App& bench, int& status) {
     auto* json = command->add_flag("--json", options->json, "One JSON object");
     command->add_flag("--markdown", options->markdown, "The table as a page has it")->excludes(json);
     command->footer(kHelp);
-    command->callback([options, &status] {
-        try {
-            status = run(*options);
-        } catch (const std::exception& error) {
-            std::cerr << "bench decide: " << error.what() << "\n";
-            status = 1;
-        }
-    });
+    command->callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace croupier::bench

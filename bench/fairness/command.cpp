@@ -74,14 +74,7 @@ void add_fairness_bench(CLI::App& bench, int& status) {
     command->add_option("--steps", shape.steps, "Of the small session, each way")->capture_default_str();
     command->add_option("--croupierd", shape.croupierd, "The daemon's binary (default: beside this one)");
     command->add_flag("--json", options->json, "One JSON object");
-    command->callback([options, &status] {
-        try {
-            status = run(*options);
-        } catch (const std::exception& error) {
-            std::cerr << "bench fairness: " << error.what() << "\n";
-            status = 1;
-        }
-    });
+    command->callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace croupier::bench

@@ -91,14 +91,7 @@ void add_ipc_bench(CLI::App& bench, int& status) {
     ipc->add_option("--croupierd", options->decision.croupierd,
                     "The daemon's binary (default: beside this one)");
     ipc->add_flag("--json", options->json, "One JSON object");
-    ipc->callback([options, &status] {
-        try {
-            status = run(*options);
-        } catch (const std::exception& error) {
-            std::cerr << "bench ipc: " << error.what() << "\n";
-            status = 1;
-        }
-    });
+    ipc->callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace croupier::bench

@@ -142,14 +142,7 @@ void add_rounding_bench(CLI::App& bench, int& status) {
     command->add_option("--rng", options->rng, "race, shvs, sglang or vllm (default: race)")
         ->transform(CLI::CheckedTransformer(rngs));
     command->add_flag("--json", options->json, "One JSON object");
-    command->callback([options, &status] {
-        try {
-            status = run(*options);
-        } catch (const std::exception& error) {
-            std::cerr << "bench rounding: " << error.what() << "\n";
-            status = 1;
-        }
-    });
+    command->callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace croupier::bench

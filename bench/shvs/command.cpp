@@ -310,14 +310,7 @@ void add_shvs_bench(CLI::App& bench, int& status) {
     command->add_option("--html", options->page, "Write a page with a bar for each variant");
     command->add_flag("--json", options->json, "One JSON object");
     command->footer(kHelp);
-    command->callback([options, &status] {
-        try {
-            status = run(*options);
-        } catch (const std::exception& error) {
-            std::cerr << "bench shvs: " << error.what() << "\n";
-            status = 1;
-        }
-    });
+    command->callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace croupier::bench

@@ -150,14 +150,7 @@ void add_step_bench(CLI::App& bench, int& status) {
         ->capture_default_str();
     command->add_flag("--summaries", options->summaries, "With the writer's summaries");
     command->add_flag("--json", options->json, "One JSON object");
-    command->callback([options, &status] {
-        try {
-            status = run(*options);
-        } catch (const std::exception& error) {
-            std::cerr << "bench step: " << error.what() << "\n";
-            status = 1;
-        }
-    });
+    command->callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace croupier::bench

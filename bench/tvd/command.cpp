@@ -176,14 +176,7 @@ void add_tvd_bench(CLI::App& bench, int& status) {
         ->expected(1, 64);
     command->add_flag("--truncated", options->truncated, "Compare truncated decisions' tokens");
     command->add_flag("--json", options->json, "One JSON object");
-    command->callback([options, &status] {
-        try {
-            status = run(*options);
-        } catch (const std::exception& error) {
-            std::cerr << "bench tvd: " << error.what() << "\n";
-            status = 1;
-        }
-    });
+    command->callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace croupier::bench

@@ -206,7 +206,7 @@ void print_table(const json& answer) {
 
 }  // namespace
 
-void add_writer_bench(CLI::App& bench, int& status) {
+void add_writer_bench(CLI::App& bench) {
     auto* command =
         bench.add_subcommand("writer", "What the CUDA writer moves, beside plain copies (needs a GPU)");
     auto options = std::make_shared<Options>();
@@ -220,17 +220,12 @@ void add_writer_bench(CLI::App& bench, int& status) {
     command->add_option("--products", options->products, "Matrix products in a loop")->capture_default_str();
     command->add_flag("--json", options->json, "One JSON object");
     command->footer("Example: croupier bench writer --batches 32,256");
-    command->callback([options, &status] {
-        try {
-            const json answer = run(*options);
-            if (options->json) {
-                std::cout << answer.dump(1) << "\n";
-            } else {
-                print_table(answer);
-            }
-        } catch (const std::exception& error) {
-            std::cerr << "bench writer: " << error.what() << "\n";
-            status = 1;
+    command->callback([options] {
+        const json answer = run(*options);
+        if (options->json) {
+            std::cout << answer.dump(1) << "\n";
+        } else {
+            print_table(answer);
         }
     });
 }

@@ -7,6 +7,6 @@ class App;
 namespace croupier::bench {
 
 // `bench` is the command that it belongs under.
-void add_writer_bench(CLI::App& bench, int& status);
+void add_writer_bench(CLI::App& bench);
 
 }  // namespace croupier::bench

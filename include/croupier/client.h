@@ -173,8 +173,8 @@ int croupier_event_fd(croupier_session* session, croupier_error* error);
 
 /* Gives up a step in flight, for instance because a rank's logits will not come: each column that nobody has
  * begun to decide is answered with the decision error given_up, and the position of its sequence is asked for
- * again. croupier_wait() returns the step in its turn; then its sequences can be finished. What a late rank
- * still writes for the step is refused. */
+ * again. croupier_wait() returns the step in its turn. What a late rank still writes for the step is refused.
+ */
 int croupier_give_up(croupier_session* session, uint64_t step, croupier_error* error);
 
 const char* croupier_error_name(uint32_t code);
