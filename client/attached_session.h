@@ -56,13 +56,14 @@ class AttachedSession {
     // A step as it came: in the ring, or in a message.
     struct Decided {
         proto::DecisionError refused = proto::DecisionError::none;
-        std::span<const proto::Decision> decisions;
+        proto::StoredArray<const proto::Decision> decisions;
         const StreamedStep* message = nullptr;  // null: in the ring
     };
     Decided decided_in_ring() const { return {ring_->next_refusal(), ring_->next_decisions(), nullptr}; }
     shm::Result<bool> take(const Decided& decided);
     shm::Result<bool> take_all_ranked(const Decided& decided);
-    shm::Result<bool> take_ranked(std::span<const proto::RankedLogprob> ranked, croupier_decision& decision);
+    shm::Result<bool> take_ranked(const proto::StoredArray<const proto::RankedLogprob>& ranked,
+                                  croupier_decision& decision);
 
     DaemonLink link_;
     std::unique_ptr<SchedulePlace> place_;

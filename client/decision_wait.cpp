@@ -98,19 +98,19 @@ shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
         // and from `taken` on after each subscription.
         if (message && message->step == place_->next_to_take()) {
             stream_->note_progress();
-            return take({message->refused, message->decisions, &*message});
+            return take({message->refused, std::span(std::as_const(message->decisions)), &*message});
         }
         if (!message && !usable) return usable;
         if (!message && left <= left.zero()) return false;
     }
 }
 
-shm::Result<bool> AttachedSession::take_ranked(std::span<const proto::RankedLogprob> ranked,
+shm::Result<bool> AttachedSession::take_ranked(const proto::StoredArray<const proto::RankedLogprob>& ranked,
                                                croupier_decision& decision) {
     if (ranked.empty()) return true;
-    decision.rank = ranked[0].rank;
+    decision.rank = ranked[0].load().rank;
     decision.best_count = static_cast<std::uint32_t>(ranked.size() - 1);
-    for (const proto::RankedLogprob& each : ranked.subspan(1)) {
+    for (const proto::RankedLogprob each : ranked.part(1, ranked.size() - 1)) {
         if (!proto::token_in_range(each.token, place_->geometry().vocab)) {
             return shm::fail(Errc::corrupt_header, "token " + std::to_string(each.token) +
                                                        " is among the best, which is outside the vocabulary");
@@ -136,7 +136,7 @@ shm::Result<bool> AttachedSession::take(const Decided& decided) {
     taken_best_.clear();
     for (std::size_t column = 0; column < uids.size(); ++column) {
         proto::Decision decision =
-            whole ? decided.decisions[column] : refused_column(uids[column], decided.refused);
+            whole ? decided.decisions[column].load() : refused_column(uids[column], decided.refused);
         if (decision.sequence_uid != uids[column]) {
             return corrupt("column " + std::to_string(column) + " was decided for sequence " +
                            std::to_string(decision.sequence_uid) + ", not " + std::to_string(uids[column]));
@@ -169,7 +169,7 @@ shm::Result<bool> AttachedSession::take_all_ranked(const Decided& decided) {
     const StreamedStep* message = decided.message;
     std::size_t next = 0;
     for (std::uint32_t column = 0; column < taken_.size(); ++column) {
-        std::span<const proto::RankedLogprob> ranked;
+        proto::StoredArray<const proto::RankedLogprob> ranked;
         if (message == nullptr) ranked = ring_->next_logprobs(column);
         if (message != nullptr && !message->ranked_counts.empty()) {
             ranked = std::span(message->ranked).subspan(next, message->ranked_counts[column]);

@@ -50,7 +50,7 @@ class LocalRing final : public SchedulePlace {
     // In the sequence table.
     std::optional<std::uint32_t> slot_of(std::uint64_t uid) const { return sequences_.slot_of(uid); }
     std::uint32_t slot_in(std::uint64_t step, std::size_t column) const {
-        return segment_->schedule_columns(segment_->slot_of(step))[column].sequence_slot;
+        return segment_->schedule_columns(segment_->slot_of(step))[column].load().sequence_slot;
     }
     shm::Result<bool> give_up(std::uint64_t step) override { return publisher_.give_up(step); }
     shm::Result<bool> take(std::span<const croupier_decision> decisions) override;
@@ -64,9 +64,9 @@ class LocalRing final : public SchedulePlace {
     // Whether the session is as its client left it: not fenced, closed or draining.
     shm::Result<bool> may_publish() const { return publisher_.may_publish(); }
     bool next_complete() const { return publisher_.next_complete(); }
-    std::span<const proto::Decision> next_decisions() const { return publisher_.next_decisions(); }
+    proto::StoredArray<const proto::Decision> next_decisions() const { return publisher_.next_decisions(); }
     proto::DecisionError next_refusal() const { return publisher_.next_refusal(); }
-    std::span<const proto::RankedLogprob> next_logprobs(std::uint32_t column) const {
+    proto::StoredArray<const proto::RankedLogprob> next_logprobs(std::uint32_t column) const {
         return shm::asked_logprobs(segment_->logprobs(segment_->slot_of(next_to_take()), column));
     }
     shm::Result<std::unique_ptr<DecisionSignal>> start_signal() const {

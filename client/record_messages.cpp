@@ -1,10 +1,12 @@
 #include "client/record_messages.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
 #include "client/abi_fields.h"
 #include "client/schedule_place.h"
+#include "proto/segment_header.h"
 
 namespace croupier::client {
 namespace {
@@ -18,14 +20,25 @@ flatbuffers::Offset<Bytes> bytes_of(flatbuffers::FlatBufferBuilder& builder, con
     return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(&plain), sizeof(plain));
 }
 
+// Of a build of the same major version: as in a segment, what this one lacks must be off, and what the other
+// one lacks is.
 template <typename T>
-std::optional<std::string> read_bytes(const char* what, const Bytes* bytes, T& plain) {
+std::optional<std::string> read_bytes(const char* what, const Bytes* bytes, std::size_t least, T& plain) {
     const std::size_t size = bytes == nullptr ? 0 : bytes->size();
-    if (size != sizeof(T)) {
+    if (size < least) {
         return std::string(what) + " of the record have " + std::to_string(size) +
-               " bytes, this build's have " + std::to_string(sizeof(T));
+               " bytes, those of version " + std::to_string(proto::kSegmentVersion) + " have " +
+               std::to_string(least) + " and more";
     }
-    std::memcpy(&plain, bytes->data(), sizeof(T));
+    const std::size_t known = std::min(size, sizeof(T));
+    if (std::any_of(bytes->data() + known, bytes->data() + size,
+                    [](std::uint8_t byte) { return byte != 0; })) {
+        return std::string(what) + " of the record set what this build does not know of: it has " +
+               std::to_string(sizeof(T)) + " bytes, the record " + std::to_string(size) +
+               "; update the relay";
+    }
+    plain = T{};
+    std::memcpy(&plain, bytes->data(), known);
     return std::nullopt;
 }
 
@@ -63,7 +76,8 @@ flatbuffers::Offset<wire::AddSequence> add_message(flatbuffers::FlatBufferBuilde
 
 std::optional<std::string> read_sequence(const wire::AddSequence& record, KnownSequence& known) {
     proto::SamplingParams params;
-    if (auto fault = read_bytes("the parameters", record.params(), params)) return fault;
+    if (auto fault = read_bytes("the parameters", record.params(), proto::kLeastElementBytes.params, params))
+        return fault;
     croupier_sequence& sequence = known.sequence;
     croupier_sequence_init(&sequence);
     sequence.uid = record.uid();
@@ -123,7 +137,7 @@ flatbuffers::Offset<Bytes> geometry_bytes(flatbuffers::FlatBufferBuilder& builde
 }
 
 std::optional<std::string> read_geometry(const Bytes* bytes, proto::Geometry& geometry) {
-    if (auto fault = read_bytes("the geometry", bytes, geometry)) return fault;
+    if (auto fault = read_bytes("the geometry", bytes, sizeof(geometry), geometry)) return fault;
     return proto::geometry_fault(geometry);
 }
 

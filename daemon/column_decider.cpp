@@ -53,7 +53,7 @@ DecisionError check_sequence(const shm::Segment& segment, const CheckedStep& ste
     if (entry.uid != asked.sequence_uid) return DecisionError::bad_sequence;
     if (state == proto::SequenceState::ending) return DecisionError::voided;
     if (state != proto::SequenceState::live) return DecisionError::bad_sequence;
-    checked.params = entry.params;
+    checked.params = segment.params(asked.sequence_slot);
     checked.prompt_length = entry.prompt_length;
     checked.hot_choice = entry.hot_choice;
     checked.log = segment.token_log(asked.sequence_slot);
@@ -93,17 +93,17 @@ bool carries_feedback(const proto::SamplingParams& params) {
     return sampler::has_mirostat(params) || sampler::has_adaptive_p(params);
 }
 
-proto::Feedback feedback_before(const proto::SequenceEntry& entry, std::uint32_t admission,
+proto::Feedback feedback_before(const proto::KeptFeedback& kept, std::uint32_t admission,
                                 std::uint32_t position) {
-    const proto::FeedbackAfter left = entry.feedback[position % proto::kFeedbackKept];
+    const proto::FeedbackAfter left = kept[position % proto::kFeedbackKept];
     const bool of_this = left.outputs == position && left.admission == admission;
     return of_this ? left.feedback : proto::Feedback{};
 }
 
 // As in append(): whoever makes these stores, and however often, they are the same.
-void leave_feedback(proto::SequenceEntry& entry, std::uint32_t admission, std::uint32_t position,
+void leave_feedback(proto::KeptFeedback& kept, std::uint32_t admission, std::uint32_t position,
                     const proto::Feedback& feedback) {
-    entry.feedback[(position + 1) % proto::kFeedbackKept] = {feedback, position + 1, admission};
+    kept[(position + 1) % proto::kFeedbackKept] = {feedback, position + 1, admission};
 }
 
 // Says who has a state that another would have to derive; the line is written only where that changes.
@@ -114,12 +114,13 @@ void note_owner(proto::SequenceEntry& entry, const sampler::SequenceState& state
 }
 
 // As in append(): the same stores whoever makes them.
-void leave_logprobs(std::span<proto::RankedLogprob> to, std::span<const proto::RankedLogprob> ranked) {
+void leave_logprobs(const proto::StoredArray<proto::RankedLogprob>& to,
+                    std::span<const proto::RankedLogprob> ranked) {
     if (to.empty()) return;
     const std::size_t count = std::min(ranked.size(), to.size());
-    std::copy_n(ranked.begin(), count, to.begin());
-    if (count == 0) to[0] = {-1, 0.0F, 0};
-    if (count > 0 && count < to.size()) to[count] = {-1, 0.0F, 0};
+    for (std::size_t i = 0; i < count; ++i) to[i].store(ranked[i]);
+    // A count of 0 is said by the first one's rank.
+    if (count < to.size()) to[count].store({-1, 0.0F, 0});
 }
 
 void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std::uint32_t prompt_length,
@@ -156,15 +157,16 @@ DecisionError check_record(const shm::Segment& segment, std::uint64_t step, Chec
 }
 
 void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) {
-    const auto& asked = segment.schedule_columns(step.slot)[column];
+    const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     const std::uint32_t sequence = asked.sequence_slot;
     __builtin_prefetch(&segment.claims(step.slot)[column], 1);
     __builtin_prefetch(&segment.committed(step.slot)[column / 64], 1);
-    __builtin_prefetch(&segment.decisions(step.slot)[column], 1);
+    __builtin_prefetch(segment.decisions(step.slot)[column].place(), 1);
     if (sequence >= segment.geometry().max_sequences) return;
-    const auto* entry = reinterpret_cast<const char*>(&segment.sequence(sequence));
-    __builtin_prefetch(entry);
-    __builtin_prefetch(entry + 64);
+    const auto* params = reinterpret_cast<const char*>(segment.params(sequence).place());
+    __builtin_prefetch(&segment.sequence(sequence));
+    __builtin_prefetch(params);
+    __builtin_prefetch(params + 64);
     __builtin_prefetch(segment.token_log(sequence));
 }
 
@@ -209,16 +211,16 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
             request.mask = {segment.mask_row(step.slot, asked.mask_row - 1), words};
         }
         const bool feeds_back = carries_feedback(sequence.params);
-        auto& entry = segment.sequence(asked.sequence_slot);
-        if (feeds_back) request.feedback = feedback_before(entry, sequence.admission, asked.position);
+        auto& kept = segment.feedback(asked.sequence_slot);
+        if (feeds_back) request.feedback = feedback_before(kept, sequence.admission, asked.position);
         auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
                                           request.dry_breakers);
         const sampler::RowView row = session.row(step, column, lane.thread, read_early);
         decision = sampler::decide(row, request, state, workspace);
         session.states().account(lane.thread, asked.sequence_slot);
-        note_owner(entry, state, lane);
+        note_owner(segment.sequence(asked.sequence_slot), state, lane);
         if (feeds_back && decision.error == DecisionError::none) {
-            leave_feedback(entry, sequence.admission, asked.position, workspace.answer().feedback);
+            leave_feedback(kept, sequence.admission, asked.position, workspace.answer().feedback);
         }
     }
     decision.sequence_uid = asked.sequence_uid;

@@ -25,7 +25,7 @@ struct Ranked {
     std::vector<wire::LogprobEntry> entries;
     std::vector<std::uint8_t> counts;
 
-    using Column = std::span<const proto::RankedLogprob>;
+    using Column = proto::StoredArray<const proto::RankedLogprob>;
     void add(Column column) {
         for (const auto& [token, logprob, rank] : column) entries.emplace_back(token, logprob, rank);
         counts.push_back(static_cast<std::uint8_t>(column.size()));
@@ -127,7 +127,7 @@ bool DecisionStream::send_step(const shm::Segment& segment, Subscriber& subscrib
     std::vector<wire::DecisionEntry> entries;
     entries.reserve(columns);
     for (std::uint32_t column = 0; column < columns; ++column) {
-        const auto& decision = segment.decisions(slot)[column];
+        const proto::Decision decision = segment.decisions(slot)[column];
         entries.emplace_back(decision.sequence_uid, decision.token, decision.logprob, decision.position,
                              decision.flags, static_cast<std::uint16_t>(decision.error));
     }
@@ -135,7 +135,7 @@ bool DecisionStream::send_step(const shm::Segment& segment, Subscriber& subscrib
     const bool ranks = segment.geometry().max_logprobs > 0;
     Ranked ranked;
     for (std::uint32_t column = 0; ranks && column < columns; ++column) {
-        const bool decided = segment.decisions(slot)[column].error == proto::DecisionError::none;
+        const bool decided = segment.decisions(slot)[column].load().error == proto::DecisionError::none;
         ranked.add(decided ? shm::asked_logprobs(segment.logprobs(slot, column)) : Ranked::Column());
     }
     const auto body = wire::CreateStepDecisionsDirect(

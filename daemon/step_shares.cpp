@@ -12,7 +12,7 @@ std::uint32_t even_share(std::uint64_t columns, std::uint64_t lanes, std::uint64
 }
 
 std::uint32_t owner_of(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) {
-    const std::uint32_t sequence = segment.schedule_columns(step.slot)[column].sequence_slot;
+    const std::uint32_t sequence = segment.schedule_columns(step.slot)[column].load().sequence_slot;
     if (sequence >= segment.geometry().max_sequences) return 0;
     return segment.sequence(sequence).owner.load(std::memory_order_relaxed);
 }

@@ -243,7 +243,7 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
                                std::uint64_t now, DrawTally& tally, Share& share) {
     const StepShares& shares = session.shares();
     const shm::StepClaims claims(session.segment(), step.step);
-    const proto::ScheduleColumn* columns = session.segment().schedule_columns(step.slot);
+    const auto columns = session.segment().schedule_columns(step.slot);
     const std::size_t own = shares.own(step, thread).size();
     if (own == step.columns) return;
     // From another column on than others do, so that they seldom meet.
@@ -257,7 +257,7 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
         for (std::uint32_t i = 0; i < step.columns; ++i) {
             const std::uint32_t column = first + i < step.columns ? first + i : first + i - step.columns;
             if (shares.lane_of(step, column) == lane(thread).number) continue;
-            const std::uint32_t slot = columns[column].sequence_slot;
+            const std::uint32_t slot = columns[column].load().sequence_slot;
             const bool underived =
                 shares.owned(step, column) &&
                 !session.states().knows(thread, slot, admission_in(session.segment(), slot));

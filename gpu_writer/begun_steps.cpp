@@ -36,18 +36,20 @@ void BegunSteps::abandon(std::uint64_t finished) {
     next_wanted_ = 0;
 }
 
-void read_seeds(const shm::Segment& segment, std::span<const proto::ScheduleColumn> columns,
+void read_seeds(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
                 std::span<ColumnSeed> seeds) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
-        seeds[i] = {0, columns[i].position, 0};
-        if (columns[i].sequence_slot >= segment.geometry().max_sequences) continue;
-        const proto::SequenceEntry& entry = segment.sequence(columns[i].sequence_slot);
+        const proto::ScheduleColumn column = columns[i];
+        seeds[i] = {0, column.position, 0};
+        if (column.sequence_slot >= segment.geometry().max_sequences) continue;
+        const proto::SequenceEntry& entry = segment.sequence(column.sequence_slot);
         // acquire: the parameters of a live entry are there.
         if (entry.state.load(std::memory_order_acquire) != proto::SequenceState::live ||
-            entry.uid != columns[i].sequence_uid) {
+            entry.uid != column.sequence_uid) {
             continue;
         }
-        seeds[i] = {entry.params.seed, entry.prompt_length + columns[i].position, entry.params.child};
+        const proto::SamplingParams params = segment.params(column.sequence_slot);
+        seeds[i] = {params.seed, entry.prompt_length + column.position, params.child};
     }
 }
 

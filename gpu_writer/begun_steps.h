@@ -36,7 +36,7 @@ class BegunSteps {
 };
 
 // A column whose sequence is not there has the seed 0: the samplers refuse to decide it.
-void read_seeds(const shm::Segment& segment, std::span<const proto::ScheduleColumn> columns,
+void read_seeds(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
                 std::span<ColumnSeed> seeds);
 
 }  // namespace croupier::gpu_writer

@@ -280,10 +280,12 @@ shm::Result<bool> CudaWriter::enqueue_randoms(void* stream) {
                      "cannot launch the randoms of a step");
 }
 
-shm::Result<bool> CudaWriter::send_tokens(void* stream, std::span<const proto::Decision> decisions,
+shm::Result<bool> CudaWriter::send_tokens(void* stream,
+                                          const proto::StoredArray<const proto::Decision>& decisions,
                                           std::int32_t* tokens) {
     const DeviceScope scope(device_);
-    return cuda_done(launch_tokens(address(decisions.data()), static_cast<std::uint32_t>(decisions.size()),
+    return cuda_done(launch_tokens({address(decisions[0].place()), decisions.stride(),
+                                    static_cast<std::uint32_t>(decisions.size())},
                                    tokens, static_cast<cudaStream_t>(stream)),
                      "cannot launch the fetch of a step's tokens");
 }

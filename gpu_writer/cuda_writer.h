@@ -32,7 +32,7 @@ class CudaWriter final : public StepWriter {
     shm::Result<bool> keep_order();
     void queue(const BegunStep& step) override;
     void forget_after(std::uint64_t finished) override;
-    shm::Result<bool> send_tokens(void* stream, std::span<const proto::Decision> decisions,
+    shm::Result<bool> send_tokens(void* stream, const proto::StoredArray<const proto::Decision>& decisions,
                                   std::int32_t* tokens) override;
 
     std::uint64_t slice_bytes(std::uint32_t columns) const;

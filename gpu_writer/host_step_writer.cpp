@@ -52,10 +52,10 @@ class HostStepWriter final : public StepWriter {
   private:
     void queue(const BegunStep& step) override { steps_[step.ticket % steps_.size()] = step; }
     void forget_after(std::uint64_t /*finished*/) override {}
-    shm::Result<bool> send_tokens(void* stream, std::span<const proto::Decision> decisions,
+    shm::Result<bool> send_tokens(void* stream, const proto::StoredArray<const proto::Decision>& decisions,
                                   std::int32_t* tokens) override {
         if (stream != nullptr) return needs_no_stream();
-        for (const proto::Decision& decision : decisions) *tokens++ = decision.token;
+        for (const proto::Decision decision : decisions) *tokens++ = decision.token;
         return true;
     }
 

@@ -73,8 +73,8 @@ std::uint32_t HostWriter::column_count(std::uint64_t step) const {
     return std::min(publisher_.record(step).columns, geometry().max_batch);
 }
 
-std::span<const proto::ScheduleColumn> HostWriter::columns(std::uint64_t step) const {
-    return {publisher_.columns(step), column_count(step)};
+proto::StoredArray<const proto::ScheduleColumn> HostWriter::columns(std::uint64_t step) const {
+    return publisher_.columns(step).part(0, column_count(step));
 }
 
 std::span<float> HostWriter::maxima(std::uint64_t step) const {

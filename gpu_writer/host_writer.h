@@ -35,7 +35,7 @@ class HostWriter {
 
     // The oldest step in flight, of those from `from` on, that wants this rank's slice; waits for one.
     std::optional<std::uint64_t> wait_step(std::chrono::milliseconds timeout, std::uint64_t from = 0);
-    std::span<const proto::ScheduleColumn> columns(std::uint64_t step) const;
+    proto::StoredArray<const proto::ScheduleColumn> columns(std::uint64_t step) const;
 
     // One sequence's logits, `values` of the shard's ids, laid into the step's tiles; what is not the shard's
     // or beyond the vocabulary is padded with -inf. The tiles' maxima are written too where the session has

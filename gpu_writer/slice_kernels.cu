@@ -157,10 +157,11 @@ __global__ void __launch_bounds__(kBlockThreads) make_randoms(LaunchRing ring) {
     store_now(reinterpret_cast<std::uint64_t*>(record.randoms_ready), record.word + 1);
 }
 
-__global__ void __launch_bounds__(kBlockThreads)
-    fetch_tokens(const proto::Decision* decisions, std::uint32_t columns, std::int32_t* tokens) {
+__global__ void __launch_bounds__(kBlockThreads) fetch_tokens(DecidedColumns decided, std::int32_t* tokens) {
     const std::uint32_t column = blockIdx.x * kBlockThreads + threadIdx.x;
-    if (column < columns) tokens[column] = load_now(&decisions[column].token);
+    if (column >= decided.count) return;
+    const std::uint64_t decision = decided.first + column * decided.stride;
+    tokens[column] = load_now(&reinterpret_cast<const proto::Decision*>(decision)->token);
 }
 
 template <Dtype D>
@@ -214,10 +215,9 @@ cudaError_t launch_randoms(const LaunchRing& ring, cudaStream_t stream) {
     return cudaGetLastError();
 }
 
-cudaError_t launch_tokens(std::uint64_t decisions, std::uint32_t columns, std::int32_t* tokens,
-                          cudaStream_t stream) {
-    fetch_tokens<<<(columns + kBlockThreads - 1) / kBlockThreads, kBlockThreads, 0, stream>>>(
-        reinterpret_cast<const proto::Decision*>(decisions), columns, tokens);
+cudaError_t launch_tokens(const DecidedColumns& decided, std::int32_t* tokens, cudaStream_t stream) {
+    const std::uint32_t blocks = (decided.count + kBlockThreads - 1) / kBlockThreads;
+    fetch_tokens<<<blocks, kBlockThreads, 0, stream>>>(decided, tokens);
     return cudaGetLastError();
 }
 

@@ -72,8 +72,12 @@ cudaError_t launch_tiling(const SliceRows& rows, const SliceTarget& target, Tile
                           std::uint64_t* next, cudaStream_t stream);
 // The randoms of the next record's columns, and their ready word. The record stays the next one.
 cudaError_t launch_randoms(const LaunchRing& ring, cudaStream_t stream);
-// The tokens of so many decisions, which lie in registered memory at this address of the device's.
-cudaError_t launch_tokens(std::uint64_t decisions, std::uint32_t columns, std::int32_t* tokens,
-                          cudaStream_t stream);
+// In registered memory, at this address of the device's.
+struct DecidedColumns {
+    std::uint64_t first;
+    std::uint64_t stride;
+    std::uint32_t count;
+};
+cudaError_t launch_tokens(const DecidedColumns& decided, std::int32_t* tokens, cudaStream_t stream);
 
 }  // namespace croupier::gpu_writer

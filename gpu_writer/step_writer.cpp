@@ -80,7 +80,7 @@ shm::Result<bool> StepWriter::enqueue_tokens(void* stream, std::uint64_t step, s
                          "step " + std::to_string(step) +
                              " was refused whole: it has no tokens, and the scheduler knows why");
     }
-    return send_tokens(stream, {segment.decisions(slot), latest_[slot].columns}, tokens);
+    return send_tokens(stream, segment.decisions(slot).part(0, latest_[slot].columns), tokens);
 }
 
 }  // namespace croupier::gpu_writer

@@ -57,7 +57,8 @@ class StepWriter {
     virtual void queue(const BegunStep& step) = 0;
     virtual void forget_after(std::uint64_t finished) = 0;
     // Of so many decisions.
-    virtual shm::Result<bool> send_tokens(void* stream, std::span<const proto::Decision> decisions,
+    virtual shm::Result<bool> send_tokens(void* stream,
+                                          const proto::StoredArray<const proto::Decision>& decisions,
                                           std::int32_t* tokens) = 0;
 
   private:

@@ -60,7 +60,7 @@ struct Geometry {
     std::uint32_t has_order = 0;           // 1: the segment holds an order of blocks; 0: identity
     std::uint32_t has_summaries = 0;       // 1: writers give the largest logit of each tile and column too
     std::uint32_t max_logprobs = 0;        // the best of a column, beside the drawn token's own
-    std::uint32_t reserved = 0;
+    std::array<std::uint32_t, 17> reserved{};  // 0
     std::array<RankShard, kMaxTp> shards{};
 
     std::uint32_t blocks() const { return blocks_of(vocab); }
@@ -78,7 +78,7 @@ struct Geometry {
     std::uint32_t maxima_stride(std::uint32_t rank) const { return (tiles(rank) + 15) / 16 * 16; }
     bool operator==(const Geometry&) const = default;
 };
-static_assert(sizeof(Geometry) == 16 * 4 + kMaxTp * 8, "bump kSegmentVersion when the geometry changes");
+static_assert(sizeof(Geometry) == 32 * 4 + kMaxTp * 8, "a new field takes reserved words");
 
 // Shards of equal size but for the last ones, as engines cut an LM head. `padded_vocab`: of all shards
 // together, where it is more than the vocabulary.

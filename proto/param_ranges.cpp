@@ -71,6 +71,20 @@ std::string describe(const ParamFault& fault) {
     return text.str();
 }
 
+const char* first_field_beyond(const SamplingParams& params, std::size_t bytes) {
+    const char* found = "a parameter";
+    bool searching = true;
+    for_each_sampling_field([&](const auto& field) {
+        const auto* member = reinterpret_cast<const std::byte*>(&(params.*field.member));
+        const auto* first = reinterpret_cast<const std::byte*>(&params);
+        const auto end = static_cast<std::size_t>(member - first) + sizeof(params.*field.member);
+        if (!searching || end <= bytes || field.number(params) == 0.0) return;
+        found = field.name;
+        searching = false;
+    });
+    return found;
+}
+
 bool bias_in_range(float bias) noexcept {
     return std::abs(bias) <= 100.0F;
 }

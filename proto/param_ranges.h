@@ -2,6 +2,7 @@
 // checks by it what another process wrote.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +21,9 @@ struct ParamFault {
 // Ids are checked apart, by token_in_range: a range of ids depends on the session.
 std::optional<ParamFault> param_fault(const SamplingParams& params) noexcept;
 std::string describe(const ParamFault& fault);
+// The first field that is set and does not lie in the struct's first `bytes`: what a build that knows no more
+// of it would miss.
+const char* first_field_beyond(const SamplingParams& params, std::size_t bytes);
 
 constexpr const char* kBiasRange = "-100 to 100";
 bool bias_in_range(float bias) noexcept;

@@ -86,7 +86,7 @@ struct SamplingParams {
     StepOrder order{};
 };
 static_assert(sizeof(SamplingParams) == 208 && std::is_trivially_copyable_v<SamplingParams>,
-              "SamplingParams crosses processes: bump kSegmentVersion when it changes");
+              "SamplingParams crosses processes: a new field stands at its end, and bumps kSegmentMinor");
 
 // What mirostat and adaptive-p carry from one decision of a sequence to the next. It cannot be computed from
 // the token log: it depends on rows that are gone.

@@ -7,54 +7,19 @@
 #include "proto/counters.h"
 #include "proto/geometry.h"
 #include "proto/hot_set.h"
+#include "proto/segment_layout.h"
 
 namespace croupier::proto {
 
 constexpr std::uint64_t kSegmentMagic = 0x3130474553505243ULL;  // "CRPSEG01"
-// Grows with every change to a struct or a size in this folder; old and new refuse each other by it.
-constexpr std::uint32_t kSegmentVersion = 12;
+// The major version: builds of another one refuse the segment. It grows with a change that the minor one
+// cannot tell.
+constexpr std::uint32_t kSegmentVersion = 13;
+// Grows when a struct of ElementBytes gets a field at its end, when reserved bytes get a meaning, and when
+// the layout gets a region: always so that zero means "off", and that what was there keeps its place. Builds
+// of different minor versions serve each other.
+constexpr std::uint32_t kSegmentMinor = 0;
 constexpr std::uint32_t kHeaderBytes = 8192;
-
-// Where each region starts and how far apart its slots lie, in bytes. A pure function of the geometry:
-// an attaching process recomputes it and refuses a header that says otherwise.
-struct SegmentLayout {
-    // Where there is an order of blocks: the model's, then each rank's own blocks in it; and how many of them
-    // belong to a hot set, [size][rank].
-    std::uint64_t order = 0;
-    std::uint64_t hot_blocks = 0;
-    std::uint64_t sequences = 0;
-    std::uint64_t sequence_stride = 0;
-    std::uint64_t bias_offset = 0;
-    std::uint64_t stops_offset = 0;
-    std::uint64_t lists_offset = 0;
-    std::uint64_t log_offset = 0;
-    std::uint64_t schedule = 0;
-    std::uint64_t schedule_stride = 0;
-    std::uint64_t decisions = 0;
-    std::uint64_t decision_stride = 0;
-    std::uint64_t claims_offset = 0;
-    std::uint64_t crashes_offset = 0;
-    std::uint64_t decision_offset = 0;
-    std::uint64_t logprobs_offset = 0;
-    std::uint64_t logprobs_stride = 0;  // of a column; 0: the session has none
-    std::uint64_t randoms = 0;
-    std::uint64_t random_stride = 0;
-    std::uint64_t masks = 0;
-    std::uint64_t mask_stride = 0;
-    std::uint64_t mask_row_words = 0;
-    std::uint64_t ready = 0;
-    std::uint64_t ready_stride = 0;
-    std::uint64_t logits = 0;
-    std::uint64_t logits_stride = 0;
-    // Within a slot: a rank's slice, and behind it the maxima of its tiles where the session has summaries.
-    std::uint64_t rank_offset[kMaxTp] = {};
-    std::uint64_t maxima_offset[kMaxTp] = {};
-    std::uint64_t total_bytes = 0;
-
-    bool operator==(const SegmentLayout&) const = default;
-};
-
-SegmentLayout layout_of(const Geometry& geometry);
 
 enum class SessionState : std::uint32_t { active = 1, draining = 2, closed = 3, fenced = 4 };
 
@@ -77,6 +42,8 @@ struct SegmentHeader {
     std::uint64_t magic;
     std::uint32_t version;
     std::uint32_t header_bytes;
+    std::uint32_t minor;
+    std::uint32_t reserved;
     std::uint64_t total_bytes;
     std::uint64_t session_id;
     char name[64];      // of the session, chosen by the engine

@@ -28,8 +28,8 @@ struct FeedbackAfter {
 };
 static_assert(sizeof(FeedbackAfter) == 24);
 
-// After the entry lie its biases, its stop ids, its lists (allowed ids, then bad words, then DRY breakers)
-// and its log (prompt, then output).
+// After the entry lie its parameters, its feedback, its biases, its stop ids, its lists (allowed ids, then
+// bad words, then DRY breakers) and its log (prompt, then output).
 struct alignas(64) SequenceEntry {
     std::atomic<SequenceState> state;  // `live` is stored last, with release
     std::uint32_t prompt_length;
@@ -52,22 +52,22 @@ struct alignas(64) SequenceEntry {
     // finish. Stored before the revision.
     std::atomic<std::uint32_t> revised_by;
     std::uint64_t uid;
-    SamplingParams params;
-    std::uint32_t hot_choice;  // proto/hot_set.h; the session's when the sequence was admitted
+    std::uint32_t hot_choice;   // proto/hot_set.h; the session's when the sequence was admitted
+    std::uint32_t reserved[3];  // 0
     // Which lane, a sampler's thread, has last derived a state of it, and 1; 0: none, or there is nothing to
-    // derive. A hint for the division of steps: no decision depends on it.
-    std::atomic<std::uint32_t> owner;
-    // A decision may be made again after its sampler's death: position p reads one and writes the next, so
-    // that the second time it reads what the first time read, and writes the same. By `outputs` modulo their
-    // number, so that a truncated sequence finds what it had; on cache lines that only decisions with
-    // feedback touch.
-    alignas(64) std::array<FeedbackAfter, kFeedbackKept> feedback;
+    // derive. A hint for the division of steps: no decision depends on it. On a line that only samplers
+    // write.
+    alignas(64) std::atomic<std::uint32_t> owner;
+    std::uint32_t reserved_of_samplers[15];  // 0
 };
 static_assert(kMaxBias <= 0xFFFF && kMaxStopIds <= 0xFFFF);
-static_assert(offsetof(SequenceEntry, params) == 48);
-static_assert(offsetof(SequenceEntry, hot_choice) == 256);
-static_assert(offsetof(SequenceEntry, owner) == 260);
-static_assert(offsetof(SequenceEntry, feedback) == 320);
-static_assert(sizeof(SequenceEntry) == 320 + kFeedbackKept * 24);
+static_assert(offsetof(SequenceEntry, uid) == 40 && offsetof(SequenceEntry, hot_choice) == 48);
+static_assert(offsetof(SequenceEntry, owner) == 64);
+static_assert(sizeof(SequenceEntry) == 128);
+
+// A decision may be made again after its sampler's death: position p reads one and writes the next, so that
+// the second time it reads what the first time read, and writes the same. By `outputs` modulo their number,
+// so that a truncated sequence finds what it had; on cache lines that only decisions with feedback touch.
+using KeptFeedback = std::array<FeedbackAfter, kFeedbackKept>;
 
 }  // namespace croupier::proto

@@ -126,7 +126,7 @@ const proto::ScheduleRecord& LogitsPublisher::record(std::uint64_t step) const {
     return segment_->schedule(segment_->slot_of(step));
 }
 
-const proto::ScheduleColumn* LogitsPublisher::columns(std::uint64_t step) const {
+proto::StoredArray<const proto::ScheduleColumn> LogitsPublisher::columns(std::uint64_t step) const {
     return segment_->schedule_columns(segment_->slot_of(step));
 }
 

@@ -23,7 +23,7 @@ class LogitsPublisher {
     // The first published step, of those from `from` on, whose slice is not complete; nothing when all are.
     std::optional<std::uint64_t> next_step(std::uint64_t from = 0) const;
     const proto::ScheduleRecord& record(std::uint64_t step) const;
-    const proto::ScheduleColumn* columns(std::uint64_t step) const;
+    proto::StoredArray<const proto::ScheduleColumn> columns(std::uint64_t step) const;
     // [ceil(P_r / T)][columns][T] elements of the step.
     void* slice(std::uint64_t step) const;
     // Of the slice's tiles: [columns][maxima_stride]; empty when the session has no summaries.

@@ -124,7 +124,8 @@ Result<std::uint64_t> SchedulePublisher::publish(std::span<const proto::Schedule
     auto& record = segment_->schedule(slot);
     const std::uint32_t revisions = header.revisions.load(std::memory_order_relaxed);
     record = {step, count, epoch_, flags, revisions, monotonic_ns(), {}};
-    std::copy(columns.begin(), columns.end(), segment_->schedule_columns(slot));
+    const auto places = segment_->schedule_columns(slot);
+    for (std::uint32_t column = 0; column < count; ++column) places[column].store(columns[column]);
     // SYNC: release; pairs with the acquire in steps_in_flight (samplers, writers, supervisor).
     header.published.store(step + 1, std::memory_order_release);
     published_ = step + 1;
@@ -157,8 +158,8 @@ bool SchedulePublisher::next_complete() const {
     return taken_ != published_ && step_complete(*segment_, segment_->slot_of(taken_), columns_of(taken_));
 }
 
-std::span<const proto::Decision> SchedulePublisher::next_decisions() const {
-    return {segment_->decisions(segment_->slot_of(taken_)), columns_of(taken_)};
+proto::StoredArray<const proto::Decision> SchedulePublisher::next_decisions() const {
+    return segment_->decisions(segment_->slot_of(taken_)).part(0, columns_of(taken_));
 }
 
 proto::DecisionError SchedulePublisher::next_refusal() const {
@@ -184,14 +185,14 @@ void SchedulePublisher::extend_logs(std::uint32_t slot) const {
     const bool refused = next_refusal() != proto::DecisionError::none;
     const proto::Geometry& geometry = segment_->geometry();
     for (std::uint32_t column = 0; column < columns_of(taken_); ++column) {
-        const auto& asked = segment_->schedule_columns(slot)[column];
+        const proto::ScheduleColumn asked = segment_->schedule_columns(slot)[column];
         if (asked.sequence_slot >= geometry.max_sequences) continue;
         auto& entry = segment_->sequence(asked.sequence_slot);
         // Of another revision: void, whatever was decided.
         if (entry.uid != asked.sequence_uid ||
             entry.revision.load(std::memory_order_relaxed) != asked.revision)
             continue;
-        const proto::Decision& decision = segment_->decisions(slot)[column];
+        const proto::Decision decision = segment_->decisions(slot)[column];
         const std::uint64_t length = std::uint64_t{entry.prompt_length} + asked.position + 1;
         const bool decided = !refused && decision.error == proto::DecisionError::none;
         if (decided && length <= geometry.max_length) {

@@ -31,7 +31,7 @@ class SchedulePublisher {
 
     bool next_complete() const;
     // The decisions of step next_to_take(), valid until take().
-    std::span<const proto::Decision> next_decisions() const;
+    proto::StoredArray<const proto::Decision> next_decisions() const;
     proto::DecisionError next_refusal() const;
     void take();
     // Answers with given_up what nobody decides of a step in flight; it is complete when those who decide the

@@ -38,12 +38,12 @@ Result<bool> check_identity(const SegmentHeader& header, std::uint64_t file_byte
 Result<bool> check_content(const SegmentHeader& header, const proto::Geometry& geometry,
                            const proto::SegmentLayout& layout, const std::string& path) {
     if (auto fault = proto::geometry_fault(geometry)) return fail(Errc::bad_geometry, path + ": " + *fault);
-    if (!(layout == header.layout)) {
+    // What another minor version lays otherwise is not known here.
+    if (header.minor == proto::kSegmentMinor && layout != proto::layout_of(geometry, layout.elements)) {
         return fail(Errc::corrupt_header, path + ": its layout is not the one that its geometry gives");
     }
-    if (layout.total_bytes != header.total_bytes) {
-        return fail(Errc::wrong_size, path + ": its geometry needs " + std::to_string(layout.total_bytes) +
-                                          " bytes, the header says " + std::to_string(header.total_bytes));
+    if (auto fault = proto::layout_fault(geometry, layout, header.total_bytes)) {
+        return fail(Errc::corrupt_header, path + ": " + *fault);
     }
     if (proto::header_checksum(header) != header.checksum) {
         return fail(Errc::corrupt_header, path + ": the header's checksum does not match its content");
@@ -66,6 +66,7 @@ void write_header(void* memory, const SegmentSpec& spec, const proto::SegmentLay
     header->magic = proto::kSegmentMagic;
     header->version = proto::kSegmentVersion;
     header->header_bytes = proto::kHeaderBytes;
+    header->minor = proto::kSegmentMinor;
     header->total_bytes = layout.total_bytes;
     header->session_id = spec.session_id;
     copy_text(header->name, sizeof(header->name), spec.name);
@@ -88,7 +89,7 @@ Segment::Segment(std::string path, FileDescriptor file, Mapping mapping)
 
 Result<Segment> Segment::create(const SegmentSpec& spec, const std::stop_token& stop) {
     if (auto fault = proto::geometry_fault(spec.geometry)) return fail(Errc::bad_geometry, *fault);
-    const proto::SegmentLayout layout = proto::layout_of(spec.geometry);
+    const proto::SegmentLayout layout = proto::layout_of(spec.geometry, spec.elements);
     const std::string path = segment_path(spec.directory, spec.instance, spec.session_id);
     auto file = create_unnamed(spec.directory, layout.total_bytes, spec.ownership);
     if (!file) return file.error();
@@ -131,8 +132,7 @@ Result<Segment> Segment::attach(const std::string& path, Access access) {
     if (auto sound = check_identity(header, size.value(), path); !sound) return sound.error();
     // Copied before it is checked: what is checked is then what is used.
     const proto::Geometry geometry = header.geometry;
-    if (auto fault = proto::geometry_fault(geometry)) return fail(Errc::bad_geometry, path + ": " + *fault);
-    const proto::SegmentLayout layout = proto::layout_of(geometry);
+    const proto::SegmentLayout layout = header.layout;
     if (auto sound = check_content(header, geometry, layout, path); !sound) return sound.error();
     auto name = copy_name(header.name, sizeof(header.name), path);
     if (!name) return name.error();
@@ -173,6 +173,14 @@ proto::SequenceEntry& Segment::sequence(std::uint32_t index) const {
     return *at<proto::SequenceEntry>(sequence_offset(index));
 }
 
+proto::Stored<proto::SamplingParams> Segment::params(std::uint32_t index) const {
+    return {at<std::byte>(sequence_offset(index) + layout_.params_offset), layout_.elements.params};
+}
+
+proto::KeptFeedback& Segment::feedback(std::uint32_t index) const {
+    return *at<proto::KeptFeedback>(sequence_offset(index) + layout_.feedback_offset);
+}
+
 proto::TokenBias* Segment::biases(std::uint32_t index) const {
     return at<proto::TokenBias>(sequence_offset(index) + layout_.bias_offset);
 }
@@ -193,9 +201,10 @@ proto::ScheduleRecord& Segment::schedule(std::uint32_t slot) const {
     return *at<proto::ScheduleRecord>(layout_.schedule + slot * layout_.schedule_stride);
 }
 
-proto::ScheduleColumn* Segment::schedule_columns(std::uint32_t slot) const {
-    return at<proto::ScheduleColumn>(layout_.schedule + slot * layout_.schedule_stride +
-                                     sizeof(proto::ScheduleRecord));
+proto::StoredArray<proto::ScheduleColumn> Segment::schedule_columns(std::uint32_t slot) const {
+    return array_at<proto::ScheduleColumn>(
+        layout_.schedule + slot * layout_.schedule_stride + layout_.columns_offset, layout_.elements.column,
+        geometry_.max_batch);
 }
 
 proto::DecisionSlotHead& Segment::decision_head(std::uint32_t slot) const {
@@ -214,14 +223,16 @@ std::atomic<std::uint32_t>* Segment::crashes(std::uint32_t slot) const {
     return at<std::atomic<std::uint32_t>>(decision_slot(slot) + layout_.crashes_offset);
 }
 
-std::span<proto::RankedLogprob> Segment::logprobs(std::uint32_t slot, std::uint32_t column) const {
+proto::StoredArray<proto::RankedLogprob> Segment::logprobs(std::uint32_t slot, std::uint32_t column) const {
     if (geometry_.max_logprobs == 0) return {};
     const std::uint64_t offset = layout_.logprobs_offset + column * layout_.logprobs_stride;
-    return {at<proto::RankedLogprob>(decision_slot(slot) + offset), std::size_t{geometry_.max_logprobs} + 1};
+    return array_at<proto::RankedLogprob>(decision_slot(slot) + offset, layout_.elements.ranked,
+                                          std::uint64_t{geometry_.max_logprobs} + 1);
 }
 
-proto::Decision* Segment::decisions(std::uint32_t slot) const {
-    return at<proto::Decision>(decision_slot(slot) + layout_.decision_offset);
+proto::StoredArray<proto::Decision> Segment::decisions(std::uint32_t slot) const {
+    return array_at<proto::Decision>(decision_slot(slot) + layout_.decision_offset, layout_.elements.decision,
+                                     geometry_.max_batch);
 }
 
 std::atomic<std::uint64_t>& Segment::randoms_ready(std::uint32_t slot) const {

@@ -11,6 +11,7 @@
 #include "proto/schedule_slot.h"
 #include "proto/segment_header.h"
 #include "proto/sequence_entry.h"
+#include "proto/stored.h"
 #include "shm/memory_placement.h"
 
 namespace croupier::shm {
@@ -29,7 +30,8 @@ struct SegmentSpec {
     proto::Geometry geometry;
     FileOwnership ownership;
     Hugepages hugepages = Hugepages::off;
-    std::int32_t node = -1;  // of NUMA, where its memory should lie; -1: where the kernel likes
+    std::int32_t node = -1;             // of NUMA, where its memory should lie; -1: where the kernel likes
+    proto::ElementBytes elements = {};  // but in tests, this build's
 };
 
 std::string segment_path(const std::string& directory, const std::string& instance, std::uint64_t session_id);
@@ -71,21 +73,24 @@ class Segment {
     // set.
     std::span<std::uint32_t> hot_blocks(std::uint32_t choice) const;
     proto::SequenceEntry& sequence(std::uint32_t index) const;
+    proto::Stored<proto::SamplingParams> params(std::uint32_t index) const;
+    proto::KeptFeedback& feedback(std::uint32_t index) const;
     proto::TokenBias* biases(std::uint32_t index) const;
     std::int32_t* stop_ids(std::uint32_t index) const;
     std::int32_t* lists(std::uint32_t index) const;
     std::int32_t* token_log(std::uint32_t index) const;
 
     proto::ScheduleRecord& schedule(std::uint32_t slot) const;
-    proto::ScheduleColumn* schedule_columns(std::uint32_t slot) const;
+    // With room for a full batch, as are the decisions.
+    proto::StoredArray<proto::ScheduleColumn> schedule_columns(std::uint32_t slot) const;
 
     proto::DecisionSlotHead& decision_head(std::uint32_t slot) const;
     std::atomic<std::uint64_t>* committed(std::uint32_t slot) const;
     std::atomic<std::uint64_t>* claims(std::uint32_t slot) const;
     std::atomic<std::uint32_t>* crashes(std::uint32_t slot) const;
-    proto::Decision* decisions(std::uint32_t slot) const;
+    proto::StoredArray<proto::Decision> decisions(std::uint32_t slot) const;
     // The drawn token's own, then the best; empty: the session has no room for any.
-    std::span<proto::RankedLogprob> logprobs(std::uint32_t slot, std::uint32_t column) const;
+    proto::StoredArray<proto::RankedLogprob> logprobs(std::uint32_t slot, std::uint32_t column) const;
 
     std::atomic<std::uint64_t>& randoms_ready(std::uint32_t slot) const;
     proto::ColumnRandoms* randoms(std::uint32_t slot) const;
@@ -102,6 +107,10 @@ class Segment {
     template <typename T>
     T* at(std::uint64_t offset) const {
         return reinterpret_cast<T*>(static_cast<std::byte*>(mapping_.get_address()) + offset);
+    }
+    template <typename T>
+    proto::StoredArray<T> array_at(std::uint64_t offset, std::uint64_t stride, std::uint64_t count) const {
+        return {at<std::byte>(offset), stride, count};
     }
     std::uint64_t decision_slot(std::uint32_t slot) const {
         return layout_.decisions + slot * layout_.decision_stride;

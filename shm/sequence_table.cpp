@@ -4,6 +4,8 @@
 #include <atomic>
 #include <string>
 
+#include "proto/param_ranges.h"
+
 namespace croupier::shm {
 
 using proto::SequenceState;
@@ -46,8 +48,8 @@ Error beyond_output(std::uint64_t uid, std::size_t outputs, std::uint32_t asked)
 namespace {
 
 // Whether it is still there depends on what was decided beyond it.
-void forget_feedback(proto::SequenceEntry& entry, std::uint32_t outputs) {
-    const std::atomic_ref<std::uint32_t> place(entry.feedback[outputs % proto::kFeedbackKept].outputs);
+void forget_feedback(proto::KeptFeedback& feedback, std::uint32_t outputs) {
+    const std::atomic_ref<std::uint32_t> place(feedback[outputs % proto::kFeedbackKept].outputs);
     place.store(0, std::memory_order_relaxed);
 }
 
@@ -83,6 +85,22 @@ Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const
                                       "a larger max_sequences");
 }
 
+namespace {
+
+Result<bool> check_known(const Segment& segment, const proto::Stored<proto::SamplingParams>& place,
+                         const proto::SamplingParams& params) {
+    if (place.has_room_for(params)) return true;
+    return fail(Errc::wrong_version,
+                std::string(proto::first_field_beyond(params, place.bytes())) +
+                    " is set, which the daemon of this session does not know: its segment "
+                    "has version " +
+                    std::to_string(proto::kSegmentVersion) + "." + std::to_string(segment.header().minor) +
+                    ", this library " + std::to_string(proto::kSegmentVersion) + "." +
+                    std::to_string(proto::kSegmentMinor) + "; update the daemon");
+}
+
+}  // namespace
+
 SequenceTable::SequenceTable(Segment& segment) : segment_(&segment) {
     const std::uint32_t slots = segment.geometry().max_sequences;
     for (std::uint32_t index = slots; index-- > 0;) {
@@ -98,14 +116,17 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
         return fits.error();
     }
     const std::uint32_t index = free_.back();
+    if (auto known = check_known(*segment_, segment_->params(index), sequence.params); !known)
+        return known.error();
     free_.pop_back();
     auto& entry = segment_->sequence(index);
     entry.uid = sequence.uid;
-    entry.params = sequence.params;
     const auto& header = segment_->header();
     const bool tries = ++admitted_ % proto::kHotTrialShare == 0;
     entry.hot_choice = (tries ? header.hot_trial : header.hot_choice).load(std::memory_order_relaxed);
-    if (entry.hot_choice > 0) entry.params.rng = proto::rng_with_hot_set(entry.params.rng);
+    proto::SamplingParams params = sequence.params;
+    if (entry.hot_choice > 0) params.rng = proto::rng_with_hot_set(params.rng);
+    segment_->params(index).store(params);
     entry.prompt_length = static_cast<std::uint32_t>(sequence.prompt.size());
     entry.bias_count = static_cast<std::uint16_t>(sequence.bias.size());
     entry.stop_count = static_cast<std::uint16_t>(sequence.stop_ids.size());
@@ -113,7 +134,7 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     std::copy(sequence.stop_ids.begin(), sequence.stop_ids.end(), segment_->stop_ids(index));
     copy_lists(sequence, entry, segment_->lists(index));
     entry.owner.store(0, std::memory_order_relaxed);
-    entry.feedback = {};
+    segment_->feedback(index) = {};
     std::int32_t* log = segment_->token_log(index);
     log = std::copy(sequence.prompt.begin(), sequence.prompt.end(), log);
     std::copy(sequence.output.begin(), sequence.output.end(), log);
@@ -142,7 +163,7 @@ Result<bool> SequenceTable::truncate(std::uint32_t slot, std::uint32_t outputs) 
     if (outputs > present) return beyond_output(entry.uid, present, outputs);
     // First: a client that dies before the next store has cut nothing off, but what it had in flight.
     revise(*segment_, slot);
-    if (present - outputs > proto::kFeedbackReach) forget_feedback(entry, outputs);
+    if (present - outputs > proto::kFeedbackReach) forget_feedback(segment_->feedback(slot), outputs);
     // SYNC: release; pairs with the acquire in turn_of(), which then finds the new revision.
     entry.length.store(entry.prompt_length + outputs, std::memory_order_release);
     return true;

@@ -59,7 +59,7 @@ bool StepClaims::is_committed(std::uint32_t column) const {
 
 bool StepClaims::commit(std::uint32_t column, std::uint32_t columns, const proto::Decision& decision,
                         std::uint64_t now) const {
-    segment_->decisions(slot_)[column] = decision;
+    segment_->decisions(slot_)[column].store(decision);
     auto& head = segment_->decision_head(slot_);
     std::uint64_t last = head.last_commit_ns.load(std::memory_order_relaxed);
     while (last < now && !head.last_commit_ns.compare_exchange_weak(last, now, std::memory_order_relaxed)) {
@@ -164,7 +164,7 @@ bool StepClaims::try_claim_void(std::uint32_t column, std::uint32_t owner) const
 }
 
 bool StepClaims::answer(std::uint32_t column, std::uint32_t columns, proto::DecisionError error) const {
-    const auto& asked = segment_->schedule_columns(slot_)[column];
+    const proto::ScheduleColumn asked = segment_->schedule_columns(slot_)[column];
     proto::Decision decision;
     decision.sequence_uid = asked.sequence_uid;
     decision.position = asked.position;

@@ -1,6 +1,5 @@
 #include "shm/step_window.h"
 
-#include <algorithm>
 #include <atomic>
 
 namespace croupier::shm {
@@ -36,11 +35,12 @@ bool step_complete(const Segment& segment, std::uint32_t slot, std::uint32_t col
     return true;
 }
 
-std::span<const proto::RankedLogprob> asked_logprobs(std::span<const proto::RankedLogprob> column) {
-    if (column.empty() || column[0].rank == 0) return {};
-    const auto end = std::find_if(column.begin() + 1, column.end(),
-                                  [](const proto::RankedLogprob& each) { return each.token < 0; });
-    return column.first(static_cast<std::size_t>(end - column.begin()));
+proto::StoredArray<const proto::RankedLogprob> asked_logprobs(
+    proto::StoredArray<const proto::RankedLogprob> column) {
+    if (column.empty() || column[0].load().rank == 0) return {};
+    std::size_t count = 1;
+    while (count < column.size() && column[count].load().token >= 0) ++count;
+    return column.part(0, count);
 }
 
 }  // namespace croupier::shm

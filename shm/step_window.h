@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "shm/segment.h"
 
@@ -23,6 +22,7 @@ proto::DecisionError step_refusal(const Segment& segment, std::uint32_t slot);
 bool step_complete(const Segment& segment, std::uint32_t slot, std::uint32_t columns);
 
 // Of a column's region, those that its sequence asked for: the drawn token's own, then the best.
-std::span<const proto::RankedLogprob> asked_logprobs(std::span<const proto::RankedLogprob> column);
+proto::StoredArray<const proto::RankedLogprob> asked_logprobs(
+    proto::StoredArray<const proto::RankedLogprob> column);
 
 }  // namespace croupier::shm

@@ -95,11 +95,12 @@ class GpuRank {
 
     // A token that did not come back to this GPU is brought along, as an engine does after a restart.
     std::vector<ColumnInput> inputs_of(std::uint64_t step, std::uint32_t columns) {
-        const proto::ScheduleColumn* asked = segment_->schedule_columns(segment_->slot_of(step));
+        const auto columns_of_step = segment_->schedule_columns(segment_->slot_of(step));
         std::vector<ColumnInput> inputs;
         for (std::uint32_t column = 0; column < columns; ++column) {
-            const auto index = static_cast<std::uint32_t>(asked[column].sequence_uid - 1);
-            const std::uint32_t position = asked[column].position;
+            const proto::ScheduleColumn asked = columns_of_step[column];
+            const auto index = static_cast<std::uint32_t>(asked.sequence_uid - 1);
+            const std::uint32_t position = asked.position;
             const bool here = position > 0 && held_[index] == position;
             inputs.push_back(
                 {index, position, here ? kInGpuMemory : world_.previous_token(world_.plan[index], position)});

@@ -60,12 +60,12 @@ class RankWriter {
         const auto columns = writer_.columns(step);
         pointers_.clear();
         for (std::size_t column = 0; column < columns.size(); ++column) {
-            const Request& request =
-                world_.plan[static_cast<std::uint32_t>(columns[column].sequence_uid - 1)];
-            const std::uint32_t position = columns[column].position;
+            const proto::ScheduleColumn asked = columns[column];
+            const Request& request = world_.plan[static_cast<std::uint32_t>(asked.sequence_uid - 1)];
+            const std::uint32_t position = asked.position;
             std::byte* row = rows_.data() + column * row_bytes_;
-            world_.rows.write(request, position, token_before(step, columns[column], request),
-                              shard_.first_id, shard_.count, row);
+            world_.rows.write(request, position, token_before(step, asked, request), shard_.first_id,
+                              shard_.count, row);
             pointers_.push_back(row);
         }
     }
@@ -106,9 +106,9 @@ class RankWriter {
         const auto columns = writer_.columns(step);
         const auto randoms = writer_.randoms(step);
         for (std::size_t column = 0; column < columns.size(); ++column) {
-            const Request& request =
-                world_.plan[static_cast<std::uint32_t>(columns[column].sequence_uid - 1)];
-            const std::uint32_t position = request.prompt_length + columns[column].position;
+            const proto::ScheduleColumn asked = columns[column];
+            const Request& request = world_.plan[static_cast<std::uint32_t>(asked.sequence_uid - 1)];
+            const std::uint32_t position = request.prompt_length + asked.position;
             for (std::uint32_t stream = 0; stream < 4; ++stream) {
                 randoms[column].stream[stream] =
                     proto::random_at(request.params.seed, position, request.params.child, stream);

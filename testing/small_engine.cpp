@@ -170,7 +170,8 @@ void SmallEngine::write_slices(gpu_writer::HostWriter& writer, std::uint64_t ste
     const auto columns = writer.columns(step);
     const proto::RankShard& shard = geometry_.shards[writer.rank()];
     for (std::uint32_t column = 0; column < columns.size(); ++column) {
-        const auto values = row(shape_.vocab, columns[column].sequence_uid, columns[column].position);
+        const proto::ScheduleColumn asked = columns[column];
+        const auto values = row(shape_.vocab, asked.sequence_uid, asked.position);
         // What an engine has of ids beyond the vocabulary is no logit of any token.
         std::vector<std::uint16_t> own(shard.count, 0x7FC0);
         for (std::uint32_t i = 0; i < shard.count && shard.first_id + i < shape_.vocab; ++i)
@@ -182,8 +183,8 @@ void SmallEngine::write_slices(gpu_writer::HostWriter& writer, std::uint64_t ste
 void SmallEngine::write_randoms(gpu_writer::HostWriter& writer, std::uint64_t step) {
     const auto columns = writer.columns(step);
     for (std::uint32_t column = 0; column < columns.size(); ++column) {
-        writer.randoms(step)[column].stream[0] =
-            random(columns[column].sequence_uid, columns[column].position);
+        const proto::ScheduleColumn asked = columns[column];
+        writer.randoms(step)[column].stream[0] = random(asked.sequence_uid, asked.position);
     }
     need(writer.publish_randoms(step));
 }

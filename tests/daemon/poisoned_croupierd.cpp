@@ -21,8 +21,8 @@ using daemon::SessionView;
 
 std::uint64_t seed_of(SessionView& session, const CheckedStep& step, std::uint32_t column) {
     const shm::Segment& segment = session.segment();
-    const std::uint32_t slot = segment.schedule_columns(step.slot)[column].sequence_slot;
-    return slot < segment.geometry().max_sequences ? segment.sequence(slot).params.seed : 0;
+    const std::uint32_t slot = segment.schedule_columns(step.slot)[column].load().sequence_slot;
+    return slot < segment.geometry().max_sequences ? segment.params(slot).load().seed : 0;
 }
 
 void take_poison(std::uint64_t seed) {

@@ -82,7 +82,8 @@ bool RawEngine::complete() const {
 std::vector<proto::Decision> RawEngine::take() {
     REQUIRE(complete());
     const auto decided = publisher_.next_decisions();
-    std::vector<proto::Decision> copy(decided.begin(), decided.end());
+    std::vector<proto::Decision> copy;
+    for (const proto::Decision decision : decided) copy.push_back(decision);
     publisher_.take();
     for (std::uint32_t i = 0; i < kColumns; ++i) {
         if (i < copy.size() && copy[i].error == DecisionError::none) ++columns_[i].position;

@@ -30,6 +30,12 @@ class RawEngine {
     proto::SequenceEntry& entry(std::uint32_t column) {
         return segment_.sequence(columns_[column].sequence_slot);
     }
+    proto::SamplingParams& params(std::uint32_t column) {
+        return *segment_.params(columns_[column].sequence_slot).place();
+    }
+    proto::KeptFeedback& feedback(std::uint32_t column) {
+        return segment_.feedback(columns_[column].sequence_slot);
+    }
     std::int32_t* log(std::uint32_t column) { return segment_.token_log(columns_[column].sequence_slot); }
     proto::TokenBias* biases(std::uint32_t column) { return segment_.biases(columns_[column].sequence_slot); }
     // {1, 20} of the bad words, then {1, 30} of the breakers.
@@ -37,7 +43,9 @@ class RawEngine {
     std::int32_t* stops(std::uint32_t column) { return segment_.stop_ids(columns_[column].sequence_slot); }
     // Of the step that was published last.
     proto::ScheduleRecord& record() { return segment_.schedule(slot_); }
-    proto::ScheduleColumn& column(std::uint32_t index) { return segment_.schedule_columns(slot_)[index]; }
+    proto::ScheduleColumn& column(std::uint32_t index) {
+        return *segment_.schedule_columns(slot_)[index].place();
+    }
 
     // Of the step whose rows were laid last: [tiles][columns].
     std::span<float> maxima() { return writer_.maxima(written_); }

@@ -89,26 +89,24 @@ const Lie kIdLies[] = {
     {"a stop id past the vocabulary", DecisionError::bad_token, [](auto& e) { e.stops(kVictim)[0] = 100; }},
     {"a negative stop id", DecisionError::bad_token, [](auto& e) { e.stops(kVictim)[0] = -5; }},
     {"an EOS past the vocabulary", DecisionError::bad_token,
-     [](auto& e) { e.entry(kVictim).params.eos_token_id = 100; }},
+     [](auto& e) { e.params(kVictim).eos_token_id = 100; }},
 };
 
 const Lie kParamLies[] = {
-    {"temperature", DecisionError::bad_parameter, [](auto& e) { e.entry(kVictim).params.temperature = -1; }},
-    {"temperature", DecisionError::bad_parameter,
-     [](auto& e) { e.entry(kVictim).params.temperature = kNan; }},
-    {"temperature", DecisionError::bad_parameter,
-     [](auto& e) { e.entry(kVictim).params.temperature = kInfinity; }},
-    {"top_p", DecisionError::bad_parameter, [](auto& e) { e.entry(kVictim).params.top_p = 0; }},
-    {"top_p", DecisionError::bad_parameter, [](auto& e) { e.entry(kVictim).params.top_p = kNan; }},
-    {"min_p", DecisionError::bad_parameter, [](auto& e) { e.entry(kVictim).params.min_p = 1.5; }},
+    {"temperature", DecisionError::bad_parameter, [](auto& e) { e.params(kVictim).temperature = -1; }},
+    {"temperature", DecisionError::bad_parameter, [](auto& e) { e.params(kVictim).temperature = kNan; }},
+    {"temperature", DecisionError::bad_parameter, [](auto& e) { e.params(kVictim).temperature = kInfinity; }},
+    {"top_p", DecisionError::bad_parameter, [](auto& e) { e.params(kVictim).top_p = 0; }},
+    {"top_p", DecisionError::bad_parameter, [](auto& e) { e.params(kVictim).top_p = kNan; }},
+    {"min_p", DecisionError::bad_parameter, [](auto& e) { e.params(kVictim).min_p = 1.5; }},
     {"repetition_penalty", DecisionError::bad_parameter,
-     [](auto& e) { e.entry(kVictim).params.repetition_penalty = 0; }},
+     [](auto& e) { e.params(kVictim).repetition_penalty = 0; }},
     {"frequency_penalty", DecisionError::bad_parameter,
-     [](auto& e) { e.entry(kVictim).params.frequency_penalty = kNan; }},
+     [](auto& e) { e.params(kVictim).frequency_penalty = kNan; }},
     {"presence_penalty", DecisionError::bad_parameter,
-     [](auto& e) { e.entry(kVictim).params.presence_penalty = -3; }},
-    {"top_k", DecisionError::bad_parameter, [](auto& e) { e.entry(kVictim).params.top_k = -2; }},
-    {"flags", DecisionError::bad_parameter, [](auto& e) { e.entry(kVictim).params.flags = kMost; }},
+     [](auto& e) { e.params(kVictim).presence_penalty = -3; }},
+    {"top_k", DecisionError::bad_parameter, [](auto& e) { e.params(kVictim).top_k = -2; }},
+    {"flags", DecisionError::bad_parameter, [](auto& e) { e.params(kVictim).flags = kMost; }},
 };
 
 const Lie kRowLies[] = {

@@ -22,12 +22,12 @@ const Lie kListLies[] = {
     {"a breaker longer than the list", DecisionError::bad_record, [](auto& e) { e.lists(kVictim)[2] = 2; }},
     {"a breaker longer than the list, with DRY", DecisionError::bad_record,
      [](auto& e) {
-         e.entry(kVictim).params.dry_multiplier = 1.0;
+         e.params(kVictim).dry_multiplier = 1.0;
          e.lists(kVictim)[2] = 2147483647;
      }},
     {"a negative breaker, with DRY", DecisionError::bad_token,
      [](auto& e) {
-         e.entry(kVictim).params.dry_multiplier = 1.0;
+         e.params(kVictim).dry_multiplier = 1.0;
          e.lists(kVictim)[3] = -1;
      }},
     {"an allowed id past the vocabulary", DecisionError::bad_token,
@@ -39,10 +39,10 @@ const Lie kListLies[] = {
      }},
     {"a feedback of NaN", DecisionError::bad_record,
      [](auto& e) {
-         e.entry(kVictim).params.temperature = 1.0;
-         e.entry(kVictim).params.mirostat = 2;
-         auto& entry = e.entry(kVictim);
-         entry.feedback[0] = {{std::numeric_limits<double>::quiet_NaN(), 1.0}, 0, entry.admission};
+         e.params(kVictim).temperature = 1.0;
+         e.params(kVictim).mirostat = 2;
+         e.feedback(kVictim)[0] = {
+             {std::numeric_limits<double>::quiet_NaN(), 1.0}, 0, e.entry(kVictim).admission};
      }},
 };
 
@@ -64,15 +64,15 @@ TEST_CASE("a position that is decided again reads the feedback of the first time
     RawEngine engine = stage.fresh();
     auto& row = engine.row(kVictim);
     for (std::uint32_t id = 0; id < kVocab; ++id) row[id] = static_cast<float>(id * 37 % 100) * 0.05F;
-    auto& entry = engine.entry(kVictim);
-    entry.params.temperature = 1.0;
-    entry.params.mirostat = 2;
+    engine.params(kVictim).temperature = 1.0;
+    engine.params(kVictim).mirostat = 2;
+    const proto::KeptFeedback& kept = engine.feedback(kVictim);
     for (std::uint32_t position = 0; position < 6; ++position) {
         INFO("position " << position);
         engine.publish();
         engine.write();
         const std::int32_t token = engine.take()[kVictim].token;
-        const auto left = entry.feedback;
+        const auto left = kept;
         CHECK(left[position + 1].outputs == position + 1);
         CHECK(left[position].outputs == position);
         CHECK(left[position + 1].feedback.level != left[position].feedback.level);
@@ -80,6 +80,6 @@ TEST_CASE("a position that is decided again reads the feedback of the first time
         engine.publish();
         engine.write();
         CHECK(engine.take()[kVictim].token == token);
-        CHECK(std::equal(left.begin(), left.end(), entry.feedback.begin(), alike));
+        CHECK(std::equal(left.begin(), left.end(), kept.begin(), alike));
     }
 }

@@ -153,7 +153,7 @@ TEST_CASE("maxima of any bits harm nobody else, whatever the victim asked for") 
     int drawn = 0;
     for (const auto& ask : asked) {
         RawEngine engine = stage.fresh(true);
-        auto& params = engine.entry(kVictim).params;
+        auto& params = engine.params(kVictim);
         params.temperature = 1.0;
         ask(params);
         for (int round = 0; round < 40; ++round) {

@@ -52,8 +52,8 @@ void write_step(gpu_writer::HostWriter& writer, std::uint64_t step) {
     const auto columns = writer.columns(step);
     const proto::RankShard shard = writer.geometry().shards[writer.rank()];
     for (std::uint32_t column = 0; column < columns.size(); ++column) {
-        const auto values =
-            SmallEngine::row(writer.geometry().vocab, columns[column].sequence_uid, columns[column].position);
+        const auto values = SmallEngine::row(writer.geometry().vocab, columns[column].load().sequence_uid,
+                                             columns[column].load().position);
         std::vector<std::uint16_t> row;
         for (std::uint32_t id = 0; id < shard.count; ++id)
             row.push_back(to_bf16(values[shard.first_id + id]));

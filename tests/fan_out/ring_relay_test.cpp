@@ -132,9 +132,9 @@ TEST_CASE("a sequence's record holds all of it") {
     REQUIRE(live.size() == 1);
     const proto::SequenceEntry& entry = files.segment.sequence(live[0].slot);
     CHECK(entry.uid == 7);
-    CHECK(entry.params.seed == 99);
-    CHECK(entry.params.top_p == 0.75);
-    CHECK(entry.params.order[0] == proto::Step::top_k);
+    CHECK(files.segment.params(live[0].slot).load().seed == 99);
+    CHECK(files.segment.params(live[0].slot).load().top_p == 0.75);
+    CHECK(files.segment.params(live[0].slot).load().order[0] == proto::Step::top_k);
     CHECK(std::vector(live[0].prompt.begin(), live[0].prompt.end()) == std::vector<std::int32_t>{1, 2, 3});
     CHECK(std::vector(live[0].output.begin(), live[0].output.end()) == output);
     CHECK(entry.stop_count == 2);
@@ -152,9 +152,9 @@ TEST_CASE("a step's record becomes a step of the ring, masks and all") {
     shm::Segment& segment = attached.files.segment;
     CHECK(segment.header().published == 1);
     CHECK(segment.schedule(0).columns == 2);
-    CHECK(segment.schedule_columns(0)[0].sequence_uid == 1);
-    CHECK(segment.schedule_columns(0)[0].mask_row == 0);
-    CHECK(segment.schedule_columns(0)[1].mask_row == 1);
+    CHECK(segment.schedule_columns(0)[0].load().sequence_uid == 1);
+    CHECK(segment.schedule_columns(0)[0].load().mask_row == 0);
+    CHECK(segment.schedule_columns(0)[1].load().mask_row == 1);
     CHECK(std::equal(mask.begin(), mask.end(), segment.mask_row(0, 0)));
 }
 

@@ -171,7 +171,7 @@ TEST_CASE("a writer is told the oldest step that lacks its slice, and publishing
     publish_step(client, 3);
     REQUIRE(writer.wait_step(std::chrono::milliseconds(0)) == 0U);
     CHECK(writer.columns(0).size() == 2);
-    CHECK(writer.columns(0)[1].sequence_uid == 101);
+    CHECK(writer.columns(0)[1].load().sequence_uid == 101);
     const std::uint32_t rung = files.bell.seen();
     CHECK(need(writer.publish(0, 1)));
     CHECK(files.bell.seen() != rung);

@@ -36,8 +36,10 @@ const std::vector<Golden>& golden() {
 proto::ScheduleColumn add_sequence(const shm::Segment& segment, std::uint32_t slot, const Golden& with) {
     proto::SequenceEntry& entry = segment.sequence(slot);
     entry.uid = 100 + slot;
-    entry.params.seed = with.seed;
-    entry.params.child = with.child;
+    proto::SamplingParams params;
+    params.seed = with.seed;
+    params.child = with.child;
+    segment.params(slot).store(params);
     entry.prompt_length = std::min(with.position, slot % 6);
     entry.state.store(proto::SequenceState::live, std::memory_order_release);
     proto::ScheduleColumn column;

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,6 +44,8 @@ std::vector<Region> regions_of(const Geometry& g, const SegmentLayout& l) {
 // The parts of one slot or entry, in the bytes that their elements need.
 std::vector<Region> parts_of_sequence(const Geometry& g, const SegmentLayout& l) {
     return {{"entry", 0, sizeof(SequenceEntry), 64},
+            {"params", l.params_offset, l.elements.params, 64},
+            {"feedback", l.feedback_offset, sizeof(KeptFeedback), 64},
             {"biases", l.bias_offset, std::uint64_t{g.max_bias} * sizeof(TokenBias), 64},
             {"stops", l.stops_offset, std::uint64_t{g.max_stop_ids} * 4, 64},
             {"lists", l.lists_offset, std::uint64_t{g.max_list_tokens} * 4, 64},
@@ -53,7 +57,8 @@ std::vector<Region> parts_of_decision_slot(const Geometry& g, const SegmentLayou
             {"bitmap", sizeof(DecisionSlotHead), std::uint64_t{bitmap_words(g.max_batch)} * 8, 64},
             {"claims", l.claims_offset, std::uint64_t{g.max_batch} * 8, 64},
             {"crashes", l.crashes_offset, std::uint64_t{g.max_batch} * 4, 64},
-            {"decisions", l.decision_offset, std::uint64_t{g.max_batch} * sizeof(Decision), 64}};
+            {"decisions", l.decision_offset, std::uint64_t{g.max_batch} * l.elements.decision, 64},
+            {"log-probs", l.logprobs_offset, l.logprobs_stride * g.max_batch, 64}};
 }
 
 std::vector<Region> parts_of_logits_slot(const Geometry& g, const SegmentLayout& l) {
@@ -86,6 +91,32 @@ void require_disjoint_within(std::vector<Region> regions, std::uint64_t total) {
 
 }  // namespace
 
+namespace {
+
+// `ours`: begun where this build begins each part.
+void require_sound(const Geometry& g, const SegmentLayout& l, bool ours = true) {
+    const auto require = [&](std::vector<Region> regions, std::uint64_t total) {
+        if (!ours) {
+            for (auto& region : regions) region.alignment = 64;
+            std::erase_if(regions, [](const Region& region) { return region.bytes == 0; });
+        }
+        require_disjoint_within(regions, total);
+    };
+    require(regions_of(g, l), l.total_bytes);
+    require(parts_of_sequence(g, l), l.sequence_stride);
+    require(parts_of_decision_slot(g, l), l.decision_stride);
+    require(parts_of_logits_slot(g, l), l.logits_stride);
+    REQUIRE(l.schedule_stride >= l.columns_offset + g.max_batch * l.elements.column);
+    REQUIRE(l.columns_offset >= sizeof(ScheduleRecord));
+    REQUIRE(l.logprobs_stride >= (g.max_logprobs == 0 ? 0 : (g.max_logprobs + 1) * l.elements.ranked));
+    REQUIRE(l.random_stride >= 64 + g.max_batch * sizeof(ColumnRandoms));
+    if (g.mask_rows > 0) REQUIRE(l.mask_row_words * 32 >= g.vocab);
+    REQUIRE(l.mask_stride >= l.mask_row_words * 4 * g.mask_rows);
+    REQUIRE(l.ready_stride >= g.tp * sizeof(ReadyCell));
+}
+
+}  // namespace
+
 TEST_CASE("regions and their parts are disjoint, aligned and within the total, for thousands of geometries") {
     RandomGeometry random(2);
     for (int i = 0; i < 5000; ++i) {
@@ -93,15 +124,8 @@ TEST_CASE("regions and their parts are disjoint, aligned and within the total, f
         const SegmentLayout l = layout_of(g);
         INFO("geometry " << i << ": vocab " << g.vocab << " tp " << g.tp << " batch " << g.max_batch
                          << " slots " << g.slots << " tile " << g.tile);
-        require_disjoint_within(regions_of(g, l), l.total_bytes);
-        require_disjoint_within(parts_of_sequence(g, l), l.sequence_stride);
-        require_disjoint_within(parts_of_decision_slot(g, l), l.decision_stride);
-        require_disjoint_within(parts_of_logits_slot(g, l), l.logits_stride);
-        REQUIRE(l.schedule_stride >= sizeof(ScheduleRecord) + g.max_batch * sizeof(ScheduleColumn));
-        REQUIRE(l.random_stride >= 64 + g.max_batch * sizeof(ColumnRandoms));
+        require_sound(g, l);
         REQUIRE(l.mask_row_words * 32 >= g.vocab);
-        REQUIRE(l.mask_stride >= l.mask_row_words * 4 * g.mask_rows);
-        REQUIRE(l.ready_stride >= g.tp * sizeof(ReadyCell));
         REQUIRE(l.total_bytes % 4096 == 0);
     }
 }
@@ -139,11 +163,42 @@ TEST_CASE("slots start on cache lines of their own") {
     }
 }
 
-TEST_CASE("a sequence's feedback lies on cache lines of its own") {
-    CHECK(offsetof(SequenceEntry, feedback) / 64 >
-          (offsetof(SequenceEntry, params) + sizeof(SamplingParams) - 1) / 64);
-    CHECK(offsetof(SequenceEntry, feedback) % 64 == 0);
-    CHECK(sizeof(SequenceEntry) - offsetof(SequenceEntry, feedback) == kFeedbackKept * sizeof(FeedbackAfter));
+TEST_CASE("elements of other sizes are laid apart, and what is laid is found without fault") {
+    RandomGeometry random(5);
+    const ElementBytes wide = {sizeof(SamplingParams) + 40, sizeof(ScheduleColumn) + 8, sizeof(Decision) + 16,
+                               sizeof(RankedLogprob) + 4};
+    for (int i = 0; i < 2000; ++i) {
+        const Geometry g = random.draw();
+        for (const ElementBytes& elements : {ElementBytes{}, wide}) {
+            const SegmentLayout l = layout_of(g, elements);
+            REQUIRE(layout_fault(g, l, l.total_bytes).value_or("") == "");
+            require_sound(g, l);
+        }
+    }
+}
+
+TEST_CASE("a layout with any word changed is refused, or still keeps its parts apart and within the file") {
+    RandomGeometry random(6);
+    std::mt19937_64 bits(7);
+    int refused = 0;
+    for (int i = 0; i < 3000; ++i) {
+        const Geometry g = random.draw();
+        const SegmentLayout sound = layout_of(g);
+        SegmentLayout changed = sound;
+        auto* words = reinterpret_cast<std::uint64_t*>(&changed);
+        const std::size_t used = offsetof(SegmentLayout, rank_offset) / 8 + g.tp;
+        std::uint64_t& word = words[bits() % used];
+        const std::array<std::uint64_t, 7> values = {
+            word + 64, word - 64, word + 4096, word * 2, 0, bits(), ~std::uint64_t{0} - bits() % 4096};
+        word = values[bits() % values.size()];
+        INFO("geometry " << i << ", word " << &word - words << " is " << word);
+        if (layout_fault(g, changed, sound.total_bytes)) {
+            ++refused;
+            continue;
+        }
+        require_sound(g, changed, false);
+    }
+    CHECK(refused > 1500);
 }
 
 TEST_CASE("a layout depends on nothing but the geometry") {

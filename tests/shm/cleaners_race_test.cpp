@@ -123,7 +123,7 @@ TEST_CASE("cleaners that race at the crash limit answer each column once, and no
         race(session, step, *tally);
         for (std::uint32_t column = 0; column < kColumns; ++column) REQUIRE(tally->won[column].load() == 0);
         REQUIRE(client.value().next_complete());
-        for (const auto& answer : client.value().next_decisions()) {
+        for (const proto::Decision answer : client.value().next_decisions()) {
             REQUIRE(answer.error == proto::DecisionError::sampler_crashed);
         }
         client.value().take();

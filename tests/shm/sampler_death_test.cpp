@@ -163,9 +163,10 @@ TEST_CASE(
     REQUIRE(engine.client.next_complete());
     const auto answers = engine.client.next_decisions();
     const auto asked = columns_of(step, kColumns);
-    CHECK(answers[0].error == proto::DecisionError::sampler_crashed);
-    CHECK(answers[0].sequence_uid == asked[0].sequence_uid);
-    CHECK(answers[0].token == -1);
+    const proto::Decision crashed = answers[0];
+    CHECK(crashed.error == proto::DecisionError::sampler_crashed);
+    CHECK(crashed.sequence_uid == asked[0].sequence_uid);
+    CHECK(crashed.token == -1);
     for (std::uint32_t column = 1; column < kColumns; ++column)
         CHECK(same(answers[column], decision_for(asked[column])));
     CHECK(session.count(proto::SessionCounter::columns_failed) == 1);

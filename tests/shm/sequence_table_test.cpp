@@ -56,7 +56,7 @@ TEST_CASE("a sequence that is given a hot set draws by it, unless its request na
         wanted.params.rng = asked;
         const auto slot = table.add(wanted);
         REQUIRE(slot);
-        const proto::Rng rng = segment.sequence(slot.value()).params.rng;
+        const proto::Rng rng = segment.params(slot.value()).load().rng;
         table.remove(slot.value());
         return rng;
     };
@@ -115,11 +115,11 @@ TEST_CASE("the lists of a sequence lie one after the other, and what a slot's la
     CHECK(entry.breakers_count == 3);
     const std::vector<std::int32_t> all = {3, 4, 5, 1, 6, 2, 7, 8};
     CHECK(std::equal(all.begin(), all.end(), segment.lists(slot)));
-    entry.feedback[1] = {{5.0, 1.0}, 1, 0};
+    segment.feedback(slot)[1] = {{5.0, 1.0}, 1, 0};
     table.remove(slot);
     REQUIRE(table.add(sequence(6, prompt)).value() == slot);
     CHECK(entry.allowed_count + entry.bad_words_count + entry.breakers_count == 0);
-    for (const proto::FeedbackAfter& left : entry.feedback) {
+    for (const proto::FeedbackAfter& left : segment.feedback(slot)) {
         CHECK(left.outputs == 0);
         CHECK(left.feedback.weight == 0.0);
     }

@@ -25,7 +25,7 @@ class Ahead {
     SchedulePublisher& publisher() { return publisher_; }
     std::uint32_t slot() const { return slot_; }
     proto::ScheduleColumn& published(std::uint64_t step) {
-        return segment_.schedule_columns(segment_.slot_of(step))[kColumn];
+        return *segment_.schedule_columns(segment_.slot_of(step))[kColumn].place();
     }
 
     // The sequence's next column: after the one that stands `steps` before.

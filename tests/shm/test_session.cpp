@@ -111,7 +111,7 @@ std::uint32_t decide_rest(const Segment& segment, std::uint64_t step, std::uint3
 bool take_all(SchedulePublisher& client, const Segment& segment) {
     while (client.next_to_take() != client.next_to_publish()) {
         if (!client.next_complete()) return false;
-        const auto* asked = segment.schedule_columns(segment.slot_of(client.next_to_take()));
+        const auto asked = segment.schedule_columns(segment.slot_of(client.next_to_take()));
         const auto answers = client.next_decisions();
         for (std::size_t i = 0; i < answers.size(); ++i) {
             if (!same(answers[i], decision_for(asked[i]))) return false;

@@ -1,0 +1,79 @@
+// Where each part of a segment lies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "proto/geometry.h"
+#include "proto/schedule_slot.h"
+
+namespace croupier::proto {
+
+// What one element has in the build that made the segment. Structs that stand in rows may grow at their end
+// within a major version; the others have bytes in reserve.
+struct ElementBytes {
+    std::uint64_t params = sizeof(SamplingParams);
+    std::uint64_t column = sizeof(ScheduleColumn);
+    std::uint64_t decision = sizeof(Decision);
+    std::uint64_t ranked = sizeof(RankedLogprob);
+
+    bool operator==(const ElementBytes&) const = default;
+};
+// Those of minor version 0: none has less.
+constexpr ElementBytes kLeastElementBytes = {208, 32, 24, 12};
+constexpr std::uint64_t kMostElementBytes = 4096;
+
+// Where each region starts and how far apart its slots lie, in bytes. Made of the geometry by the daemon; a
+// process that attaches refuses a header in which parts overlap or stand out of the file.
+struct SegmentLayout {
+    ElementBytes elements;
+    // Where there is an order of blocks: the model's, then each rank's own blocks in it; and how many of them
+    // belong to a hot set, [size][rank].
+    std::uint64_t order = 0;
+    std::uint64_t hot_blocks = 0;
+    std::uint64_t sequences = 0;
+    std::uint64_t sequence_stride = 0;
+    std::uint64_t params_offset = 0;
+    std::uint64_t feedback_offset = 0;
+    std::uint64_t bias_offset = 0;
+    std::uint64_t stops_offset = 0;
+    std::uint64_t lists_offset = 0;
+    std::uint64_t log_offset = 0;
+    std::uint64_t schedule = 0;
+    std::uint64_t schedule_stride = 0;
+    std::uint64_t columns_offset = 0;
+    std::uint64_t decisions = 0;
+    std::uint64_t decision_stride = 0;
+    std::uint64_t claims_offset = 0;
+    std::uint64_t crashes_offset = 0;
+    std::uint64_t decision_offset = 0;
+    std::uint64_t logprobs_offset = 0;
+    std::uint64_t logprobs_stride = 0;  // of a column; 0: the session has none
+    std::uint64_t randoms = 0;
+    std::uint64_t random_stride = 0;
+    std::uint64_t masks = 0;
+    std::uint64_t mask_stride = 0;
+    std::uint64_t mask_row_words = 0;
+    std::uint64_t ready = 0;
+    std::uint64_t ready_stride = 0;
+    std::uint64_t logits = 0;
+    std::uint64_t logits_stride = 0;
+    // Within a slot: a rank's slice, and behind it the maxima of its tiles where the session has summaries.
+    std::uint64_t rank_offset[kMaxTp] = {};
+    std::uint64_t maxima_offset[kMaxTp] = {};
+    std::uint64_t total_bytes = 0;
+    std::uint64_t reserved[32] = {};  // 0: of regions that later minor versions have
+
+    bool operator==(const SegmentLayout&) const = default;
+};
+
+SegmentLayout layout_of(const Geometry& geometry, const ElementBytes& elements = {});
+
+// Empty when a segment of this geometry may be laid so, in a file of so many bytes; else a sentence that
+// names the part. For a layout of another minor version: one of this build's own is what layout_of() says.
+std::optional<std::string> layout_fault(const Geometry& geometry, const SegmentLayout& layout,
+                                        std::uint64_t file_bytes);
+
+}  // namespace croupier::proto
