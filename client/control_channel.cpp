@@ -26,9 +26,8 @@ shm::Error refusal_error(const wire::Refusal& refusal) {
 shm::Result<ControlChannel> ControlChannel::connect(zmq::context_t& context, const std::string& endpoint,
                                                     const CurveKeys& keys, milliseconds timeout) {
     if (auto forbidden = endpoint_forbidden(endpoint)) return *std::move(forbidden);
-    auto dealer = Dealer::connect(context, endpoint, keys);
-    if (!dealer) return dealer.error();
-    return ControlChannel(std::move(dealer).value(), timeout);
+    CROUPIER_TRY_VALUE(dealer, Dealer::connect(context, endpoint, keys));
+    return ControlChannel(std::move(dealer), timeout);
 }
 
 shm::Result<std::vector<std::uint8_t>> ControlChannel::exchange(const flatbuffers::FlatBufferBuilder& builder,

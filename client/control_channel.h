@@ -24,9 +24,8 @@ class ControlChannel {
                           Read&& read) {
         const std::uint64_t request = ++last_request_;
         wire::finish(builder, request, question);
-        auto bytes = exchange(builder, request, wire::BodyTraits<Answer>::enum_value);
-        if (!bytes) return bytes.error();
-        read(*wire::GetMessage(bytes.value().data())->template body_as<Answer>());
+        CROUPIER_TRY_VALUE(bytes, exchange(builder, request, wire::BodyTraits<Answer>::enum_value));
+        read(*wire::GetMessage(bytes.data())->template body_as<Answer>());
         return true;
     }
 

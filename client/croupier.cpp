@@ -27,7 +27,7 @@ namespace {
 template <typename Body>
 auto guarded_session(const croupier_session* session, croupier_error* error, Body&& body) {
     return guarded(error, [&]() -> decltype(body()) {
-        if (auto here = session->home.check("this session"); !here) return here.error();
+        CROUPIER_TRY(session->home.check("this session"));
         return body();
     });
 }
@@ -44,9 +44,8 @@ int croupier_open(const croupier_open_options* options, croupier_session** sessi
     return guarded(error, [&]() -> shm::Result<int> {
         if (options == nullptr) return missing("options");
         if (session == nullptr) return missing("session");
-        auto opened = AttachedSession::open(*options);
-        if (!opened) return opened.error();
-        *session = new croupier_session{std::move(opened).value(), {}};
+        CROUPIER_TRY_VALUE(opened, AttachedSession::open(*options));
+        *session = new croupier_session{std::move(opened), {}};
         return 0;
     });
 }
@@ -59,7 +58,7 @@ void croupier_detach(croupier_session* session) {
 int croupier_close(croupier_session* session, croupier_error* error) {
     const int closed = guarded(error, [&]() -> shm::Result<int> {
         if (session == nullptr) return missing("session");
-        if (auto here = session->home.check("this session"); !here) return here.error();
+        CROUPIER_TRY(session->home.check("this session"));
         return done(session->attached->close());
     });
     croupier_detach(session);
@@ -96,11 +95,9 @@ size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t roo
 
 int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room) {
     return guarded_session(session, static_cast<croupier_error*>(nullptr), [&]() -> shm::Result<int64_t> {
-        const auto output = session->attached->output(uid);
-        if (!output) return output.error();
-        if (tokens != nullptr)
-            std::copy_n(output.value().data(), std::min(room, output.value().size()), tokens);
-        return static_cast<int64_t>(output.value().size());
+        CROUPIER_TRY_VALUE(output, session->attached->output(uid));
+        if (tokens != nullptr) std::copy_n(output.data(), std::min(room, output.size()), tokens);
+        return static_cast<int64_t>(output.size());
     });
 }
 
@@ -108,9 +105,8 @@ int croupier_submit_columns(croupier_session* session, const croupier_column* co
                             size_t column_size, uint64_t* step, croupier_error* error) {
     return guarded_session(session, error, [&]() -> shm::Result<int> {
         if (columns == nullptr && count > 0) return missing("columns");
-        auto published = session->attached->submit(columns, count, column_size);
-        if (!published) return published.error();
-        if (step != nullptr) *step = published.value();
+        CROUPIER_TRY_VALUE(published, session->attached->submit(columns, count, column_size));
+        if (step != nullptr) *step = published;
         return 0;
     });
 }
@@ -124,12 +120,10 @@ int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step*
     return guarded_session(session, error, [&]() -> shm::Result<int> {
         if (step == nullptr) return missing("step");
         // Before anything is taken: what could not be told would be lost.
-        if (auto room = shm::check_head(*step, "croupier_step", kStepAtFirst); !room) return room.error();
-        auto taken = session->attached->wait(std::chrono::milliseconds(timeout_ms));
-        if (!taken) return taken.error();
-        if (!taken.value()) return 0;
-        auto told = shm::write_struct(*taken.value(), *step, "croupier_step", kStepAtFirst);
-        if (!told) return told.error();
+        CROUPIER_TRY(shm::check_head(*step, "croupier_step", kStepAtFirst));
+        CROUPIER_TRY_VALUE(taken, session->attached->wait(std::chrono::milliseconds(timeout_ms)));
+        if (!taken) return 0;
+        CROUPIER_TRY(shm::write_struct(*taken, *step, "croupier_step", kStepAtFirst));
         return 1;
     });
 }

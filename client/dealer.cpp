@@ -39,7 +39,7 @@ shm::Result<Dealer> Dealer::connect(zmq::context_t& context, const std::string& 
     socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
     socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMaxMs);
     if (over_tcp) {
-        if (auto secured = use_curve(socket, endpoint, keys); !secured) return secured.error();
+        CROUPIER_TRY(use_curve(socket, endpoint, keys));
     }
     try {
         socket.connect(endpoint);

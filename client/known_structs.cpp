@@ -18,9 +18,9 @@ shm::Result<KnownSequence> known_sequence(const croupier_sequence& given) {
     KnownSequence known{sequence.value(), {}, {}};
     croupier_params_init(&known.params);
     if (known.sequence.params != nullptr) {
-        auto params = shm::read_struct(*known.sequence.params, "croupier_params", kParamsAtFirst);
-        if (!params) return params.error();
-        known.params = params.value();
+        CROUPIER_TRY_VALUE(params,
+                           shm::read_struct(*known.sequence.params, "croupier_params", kParamsAtFirst));
+        known.params = params;
     }
     if (known.sequence.bias_count == 0) return known;
     if (known.sequence.bias == nullptr) {
@@ -28,9 +28,8 @@ shm::Result<KnownSequence> known_sequence(const croupier_sequence& given) {
                                                       ": bias is null, but its count is " +
                                                       std::to_string(known.sequence.bias_count));
     }
-    auto bias = shm::read_array(known.sequence.bias, known.sequence.bias_count, known.sequence.bias_size,
-                                "bias", kBiasAtFirst, known.bias);
-    if (!bias) return bias.error();
+    CROUPIER_TRY(shm::read_array(known.sequence.bias, known.sequence.bias_count,
+                                             known.sequence.bias_size, "bias", kBiasAtFirst, known.bias));
     return known;
 }
 
@@ -38,8 +37,7 @@ shm::Result<std::span<const croupier_column>> known_columns(const croupier_colum
                                                             std::size_t size,
                                                             std::vector<croupier_column>& room) {
     if (size == sizeof(croupier_column)) return std::span(given, count);
-    auto read = shm::read_array(given, count, size, "columns", kColumnAtFirst, room);
-    if (!read) return read.error();
+    CROUPIER_TRY(shm::read_array(given, count, size, "columns", kColumnAtFirst, room));
     return std::span<const croupier_column>(room);
 }
 

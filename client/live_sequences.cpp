@@ -40,18 +40,16 @@ LiveSequences::LiveSequences(shm::Segment& segment)
 }
 
 shm::Result<bool> LiveSequences::add(const shm::NewSequence& sequence) {
-    if (auto fresh = uids_.check_new(sequence.uid); !fresh) return fresh;
-    auto slot = table_.add(sequence);
-    if (!slot) return slot.error();
-    uids_.insert(sequence.uid, slot.value());
-    revisions_[slot.value()] = segment_->sequence(slot.value()).revision.load(std::memory_order_relaxed);
+    CROUPIER_TRY(uids_.check_new(sequence.uid));
+    CROUPIER_TRY_VALUE(slot, table_.add(sequence));
+    uids_.insert(sequence.uid, slot);
+    revisions_[slot] = segment_->sequence(slot).revision.load(std::memory_order_relaxed);
     return true;
 }
 
 shm::Result<bool> LiveSequences::finish(std::uint64_t uid) {
-    auto found = uids_.find(uid);
-    if (!found) return found.error();
-    Entry& entry = *found.value();
+    CROUPIER_TRY_VALUE(found, uids_.find(uid));
+    Entry& entry = *found;
     const bool in_flight = entry.in_flight > 0;
     if (in_flight) table_.end(entry.place);
     if (const auto slot = uids_.finish(entry)) table_.remove(*slot);
@@ -65,27 +63,24 @@ std::optional<std::uint32_t> LiveSequences::slot_of(std::uint64_t uid) const {
 }
 
 shm::Result<bool> LiveSequences::truncate(std::uint64_t uid, std::uint32_t outputs) {
-    auto found = uids_.find(uid);
-    if (!found) return found.error();
-    Entry& entry = *found.value();
-    if (auto cut = table_.truncate(entry.place, outputs); !cut) return cut;
+    CROUPIER_TRY_VALUE(found, uids_.find(uid));
+    Entry& entry = *found;
+    CROUPIER_TRY(table_.truncate(entry.place, outputs));
     uids_.make_void(entry);
     revisions_[entry.place] = segment_->sequence(entry.place).revision.load(std::memory_order_relaxed);
     return entry.in_flight > 0;
 }
 
 shm::Result<std::span<const std::int32_t>> LiveSequences::output(std::uint64_t uid) const {
-    auto found = uids_.find(uid);
-    if (!found) return found.error();
-    const std::uint32_t slot = found.value()->place;
+    CROUPIER_TRY_VALUE(found, uids_.find(uid));
+    const std::uint32_t slot = found->place;
     const LogLengths lengths = lengths_of(segment_->sequence(slot), segment_->geometry().max_length);
     return std::span<const std::int32_t>(segment_->token_log(slot) + lengths.prompt, lengths.output);
 }
 
 shm::Result<LiveSequences::Asked> LiveSequences::ask(std::uint64_t uid, std::uint64_t step) {
-    auto found = uids_.ask(uid);
-    if (!found) return found.error();
-    Entry& entry = *found.value();
+    CROUPIER_TRY_VALUE(found, uids_.ask(uid));
+    Entry& entry = *found;
     const proto::SequenceEntry& sequence = segment_->sequence(entry.place);
     proto::ScheduleColumn column;
     column.sequence_uid = uid;

@@ -34,16 +34,13 @@ LocalRing::LocalRing(std::unique_ptr<shm::Segment> segment, shm::SchedulePublish
 }
 
 shm::Result<std::unique_ptr<LocalRing>> LocalRing::attach(const RingFiles& files, bool randoms_supplied) {
-    auto attached = shm::Segment::attach(files.segment_path, shm::Access::read_write);
-    if (!attached) return attached.error();
-    auto segment = std::make_unique<shm::Segment>(std::move(attached).value());
-    auto bell = shm::Bell::attach(files.shm_directory, files.instance);
-    if (!bell) return bell.error();
-    auto publisher = shm::SchedulePublisher::attach(*segment);
-    if (!publisher) return publisher.error();
-    bell.value().ring();
+    CROUPIER_TRY_VALUE(attached, shm::Segment::attach(files.segment_path, shm::Access::read_write));
+    auto segment = std::make_unique<shm::Segment>(std::move(attached));
+    CROUPIER_TRY_VALUE(bell, shm::Bell::attach(files.shm_directory, files.instance));
+    CROUPIER_TRY_VALUE(publisher, shm::SchedulePublisher::attach(*segment));
+    bell.ring();
     return std::unique_ptr<LocalRing>(
-        new LocalRing(std::move(segment), publisher.value(), std::move(bell).value(), randoms_supplied));
+        new LocalRing(std::move(segment), publisher, std::move(bell), randoms_supplied));
 }
 
 void LocalRing::recall_steps_in_flight() {
@@ -68,19 +65,18 @@ shm::Result<bool> LocalRing::check_usable() {
 }
 
 shm::Result<bool> LocalRing::add(const croupier_sequence& sequence) {
-    if (auto usable = check_usable(); !usable) return usable;
-    auto admitted = check_sequence(sequence, segment_->geometry().vocab);
-    if (!admitted) return admitted.error();
-    return sequences_.add(admitted.value().sequence);
+    CROUPIER_TRY(check_usable());
+    CROUPIER_TRY_VALUE(admitted, check_sequence(sequence, segment_->geometry().vocab));
+    return sequences_.add(admitted.sequence);
 }
 
 shm::Result<bool> LocalRing::finish(std::uint64_t uid) {
-    if (auto usable = check_usable(); !usable) return usable;
+    CROUPIER_TRY(check_usable());
     return ring_if_void(sequences_.finish(uid));
 }
 
 shm::Result<bool> LocalRing::truncate(std::uint64_t uid, std::uint32_t outputs) {
-    if (auto usable = check_usable(); !usable) return usable;
+    CROUPIER_TRY(check_usable());
     return ring_if_void(sequences_.truncate(uid, outputs));
 }
 
@@ -101,11 +97,10 @@ shm::Result<bool> LocalRing::build_columns(std::span<const croupier_column> aske
     sequences_.begin_submit();
     std::uint32_t masks = 0;
     for (const croupier_column& from : asked) {
-        auto of = sequences_.ask(from.uid, step);
-        if (!of) return of.error();
-        proto::ScheduleColumn& column = columns_.emplace_back(of.value().column);
+        CROUPIER_TRY_VALUE(of, sequences_.ask(from.uid, step));
+        proto::ScheduleColumn& column = columns_.emplace_back(of.column);
         if (from.mask != nullptr) column.mask_row = ++masks;
-        entries_.push_back(of.value().entry);
+        entries_.push_back(of.entry);
     }
     return check_masks(asked, segment_->geometry().mask_rows);
 }
@@ -121,7 +116,7 @@ void LocalRing::copy_masks(std::span<const croupier_column> asked) const {
 
 shm::Result<std::uint64_t> LocalRing::submit(std::span<const croupier_column> asked) {
     // First of all: what is wrong with the columns is of no interest to a client that was fenced.
-    if (auto allowed = publisher_.may_publish(); !allowed) return allowed.error();
+    CROUPIER_TRY(publisher_.may_publish());
     const std::uint64_t step = publisher_.next_to_publish();
     const bool room = step - publisher_.next_to_take() < segment_->geometry().slots &&
                       asked.size() <= segment_->geometry().max_batch;
@@ -130,8 +125,7 @@ shm::Result<std::uint64_t> LocalRing::submit(std::span<const croupier_column> as
         columns_.resize(asked.size());
         return publisher_.publish(columns_);
     }
-    auto built = build_columns(asked, step);
-    if (!built) return built.error();
+    CROUPIER_TRY(build_columns(asked, step));
     copy_masks(asked);
     const bool follows = std::any_of(columns_.begin(), columns_.end(),
                                      [](const auto& column) { return column.after_steps != 0; });

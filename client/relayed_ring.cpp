@@ -45,7 +45,7 @@ shm::Result<std::unique_ptr<RelayedRing>> RelayedRing::attach(const croupier_rec
                                                               const SessionFacts& facts,
                                                               const OpenRequest& request) {
     std::unique_ptr<RelayedRing> ring(new RelayedRing(channel, facts.segment_path));
-    if (auto attached = ring->ask_attach(facts, request); !attached) return attached.error();
+    CROUPIER_TRY(ring->ask_attach(facts, request));
     return ring;
 }
 
@@ -63,11 +63,10 @@ shm::Result<bool> RelayedRing::ask_attach(const SessionFacts& facts, const OpenR
                                                   " within " + std::to_string(request.timeout.count()) +
                                                   " ms; does it run beside the daemon?");
         }
-        auto next = next_answer(left);
-        if (!next) return next.error();
-        if (next.value() == nullptr) continue;
-        if (const auto* refusal = next.value()->body_as_Refusal()) return refusal_error(*refusal);
-        if (const auto* attached = next.value()->body_as_SessionAttached()) return take_over(*attached);
+        CROUPIER_TRY_VALUE(next, next_answer(left));
+        if (next == nullptr) continue;
+        if (const auto* refusal = next->body_as_Refusal()) return refusal_error(*refusal);
+        if (const auto* attached = next->body_as_SessionAttached()) return take_over(*attached);
     }
 }
 
@@ -199,14 +198,12 @@ shm::Result<bool> RelayedRing::may_write() {
 }
 
 shm::Result<bool> RelayedRing::add(const croupier_sequence& sequence) {
-    if (auto allowed = may_write(); !allowed) return allowed;
-    auto admitted = check_sequence(sequence, geometry_.vocab);
-    if (!admitted) return admitted.error();
-    if (auto fresh = outputs_.check_new(sequence.uid); !fresh) return fresh;
-    if (auto room = shm::check_room(geometry_, outputs_.held(), admitted.value().sequence); !room)
-        return room;
+    CROUPIER_TRY(may_write());
+    CROUPIER_TRY_VALUE(admitted, check_sequence(sequence, geometry_.vocab));
+    CROUPIER_TRY(outputs_.check_new(sequence.uid));
+    CROUPIER_TRY(shm::check_room(geometry_, outputs_.held(), admitted.sequence));
     flatbuffers::FlatBufferBuilder builder;
-    if (auto sent = send(builder, add_message(builder, sequence)); !sent) return sent;
+    CROUPIER_TRY(send(builder, add_message(builder, sequence)));
     outputs_.insert(sequence.uid, Output(sequence.output, sequence.output + sequence.output_count));
     return true;
 }
@@ -215,25 +212,23 @@ shm::Result<bool> RelayedRing::finish(std::uint64_t uid) {
     // While the daemon drains, sequences end as well.
     auto allowed = may_write();
     if (!allowed && allowed.error().code != Errc::draining) return allowed;
-    auto found = outputs_.find(uid);
-    if (!found) return found.error();
+    CROUPIER_TRY_VALUE(found, outputs_.find(uid));
     flatbuffers::FlatBufferBuilder builder;
-    if (auto sent = send(builder, wire::CreateFinishSequence(builder, uid)); !sent) return sent;
-    (void)outputs_.finish(*found.value());
+    CROUPIER_TRY(send(builder, wire::CreateFinishSequence(builder, uid)));
+    (void)outputs_.finish(*found);
     return true;
 }
 
 shm::Result<bool> RelayedRing::truncate(std::uint64_t uid, std::uint32_t outputs) {
     auto allowed = may_write();
     if (!allowed && allowed.error().code != Errc::draining) return allowed;
-    auto found = outputs_.find(uid);
-    if (!found) return found.error();
-    Output& output = found.value()->place;
+    CROUPIER_TRY_VALUE(found, outputs_.find(uid));
+    Output& output = found->place;
     if (outputs > output.size()) return shm::beyond_output(uid, output.size(), outputs);
     flatbuffers::FlatBufferBuilder builder;
-    if (auto sent = send(builder, wire::CreateTruncateSequence(builder, uid, outputs)); !sent) return sent;
+    CROUPIER_TRY(send(builder, wire::CreateTruncateSequence(builder, uid, outputs)));
     output.resize(outputs);
-    outputs_.make_void(*found.value());
+    outputs_.make_void(*found);
     return true;
 }
 
@@ -242,29 +237,26 @@ bool RelayedRing::next_is_void(std::size_t column) const {
 }
 
 shm::Result<std::span<const std::int32_t>> RelayedRing::output(std::uint64_t uid) const {
-    auto found = outputs_.find(uid);
-    if (!found) return found.error();
-    return std::span<const std::int32_t>(found.value()->place);
+    CROUPIER_TRY_VALUE(found, outputs_.find(uid));
+    return std::span<const std::int32_t>(found->place);
 }
 
 shm::Result<bool> RelayedRing::send_submit(std::span<const croupier_column> columns) {
     entries_.clear();
     outputs_.begin_submit();
     for (const croupier_column& column : columns) {
-        auto asked = outputs_.ask(column.uid);
-        if (!asked) return asked.error();
-        entries_.push_back(asked.value());
+        CROUPIER_TRY_VALUE(asked, outputs_.ask(column.uid));
+        entries_.push_back(asked);
     }
-    if (auto fits = check_masks(columns, geometry_.mask_rows); !fits) return fits;
+    CROUPIER_TRY(check_masks(columns, geometry_.mask_rows));
     flatbuffers::FlatBufferBuilder builder;
     return send(builder, submit_message(builder, published_, columns, geometry_.vocab));
 }
 
 shm::Result<std::uint64_t> RelayedRing::submit(std::span<const croupier_column> columns) {
-    if (auto allowed = may_write(); !allowed) return allowed.error();
-    if (auto fits = shm::check_step(geometry_, columns.size(), published_ - taken_); !fits)
-        return fits.error();
-    if (auto sent = send_submit(columns); !sent) return sent.error();
+    CROUPIER_TRY(may_write());
+    CROUPIER_TRY(shm::check_step(geometry_, columns.size(), published_ - taken_));
+    CROUPIER_TRY(send_submit(columns));
     StepSent& slot = slot_of(published_);
     slot.uids.clear();
     for (const croupier_column& column : columns) slot.uids.push_back(column.uid);

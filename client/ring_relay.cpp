@@ -148,8 +148,7 @@ shm::Result<bool> RingRelay::submit(const wire::SubmitStep& record) {
     if (auto fault = read_columns(record, ring_->geometry().vocab, columns_)) {
         return shm::fail(Errc::bad_argument, *fault);
     }
-    auto published = ring_->submit(columns_);
-    if (!published) return published.error();
+    CROUPIER_TRY(ring_->submit(columns_));
     return true;
 }
 
@@ -159,7 +158,7 @@ shm::Result<bool> RingRelay::take(const wire::TakeSteps& record) {
             return shm::fail(Errc::bad_argument, "step " + std::to_string(ring_->next_to_take()) +
                                                      " is to be taken, and is not decided");
         }
-        if (auto taken = ring_->take({}); !taken) return taken;
+        CROUPIER_TRY(ring_->take({}));
     }
     return true;
 }

@@ -47,9 +47,8 @@ shm::Result<std::vector<std::string>> read_keys(const std::string& path, const c
 
 shm::Result<bool> give_ipc_file(const std::string& path, std::uint32_t mode, const std::string& group) {
     if (!group.empty()) {
-        const auto gid = shm::group_id(group);
-        if (!gid) return gid.error();
-        if (::chown(path.c_str(), static_cast<uid_t>(-1), gid.value()) != 0) {
+        CROUPIER_TRY_VALUE(gid, shm::group_id(group));
+        if (::chown(path.c_str(), static_cast<uid_t>(-1), gid) != 0) {
             return shm::system_failure("cannot give to group " + group + " the socket", path, errno);
         }
     }
@@ -87,16 +86,15 @@ shm::Result<shm::FileDescriptor> reserve_path(const std::string& path) {
 shm::Result<CurveKeys> load_curve_keys(const config::Curve& curve) {
     CurveKeys keys;
     if (curve.secret_key_file.empty()) return keys;
-    auto secret = read_keys(curve.secret_key_file, "control.curve.secret_key_file");
-    if (!secret) return secret.error();
-    if (secret.value().empty()) {
+    CROUPIER_TRY_VALUE(secret, read_keys(curve.secret_key_file, "control.curve.secret_key_file"));
+    if (secret.empty()) {
         return fail(Errc::bad_argument,
                     curve.secret_key_file + " (control.curve.secret_key_file) holds no key");
     }
-    keys.secret = secret.value().front();
-    auto authorized = read_keys(curve.authorized_keys_file, "control.curve.authorized_keys_file");
-    if (!authorized) return authorized.error();
-    keys.authorized = std::move(authorized).value();
+    keys.secret = secret.front();
+    CROUPIER_TRY_VALUE(authorized,
+                       read_keys(curve.authorized_keys_file, "control.curve.authorized_keys_file"));
+    keys.authorized = std::move(authorized);
     return keys;
 }
 
@@ -116,9 +114,8 @@ shm::Result<shm::FileDescriptor> bind_endpoint(zmq::socket_t& socket, const std:
     } else {
         std::error_code ignored;
         std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-        auto got = reserve_path(path);
-        if (!got) return got.error();
-        reserved = std::move(got).value();
+        CROUPIER_TRY_VALUE(got, reserve_path(path));
+        reserved = std::move(got);
     }
     // The socket is created before it can be reached: a mask of its own closes the moment before the chmod.
     const mode_t before = ::umask(0177);
@@ -130,7 +127,7 @@ shm::Result<shm::FileDescriptor> bind_endpoint(zmq::socket_t& socket, const std:
         return shm::system_failure("cannot bind", endpoint, error.num());
     }
     if (!ipc) return reserved;
-    if (auto given = give_ipc_file(path, ipc_mode, group); !given) return given.error();
+    CROUPIER_TRY(give_ipc_file(path, ipc_mode, group));
     return reserved;
 }
 

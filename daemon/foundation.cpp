@@ -54,40 +54,32 @@ void remove_own_files(const config::Config& config) {
 
 shm::Result<bool> acquire_resources(const config::Config& config, Foundation& made) {
     raise_descriptor_limit();
-    if (auto seeded = seed_peer_ids(); !seeded) return seeded;
+    CROUPIER_TRY(seed_peer_ids());
     // One after the other: each needs what stands before it.
-    auto lock = lock_instance(config.run_dir, config.instance);
-    if (!lock) return lock.error();
-    auto signals = open_signals();
-    if (!signals) return signals.error();
-    auto timer = open_timer(kHousekeepingPeriod);
-    if (!timer) return timer.error();
-    auto event = open_inherited_event();
-    if (!event) return event.error();
-    auto made_event = open_event();
-    if (!made_event) return made_event.error();
+    CROUPIER_TRY_VALUE(lock, lock_instance(config.run_dir, config.instance));
+    CROUPIER_TRY_VALUE(signals, open_signals());
+    CROUPIER_TRY_VALUE(timer, open_timer(kHousekeepingPeriod));
+    CROUPIER_TRY_VALUE(event, open_inherited_event());
+    CROUPIER_TRY_VALUE(made_event, open_event());
     const shm::FileOwnership ownership{static_cast<mode_t>(config.shm.mode), config.shm.group};
-    if (auto ready = shm::prepare_directory(config.shm.dir); !ready) return ready.error();
-    const auto alone = shm::lock_directory(config.shm.dir);
-    if (!alone) return alone.error();
-    if (auto gone = await_predecessor(config.shm.dir, config.instance); !gone) return gone.error();
-    auto keys = load_curve_keys(config.control.curve);
-    if (!keys) return keys.error();
-    auto bell = shm::Bell::create_or_adopt(config.shm.dir, config.instance, ownership);
-    if (!bell) return bell.error();
+    CROUPIER_TRY(shm::prepare_directory(config.shm.dir));
+    CROUPIER_TRY(shm::lock_directory(config.shm.dir));
+    CROUPIER_TRY(await_predecessor(config.shm.dir, config.instance));
+    CROUPIER_TRY_VALUE(keys, load_curve_keys(config.control.curve));
+    CROUPIER_TRY_VALUE(bell, shm::Bell::create_or_adopt(config.shm.dir, config.instance, ownership));
     auto plane = shm::Plane::create(config.shm.dir, config.instance);
     if (!plane) {
         remove_own_files(config);
         return plane.error();
     }
-    made.lock = std::move(lock).value();
-    made.signals = std::move(signals).value();
-    made.timer = std::move(timer).value();
-    made.step_event = std::move(event).value();
-    made.made_event = std::move(made_event).value();
-    made.bell.emplace(std::move(bell).value());
+    made.lock = std::move(lock);
+    made.signals = std::move(signals);
+    made.timer = std::move(timer);
+    made.step_event = std::move(event);
+    made.made_event = std::move(made_event);
+    made.bell.emplace(std::move(bell));
     made.plane.emplace(std::move(plane).value());
-    made.keys = std::move(keys).value();
+    made.keys = std::move(keys);
     return true;
 }
 

@@ -121,12 +121,11 @@ shm::Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& li
                                                            const std::string& shm_directory,
                                                            const std::string& instance,
                                                            const Health& health) {
-    auto listener = listen_on(listen);
-    if (!listener) return listener.error();
+    CROUPIER_TRY_VALUE(listener, listen_on(listen));
     shm::FileDescriptor stop(::eventfd(0, EFD_CLOEXEC));
     if (!stop.valid()) return shm::system_failure("cannot open", "eventfd", errno);
     return std::unique_ptr<HttpServer>(
-        new HttpServer(std::move(listener).value(), std::move(stop), shm_directory, instance, health));
+        new HttpServer(std::move(listener), std::move(stop), shm_directory, instance, health));
 }
 
 void HttpServer::serve() {

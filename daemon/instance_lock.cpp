@@ -54,9 +54,8 @@ shm::Result<shm::FileDescriptor> lock_instance(const std::string& run_dir, const
     std::filesystem::create_directories(run_dir, failure);
     if (failure) return shm::system_failure("cannot create run_dir", run_dir, failure.value());
     const std::string path = run_dir + "/" + instance + ".lock";
-    auto opened = open_lock(path);
-    if (!opened) return opened.error();
-    shm::FileDescriptor file = std::move(opened).value();
+    CROUPIER_TRY_VALUE(opened, open_lock(path));
+    shm::FileDescriptor file = std::move(opened);
     if (!shm::try_lock_byte(file, 0)) {
         std::array<char, 32> holder{};
         const auto length = ::pread(file.get(), holder.data(), holder.size() - 1, 0);

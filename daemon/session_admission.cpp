@@ -50,12 +50,11 @@ shm::Result<bool> not_resumable(const SessionRequest& request, Errc code, const 
 }  // namespace
 
 shm::Result<bool> check_request(const SessionRequest& request, const config::Sessions& quotas) {
-    if (auto good = check_name(request.name); !good) return good;
+    CROUPIER_TRY(check_name(request.name));
     if (auto fault = proto::geometry_fault(request.geometry)) return fail(Errc::bad_geometry, *fault);
     const auto& geometry = request.geometry;
-    if (auto ok = within("max_batch", "sessions.max_batch", geometry.max_batch, quotas.max_batch); !ok)
-        return ok;
-    if (auto ok = within("vocab", "sessions.max_vocab", geometry.vocab, quotas.max_vocab); !ok) return ok;
+    CROUPIER_TRY(within("max_batch", "sessions.max_batch", geometry.max_batch, quotas.max_batch));
+    CROUPIER_TRY(within("vocab", "sessions.max_vocab", geometry.vocab, quotas.max_vocab));
     if (auto ok =
             within("max_sequences", "sessions.max_sequences", geometry.max_sequences, quotas.max_sequences);
         !ok) {

@@ -43,12 +43,12 @@ shm::Hugepages huge_pages(config::HugePages wanted) {
 
 SessionRegistry::Opened SessionRegistry::open(const SessionRequest& request, const Asker& asker) {
     if (draining_) return shm::fail(Errc::draining, "the daemon drains and opens no new sessions");
-    if (auto sound = check_request(request, config_.sessions); !sound) return sound.error();
+    CROUPIER_TRY(check_request(request, config_.sessions));
     for (auto& [id, pending] : pending_) {
         if (pending.request.name == request.name) return join(pending, request, asker);
     }
     if (shm::Segment* present = find_by_name(request.name)) return open_present(*present, request, asker);
-    if (auto room = has_room(request, nullptr); !room) return room.error();
+    CROUPIER_TRY(has_room(request, nullptr));
     return create(request, asker);
 }
 
@@ -83,14 +83,14 @@ SessionRegistry::Opened SessionRegistry::open_present(shm::Segment& present, con
                                  std::to_string(present.header().client_pid.load()) +
                                  "; choose another name, or open with takeover to fence that client");
         }
-        if (auto room = has_room(request, &present); !room) return room.error();
+        CROUPIER_TRY(has_room(request, &present));
         // A new segment, not a new epoch in the old one: what a fenced process may still write when it
         // wakes in the middle of a store goes to memory that nobody reads any more.
         retire(id, SessionState::fenced, "taken over by a new client");
         return create(request, asker);
     }
     if (request.resume) {
-        if (auto same = check_same_session(present, request); !same) return same.error();
+        CROUPIER_TRY(check_same_session(present, request));
         expect_client(present);
         return std::optional(OpenedSession{&present, true});
     }
@@ -99,7 +99,7 @@ SessionRegistry::Opened SessionRegistry::open_present(shm::Segment& present, con
         expect_client(present);
         return std::optional(OpenedSession{&present, false});
     }
-    if (auto room = has_room(request, &present); !room) return room.error();
+    CROUPIER_TRY(has_room(request, &present));
     retire(id, SessionState::closed, "its client is gone and its name is opened anew");
     return create(request, asker);
 }

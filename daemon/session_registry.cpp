@@ -149,15 +149,14 @@ void SessionRegistry::take_in(std::unique_ptr<shm::Segment> segment, const std::
 }
 
 shm::Result<bool> SessionRegistry::close(std::uint64_t id, const Peer& peer) {
-    if (auto own = find_for(id, peer); !own) return own.error();
+    CROUPIER_TRY(find_for(id, peer));
     retire(id, SessionState::closed, "closed by its client");
     return true;
 }
 
 shm::Result<bool> SessionRegistry::set_zmq_stream(std::uint64_t id, bool on, const Peer& peer) {
-    auto own = find_for(id, peer);
-    if (!own) return own.error();
-    own.value()->header().zmq_stream.store(on ? 1 : 0, std::memory_order_release);
+    CROUPIER_TRY_VALUE(own, find_for(id, peer));
+    own->header().zmq_stream.store(on ? 1 : 0, std::memory_order_release);
     return true;
 }
 

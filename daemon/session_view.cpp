@@ -61,12 +61,10 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
 
 shm::Result<std::unique_ptr<SessionView>> SessionView::attach(const std::string& path, std::uint32_t threads,
                                                               proto::StateTotals& totals) {
-    auto segment = shm::Segment::attach(path, shm::Access::read_write);
-    if (!segment) return segment.error();
-    auto orders = copy_orders(segment.value());
-    if (!orders) return orders.error();
+    CROUPIER_TRY_VALUE(segment, shm::Segment::attach(path, shm::Access::read_write));
+    CROUPIER_TRY_VALUE(orders, copy_orders(segment));
     return std::unique_ptr<SessionView>(
-        new SessionView(std::move(segment).value(), std::move(orders).value(), threads, totals));
+        new SessionView(std::move(segment), std::move(orders), threads, totals));
 }
 
 std::span<const std::uint32_t> SessionView::hot_blocks(std::uint32_t choice) const {

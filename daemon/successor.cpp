@@ -93,15 +93,13 @@ std::string own_program() {
 }
 
 shm::Result<std::string> layout_versions_of(const std::string& program) {
-    auto pipe = open_pipe();
-    if (!pipe) return pipe.error();
-    auto pid = spawn(program, pipe.value().write);
-    if (!pid) return pid.error();
-    pipe.value().write = FileDescriptor();
-    const std::string line = read_all(pipe.value().read);
+    CROUPIER_TRY_VALUE(pipe, open_pipe());
+    CROUPIER_TRY_VALUE(pid, spawn(program, pipe.write));
+    pipe.write = FileDescriptor();
+    const std::string line = read_all(pipe.read);
     // It has nothing more to say; one that hangs must not hold up the stop.
-    ::kill(pid.value(), SIGKILL);
-    ::waitpid(pid.value(), nullptr, 0);
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
     if (!line.empty()) return line;
     return shm::fail(Errc::wrong_version, program + " does not tell its layouts (--layout-versions)");
 }

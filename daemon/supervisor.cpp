@@ -66,9 +66,9 @@ class Supervisor {
         if (!decisions) return decisions.error();
         base_.paths = {std::move(control).value(), std::move(decisions).value()};
         if (config_.metrics.listen == "off") return true;
-        auto server = HttpServer::start(config_.metrics.listen, config_.shm.dir, config_.instance, health_);
-        if (!server) return server.error();
-        http_ = std::move(server).value();
+        CROUPIER_TRY_VALUE(
+            server, HttpServer::start(config_.metrics.listen, config_.shm.dir, config_.instance, health_));
+        http_ = std::move(server);
         return true;
     }
 

@@ -40,9 +40,8 @@ constexpr std::size_t kOptionsAtFirst = 64;
 constexpr std::size_t kChannelAtFirst = 32;
 
 shm::Result<fan_out::FanOutOptions> checked(const croupier_fan_out_options& given) {
-    const auto known = shm::read_struct(given, "croupier_fan_out_options", kOptionsAtFirst);
-    if (!known) return known.error();
-    const croupier_fan_out_options& options = known.value();
+    CROUPIER_TRY_VALUE(known, shm::read_struct(given, "croupier_fan_out_options", kOptionsAtFirst));
+    const croupier_fan_out_options& options = known;
     if (options.transport > CROUPIER_FAN_OUT_NCCL) {
         return shm::fail(shm::Errc::bad_argument, "transport is " + std::to_string(options.transport) +
                                                       ", allowed: 0 (ZMQ) or 1 (NCCL)");
@@ -82,11 +81,9 @@ int croupier_fan_out_open(const croupier_fan_out_options* options, croupier_fan_
     return guarded(error, [&]() -> shm::Result<int> {
         if (options == nullptr) return missing("options");
         if (fan_out == nullptr) return missing("fan_out");
-        const auto asked = checked(*options);
-        if (!asked) return asked.error();
-        auto group = fan_out::open_fan_out(asked.value());
-        if (!group) return group.error();
-        *fan_out = new croupier_fan_out{std::move(group).value(), {}};
+        CROUPIER_TRY_VALUE(asked, checked(*options));
+        CROUPIER_TRY_VALUE(group, fan_out::open_fan_out(asked));
+        *fan_out = new croupier_fan_out{std::move(group), {}};
         return 0;
     });
 }
@@ -108,10 +105,9 @@ int croupier_fan_out_receive_answer(croupier_fan_out* fan_out, uint32_t timeout_
         if (member == nullptr || answer == nullptr || size == nullptr) {
             return missing("member, answer or size");
         }
-        auto received = fan_out->group->receive_answer(std::chrono::milliseconds(timeout_ms));
-        if (!received) return received.error();
-        if (!received.value()) return 0;
-        fan_out->answer = *std::move(received).value();
+        CROUPIER_TRY_VALUE(received, fan_out->group->receive_answer(std::chrono::milliseconds(timeout_ms)));
+        if (!received) return 0;
+        fan_out->answer = *std::move(received);
         *member = fan_out->answer.member;
         *answer = fan_out->answer.bytes.data();
         *size = fan_out->answer.bytes.size();
@@ -123,11 +119,10 @@ int croupier_fan_out_receive(croupier_fan_out* fan_out, uint32_t timeout_ms, con
                              size_t* size, croupier_error* error) {
     return guarded(error, [&]() -> shm::Result<int> {
         if (record == nullptr || size == nullptr) return missing("record or size");
-        const auto received = fan_out->group->receive(std::chrono::milliseconds(timeout_ms));
-        if (!received) return received.error();
-        if (!received.value()) return 0;
-        *record = received.value()->data();
-        *size = received.value()->size();
+        CROUPIER_TRY_VALUE(received, fan_out->group->receive(std::chrono::milliseconds(timeout_ms)));
+        if (!received) return 0;
+        *record = received->data();
+        *size = received->size();
         return 1;
     });
 }

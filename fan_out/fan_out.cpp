@@ -64,7 +64,7 @@ shm::Result<bool> FanOut::answer(std::span<const std::uint8_t> /*bytes*/) {
 }
 
 shm::Result<std::unique_ptr<FanOut>> open_fan_out(const FanOutOptions& options) {
-    if (auto sound = check(options); !sound) return sound.error();
+    CROUPIER_TRY(check(options));
     return options.transport == Transport::nccl ? open_nccl_fan_out(options) : open_zmq_fan_out(options);
 }
 

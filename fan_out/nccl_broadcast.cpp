@@ -18,7 +18,7 @@ shm::Result<bool> await(steady_clock::time_point deadline, const NcclBroadcast::
     while (true) {
         auto holds = condition();
         if (!holds || holds.value()) return holds;
-        if (auto alive = peers_alive(); !alive) return alive;
+        CROUPIER_TRY(peers_alive());
         if (steady_clock::now() > deadline) {
             return shm::fail(shm::Errc::timed_out,
                              std::string("NCCL did not ") + what + " in time: do the GPUs reach each other?");
@@ -30,12 +30,10 @@ shm::Result<bool> await(steady_clock::time_point deadline, const NcclBroadcast::
 }  // namespace
 
 shm::Result<ncclUniqueId> NcclBroadcast::fresh_id(int device) {
-    auto nccl = NcclLibrary::load();
-    if (!nccl) return nccl.error();
+    CROUPIER_TRY_VALUE(nccl, NcclLibrary::load());
     const gpu_writer::DeviceScope scope(device);
     ncclUniqueId id{};
-    auto made = nccl.value()->done(nccl.value()->get_unique_id(&id), "NCCL cannot make a group's id");
-    if (!made) return made.error();
+    CROUPIER_TRY(nccl->done(nccl->get_unique_id(&id), "NCCL cannot make a group's id"));
     return id;
 }
 
@@ -43,11 +41,10 @@ shm::Result<std::unique_ptr<NcclBroadcast>> NcclBroadcast::join(const ncclUnique
                                                                 std::uint32_t rank, int device,
                                                                 std::chrono::milliseconds timeout,
                                                                 const PeersAlive& peers_alive) {
-    auto nccl = NcclLibrary::load();
-    if (!nccl) return nccl.error();
-    std::unique_ptr<NcclBroadcast> made(new NcclBroadcast(*nccl.value(), device));
-    if (auto begun = made->begin(id, ranks, rank); !begun) return begun.error();
-    if (auto met = made->meet(rank, timeout, peers_alive); !met) return met.error();
+    CROUPIER_TRY_VALUE(nccl, NcclLibrary::load());
+    std::unique_ptr<NcclBroadcast> made(new NcclBroadcast(*nccl, device));
+    CROUPIER_TRY(made->begin(id, ranks, rank));
+    CROUPIER_TRY(made->meet(rank, timeout, peers_alive));
     return made;
 }
 
@@ -55,8 +52,8 @@ shm::Result<bool> NcclBroadcast::begin(const ncclUniqueId& id, std::uint32_t ran
     const gpu_writer::DeviceScope scope(device_);
     auto chosen = gpu_writer::cuda_done(cudaSetDevice(device_), "cannot use GPU " + std::to_string(device_));
     if (!chosen) return chosen;
-    if (auto stream = gpu_writer::keep(stream_, gpu_writer::make_stream()); !stream) return stream;
-    if (auto room = make_room(kFirstRoom); !room) return room;
+    CROUPIER_TRY(gpu_writer::keep(stream_, gpu_writer::make_stream()));
+    CROUPIER_TRY(make_room(kFirstRoom));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     // A member that never comes must not hold us in a call for ever.
     config.blocking = 0;
@@ -92,7 +89,7 @@ shm::Result<bool> NcclBroadcast::settled() {
     ncclResult_t state = ncclSuccess;
     auto asked = nccl_->done(nccl_->async_error(comm_, &state), "NCCL does not tell its state");
     if (!asked) return asked;
-    if (auto well = nccl_->done(state, "NCCL failed"); !well) return well;
+    CROUPIER_TRY(nccl_->done(state, "NCCL failed"));
     return state != ncclInProgress;
 }
 
@@ -115,7 +112,7 @@ shm::Result<bool> NcclBroadcast::enqueue(std::size_t bytes) {
 
 shm::Result<bool> NcclBroadcast::send(std::span<const std::uint8_t> bytes) {
     const gpu_writer::DeviceScope scope(device_);
-    if (auto room = make_room(bytes.size()); !room) return room;
+    CROUPIER_TRY(make_room(bytes.size()));
     std::memcpy(staging_.get(), bytes.data(), bytes.size());
     auto copied = gpu_writer::cuda_done(
         cudaMemcpyAsync(memory_.get(), staging_.get(), bytes.size(), cudaMemcpyHostToDevice, stream_.get()),
@@ -126,7 +123,7 @@ shm::Result<bool> NcclBroadcast::send(std::span<const std::uint8_t> bytes) {
 
 shm::Result<bool> NcclBroadcast::receive(std::size_t bytes) {
     const gpu_writer::DeviceScope scope(device_);
-    if (auto room = make_room(bytes); !room) return room;
+    CROUPIER_TRY(make_room(bytes));
     copy_owed_ = true;
     return enqueue(bytes);
 }

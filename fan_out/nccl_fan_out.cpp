@@ -94,17 +94,15 @@ NcclRoot::~NcclRoot() {
 }
 
 shm::Result<bool> NcclRoot::begin() {
-    auto id = NcclBroadcast::fresh_id(options_.device);
-    if (!id) return id.error();
-    if (auto told = control_->send(bytes_of(id.value())); !told) return told;
-    return meet(id.value());
+    CROUPIER_TRY_VALUE(id, NcclBroadcast::fresh_id(options_.device));
+    CROUPIER_TRY(control_->send(bytes_of(id)));
+    return meet(id);
 }
 
 shm::Result<bool> NcclRoot::hear(milliseconds timeout) {
-    auto answer = control_->receive_answer(timeout);
-    if (!answer) return answer.error();
-    if (!answer.value()) return true;
-    Answer& heard = *answer.value();
+    CROUPIER_TRY_VALUE(answer, control_->receive_answer(timeout));
+    if (!answer) return true;
+    Answer& heard = *answer;
     FanOutReceipt receipt;
     if (heard.bytes.size() < sizeof(receipt)) {
         return shm::fail(Errc::wrong_version,
@@ -124,7 +122,7 @@ shm::Result<bool> NcclRoot::hear(milliseconds timeout) {
 shm::Result<bool> NcclRoot::busy() {
     auto free = gpus_->finished();
     if (!free) return free;
-    if (auto heard = look_at_control(); !heard) return heard;
+    CROUPIER_TRY(look_at_control());
     return !free.value() || sent_ - received_by_all() >= options_.window;
 }
 
@@ -197,28 +195,26 @@ shm::Result<bool> NcclMember::send_receipt(const FanOutReceipt& receipt,
 }
 
 shm::Result<bool> NcclMember::begin() {
-    const auto first = control_->receive(options_.join_timeout);
-    if (!first) return first.error();
+    CROUPIER_TRY_VALUE(first, control_->receive(options_.join_timeout));
     ncclUniqueId id{};
-    if (!first.value() || first.value()->size() != sizeof(id.internal)) {
+    if (!first || first->size() != sizeof(id.internal)) {
         return shm::fail(Errc::wrong_version, "the root at " + options_.endpoint +
                                                   " did not send NCCL's id: is its transport NCCL too?");
     }
-    std::memcpy(id.internal, first.value()->data(), sizeof(id.internal));
+    std::memcpy(id.internal, first->data(), sizeof(id.internal));
     return meet(id);
 }
 
 shm::Result<bool> NcclMember::hear(milliseconds timeout) {
-    const auto record = control_->receive(timeout);
-    if (!record) return record.error();
-    if (!record.value()) return true;
+    CROUPIER_TRY_VALUE(record, control_->receive(timeout));
+    if (!record) return true;
     FanOutAnnouncement announcement;
-    if (record.value()->size() != sizeof(announcement)) {
+    if (record->size() != sizeof(announcement)) {
         return shm::fail(Errc::wrong_version, "the root at " + options_.endpoint + " announced with " +
-                                                  std::to_string(record.value()->size()) + " bytes, not " +
+                                                  std::to_string(record->size()) + " bytes, not " +
                                                   std::to_string(sizeof(announcement)));
     }
-    std::memcpy(&announcement, record.value()->data(), sizeof(announcement));
+    std::memcpy(&announcement, record->data(), sizeof(announcement));
     if (announcement.length > proto::kMaxRecordBytes) {
         return shm::fail(Errc::wrong_size, "the root at " + options_.endpoint + " announced " +
                                                std::to_string(announcement.length) + " bytes, allowed is " +
@@ -231,7 +227,7 @@ shm::Result<bool> NcclMember::hear(milliseconds timeout) {
 shm::Result<bool> NcclMember::begin_next(Clock::time_point deadline) {
     if (announced_.empty()) {
         const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-        if (auto heard = hear(std::max(left, milliseconds::zero())); !heard) return heard;
+        CROUPIER_TRY(hear(std::max(left, milliseconds::zero())));
     }
     if (announced_.empty()) return false;
     under_way_ = announced_.front();
@@ -247,7 +243,7 @@ shm::Result<bool> NcclMember::await_broadcast(Clock::time_point deadline) {
         if (!finished || finished.value()) return finished;
         const auto now = Clock::now();
         if (now >= next_look) {
-            if (auto alive = look_at_control(); !alive) return alive;
+            CROUPIER_TRY(look_at_control());
             next_look = now + kLook;
         }
         if (now >= deadline) return false;
@@ -282,7 +278,7 @@ shm::Result<std::optional<std::span<const std::uint8_t>>> NcclMember::receive(mi
 
 template <typename End>
 shm::Result<std::unique_ptr<FanOut>> begun(std::unique_ptr<End> end) {
-    if (auto begins = end->begin(); !begins) return begins.error();
+    CROUPIER_TRY(end->begin());
     return std::unique_ptr<FanOut>(std::move(end));
 }
 
@@ -290,11 +286,10 @@ shm::Result<std::unique_ptr<FanOut>> begun(std::unique_ptr<End> end) {
 
 shm::Result<std::unique_ptr<FanOut>> open_nccl_fan_out(const FanOutOptions& options) {
     // Before anybody is met, who would then wait for a member without NCCL.
-    if (auto nccl = NcclLibrary::load(); !nccl) return nccl.error();
-    auto control = open_zmq_fan_out(options);
-    if (!control) return control.error();
-    if (options.member == 0) return begun(std::make_unique<NcclRoot>(options, std::move(control).value()));
-    return begun(std::make_unique<NcclMember>(options, std::move(control).value()));
+    CROUPIER_TRY(NcclLibrary::load());
+    CROUPIER_TRY_VALUE(control, open_zmq_fan_out(options));
+    if (options.member == 0) return begun(std::make_unique<NcclRoot>(options, std::move(control)));
+    return begun(std::make_unique<NcclMember>(options, std::move(control)));
 }
 
 }  // namespace croupier::fan_out

@@ -98,9 +98,8 @@ shm::Error ZmqMember::fail_for_good(Errc code, const std::string& why) {
 }
 
 shm::Result<bool> ZmqMember::begin() {
-    auto socket = make_fan_out_socket(context_, zmq::socket_type::dealer, options_);
-    if (!socket) return socket.error();
-    socket_ = std::move(socket).value();
+    CROUPIER_TRY_VALUE(socket, make_fan_out_socket(context_, zmq::socket_type::dealer, options_));
+    socket_ = std::move(socket);
     socket_.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
     socket_.set(zmq::sockopt::reconnect_ivl_max, kReconnectMaxMs);
     // What was meant for one root must not wait in a queue for the next.
@@ -197,12 +196,10 @@ shm::Result<std::optional<std::span<const std::uint8_t>>> ZmqMember::receive(mil
         // Looked at before the socket: what a root sent and then died is read to its end.
         connection_->look();
         const bool gone = lost();
-        auto next = next_frame();
-        if (!next) return next.error();
-        if (next.value()) {
-            auto accepted = accept_record();
-            if (!accepted) return accepted.error();
-            if (!accepted.value()) continue;
+        CROUPIER_TRY_VALUE(next, next_frame());
+        if (next) {
+            CROUPIER_TRY_VALUE(accepted, accept_record());
+            if (!accepted) continue;
             // Copied: a frame may lie unaligned in ZMQ's receive buffer, what is in it may need better.
             record_.assign(frame_.payload.begin(), frame_.payload.end());
             record = record_;
@@ -234,7 +231,7 @@ shm::Result<bool> ZmqMember::answer(std::span<const std::uint8_t> bytes) {
 
 shm::Result<std::unique_ptr<FanOut>> open_zmq_member(const FanOutOptions& options) {
     auto member = std::make_unique<ZmqMember>(options);
-    if (auto begun = member->begin(); !begun) return begun.error();
+    CROUPIER_TRY(member->begin());
     return std::unique_ptr<FanOut>(std::move(member));
 }
 

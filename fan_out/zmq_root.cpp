@@ -83,9 +83,8 @@ shm::Error ZmqRoot::fail_for_good(std::string why) {
 }
 
 shm::Result<bool> ZmqRoot::begin() {
-    auto socket = make_fan_out_socket(context_, zmq::socket_type::router, options_);
-    if (!socket) return socket.error();
-    socket_ = std::move(socket).value();
+    CROUPIER_TRY_VALUE(socket, make_fan_out_socket(context_, zmq::socket_type::router, options_));
+    socket_ = std::move(socket);
     // Else a message to a member that is gone would vanish in silence.
     socket_.set(zmq::sockopt::router_mandatory, true);
     // The window bounds the queue: a second bound could refuse a record after some members have it.
@@ -250,10 +249,10 @@ shm::Result<bool> ZmqRoot::send(std::span<const std::uint8_t> record) {
     take_in(milliseconds::zero());
     if (busy()) {
         // A member that is gone never receives: told as such, not as busy for ever.
-        if (auto all = beat_when_due(); !all) return all;
+        CROUPIER_TRY(beat_when_due());
         return false;
     }
-    if (auto all = send_all(FanOutKind::record, sent_ + 1, record); !all) return all;
+    CROUPIER_TRY(send_all(FanOutKind::record, sent_ + 1, record));
     ++sent_;
     sizes_under_way_.push_back(record.size());
     bytes_under_way_ += record.size();
@@ -277,7 +276,7 @@ shm::Result<std::optional<Answer>> ZmqRoot::receive_answer(milliseconds timeout)
             answers_.pop_front();
             return answer;
         }
-        if (auto all = beat_when_due(); !all) return all.error();
+        CROUPIER_TRY(beat_when_due());
         if (left == milliseconds::zero()) return answer;
     }
 }
@@ -286,7 +285,7 @@ shm::Result<std::optional<Answer>> ZmqRoot::receive_answer(milliseconds timeout)
 
 shm::Result<std::unique_ptr<FanOut>> open_zmq_root(const FanOutOptions& options) {
     auto root = std::make_unique<ZmqRoot>(options);
-    if (auto begun = root->begin(); !begun) return begun.error();
+    CROUPIER_TRY(root->begin());
     return std::unique_ptr<FanOut>(std::move(root));
 }
 

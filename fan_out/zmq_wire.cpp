@@ -41,7 +41,7 @@ shm::Result<zmq::socket_t> make_fan_out_socket(zmq::context_t& context, zmq::soc
     socket.set(zmq::sockopt::maxmsgsize,
                static_cast<std::int64_t>(sizeof(proto::FanOutHeader) + proto::kMaxRecordBytes));
     if (options.endpoint.starts_with("tcp://")) {
-        if (auto secured = use_curve(socket, type, options); !secured) return secured.error();
+        CROUPIER_TRY(use_curve(socket, type, options));
     }
     return socket;
 }

@@ -1,7 +1,6 @@
 #include "gpu_writer/copy_path.h"
 
 #include <algorithm>
-#include <boost/outcome/try.hpp>
 
 #include "gpu_writer/copy_chunks.h"
 
@@ -21,7 +20,7 @@ shm::Result<CopyPath> CopyPath::make(const CopyRoom& room) {
     CopyPath path;
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found{};
-    BOOST_OUTCOME_TRYV(cuda_done(
+    CROUPIER_TRY(cuda_done(
         cudaGetDriverEntryPointByVersion("cuStreamWriteValue64", &entry, 11070, cudaEnableDefault, &found),
         "cannot look for cuStreamWriteValue64 in the driver"));
     if (found != cudaDriverEntryPointSuccess || entry == nullptr) {
@@ -30,24 +29,23 @@ shm::Result<CopyPath> CopyPath::make(const CopyRoom& room) {
                          "choose the path `store`");
     }
     path.write_value_ = reinterpret_cast<PFN_cuStreamWriteValue64_v11070>(entry);
-    BOOST_OUTCOME_TRYV(keep(path.copying_, make_stream()));
-    BOOST_OUTCOME_TRYV(keep(path.publishing_, make_stream()));
+    CROUPIER_TRY(keep(path.copying_, make_stream()));
+    CROUPIER_TRY(keep(path.publishing_, make_stream()));
     for (Stage& stage : path.stages_) {
-        BOOST_OUTCOME_TRYV(keep(stage, make_stage(room)));
+        CROUPIER_TRY(keep(stage, make_stage(room)));
     }
     return path;
 }
 
 shm::Result<CopyPath::Stage> CopyPath::make_stage(const CopyRoom& room) {
     Stage stage;
-    BOOST_OUTCOME_TRYV(keep(stage.elements, device_array<std::byte>(room.elements, "a step's tiles")));
+    CROUPIER_TRY(keep(stage.elements, device_array<std::byte>(room.elements, "a step's tiles")));
     if (room.maxima != 0) {
-        BOOST_OUTCOME_TRYV(
-            keep(stage.maxima, device_array<float>(room.maxima / sizeof(float), "a step's maxima")));
+        CROUPIER_TRY(keep(stage.maxima, device_array<float>(room.maxima / sizeof(float), "a step's maxima")));
     }
-    BOOST_OUTCOME_TRYV(keep(stage.first_tiled, make_event()));
-    BOOST_OUTCOME_TRYV(keep(stage.tiled, make_event()));
-    BOOST_OUTCOME_TRYV(keep(stage.sent, make_event()));
+    CROUPIER_TRY(keep(stage.first_tiled, make_event()));
+    CROUPIER_TRY(keep(stage.tiled, make_event()));
+    CROUPIER_TRY(keep(stage.sent, make_event()));
     return stage;
 }
 
@@ -68,13 +66,12 @@ shm::Result<bool> CopyPath::publish(std::uint64_t address, std::uint64_t value) 
 shm::Result<bool> CopyPath::tile(const SliceRows& rows, const Stage& stage, const CopyTarget& target,
                                  std::uint32_t first_chunk, std::uint64_t* next, cudaStream_t worker) {
     const std::string what = "cannot launch the tiling of a step";
-    BOOST_OUTCOME_TRYV(wait_for(stage.sent, worker));
+    CROUPIER_TRY(wait_for(stage.sent, worker));
     const SliceTarget staged{stage.elements.get(), stage.maxima.get(), rows.maxima_stride, target.columns};
-    BOOST_OUTCOME_TRYV(cuda_done(launch_tiling(rows, staged, {0, first_chunk}, next, worker), what));
-    BOOST_OUTCOME_TRYV(cuda_done(cudaEventRecord(stage.first_tiled.get(), worker), what));
+    CROUPIER_TRY(cuda_done(launch_tiling(rows, staged, {0, first_chunk}, next, worker), what));
+    CROUPIER_TRY(cuda_done(cudaEventRecord(stage.first_tiled.get(), worker), what));
     if (first_chunk == rows.tiles) return true;
-    BOOST_OUTCOME_TRYV(
-        cuda_done(launch_tiling(rows, staged, {first_chunk, rows.tiles}, nullptr, worker), what));
+    CROUPIER_TRY(cuda_done(launch_tiling(rows, staged, {first_chunk, rows.tiles}, nullptr, worker), what));
     return cuda_done(cudaEventRecord(stage.tiled.get(), worker), what);
 }
 
@@ -91,12 +88,12 @@ shm::Result<bool> CopyPath::send_maxima(const SliceRows& rows, const Stage& stag
 shm::Result<bool> CopyPath::send_chunk(const Stage& stage, const CopyTarget& target, TileRange tiles,
                                        std::uint64_t tile_row_bytes) {
     const std::size_t first = tiles.first * tile_row_bytes;
-    BOOST_OUTCOME_TRYV(cuda_done(
+    CROUPIER_TRY(cuda_done(
         cudaMemcpyAsync(static_cast<std::byte*>(target.elements) + first, stage.elements.get() + first,
                         (tiles.end - tiles.first) * tile_row_bytes, cudaMemcpyDeviceToHost, copying_.get()),
         "cannot send a step's tiles"));
-    BOOST_OUTCOME_TRYV(cuda_done(cudaEventRecord(stage.sent.get(), copying_.get()), "cannot mark a chunk"));
-    BOOST_OUTCOME_TRYV(wait_for(stage.sent, publishing_.get()));
+    CROUPIER_TRY(cuda_done(cudaEventRecord(stage.sent.get(), copying_.get()), "cannot mark a chunk"));
+    CROUPIER_TRY(wait_for(stage.sent, publishing_.get()));
     return publish(target.ready, target.word.pack() + tiles.end);
 }
 
@@ -105,7 +102,7 @@ shm::Result<bool> CopyPath::send_rest(const Stage& stage, const CopyTarget& targ
     std::uint64_t bytes = kFirstChunk;
     for (std::uint32_t first = tiles.first; first < tiles.end;) {
         const std::uint32_t end = chunk_end(first, tiles.end, tile_row_bytes, bytes);
-        BOOST_OUTCOME_TRYV(send_chunk(stage, target, {first, end}, tile_row_bytes));
+        CROUPIER_TRY(send_chunk(stage, target, {first, end}, tile_row_bytes));
         first = end;
     }
     return true;
@@ -117,19 +114,19 @@ shm::Result<bool> CopyPath::send(const SliceRows& rows, const CopyTarget& target
     const std::uint64_t row_bytes =
         std::uint64_t{target.columns} * rows.tile * proto::element_bytes(rows.dtype);
     const std::uint32_t first_chunk = first_chunk_of(rows, row_bytes);
-    BOOST_OUTCOME_TRYV(tile(rows, stage, target, first_chunk, next, worker));
+    CROUPIER_TRY(tile(rows, stage, target, first_chunk, next, worker));
 
     const bool whole = first_chunk == rows.tiles;
-    BOOST_OUTCOME_TRYV(wait_for(stage.first_tiled, copying_.get()));
+    CROUPIER_TRY(wait_for(stage.first_tiled, copying_.get()));
     // On the tiles' own stream and before the last of them: on another one they might wait for all copies.
     if (whole) {
-        BOOST_OUTCOME_TRYV(send_maxima(rows, stage, target));
+        CROUPIER_TRY(send_maxima(rows, stage, target));
     }
-    BOOST_OUTCOME_TRYV(send_chunk(stage, target, {0, first_chunk}, row_bytes));
+    CROUPIER_TRY(send_chunk(stage, target, {0, first_chunk}, row_bytes));
     if (!whole) {
-        BOOST_OUTCOME_TRYV(wait_for(stage.tiled, copying_.get()));
-        BOOST_OUTCOME_TRYV(send_maxima(rows, stage, target));
-        BOOST_OUTCOME_TRYV(send_rest(stage, target, {first_chunk, rows.tiles}, row_bytes));
+        CROUPIER_TRY(wait_for(stage.tiled, copying_.get()));
+        CROUPIER_TRY(send_maxima(rows, stage, target));
+        CROUPIER_TRY(send_rest(stage, target, {first_chunk, rows.tiles}, row_bytes));
     }
     ++sent_;
     return publish(target.finished, target.ticket);

@@ -29,7 +29,7 @@ namespace {
 template <typename Body>
 int guarded_writer(const croupier_writer* writer, croupier_error* error, Body&& body) {
     return guarded(error, [&]() -> shm::Result<int> {
-        if (auto here = writer->home.check("this writer"); !here) return here.error();
+        CROUPIER_TRY(writer->home.check("this writer"));
         return body();
     });
 }
@@ -40,9 +40,8 @@ constexpr std::size_t kInfoAtFirst = 64;
 constexpr std::size_t kStateAtFirst = 40;
 
 shm::Result<gpu_writer::WriterOptions> checked(const croupier_writer_options& given) {
-    const auto known = shm::read_struct(given, "croupier_writer_options", kOptionsAtFirst);
-    if (!known) return known.error();
-    const croupier_writer_options& options = known.value();
+    CROUPIER_TRY_VALUE(known, shm::read_struct(given, "croupier_writer_options", kOptionsAtFirst));
+    const croupier_writer_options& options = known;
     if (options.segment_path == nullptr) return shm::fail(shm::Errc::bad_argument, "segment_path is null");
     if (options.path > CROUPIER_WRITER_COPY) {
         return shm::fail(shm::Errc::bad_argument, "path is " + std::to_string(options.path) +
@@ -74,13 +73,11 @@ int croupier_writer_attach(const croupier_writer_options* options, croupier_writ
     return guarded(error, [&]() -> shm::Result<int> {
         if (options == nullptr) return missing("options");
         if (writer == nullptr) return missing("writer");
-        auto asked = checked(*options);
-        if (!asked) return asked.error();
-        auto steps = asked.value().device == CROUPIER_WRITER_HOST
-                         ? gpu_writer::attach_host_writer(asked.value())
-                         : gpu_writer::attach_cuda_writer(asked.value());
-        if (!steps) return steps.error();
-        *writer = new croupier_writer{std::move(steps).value(), std::move(asked).value(), {}};
+        CROUPIER_TRY_VALUE(asked, checked(*options));
+        CROUPIER_TRY_VALUE(steps, asked.device == CROUPIER_WRITER_HOST
+                                      ? gpu_writer::attach_host_writer(asked)
+                                      : gpu_writer::attach_cuda_writer(asked));
+        *writer = new croupier_writer{std::move(steps), std::move(asked), {}};
         return 0;
     });
 }
@@ -145,9 +142,8 @@ int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint
 
 int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
-        const auto begun = writer->steps->begin(step);
-        if (!begun) return begun.error();
-        return begun.value() ? 0 : CROUPIER_WRITER_BUSY;
+        CROUPIER_TRY_VALUE(begun, writer->steps->begin(step));
+        return begun ? 0 : CROUPIER_WRITER_BUSY;
     });
 }
 
@@ -180,9 +176,8 @@ int croupier_writer_enqueue_randoms(croupier_writer* writer, void* stream, croup
 int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t timeout_ms,
                                 croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
-        const auto decided = writer->steps->wait_tokens(step, std::chrono::milliseconds(timeout_ms));
-        if (!decided) return decided.error();
-        return decided.value() ? 1 : 0;
+        CROUPIER_TRY_VALUE(decided, writer->steps->wait_tokens(step, std::chrono::milliseconds(timeout_ms)));
+        return decided ? 1 : 0;
     });
 }
 

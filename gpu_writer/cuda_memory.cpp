@@ -26,7 +26,7 @@ DeviceScope::~DeviceScope() {
 shm::Result<void*> allocate_device(std::size_t bytes, const std::string& what) {
     void* memory = nullptr;
     const std::string text = "cannot allocate " + std::to_string(bytes) + " bytes of GPU memory for " + what;
-    if (auto done = cuda_done(cudaMalloc(&memory, bytes), text); !done) return done.error();
+    CROUPIER_TRY(cuda_done(cudaMalloc(&memory, bytes), text));
     if (auto done = cuda_done(cudaMemset(memory, 0, bytes), text); !done) {
         (void)cudaFree(memory);
         return done.error();
@@ -37,40 +37,36 @@ shm::Result<void*> allocate_device(std::size_t bytes, const std::string& what) {
 shm::Result<void*> allocate_pinned(std::size_t bytes, const std::string& what) {
     void* memory = nullptr;
     const auto status = cudaHostAlloc(&memory, bytes, cudaHostAllocMapped | cudaHostAllocPortable);
-    auto done =
-        cuda_done(status, "cannot allocate " + std::to_string(bytes) + " bytes of pinned memory for " + what);
-    if (!done) return done.error();
+    CROUPIER_TRY(cuda_done(
+        status, "cannot allocate " + std::to_string(bytes) + " bytes of pinned memory for " + what));
     std::memset(memory, 0, bytes);
     return memory;
 }
 
 shm::Result<RegisteredMemory> register_memory(void* begin, std::size_t bytes, const std::string& what) {
-    auto done = cuda_done(cudaHostRegister(begin, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
-                          "cannot register " + std::to_string(bytes) + " bytes of shared memory, " + what);
-    if (!done) return done.error();
+    CROUPIER_TRY(cuda_done(cudaHostRegister(begin, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
+                           "cannot register " + std::to_string(bytes) + " bytes of shared memory, " + what));
     return RegisteredMemory(begin);
 }
 
 shm::Result<void*> device_address(const void* host, const std::string& what) {
     void* device = nullptr;
-    auto done = cuda_done(cudaHostGetDevicePointer(&device, const_cast<void*>(host), 0),
-                          "the GPU has no address for " + what);
-    if (!done) return done.error();
+    CROUPIER_TRY(cuda_done(cudaHostGetDevicePointer(&device, const_cast<void*>(host), 0),
+                           "the GPU has no address for " + what));
     return device;
 }
 
 shm::Result<Stream> make_stream() {
     cudaStream_t stream = nullptr;
-    auto done =
-        cuda_done(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cannot create a stream");
-    if (!done) return done.error();
+    CROUPIER_TRY(
+        cuda_done(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cannot create a stream"));
     return Stream(stream);
 }
 
 shm::Result<Event> make_event() {
     cudaEvent_t event = nullptr;
-    auto done = cuda_done(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cannot create an event");
-    if (!done) return done.error();
+    CROUPIER_TRY(
+        cuda_done(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cannot create an event"));
     return Event(event);
 }
 

@@ -65,16 +65,14 @@ shm::Result<void*> allocate_pinned(std::size_t bytes, const std::string& what);
 
 template <typename T>
 shm::Result<DeviceMemory<T>> device_array(std::size_t count, const std::string& what) {
-    auto memory = allocate_device(count * sizeof(T), what);
-    if (!memory) return memory.error();
-    return DeviceMemory<T>(static_cast<T*>(memory.value()));
+    CROUPIER_TRY_VALUE(memory, allocate_device(count * sizeof(T), what));
+    return DeviceMemory<T>(static_cast<T*>(memory));
 }
 
 template <typename T>
 shm::Result<PinnedMemory<T>> pinned_array(std::size_t count, const std::string& what) {
-    auto memory = allocate_pinned(count * sizeof(T), what);
-    if (!memory) return memory.error();
-    return PinnedMemory<T>(static_cast<T*>(memory.value()));
+    CROUPIER_TRY_VALUE(memory, allocate_pinned(count * sizeof(T), what));
+    return PinnedMemory<T>(static_cast<T*>(memory));
 }
 
 shm::Result<RegisteredMemory> register_memory(void* begin, std::size_t bytes, const std::string& what);
@@ -82,9 +80,8 @@ shm::Result<RegisteredMemory> register_memory(void* begin, std::size_t bytes, co
 shm::Result<void*> device_address(const void* host, const std::string& what);
 template <typename T>
 shm::Result<T*> device_pointer(const T* host, const std::string& what) {
-    auto address = device_address(host, what);
-    if (!address) return address.error();
-    return static_cast<T*>(address.value());
+    CROUPIER_TRY_VALUE(address, device_address(host, what));
+    return static_cast<T*>(address);
 }
 
 shm::Result<Stream> make_stream();

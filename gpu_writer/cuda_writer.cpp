@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <boost/outcome/try.hpp>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -25,7 +24,7 @@ std::size_t whole_pages(std::size_t bytes) {
 
 shm::Result<bool> has_device(int device) {
     int count = 0;
-    BOOST_OUTCOME_TRYV(cuda_done(cudaGetDeviceCount(&count), "no CUDA device can be used"));
+    CROUPIER_TRY(cuda_done(cudaGetDeviceCount(&count), "no CUDA device can be used"));
     if (device < count) return true;
     return shm::fail(Errc::bad_argument, "there is no CUDA device " + std::to_string(device) +
                                              ": there are " + std::to_string(count) + ", from 0 on");
@@ -38,14 +37,13 @@ shm::Result<std::unique_ptr<StepWriter>> attach_cuda_writer(const WriterOptions&
 }
 
 shm::Result<std::unique_ptr<StepWriter>> CudaWriter::attach(const WriterOptions& options) {
-    BOOST_OUTCOME_TRYV(has_device(options.device));
+    CROUPIER_TRY(has_device(options.device));
     const DeviceScope scope(options.device);
     // Before the segment is opened: a worker without a GPU holds no rank.
-    BOOST_OUTCOME_TRYV(cuda_done(cudaFree(nullptr), "CUDA cannot be initialised"));
-    auto host = HostWriter::attach(options.segment_path, options.rank);
-    if (!host) return host.error();
-    std::unique_ptr<CudaWriter> writer(new CudaWriter(std::move(host).value(), options));
-    BOOST_OUTCOME_TRYV(writer->prepare());
+    CROUPIER_TRY(cuda_done(cudaFree(nullptr), "CUDA cannot be initialised"));
+    CROUPIER_TRY_VALUE(host, HostWriter::attach(options.segment_path, options.rank));
+    std::unique_ptr<CudaWriter> writer(new CudaWriter(std::move(host), options));
+    CROUPIER_TRY(writer->prepare());
     return std::unique_ptr<StepWriter>(std::move(writer));
 }
 
@@ -72,18 +70,17 @@ CudaWriter::~CudaWriter() {
 }
 
 shm::Result<bool> CudaWriter::prepare() {
-    BOOST_OUTCOME_TRYV(register_rings());
-    BOOST_OUTCOME_TRYV(make_launch_ring());
-    BOOST_OUTCOME_TRYV(keep_order());
+    CROUPIER_TRY(register_rings());
+    CROUPIER_TRY(make_launch_ring());
+    CROUPIER_TRY(keep_order());
     const proto::Geometry& geometry = host().geometry();
     if (path_ != Path::store) {
         const std::uint64_t maxima =
             geometry.has_summaries == 0
                 ? 0
                 : std::uint64_t{geometry.maxima_stride(host().rank())} * geometry.max_batch * sizeof(float);
-        auto copy = CopyPath::make({slice_bytes(geometry.max_batch), maxima});
-        if (!copy) return copy.error();
-        copy_.emplace(std::move(copy).value());
+        CROUPIER_TRY_VALUE(copy, CopyPath::make({slice_bytes(geometry.max_batch), maxima}));
+        copy_.emplace(std::move(copy));
     }
     steps_.resize(geometry.slots);
     ringer_.emplace(mutable_host().bell(), geometry.slots);
@@ -98,23 +95,23 @@ shm::Result<bool> CudaWriter::register_rings() {
     const auto add = [&](void* begin, std::size_t bytes, const std::string& what) -> shm::Result<bool> {
         Part part{static_cast<const std::byte*>(begin), whole_pages(bytes), nullptr, nullptr};
         void* device = nullptr;
-        BOOST_OUTCOME_TRYV(keep(part.registered, register_memory(begin, part.bytes, what)));
-        BOOST_OUTCOME_TRYV(keep(device, device_address(begin, what)));
+        CROUPIER_TRY(keep(part.registered, register_memory(begin, part.bytes, what)));
+        CROUPIER_TRY(keep(device, device_address(begin, what)));
         part.device = static_cast<std::byte*>(device);
         parts_.push_back(std::move(part));
         return true;
     };
     const std::uint32_t slots = segment.geometry().slots;
-    BOOST_OUTCOME_TRYV(add(&segment.ready(0, 0), layout.ready_stride * slots, "the ready words"));
+    CROUPIER_TRY(add(&segment.ready(0, 0), layout.ready_stride * slots, "the ready words"));
     if (rank == 0) {
-        BOOST_OUTCOME_TRYV(add(&segment.randoms_ready(0), layout.random_stride * slots, "the random ring"));
+        CROUPIER_TRY(add(&segment.randoms_ready(0), layout.random_stride * slots, "the random ring"));
     }
-    BOOST_OUTCOME_TRYV(add(&segment.decision_head(0), layout.decision_stride * slots, "the decision ring"));
+    CROUPIER_TRY(add(&segment.decision_head(0), layout.decision_stride * slots, "the decision ring"));
     const std::uint64_t end =
         rank + 1 < segment.geometry().tp ? layout.rank_offset[rank + 1] : layout.logits_stride;
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
-        BOOST_OUTCOME_TRYV(add(segment.logits(slot, rank), end - layout.rank_offset[rank],
-                               "rank " + std::to_string(rank) + "'s part of slot " + std::to_string(slot)));
+        CROUPIER_TRY(add(segment.logits(slot, rank), end - layout.rank_offset[rank],
+                         "rank " + std::to_string(rank) + "'s part of slot " + std::to_string(slot)));
     }
     return true;
 }
@@ -137,18 +134,17 @@ shm::Result<bool> CudaWriter::make_launch_ring() {
     ColumnSeed* seeds = nullptr;
     LaunchOutcome* outcomes = nullptr;
     std::uint64_t* empty = nullptr;
-    BOOST_OUTCOME_TRYV(keep(records_, pinned_array<LaunchRecord>(places, what)));
-    BOOST_OUTCOME_TRYV(
-        keep(seeds_, pinned_array<ColumnSeed>(std::size_t{places} * geometry.max_batch, what)));
-    BOOST_OUTCOME_TRYV(keep(outcomes_, pinned_array<LaunchOutcome>(places, what)));
-    BOOST_OUTCOME_TRYV(keep(empty_launches_, pinned_array<std::uint64_t>(1, what)));
-    BOOST_OUTCOME_TRYV(keep(counters_, device_array<LaunchCounters>(1, what)));
-    BOOST_OUTCOME_TRYV(
+    CROUPIER_TRY(keep(records_, pinned_array<LaunchRecord>(places, what)));
+    CROUPIER_TRY(keep(seeds_, pinned_array<ColumnSeed>(std::size_t{places} * geometry.max_batch, what)));
+    CROUPIER_TRY(keep(outcomes_, pinned_array<LaunchOutcome>(places, what)));
+    CROUPIER_TRY(keep(empty_launches_, pinned_array<std::uint64_t>(1, what)));
+    CROUPIER_TRY(keep(counters_, device_array<LaunchCounters>(1, what)));
+    CROUPIER_TRY(
         keep(landed_, device_array<std::uint32_t>(waves_at_most(slice_bytes(geometry.max_batch)), what)));
-    BOOST_OUTCOME_TRYV(keep(records, device_pointer(records_.get(), what)));
-    BOOST_OUTCOME_TRYV(keep(seeds, device_pointer(seeds_.get(), what)));
-    BOOST_OUTCOME_TRYV(keep(outcomes, device_pointer(outcomes_.get(), what)));
-    BOOST_OUTCOME_TRYV(keep(empty, device_pointer(empty_launches_.get(), what)));
+    CROUPIER_TRY(keep(records, device_pointer(records_.get(), what)));
+    CROUPIER_TRY(keep(seeds, device_pointer(seeds_.get(), what)));
+    CROUPIER_TRY(keep(outcomes, device_pointer(outcomes_.get(), what)));
+    CROUPIER_TRY(keep(empty, device_pointer(empty_launches_.get(), what)));
     ring_ = {records, seeds, outcomes, empty, counters_.get(), landed_.get(), places, geometry.max_batch};
     return true;
 }
@@ -156,7 +152,7 @@ shm::Result<bool> CudaWriter::make_launch_ring() {
 shm::Result<bool> CudaWriter::keep_order() {
     const auto order = host().order();
     if (order.empty()) return true;
-    BOOST_OUTCOME_TRYV(keep(order_, device_array<std::uint32_t>(order.size(), "the hotness order")));
+    CROUPIER_TRY(keep(order_, device_array<std::uint32_t>(order.size(), "the hotness order")));
     return cuda_done(cudaMemcpy(order_.get(), order.data(), order.size_bytes(), cudaMemcpyHostToDevice),
                      "cannot copy the hotness order to the GPU");
 }
@@ -263,14 +259,13 @@ shm::Result<bool> CudaWriter::enqueue(void* stream, const void* logits, std::uin
     const DeviceScope scope(device_);
     auto* const worker = static_cast<cudaStream_t>(stream);
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    BOOST_OUTCOME_TRYV(cuda_done(cudaStreamIsCapturing(worker, &capture), "the stream cannot be asked"));
+    CROUPIER_TRY(cuda_done(cudaStreamIsCapturing(worker, &capture), "the stream cannot be asked"));
     const bool captured = capture != cudaStreamCaptureStatusNone;
     const BegunStep& step = steps_[(enqueued_ + 1) % ring_.places];
-    const auto by_copy = copies(captured);
-    if (!by_copy) return by_copy.error();
-    BOOST_OUTCOME_TRYV(count_enqueued(captured));
+    CROUPIER_TRY_VALUE(by_copy, copies(captured));
+    CROUPIER_TRY(count_enqueued(captured));
     const SliceRows rows = rows_of(logits, row_stride);
-    if (by_copy.value()) return copy_->send(rows, copy_target(step), &counters_[0].next, worker);
+    if (by_copy) return copy_->send(rows, copy_target(step), &counters_[0].next, worker);
     return cuda_done(launch_store(rows, ring_, store_blocks_, worker), "cannot launch the store of a step");
 }
 

@@ -26,7 +26,7 @@ class HostStepWriter final : public StepWriter {
         if (step == nullptr) return nothing_begun(stream);
         ++finished_;
         // Its slot may be another step's by now: then nothing of it may be written.
-        if (auto allowed = mutable_host().publisher().begin(step->step); !allowed) return allowed.error();
+        CROUPIER_TRY(mutable_host().publisher().begin(step->step));
         const std::size_t element = proto::element_bytes(host().geometry().dtype);
         for (std::uint32_t column = 0; column < step->columns; ++column) {
             rows_[column] = static_cast<const std::byte*>(logits) + column * row_stride * element;
@@ -82,9 +82,8 @@ class HostStepWriter final : public StepWriter {
 }  // namespace
 
 shm::Result<std::unique_ptr<StepWriter>> attach_host_writer(const WriterOptions& options) {
-    auto host = HostWriter::attach(options.segment_path, options.rank);
-    if (!host) return host.error();
-    return std::unique_ptr<StepWriter>(new HostStepWriter(std::move(host).value()));
+    CROUPIER_TRY_VALUE(host, HostWriter::attach(options.segment_path, options.rank));
+    return std::unique_ptr<StepWriter>(new HostStepWriter(std::move(host)));
 }
 
 }  // namespace croupier::gpu_writer

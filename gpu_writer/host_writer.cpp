@@ -43,17 +43,12 @@ HostWriter::HostWriter(std::unique_ptr<shm::Segment> segment, std::vector<std::u
     : segment_(std::move(segment)), order_(std::move(order)), publisher_(publisher), bell_(std::move(bell)) {}
 
 shm::Result<HostWriter> HostWriter::attach(const std::string& segment_path, std::uint32_t rank) {
-    auto attached = shm::Segment::attach(segment_path, shm::Access::read_write);
-    if (!attached) return attached.error();
-    auto segment = std::make_unique<shm::Segment>(std::move(attached).value());
-    auto bell = shm::Bell::attach(directory_of(segment_path), segment->header().instance);
-    if (!bell) return bell.error();
-    auto publisher = shm::LogitsPublisher::attach(*segment, rank);
-    if (!publisher) return publisher.error();
-    auto order = copy_order(*segment, rank);
-    if (!order) return order.error();
-    return HostWriter(std::move(segment), std::move(order).value(), publisher.value(),
-                      std::move(bell).value());
+    CROUPIER_TRY_VALUE(attached, shm::Segment::attach(segment_path, shm::Access::read_write));
+    auto segment = std::make_unique<shm::Segment>(std::move(attached));
+    CROUPIER_TRY_VALUE(bell, shm::Bell::attach(directory_of(segment_path), segment->header().instance));
+    CROUPIER_TRY_VALUE(publisher, shm::LogitsPublisher::attach(*segment, rank));
+    CROUPIER_TRY_VALUE(order, copy_order(*segment, rank));
+    return HostWriter(std::move(segment), std::move(order), publisher, std::move(bell));
 }
 
 std::optional<std::uint64_t> HostWriter::wait_step(std::chrono::milliseconds timeout, std::uint64_t from) {

@@ -20,11 +20,10 @@ constexpr shm::WaitSettings kTokenPatience{shm::WaitMode::adaptive, std::chrono:
 
 shm::Result<bool> StepWriter::begin(std::uint64_t step) {
     if (begun() - finished() >= host_.geometry().slots) return false;
-    auto begun_step = steps_.begin(step);
-    if (!begun_step) return begun_step.error();
-    if (!begun_step.value()) return false;
-    latest_[host_.segment().slot_of(step)] = *begun_step.value();
-    queue(*begun_step.value());
+    CROUPIER_TRY_VALUE(begun_step, steps_.begin(step));
+    if (!begun_step) return false;
+    latest_[host_.segment().slot_of(step)] = *begun_step;
+    queue(*begun_step);
     return true;
 }
 

@@ -43,9 +43,8 @@ std::string bell_path(const std::string& directory, const std::string& instance)
 }
 
 Result<Bell> Bell::open(const std::string& path) {
-    auto opened = open_stamped(path, Access::read_write, kBell);
-    if (!opened) return opened.error();
-    return Bell(std::move(opened.value().file), std::move(opened.value().mapping));
+    CROUPIER_TRY_VALUE(opened, open_stamped(path, Access::read_write, kBell));
+    return Bell(std::move(opened.file), std::move(opened.mapping));
 }
 
 Result<Bell> Bell::create_or_adopt(const std::string& directory, const std::string& instance,
@@ -57,23 +56,20 @@ Result<Bell> Bell::create_or_adopt(const std::string& directory, const std::stri
     if (present) return adopt(std::move(present).value(), path, ownership);
     if (present.error().code == Errc::permission_denied) return present.error();
     ::unlink(path.c_str());
-    auto file = create_unnamed(directory, kBellBytes, ownership);
-    if (!file) return file.error();
-    if (auto there = allocate(file.value(), kBellBytes, directory); !there) return there.error();
-    auto mapping = map_file(file.value(), kBellBytes, Access::read_write, path);
-    if (!mapping) return mapping.error();
-    write_page(mapping.value());
-    if (auto named = publish_name(file.value(), path); !named) return named.error();
-    return Bell(std::move(file).value(), std::move(mapping).value());
+    CROUPIER_TRY_VALUE(file, create_unnamed(directory, kBellBytes, ownership));
+    CROUPIER_TRY(allocate(file, kBellBytes, directory));
+    CROUPIER_TRY_VALUE(mapping, map_file(file, kBellBytes, Access::read_write, path));
+    write_page(mapping);
+    CROUPIER_TRY(publish_name(file, path));
+    return Bell(std::move(file), std::move(mapping));
 }
 
 Result<Bell> Bell::adopt(FileDescriptor file, const std::string& path, const FileOwnership& ownership) {
-    if (auto owned = own_file(file, ownership, path); !owned) return owned.error();
+    CROUPIER_TRY(own_file(file, ownership, path));
     if (::ftruncate(file.get(), kBellBytes) != 0) return system_failure("cannot size", path, errno);
-    if (auto there = allocate(file, kBellBytes, path); !there) return there.error();
-    auto mapping = map_file(file, kBellBytes, Access::read_write, path);
-    if (!mapping) return mapping.error();
-    Bell bell(std::move(file), std::move(mapping).value());
+    CROUPIER_TRY(allocate(file, kBellBytes, path));
+    CROUPIER_TRY_VALUE(mapping, map_file(file, kBellBytes, Access::read_write, path));
+    Bell bell(std::move(file), std::move(mapping));
     bell.mend();
     return bell;
 }

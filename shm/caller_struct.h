@@ -60,7 +60,7 @@ Result<bool> check_head(const Abi& given, const char* name, std::size_t least) {
 // Past given.size the caller's memory may be anything else.
 template <typename Abi>
 Result<Abi> read_struct(const Abi& given, const char* name, std::size_t least) {
-    if (auto sound = check_head(given, name, least); !sound) return sound.error();
+    CROUPIER_TRY(check_head(given, name, least));
     const std::size_t size = given.size;
     const std::size_t known = std::min(size, sizeof(Abi));
     const std::size_t unknown = detail::first_set(&given, known, size);
@@ -73,7 +73,7 @@ Result<Abi> read_struct(const Abi& given, const char* name, std::size_t least) {
 // As much as the caller has room for; what it has beyond ours becomes zero.
 template <typename Abi>
 Result<bool> write_struct(const Abi& ours, Abi& given, const char* name, std::size_t least) {
-    if (auto sound = check_head(given, name, least); !sound) return sound.error();
+    CROUPIER_TRY(check_head(given, name, least));
     constexpr std::size_t kHead = 8;
     const std::size_t known = std::min<std::size_t>(given.size, sizeof(Abi));
     auto* bytes = reinterpret_cast<unsigned char*>(&given);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/outcome/result.hpp>
+#include <boost/outcome/try.hpp>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -46,6 +47,11 @@ using Result = boost::outcome_v2::unchecked<T, Error>;
 inline auto fail(Errc code, std::string message) {
     return boost::outcome_v2::failure(Error{code, std::move(message)});
 }
+
+// Both return the call's error, if it has one, from the function around them; the second declares what the
+// call gave otherwise.
+#define CROUPIER_TRY(...) BOOST_OUTCOME_TRYV(__VA_ARGS__)
+#define CROUPIER_TRY_VALUE(name, ...) BOOST_OUTCOME_TRYA(name, __VA_ARGS__)
 
 // The error for a failed system call on a path, "permission" said as such and never as a time-out.
 Error system_failure(const std::string& what, const std::string& path, int error_number);

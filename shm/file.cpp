@@ -43,9 +43,8 @@ constexpr std::chrono::seconds kDirectoryPatience{10};
 
 Result<bool> give_to_group(const FileDescriptor& file, const std::string& group, const std::string& path) {
     if (group.empty()) return true;
-    auto gid = group_id(group);
-    if (!gid) return gid.error();
-    if (::fchown(file.get(), static_cast<uid_t>(-1), gid.value()) == 0) return true;
+    CROUPIER_TRY_VALUE(gid, group_id(group));
+    if (::fchown(file.get(), static_cast<uid_t>(-1), gid) == 0) return true;
     return system_failure(
         "cannot give a file to group " + group + " (shm.group; this user has to be a member of it) in", path,
         errno);
@@ -206,7 +205,7 @@ Result<FileDescriptor> lock_directory(const std::string& path) {
 }
 
 Result<bool> own_file(const FileDescriptor& file, const FileOwnership& ownership, const std::string& path) {
-    if (auto given = give_to_group(file, ownership.group, path); !given) return given;
+    CROUPIER_TRY(give_to_group(file, ownership.group, path));
     if (::fchmod(file.get(), ownership.mode) != 0) return system_failure("cannot chmod in", path, errno);
     return true;
 }
@@ -215,7 +214,7 @@ Result<FileDescriptor> create_unnamed(const std::string& directory, std::uint64_
                                       const FileOwnership& ownership) {
     FileDescriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (!file.valid()) return system_failure("cannot create a file in", directory, errno);
-    if (auto owned = own_file(file, ownership, directory); !owned) return owned.error();
+    CROUPIER_TRY(own_file(file, ownership, directory));
     if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
         return system_failure("cannot size a file in", directory, errno);
     }

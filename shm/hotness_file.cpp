@@ -101,15 +101,14 @@ HotnessOrder order_in(const HotnessFileHeader& header, std::span<const std::byte
 
 // Bounded before it is allocated: whatever the file claims to be, it is at most of the largest vocabulary.
 Result<std::vector<std::byte>> read_whole(const FileDescriptor& file, const std::string& path) {
-    auto size = file_size(file, path);
-    if (!size) return size.error();
+    CROUPIER_TRY_VALUE(size, file_size(file, path));
     constexpr std::size_t kMost = proto::hotness_file_bytes(proto::kMaxVocab);
-    if (size.value() > kMost) {
+    if (size > kMost) {
         return refuse(Errc::wrong_size, path,
-                      "it has " + std::to_string(size.value()) + " bytes; the largest vocabulary takes " +
+                      "it has " + std::to_string(size) + " bytes; the largest vocabulary takes " +
                           std::to_string(kMost));
     }
-    std::vector<std::byte> bytes(size.value());
+    std::vector<std::byte> bytes(size);
     std::size_t got = 0;
     while (got < bytes.size()) {
         const ::ssize_t part = ::read(file.get(), bytes.data() + got, bytes.size() - got);
@@ -165,14 +164,14 @@ Result<HotnessFile> decode_hotness(std::span<const std::byte> bytes, const std::
                           std::to_string(sizeof header));
     }
     std::memcpy(&header, bytes.data(), sizeof header);
-    if (auto good = check_shape(header, bytes.size(), name); !good) return good.error();
+    CROUPIER_TRY(check_shape(header, bytes.size(), name));
     const std::uint64_t checksum = proto::hotness_checksum(bytes.data(), bytes.size());
     if (checksum != header.checksum) {
         return refuse(Errc::corrupt_header, name,
                       is_not("checksum", hex(header.checksum), hex(checksum)) +
                           " for what it holds; it was damaged or changed by hand, copy or build it again");
     }
-    if (auto good = check_model(header, name); !good) return good.error();
+    CROUPIER_TRY(check_model(header, name));
     file.order = order_in(header, bytes);
     if (auto fault = proto::order_fault(file.order)) return refuse(Errc::bad_argument, name, *fault);
     if (auto fault = proto::counted_fault(file.order, header.counted)) {
@@ -206,9 +205,8 @@ Result<HotnessFile> load_hotness(const std::string& path, std::optional<std::uin
     // blocked by a FIFO of that name, file_size refuses it.
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!file.valid()) return file_failure("open hotness file", path);
-    auto bytes = read_whole(file, path);
-    if (!bytes) return bytes.error();
-    auto decoded = decode_hotness(bytes.value(), path);
+    CROUPIER_TRY_VALUE(bytes, read_whole(file, path));
+    auto decoded = decode_hotness(bytes, path);
     if (!decoded) return decoded.error();
     const HotnessFileHeader& header = decoded.value().header;
     if (!vocab || *vocab == header.vocab) return decoded;
@@ -219,7 +217,7 @@ Result<HotnessFile> load_hotness(const std::string& path, std::optional<std::uin
 
 Result<bool> save_hotness(const std::string& path, const HotnessOrder& order) {
     if (auto fault = proto::order_fault(order)) return refuse(Errc::bad_argument, path, *fault);
-    if (auto good = check_replaceable(path); !good) return good;
+    CROUPIER_TRY(check_replaceable(path));
     std::string temporary = path + ".XXXXXX";
     const FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
     if (!file.valid()) return file_failure("create a file beside", path);

@@ -108,7 +108,7 @@ bool LogitsPublisher::is_partial(std::uint64_t step) const {
 }
 
 Result<bool> LogitsPublisher::begin_anew() {
-    if (auto ours = not_fenced(); !ours) return ours;
+    CROUPIER_TRY(not_fenced());
     begin_epoch();
     return true;
 }
@@ -152,7 +152,7 @@ Result<bool> LogitsPublisher::not_fenced() const {
 }
 
 Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
-    if (auto ours = not_fenced(); !ours) return ours;
+    CROUPIER_TRY(not_fenced());
     const StepWindow window = steps_in_flight(*segment_);
     if (step < window.first || step >= window.end) {
         return fail(Errc::bad_argument, "step " + std::to_string(step) + " is not in flight: steps " +
@@ -163,29 +163,27 @@ Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
 }
 
 Result<ReadyWord> LogitsPublisher::begin(std::uint64_t step) {
-    if (auto allowed = may_publish(step); !allowed) return allowed.error();
+    CROUPIER_TRY(may_publish(step));
     segment_->ready(segment_->slot_of(step), rank_).format = proto::SliceFormat::full_tiles;
     return ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), 0};
 }
 
 Result<bool> LogitsPublisher::publish(std::uint64_t step, std::uint32_t tiles) {
-    auto word = begin(step);
-    if (!word) return word.error();
+    CROUPIER_TRY_VALUE(word, begin(step));
     if (tiles > segment_->geometry().tiles(rank_)) {
         return fail(Errc::bad_argument, "rank " + std::to_string(rank_) + " has " +
                                             std::to_string(segment_->geometry().tiles(rank_)) +
                                             " tiles, not " + std::to_string(tiles));
     }
-    word.value().tiles = tiles;
+    word.tiles = tiles;
     // SYNC: release; pairs with the acquire in slice_ready: who sees the count sees the tiles and
     // their maxima.
-    segment_->ready(segment_->slot_of(step), rank_)
-        .word.store(word.value().pack(), std::memory_order_release);
+    segment_->ready(segment_->slot_of(step), rank_).word.store(word.pack(), std::memory_order_release);
     return true;
 }
 
 Result<bool> LogitsPublisher::publish_randoms(std::uint64_t step) {
-    if (auto allowed = may_publish(step); !allowed) return allowed.error();
+    CROUPIER_TRY(may_publish(step));
     // SYNC: release; pairs with the acquire in randoms_ready.
     segment_->randoms_ready(segment_->slot_of(step))
         .store(ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), 1}.pack(), std::memory_order_release);

@@ -34,28 +34,25 @@ std::string plane_path(const std::string& directory, const std::string& instance
 Result<Plane> Plane::create(const std::string& directory, const std::string& instance) {
     const std::string path = plane_path(directory, instance);
     ::unlink(path.c_str());
-    auto file = create_unnamed(directory, sizeof(PlaneHeader), {0600, ""});
-    if (!file) return file.error();
-    if (auto there = allocate(file.value(), sizeof(PlaneHeader), directory); !there) return there.error();
-    auto mapping = map_file(file.value(), sizeof(PlaneHeader), Access::read_write, path);
-    if (!mapping) return mapping.error();
-    auto* header = new (mapping.value().get_address()) PlaneHeader{};
+    CROUPIER_TRY_VALUE(file, create_unnamed(directory, sizeof(PlaneHeader), {0600, ""}));
+    CROUPIER_TRY(allocate(file, sizeof(PlaneHeader), directory));
+    CROUPIER_TRY_VALUE(mapping, map_file(file, sizeof(PlaneHeader), Access::read_write, path));
+    auto* header = new (mapping.get_address()) PlaneHeader{};
     header->magic = proto::kPlaneMagic;
     header->version = proto::kPlaneVersion;
     header->bytes = sizeof(PlaneHeader);
     std::strncpy(header->instance, instance.c_str(), sizeof(header->instance) - 1);
     header->daemon_pid = ::getpid();
     header->started_ns = monotonic_ns();
-    Plane plane(std::move(file).value(), std::move(mapping).value());
+    Plane plane(std::move(file), std::move(mapping));
     if (!plane.hold_daemon()) return fail(Errc::already_held, path + " is locked by another process");
-    if (auto named = publish_name(plane.file_, path); !named) return named.error();
+    CROUPIER_TRY(publish_name(plane.file_, path));
     return plane;
 }
 
 Result<Plane> Plane::attach(const std::string& directory, const std::string& instance, Access access) {
-    auto opened = open_stamped(plane_path(directory, instance), access, kPlane);
-    if (!opened) return opened.error();
-    return Plane(std::move(opened.value().file), std::move(opened.value().mapping));
+    CROUPIER_TRY_VALUE(opened, open_stamped(plane_path(directory, instance), access, kPlane));
+    return Plane(std::move(opened.file), std::move(opened.mapping));
 }
 
 }  // namespace croupier::shm

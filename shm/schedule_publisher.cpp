@@ -75,7 +75,7 @@ Result<bool> SchedulePublisher::not_fenced() const {
 }
 
 Result<bool> SchedulePublisher::may_publish() const {
-    if (auto ours = not_fenced(); !ours) return ours;
+    CROUPIER_TRY(not_fenced());
     const auto& header = segment_->header();
     const auto state = header.state.load(std::memory_order_acquire);
     if (state == proto::SessionState::draining) {
@@ -108,7 +108,7 @@ void SchedulePublisher::reset_decisions(std::uint32_t slot, std::uint64_t step, 
 Result<std::uint64_t> SchedulePublisher::publish(std::span<const proto::ScheduleColumn> columns,
                                                  std::uint32_t flags) {
     auto& header = segment_->header();
-    if (auto allowed = may_publish(); !allowed) return allowed.error();
+    CROUPIER_TRY(may_publish());
     if (auto fits = check_step(segment_->geometry(), columns.size(), published_ - taken_); !fits) {
         const bool full = fits.error().code == Errc::ring_full;
         if (full) header.counter(SessionCounter::schedule_ring_full).fetch_add(1, std::memory_order_relaxed);
@@ -148,7 +148,7 @@ Error not_in_flight(std::uint64_t step, std::uint64_t first, std::uint64_t end) 
 }
 
 Result<bool> SchedulePublisher::give_up(std::uint64_t step) const {
-    if (auto ours = not_fenced(); !ours) return ours;
+    CROUPIER_TRY(not_fenced());
     if (step < taken_ || step >= published_) return not_in_flight(step, taken_, published_);
     StepClaims(*segment_, step).give_up(columns_of(step), StepClaims::kClient);
     return true;

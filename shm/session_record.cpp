@@ -22,20 +22,18 @@ std::string record_path(const std::string& segment_path) {
 Result<bool> write_record(const std::string& segment_path, const SessionRecord& record) {
     const std::string path = record_path(segment_path);
     const std::string text = record.name + "\n" + record.owner + "\n";
-    auto file = create_unnamed(path.substr(0, path.rfind('/')), text.size(), {0600, ""});
-    if (!file) return file.error();
-    if (::pwrite(file.value().get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    CROUPIER_TRY_VALUE(file, create_unnamed(path.substr(0, path.rfind('/')), text.size(), {0600, ""}));
+    if (::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
         return system_failure("cannot write", path, errno);
     }
-    return publish_name(file.value(), path);
+    return publish_name(file, path);
 }
 
 Result<SessionRecord> read_record(const std::string& segment_path) {
     const std::string path = record_path(segment_path);
-    auto file = open_file(path, Access::read_only);
-    if (!file) return file.error();
+    CROUPIER_TRY_VALUE(file, open_file(path, Access::read_only));
     std::array<char, kMostBytes> buffer{};
-    const auto length = ::pread(file.value().get(), buffer.data(), buffer.size(), 0);
+    const auto length = ::pread(file.get(), buffer.data(), buffer.size(), 0);
     const std::string text(buffer.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
     const auto name = text.find('\n');
     const auto owner = name == std::string::npos ? name : text.find('\n', name + 1);

@@ -145,9 +145,8 @@ std::vector<std::string> segment_files(const std::string& directory, const std::
 }
 
 Result<Snapshot> observe(const std::string& directory, const std::string& instance) {
-    auto attached = Plane::attach(directory, instance, Access::read_only);
-    if (!attached) return attached.error();
-    const Plane& plane = attached.value();
+    CROUPIER_TRY_VALUE(attached, Plane::attach(directory, instance, Access::read_only));
+    const Plane& plane = attached;
     const auto& header = plane.header();
     const std::uint64_t now = monotonic_ns();
     Snapshot snapshot;

@@ -27,20 +27,17 @@ Result<bool> check_stamp(const Stamp& found, const StampedKind& kind, const std:
 }
 
 Result<StampedFile> open_stamped(const std::string& path, Access access, const StampedKind& kind) {
-    auto file = open_file(path, access);
-    if (!file) return file.error();
-    auto size = file_size(file.value(), path);
-    if (!size) return size.error();
-    if (size.value() != kind.stamp.bytes) {
+    CROUPIER_TRY_VALUE(file, open_file(path, access));
+    CROUPIER_TRY_VALUE(size, file_size(file, path));
+    if (size != kind.stamp.bytes) {
         const Versus words{" has ", kind.bytes.between, kind.bytes.after};
-        return fail(Errc::wrong_size, path + tell(words, size.value(), kind.stamp.bytes));
+        return fail(Errc::wrong_size, path + tell(words, size, kind.stamp.bytes));
     }
-    auto mapping = map_file(file.value(), size.value(), access, path);
-    if (!mapping) return mapping.error();
+    CROUPIER_TRY_VALUE(mapping, map_file(file, size, access, path));
     Stamp found{};
-    std::memcpy(&found, mapping.value().get_address(), sizeof(found));
-    if (auto sound = check_stamp(found, kind, path); !sound) return sound.error();
-    return StampedFile{std::move(file).value(), std::move(mapping).value()};
+    std::memcpy(&found, mapping.get_address(), sizeof(found));
+    CROUPIER_TRY(check_stamp(found, kind, path));
+    return StampedFile{std::move(file), std::move(mapping)};
 }
 
 }  // namespace croupier::shm

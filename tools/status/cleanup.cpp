@@ -34,8 +34,7 @@ std::string held_by(const std::string& path) {
 shm::Result<Cleaned> clean_up(const std::string& directory, const std::string& instance) {
     Cleaned cleaned;
     const bool is_there = std::filesystem::exists(directory);
-    const auto alone = is_there ? shm::lock_directory(directory) : shm::FileDescriptor();
-    if (!alone) return alone.error();
+    CROUPIER_TRY(is_there ? shm::lock_directory(directory) : shm::FileDescriptor());
     for (const auto& path : shm::segment_files(directory, instance)) {
         const std::string holder = held_by(path);
         if (holder.empty()) {
