@@ -1,5 +1,6 @@
 #include "client/abi_fields.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 
@@ -18,7 +19,7 @@ constexpr auto to_abi = [](auto& abi, const auto& plain) {
 // A gap of the compiler's is not one of the table's: it wants a name, as `reserved` has.
 static_assert(proto::bytes_of_sampling_fields<croupier_params>() + sizeof(croupier_params::size) +
                       sizeof(croupier_params::version) + sizeof(croupier_params::reserved) +
-                      sizeof(croupier_params::order) ==
+                      sizeof(croupier_params::reserved_too) + sizeof(croupier_params::order) ==
                   sizeof(croupier_params),
               "croupier_params has a field that the table of parameters lacks");
 
@@ -46,6 +47,7 @@ void copy_geometry(Abi& abi, Plain& plain, const Copy& copy) {
     copy(abi.mask_rows, plain.mask_rows);
     copy(abi.summaries, plain.has_summaries);
     copy(abi.max_logprobs, plain.max_logprobs);
+    copy(abi.max_support, plain.max_support);
 }
 
 }  // namespace
@@ -68,6 +70,12 @@ proto::Geometry geometry_from_abi(const croupier_open_options& options) {
     copy_geometry(options, geometry, to_proto);
     geometry.has_order = options.order != nullptr || options.hotness_file != nullptr ? 1 : 0;
     proto::fill_even_shards(geometry, options.padded_vocab);
+    if (options.shard_ids == nullptr) return geometry;
+    std::uint32_t first = 0;
+    for (std::uint32_t rank = 0; rank < std::min(geometry.tp, proto::kMaxTp); ++rank) {
+        geometry.shards[rank] = {first, options.shard_ids[rank]};
+        first += options.shard_ids[rank];
+    }
     return geometry;
 }
 

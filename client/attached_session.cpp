@@ -15,13 +15,12 @@ namespace {
 // `streaming`: what an earlier client of a resumed session chose, which still stands in the segment.
 shm::Result<std::optional<DecisionStream>> choose_stream(DaemonLink& link, bool streaming, bool over_zmq) {
     if (streaming != over_zmq) {
-        if (auto configured = link.configure(over_zmq); !configured) return configured.error();
+        CROUPIER_TRY(link.configure(over_zmq));
     }
     std::optional<DecisionStream> stream;
     if (!over_zmq) return stream;
-    auto connected = link.connect_decisions();
-    if (!connected) return connected.error();
-    stream.emplace(std::move(connected).value());
+    CROUPIER_TRY_VALUE(connected, link.connect_decisions());
+    stream.emplace(std::move(connected));
     return stream;
 }
 
@@ -47,40 +46,39 @@ AttachedSession::AttachedSession(DaemonLink link, std::unique_ptr<SchedulePlace>
 }
 
 shm::Result<std::unique_ptr<AttachedSession>> AttachedSession::open(const croupier_open_options& options) {
-    auto request = check_options(options);
-    if (!request) return request.error();
-    auto link = DaemonLink::open(request.value());
-    if (!link) return link.error();
-    const bool resumed = link.value().facts().resumed;
-    auto session = attach(link.value(), request.value());
+    CROUPIER_TRY_VALUE(request, check_options(options));
+    CROUPIER_TRY_VALUE(link, DaemonLink::open(request));
+    const bool resumed = link.facts().resumed;
+    auto session = attach(link, request);
     if (session) return session;
     // A session that nobody can use should not hold its memory; one that was there before stays as it was.
-    if (!resumed) (void)link.value().close();
+    if (!resumed) (void)link.close();
     return session.error();
 }
 
 shm::Result<std::unique_ptr<AttachedSession>> AttachedSession::attach(DaemonLink& link,
                                                                       const OpenRequest& request) {
-    auto place = find_place(link.facts(), request);
-    if (!place) return place.error();
-    if (auto fault = unfit_geometry(request.geometry, place.value()->geometry())) {
-        return shm::fail(Errc::bad_geometry, "session " + request.name + " cannot be resumed: " + *fault +
-                                                 "; open it with the options it was opened with");
+    CROUPIER_TRY_VALUE(place, find_place(link.facts(), request));
+    if (auto fault = unfit_geometry(request.geometry, place->geometry())) {
+        const bool resumed = link.facts().resumed;
+        return shm::fail(Errc::bad_geometry,
+                         "session " + request.name +
+                             (resumed ? " cannot be resumed: " : " cannot be opened: ") + *fault +
+                             (resumed ? "; open it with the options it was opened with"
+                                      : "; the daemon is older than this library: update it"));
     }
-    auto* ring = dynamic_cast<LocalRing*>(place.value().get());
+    auto* ring = dynamic_cast<LocalRing*>(place.get());
     const bool streaming = ring != nullptr && ring->header().zmq_stream.load(std::memory_order_acquire) != 0;
-    auto stream = choose_stream(link, streaming, request.decisions_over_zmq);
-    if (!stream) return stream.error();
+    CROUPIER_TRY_VALUE(stream, choose_stream(link, streaming, request.decisions_over_zmq));
     return std::unique_ptr<AttachedSession>(
-        new AttachedSession(std::move(link), std::move(place).value(), ring, std::move(stream).value()));
+        new AttachedSession(std::move(link), std::move(place), ring, std::move(stream)));
 }
 
 shm::Result<int> AttachedSession::event_descriptor() {
     if (stream_) return stream_->descriptor();
     if (signal_ == nullptr) {
-        auto started = ring_->start_signal();
-        if (!started) return started.error();
-        signal_ = std::move(started).value();
+        CROUPIER_TRY_VALUE(started, ring_->start_signal());
+        signal_ = std::move(started);
     }
     return signal_->descriptor();
 }
@@ -90,18 +88,16 @@ std::uint32_t AttachedSession::in_flight() const {
 }
 
 shm::Result<bool> AttachedSession::add(const croupier_sequence& given) {
-    auto known = known_sequence(given);
-    if (!known) return known.error();
-    return place_->add(known.value().linked());
+    CROUPIER_TRY_VALUE(known, known_sequence(given));
+    return place_->add(known.linked());
 }
 
 shm::Result<std::uint64_t> AttachedSession::submit(const croupier_column* columns, std::size_t count,
                                                    std::size_t size) {
-    const auto asked = known_columns(columns, count, size, columns_);
-    if (!asked) return asked.error();
+    CROUPIER_TRY_VALUE(asked, known_columns(columns, count, size, columns_));
     // The stream owes nothing while no step is in flight: its silence is counted from here.
     if (stream_ && in_flight() == 0) stream_->note_progress();
-    return place_->submit(asked.value());
+    return place_->submit(asked);
 }
 
 }  // namespace croupier::client

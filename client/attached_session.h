@@ -62,6 +62,8 @@ class AttachedSession {
     Decided decided_in_ring() const { return {ring_->next_refusal(), ring_->next_decisions(), nullptr}; }
     shm::Result<bool> take(const Decided& decided);
     shm::Result<bool> take_all_ranked(const Decided& decided);
+    shm::Result<bool> take_all_support(const Decided& decided);
+    shm::Result<bool> take_support(const shm::AnsweredSupport& support, croupier_decision& decision);
     shm::Result<bool> take_ranked(const proto::StoredArray<const proto::RankedLogprob>& ranked,
                                   croupier_decision& decision);
 
@@ -73,6 +75,7 @@ class AttachedSession {
     std::vector<croupier_column> columns_;
     std::vector<croupier_decision> taken_;
     std::vector<croupier_logprob> taken_best_;  // of all of them
+    std::vector<croupier_survivor> taken_support_;
     croupier_step taken_step_{};
 };
 

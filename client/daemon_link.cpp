@@ -37,6 +37,7 @@ flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& bui
     open.add_mask_rows(geometry.mask_rows);
     open.add_summaries(geometry.has_summaries != 0);
     open.add_max_logprobs(geometry.max_logprobs);
+    open.add_max_support(geometry.max_support);
     open.add_shards(shards);
     if (!order.IsNull()) open.add_order(order);
     open.add_takeover(request.takeover);
@@ -48,10 +49,10 @@ flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& bui
 
 shm::Result<DaemonLink> DaemonLink::open(const OpenRequest& request) {
     zmq::context_t context;
-    auto channel = ControlChannel::connect(context, request.endpoint, request.keys, request.timeout);
-    if (!channel) return channel.error();
-    DaemonLink link(std::move(context), std::move(channel).value(), request.keys);
-    if (auto opened = link.ask_open(request); !opened) return opened.error();
+    CROUPIER_TRY_VALUE(channel,
+                       ControlChannel::connect(context, request.endpoint, request.keys, request.timeout));
+    DaemonLink link(std::move(context), std::move(channel), request.keys);
+    CROUPIER_TRY(link.ask_open(request));
     return link;
 }
 
@@ -72,9 +73,8 @@ shm::Result<bool> DaemonLink::configure(bool decisions_over_zmq) {
 }
 
 shm::Result<DecisionStream> DaemonLink::connect_decisions() {
-    auto dealer = Dealer::connect(context_, facts_.decisions_endpoint, keys_);
-    if (!dealer) return dealer.error();
-    return DecisionStream(std::move(dealer).value(), facts_.id);
+    CROUPIER_TRY_VALUE(dealer, Dealer::connect(context_, facts_.decisions_endpoint, keys_));
+    return DecisionStream(std::move(dealer), facts_.id);
 }
 
 shm::Result<bool> DaemonLink::close() {

@@ -27,8 +27,26 @@ void unpack_ranked(const wire::StepDecisions& message, StreamedStep& step) {
     }
 }
 
+void unpack_survivors(const wire::StepDecisions& message, StreamedStep& step) {
+    const auto* counts = message.support_counts();
+    const auto* totals = message.support_totals();
+    if (message.support() == nullptr || counts == nullptr || totals == nullptr) return;
+    std::uint64_t counted = 0;
+    for (const std::uint32_t count : *counts) counted += count;
+    const std::size_t columns = step.decisions.size();
+    if (counted != message.support()->size() || counts->size() != columns || totals->size() != columns)
+        return;
+    step.survivor_counts.assign(counts->begin(), counts->end());
+    step.survivor_totals.assign(totals->begin(), totals->end());
+    for (const wire::SurvivorEntry* entry : *message.support()) {
+        step.survivors.push_back({entry->token(), 0, entry->probability()});
+    }
+}
+
 StreamedStep unpack(const wire::StepDecisions& message) {
-    StreamedStep step{message.step(), error_from(message.refused()), {}, {}, {}};
+    StreamedStep step;
+    step.step = message.step();
+    step.refused = error_from(message.refused());
     const auto* entries = message.decisions();
     if (entries == nullptr) return step;
     step.decisions.reserve(entries->size());
@@ -37,6 +55,7 @@ StreamedStep unpack(const wire::StepDecisions& message) {
                                   entry->flags(), error_from(entry->error())});
     }
     unpack_ranked(message, step);
+    unpack_survivors(message, step);
     return step;
 }
 

@@ -18,6 +18,9 @@ struct StreamedStep {
     std::vector<proto::Decision> decisions;
     std::vector<proto::RankedLogprob> ranked;  // of all columns, one after the other
     std::vector<std::uint32_t> ranked_counts;  // of each column; empty: there are none
+    std::vector<proto::Survivor> survivors;    // likewise
+    std::vector<std::uint32_t> survivor_counts;
+    std::vector<std::uint32_t> survivor_totals;
 };
 
 class DecisionStream {

@@ -52,9 +52,8 @@ shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds tim
         return shm::fail(Errc::bad_argument, "no step is in flight: submit one before waiting");
     const Deadline deadline = steady_clock::now() + timeout;
     if (ring_ != nullptr && timeout > timeout.zero()) ring_->note_waiting();
-    auto taken = stream_ ? wait_on_stream(deadline) : wait_on_ring(deadline);
-    if (!taken) return taken.error();
-    if (taken.value()) {
+    CROUPIER_TRY_VALUE(taken, stream_ ? wait_on_stream(deadline) : wait_on_ring(deadline));
+    if (taken) {
         step = taken_step_;
         return step;
     }
@@ -91,9 +90,8 @@ shm::Result<bool> AttachedSession::wait_on_stream(Deadline deadline) {
         if (usable) subscribe();
         const auto left =
             usable ? std::chrono::ceil<milliseconds>(deadline - steady_clock::now()) : milliseconds::zero();
-        auto received = stream_->receive(std::clamp(left, milliseconds::zero(), kStreamSlice));
-        if (!received) return received.error();
-        const std::optional<StreamedStep>& message = received.value();
+        CROUPIER_TRY_VALUE(received, stream_->receive(std::clamp(left, milliseconds::zero(), kStreamSlice)));
+        const std::optional<StreamedStep>& message = received;
         // An earlier step was taken already; a later one comes again, because the daemon sends in order
         // and from `taken` on after each subscription.
         if (message && message->step == place_->next_to_take()) {
@@ -134,6 +132,7 @@ shm::Result<bool> AttachedSession::take(const Decided& decided) {
     }
     taken_.clear();
     taken_best_.clear();
+    taken_support_.clear();
     for (std::size_t column = 0; column < uids.size(); ++column) {
         proto::Decision decision =
             whole ? decided.decisions[column].load() : refused_column(uids[column], decided.refused);
@@ -156,12 +155,16 @@ shm::Result<bool> AttachedSession::take(const Decided& decided) {
     if (place_->geometry().max_logprobs > 0 && whole) {
         if (auto ranked = take_all_ranked(decided); !ranked) return corrupt(ranked.error().message);
     }
+    if (place_->geometry().max_support > 0 && whole) {
+        if (auto supports = take_all_support(decided); !supports) return corrupt(supports.error().message);
+    }
     taken_step_.step = step;
     taken_step_.count = static_cast<std::uint32_t>(taken_.size());
     taken_step_.refused = static_cast<std::uint16_t>(decided.refused);
     taken_step_.decisions = taken_.data();
     taken_step_.decision_size = sizeof(croupier_decision);
     taken_step_.logprob_size = sizeof(croupier_logprob);
+    taken_step_.survivor_size = sizeof(croupier_survivor);
     return place_->take(taken_);
 }
 
@@ -186,6 +189,46 @@ shm::Result<bool> AttachedSession::take_all_ranked(const Decided& decided) {
     for (croupier_decision& decision : taken_) {
         if (decision.best_count > 0) decision.best = best;
         best += decision.best_count;
+    }
+    return true;
+}
+
+shm::Result<bool> AttachedSession::take_support(const shm::AnsweredSupport& support,
+                                                croupier_decision& decision) {
+    decision.support_count = static_cast<std::uint32_t>(support.survivors.size());
+    decision.support_total = support.total;
+    if (support.total > decision.support_count) decision.flags |= CROUPIER_SUPPORT_CUT;
+    for (const proto::Survivor& each : support.survivors) {
+        if (!proto::token_in_range(each.token, place_->geometry().vocab)) {
+            return shm::fail(Errc::corrupt_header, "token " + std::to_string(each.token) +
+                                                       " is in its support, which is outside the vocabulary");
+        }
+        taken_support_.push_back({each.token, 0, each.probability});
+    }
+    return true;
+}
+
+shm::Result<bool> AttachedSession::take_all_support(const Decided& decided) {
+    const StreamedStep* message = decided.message;
+    std::size_t next = 0;
+    for (std::uint32_t column = 0; column < taken_.size(); ++column) {
+        shm::AnsweredSupport support;
+        if (message == nullptr) support = ring_->next_support(column);
+        if (message != nullptr && !message->survivor_counts.empty()) {
+            const std::size_t count = message->survivor_counts[column];
+            support = {std::span(message->survivors).subspan(next, count), message->survivor_totals[column]};
+            next += count;
+        }
+        if (taken_[column].error != 0) continue;
+        auto taken = take_support(support, taken_[column]);
+        if (!taken)
+            return shm::fail(taken.error().code,
+                             "column " + std::to_string(column) + ": " + taken.error().message);
+    }
+    const croupier_survivor* first = taken_support_.data();
+    for (croupier_decision& decision : taken_) {
+        if (decision.support_count > 0) decision.support = first;
+        first += decision.support_count;
     }
     return true;
 }

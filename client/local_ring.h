@@ -69,6 +69,9 @@ class LocalRing final : public SchedulePlace {
     proto::StoredArray<const proto::RankedLogprob> next_logprobs(std::uint32_t column) const {
         return shm::asked_logprobs(segment_->logprobs(segment_->slot_of(next_to_take()), column));
     }
+    shm::AnsweredSupport next_support(std::uint32_t column) const {
+        return shm::answered_support(*segment_, segment_->slot_of(next_to_take()), column);
+    }
     shm::Result<std::unique_ptr<DecisionSignal>> start_signal() const {
         return DecisionSignal::start(*segment_, publisher_.epoch());
     }

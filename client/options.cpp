@@ -49,6 +49,10 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
         return "padded_vocab is " + std::to_string(options.padded_vocab) + ", allowed is 0 or vocab, " +
                std::to_string(options.vocab) + ", to " + std::to_string(proto::kMaxPaddedVocab);
     }
+    if (pads && options.shard_ids != nullptr) {
+        return "padded_vocab and shard_ids are both given, either says what the ranks hold: leave "
+               "padded_vocab 0";
+    }
     const auto* relay = options.relay;
     if (relay != nullptr && (relay->send == nullptr || relay->receive == nullptr)) {
         return "relay has no functions, it should be NULL or what croupier_fan_out_channel() filled in";
@@ -61,9 +65,8 @@ shm::Result<std::vector<std::uint32_t>> order_of(const croupier_open_options& op
         return std::vector(options.order, options.order + proto::blocks_of(options.vocab));
     }
     if (options.hotness_file == nullptr) return std::vector<std::uint32_t>();
-    auto file = shm::load_hotness(options.hotness_file, options.vocab);
-    if (!file) return file.error();
-    return proto::rank_blocks(file.value().order);
+    CROUPIER_TRY_VALUE(file, shm::load_hotness(options.hotness_file, options.vocab));
+    return proto::rank_blocks(file.order);
 }
 
 struct Field {
@@ -85,31 +88,30 @@ constexpr std::array kFields = {
     Field{"max_list_tokens", &Geometry::max_list_tokens, false},
     Field{"mask_rows", &Geometry::mask_rows, false},
     Field{"max_logprobs", &Geometry::max_logprobs, false},
+    Field{"max_support", &Geometry::max_support, false},
 };
 
 }  // namespace
 
 shm::Result<OpenRequest> check_options(const croupier_open_options& given) {
-    auto known = shm::read_struct(given, "croupier_open_options", kOpenOptionsAtFirst);
-    if (!known) return known.error();
-    const croupier_open_options& options = known.value();
+    CROUPIER_TRY_VALUE(known, shm::read_struct(given, "croupier_open_options", kOpenOptionsAtFirst));
+    const croupier_open_options& options = known;
     const Geometry geometry = geometry_from_abi(options);
     if (auto fault = options_fault(options, geometry)) return shm::fail(Errc::bad_argument, *fault);
-    auto order = order_of(options);
-    if (!order) return order.error();
+    CROUPIER_TRY_VALUE(order, order_of(options));
     OpenRequest request;
     request.endpoint = options.endpoint;
     request.keys = {text_of(options.server_key), text_of(options.client_public_key),
                     text_of(options.client_secret_key)};
     request.name = options.name;
     request.geometry = geometry;
-    request.order = std::move(order).value();
+    request.order = std::move(order);
     request.takeover = options.takeover != 0;
     request.resume = options.resume != 0;
     if (options.relay != nullptr) {
-        auto channel = shm::read_struct(*options.relay, "croupier_record_channel", kChannelAtFirst);
-        if (!channel) return channel.error();
-        request.relay = channel.value();
+        CROUPIER_TRY_VALUE(channel,
+                           shm::read_struct(*options.relay, "croupier_record_channel", kChannelAtFirst));
+        request.relay = channel;
     }
     // The ring is out of reach where there is a relay.
     request.decisions_over_zmq = options.decisions_over_zmq != 0 || request.relay;
@@ -133,7 +135,7 @@ std::optional<std::string> unfit_geometry(const Geometry& asked, const Geometry&
             return std::to_string(last.first_id + last.count);
         };
         return "the ranks hold " + ids(given) + " ids in the session and " + ids(asked) +
-               " in the options (padded_vocab), or share them out differently";
+               " in the options (padded_vocab, shard_ids), or share them out differently";
     }
     if (asked.dtype == given.dtype) return std::nullopt;
     return "dtype is " + std::to_string(static_cast<std::uint32_t>(given.dtype)) + " in the session and " +

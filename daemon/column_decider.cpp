@@ -64,6 +64,7 @@ DecisionError check_sequence(const shm::Segment& segment, const CheckedStep& ste
         return DecisionError::bad_sequence;
     }
     if (checked.params.logprobs > geometry.max_logprobs) return DecisionError::bad_parameter;
+    if (checked.params.support > geometry.max_support) return DecisionError::bad_parameter;
     lists.copy(segment, asked.sequence_slot, counts);
     if (const auto fault = check_position(segment, step, asked); fault != DecisionError::none) return fault;
     // Tokens that are decided and not taken stand behind the log's length.
@@ -121,6 +122,16 @@ void leave_logprobs(const proto::StoredArray<proto::RankedLogprob>& to,
     for (std::size_t i = 0; i < count; ++i) to[i].store(ranked[i]);
     // A count of 0 is said by the first one's rank.
     if (count < to.size()) to[count].store({-1, 0.0F, 0});
+}
+
+// As in append().
+void leave_support(const shm::Segment& segment, std::uint32_t slot, std::uint32_t column,
+                   const sampler::Answer& answer) {
+    const auto room = segment.support(slot, column);
+    if (room.empty()) return;
+    const std::size_t count = std::min(answer.support.size(), room.size());
+    std::copy_n(answer.support.begin(), count, room.begin());
+    segment.support_head(slot, column) = {static_cast<std::uint32_t>(count), answer.support_total, 0};
 }
 
 void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std::uint32_t prompt_length,
@@ -227,6 +238,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     decision.position = asked.position;
     if (decision.error == DecisionError::none) append(segment, asked, sequence.prompt_length, decision.token);
     leave_logprobs(segment.logprobs(step.slot, column), workspace.answer().logprobs);
+    leave_support(segment, step.slot, column, workspace.answer());
     return {decision, sequence.hot_choice, read_early};
 }
 

@@ -32,6 +32,20 @@ struct Ranked {
     }
 };
 
+// And what the tokens were drawn from.
+struct Supports {
+    std::vector<wire::SurvivorEntry> entries;
+    std::vector<std::uint32_t> counts;
+    std::vector<std::uint32_t> totals;
+
+    void add(const shm::AnsweredSupport& column) {
+        for (const auto& [token, reserved, probability] : column.survivors)
+            entries.emplace_back(token, reserved, probability);
+        counts.push_back(static_cast<std::uint32_t>(column.survivors.size()));
+        totals.push_back(column.total);
+    }
+};
+
 }  // namespace
 
 DecisionStream::DecisionStream(zmq::context_t& context, std::uint32_t high_water_mark)
@@ -72,7 +86,7 @@ shm::Result<std::uint64_t> DecisionStream::read_subscription(zmq::message_t& fra
     if (subscribe == nullptr) {
         return shm::fail(shm::Errc::bad_argument, "only Subscribe is understood here");
     }
-    if (auto own = registry.find_for(subscribe->session_id(), peer); !own) return own.error();
+    CROUPIER_TRY(registry.find_for(subscribe->session_id(), peer));
     return subscribe->session_id();
 }
 
@@ -133,14 +147,21 @@ bool DecisionStream::send_step(const shm::Segment& segment, Subscriber& subscrib
     }
     const auto refused = shm::step_refusal(segment, slot);
     const bool ranks = segment.geometry().max_logprobs > 0;
+    const bool supports = segment.geometry().max_support > 0;
     Ranked ranked;
-    for (std::uint32_t column = 0; ranks && column < columns; ++column) {
+    Supports supported;
+    for (std::uint32_t column = 0; column < columns; ++column) {
         const bool decided = segment.decisions(slot)[column].load().error == proto::DecisionError::none;
-        ranked.add(decided ? shm::asked_logprobs(segment.logprobs(slot, column)) : Ranked::Column());
+        if (ranks)
+            ranked.add(decided ? shm::asked_logprobs(segment.logprobs(slot, column)) : Ranked::Column());
+        if (supports)
+            supported.add(decided ? shm::answered_support(segment, slot, column) : shm::AnsweredSupport());
     }
     const auto body = wire::CreateStepDecisionsDirect(
         builder, segment.id(), step, static_cast<std::uint16_t>(refused), &entries,
-        ranks ? &ranked.entries : nullptr, ranks ? &ranked.counts : nullptr);
+        ranks ? &ranked.entries : nullptr, ranks ? &ranked.counts : nullptr,
+        supports ? &supported.entries : nullptr, supports ? &supported.counts : nullptr,
+        supports ? &supported.totals : nullptr);
     wire::finish(builder, 0, body);
     auto& header = segment.header();
     try {

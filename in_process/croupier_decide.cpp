@@ -45,10 +45,8 @@ shm::Result<croupier_decider_options> checked(const croupier_decider_options& gi
         return shm::fail(shm::Errc::bad_argument, std::string(name) + " is " + std::to_string(value) +
                                                       ", allowed: 1 to " + std::to_string(most));
     };
-    if (auto good = within("vocab", options.value().vocab, proto::kMaxVocab); !good) return good.error();
-    if (auto good = within("max_length", options.value().max_length, proto::kMaxLength); !good) {
-        return good.error();
-    }
+    CROUPIER_TRY(within("vocab", options.value().vocab, proto::kMaxVocab));
+    CROUPIER_TRY(within("max_length", options.value().max_length, proto::kMaxLength));
     return options;
 }
 
@@ -101,23 +99,21 @@ croupier_answer answer_of(const proto::Decision& decision, const sampler::Answer
         answer.support = reinterpret_cast<const croupier_survivor*>(beside.support.data());
         answer.support_count = beside.support.size();
     }
+    answer.support_total = beside.support_total;
+    if (answer.support_total > answer.support_count) answer.flags |= CROUPIER_SUPPORT_CUT;
     return answer;
 }
 
 shm::Result<int> decide(Decider& decider, const croupier_row& given, const croupier_sequence& asked,
                         croupier_answer& answer) {
-    const auto row = checked(given);
-    if (!row) return row.error();
-    auto known = client::known_sequence(asked);
-    if (!known) return known.error();
-    const auto admitted = client::check_sequence(known.value().linked(), decider.vocab());
-    if (!admitted) return admitted.error();
-    const auto request = request_of(admitted.value(), row.value(), decider.vocab());
-    const auto dtype = static_cast<proto::Dtype>(row.value().dtype);
-    const proto::Decision decision = decider.decide(row.value().logits, dtype, request);
+    CROUPIER_TRY_VALUE(row, checked(given));
+    CROUPIER_TRY_VALUE(known, client::known_sequence(asked));
+    CROUPIER_TRY_VALUE(admitted, client::check_sequence(known.linked(), decider.vocab()));
+    const auto request = request_of(admitted, row, decider.vocab());
+    const auto dtype = static_cast<proto::Dtype>(row.dtype);
+    const proto::Decision decision = decider.decide(row.logits, dtype, request);
     const croupier_answer ours = answer_of(decision, decider.answer());
-    const auto written = shm::write_struct(ours, answer, "croupier_answer", kAnswerAtFirst);
-    if (!written) return written.error();
+    CROUPIER_TRY(shm::write_struct(ours, answer, "croupier_answer", kAnswerAtFirst));
     return 0;
 }
 
@@ -134,9 +130,8 @@ int croupier_decider_open(const croupier_decider_options* options, croupier_deci
     return guarded(error, [&]() -> shm::Result<int> {
         if (options == nullptr) return missing("options");
         if (decider == nullptr) return missing("decider");
-        const auto asked = checked(*options);
-        if (!asked) return asked.error();
-        *decider = new croupier_decider{Decider(asked.value().vocab, asked.value().max_length)};
+        CROUPIER_TRY_VALUE(asked, checked(*options));
+        *decider = new croupier_decider{Decider(asked.vocab, asked.max_length)};
         return 0;
     });
 }

@@ -73,6 +73,7 @@ std::optional<std::string> geometry_fault(const Geometry& g) {
     if (auto fault = outside("has_order", g.has_order, 0, 1)) return fault;
     if (auto fault = outside("has_summaries", g.has_summaries, 0, 1)) return fault;
     if (auto fault = outside("max_logprobs", g.max_logprobs, 0, kMaxSessionLogprobs)) return fault;
+    if (auto fault = outside("max_support", g.max_support, 0, kMaxSupport)) return fault;
     return shard_fault(g);
 }
 

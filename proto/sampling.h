@@ -39,6 +39,7 @@ constexpr StepOrder kDefaultOrder = {Step::penalties,   Step::dry,       Step::t
 
 constexpr std::uint32_t kMaxLogprobs = 1024;
 constexpr std::uint32_t kMaxSessionLogprobs = 64;  // of a session, whose segment has room for them
+constexpr std::uint32_t kMaxSupport = 1U << 16U;   // of a request, and of a session, likewise
 
 enum class Rng : std::uint8_t { race = 0, shvs, sglang, vllm, count_ };
 
@@ -84,8 +85,10 @@ struct SamplingParams {
     LogprobMode logprob_mode = LogprobMode::raw;
     std::uint8_t reserved = 0;
     StepOrder order{};
+    std::uint32_t support = 0;  // how many of the likeliest that were left to draw from are answered
+    std::uint32_t reserved_too = 0;
 };
-static_assert(sizeof(SamplingParams) == 208 && std::is_trivially_copyable_v<SamplingParams>,
+static_assert(sizeof(SamplingParams) == 216 && std::is_trivially_copyable_v<SamplingParams>,
               "SamplingParams crosses processes: a new field stands at its end, and bumps kSegmentMinor");
 
 // What mirostat and adaptive-p carry from one decision of a sequence to the next. It cannot be computed from
@@ -102,6 +105,19 @@ struct RankedLogprob {
     std::uint32_t rank;  // 1 + the number of tokens strictly above
 };
 static_assert(sizeof(RankedLogprob) == 12);
+
+// What a column's token was drawn from stands behind how many they are.
+struct SupportHead {
+    std::uint32_t count;
+    std::uint32_t total;  // with those that are not answered
+    std::uint64_t reserved;
+};
+struct Survivor {
+    std::int32_t token;
+    std::uint32_t reserved;
+    double probability;
+};
+static_assert(sizeof(SupportHead) == 16 && sizeof(Survivor) == 16);
 
 struct TokenBias {
     std::int32_t token;

@@ -136,7 +136,9 @@ constexpr Interval choice() {
     FIELD(mirostat, "mirostat", from_to(0, 2), "0, 1 or 2", at_most(0), "draws by this version of mirostat") \
     FIELD(rng, "rng", choice<Rng>(), "race, shvs, sglang or vllm (0 to 3)", never(), "how a token is drawn") \
     FIELD(logprob_mode, "logprobs_mode", choice<LogprobMode>(), "raw or processed (0 or 1)", never(),        \
-          "log-probs of the row, or of what the token was drawn from")
+          "log-probs of the row, or of what the token was drawn from")                                       \
+    FIELD(support, nullptr, from_to(0, kMaxSupport), "0 to 65536", at_most(0),                               \
+          "answers so many of the tokens left to draw from, the likeliest first, and their probabilities")
 
 // fields::temperature, and so on.
 #define CROUPIER_FIELD(name, key, allowed, range, off, meaning)                 \
@@ -165,7 +167,7 @@ constexpr std::size_t bytes_of_sampling_fields() {
     return bytes;
 }
 static_assert(bytes_of_sampling_fields<SamplingParams>() + sizeof(SamplingParams::reserved) +
-                      sizeof(SamplingParams::order) ==
+                      sizeof(SamplingParams::reserved_too) + sizeof(SamplingParams::order) ==
                   sizeof(SamplingParams),
               "the table lacks a field of SamplingParams");
 

@@ -18,7 +18,7 @@ constexpr std::uint32_t kSegmentVersion = 13;
 // Grows when a struct of ElementBytes gets a field at its end, when reserved bytes get a meaning, and when
 // the layout gets a region: always so that zero means "off", and that what was there keeps its place. Builds
 // of different minor versions serve each other.
-constexpr std::uint32_t kSegmentMinor = 0;
+constexpr std::uint32_t kSegmentMinor = 1;
 constexpr std::uint32_t kHeaderBytes = 8192;
 
 enum class SessionState : std::uint32_t { active = 1, draining = 2, closed = 3, fenced = 4 };

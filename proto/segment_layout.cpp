@@ -65,6 +65,9 @@ void lay_decision_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment
     const std::uint64_t ranked = g.max_logprobs == 0 ? 0 : std::uint64_t{g.max_logprobs} + 1;
     layout.logprobs_stride = round_up(ranked * layout.elements.ranked, kLine);
     layout.logprobs_offset = slot.take(layout.logprobs_stride * g.max_batch, kLine);
+    const std::uint64_t survivors = g.max_support == 0 ? 0 : std::uint64_t{g.max_support} + 1;
+    layout.support_stride = round_up(survivors * sizeof(Survivor), kLine);
+    layout.support_offset = slot.take(layout.support_stride * g.max_batch, kLine);
     layout.decision_stride = slot.end(kLine);
     layout.decisions = segment.take(layout.decision_stride * g.slots, kPage);
 }
@@ -188,13 +191,17 @@ std::optional<std::string> decision_slot_fault(const Geometry& g, const SegmentL
     const std::uint64_t ranked = g.max_logprobs == 0 ? 0 : std::uint64_t{g.max_logprobs} + 1;
     if (l.logprobs_stride < ranked * l.elements.ranked)
         return "the log-probs of a column overlap the next one's";
+    const std::uint64_t survivors = g.max_support == 0 ? 0 : std::uint64_t{g.max_support} + 1;
+    if (l.support_stride < survivors * sizeof(Survivor))
+        return "the support of a column overlaps the next one's";
     return parts_fault(
         {{"the head", 0, sizeof(DecisionSlotHead), 1},
          {"the bits", sizeof(DecisionSlotHead), sizeof(std::uint64_t), bitmap_words(g.max_batch)},
          {"the claims", l.claims_offset, sizeof(std::uint64_t), g.max_batch},
          {"the crash counts", l.crashes_offset, sizeof(std::uint32_t), g.max_batch},
          {"the decisions", l.decision_offset, l.elements.decision, g.max_batch},
-         {"the log-probs", l.logprobs_offset, l.logprobs_stride, ranked == 0 ? 0 : g.max_batch}},
+         {"the log-probs", l.logprobs_offset, l.logprobs_stride, ranked == 0 ? 0 : g.max_batch},
+         {"the supports", l.support_offset, l.support_stride, g.max_support == 0 ? 0 : g.max_batch}},
         l.decision_stride, "a slot of decisions");
 }
 

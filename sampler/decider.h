@@ -72,7 +72,7 @@ class Decider {
     // Proposals are made by what the row holds, whatever the mask hides of it.
     bool races_masked() const { return !request_.mask.empty() && plan_.path != Path::listed && !proposes(); }
     bool wants_logprob() const { return (params_.flags & proto::kNoLogprob) == 0; }
-    bool wants_distribution() const { return wants_processed() || request_.wants_support; }
+    bool wants_distribution() const { return wants_processed() || wants_support(params_, request_); }
     bool wants_processed() const {
         return wants_logprob() && params_.logprob_mode == proto::LogprobMode::processed;
     }

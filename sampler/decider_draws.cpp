@@ -48,8 +48,10 @@ void Decider::take_first_maximum(std::uint32_t candidates) {
     const auto all = workspace_.candidates.first(candidates);
     drawn_ = *std::min_element(all.begin(), all.end(), canonically_before);
     if (wants_processed()) note_distribution(Survivors(workspace_, candidates), 1.0);
-    workspace_.support.front() = {token(), 1.0};
-    workspace_.answer_space.support = workspace_.support.first(request_.wants_support ? 1 : 0);
+    if (!wants_support(params_, request_)) return;
+    workspace_.support.front() = {token(), 0, 1.0};
+    workspace_.answer_space.support = workspace_.support.first(1);
+    workspace_.answer_space.support_total = 1;
 }
 
 void Decider::draw_untruncated(std::uint32_t candidates) {
@@ -144,7 +146,7 @@ std::optional<Candidate> Decider::adaptive_winner(RowClasses& classes, const Sur
 
 void Decider::note_distribution(Survivors survivors, double scale) {
     survivors.weigh(scale);
-    if (request_.wants_support) answer_support(survivors);
+    if (wants_support(params_, request_)) answer_support(survivors);
     if (wants_processed()) {
         processed_logprob_ = processed_logprobs(params_.logprobs, drawn_, survivors, workspace_);
     }
@@ -152,15 +154,19 @@ void Decider::note_distribution(Survivors survivors, double scale) {
 
 void Decider::answer_support(const Survivors& survivors) {
     const auto total = static_cast<double>(survivors.total());
-    std::uint32_t count = 0;
+    const std::uint32_t all = survivors.tokens();
+    const std::size_t room = support_room(params_, request_, all);
+    std::size_t count = 0;
     for (const EqualClass& each : survivors.classes()) {
         const double probability = static_cast<double>(each.mass) / total;
-        for (std::uint32_t i = 0; i < each.size; ++i) {
+        for (std::uint32_t i = 0; i < each.size && count < room; ++i) {
             const auto id = static_cast<std::int32_t>(survivors.member(each, i).token);
-            workspace_.support[count++] = {id, probability};
+            workspace_.support[count++] = {id, 0, probability};
         }
+        if (count == room) break;
     }
     workspace_.answer_space.support = workspace_.support.first(count);
+    workspace_.answer_space.support_total = all;
 }
 
 }  // namespace croupier::sampler

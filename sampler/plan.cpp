@@ -15,7 +15,7 @@ bool wants_processed(const SamplingParams& params) {
 
 // All tokens that were left, with their shares.
 bool wants_distribution(const SamplingParams& params, const Request& request) {
-    return request.wants_support || wants_processed(params);
+    return wants_support(params, request) || wants_processed(params);
 }
 
 bool replaces_draw(const SamplingParams& params) {

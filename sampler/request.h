@@ -36,7 +36,7 @@ struct Request {
     std::uint32_t position_shift = 0;  // the randoms' position is the token's index plus this
     proto::Feedback feedback;          // what the sequence's previous decision left
     PreparedRace prepared;             // without effect where it is another race's
-    bool wants_support = false;        // answer every survivor
+    bool wants_support = false;        // answer every survivor, however few the parameters ask for
 };
 
 // Where the streams of randoms stand: the index of the token that is decided in prompt and output together.
@@ -44,12 +44,18 @@ constexpr std::uint32_t random_position(const Request& request) {
     return static_cast<std::uint32_t>(request.prompt.size() + request.output.size()) + request.position_shift;
 }
 
-// One token of the distribution that was drawn from.
-struct Survivor {
-    std::int32_t token;
-    double probability;
-};
-
 using proto::RankedLogprob;
+using proto::Survivor;
+
+// Whether the answer has tokens that were left to draw from.
+constexpr bool wants_support(const proto::SamplingParams& params, const Request& request) {
+    return request.wants_support || params.support > 0;
+}
+
+// How many tokens of the support are answered, if any are.
+constexpr std::size_t support_room(const proto::SamplingParams& params, const Request& request,
+                                   std::size_t all) {
+    return request.wants_support || params.support >= all ? all : params.support;
+}
 
 }  // namespace croupier::sampler

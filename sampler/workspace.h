@@ -76,7 +76,8 @@ enum class Region : std::uint8_t {
 
 // Beside the decision: valid until the workspace's next one.
 struct Answer {
-    std::span<const Survivor> support;
+    std::span<const Survivor> support;  // the likeliest first
+    std::uint32_t support_total = 0;    // how many were left to draw from; 0: none were asked for
     std::span<const RankedLogprob> logprobs;
     proto::Feedback feedback;
     Path path = Path::none;

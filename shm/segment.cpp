@@ -27,7 +27,7 @@ constexpr StampedKind kSegment{
 
 Result<bool> check_identity(const SegmentHeader& header, std::uint64_t file_bytes, const std::string& path) {
     const Stamp stamp{header.magic, header.version, header.header_bytes};
-    if (auto sound = check_stamp(stamp, kSegment, path); !sound) return sound;
+    CROUPIER_TRY(check_stamp(stamp, kSegment, path));
     if (header.total_bytes != file_bytes) {
         return fail(Errc::wrong_size, path + ": the header says " + std::to_string(header.total_bytes) +
                                           " bytes, the file has " + std::to_string(file_bytes));
@@ -91,58 +91,48 @@ Result<Segment> Segment::create(const SegmentSpec& spec, const std::stop_token& 
     if (auto fault = proto::geometry_fault(spec.geometry)) return fail(Errc::bad_geometry, *fault);
     const proto::SegmentLayout layout = proto::layout_of(spec.geometry, spec.elements);
     const std::string path = segment_path(spec.directory, spec.instance, spec.session_id);
-    auto file = create_unnamed(spec.directory, layout.total_bytes, spec.ownership);
-    if (!file) return file.error();
-    if (!try_lock_byte(file.value(), static_cast<std::uint64_t>(Role::daemon))) {
+    CROUPIER_TRY_VALUE(file, create_unnamed(spec.directory, layout.total_bytes, spec.ownership));
+    if (!try_lock_byte(file, static_cast<std::uint64_t>(Role::daemon))) {
         return system_failure("cannot lock", path, errno);
     }
-    auto mapping = map_file(file.value(), layout.total_bytes, Access::read_write, path);
-    if (!mapping) return mapping.error();
+    CROUPIER_TRY_VALUE(mapping, map_file(file, layout.total_bytes, Access::read_write, path));
     // Both rule the pages that are allocated after them.
-    place_on_node(mapping.value(), spec.node);
-    if (spec.hugepages != Hugepages::off) ask_for_huge_pages(mapping.value());
-    if (auto there = allocate(file.value(), layout.total_bytes, spec.directory, stop); !there)
-        return there.error();
-    auto note = huge_pages_had(mapping.value(), spec.hugepages, spec.directory);
-    if (!note) return note.error();
-    write_header(mapping.value().get_address(), spec, layout);
-    if (auto named = publish_name(file.value(), path); !named) return named.error();
-    Segment segment(path, std::move(file).value(), std::move(mapping).value());
+    place_on_node(mapping, spec.node);
+    if (spec.hugepages != Hugepages::off) ask_for_huge_pages(mapping);
+    CROUPIER_TRY(allocate(file, layout.total_bytes, spec.directory, stop));
+    CROUPIER_TRY_VALUE(note, huge_pages_had(mapping, spec.hugepages, spec.directory));
+    write_header(mapping.get_address(), spec, layout);
+    CROUPIER_TRY(publish_name(file, path));
+    Segment segment(path, std::move(file), std::move(mapping));
     segment.id_ = spec.session_id;
     segment.name_ = spec.name;
     segment.geometry_ = spec.geometry;
     segment.layout_ = layout;
-    segment.hugepage_note_ = std::move(note).value();
+    segment.hugepage_note_ = std::move(note);
     return segment;
 }
 
 Result<Segment> Segment::attach(const std::string& path, Access access) {
-    auto file = open_file(path, access);
-    if (!file) return file.error();
-    auto size = file_size(file.value(), path);
-    if (!size) return size.error();
-    if (size.value() < proto::kHeaderBytes) {
-        return fail(Errc::wrong_size, path + " has " + std::to_string(size.value()) +
+    CROUPIER_TRY_VALUE(file, open_file(path, access));
+    CROUPIER_TRY_VALUE(size, file_size(file, path));
+    if (size < proto::kHeaderBytes) {
+        return fail(Errc::wrong_size, path + " has " + std::to_string(size) +
                                           " bytes, a segment's header alone has " +
                                           std::to_string(proto::kHeaderBytes));
     }
-    auto mapping = map_file(file.value(), size.value(), access, path);
-    if (!mapping) return mapping.error();
-    const auto& header = *static_cast<const SegmentHeader*>(mapping.value().get_address());
-    if (auto sound = check_identity(header, size.value(), path); !sound) return sound.error();
+    CROUPIER_TRY_VALUE(mapping, map_file(file, size, access, path));
+    const auto& header = *static_cast<const SegmentHeader*>(mapping.get_address());
+    CROUPIER_TRY(check_identity(header, size, path));
     // Copied before it is checked: what is checked is then what is used.
     const proto::Geometry geometry = header.geometry;
     const proto::SegmentLayout layout = header.layout;
-    if (auto sound = check_content(header, geometry, layout, path); !sound) return sound.error();
-    auto name = copy_name(header.name, sizeof(header.name), path);
-    if (!name) return name.error();
-    if (auto instance = copy_name(header.instance, sizeof(header.instance), path); !instance) {
-        return instance.error();
-    }
+    CROUPIER_TRY(check_content(header, geometry, layout, path));
+    CROUPIER_TRY_VALUE(name, copy_name(header.name, sizeof(header.name), path));
+    CROUPIER_TRY(copy_name(header.instance, sizeof(header.instance), path));
     const std::uint64_t id = header.session_id;
-    Segment segment(path, std::move(file).value(), std::move(mapping).value());
+    Segment segment(path, std::move(file), std::move(mapping));
     segment.id_ = id;
-    segment.name_ = std::move(name).value();
+    segment.name_ = std::move(name);
     segment.geometry_ = geometry;
     segment.layout_ = layout;
     return segment;
@@ -228,6 +218,17 @@ proto::StoredArray<proto::RankedLogprob> Segment::logprobs(std::uint32_t slot, s
     const std::uint64_t offset = layout_.logprobs_offset + column * layout_.logprobs_stride;
     return array_at<proto::RankedLogprob>(decision_slot(slot) + offset, layout_.elements.ranked,
                                           std::uint64_t{geometry_.max_logprobs} + 1);
+}
+
+proto::SupportHead& Segment::support_head(std::uint32_t slot, std::uint32_t column) const {
+    return *at<proto::SupportHead>(decision_slot(slot) + layout_.support_offset +
+                                   column * layout_.support_stride);
+}
+
+std::span<proto::Survivor> Segment::support(std::uint32_t slot, std::uint32_t column) const {
+    if (geometry_.max_support == 0) return {};
+    auto* head = reinterpret_cast<proto::Survivor*>(&support_head(slot, column));
+    return {head + 1, geometry_.max_support};
 }
 
 proto::StoredArray<proto::Decision> Segment::decisions(std::uint32_t slot) const {

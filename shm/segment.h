@@ -91,6 +91,9 @@ class Segment {
     proto::StoredArray<proto::Decision> decisions(std::uint32_t slot) const;
     // The drawn token's own, then the best; empty: the session has no room for any.
     proto::StoredArray<proto::RankedLogprob> logprobs(std::uint32_t slot, std::uint32_t column) const;
+    // What the token was drawn from, and how many of it are there; empty: the session has no room for any.
+    std::span<proto::Survivor> support(std::uint32_t slot, std::uint32_t column) const;
+    proto::SupportHead& support_head(std::uint32_t slot, std::uint32_t column) const;
 
     std::atomic<std::uint64_t>& randoms_ready(std::uint32_t slot) const;
     proto::ColumnRandoms* randoms(std::uint32_t slot) const;

@@ -79,6 +79,10 @@ Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const
     if (sequence.params.logprobs > geometry.max_logprobs) {
         return too_many("best log-probs", sequence.params.logprobs, geometry.max_logprobs, "max_logprobs");
     }
+    if (sequence.params.support > geometry.max_support) {
+        return too_many("tokens of its support", sequence.params.support, geometry.max_support,
+                        "max_support");
+    }
     if (live < geometry.max_sequences) return true;
     return fail(Errc::table_full, "all " + std::to_string(geometry.max_sequences) +
                                       " sequence slots are in use: finish one, or open the session with "
@@ -112,12 +116,9 @@ SequenceTable::SequenceTable(Segment& segment) : segment_(&segment) {
 
 Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     const auto& geometry = segment_->geometry();
-    if (auto fits = check_room(geometry, geometry.max_sequences - free_.size(), sequence); !fits) {
-        return fits.error();
-    }
+    CROUPIER_TRY(check_room(geometry, geometry.max_sequences - free_.size(), sequence));
     const std::uint32_t index = free_.back();
-    if (auto known = check_known(*segment_, segment_->params(index), sequence.params); !known)
-        return known.error();
+    CROUPIER_TRY(check_known(*segment_, segment_->params(index), sequence.params));
     free_.pop_back();
     auto& entry = segment_->sequence(index);
     entry.uid = sequence.uid;

@@ -1,5 +1,6 @@
 #include "shm/step_window.h"
 
+#include <algorithm>
 #include <atomic>
 
 namespace croupier::shm {
@@ -41,6 +42,13 @@ proto::StoredArray<const proto::RankedLogprob> asked_logprobs(
     std::size_t count = 1;
     while (count < column.size() && column[count].load().token >= 0) ++count;
     return column.part(0, count);
+}
+
+AnsweredSupport answered_support(const Segment& segment, std::uint32_t slot, std::uint32_t column) {
+    const auto room = segment.support(slot, column);
+    if (room.empty()) return {};
+    const proto::SupportHead head = segment.support_head(slot, column);
+    return {room.first(std::min<std::size_t>(head.count, room.size())), head.total};
 }
 
 }  // namespace croupier::shm

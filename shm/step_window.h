@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "shm/segment.h"
 
@@ -24,5 +25,12 @@ bool step_complete(const Segment& segment, std::uint32_t slot, std::uint32_t col
 // Of a column's region, those that its sequence asked for: the drawn token's own, then the best.
 proto::StoredArray<const proto::RankedLogprob> asked_logprobs(
     proto::StoredArray<const proto::RankedLogprob> column);
+
+// What of a column's support is there. Copied: its count is another process's.
+struct AnsweredSupport {
+    std::span<const proto::Survivor> survivors;
+    std::uint32_t total = 0;
+};
+AnsweredSupport answered_support(const Segment& segment, std::uint32_t slot, std::uint32_t column);
 
 }  // namespace croupier::shm

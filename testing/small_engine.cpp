@@ -51,6 +51,7 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
     options.randoms_supplied = shape.randoms_supplied ? 1 : 0;
     options.summaries = shape.summaries ? 1 : 0;
     options.max_logprobs = shape.max_logprobs;
+    options.max_support = shape.max_support;
     options.takeover = shape.takeover ? 1 : 0;
     options.resume = shape.resume ? 1 : 0;
     options.decisions_over_zmq = shape.decisions_over_zmq ? 1 : 0;
@@ -270,6 +271,17 @@ void check_best(const croupier_decision& decision, const std::vector<sampler::Ra
     }
 }
 
+void check_support(const croupier_decision& decision, const sampler::reference::Outcome& expected) {
+    const auto support = client::support_of(decision);
+    REQUIRE(support.size() == expected.support.size());
+    CHECK(decision.support_total == expected.support_total);
+    CHECK(((decision.flags & CROUPIER_SUPPORT_CUT) != 0) == (expected.support_total > support.size()));
+    for (std::size_t i = 0; i < support.size(); ++i) {
+        CHECK(support[i].token == expected.support[i].token);
+        CHECK(support[i].probability == expected.support[i].probability);
+    }
+}
+
 }  // namespace
 
 void SmallEngine::collect_columns(std::size_t columns) {
@@ -305,9 +317,10 @@ void SmallEngine::check(const client::Step& step) {
         CHECK(decision.error == static_cast<std::uint16_t>(wanted.error));
         CHECK(decision.token == wanted.token);
         CHECK(decision.position == wanted.position);
-        CHECK(decision.flags == wanted.flags);
+        CHECK((decision.flags & ~CROUPIER_SUPPORT_CUT) == wanted.flags);
         CHECK(sampler::logprobs_agree(decision.logprob, wanted.logprob));
         check_best(decision, outcome.logprobs);
+        check_support(decision, outcome);
         streams_[decision.uid].push_back(decision.token);
         decisions_[decision.uid].push_back(decision);
         if (feedback_.contains(decision.uid)) feedback_[decision.uid].push_back(outcome.feedback);

@@ -30,6 +30,7 @@ struct EngineShape {
     bool halves = false;            // each rank publishes half of its tiles while the next one writes
     bool decisions_over_zmq = false;
     std::uint32_t max_logprobs = 0;
+    std::uint32_t max_support = 0;
     bool takeover = false;
     bool resume = false;
     std::vector<std::uint32_t> order;  // of blocks

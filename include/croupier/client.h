@@ -60,6 +60,14 @@ typedef struct croupier_open_options {
     /* How many of the best log-probs one sequence may ask for (croupier_params.logprobs), up to
      * CROUPIER_MAX_SESSION_LOGPROBS. */
     uint32_t max_logprobs;
+    /* How many ids each of the tp ranks holds, where the shares are not equal: together the vocabulary, or
+     * more for padding after it. NULL: equal shares of padded_vocab. */
+    const uint32_t* shard_ids;
+    /* How many of the tokens left to draw from one sequence may ask for (croupier_params.support), up to
+     * CROUPIER_MAX_SESSION_SUPPORT. Each column of each step in flight has room for so many: 16 bytes each.
+     */
+    uint32_t max_support;
+    uint32_t reserved; /* 0 */
 } croupier_open_options;
 
 static inline void croupier_open_options_init(croupier_open_options* options) {
@@ -95,6 +103,7 @@ typedef struct croupier_step {
     const croupier_decision* decisions; /* valid until the next call on the session */
     size_t decision_size;               /* of one element: croupier_step_decision() reads them */
     size_t logprob_size;                /* of one element of a decision's `best` */
+    size_t survivor_size;               /* of one element of a decision's `support` */
 } croupier_step;
 
 static inline void croupier_step_init(croupier_step* step) {

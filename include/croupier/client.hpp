@@ -77,6 +77,11 @@ inline std::vector<croupier_logprob> best_of(const croupier_decision& decision) 
     return {decision.best, decision.best + decision.best_count};
 }
 
+// What the token of a decision was drawn from, valid as long as it is.
+inline std::vector<croupier_survivor> support_of(const croupier_decision& decision) {
+    return {decision.support, decision.support + decision.support_count};
+}
+
 struct Step {
     std::uint64_t step = 0;
     std::uint16_t refused = 0;

@@ -21,7 +21,7 @@ extern "C" {
 
 /* The major one is the libraries' SOVERSION, and libraries of another one are refused; the minor one grows
  * with each field or function that is added. */
-enum { CROUPIER_ABI_MAJOR = 0, CROUPIER_ABI_MINOR = 8 };
+enum { CROUPIER_ABI_MAJOR = 0, CROUPIER_ABI_MINOR = 9 };
 #define CROUPIER_ABI_VERSION ((uint32_t)CROUPIER_ABI_MAJOR << 16U | (uint32_t)CROUPIER_ABI_MINOR)
 
 /* Why a call failed: croupier_error.code. */
@@ -123,6 +123,10 @@ typedef struct croupier_params {
     uint8_t reserved;                  /* 0 */
     uint8_t order[CROUPIER_MAX_ORDER]; /* up to CROUPIER_ORDER_END; none: the default order */
     uint32_t logprobs;                 /* how many of the best to answer, beside the drawn token's own */
+    /* How many of the tokens that were left to draw from to answer with their probabilities, the likeliest
+     * first; 0: none. */
+    uint32_t support;
+    uint32_t reserved_too; /* 0 */
 } croupier_params;
 
 static inline void croupier_params_init(croupier_params* params) {
@@ -192,7 +196,8 @@ enum {
     CROUPIER_STOPPED_LENGTH = 4, /* max_tokens, or max_length */
     CROUPIER_STOPPED = 7,
     CROUPIER_GREEDY = 8,
-    CROUPIER_TRUNCATED = 16
+    CROUPIER_TRUNCATED = 16,
+    CROUPIER_SUPPORT_CUT = 32 /* more tokens were left to draw from than the request asked for */
 };
 
 /* Why a column has no token: croupier_decision.error. */
@@ -219,6 +224,13 @@ typedef struct croupier_logprob {
     uint32_t rank; /* 1 + the number of tokens strictly above */
 } croupier_logprob;
 
+/* A token that was left to draw from. */
+typedef struct croupier_survivor {
+    int32_t token;
+    uint32_t reserved;
+    double probability;
+} croupier_survivor;
+
 typedef struct croupier_decision {
     uint64_t uid;
     int32_t token; /* -1 when error is not 0 */
@@ -229,6 +241,10 @@ typedef struct croupier_decision {
     const croupier_logprob* best; /* as many as the request asked for, or all that there are */
     uint32_t best_count;
     uint32_t rank; /* of the token; 0 where no log-probs were asked for */
+    /* What the token was drawn from, the likeliest first: as many as the request asked for. */
+    const croupier_survivor* support;
+    uint32_t support_count;
+    uint32_t support_total; /* how many were left to draw from */
 } croupier_decision;
 
 /* What a session can be asked for at most; a daemon's configuration may allow less. */
@@ -245,7 +261,8 @@ enum {
     CROUPIER_MAX_TILE = 1024,
     CROUPIER_MAX_CHILD = 1023,
     CROUPIER_MAX_LOGPROBS = 1024, /* of croupier_decide() */
-    CROUPIER_MAX_SESSION_LOGPROBS = 64
+    CROUPIER_MAX_SESSION_LOGPROBS = 64,
+    CROUPIER_MAX_SESSION_SUPPORT = 1 << 16
 };
 
 /* NOLINTEND(modernize-use-using, modernize-deprecated-headers) */

@@ -88,13 +88,13 @@ std::uint16_t stop_flag(const Request& request, std::int32_t token) {
 
 // A greedy draw is from one token.
 std::vector<Survivor> support_of(const SamplingParams& params, Left left, std::int32_t drawn) {
-    if (is_greedy(params)) return {{drawn, 1.0}};
+    if (is_greedy(params)) return {{drawn, 0, 1.0}};
     sort_canonically(left);
     const Weights weights = weights_of(left);
     std::vector<Survivor> support;
     for (std::size_t i = 0; i < left.tokens.size(); ++i) {
         const double share = static_cast<double>(weights.masses[i]) / static_cast<double>(weights.total);
-        support.push_back({left.tokens[i].id, share});
+        support.push_back({left.tokens[i].id, 0, share});
     }
     return support;
 }
@@ -143,7 +143,11 @@ Outcome decide(const RowView& row, const Request& request) {
         static_cast<std::uint16_t>(kind_flag(*request.params) | stop_flag(request, token));
     outcome.feedback = drawn.feedback;
     add_logprobs(*request.params, raw, left, outcome);
-    if (request.wants_support) outcome.support = support_of(*request.params, left, token);
+    if (wants_support(*request.params, request)) {
+        outcome.support = support_of(*request.params, left, token);
+        outcome.support_total = static_cast<std::uint32_t>(outcome.support.size());
+        outcome.support.resize(support_room(*request.params, request, outcome.support.size()));
+    }
     outcome.account = std::move(account).steps();
     return outcome;
 }

@@ -22,7 +22,8 @@ struct StepAccount {
 struct Outcome {
     proto::Decision decision;
     proto::Feedback feedback;             // for the sequence's next decision
-    std::vector<Survivor> support;        // in canonical order; when the request wants it
+    std::vector<Survivor> support;        // in canonical order, as many as the request wants
+    std::uint32_t support_total = 0;      // how many there are, when it wants some
     std::vector<RankedLogprob> logprobs;  // the drawn token, then the best
     std::vector<StepAccount> account;     // when the request wants the support
 };

@@ -104,11 +104,14 @@ reference::Outcome outcome_of(const croupier_answer& answer) {
     outcome.decision.token = answer.token;
     outcome.decision.logprob = answer.logprob;
     outcome.decision.position = answer.position;
-    outcome.decision.flags = answer.flags;
+    const bool cut = answer.support_total > answer.support_count;
+    CHECK(((answer.flags & CROUPIER_SUPPORT_CUT) != 0) == cut);
+    outcome.decision.flags = static_cast<std::uint16_t>(answer.flags & ~CROUPIER_SUPPORT_CUT);
+    outcome.support_total = static_cast<std::uint32_t>(answer.support_total);
     outcome.decision.error = static_cast<proto::DecisionError>(answer.error);
     outcome.feedback = {answer.feedback_level, answer.feedback_weight};
     for (std::size_t i = 0; i < answer.support_count; ++i) {
-        outcome.support.push_back({answer.support[i].token, answer.support[i].probability});
+        outcome.support.push_back({answer.support[i].token, 0, answer.support[i].probability});
     }
     if (answer.rank > 0) outcome.logprobs.push_back({answer.token, answer.logprob, answer.rank});
     for (std::size_t i = 0; i < answer.best_count; ++i) {

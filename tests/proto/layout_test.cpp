@@ -58,7 +58,8 @@ std::vector<Region> parts_of_decision_slot(const Geometry& g, const SegmentLayou
             {"claims", l.claims_offset, std::uint64_t{g.max_batch} * 8, 64},
             {"crashes", l.crashes_offset, std::uint64_t{g.max_batch} * 4, 64},
             {"decisions", l.decision_offset, std::uint64_t{g.max_batch} * l.elements.decision, 64},
-            {"log-probs", l.logprobs_offset, l.logprobs_stride * g.max_batch, 64}};
+            {"log-probs", l.logprobs_offset, g.max_logprobs == 0 ? 0 : l.logprobs_stride * g.max_batch, 64},
+            {"support", l.support_offset, g.max_support == 0 ? 0 : l.support_stride * g.max_batch, 64}};
 }
 
 std::vector<Region> parts_of_logits_slot(const Geometry& g, const SegmentLayout& l) {
@@ -109,6 +110,7 @@ void require_sound(const Geometry& g, const SegmentLayout& l, bool ours = true) 
     REQUIRE(l.schedule_stride >= l.columns_offset + g.max_batch * l.elements.column);
     REQUIRE(l.columns_offset >= sizeof(ScheduleRecord));
     REQUIRE(l.logprobs_stride >= (g.max_logprobs == 0 ? 0 : (g.max_logprobs + 1) * l.elements.ranked));
+    REQUIRE(l.support_stride >= (g.max_support == 0 ? 0 : (g.max_support + 1) * sizeof(Survivor)));
     REQUIRE(l.random_stride >= 64 + g.max_batch * sizeof(ColumnRandoms));
     if (g.mask_rows > 0) REQUIRE(l.mask_row_words * 32 >= g.vocab);
     REQUIRE(l.mask_stride >= l.mask_row_words * 4 * g.mask_rows);

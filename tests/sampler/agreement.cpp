@@ -88,6 +88,7 @@ reference::Outcome outcome_of(const proto::Decision& decision, const Answer& ans
     outcome.decision = decision;
     outcome.feedback = answer.feedback;
     outcome.support.assign(answer.support.begin(), answer.support.end());
+    outcome.support_total = answer.support_total;
     outcome.logprobs.assign(answer.logprobs.begin(), answer.logprobs.end());
     return outcome;
 }
@@ -96,6 +97,9 @@ std::string difference(const reference::Outcome& ours, const reference::Outcome&
     std::string first = difference(ours.decision, expected.decision, judged);
     if (first.empty()) first = difference(ours.feedback, expected.feedback);
     if (first.empty()) first = difference(ours.support, expected.support);
+    if (first.empty() && ours.support_total != expected.support_total)
+        first = "support_total is " + std::to_string(ours.support_total) + ", expected " +
+                std::to_string(expected.support_total);
     if (first.empty()) first = difference(ours.logprobs, expected.logprobs, judged);
     return first;
 }
