@@ -222,7 +222,10 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
         // raise it.
         wanted *= 2;
         range.ceiling = range.floor;
-        range.floor = std::max(floor_for_blocks(block_max, wanted), float_below(range.least));
+        // It may come out higher than for fewer blocks, which are counted by groups: what lies above the last
+        // floor is taken already.
+        range.floor =
+            std::min(range.floor, std::max(floor_for_blocks(block_max, wanted), float_below(range.least)));
     }
     forget_raised();
     if (penalises && !gathered.gave_up) {

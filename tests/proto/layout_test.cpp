@@ -35,7 +35,7 @@ std::vector<Region> regions_of(const Geometry& g, const SegmentLayout& l) {
         {"schedule", l.schedule, l.schedule_stride * g.slots, 4096},
         {"decisions", l.decisions, l.decision_stride * g.slots, 4096},
         {"randoms", l.randoms, l.random_stride * g.slots, 4096},
-        {"masks", l.masks, l.mask_stride * g.slots, 4096},
+        {"masks", l.masks, g.mask_rows == 0 ? 0 : l.mask_stride * g.slots, 4096},
         {"ready", l.ready, l.ready_stride * g.slots, 4096},
         {"logits", l.logits, l.logits_stride * g.slots, 4096},
     };
@@ -113,7 +113,7 @@ void require_sound(const Geometry& g, const SegmentLayout& l, bool ours = true) 
     REQUIRE(l.support_stride >= (g.max_support == 0 ? 0 : (g.max_support + 1) * sizeof(Survivor)));
     REQUIRE(l.random_stride >= 64 + g.max_batch * sizeof(ColumnRandoms));
     if (g.mask_rows > 0) REQUIRE(l.mask_row_words * 32 >= g.vocab);
-    REQUIRE(l.mask_stride >= l.mask_row_words * 4 * g.mask_rows);
+    if (g.mask_rows > 0) REQUIRE(l.mask_stride >= l.mask_row_words * 4 * g.mask_rows);
     REQUIRE(l.ready_stride >= g.tp * sizeof(ReadyCell));
 }
 
