@@ -42,6 +42,8 @@ static_assert(same(CROUPIER_FP16, proto::Dtype::fp16));
 static_assert(same(CROUPIER_FP32, proto::Dtype::fp32));
 static_assert(same(CROUPIER_GREEDY, proto::kGreedy));
 static_assert(same(CROUPIER_TRUNCATED, proto::kTruncated));
+static_assert(same(CROUPIER_SUPPORT_CUT, proto::kSupportCut));
+static_assert(same(CROUPIER_MAX_SESSION_SUPPORT, proto::kMaxSupport));
 static_assert(same(CROUPIER_ERROR_NOT_FOUND, Errc::not_found));
 static_assert(same(CROUPIER_ERROR_PERMISSION_DENIED, Errc::permission_denied));
 static_assert(same(CROUPIER_ERROR_NO_MEMORY, Errc::no_memory));

@@ -21,6 +21,9 @@ shm::Result<KnownSequence> known_sequence(const croupier_sequence& given) {
         CROUPIER_TRY_VALUE(params,
                            shm::read_struct(*known.sequence.params, "croupier_params", kParamsAtFirst));
         known.params = params;
+        if (known.params.reserved != 0 || known.params.reserved_too != 0)
+            return shm::fail(shm::Errc::bad_argument,
+                             "croupier_params: a reserved field is set, it should be 0");
     }
     if (known.sequence.bias_count == 0) return known;
     if (known.sequence.bias == nullptr) {
@@ -28,8 +31,8 @@ shm::Result<KnownSequence> known_sequence(const croupier_sequence& given) {
                                                       ": bias is null, but its count is " +
                                                       std::to_string(known.sequence.bias_count));
     }
-    CROUPIER_TRY(shm::read_array(known.sequence.bias, known.sequence.bias_count,
-                                             known.sequence.bias_size, "bias", kBiasAtFirst, known.bias));
+    CROUPIER_TRY(shm::read_array(known.sequence.bias, known.sequence.bias_count, known.sequence.bias_size,
+                                 "bias", kBiasAtFirst, known.bias));
     return known;
 }
 

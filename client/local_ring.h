@@ -1,6 +1,7 @@
 // A session's ring and sequence table in this host's shared memory, held as its client.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -29,6 +30,11 @@ class LocalRing final : public SchedulePlace {
     const std::string& segment_path() const override { return segment_->path(); }
     const proto::Geometry& geometry() const override { return segment_->geometry(); }
     const proto::SegmentHeader& header() const { return segment_->header(); }
+    // What of SamplingParams this library and the segment's maker know.
+    std::uint32_t params_bytes() const {
+        const std::uint64_t theirs = segment_->layout().elements.params;
+        return static_cast<std::uint32_t>(std::min<std::uint64_t>(theirs, sizeof(proto::SamplingParams)));
+    }
 
     shm::Result<bool> add(const croupier_sequence& sequence) override;
     shm::Result<bool> finish(std::uint64_t uid) override;

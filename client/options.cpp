@@ -28,6 +28,7 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
         return "endpoint is empty, it should be the daemon's control.endpoint, ipc://<path> or "
                "tcp://<host>:<port>";
     }
+    if (options.reserved != 0) return "reserved is " + std::to_string(options.reserved) + ", it should be 0";
     const std::string name = text_of(options.name);
     if (name.empty() || name.size() > kLongestName) {
         return "name has " + std::to_string(name.size()) + " characters, allowed is 1 to " +
@@ -57,7 +58,9 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
     if (relay != nullptr && (relay->send == nullptr || relay->receive == nullptr)) {
         return "relay has no functions, it should be NULL or what croupier_fan_out_channel() filled in";
     }
-    return proto::geometry_fault(geometry);
+    if (auto fault = proto::geometry_fault(geometry)) return fault;
+    const bool sent = options.decisions_over_zmq != 0 || relay != nullptr;
+    return sent ? proto::sending_fault(geometry) : std::nullopt;
 }
 
 shm::Result<std::vector<std::uint32_t>> order_of(const croupier_open_options& options) {

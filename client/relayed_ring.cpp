@@ -74,6 +74,8 @@ shm::Result<bool> RelayedRing::take_over(const wire::SessionAttached& answer) {
     if (auto fault = read_geometry(answer.geometry(), geometry_)) {
         return shm::fail(Errc::bad_geometry, "the relay's answer is of no use: " + *fault);
     }
+    params_bytes_ = answer.params_bytes() != 0 ? answer.params_bytes()
+                                               : static_cast<std::uint32_t>(proto::kLeastElementBytes.params);
     steps_.resize(geometry_.slots);
     published_ = taken_ = answer.taken();
     std::map<std::uint32_t, Entry*> by_slot;
@@ -202,6 +204,7 @@ shm::Result<bool> RelayedRing::add(const croupier_sequence& sequence) {
     CROUPIER_TRY_VALUE(admitted, check_sequence(sequence, geometry_.vocab));
     CROUPIER_TRY(outputs_.check_new(sequence.uid));
     CROUPIER_TRY(shm::check_room(geometry_, outputs_.held(), admitted.sequence));
+    CROUPIER_TRY(shm::check_known(admitted.sequence.params, params_bytes_));
     flatbuffers::FlatBufferBuilder builder;
     CROUPIER_TRY(send(builder, add_message(builder, sequence)));
     outputs_.insert(sequence.uid, Output(sequence.output, sequence.output + sequence.output_count));

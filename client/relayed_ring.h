@@ -88,6 +88,7 @@ class RelayedRing final : public SchedulePlace {
     std::vector<StepSent> steps_;  // by slot
     std::vector<Entry*> entries_;  // of the columns that are being submitted
     std::uint64_t published_ = 0;
+    std::uint32_t params_bytes_ = 0;  // what of SamplingParams the relay and its segment know
     std::uint64_t taken_ = 0;
     bool take_owed_ = false;  // the relay has not been told of taken_
     std::uint64_t first_record_;

@@ -128,9 +128,9 @@ AnswerBytes RingRelay::attached_answer() const {
     const auto geometry = geometry_bytes(builder, ring_->geometry());
     const auto all_steps = builder.CreateVector(steps);
     const auto all_sequences = builder.CreateVector(sequences);
-    return sealed(
-        builder, last_record_,
-        wire::CreateSessionAttached(builder, geometry, ring_->next_to_take(), all_steps, all_sequences));
+    return sealed(builder, last_record_,
+                  wire::CreateSessionAttached(builder, geometry, ring_->next_to_take(), all_steps,
+                                              all_sequences, ring_->params_bytes()));
 }
 
 shm::Result<bool> RingRelay::add(const wire::AddSequence& record) {

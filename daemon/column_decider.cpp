@@ -53,7 +53,10 @@ DecisionError check_sequence(const shm::Segment& segment, const CheckedStep& ste
     if (entry.uid != asked.sequence_uid) return DecisionError::bad_sequence;
     if (state == proto::SequenceState::ending) return DecisionError::voided;
     if (state != proto::SequenceState::live) return DecisionError::bad_sequence;
-    checked.params = segment.params(asked.sequence_slot);
+    const auto params = segment.params(asked.sequence_slot);
+    // An older daemon went on with a newer one's segment: what this sampler cannot do it must not leave out.
+    if (!params.is_known()) return DecisionError::bad_parameter;
+    checked.params = params;
     checked.prompt_length = entry.prompt_length;
     checked.hot_choice = entry.hot_choice;
     checked.log = segment.token_log(asked.sequence_slot);
@@ -204,13 +207,15 @@ void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t
 DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
                             const PreparedRaces& races, sampler::Workspace& workspace) {
     const shm::Segment& segment = session.segment();
-    const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
+    const auto stored = segment.schedule_columns(step.slot)[column];
+    const proto::ScheduleColumn asked = stored;
     SequenceLists& lists = session.lists(lane.thread);
     CheckedSequence sequence;
     bool read_early = false;
     workspace.answer_space = {};
     proto::Decision decision;
-    decision.error = check_sequence(segment, step, asked, sequence, lists);
+    decision.error =
+        stored.is_known() ? check_sequence(segment, step, asked, sequence, lists) : DecisionError::bad_record;
     if (decision.error == DecisionError::none) {
         sampler::Request request = request_of(sequence, asked.position, lists);
         request.prepared = races.find(sampler::race_key(sequence.params, request), segment.geometry().vocab);

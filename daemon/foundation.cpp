@@ -63,7 +63,8 @@ shm::Result<bool> acquire_resources(const config::Config& config, Foundation& ma
     CROUPIER_TRY_VALUE(made_event, open_event());
     const shm::FileOwnership ownership{static_cast<mode_t>(config.shm.mode), config.shm.group};
     CROUPIER_TRY(shm::prepare_directory(config.shm.dir));
-    CROUPIER_TRY(shm::lock_directory(config.shm.dir));
+    CROUPIER_TRY_VALUE(directory_lock, shm::lock_directory(config.shm.dir));
+    const shm::FileDescriptor alone = std::move(directory_lock);
     CROUPIER_TRY(await_predecessor(config.shm.dir, config.instance));
     CROUPIER_TRY_VALUE(keys, load_curve_keys(config.control.curve));
     CROUPIER_TRY_VALUE(bell, shm::Bell::create_or_adopt(config.shm.dir, config.instance, ownership));

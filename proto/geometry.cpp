@@ -57,6 +57,18 @@ void fill_even_shards(Geometry& g, std::uint32_t padded_vocab) {
     }
 }
 
+std::optional<std::string> sending_fault(const Geometry& g) {
+    const std::uint64_t column =
+        g.max_logprobs * sizeof(RankedLogprob) + g.max_support * std::uint64_t{sizeof(Survivor)};
+    const std::uint64_t step = column * g.max_batch;
+    if (step <= kMostSentBeside) return std::nullopt;
+    return "the log-probs and supports of a step of " + std::to_string(g.max_batch) + " columns are " +
+           std::to_string(step) + " bytes, over ZMQ they may be " + std::to_string(kMostSentBeside) +
+           ": open the session with a smaller max_support, max_logprobs or max_batch, or take decisions from "
+           "the "
+           "ring";
+}
+
 std::optional<std::string> geometry_fault(const Geometry& g) {
     if (auto fault = outside("vocab", g.vocab, 1, kMaxVocab)) return fault;
     if (auto fault = outside("tp", g.tp, 1, std::min(kMaxTp, g.vocab))) return fault;

@@ -151,6 +151,7 @@ enum DecisionFlags : std::uint16_t {
     kStoppedByLength = 1U << 2U,  // max_tokens, or the session's longest sequence
     kGreedy = 1U << 3U,
     kTruncated = 1U << 4U,
+    kSupportCut = 1U << 5U,  // never of a decision in a ring or a message: the libraries say it
 };
 constexpr std::uint16_t kStoppedMask = kStoppedByEos | kStoppedByToken | kStoppedByLength;
 

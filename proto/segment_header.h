@@ -15,9 +15,10 @@ constexpr std::uint64_t kSegmentMagic = 0x3130474553505243ULL;  // "CRPSEG01"
 // The major version: builds of another one refuse the segment. It grows with a change that the minor one
 // cannot tell.
 constexpr std::uint32_t kSegmentVersion = 13;
-// Grows when a struct of ElementBytes gets a field at its end, when reserved bytes get a meaning, and when
-// the layout gets a region: always so that zero means "off", and that what was there keeps its place. Builds
-// of different minor versions serve each other.
+// Grows when a struct of ElementBytes gets a field at its end, when reserved bytes of the others get a
+// meaning, and when the layout gets a region: always so that zero means "off", and that what was there keeps
+// its place. Reserved bytes within those of ElementBytes stay 0: only what lies behind what a build knows of
+// is refused by it. Builds of different minor versions serve each other.
 constexpr std::uint32_t kSegmentMinor = 1;
 constexpr std::uint32_t kHeaderBytes = 8192;
 

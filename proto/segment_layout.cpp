@@ -65,11 +65,15 @@ void lay_decision_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment
     const std::uint64_t ranked = g.max_logprobs == 0 ? 0 : std::uint64_t{g.max_logprobs} + 1;
     layout.logprobs_stride = round_up(ranked * layout.elements.ranked, kLine);
     layout.logprobs_offset = slot.take(layout.logprobs_stride * g.max_batch, kLine);
-    const std::uint64_t survivors = g.max_support == 0 ? 0 : std::uint64_t{g.max_support} + 1;
-    layout.support_stride = round_up(survivors * sizeof(Survivor), kLine);
-    layout.support_offset = slot.take(layout.support_stride * g.max_batch, kLine);
     layout.decision_stride = slot.end(kLine);
     layout.decisions = segment.take(layout.decision_stride * g.slots, kPage);
+}
+
+void lay_support_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment) {
+    const std::uint64_t survivors = g.max_support == 0 ? 0 : std::uint64_t{g.max_support} + 1;
+    layout.support_stride = round_up(survivors * sizeof(Survivor), kLine);
+    layout.support_slot_stride = layout.support_stride * g.max_batch;
+    layout.support = segment.take(layout.support_slot_stride * g.slots, kPage);
 }
 
 void lay_logits_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment) {
@@ -108,6 +112,7 @@ SegmentLayout layout_of(const Geometry& g, const ElementBytes& elements) {
     layout.mask_stride = layout.mask_row_words * sizeof(std::uint32_t) * g.mask_rows;
     layout.masks = segment.take(layout.mask_stride * g.slots, kPage);
     lay_logits_ring(g, layout, segment);
+    lay_support_ring(g, layout, segment);
     layout.total_bytes = segment.end(kPage);
     return layout;
 }
@@ -119,6 +124,7 @@ struct Part {
     std::uint64_t first;
     std::uint64_t stride;
     std::uint64_t count;
+    std::uint64_t alignment = kLine;
 };
 
 // Whether the parts lie in `room` bytes one beside the other. Numbers are another process's: none may
@@ -127,7 +133,8 @@ std::optional<std::string> parts_fault(std::vector<Part> parts, std::uint64_t ro
     const auto where = [&](const Part& part) { return std::string(part.name) + " of " + whole; };
     std::erase_if(parts, [](const Part& part) { return part.count == 0 || part.stride == 0; });
     for (const Part& part : parts) {
-        if (part.first % kLine != 0) return where(part) + " do not begin on a cache line";
+        if (part.first % part.alignment != 0)
+            return where(part) + " do not begin at a multiple of " + std::to_string(part.alignment);
         if (part.first > room || part.stride > (room - part.first) / part.count)
             return where(part) + " stand out of its " + std::to_string(room) + " bytes";
     }
@@ -163,17 +170,19 @@ std::optional<std::string> regions_fault(const Geometry& g, const SegmentLayout&
             return "slots of " + std::to_string(stride) + " bytes are not whole cache lines";
     }
     const std::uint64_t hot_words = g.has_order != 0 ? kHotSizes.size() * std::uint64_t{g.tp} : 0;
-    return parts_fault({{"the header", 0, kHeaderBytes, 1},
-                        {"the order's blocks", l.order, order_words(g) * sizeof(std::uint32_t), 1},
-                        {"the hot blocks", l.hot_blocks, hot_words * sizeof(std::uint32_t), 1},
-                        {"the sequences", l.sequences, l.sequence_stride, g.max_sequences},
-                        {"the schedule's slots", l.schedule, l.schedule_stride, g.slots},
-                        {"the decisions' slots", l.decisions, l.decision_stride, g.slots},
-                        {"the randoms' slots", l.randoms, l.random_stride, g.slots},
-                        {"the masks' slots", l.masks, l.mask_stride, g.mask_rows == 0 ? 0 : g.slots},
-                        {"the ready words' slots", l.ready, l.ready_stride, g.slots},
-                        {"the logits' slots", l.logits, l.logits_stride, g.slots}},
-                       l.total_bytes, "the segment");
+    return parts_fault(
+        {{"the header", 0, kHeaderBytes, 1},
+         {"the order's blocks", l.order, order_words(g) * sizeof(std::uint32_t), 1, kPage},
+         {"the hot blocks", l.hot_blocks, hot_words * sizeof(std::uint32_t), 1},
+         {"the sequences", l.sequences, l.sequence_stride, g.max_sequences, kPage},
+         {"the schedule's slots", l.schedule, l.schedule_stride, g.slots, kPage},
+         {"the decisions' slots", l.decisions, l.decision_stride, g.slots, kPage},
+         {"the randoms' slots", l.randoms, l.random_stride, g.slots, kPage},
+         {"the masks' slots", l.masks, l.mask_stride, g.mask_rows == 0 ? 0 : g.slots, kPage},
+         {"the ready words' slots", l.ready, l.ready_stride, g.slots, kPage},
+         {"the logits' slots", l.logits, l.logits_stride, g.slots, kPage},
+         {"the supports' slots", l.support, l.support_slot_stride, g.max_support == 0 ? 0 : g.slots, kPage}},
+        l.total_bytes, "the segment");
 }
 
 std::optional<std::string> sequence_fault(const Geometry& g, const SegmentLayout& l) {
@@ -191,17 +200,13 @@ std::optional<std::string> decision_slot_fault(const Geometry& g, const SegmentL
     const std::uint64_t ranked = g.max_logprobs == 0 ? 0 : std::uint64_t{g.max_logprobs} + 1;
     if (l.logprobs_stride < ranked * l.elements.ranked)
         return "the log-probs of a column overlap the next one's";
-    const std::uint64_t survivors = g.max_support == 0 ? 0 : std::uint64_t{g.max_support} + 1;
-    if (l.support_stride < survivors * sizeof(Survivor))
-        return "the support of a column overlaps the next one's";
     return parts_fault(
         {{"the head", 0, sizeof(DecisionSlotHead), 1},
          {"the bits", sizeof(DecisionSlotHead), sizeof(std::uint64_t), bitmap_words(g.max_batch)},
          {"the claims", l.claims_offset, sizeof(std::uint64_t), g.max_batch},
          {"the crash counts", l.crashes_offset, sizeof(std::uint32_t), g.max_batch},
          {"the decisions", l.decision_offset, l.elements.decision, g.max_batch},
-         {"the log-probs", l.logprobs_offset, l.logprobs_stride, ranked == 0 ? 0 : g.max_batch},
-         {"the supports", l.support_offset, l.support_stride, g.max_support == 0 ? 0 : g.max_batch}},
+         {"the log-probs", l.logprobs_offset, l.logprobs_stride, ranked == 0 ? 0 : g.max_batch}},
         l.decision_stride, "a slot of decisions");
 }
 
@@ -209,13 +214,25 @@ std::optional<std::string> logits_slot_fault(const Geometry& g, const SegmentLay
     std::vector<Part> parts;
     for (std::uint32_t rank = 0; rank < g.tp; ++rank) {
         const std::uint64_t tile_bytes = std::uint64_t{g.tile} * element_bytes(g.dtype);
-        parts.push_back(
-            {"the slices", l.rank_offset[rank], tile_bytes, std::uint64_t{g.tiles(rank)} * g.max_batch});
+        // A writer registers what lies between its slice and the next rank's.
+        if (rank > 0 && l.rank_offset[rank] < l.rank_offset[rank - 1])
+            return "the slice of rank " + std::to_string(rank) + " stands before that of the rank before it";
+        parts.push_back({"the slices", l.rank_offset[rank], tile_bytes,
+                         std::uint64_t{g.tiles(rank)} * g.max_batch, kPage});
         const std::uint64_t maxima = std::uint64_t{g.maxima_stride(rank)} * g.max_batch;
         parts.push_back(
             {"the maxima", l.maxima_offset[rank], sizeof(float), g.has_summaries != 0 ? maxima : 0});
     }
     return parts_fault(std::move(parts), l.logits_stride, "a slot of logits");
+}
+
+std::optional<std::string> support_fault(const Geometry& g, const SegmentLayout& l) {
+    if (g.max_support == 0) return std::nullopt;
+    const std::uint64_t column = (std::uint64_t{g.max_support} + 1) * sizeof(Survivor);
+    if (l.support_stride < column || l.support_stride % kLine != 0)
+        return "the support of a column has " + std::to_string(l.support_stride) + " bytes";
+    return parts_fault({{"the columns", 0, l.support_stride, g.max_batch}}, l.support_slot_stride,
+                       "a slot of supports");
 }
 
 std::optional<std::string> other_slots_fault(const Geometry& g, const SegmentLayout& l) {
@@ -251,6 +268,7 @@ std::optional<std::string> layout_fault(const Geometry& g, const SegmentLayout& 
     if (auto fault = sequence_fault(g, l)) return fault;
     if (auto fault = decision_slot_fault(g, l)) return fault;
     if (auto fault = logits_slot_fault(g, l)) return fault;
+    if (auto fault = support_fault(g, l)) return fault;
     return other_slots_fault(g, l);
 }
 

@@ -64,10 +64,12 @@ struct SegmentLayout {
     std::uint64_t rank_offset[kMaxTp] = {};
     std::uint64_t maxima_offset[kMaxTp] = {};
     std::uint64_t total_bytes = 0;
-    // Since minor version 1. Of a column: a head, and its survivors; 0: the session has none.
-    std::uint64_t support_offset = 0;
+    // Since minor version 1. Of a column: a head, and its survivors; 0: the session has none. Not in the
+    // slots of decisions, which each writer registers with its GPU for the tokens' sake.
+    std::uint64_t support = 0;
+    std::uint64_t support_slot_stride = 0;
     std::uint64_t support_stride = 0;
-    std::uint64_t reserved[30] = {};  // 0: of regions that later minor versions have
+    std::uint64_t reserved[29] = {};  // 0: of regions that later minor versions have
 
     bool operator==(const SegmentLayout&) const = default;
 };

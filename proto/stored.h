@@ -45,14 +45,13 @@ class Stored {
         std::memset(place_ + known, 0, bytes_ - known);
     }
 
-    // Whether all of `value` that is not zero has room.
-    bool has_room_for(const Value& value) const {
-        const auto* bytes = reinterpret_cast<const unsigned char*>(&value);
-        return bytes_ >= sizeof(Value) || std::all_of(bytes + bytes_, bytes + sizeof(Value),
-                                                      [](unsigned char byte) { return byte == 0; });
+    // Whether all that its maker knows of and this build does not is off.
+    bool is_known() const {
+        return std::all_of(place_ + std::min(bytes_, sizeof(Value)), place_ + bytes_,
+                           [](std::byte byte) { return byte == std::byte{0}; });
     }
 
-    // Where it begins; all of a T is there only where has_room_for() is true of every value.
+    // Where it begins; all of a T is there only where bytes() says so.
     T* place() const { return reinterpret_cast<T*>(place_); }
     std::size_t bytes() const { return bytes_; }
 

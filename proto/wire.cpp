@@ -18,7 +18,9 @@ std::optional<WireFault> misplaced(const char* what, const Vector* vector, const
 
 std::optional<WireFault> misplaced(const Message& message, const void* bytes) {
     if (const auto* step = message.body_as_StepDecisions()) {
-        return misplaced("decisions", step->decisions(), bytes, alignof(DecisionEntry));
+        if (auto fault = misplaced("decisions", step->decisions(), bytes, alignof(DecisionEntry)))
+            return fault;
+        return misplaced("survivors", step->support(), bytes, alignof(SurvivorEntry));
     }
     if (const auto* step = message.body_as_SubmitStep()) {
         return misplaced("columns", step->columns(), bytes, alignof(ColumnEntry));

@@ -221,7 +221,7 @@ proto::StoredArray<proto::RankedLogprob> Segment::logprobs(std::uint32_t slot, s
 }
 
 proto::SupportHead& Segment::support_head(std::uint32_t slot, std::uint32_t column) const {
-    return *at<proto::SupportHead>(decision_slot(slot) + layout_.support_offset +
+    return *at<proto::SupportHead>(layout_.support + slot * layout_.support_slot_stride +
                                    column * layout_.support_stride);
 }
 

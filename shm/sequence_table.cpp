@@ -89,21 +89,17 @@ Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const
                                       "a larger max_sequences");
 }
 
-namespace {
-
-Result<bool> check_known(const Segment& segment, const proto::Stored<proto::SamplingParams>& place,
-                         const proto::SamplingParams& params) {
-    if (place.has_room_for(params)) return true;
+Result<bool> check_known(const proto::SamplingParams& params, std::size_t bytes) {
+    const auto* first = reinterpret_cast<const unsigned char*>(&params);
+    const auto is_off = [](unsigned char byte) { return byte == 0; };
+    if (bytes >= sizeof(params) || std::all_of(first + bytes, first + sizeof(params), is_off)) return true;
     return fail(Errc::wrong_version,
-                std::string(proto::first_field_beyond(params, place.bytes())) +
-                    " is set, which the daemon of this session does not know: its segment "
-                    "has version " +
-                    std::to_string(proto::kSegmentVersion) + "." + std::to_string(segment.header().minor) +
-                    ", this library " + std::to_string(proto::kSegmentVersion) + "." +
-                    std::to_string(proto::kSegmentMinor) + "; update the daemon");
+                std::string(proto::first_field_beyond(params, bytes)) +
+                    " is set, which the daemon or the relay of this session does not know: it "
+                    "is older than this library, of segment version " +
+                    std::to_string(proto::kSegmentVersion) + "." + std::to_string(proto::kSegmentMinor) +
+                    "; update it");
 }
-
-}  // namespace
 
 SequenceTable::SequenceTable(Segment& segment) : segment_(&segment) {
     const std::uint32_t slots = segment.geometry().max_sequences;
@@ -118,7 +114,7 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     const auto& geometry = segment_->geometry();
     CROUPIER_TRY(check_room(geometry, geometry.max_sequences - free_.size(), sequence));
     const std::uint32_t index = free_.back();
-    CROUPIER_TRY(check_known(*segment_, segment_->params(index), sequence.params));
+    CROUPIER_TRY(check_known(sequence.params, segment_->params(index).bytes()));
     free_.pop_back();
     auto& entry = segment_->sequence(index);
     entry.uid = sequence.uid;

@@ -32,6 +32,9 @@ struct LiveSequence {
 // Whether a session of this geometry, which has so many live sequences, has room for one more of this size.
 Result<bool> check_room(const proto::Geometry& geometry, std::size_t live, const NewSequence& sequence);
 
+// Whether builds that know so many bytes of the parameters know all that are set.
+Result<bool> check_known(const proto::SamplingParams& params, std::size_t bytes);
+
 // What is in flight of the slot's sequence is void from now on: because of a decision that was taken of this
 // step, or for another reason.
 void revise(const Segment& segment, std::uint32_t slot, std::optional<std::uint64_t> step = std::nullopt);

@@ -36,11 +36,17 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
     geometry_.vocab = shape.vocab;
     geometry_.tp = shape.tp;
     proto::fill_even_shards(geometry_, shape.padded_vocab);
+    std::uint32_t first = 0;
+    for (std::uint32_t rank = 0; rank < shape.shard_ids.size(); ++rank) {
+        geometry_.shards[rank] = {first, shape.shard_ids[rank]};
+        first += shape.shard_ids[rank];
+    }
     client::OpenOptions options;
     options.endpoint = endpoint.c_str();
     options.name = name.c_str();
     options.vocab = shape.vocab;
     options.padded_vocab = shape.padded_vocab;
+    options.shard_ids = shape.shard_ids.empty() ? nullptr : shape.shard_ids.data();
     options.tp = shape.tp;
     options.max_batch = shape.batch;
     options.steps_in_flight = shape.steps_in_flight;
@@ -260,8 +266,9 @@ bool SmallEngine::counted(std::uint64_t columns) const {
 namespace {
 
 // `expected`: the drawn token's own, then the best; empty: none were asked for.
-void check_best(const croupier_decision& decision, const std::vector<sampler::RankedLogprob>& expected) {
-    const auto best = client::best_of(decision);
+void check_best(const client::Decisions& all, const croupier_decision& decision,
+                const std::vector<sampler::RankedLogprob>& expected) {
+    const auto best = all.best(decision);
     REQUIRE(best.size() + 1 == std::max<std::size_t>(expected.size(), 1));
     CHECK(decision.rank == (expected.empty() ? 0 : expected[0].rank));
     for (std::size_t i = 0; i < best.size(); ++i) {
@@ -271,8 +278,9 @@ void check_best(const croupier_decision& decision, const std::vector<sampler::Ra
     }
 }
 
-void check_support(const croupier_decision& decision, const sampler::reference::Outcome& expected) {
-    const auto support = client::support_of(decision);
+void check_support(const client::Decisions& all, const croupier_decision& decision,
+                   const sampler::reference::Outcome& expected) {
+    const auto support = all.support(decision);
     REQUIRE(support.size() == expected.support.size());
     CHECK(decision.support_total == expected.support_total);
     CHECK(((decision.flags & CROUPIER_SUPPORT_CUT) != 0) == (expected.support_total > support.size()));
@@ -319,8 +327,8 @@ void SmallEngine::check(const client::Step& step) {
         CHECK(decision.position == wanted.position);
         CHECK((decision.flags & ~CROUPIER_SUPPORT_CUT) == wanted.flags);
         CHECK(sampler::logprobs_agree(decision.logprob, wanted.logprob));
-        check_best(decision, outcome.logprobs);
-        check_support(decision, outcome);
+        check_best(step.decisions, decision, outcome.logprobs);
+        check_support(step.decisions, decision, outcome);
         streams_[decision.uid].push_back(decision.token);
         decisions_[decision.uid].push_back(decision);
         if (feedback_.contains(decision.uid)) feedback_[decision.uid].push_back(outcome.feedback);

@@ -17,6 +17,7 @@ namespace croupier::testing {
 struct EngineShape {
     std::uint32_t vocab = 1000;
     std::uint32_t padded_vocab = 0;
+    std::vector<std::uint32_t> shard_ids;  // of each rank; empty: equal shares
     std::uint32_t tp = 2;
     std::uint32_t batch = 8;
     std::uint32_t steps_in_flight = 2;

@@ -2,8 +2,9 @@
 # More cases than every run can afford, on a host with many cores: from the repository's root, with
 # build/bundle made by `./dev bundle`.
 #   OUT=FOLDER CORES=16 bench/gpu/exact.sh      logs go to FOLDER (default: bench/results)
-#   CASES=75000 FULL=720 CUT=9100 ...           requests a process, of up to 700 ids and of a real vocabulary;
-#                                               decisions of the cut
+#   CASES=75000 FULL=720 LARGE=1000 CUT=9100 ...
+#                                               requests a process: of up to 700 ids, of a model's rows, of any rows of
+#                                               a real vocabulary's size; decisions of the cut
 #   FUZZ=300 ...                                and each fuzzer in build/bundle/fuzz twice for so many seconds:
 #                                               mkdir build/bundle/fuzz; strip -o build/bundle/fuzz/NAME build/fuzz/bin/NAME
 set -uo pipefail
@@ -38,6 +39,7 @@ suite() {
 [ "${CUT:-9100}" = 0 ] || suite cut 0 "CROUPIER_CUT_CASES=${CUT:-9100}" "a request draws the same token*" &
 for ((i = 1; i < cores; ++i)); do
     { suite oracle $((i * 1000)) "CROUPIER_ORACLE_CASES=${CASES:-75000}" "every mixture*"
-      suite full $((i * 1000)) "CROUPIER_ORACLE_FULL_CASES=${FULL:-720}" "a model's rows*"; } &
+      suite full $((i * 1000)) "CROUPIER_ORACLE_FULL_CASES=${FULL:-720}" "a model's rows*"
+      suite large $((i * 1000)) "CROUPIER_ORACLE_LARGE_CASES=${LARGE:-1000}" "rows of a real*"; } &
 done
 wait

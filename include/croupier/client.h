@@ -121,6 +121,24 @@ static inline croupier_decision croupier_step_decision(const croupier_step* step
     return decision;
 }
 
+/* The i-th of a decision's best log-probs, and of what its token was drawn from; likewise. */
+static inline croupier_logprob croupier_step_logprob(const croupier_step* step,
+                                                     const croupier_decision* decision, size_t i) {
+    croupier_logprob one;
+    const size_t known = step->logprob_size < sizeof(one) ? step->logprob_size : sizeof(one);
+    memset(&one, 0, sizeof(one));
+    memcpy(&one, (const char*)decision->best + i * step->logprob_size, known);
+    return one;
+}
+static inline croupier_survivor croupier_step_survivor(const croupier_step* step,
+                                                       const croupier_decision* decision, size_t i) {
+    croupier_survivor one;
+    const size_t known = step->survivor_size < sizeof(one) ? step->survivor_size : sizeof(one);
+    memset(&one, 0, sizeof(one));
+    memcpy(&one, (const char*)decision->support + i * step->survivor_size, known);
+    return one;
+}
+
 /* The library's release, such as "0.1.0". */
 const char* croupier_version(void);
 

@@ -68,19 +68,23 @@ class Decisions {
     Iterator begin() const { return {&step_, 0}; }
     Iterator end() const { return {&step_, step_.count}; }
 
+    // The best log-probs of one of them, and what its token was drawn from.
+    std::vector<croupier_logprob> best(const croupier_decision& decision) const {
+        std::vector<croupier_logprob> all;
+        for (std::uint32_t i = 0; i < decision.best_count; ++i)
+            all.push_back(croupier_step_logprob(&step_, &decision, i));
+        return all;
+    }
+    std::vector<croupier_survivor> support(const croupier_decision& decision) const {
+        std::vector<croupier_survivor> all;
+        for (std::uint32_t i = 0; i < decision.support_count; ++i)
+            all.push_back(croupier_step_survivor(&step_, &decision, i));
+        return all;
+    }
+
   private:
     croupier_step step_;
 };
-
-// The best log-probs of a decision, valid as long as it is.
-inline std::vector<croupier_logprob> best_of(const croupier_decision& decision) {
-    return {decision.best, decision.best + decision.best_count};
-}
-
-// What the token of a decision was drawn from, valid as long as it is.
-inline std::vector<croupier_survivor> support_of(const croupier_decision& decision) {
-    return {decision.support, decision.support + decision.support_count};
-}
 
 struct Step {
     std::uint64_t step = 0;

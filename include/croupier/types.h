@@ -124,7 +124,7 @@ typedef struct croupier_params {
     uint8_t order[CROUPIER_MAX_ORDER]; /* up to CROUPIER_ORDER_END; none: the default order */
     uint32_t logprobs;                 /* how many of the best to answer, beside the drawn token's own */
     /* How many of the tokens that were left to draw from to answer with their probabilities, the likeliest
-     * first; 0: none. */
+     * first; 0: none. It costs a sort of what is left, which is the whole row where no filter is on. */
     uint32_t support;
     uint32_t reserved_too; /* 0 */
 } croupier_params;
@@ -244,7 +244,7 @@ typedef struct croupier_decision {
     /* What the token was drawn from, the likeliest first: as many as the request asked for. */
     const croupier_survivor* support;
     uint32_t support_count;
-    uint32_t support_total; /* how many were left to draw from */
+    uint32_t support_total; /* how many were left to draw from; 0 where none were asked for */
 } croupier_decision;
 
 /* What a session can be asked for at most; a daemon's configuration may allow less. */

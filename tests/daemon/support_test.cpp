@@ -30,6 +30,11 @@ void admit_asking(SmallEngine& engine) {
         if (uid % 7 == 0) sequence.params.min_p = 0.05;
         if (uid % 11 == 0) sequence.params.mirostat = 2;
         if (uid % 13 == 0) sequence.params.dynatemp_range = 0.4;
+        if (uid % 11 == 1) sequence.params.adaptive_target = 0.3;
+        if (uid % 6 == 1) sequence.params.rng = CROUPIER_RNG_SGLANG;
+        if (uid % 6 == 2) sequence.params.rng = CROUPIER_RNG_VLLM;
+        if (uid % 6 == 3) sequence.params.rng = CROUPIER_RNG_SHVS;
+        if (uid % 4 == 1) sequence.params.logprob_mode = CROUPIER_LOGPROB_PROCESSED;
         engine.admit(sequence);
     }
 }
@@ -40,6 +45,7 @@ TEST_CASE("the support, its probabilities and its size are the reference's over 
     EngineShape shape = shape_with_room();
     shape.decisions_over_zmq = GENERATE(false, true);
     shape.max_logprobs = GENERATE(0U, 4U);
+    shape.masked = shape.max_logprobs > 0;
     const DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     admit_asking(engine);
@@ -49,8 +55,7 @@ TEST_CASE("the support, its probabilities and its size are the reference's over 
     int whole = 0;
     for (const auto& [uid, decisions] : engine.decisions()) {
         for (const auto& decision : decisions) {
-            if (decision.support_count > 0)
-                ++((decision.flags & CROUPIER_SUPPORT_CUT) != 0 ? cut : whole);
+            if (decision.support_count > 0) ++((decision.flags & CROUPIER_SUPPORT_CUT) != 0 ? cut : whole);
         }
     }
     CHECK(cut > 100);
@@ -63,8 +68,9 @@ TEST_CASE("more support than the session has room for is refused, and a daemon's
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     client::Sequence sequence = SmallEngine::sequence(99, 1000);
     sequence.params.support = kRoom + 1;
-    CHECK_THAT(failure_of([&] { engine.session().add(sequence); }),
-               Contains("49 tokens of its support, the session was opened for 48") && Contains("max_support"));
+    CHECK_THAT(
+        failure_of([&] { engine.session().add(sequence); }),
+        Contains("49 tokens of its support, the session was opened for 48") && Contains("max_support"));
     admit_asking(engine);
     for (int round = 0; round < 3; ++round) {
         engine.submit();
@@ -94,6 +100,24 @@ TEST_CASE("a column that has no token has no support, not that of the step befor
         CHECK(decision.support_total == 0);
         CHECK((decision.flags & CROUPIER_SUPPORT_CUT) == 0);
     }
+}
+
+TEST_CASE("a session whose steps would be too large for messages is refused over ZMQ, not in the ring") {
+    const DaemonProcess daemon;
+    EngineShape shape = shape_with_room();
+    shape.max_support = 65536;
+    shape.batch = 65;
+    shape.max_sequences = 65;
+    shape.steps_in_flight = 1;
+    shape.decisions_over_zmq = true;
+    CHECK_THAT(failure_of([&] { SmallEngine(daemon.endpoint(), "sent", shape); }),
+               Contains("68157440 bytes, over ZMQ they may be 67108864") && Contains("max_support"));
+    shape.decisions_over_zmq = false;
+    SmallEngine engine(daemon.endpoint(), "kept", shape);
+    client::Sequence sequence = SmallEngine::sequence(3, 1000);
+    sequence.params.support = 65536;
+    engine.admit(sequence);
+    engine.steps(3);
 }
 
 TEST_CASE("a request without support in a session with room for it has none") {

@@ -84,6 +84,12 @@ void walk(const shm::Segment& segment) {
     look_at(segment.crashes(slot), g.max_batch);
     look_at(segment.decisions(slot)[g.max_batch - 1].place(), 1);
     look_at(segment.randoms(slot), g.max_batch);
+    look_at(segment.support(slot, g.max_batch - 1).data(), segment.support(slot, g.max_batch - 1).size());
+    if (g.max_support > 0) seen = seen + segment.support_head(slot, g.max_batch - 1).count;
+    const auto ranked = segment.logprobs(slot, g.max_batch - 1);
+    if (!ranked.empty()) look_at(ranked[ranked.size() - 1].place(), 1);
+    if (g.mask_rows > 0) look_at(segment.mask_row(slot, g.mask_rows - 1), (g.vocab + 31) / 32);
+    look_at(segment.model_order().data(), segment.model_order().size());
     for (std::uint32_t rank = 0; rank < g.tp; ++rank) {
         look_at(&segment.ready(slot, rank), 1);
         const std::size_t elements = std::size_t{g.tiles(rank)} * g.tile * g.max_batch;

@@ -38,6 +38,7 @@ std::vector<Region> regions_of(const Geometry& g, const SegmentLayout& l) {
         {"masks", l.masks, g.mask_rows == 0 ? 0 : l.mask_stride * g.slots, 4096},
         {"ready", l.ready, l.ready_stride * g.slots, 4096},
         {"logits", l.logits, l.logits_stride * g.slots, 4096},
+        {"support", l.support, g.max_support == 0 ? 0 : l.support_slot_stride * g.slots, 4096},
     };
 }
 
@@ -58,8 +59,7 @@ std::vector<Region> parts_of_decision_slot(const Geometry& g, const SegmentLayou
             {"claims", l.claims_offset, std::uint64_t{g.max_batch} * 8, 64},
             {"crashes", l.crashes_offset, std::uint64_t{g.max_batch} * 4, 64},
             {"decisions", l.decision_offset, std::uint64_t{g.max_batch} * l.elements.decision, 64},
-            {"log-probs", l.logprobs_offset, g.max_logprobs == 0 ? 0 : l.logprobs_stride * g.max_batch, 64},
-            {"support", l.support_offset, g.max_support == 0 ? 0 : l.support_stride * g.max_batch, 64}};
+            {"log-probs", l.logprobs_offset, g.max_logprobs == 0 ? 0 : l.logprobs_stride * g.max_batch, 64}};
 }
 
 std::vector<Region> parts_of_logits_slot(const Geometry& g, const SegmentLayout& l) {
@@ -110,7 +110,10 @@ void require_sound(const Geometry& g, const SegmentLayout& l, bool ours = true) 
     REQUIRE(l.schedule_stride >= l.columns_offset + g.max_batch * l.elements.column);
     REQUIRE(l.columns_offset >= sizeof(ScheduleRecord));
     REQUIRE(l.logprobs_stride >= (g.max_logprobs == 0 ? 0 : (g.max_logprobs + 1) * l.elements.ranked));
-    REQUIRE(l.support_stride >= (g.max_support == 0 ? 0 : (g.max_support + 1) * sizeof(Survivor)));
+    if (g.max_support > 0) {
+        REQUIRE(l.support_stride >= (g.max_support + 1) * sizeof(Survivor));
+        REQUIRE(l.support_slot_stride >= l.support_stride * g.max_batch);
+    }
     REQUIRE(l.random_stride >= 64 + g.max_batch * sizeof(ColumnRandoms));
     if (g.mask_rows > 0) REQUIRE(l.mask_row_words * 32 >= g.vocab);
     if (g.mask_rows > 0) REQUIRE(l.mask_stride >= l.mask_row_words * 4 * g.mask_rows);

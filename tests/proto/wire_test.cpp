@@ -92,6 +92,24 @@ TEST_CASE("step decisions that are not aligned are refused") {
     CHECK(fault_of(bytes).find("do not begin at a multiple of 8") != std::string::npos);
 }
 
+TEST_CASE("survivors that are not aligned are refused") {
+    flatbuffers::FlatBufferBuilder builder;
+    const std::vector<SurvivorEntry> survivors = {SurvivorEntry(17, 0, 0.5)};
+    finish(builder, 0, CreateStepDecisionsDirect(builder, 77, 5, 0, nullptr, nullptr, nullptr, &survivors));
+    Bytes bytes = bytes_of(builder);
+    const auto* step = GetMessage(bytes.data())->body_as_StepDecisions();
+    const auto* vector = reinterpret_cast<const std::uint8_t*>(step->support());
+    const auto* field =
+        reinterpret_cast<const flatbuffers::Table*>(step)->GetAddressOf(StepDecisions::VT_SUPPORT);
+    const auto vector_at = vector - bytes.data();
+    const auto field_at = static_cast<std::size_t>(field - bytes.data());
+    flatbuffers::WriteScalar(bytes.data() + field_at,
+                             flatbuffers::ReadScalar<flatbuffers::uoffset_t>(field) + 4);
+    bytes.insert(bytes.begin() + vector_at, 4, 0);
+    CHECK(fault_of(bytes).find("the survivors of the message do not begin at a multiple of 8") !=
+          std::string::npos);
+}
+
 TEST_CASE("a message without a body is refused") {
     flatbuffers::FlatBufferBuilder builder;
     FinishMessageBuffer(builder, CreateMessage(builder, kWireVersion, 1));

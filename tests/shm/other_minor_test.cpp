@@ -113,20 +113,37 @@ TEST_CASE("what this build does not know of a newer segment's parameters and log
     CHECK(asked[3].load().rank == 4);
 }
 
-TEST_CASE("an element that is too small for what is set says so; what it lacks reads as zero") {
+TEST_CASE("what an element lacks reads as zero, and what it has beyond is known only where it is off") {
     std::array<std::byte, 16> room{};
     struct Grown {
         std::uint64_t known;
         std::uint64_t later;
     };
-    const proto::Stored<Grown> stored(room.data(), 8);
-    CHECK(stored.has_room_for({5, 0}));
-    CHECK_FALSE(stored.has_room_for({5, 1}));
-    stored.store({5, 1});
+    const proto::Stored<Grown> smaller(room.data(), 8);
+    smaller.store({5, 1});
     room[8] = std::byte{7};
-    CHECK(stored.load().known == 5);
-    CHECK(stored.load().later == 0);
+    CHECK(smaller.load().known == 5);
+    CHECK(smaller.load().later == 0);
     CHECK(room[8] == std::byte{7});
+    CHECK(smaller.is_known());
+
+    const proto::Stored<std::uint64_t> larger(room.data(), 16);
+    CHECK_FALSE(larger.is_known());
+    larger.store(6);
+    CHECK(larger.is_known());
+}
+
+TEST_CASE("a field that a segment's maker does not know is refused by its name where it is set") {
+    proto::SamplingParams params;
+    params.seed = 7;
+    const std::size_t at_first = proto::kLeastElementBytes.params;
+    CHECK(check_known(params, at_first));
+    params.support = 3;
+    CHECK(check_known(params, sizeof(params)));
+    const auto refused = check_known(params, at_first);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::wrong_version);
+    CHECK(refused.error().message.find("support is set, which the daemon or the relay") == 0);
 }
 
 TEST_CASE("a newer segment with a part that stands out of the file is refused by the part's name") {

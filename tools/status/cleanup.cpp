@@ -34,7 +34,8 @@ std::string held_by(const std::string& path) {
 shm::Result<Cleaned> clean_up(const std::string& directory, const std::string& instance) {
     Cleaned cleaned;
     const bool is_there = std::filesystem::exists(directory);
-    CROUPIER_TRY(is_there ? shm::lock_directory(directory) : shm::FileDescriptor());
+    CROUPIER_TRY_VALUE(lock, is_there ? shm::lock_directory(directory) : shm::FileDescriptor());
+    const shm::FileDescriptor alone = std::move(lock);
     for (const auto& path : shm::segment_files(directory, instance)) {
         const std::string holder = held_by(path);
         if (holder.empty()) {
