@@ -196,13 +196,13 @@ void bind_decider(nb::module_& module) {
             row.require_dimensions(1, "a row");
             return row.length(0);
         },
-        nb::arg("logits"), "Of a row of logits: the vocabulary that it is of.");
+        nb::arg("logits").none(), "Of a row of logits: the vocabulary that it is of.");
     nb::class_<Decider>(
         module, "Decider",
         "Decides rows in this process, to the tokens that a daemon decides. It keeps what it "
         "derived from a history, so that the request's next position costs its new tokens only.")
-        .def(nb::init<nb::handle, nb::handle>(), nb::arg("vocab"), nb::kw_only(),
-             nb::arg("max_length") = 8192,
+        .def(nb::init<nb::handle, nb::handle>(), nb::arg("vocab").none(), nb::kw_only(),
+             nb::arg("max_length").none() = 8192,
              nb::sig("def __init__(self, vocab: int, *, max_length: int = 8192) -> None"))
         .def_prop_ro("vocab", &Decider::vocab, "the length of its rows")
         .def(
@@ -214,12 +214,12 @@ void bind_decider(nb::module_& module) {
                     {logits, mask, wants_support, feedback},
                     {prompt, output, params, bias, stop_ids, allowed_ids, bad_words, dry_breakers});
             },
-            nb::arg("logits"), nb::arg("prompt") = nb::tuple(), nb::arg("output") = nb::tuple(),
-            nb::kw_only(), nb::arg("params") = nb::none(), nb::arg("bias") = nb::none(),
-            nb::arg("stop_ids") = nb::tuple(), nb::arg("allowed_ids") = nb::tuple(),
-            nb::arg("bad_words") = nb::tuple(), nb::arg("dry_breakers") = nb::tuple(),
-            nb::arg("mask") = nb::none(), nb::arg("wants_support") = false,
-            nb::arg("feedback") = nb::make_tuple(0.0, 0.0),
+            nb::arg("logits").none(), nb::arg("prompt").none() = nb::tuple(),
+            nb::arg("output").none() = nb::tuple(), nb::kw_only(), nb::arg("params").none() = nb::none(),
+            nb::arg("bias").none() = nb::none(), nb::arg("stop_ids").none() = nb::tuple(),
+            nb::arg("allowed_ids").none() = nb::tuple(), nb::arg("bad_words").none() = nb::tuple(),
+            nb::arg("dry_breakers").none() = nb::tuple(), nb::arg("mask").none() = nb::none(),
+            nb::arg("wants_support").none() = false, nb::arg("feedback").none() = nb::make_tuple(0.0, 0.0),
             nb::sig(
                 "def decide(self, logits: object, prompt: Ids = (), output: Ids = (), *, params: Params | "
                 "None "

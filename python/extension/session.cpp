@@ -235,7 +235,8 @@ void bind_session(nb::module_& module) {
             "step "
             "is in flight; call wait(0) once a second in any case: it alone sees what becomes of the daemon.")
         .def("list", &Session::list, "The uids of live sequences.")
-        .def("output", &Session::output, nb::arg("uid"), nb::sig("def output(self, uid: int) -> list[int]"),
+        .def("output", &Session::output, nb::arg("uid").none(),
+             nb::sig("def output(self, uid: int) -> list[int]"),
              "A live sequence's output, as far as steps were waited for.")
         .def(
             "add",
@@ -244,17 +245,18 @@ void bind_session(nb::module_& module) {
                nb::handle dry_breakers) {
                 self.add(uid, {prompt, output, params, bias, stop_ids, allowed_ids, bad_words, dry_breakers});
             },
-            nb::arg("uid"), nb::arg("prompt"), nb::kw_only(), nb::arg("output") = nb::tuple(),
-            nb::arg("params") = nb::none(), nb::arg("bias") = nb::none(), nb::arg("stop_ids") = nb::tuple(),
-            nb::arg("allowed_ids") = nb::tuple(), nb::arg("bad_words") = nb::tuple(),
-            nb::arg("dry_breakers") = nb::tuple(),
+            nb::arg("uid").none(), nb::arg("prompt").none(), nb::kw_only(),
+            nb::arg("output").none() = nb::tuple(), nb::arg("params").none() = nb::none(),
+            nb::arg("bias").none() = nb::none(), nb::arg("stop_ids").none() = nb::tuple(),
+            nb::arg("allowed_ids").none() = nb::tuple(), nb::arg("bad_words").none() = nb::tuple(),
+            nb::arg("dry_breakers").none() = nb::tuple(),
             nb::sig("def add(self, uid: int, prompt: Ids, *, output: Ids = (), params: Params | None = None, "
                     "bias: dict[int, float] | None = None, stop_ids: Ids = (), allowed_ids: Ids = (), "
                     "bad_words: collections.abc.Sequence[Ids] = (), "
                     "dry_breakers: collections.abc.Sequence[Ids] = ()) -> None"),
             "Admits a sequence. `output` was decided earlier, elsewhere: a sequence that comes back.")
         .def(
-            "submit", &Session::submit, nb::arg("uids"), nb::arg("masks").none() = nb::none(),
+            "submit", &Session::submit, nb::arg("uids").none(), nb::arg("masks").none() = nb::none(),
             nb::sig(
                 "def submit(self, uids: Ids, masks: collections.abc.Sequence[object | None] | None = None) "
                 "-> int"),
@@ -266,12 +268,13 @@ void bind_session(nb::module_& module) {
              "seconds; 0 "
              "only looks. Without a timeout it ends with daemon_gone when no daemon came back within 10 "
              "seconds.")
-        .def("finish", &Session::finish, nb::arg("uid"), nb::sig("def finish(self, uid: int) -> None"),
+        .def("finish", &Session::finish, nb::arg("uid").none(), nb::sig("def finish(self, uid: int) -> None"),
              "Ends a sequence; its columns in flight are answered as void.")
-        .def("truncate", &Session::truncate, nb::arg("uid"), nb::arg("outputs"),
+        .def("truncate", &Session::truncate, nb::arg("uid").none(), nb::arg("outputs").none(),
              nb::sig("def truncate(self, uid: int, outputs: int) -> None"),
              "Keeps the first `outputs` tokens of its output; what it has in flight is void.")
-        .def("give_up", &Session::give_up, nb::arg("step"), nb::sig("def give_up(self, step: int) -> None"),
+        .def("give_up", &Session::give_up, nb::arg("step").none(),
+             nb::sig("def give_up(self, step: int) -> None"),
              "Gives up a step in flight whose logits will not come.")
         .def("detach", &Session::detach,
              "Leaves the session to a later client, which finds it with resume=1. Nothing the second time.")

@@ -375,9 +375,10 @@ void bind_info(nb::module_& module) {
 void bind_writer(nb::module_& module) {
     bind_info(module);
     nb::class_<Writer>(module, "Writer")
-        .def(nb::init<nb::handle, nb::handle, nb::handle, nb::handle, nb::handle>(), nb::arg("segment_path"),
-             nb::kw_only(), nb::arg("rank") = 0, nb::arg("device") = -1, nb::arg("path") = "auto",
-             nb::arg("store_blocks") = 0,
+        .def(nb::init<nb::handle, nb::handle, nb::handle, nb::handle, nb::handle>(),
+             nb::arg("segment_path").none(), nb::kw_only(), nb::arg("rank").none() = 0,
+             nb::arg("device").none() = -1, nb::arg("path").none() = "auto",
+             nb::arg("store_blocks").none() = 0,
              nb::sig("def __init__(self, segment_path: str, *, rank: int = 0, device: int = -1, path: str = "
                      "'auto', "
                      "store_blocks: int = 0) -> None"))
@@ -388,35 +389,36 @@ void bind_writer(nb::module_& module) {
              "The oldest step in flight that wants this rank's logits and is not begun, and how many columns "
              "it "
              "has; None where there is none within `timeout` seconds.")
-        .def("begin", &Writer::begin, nb::arg("step"), nb::sig("def begin(self, step: int) -> bool"),
+        .def("begin", &Writer::begin, nb::arg("step").none(), nb::sig("def begin(self, step: int) -> bool"),
              "Queues the step for the next enqueue(). False: it is not submitted yet, or all slots are begun "
              "and "
              "not finished.")
-        .def("enqueue", &Writer::enqueue, nb::arg("logits"), nb::arg("stream") = 0,
+        .def("enqueue", &Writer::enqueue, nb::arg("logits").none(), nb::arg("stream").none() = 0,
              nb::sig("def enqueue(self, logits: object, stream: int = 0) -> None"),
              "Lays the next begun step: (columns, ids) in the session's dtype, by the buffer protocol or "
              "DLPack; "
              "bf16 also as uint16. Rows need not follow each other. On a GPU the work is enqueued on "
              "`stream`, "
              "which orders it after what made the logits.")
-        .def("enqueue_pointer", &Writer::enqueue_pointer, nb::arg("pointer"), nb::arg("row_stride"),
-             nb::arg("stream") = 0,
+        .def("enqueue_pointer", &Writer::enqueue_pointer, nb::arg("pointer").none(),
+             nb::arg("row_stride").none(), nb::arg("stream").none() = 0,
              nb::sig("def enqueue_pointer(self, pointer: int, row_stride: int, stream: int = 0) -> None"),
              "The same of rows at an address, so many elements apart; nothing of it is checked.")
-        .def("wait_tokens", &Writer::wait_tokens, nb::arg("step"), nb::arg("timeout").none() = nb::none(),
+        .def("wait_tokens", &Writer::wait_tokens, nb::arg("step").none(),
+             nb::arg("timeout").none() = nb::none(),
              nb::sig("def wait_tokens(self, step: int, timeout: float | None = None) -> bool"),
              "Whether every column of a step that this writer began is decided within `timeout` seconds.")
-        .def("enqueue_tokens", &Writer::enqueue_tokens, nb::arg("step"), nb::arg("tokens"),
-             nb::arg("stream") = 0,
+        .def("enqueue_tokens", &Writer::enqueue_tokens, nb::arg("step").none(), nb::arg("tokens").none(),
+             nb::arg("stream").none() = 0,
              nb::sig("def enqueue_tokens(self, step: int, tokens: object, stream: int = 0) -> None"),
              "Sends the tokens of a step that wait_tokens() saw decided to an int32 array on the writer's "
              "device; "
              "-1 where a decision is an error.")
-        .def("enqueue_tokens_pointer", &Writer::enqueue_tokens_pointer, nb::arg("step"), nb::arg("pointer"),
-             nb::arg("stream") = 0,
+        .def("enqueue_tokens_pointer", &Writer::enqueue_tokens_pointer, nb::arg("step").none(),
+             nb::arg("pointer").none(), nb::arg("stream").none() = 0,
              nb::sig("def enqueue_tokens_pointer(self, step: int, pointer: int, stream: int = 0) -> None"),
              "The same to an address; nothing of it is checked.")
-        .def("enqueue_randoms", &Writer::enqueue_randoms, nb::arg("stream") = 0,
+        .def("enqueue_randoms", &Writer::enqueue_randoms, nb::arg("stream").none() = 0,
              nb::sig("def enqueue_randoms(self, stream: int = 0) -> None"),
              "Of rank 0, before the same step's enqueue(), where the session has randoms_supplied.")
         .def("abandon", &Writer::abandon,

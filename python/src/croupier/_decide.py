@@ -1,3 +1,4 @@
+import os
 import threading
 from collections.abc import Sequence
 
@@ -23,6 +24,8 @@ class _Deciders(threading.local):
 
 
 _deciders = _Deciders()
+# A decider is of the process that made it.
+os.register_at_fork(after_in_child=lambda: _deciders.by_vocab.clear())
 
 
 def decide(
