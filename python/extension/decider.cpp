@@ -166,6 +166,7 @@ void bind_answer(nb::module_& module) {
             [](const Answer& self) {
                 return std::pair(self.plain.feedback_level, self.plain.feedback_weight);
             },
+            nb::for_getter(nb::sig("def feedback(self) -> tuple[float, float]")),
             "what mirostat and adaptive-p leave for the next position")
         .def_prop_ro(
             "best", [](const Answer& self) { return best_list(self.best); },

@@ -75,10 +75,13 @@ class Held {
         if (Handle* handle = std::exchange(handle_, nullptr); handle != nullptr) body(handle);
     }
 
-    // For destructors. A forked child can take nothing apart: what it holds is a copy of its parent's.
+    // For destructors, when no other thread can have a turn. A forked child can take nothing apart: what it
+    // holds is a copy of its parent's.
     template <typename Body>
     void let_go(Body&& body) {
-        if (::getpid() == home_) take_apart(body);
+        if (::getpid() != home_ || handle_ == nullptr) return;
+        const nb::gil_scoped_release released;
+        body(std::exchange(handle_, nullptr));
     }
 
     bool is_open() const { return handle_ != nullptr; }

@@ -10,7 +10,7 @@
 NB_MODULE(_core, module) {
     // A session that lives until the interpreter ends is no mistake.
     nanobind::set_leak_warnings(false);
-    module.attr("__version__") = croupier_version();
+    module.attr("VERSION") = croupier_version();
     croupier::python::bind_failures();
     croupier::python::bind_params(module);
     croupier::python::bind_steps(module);

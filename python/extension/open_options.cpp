@@ -45,7 +45,9 @@ namespace {
 constexpr std::size_t bytes_of_fields() {
     using Options = croupier_open_options;
     std::size_t bytes = sizeof(Options::size) + sizeof(Options::version) + sizeof(Options::dtype) +
-                        sizeof(Options::order) + sizeof(Options::timeout_ms) + sizeof(Options::relay);
+                        sizeof(Options::timeout_ms);
+    bytes += sizeof(Options::order);
+    bytes += sizeof(Options::relay);  // NOLINT(bugprone-sizeof-expression): the pointer's own size
 #define CROUPIER_ADD(field) bytes += sizeof(Options::field);
     CROUPIER_OPEN_NUMBERS(CROUPIER_ADD)
     CROUPIER_OPEN_TEXTS(CROUPIER_ADD)

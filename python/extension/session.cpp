@@ -234,9 +234,9 @@ void bind_session(nb::module_& module) {
             "A descriptor for an event loop. When it is readable, call wait(0) until it returns None or no "
             "step "
             "is in flight; call wait(0) once a second in any case: it alone sees what becomes of the daemon.")
-        .def("list", &Session::list, "The uids of live sequences.")
+        .def("list", &Session::list, nb::sig("def list(self) -> IntList"), "The uids of live sequences.")
         .def("output", &Session::output, nb::arg("uid").none(),
-             nb::sig("def output(self, uid: int) -> list[int]"),
+             nb::sig("def output(self, uid: int) -> IntList"),
              "A live sequence's output, as far as steps were waited for.")
         .def(
             "add",

@@ -18,18 +18,12 @@
 #include "python/extension/held.h"
 #include "python/extension/numbers.h"
 #include "python/extension/open_options.h"
+#include "python/extension/writer_info.h"
 
 namespace croupier::python {
 namespace {
 
 constexpr std::array kPaths = {"auto", "store", "copy"};
-
-struct Info : croupier_writer_info {
-    Info() : croupier_writer_info() { croupier_writer_info_init(this); }
-};
-struct State : croupier_writer_state {
-    State() : croupier_writer_state() { croupier_writer_state_init(this); }
-};
 
 // Of steps that were begun and not enqueued, and of those whose tokens may be asked for; by step.
 class BegunColumns {
@@ -97,7 +91,7 @@ class Writer {
            nb::handle store_blocks)
         : held_("writer", attach(segment_path, rank, device, path, store_blocks)) {
         info_ = held_.use([](croupier_writer* writer) {
-            Info info;
+            WriterInfo info;
             checked([&](croupier_error* error) { return croupier_writer_get_info(writer, &info, error); });
             return info;
         });
@@ -106,9 +100,9 @@ class Writer {
     Writer& operator=(const Writer&) = delete;
     ~Writer() { held_.let_go(croupier_writer_detach); }
 
-    const Info& info() const { return info_; }
+    const WriterInfo& info() const { return info_; }
 
-    State state() { return held_.use(state_of); }
+    WriterState state() { return held_.use(state_of); }
 
     std::optional<std::pair<std::uint64_t, std::uint32_t>> wait_step(nb::handle seconds) {
         return wait_in_slices(Deadline(seconds), [&](std::uint32_t slice_ms) {
@@ -260,8 +254,8 @@ class Writer {
         throw bad_argument("path is " + shown(path) + "; allowed: auto, store or copy");
     }
 
-    static State state_of(croupier_writer* writer) {
-        State state;
+    static WriterState state_of(croupier_writer* writer) {
+        WriterState state;
         checked([&](croupier_error* error) { return croupier_writer_get_state(writer, &state, error); });
         return state;
     }
@@ -325,55 +319,14 @@ class Writer {
     }
 
     Held<croupier_writer> held_;
-    Info info_;
+    WriterInfo info_;
     BegunColumns begun_;
 };
-
-void bind_info(nb::module_& module) {
-    nb::class_<Info> info(module, "WriterInfo",
-                          "What a writer's session is like, and which part is its rank's.");
-#define CROUPIER_BIND(field, meaning) \
-    info.def_prop_ro(                 \
-        #field, [](const Info& self) { return self.field; }, meaning);
-    CROUPIER_BIND(vocab, "the session's")
-    CROUPIER_BIND(tp, "how many ranks there are")
-    CROUPIER_BIND(rank, "of this writer")
-    CROUPIER_BIND(first_id, "of the rank's part of the vocabulary")
-    CROUPIER_BIND(ids, "of the rank's part: the length of its rows")
-    CROUPIER_BIND(tile, "ids in a tile")
-    CROUPIER_BIND(tiles, "of the rank")
-    CROUPIER_BIND(max_batch, "columns that a step has at most")
-    CROUPIER_BIND(steps_in_flight, "slots of the session")
-    CROUPIER_BIND(device, "of CUDA; -1: the host")
-    CROUPIER_BIND(store_blocks, "the most multiprocessors that the store kernel occupies")
-#undef CROUPIER_BIND
-    info.def_prop_ro(
-            "dtype", [](const Info& self) { return dtype_name(self.dtype); }, "bf16, fp16 or fp32")
-        .def_prop_ro(
-            "has_order", [](const Info& self) { return self.has_order != 0; },
-            "whether blocks of ids lie in a hotness order")
-        .def_prop_ro(
-            "has_summaries", [](const Info& self) { return self.has_summaries != 0; },
-            "whether the tiles' largest logits are given too");
-
-    nb::class_<State>(module, "WriterState", "How far a writer is.")
-        .def_prop_ro(
-            "open", [](const State& self) { return self.open != 0; },
-            "False: the session is over for this writer")
-        .def_prop_ro(
-            "begun", [](const State& self) { return self.begun; }, "steps that begin() queued")
-        .def_prop_ro(
-            "finished", [](const State& self) { return self.finished; },
-            "of them, those whose slice is complete")
-        .def_prop_ro(
-            "empty_launches", [](const State& self) { return self.empty_launches; },
-            "replays of a captured graph that found no begun step");
-}
 
 }  // namespace
 
 void bind_writer(nb::module_& module) {
-    bind_info(module);
+    bind_writer_info(module);
     nb::class_<Writer>(module, "Writer")
         .def(nb::init<nb::handle, nb::handle, nb::handle, nb::handle, nb::handle>(),
              nb::arg("segment_path").none(), nb::kw_only(), nb::arg("rank").none() = 0,

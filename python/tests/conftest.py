@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from croupier._programs import program_path
 from support import Daemon
 
@@ -23,7 +24,7 @@ def daemon(croupierd: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     yield from _running(croupierd, tmp_path_factory.mktemp("daemon"))
 
 
-@pytest.fixture()
+@pytest.fixture
 def own_daemon(croupierd: Path, tmp_path: Path) -> Iterator[Daemon]:
     """For a test that kills its parts."""
     yield from _running(croupierd, tmp_path)
@@ -40,8 +41,7 @@ def _running(program: Path, folder: Path) -> Iterator[Daemon]:
         shutil.rmtree(daemon.shm_folder, ignore_errors=True)
 
 
-@pytest.fixture()
+@pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     """Of the test's session: one live client a name."""
     return "s" + uuid.uuid5(uuid.NAMESPACE_OID, request.node.nodeid).hex[:12]
-

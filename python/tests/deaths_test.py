@@ -8,9 +8,10 @@ import sys
 import threading
 from pathlib import Path
 
-import croupier
 import numpy as np
 import pytest
+
+import croupier
 from support import PATIENCE, Daemon, Engine, eventually, row
 
 GREEDY = croupier.Params(temperature=0)
@@ -20,7 +21,7 @@ DOOMED = """
 import sys
 sys.path.insert(0, sys.argv[3])
 import croupier, numpy, support
-session = croupier.Session(endpoint=sys.argv[1], name=sys.argv[2], vocab=support.VOCAB, dtype="fp32", timeout=20)
+session = croupier.Session(endpoint=sys.argv[1], name=sys.argv[2], vocab=support.VOCAB, dtype="fp32")
 engine = support.Engine(session)
 engine.add(1, params=croupier.Params(seed=6, top_p=0.9))
 engine.step()
@@ -32,7 +33,8 @@ session.wait()
 
 def test_a_session_is_resumed_after_its_client_was_killed(daemon: Daemon, name: str) -> None:
     client = subprocess.Popen(
-        [sys.executable, "-c", DOOMED, daemon.endpoint, name, str(Path(__file__).parent)], stdout=subprocess.PIPE
+        [sys.executable, "-c", DOOMED, daemon.endpoint, name, str(Path(__file__).parent)],
+        stdout=subprocess.PIPE,
     )
     assert client.stdout.readline() == b"submitted\n"
     client.kill()

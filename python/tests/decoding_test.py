@@ -1,8 +1,9 @@
 """The daemon's tokens are those that croupier.decide() gives for the same row."""
 
-import croupier
 import numpy as np
 import pytest
+
+import croupier
 from support import PATIENCE, VOCAB, Daemon, Engine, mask_of, row
 
 FULL = {
@@ -130,7 +131,7 @@ def test_ids_come_as_lists_and_as_arrays() -> None:
     assert answers != {ids[0]}
 
 
-def test_a_child_of_decide_is_kept_for_each_vocabulary() -> None:
+def test_decide_keeps_a_decider_for_each_vocabulary() -> None:
     for vocab in (3, 4, 5, 6, 7, 3):
         greedy = croupier.Params(temperature=0)
         assert croupier.decide(np.arange(vocab, dtype=np.float32), params=greedy).token == vocab - 1

@@ -1,8 +1,9 @@
 import math
 from pathlib import Path
 
-import croupier
 import pytest
+
+import croupier
 
 
 def test_every_field_of_the_page_of_parameters_is_there() -> None:

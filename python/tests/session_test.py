@@ -4,9 +4,10 @@ import select
 import threading
 from collections.abc import Callable
 
-import croupier
 import numpy as np
 import pytest
+
+import croupier
 from support import PATIENCE, VOCAB, Daemon, Engine, row
 
 GREEDY = croupier.Params(temperature=0)
@@ -223,9 +224,10 @@ def test_a_hotness_order_changes_no_token(daemon: Daemon, name: str) -> None:
 
 
 def test_a_writer_tells_of_its_part_and_its_state(daemon: Daemon, name: str) -> None:
-    with daemon.open(name, tp=2, padded_vocab=1024) as session, croupier.Writer(
-        session.segment_path, rank=1
-    ) as writer:
+    with (
+        daemon.open(name, tp=2, padded_vocab=1024) as session,
+        croupier.Writer(session.segment_path, rank=1) as writer,
+    ):
         info = writer.info
         assert (info.vocab, info.tp, info.rank, info.first_id, info.ids) == (VOCAB, 2, 1, 512, 512)
         assert (info.dtype, info.device, info.max_batch, info.steps_in_flight) == ("fp32", -1, 64, 2)
@@ -263,7 +265,13 @@ def test_a_worker_has_the_tokens_without_the_scheduler(daemon: Daemon, name: str
         by_pointer = np.zeros(2, np.int32)
         writer.enqueue_tokens_pointer(step, by_pointer.ctypes.data)
         assert by_pointer.tolist() == tokens.tolist()
-        for bad in (tokens[:1], tokens.astype(np.int64), tokens.reshape(1, 2), np.zeros(4, np.int32)[::2], [0, 0]):
+        for bad in (
+            tokens[:1],
+            tokens.astype(np.int64),
+            tokens.reshape(1, 2),
+            np.zeros(4, np.int32)[::2],
+            [0, 0],
+        ):
             fails("bad_argument", lambda bad=bad: writer.enqueue_tokens(step, bad), "tokens")
         tokens.flags.writeable = False
         fails("bad_argument", lambda: writer.enqueue_tokens(step, tokens), "make it writable")
@@ -364,6 +372,14 @@ def test_requests_that_do_not_fit_are_refused(daemon: Daemon, name: str) -> None
         fails("bad_argument", lambda: session.submit(1), "uids is 1")
         fails("bad_argument", lambda: session.submit(["a"]), "uid is 'a'")
         mask = np.zeros((VOCAB + 31) // 32, np.uint32)
-        for masks in ([], [mask, mask], mask, [mask[1:]], [mask.astype(np.int64)], [np.zeros(64, np.uint32)[::2]], [3]):
+        for masks in (
+            [],
+            [mask, mask],
+            mask,
+            [mask[1:]],
+            [mask.astype(np.int64)],
+            [np.zeros(64, np.uint32)[::2]],
+            [3],
+        ):
             fails("bad_argument", lambda masks=masks: session.submit([1], masks), "masks")
         assert session.in_flight == 0

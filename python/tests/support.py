@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import croupier
 import numpy as np
+
+import croupier
 
 VOCAB = 1000
 # What a test waits at most for what other processes do.
@@ -77,7 +78,7 @@ class Daemon:
 
 
 def row(uid: int, position: int, vocab: int = VOCAB) -> np.ndarray:
-    """The logits of a sequence at a position, the same wherever they are asked for; float32, exact in bfloat16."""
+    """The logits of a sequence at a position, the same whoever asks; float32, exact in bfloat16."""
     random = np.random.default_rng([uid, position])
     return bits_of_bf16(random.normal(0, 3, vocab).astype(np.float32))[1]
 

@@ -1,8 +1,8 @@
 """Croupier chooses the next token for LLM servers, off the GPUs.
 
-A scheduler opens a Session with the daemon, each rank's worker puts its logits there by a Writer, and tokens come back.
-decide() does the same to one row in this process, without a daemon. Times are seconds; None is for ever. What fails
-raises Error.
+A scheduler opens a Session with the daemon, each rank's worker puts its logits there by a Writer, and
+tokens come back. decide() does the same to one row in this process, without a daemon. Times are seconds;
+None is for ever. What fails raises Error.
 """
 
 from ._core import (
@@ -14,8 +14,8 @@ from ._core import (
     Step,
     WriterInfo,
     WriterState,
-    __version__,
 )
+from ._core import VERSION as __version__
 from ._decide import decide
 from ._error import Error
 from ._session import Session

@@ -43,7 +43,7 @@ def decide(
     wants_support: bool = False,
     feedback: tuple[float, float] = (0.0, 0.0),
 ) -> _core.Answer:
-    """The token after prompt and output, as Decider.decide() gives it, by a decider that this thread keeps."""
+    """The token after prompt and output, as Decider.decide() gives it; this thread keeps the decider."""
     return _deciders.of(_core.row_length(logits)).decide(
         logits,
         prompt,

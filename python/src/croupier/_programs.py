@@ -12,7 +12,9 @@ def program_path(name: str) -> Path:
     """Where a program of the package lies, such as "croupierd"."""
     path = _FOLDER / name
     if not path.exists():
-        raise FileNotFoundError(f"this build of the package has no {name} in {_FOLDER}; a wheel of './dev wheel' has")
+        raise FileNotFoundError(
+            f"this build of the package has no {name} in {_FOLDER}; a wheel of './dev wheel' has"
+        )
     return path
 
 

@@ -11,10 +11,10 @@ _BAD_ARGUMENT = 14
 class Session(_core.Session):
     """A session with a daemon, of one scheduler.
 
-    It takes every field of croupier_open_options (croupier/client.h) by its name, with the same defaults; `timeout` is
-    timeout_ms in seconds, `order` an array of uint32, and `dtype` also "bf16", "fp16" or "fp32". It is used by one thread
-    at a time, and threads get their turn in the order in which they ask; a thread that waits for a step lets others in
-    every 20 ms.
+    It takes every field of croupier_open_options (croupier/client.h) by its name, with the same defaults;
+    `timeout` is timeout_ms in seconds, `order` an array of uint32, and `dtype` also "bf16", "fp16" or "fp32".
+    It is used by one thread at a time, and threads get their turn in the order in which they ask; a thread
+    that waits for a step lets others in every 20 ms.
     """
 
     _arrival: asyncio.Future[None] | None = None
