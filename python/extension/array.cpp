@@ -33,10 +33,9 @@ std::optional<ElementType> type_of_format(std::string_view format, Py_ssize_t by
     return std::nullopt;
 }
 
-// What Python raised, as a text.
-std::string raised() {
-    const nb::python_error error;
-    return error.what();
+// Without the traceback, which what() has.
+std::string text_of(const nb::python_error& error) {
+    return type_name_of(error.value()) + ": " + nb::str(error.value()).c_str();
 }
 
 }  // namespace
@@ -85,7 +84,7 @@ void Array::read_buffer(nb::handle source, Use use) {
     auto taken = std::make_unique<Py_buffer>();
     if (PyObject_GetBuffer(source.ptr(), taken.get(), use == Use::write ? PyBUF_RECORDS : PyBUF_RECORDS_RO) !=
         0) {
-        throw bad_argument(name_ + " gives no buffer of numbers (" + raised() +
+        throw bad_argument(name_ + " gives no buffer of numbers (" + text_of(nb::python_error()) +
                            "); give bfloat16 as its bits, in an array of uint16" +
                            (use == Use::write ? ", and make it writable" : ""));
     }
@@ -119,7 +118,7 @@ void Array::read_dlpack(nb::handle source) {
                                        : source.attr("__dlpack__")(nb::arg("stream") = -1);
         tensor_ = nb::cast<nb::ndarray<>>(capsule);
     } catch (const nb::python_error& error) {
-        throw bad_argument(name_ + " gives no array by DLPack: " + error.what());
+        throw bad_argument(name_ + " gives no array by DLPack: " + text_of(error));
     } catch (const nb::cast_error&) {
         throw bad_argument(name_ + " gives no array by DLPack that this version understands");
     }

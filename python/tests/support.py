@@ -33,10 +33,9 @@ def die_with_parent() -> None:
 
 class Daemon:
     def __init__(self, program: Path, folder: Path, instance: str) -> None:
-        # Sockets' paths are short by law: pytest's folders are not.
         self.program, self.folder, self.instance = program, folder, instance
         self.shm_folder = Path("/dev/shm/croupier-" + instance)
-        self.endpoint = f"ipc://{self.shm_folder}.control"
+        self.endpoint = f"ipc://{folder}/control.sock"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -47,7 +46,7 @@ class Daemon:
             "samplers: {count: 2, wait: adaptive}\n"
             f"shm: {{dir: {self.shm_folder}}}\n"
             f'control: {{endpoint: "{self.endpoint}"}}\n'
-            f'decisions: {{endpoint: "ipc://{self.shm_folder}.decisions"}}\n'
+            f'decisions: {{endpoint: "ipc://{self.folder}/decisions.sock"}}\n'
             'metrics: {listen: "off"}\n'
         )
         with open(self.folder / "log", "ab") as log:
