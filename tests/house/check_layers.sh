@@ -17,6 +17,7 @@ declare -A MAY_INCLUDE=(
     [testing]="croupier proto shm sampler client gpu_writer testing"
     [tools]="croupier proto shm sampler hot_sets config client gpu_writer fan_out tools bench"
     [sim]="croupier proto shm sampler config client gpu_writer testing sim"
+    [python]="croupier proto python"
     [bench]="croupier proto shm sampler hot_sets config client gpu_writer testing tools bench"
     [include]="croupier"
 )

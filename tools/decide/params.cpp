@@ -1,26 +1,15 @@
 #include "tools/decide/params.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 
 #include "proto/sampling_fields.h"
+#include "proto/sampling_names.h"
 
 namespace croupier::tools {
 namespace {
 
 using proto::SamplingParams;
-
-template <typename Choice>
-constexpr auto kChoices = static_cast<std::size_t>(Choice::count_);
-
-constexpr std::array kStepNames = {"penalties", "dry",   "top_n_sigma", "temperature", "min_p",
-                                   "top_k",     "top_p", "typical_p",   "xtc"};
-constexpr std::array kRngNames = {"race", "shvs", "sglang", "vllm"};
-constexpr std::array kLogprobModeNames = {"raw", "processed"};
-static_assert(kStepNames.size() + 1 == kChoices<proto::Step>);  // the end has none
-static_assert(kRngNames.size() == kChoices<proto::Rng>);
-static_assert(kLogprobModeNames.size() == kChoices<proto::LogprobMode>);
 
 const std::vector<std::string>& known_names() {
     static const std::vector<std::string> names = [] {
@@ -112,17 +101,18 @@ std::vector<proto::TokenBias> read_bias(const Json& object) {
 }  // namespace
 
 const std::vector<std::string>& step_names() {
-    static const std::vector<std::string> names(kStepNames.begin(), kStepNames.end());
+    static const std::vector<std::string> names(proto::kStepNames.begin(), proto::kStepNames.end());
     return names;
 }
 
 const std::vector<std::string>& rng_names() {
-    static const std::vector<std::string> names(kRngNames.begin(), kRngNames.end());
+    static const std::vector<std::string> names(proto::kRngNames.begin(), proto::kRngNames.end());
     return names;
 }
 
 const std::vector<std::string>& logprob_mode_names() {
-    static const std::vector<std::string> names(kLogprobModeNames.begin(), kLogprobModeNames.end());
+    static const std::vector<std::string> names(proto::kLogprobModeNames.begin(),
+                                                proto::kLogprobModeNames.end());
     return names;
 }
 

@@ -1,0 +1,37 @@
+// A request's keyword arguments, beside its uid: what Session.add() and Decider.decide() have in common.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "croupier/types.h"
+
+namespace croupier::python {
+
+namespace nb = nanobind;
+
+// As Python gave them; None and what is empty is nothing.
+struct RequestArguments {
+    nb::handle prompt, output, params, bias, stop_ids, allowed_ids, bad_words, dry_breakers;
+};
+
+// A copy, which needs no GIL.
+class Request {
+  public:
+    Request(std::uint64_t uid, const RequestArguments& arguments);
+
+    // Points into this object.
+    croupier_sequence sequence() const;
+
+  private:
+    std::uint64_t uid_;
+    croupier_params params_;
+    std::vector<std::int32_t> prompt_, output_, stop_ids_, allowed_ids_, bad_words_, dry_breakers_;
+    std::vector<croupier_bias> bias_;
+};
+
+std::uint64_t uid_of(nb::handle value);
+
+}  // namespace croupier::python

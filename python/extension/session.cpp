@@ -1,0 +1,285 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "croupier/client.h"
+#include "python/extension/array.h"
+#include "python/extension/bindings.h"
+#include "python/extension/deadline.h"
+#include "python/extension/held.h"
+#include "python/extension/keywords.h"
+#include "python/extension/numbers.h"
+#include "python/extension/open_options.h"
+#include "python/extension/request.h"
+#include "python/extension/step.h"
+
+namespace croupier::python {
+namespace {
+
+// A wait without an end does not wait for ever for a daemon that is gone.
+constexpr std::chrono::seconds kRestartPatience{10};
+
+croupier_session* open_session(const OpenOptions& options) {
+    croupier_session* session = nullptr;
+    checked([&](croupier_error* error) { return croupier_open(&options.plain(), &session, error); });
+    return session;
+}
+
+// Its masks are Python's own arrays, which it keeps.
+class Columns {
+  public:
+    Columns(nb::handle uids, nb::handle masks, std::uint32_t vocab) {
+        if (Array::is_one(uids)) {
+            for (const nb::handle uid : nb::borrow(uids).attr("tolist")()) add(uid);
+        } else if (nb::hasattr(uids, "__iter__")) {
+            for (const nb::handle uid : uids) add(uid);
+        } else {
+            throw bad_argument("uids is " + shown(uids) + "; allowed: a sequence of uids, one a column");
+        }
+        if (!masks.is_none()) set_masks(masks, (std::size_t{vocab} + 31) / 32);
+    }
+
+    const std::vector<croupier_column>& plain() const { return columns_; }
+
+  private:
+    void add(nb::handle uid) { columns_.push_back({uid_of(uid), nullptr}); }
+
+    void set_masks(nb::handle masks, std::size_t words) {
+        if (!nb::isinstance<nb::sequence>(masks) || nb::len(masks) != columns_.size()) {
+            throw bad_argument("masks is " + shown(masks) + "; allowed: None, or a list of " +
+                               std::to_string(columns_.size()) + ", one a column");
+        }
+        for (std::size_t column = 0; column < columns_.size(); ++column) {
+            const nb::object mask = masks[column];
+            if (mask.is_none()) continue;
+            const Array& array = arrays_.emplace_back(mask, "masks[" + std::to_string(column) + "]");
+            columns_[column].mask = array.mask_words(words);
+        }
+    }
+
+    std::vector<croupier_column> columns_;
+    std::deque<Array> arrays_;
+};
+
+class Session {
+  public:
+    explicit Session(const OpenOptions& options)
+        : held_("session", open_without_gil(options)), vocab_(options.plain().vocab) {
+        held_.use([&](croupier_session* session) {
+            segment_path_ = croupier_segment_path(session);
+            resumed_ = croupier_resumed(session) != 0;
+        });
+    }
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+    ~Session() { held_.let_go(croupier_detach); }
+
+    const std::string& segment_path() const { return segment_path_; }
+    bool resumed() const { return resumed_; }
+    bool is_open() const { return held_.is_open(); }
+
+    std::uint32_t in_flight() {
+        return held_.use([](croupier_session* session) { return croupier_in_flight(session); });
+    }
+
+    int fileno() {
+        return held_.use([](croupier_session* session) {
+            return checked([&](croupier_error* error) { return croupier_event_fd(session, error); });
+        });
+    }
+
+    std::vector<std::uint64_t> list() {
+        return held_.use([](croupier_session* session) {
+            std::vector<std::uint64_t> uids(croupier_list(session, nullptr, 0));
+            croupier_list(session, uids.data(), uids.size());
+            return uids;
+        });
+    }
+
+    std::vector<std::int32_t> output(nb::handle given) {
+        const std::uint64_t uid = uid_of(given);
+        return held_.use([&](croupier_session* session) {
+            const std::int64_t length = croupier_output(session, uid, nullptr, 0);
+            // It has no croupier_error, and here no other reason.
+            if (length < 0) {
+                throw Failure(CROUPIER_ERROR_UNKNOWN_SEQUENCE,
+                              "sequence " + std::to_string(uid) + " is not live in this session");
+            }
+            std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
+            croupier_output(session, uid, tokens.data(), tokens.size());
+            return tokens;
+        });
+    }
+
+    void add(nb::handle uid, const RequestArguments& arguments) {
+        const Request request(uid_of(uid), arguments);
+        held_.use([&](croupier_session* session) {
+            const croupier_sequence sequence = request.sequence();
+            checked([&](croupier_error* error) { return croupier_add(session, &sequence, error); });
+        });
+    }
+
+    std::uint64_t submit(nb::handle uids, nb::handle masks) {
+        const Columns columns(uids, masks, vocab_);
+        return held_.use([&](croupier_session* session) {
+            std::uint64_t step = 0;
+            checked([&](croupier_error* error) {
+                return croupier_submit(session, columns.plain().data(), columns.plain().size(), &step, error);
+            });
+            return step;
+        });
+    }
+
+    std::optional<Step> wait(nb::handle seconds) {
+        const Deadline deadline(seconds);
+        constexpr auto kNotGone = std::chrono::steady_clock::time_point::max();
+        auto gone_since = kNotGone;
+        return wait_in_slices(deadline, [&](std::uint32_t slice_ms) {
+            try {
+                auto step = wait_slice(slice_ms);
+                gone_since = kNotGone;
+                return step;
+            } catch (const Failure& failure) {
+                // As in croupier_wait(), a daemon that is back within the time-out goes unnoticed.
+                if (failure.code() != CROUPIER_ERROR_DAEMON_GONE || deadline.has_passed()) throw;
+                const auto now = std::chrono::steady_clock::now();
+                gone_since = std::min(gone_since, now);
+                if (deadline.is_never() && now - gone_since >= kRestartPatience) throw;
+                return std::optional<Step>();
+            }
+        });
+    }
+
+    void finish(nb::handle given) {
+        const std::uint64_t uid = uid_of(given);
+        held_.use([&](croupier_session* session) {
+            checked([&](croupier_error* error) { return croupier_finish(session, uid, error); });
+        });
+    }
+
+    void truncate(nb::handle given, nb::handle outputs) {
+        const std::uint64_t uid = uid_of(given);
+        const auto kept_outputs = number_of<std::uint32_t>(outputs);
+        if (!kept_outputs) {
+            throw bad_argument("outputs is " + shown(outputs) + "; allowed: how many of its outputs to keep");
+        }
+        held_.use([&](croupier_session* session) {
+            checked(
+                [&](croupier_error* error) { return croupier_truncate(session, uid, *kept_outputs, error); });
+        });
+    }
+
+    void give_up(nb::handle given) {
+        const auto step = number_of<std::uint64_t>(given);
+        if (!step) throw bad_argument("step is " + shown(given) + "; allowed: what submit() returned");
+        held_.use([&](croupier_session* session) {
+            checked([&](croupier_error* error) { return croupier_give_up(session, *step, error); });
+        });
+    }
+
+    void detach() { held_.take_apart(croupier_detach); }
+
+    void close() {
+        held_.take_apart([](croupier_session* session) {
+            checked([&](croupier_error* error) { return croupier_close(session, error); });
+        });
+    }
+
+  private:
+    static croupier_session* open_without_gil(const OpenOptions& options) {
+        const nb::gil_scoped_release released;
+        return open_session(options);
+    }
+
+    std::optional<Step> wait_slice(std::uint32_t slice_ms) {
+        return held_.use([&](croupier_session* session) -> std::optional<Step> {
+            croupier_step plain;
+            croupier_step_init(&plain);
+            const int got = checked(
+                [&](croupier_error* error) { return croupier_wait(session, slice_ms, &plain, error); });
+            if (got == 0) return std::nullopt;
+            return Step(plain);
+        });
+    }
+
+    Held<croupier_session> held_;
+    std::uint32_t vocab_;
+    std::string segment_path_;
+    bool resumed_ = false;
+};
+
+}  // namespace
+
+void bind_session(nb::module_& module) {
+    nb::class_<Session>(module, "Session")
+        .def(
+            "__init__",
+            [](Session* place, const nb::kwargs& given) { new (place) Session(OpenOptions(given)); },
+            nb::sig(kept(OpenOptions::signature())))
+        .def_prop_ro("segment_path", &Session::segment_path,
+                     "where the ranks' writers attach, on the session's host")
+        .def_prop_ro("resumed", &Session::resumed, "whether it goes on with an earlier session")
+        .def_prop_ro("in_flight", &Session::in_flight, "steps submitted and not yet waited for")
+        .def_prop_ro("is_open", &Session::is_open, "False once it was closed or detached")
+        .def(
+            "fileno", &Session::fileno,
+            "A descriptor for an event loop. When it is readable, call wait(0) until it returns None or no "
+            "step "
+            "is in flight; call wait(0) once a second in any case: it alone sees what becomes of the daemon.")
+        .def("list", &Session::list, nb::sig("def list(self) -> IntList"), "The uids of live sequences.")
+        .def("output", &Session::output, nb::arg("uid").none(),
+             nb::sig("def output(self, uid: int) -> IntList"),
+             "A live sequence's output, as far as steps were waited for.")
+        .def(
+            "add",
+            [](Session& self, nb::handle uid, nb::handle prompt, nb::handle output, nb::handle params,
+               nb::handle bias, nb::handle stop_ids, nb::handle allowed_ids, nb::handle bad_words,
+               nb::handle dry_breakers) {
+                self.add(uid, {prompt, output, params, bias, stop_ids, allowed_ids, bad_words, dry_breakers});
+            },
+            nb::arg("uid").none(), nb::arg("prompt").none(), nb::kw_only(),
+            nb::arg("output").none() = nb::tuple(), nb::arg("params").none() = nb::none(),
+            nb::arg("bias").none() = nb::none(), nb::arg("stop_ids").none() = nb::tuple(),
+            nb::arg("allowed_ids").none() = nb::tuple(), nb::arg("bad_words").none() = nb::tuple(),
+            nb::arg("dry_breakers").none() = nb::tuple(),
+            nb::sig("def add(self, uid: int, prompt: Ids, *, output: Ids = (), params: Params | None = None, "
+                    "bias: dict[int, float] | None = None, stop_ids: Ids = (), allowed_ids: Ids = (), "
+                    "bad_words: collections.abc.Sequence[Ids] = (), "
+                    "dry_breakers: collections.abc.Sequence[Ids] = ()) -> None"),
+            "Admits a sequence. `output` was decided earlier, elsewhere: a sequence that comes back.")
+        .def(
+            "submit", &Session::submit, nb::arg("uids").none(), nb::arg("masks").none() = nb::none(),
+            nb::sig(
+                "def submit(self, uids: Ids, masks: collections.abc.Sequence[object | None] | None = None) "
+                "-> int"),
+            "Publishes a step with one column a sequence, and returns its number. masks: one entry a column, "
+            "None or a uint32 or int32 array of (vocab + 31) // 32 words whose set bits are allowed ids.")
+        .def("wait", &Session::wait, nb::arg("timeout").none() = nb::none(),
+             nb::sig("def wait(self, timeout: float | None = None) -> Step | None"),
+             "The oldest step in flight once it is decided, or None where it is not within `timeout` "
+             "seconds; 0 "
+             "only looks. Without a timeout it ends with daemon_gone when no daemon came back within 10 "
+             "seconds.")
+        .def("finish", &Session::finish, nb::arg("uid").none(), nb::sig("def finish(self, uid: int) -> None"),
+             "Ends a sequence; its columns in flight are answered as void.")
+        .def("truncate", &Session::truncate, nb::arg("uid").none(), nb::arg("outputs").none(),
+             nb::sig("def truncate(self, uid: int, outputs: int) -> None"),
+             "Keeps the first `outputs` tokens of its output; what it has in flight is void.")
+        .def("give_up", &Session::give_up, nb::arg("step").none(),
+             nb::sig("def give_up(self, step: int) -> None"),
+             "Gives up a step in flight whose logits will not come.")
+        .def("detach", &Session::detach,
+             "Leaves the session to a later client, which finds it with resume=1. Nothing the second time.")
+        .def("close", &Session::close,
+             "Closes the session: its memory is given back. Nothing the second time.");
+}
+
+}  // namespace croupier::python

@@ -1,0 +1,167 @@
+#include "python/extension/step.h"
+
+#include <nanobind/stl/string.h>
+
+#include <string>
+
+namespace croupier::python {
+namespace {
+
+Decision copy_of(const croupier_step& step, std::size_t column) {
+    Decision copy{croupier_step_decision(&step, column), {}, {}};
+    for (std::size_t i = 0; i < copy.plain.best_count; ++i)
+        copy.best.push_back(croupier_step_logprob(&step, &copy.plain, i));
+    for (std::size_t i = 0; i < copy.plain.support_count; ++i)
+        copy.support.push_back(croupier_step_survivor(&step, &copy.plain, i));
+    copy.plain.best = nullptr;
+    copy.plain.support = nullptr;
+    return copy;
+}
+
+// A memoryview of one value a column, in memory of its own. `format` is of Python's struct module.
+template <typename Value, typename Read>
+nb::object column_view(const Step& step, const char* format, const Read& read) {
+    std::vector<Value> values;
+    values.reserve(step.decisions.size());
+    for (const Decision& decision : step.decisions) values.push_back(read(decision.plain));
+    const nb::object bytes =
+        nb::steal(PyByteArray_FromStringAndSize(reinterpret_cast<const char*>(values.data()),
+                                                static_cast<Py_ssize_t>(values.size() * sizeof(Value))));
+    if (!bytes.is_valid()) throw nb::python_error();
+    return nb::module_::import_("builtins").attr("memoryview")(bytes).attr("cast")(format);
+}
+
+std::string describe(const Decision& decision) {
+    const croupier_decision& plain = decision.plain;
+    std::string text = "Decision(uid=" + std::to_string(plain.uid) + ", token=" + std::to_string(plain.token);
+    if (plain.error != 0) text += std::string(", error: ") + croupier_decision_error_text(plain.error);
+    const nb::object stopped = stopped_by(plain.flags);
+    if (!stopped.is_none()) text += std::string(", stopped by ") + nb::cast<std::string>(stopped);
+    return text + ")";
+}
+
+nb::list decision_list(const Step& step) {
+    nb::list all;
+    for (const Decision& decision : step.decisions) all.append(decision);
+    return all;
+}
+
+void bind_decision(nb::module_& module) {
+    nb::class_<Decision>(module, "Decision", "One column's decision.")
+        .def_prop_ro(
+            "uid", [](const Decision& self) { return self.plain.uid; },
+            "the sequence that it was decided for")
+        .def_prop_ro(
+            "token", [](const Decision& self) { return self.plain.token; }, "-1 where error is not 0")
+        .def_prop_ro(
+            "logprob", [](const Decision& self) { return self.plain.logprob; }, "NaN with Params.no_logprob")
+        .def_prop_ro(
+            "rank", [](const Decision& self) { return self.plain.rank; },
+            "the token's, from 1; 0 where no log-probs were asked for")
+        .def_prop_ro(
+            "position", [](const Decision& self) { return self.plain.position; },
+            "the token's place in the output")
+        .def_prop_ro(
+            "flags", [](const Decision& self) { return self.plain.flags; },
+            "the sum of CROUPIER_STOPPED_EOS and what follows it in croupier/types.h")
+        .def_prop_ro(
+            "error", [](const Decision& self) { return self.plain.error; },
+            "0, or why there is no token: CROUPIER_DECISION_... in croupier/types.h")
+        .def_prop_ro(
+            "error_text", [](const Decision& self) { return croupier_decision_error_text(self.plain.error); },
+            "the error in words")
+        .def_prop_ro(
+            "best", [](const Decision& self) { return best_list(self.best); },
+            nb::for_getter(nb::sig("def best(self) -> list[tuple[int, float, int]]")),
+            "the best log-probs as (token, logprob, rank), as many as Params.logprobs asked for")
+        .def_prop_ro(
+            "support", [](const Decision& self) { return support_list(self.support); },
+            nb::for_getter(nb::sig("def support(self) -> list[tuple[int, float]]")),
+            "what the token was drawn from as (token, probability), the likeliest first, as many as "
+            "Params.support asked for")
+        .def_prop_ro(
+            "support_total", [](const Decision& self) { return self.plain.support_total; },
+            "how many tokens were left to draw from; 0 where none were asked for")
+        .def_prop_ro(
+            "stopped", [](const Decision& self) { return stopped_by(self.plain.flags); },
+            nb::for_getter(nb::sig("def stopped(self) -> str | None")),
+            "what ended the sequence: None, 'eos', 'token' or 'length'")
+        .def("__repr__", &describe);
+}
+
+}  // namespace
+
+Step::Step(const croupier_step& plain) : step(plain.step), refused(plain.refused) {
+    decisions.reserve(plain.count);
+    for (std::size_t column = 0; column < plain.count; ++column) decisions.push_back(copy_of(plain, column));
+}
+
+nb::object stopped_by(std::uint16_t flags) {
+    if ((flags & CROUPIER_STOPPED_EOS) != 0) return nb::str("eos");
+    if ((flags & CROUPIER_STOPPED_TOKEN) != 0) return nb::str("token");
+    if ((flags & CROUPIER_STOPPED_LENGTH) != 0) return nb::str("length");
+    return nb::none();
+}
+
+nb::list best_list(const std::vector<croupier_logprob>& best) {
+    nb::list all;
+    for (const croupier_logprob& each : best) all.append(nb::make_tuple(each.token, each.logprob, each.rank));
+    return all;
+}
+
+nb::list support_list(const std::vector<croupier_survivor>& support) {
+    nb::list all;
+    for (const croupier_survivor& each : support) all.append(nb::make_tuple(each.token, each.probability));
+    return all;
+}
+
+void bind_steps(nb::module_& module) {
+    bind_decision(module);
+    nb::class_<Step>(module, "Step",
+                     "A decided step. Its views of all columns are memoryviews in memory of their own, of "
+                     "which numpy.asarray() makes arrays without a copy.")
+        .def_ro("step", &Step::step, "its number, as Session.submit() gave it")
+        .def_ro("refused", &Step::refused, "0, or the decision error with which the whole step was refused")
+        .def_prop_ro("decisions", &decision_list,
+                     nb::for_getter(nb::sig("def decisions(self) -> list[Decision]")),
+                     "one for each column, in the order of submit()")
+        .def_prop_ro(
+            "tokens",
+            [](const Step& self) {
+                return column_view<std::int32_t>(self, "i", [](const auto& of) { return of.token; });
+            },
+            nb::for_getter(nb::sig("def tokens(self) -> memoryview")),
+            "int32, -1 where a decision is an error")
+        .def_prop_ro(
+            "uids",
+            [](const Step& self) {
+                return column_view<std::uint64_t>(self, "Q", [](const auto& of) { return of.uid; });
+            },
+            nb::for_getter(nb::sig("def uids(self) -> memoryview")), "uint64")
+        .def_prop_ro(
+            "logprobs",
+            [](const Step& self) {
+                return column_view<float>(self, "f", [](const auto& of) { return of.logprob; });
+            },
+            nb::for_getter(nb::sig("def logprobs(self) -> memoryview")), "float32")
+        .def_prop_ro(
+            "flags",
+            [](const Step& self) {
+                return column_view<std::uint16_t>(self, "H", [](const auto& of) { return of.flags; });
+            },
+            nb::for_getter(nb::sig("def flags(self) -> memoryview")), "uint16")
+        .def_prop_ro(
+            "errors",
+            [](const Step& self) {
+                return column_view<std::uint16_t>(self, "H", [](const auto& of) { return of.error; });
+            },
+            nb::for_getter(nb::sig("def errors(self) -> memoryview")), "uint16, 0 where there is a token")
+        .def("__len__", [](const Step& self) { return self.decisions.size(); })
+        .def("__repr__", [](const Step& self) {
+            return "Step(" + std::to_string(self.step) + " of " + std::to_string(self.decisions.size()) +
+                   " column(s)" + (self.refused == 0 ? "" : ", refused: ") +
+                   (self.refused == 0 ? "" : croupier_decision_error_text(self.refused)) + ")";
+        });
+}
+
+}  // namespace croupier::python

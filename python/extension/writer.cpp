@@ -1,0 +1,382 @@
+#include "croupier/writer.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "python/extension/array.h"
+#include "python/extension/bindings.h"
+#include "python/extension/deadline.h"
+#include "python/extension/held.h"
+#include "python/extension/numbers.h"
+#include "python/extension/open_options.h"
+#include "python/extension/writer_info.h"
+
+namespace croupier::python {
+namespace {
+
+constexpr std::array kPaths = {"auto", "store", "copy"};
+
+// Of steps that were begun and not enqueued, and of those whose tokens may be asked for; by step.
+class BegunColumns {
+  public:
+    void begin(std::uint64_t step, std::optional<std::uint32_t> columns, std::uint32_t slots) {
+        known_[step] = columns;
+        waiting_[step] = columns;
+        while (known_.size() > slots) known_.erase(known_.begin());
+        while (waiting_.size() > slots) waiting_.erase(waiting_.begin());
+    }
+    void enqueue() {
+        if (!waiting_.empty()) waiting_.erase(waiting_.begin());
+    }
+    void abandon() { waiting_.clear(); }
+
+    std::optional<std::uint32_t> of_next() const {
+        return waiting_.empty() ? std::nullopt : waiting_.begin()->second;
+    }
+    std::optional<std::uint32_t> of(std::uint64_t step) const {
+        const auto found = known_.find(step);
+        return found == known_.end() ? std::nullopt : found->second;
+    }
+
+  private:
+    std::map<std::uint64_t, std::optional<std::uint32_t>> known_, waiting_;
+};
+
+void* stream_of(nb::handle given) {
+    const auto stream = number_of<std::uintptr_t>(given);
+    if (!stream) {
+        throw bad_argument("stream is " + shown(given) +
+                           "; allowed: a CUDA stream as a number, such as torch's stream.cuda_stream, or 0");
+    }
+    return reinterpret_cast<void*>(*stream);  // NOLINT(performance-no-int-to-ptr)
+}
+
+void* pointer_of(nb::handle given) {
+    const auto address = number_of<std::uintptr_t>(given);
+    if (!address || *address == 0) {
+        throw bad_argument("pointer is " + shown(given) +
+                           "; allowed: an address, such as torch's data_ptr()");
+    }
+    return reinterpret_cast<void*>(*address);  // NOLINT(performance-no-int-to-ptr)
+}
+
+std::uint64_t step_of(nb::handle given) {
+    const auto step = number_of<std::uint64_t>(given);
+    if (!step) throw bad_argument("step is " + shown(given) + "; allowed: what Session.submit() returned");
+    return *step;
+}
+
+bool fits(ElementType type, std::uint32_t dtype) {
+    if (dtype == CROUPIER_BF16) return type == kBfloat16 || type == kUint16;
+    return type == (dtype == CROUPIER_FP16 ? kFloat16 : kFloat32);
+}
+
+const char* elements_of(std::uint32_t dtype) {
+    if (dtype == CROUPIER_BF16) return "bfloat16 by DLPack, or its bits as uint16";
+    return dtype == CROUPIER_FP16 ? "float16" : "float32";
+}
+
+class Writer {
+  public:
+    Writer(nb::handle segment_path, nb::handle rank, nb::handle device, nb::handle path,
+           nb::handle store_blocks)
+        : held_("writer", attach(segment_path, rank, device, path, store_blocks)) {
+        info_ = held_.use([](croupier_writer* writer) {
+            WriterInfo info;
+            checked([&](croupier_error* error) { return croupier_writer_get_info(writer, &info, error); });
+            return info;
+        });
+    }
+    Writer(const Writer&) = delete;
+    Writer& operator=(const Writer&) = delete;
+    ~Writer() { held_.let_go(croupier_writer_detach); }
+
+    const WriterInfo& info() const { return info_; }
+
+    WriterState state() { return held_.use(state_of); }
+
+    std::optional<std::pair<std::uint64_t, std::uint32_t>> wait_step(nb::handle seconds) {
+        return wait_in_slices(Deadline(seconds), [&](std::uint32_t slice_ms) {
+            return held_.use([&](croupier_writer* writer) {
+                const auto wanted = look(writer, slice_ms);
+                if (!wanted) require_open(writer);
+                return wanted;
+            });
+        });
+    }
+
+    bool begin(nb::handle given) {
+        const std::uint64_t step = step_of(given);
+        return held_.use([&](croupier_writer* writer) {
+            // What this step's rows are checked against later is told with the oldest one that wants them.
+            const auto wanted = look(writer, 0);
+            if (wanted && wanted->first < step) {
+                throw bad_argument("step " + std::to_string(step) + " is not the oldest that wants rank " +
+                                   std::to_string(info_.rank) + "'s logits: begin step " +
+                                   std::to_string(wanted->first) + " first, or give it up");
+            }
+            const int status =
+                checked([&](croupier_error* error) { return croupier_writer_begin(writer, step, error); });
+            if (status == CROUPIER_WRITER_BUSY) return false;
+            const bool told = wanted && wanted->first == step;
+            begun_.begin(step, told ? std::optional(wanted->second) : std::nullopt, info_.steps_in_flight);
+            return true;
+        });
+    }
+
+    void enqueue(nb::handle logits, nb::handle stream_given) {
+        void* stream = stream_of(stream_given);
+        const Array rows(logits, "logits");
+        require_rows(rows);
+        held_.use([&](croupier_writer* writer) {
+            const auto columns = begun_.of_next();
+            // A captured graph is replayed past this object: only the host's steps are known to be in order.
+            if (info_.device == CROUPIER_WRITER_HOST && columns && rows.length(0) < *columns) {
+                throw bad_argument("the shape of logits is " + rows.shape_text() + "; allowed: the step's " +
+                                   std::to_string(*columns) + " rows of " + std::to_string(info_.ids));
+            }
+            // The stride of a single row means nothing, and numpy gives any.
+            const std::uint64_t row_stride =
+                rows.length(0) > 1 ? static_cast<std::uint64_t>(rows.stride(0)) : info_.ids;
+            enqueue_rows(writer, stream, rows.data(), row_stride);
+        });
+    }
+
+    void enqueue_pointer(nb::handle pointer, nb::handle row_stride, nb::handle stream_given) {
+        void* const logits = pointer_of(pointer);
+        void* const stream = stream_of(stream_given);
+        const auto stride = number_of<std::uint64_t>(row_stride);
+        if (!stride)
+            throw bad_argument("row_stride is " + shown(row_stride) + "; allowed: a number of elements");
+        held_.use([&](croupier_writer* writer) { enqueue_rows(writer, stream, logits, *stride); });
+    }
+
+    bool wait_tokens(nb::handle given, nb::handle seconds) {
+        const std::uint64_t step = step_of(given);
+        return wait_in_slices(Deadline(seconds), [&](std::uint32_t slice_ms) {
+            return held_.use([&](croupier_writer* writer) {
+                const bool there = checked([&](croupier_error* error) {
+                                       return croupier_writer_wait_tokens(writer, step, slice_ms, error);
+                                   }) == 1;
+                if (!there) require_open(writer);
+                return there;
+            });
+        });
+    }
+
+    void enqueue_tokens(nb::handle given, nb::handle tokens, nb::handle stream_given) {
+        const std::uint64_t step = step_of(given);
+        void* const stream = stream_of(stream_given);
+        const Array room(tokens, "tokens", Use::write);
+        room.require_dimensions(1, "a token for each column");
+        room.require_contiguous();
+        require_device(room);
+        if (room.type() != kInt32)
+            throw bad_argument("the elements of tokens are " + name_of(room.type()) + "; allowed: int32");
+        held_.use([&](croupier_writer* writer) {
+            const std::uint32_t columns = begun_.of(step).value_or(info_.max_batch);
+            if (room.length(0) < columns) {
+                throw bad_argument("the shape of tokens is " + room.shape_text() +
+                                   "; allowed: at least the " + std::to_string(columns) +
+                                   " columns of step " + std::to_string(step));
+            }
+            send_tokens(writer, stream, step, static_cast<std::int32_t*>(room.data()));
+        });
+    }
+
+    void enqueue_tokens_pointer(nb::handle given, nb::handle pointer, nb::handle stream_given) {
+        const std::uint64_t step = step_of(given);
+        auto* const tokens = static_cast<std::int32_t*>(pointer_of(pointer));
+        void* const stream = stream_of(stream_given);
+        held_.use([&](croupier_writer* writer) { send_tokens(writer, stream, step, tokens); });
+    }
+
+    void enqueue_randoms(nb::handle stream_given) {
+        void* const stream = stream_of(stream_given);
+        held_.use([&](croupier_writer* writer) {
+            checked([&](croupier_error* error) {
+                return croupier_writer_enqueue_randoms(writer, stream, error);
+            });
+        });
+    }
+
+    void abandon() {
+        held_.use([&](croupier_writer* writer) {
+            checked([&](croupier_error* error) { return croupier_writer_abandon(writer, error); });
+            begun_.abandon();
+        });
+    }
+
+    void detach() { held_.take_apart(croupier_writer_detach); }
+
+  private:
+    using Wanted = std::optional<std::pair<std::uint64_t, std::uint32_t>>;
+
+    static croupier_writer* attach(nb::handle segment_path, nb::handle rank, nb::handle device,
+                                   nb::handle path, nb::handle store_blocks) {
+        if (!nb::isinstance<nb::str>(segment_path)) {
+            throw bad_argument("segment_path is " + shown(segment_path) +
+                               "; allowed: the text of Session.segment_path");
+        }
+        const auto text = nb::cast<std::string>(segment_path);
+        croupier_writer_options options;
+        croupier_writer_options_init(&options);
+        options.segment_path = text.c_str();
+        const auto read = [](auto& to, const char* name, nb::handle value) {
+            const auto number = number_of<std::remove_reference_t<decltype(to)>>(value);
+            if (!number)
+                throw bad_argument(std::string(name) + " is " + shown(value) + "; allowed: a whole number");
+            to = *number;
+        };
+        read(options.rank, "rank", rank);
+        read(options.device, "device", device);
+        read(options.store_blocks, "store_blocks", store_blocks);
+        options.path = path_of(path);
+        const nb::gil_scoped_release released;
+        croupier_writer* writer = nullptr;
+        checked([&](croupier_error* error) { return croupier_writer_attach(&options, &writer, error); });
+        return writer;
+    }
+
+    static std::uint32_t path_of(nb::handle path) {
+        for (std::uint32_t number = 0; number < kPaths.size(); ++number) {
+            if (nb::isinstance<nb::str>(path) && nb::cast<std::string>(path) == kPaths[number]) return number;
+        }
+        throw bad_argument("path is " + shown(path) + "; allowed: auto, store or copy");
+    }
+
+    static WriterState state_of(croupier_writer* writer) {
+        WriterState state;
+        checked([&](croupier_error* error) { return croupier_writer_get_state(writer, &state, error); });
+        return state;
+    }
+
+    static Wanted look(croupier_writer* writer, std::uint32_t timeout_ms) {
+        std::pair<std::uint64_t, std::uint32_t> wanted;
+        const int got = checked([&](croupier_error* error) {
+            return croupier_writer_wait_step(writer, timeout_ms, &wanted.first, &wanted.second, error);
+        });
+        return got == 1 ? Wanted(wanted) : std::nullopt;
+    }
+
+    // Who waits would else wait for what cannot come.
+    void require_open(croupier_writer* writer) const {
+        if (state_of(writer).open != 0) return;
+        throw Failure(CROUPIER_ERROR_SESSION_CLOSED,
+                      "the session is over for the writer of rank " + std::to_string(info_.rank) +
+                          ": it was closed, or another writer or client took over");
+    }
+
+    void require_device(const Array& array) const {
+        if (array.device() == info_.device) return;
+        const auto place = [](std::int32_t device) {
+            return device == kHost ? std::string("the host") : "CUDA device " + std::to_string(device);
+        };
+        throw bad_argument("the place of " + array.name() + " is " + place(array.device()) +
+                           "; this writer's device is " + place(info_.device));
+    }
+
+    void require_rows(const Array& rows) const {
+        rows.require_dimensions(2, "(columns, ids)");
+        require_device(rows);
+        if (!fits(rows.type(), info_.dtype)) {
+            throw bad_argument("the elements of logits are " + name_of(rows.type()) +
+                               "; allowed: the session's " + dtype_name(info_.dtype) + ", which is " +
+                               elements_of(info_.dtype));
+        }
+        if (rows.length(1) != info_.ids) {
+            throw bad_argument("the shape of logits is " + rows.shape_text() + "; allowed: rows of rank " +
+                               std::to_string(info_.rank) + "'s " + std::to_string(info_.ids) + " ids");
+        }
+        rows.require_contiguous();
+        if (rows.length(0) > 1 && rows.stride(0) < static_cast<std::int64_t>(info_.ids)) {
+            throw bad_argument("rows of logits are " + std::to_string(rows.stride(0)) +
+                               " elements apart; allowed: at least their " + std::to_string(info_.ids) +
+                               " ids");
+        }
+    }
+
+    void enqueue_rows(croupier_writer* writer, void* stream, const void* logits, std::uint64_t row_stride) {
+        checked([&](croupier_error* error) {
+            return croupier_writer_enqueue(writer, stream, logits, row_stride, error);
+        });
+        begun_.enqueue();
+    }
+
+    static void send_tokens(croupier_writer* writer, void* stream, std::uint64_t step, std::int32_t* tokens) {
+        checked([&](croupier_error* error) {
+            return croupier_writer_enqueue_tokens(writer, stream, step, tokens, error);
+        });
+    }
+
+    Held<croupier_writer> held_;
+    WriterInfo info_;
+    BegunColumns begun_;
+};
+
+}  // namespace
+
+void bind_writer(nb::module_& module) {
+    bind_writer_info(module);
+    nb::class_<Writer>(module, "Writer")
+        .def(nb::init<nb::handle, nb::handle, nb::handle, nb::handle, nb::handle>(),
+             nb::arg("segment_path").none(), nb::kw_only(), nb::arg("rank").none() = 0,
+             nb::arg("device").none() = -1, nb::arg("path").none() = "auto",
+             nb::arg("store_blocks").none() = 0,
+             nb::sig("def __init__(self, segment_path: str, *, rank: int = 0, device: int = -1, path: str = "
+                     "'auto', "
+                     "store_blocks: int = 0) -> None"))
+        .def_prop_ro("info", &Writer::info, "its session and its part of it")
+        .def_prop_ro("state", &Writer::state, "how far it is")
+        .def("wait_step", &Writer::wait_step, nb::arg("timeout").none() = nb::none(),
+             nb::sig("def wait_step(self, timeout: float | None = None) -> tuple[int, int] | None"),
+             "The oldest step in flight that wants this rank's logits and is not begun, and how many columns "
+             "it "
+             "has; None where there is none within `timeout` seconds.")
+        .def("begin", &Writer::begin, nb::arg("step").none(), nb::sig("def begin(self, step: int) -> bool"),
+             "Queues the step for the next enqueue(). False: it is not submitted yet, or all slots are begun "
+             "and "
+             "not finished.")
+        .def("enqueue", &Writer::enqueue, nb::arg("logits").none(), nb::arg("stream").none() = 0,
+             nb::sig("def enqueue(self, logits: object, stream: int = 0) -> None"),
+             "Lays the next begun step: (columns, ids) in the session's dtype, by the buffer protocol or "
+             "DLPack; "
+             "bf16 also as uint16. Rows need not follow each other. On a GPU the work is enqueued on "
+             "`stream`, "
+             "which orders it after what made the logits.")
+        .def("enqueue_pointer", &Writer::enqueue_pointer, nb::arg("pointer").none(),
+             nb::arg("row_stride").none(), nb::arg("stream").none() = 0,
+             nb::sig("def enqueue_pointer(self, pointer: int, row_stride: int, stream: int = 0) -> None"),
+             "The same of rows at an address, so many elements apart; nothing of it is checked.")
+        .def("wait_tokens", &Writer::wait_tokens, nb::arg("step").none(),
+             nb::arg("timeout").none() = nb::none(),
+             nb::sig("def wait_tokens(self, step: int, timeout: float | None = None) -> bool"),
+             "Whether every column of a step that this writer began is decided within `timeout` seconds.")
+        .def("enqueue_tokens", &Writer::enqueue_tokens, nb::arg("step").none(), nb::arg("tokens").none(),
+             nb::arg("stream").none() = 0,
+             nb::sig("def enqueue_tokens(self, step: int, tokens: object, stream: int = 0) -> None"),
+             "Sends the tokens of a step that wait_tokens() saw decided to an int32 array on the writer's "
+             "device; "
+             "-1 where a decision is an error.")
+        .def("enqueue_tokens_pointer", &Writer::enqueue_tokens_pointer, nb::arg("step").none(),
+             nb::arg("pointer").none(), nb::arg("stream").none() = 0,
+             nb::sig("def enqueue_tokens_pointer(self, step: int, pointer: int, stream: int = 0) -> None"),
+             "The same to an address; nothing of it is checked.")
+        .def("enqueue_randoms", &Writer::enqueue_randoms, nb::arg("stream").none() = 0,
+             nb::sig("def enqueue_randoms(self, stream: int = 0) -> None"),
+             "Of rank 0, before the same step's enqueue(), where the session has randoms_supplied.")
+        .def("abandon", &Writer::abandon,
+             "Forgets the steps that are begun and were not enqueued: they can be begun again.")
+        .def("detach", &Writer::detach, "Waits for what was enqueued and lets go of the rank.");
+}
+
+}  // namespace croupier::python

@@ -1,0 +1,48 @@
+#include "python/extension/writer_info.h"
+
+#include "python/extension/open_options.h"
+
+namespace croupier::python {
+
+void bind_writer_info(nb::module_& module) {
+    nb::class_<WriterInfo> info(module, "WriterInfo",
+                                "What a writer's session is like, and which part is its rank's.");
+#define CROUPIER_BIND(field, meaning) \
+    info.def_prop_ro(                 \
+        #field, [](const WriterInfo& self) { return self.field; }, meaning);
+    CROUPIER_BIND(vocab, "the session's")
+    CROUPIER_BIND(tp, "how many ranks there are")
+    CROUPIER_BIND(rank, "of this writer")
+    CROUPIER_BIND(first_id, "of the rank's part of the vocabulary")
+    CROUPIER_BIND(ids, "of the rank's part: the length of its rows")
+    CROUPIER_BIND(tile, "ids in a tile")
+    CROUPIER_BIND(tiles, "of the rank")
+    CROUPIER_BIND(max_batch, "columns that a step has at most")
+    CROUPIER_BIND(steps_in_flight, "slots of the session")
+    CROUPIER_BIND(device, "of CUDA; -1: the host")
+    CROUPIER_BIND(store_blocks, "the most multiprocessors that the store kernel occupies")
+#undef CROUPIER_BIND
+    info.def_prop_ro(
+            "dtype", [](const WriterInfo& self) { return dtype_name(self.dtype); }, "bf16, fp16 or fp32")
+        .def_prop_ro(
+            "has_order", [](const WriterInfo& self) { return self.has_order != 0; },
+            "whether blocks of ids lie in a hotness order")
+        .def_prop_ro(
+            "has_summaries", [](const WriterInfo& self) { return self.has_summaries != 0; },
+            "whether the tiles' largest logits are given too");
+
+    nb::class_<WriterState>(module, "WriterState", "How far a writer is.")
+        .def_prop_ro(
+            "open", [](const WriterState& self) { return self.open != 0; },
+            "False: the session is over for this writer")
+        .def_prop_ro(
+            "begun", [](const WriterState& self) { return self.begun; }, "steps that begin() queued")
+        .def_prop_ro(
+            "finished", [](const WriterState& self) { return self.finished; },
+            "of them, those whose slice is complete")
+        .def_prop_ro(
+            "empty_launches", [](const WriterState& self) { return self.empty_launches; },
+            "replays of a captured graph that found no begun step");
+}
+
+}  // namespace croupier::python

@@ -1,0 +1,38 @@
+"""Croupier chooses the next token for LLM servers, off the GPUs.
+
+A scheduler opens a Session with the daemon, each rank's worker puts its logits there by a Writer, and
+tokens come back. decide() does the same to one row in this process, without a daemon. Times are seconds;
+None is for ever. What fails raises Error.
+"""
+
+from ._core import (
+    PARAMETER_NAMES,
+    Answer,
+    Decider,
+    Decision,
+    Params,
+    Step,
+    WriterInfo,
+    WriterState,
+)
+from ._core import VERSION as __version__
+from ._decide import decide
+from ._error import Error
+from ._session import Session
+from ._writer import Writer
+
+__all__ = [
+    "PARAMETER_NAMES",
+    "Answer",
+    "Decider",
+    "Decision",
+    "Error",
+    "Params",
+    "Session",
+    "Step",
+    "Writer",
+    "WriterInfo",
+    "WriterState",
+    "__version__",
+    "decide",
+]

@@ -1,0 +1,137 @@
+"""The daemon's tokens are those that croupier.decide() gives for the same row."""
+
+import numpy as np
+import pytest
+
+import croupier
+from support import PATIENCE, VOCAB, Daemon, Engine, mask_of, row
+
+FULL = {
+    "params": croupier.Params(
+        seed=7,
+        temperature=0.8,
+        top_k=200,
+        top_p=0.95,
+        min_p=0.001,
+        repetition_penalty=1.2,
+        frequency_penalty=0.3,
+        presence_penalty=0.2,
+        typical_p=0.98,
+        top_n_sigma=4.0,
+        xtc_probability=0.5,
+        dry_multiplier=0.8,
+        logprobs=5,
+    ),
+    "bias": {5: 2.5, 700: -3.0},
+    "stop_ids": [999],
+    "bad_words": [[11], [12, 13]],
+    "dry_breakers": [[3]],
+}
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
+@pytest.mark.parametrize("tp", [1, 2])
+def test_tokens_are_those_of_decide(daemon: Daemon, name: str, dtype: str, tp: int) -> None:
+    with daemon.open(name, dtype=dtype, tp=tp) as session:
+        engine = Engine(session, dtype)
+        engine.add(1, params=croupier.Params(temperature=0))
+        engine.add(2, params=croupier.Params(seed=3))
+        engine.add(3, **FULL)
+        engine.add(4, params=croupier.Params(seed=5, logprobs=8, logprob_mode="processed", top_k=20))
+        engine.add(5, params=croupier.Params(order=["top_k", "temperature"], top_k=3, temperature=2.0))
+        engine.add(6, allowed_ids=[3, 4, 5], params=croupier.Params(seed=1, no_logprob=True))
+        for _ in range(6):
+            engine.step()
+        assert all(token in (3, 4, 5) for token in engine.outputs[6])
+
+
+def test_masks_are_obeyed_and_may_differ_by_column(daemon: Daemon, name: str) -> None:
+    with daemon.open(name) as session:
+        engine = Engine(session)
+        for uid in (1, 2, 3):
+            engine.add(uid, params=croupier.Params(seed=uid))
+        even = np.arange(VOCAB) % 2 == 0
+        for _ in range(4):
+            engine.step([mask_of(even), None, mask_of(~even).view(np.int32)])
+        assert all(token % 2 == 0 for token in engine.outputs[1])
+        assert all(token % 2 == 1 for token in engine.outputs[3])
+
+
+def test_a_row_without_a_token_says_why(daemon: Daemon, name: str) -> None:
+    with daemon.open(name) as session:
+        engine = Engine(session)
+        engine.add(1)
+        engine.add(2)
+        bad = row(1, 0)
+        bad[3] = np.nan
+        engine.write(engine.submit([1, 2]), [bad, row(2, 0)])
+        step = session.wait(PATIENCE)
+        assert step.tokens.tolist()[0] == -1
+        assert step.errors.tolist() == [1, 0]
+        assert "NaN" in step.decisions[0].error_text or "nan" in step.decisions[0].error_text
+        assert "error" in repr(step.decisions[0])
+
+
+def test_what_ends_a_sequence_is_told(daemon: Daemon, name: str) -> None:
+    with daemon.open(name) as session:
+        engine = Engine(session)
+        best = int(np.argmax(row(1, 0)))
+        greedy = {"temperature": 0.0}
+        engine.add(1, params=croupier.Params(eos_token_id=best, **greedy))
+        engine.add(2, params=croupier.Params(max_tokens=1, **greedy))
+        engine.add(3, params=croupier.Params(**greedy), stop_ids=[int(np.argmax(row(3, 0)))])
+        engine.add(4, params=croupier.Params(**greedy))
+        assert [each.stopped for each in engine.step().decisions] == ["eos", "length", "token", None]
+
+
+def test_a_step_is_a_copy_of_numbers(daemon: Daemon, name: str) -> None:
+    with daemon.open(name) as session:
+        engine = Engine(session)
+        engine.add(8, params=croupier.Params(logprobs=2))
+        first = engine.step()
+        kept = first.tokens
+        second = engine.step()
+        assert len(second) == 1
+        assert kept.format == "i"
+        assert np.asarray(kept).dtype == np.int32
+        assert kept.tolist() == engine.outputs[8][:1]
+        assert first.uids.tolist() == [8]
+        assert first.logprobs.tolist() == [first.decisions[0].logprob]
+        assert first.flags.tolist() == [first.decisions[0].flags]
+        first.decisions[0].best.clear()
+        assert len(first.decisions[0].best) == 2
+
+
+def test_a_decider_answers_support_and_feedback() -> None:
+    decider = croupier.Decider(4, max_length=16)
+    assert decider.vocab == 4
+    logits = np.array([1, 3, 2, 0], np.float32)
+    answer = decider.decide(logits, params=croupier.Params(top_k=2, seed=7), wants_support=True)
+    assert [token for token, _ in answer.support] == [1, 2]
+    assert sum(probability for _, probability in answer.support) == pytest.approx(1)
+    mirostat = croupier.Params(mirostat=2)
+    first = decider.decide(logits, [0], params=mirostat)
+    assert first.feedback != (0.0, 0.0)
+    second = decider.decide(logits, [0], [first.token], params=mirostat, feedback=first.feedback)
+    assert second.feedback != first.feedback
+    assert second.position == 1
+    with pytest.raises(croupier.Error, match=r"\(5,\)|is \(5\)"):
+        decider.decide(np.zeros(5, np.float32))
+
+
+def test_ids_come_as_lists_and_as_arrays() -> None:
+    logits = row(1, 0)
+    asked = {"params": croupier.Params(temperature=0, repetition_penalty=3.0)}
+    ids = [int(np.argmax(logits)), 4]
+    answers = {
+        croupier.decide(logits, given, **asked).token
+        for given in (ids, tuple(ids), np.array(ids), np.array(ids, np.int32), np.array([9, *ids])[1:])
+    }
+    assert len(answers) == 1
+    assert answers != {ids[0]}
+
+
+def test_decide_keeps_a_decider_for_each_vocabulary() -> None:
+    for vocab in (3, 4, 5, 6, 7, 3):
+        greedy = croupier.Params(temperature=0)
+        assert croupier.decide(np.arange(vocab, dtype=np.float32), params=greedy).token == vocab - 1

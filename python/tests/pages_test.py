@@ -1,0 +1,48 @@
+"""The examples of the pages run as they stand there."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from support import Daemon
+
+ROOT = Path(__file__).parents[2]
+
+
+def example(page: str, heading: str) -> str:
+    """The block of Python after a heading."""
+    section = (ROOT / page).read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    lines = re.search(r"(?:^    .*\n|^\n)+(?<=\n)", section[section.index("    import croupier") :], re.M)[0]
+    return re.sub("^    ", "", lines, flags=re.M)
+
+
+def output_of(program: str) -> list[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
+    ).stdout.splitlines()
+
+
+def test_the_example_of_the_readme_decodes() -> None:
+    program = example("README.md", "From Python")
+    assert len([line for line in program.splitlines() if line]) <= 10
+    lines = output_of(program)
+    assert len(lines) == 8
+    assert lines == output_of(program)
+
+
+def test_the_engine_of_the_page_decodes(daemon: Daemon) -> None:
+    program = example("docs/python.md", "An engine")
+    there = "ipc:///run/croupier/control.sock"
+    assert there in program
+    assert len(output_of(program.replace(there, daemon.endpoint))) == 5
+
+
+def test_the_programs_of_the_package_run() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", "from croupier._programs import croupierd; croupierd()", "--version"],
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", said)
