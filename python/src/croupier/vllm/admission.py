@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+
 from croupier import Decider, Error, Params
 
 from .options import Options
 from .parameters import Limits, translate
 from .requirements import check_engine
 
-_PROBE_IDS = 64
-_probe: Decider | None = None
+_PROBE = np.zeros(64, dtype=np.float32)
 
 
 def limits_of(options: Options, vllm_config: Any) -> Limits:
@@ -30,19 +31,13 @@ def limits_of(options: Options, vllm_config: Any) -> Limits:
 def check_request(sampling: Any, limits: Limits) -> None:
     """Raises a ValueError that names the parameter and what would be right."""
     request = translate(sampling, limits)
+    # Ids are the engine's to check, and it has checked them; ranges are the library's, and a decision about
+    # a small row asks for all of them.
+    params = {**request.params, "seed": request.seed or 0, "eos_token_id": -1}
     try:
-        # Ranges are the library's: a decision about a small row asks it for all of them.
-        ranges = {**request.params, "eos_token_id": -1}
-        _decider().decide([0.0] * _PROBE_IDS, params=Params(seed=request.seed or 0, **ranges))
+        Decider(len(_PROBE)).decide(_PROBE, params=Params(**params))
     except Error as error:
-        raise ValueError(f"Croupier cannot sample as this request asks: {error}") from error
-
-
-def _decider() -> Decider:
-    global _probe
-    if _probe is None:
-        _probe = Decider(_PROBE_IDS)
-    return _probe
+        raise ValueError(f"Croupier cannot sample as this request asks: {error.text}") from error
 
 
 def install(input_processor: type) -> None:

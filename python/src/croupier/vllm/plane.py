@@ -44,7 +44,7 @@ class Plane:
         for name in scheduled.preempted_req_ids or ():
             self._sequences.park(name)
         cached = scheduled.scheduled_cached_reqs
-        computed = dict(zip(cached.req_ids, cached.num_computed_tokens))
+        computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
         for new in scheduled.scheduled_new_reqs:
             self._sequences.admit(new, self._last_step)
             computed[new.req_id] = new.num_computed_tokens
@@ -71,7 +71,7 @@ class Plane:
             return Batch(Order(None, []), [], None)
         masks = None
         if grammar is not None:
-            rows = dict(zip(grammar.structured_output_request_ids, grammar.grammar_bitmask))
+            rows = dict(zip(grammar.structured_output_request_ids, grammar.grammar_bitmask, strict=True))
             masks = [rows.get(name) for name in names]
         step = self._session.submit([sequence.uid for sequence in sequences], masks)
         self._last_step = step
@@ -109,7 +109,7 @@ class Plane:
 
     def _check(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
         rows, sampled = output.req_id_to_index, output.sampled_token_ids
-        for column, (name, token) in enumerate(zip(batch.order.req_ids, answer.tokens.tolist())):
+        for column, (name, token) in enumerate(zip(batch.order.req_ids, answer.tokens.tolist(), strict=True)):
             drawn = sampled[rows[name]]
             sequence = batch.sequences[column]
             if sequence.request.stop_ids and answer.decisions[column].stopped:
@@ -140,7 +140,7 @@ def logprobs_of(batch: Batch, answer: Any, output: Any) -> Any:
     ids = np.zeros((rows, width), dtype=np.int32)
     values = np.full((rows, width), -np.inf, dtype=np.float32)
     ranks = np.zeros(rows, dtype=np.int32)
-    for decision, name, sequence in zip(answer.decisions, batch.order.req_ids, batch.sequences):
+    for decision, name, sequence in zip(answer.decisions, batch.order.req_ids, batch.sequences, strict=True):
         wanted = sequence.request.wanted_logprobs
         if wanted is None or decision.error:
             continue

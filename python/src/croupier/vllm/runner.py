@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from croupier import Writer
 from vllm import SamplingParams
 from vllm.distributed import get_tensor_model_parallel_rank, tensor_model_parallel_all_gather

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from croupier import Decider, Params
 
 _TOLD = 20
@@ -36,7 +37,7 @@ class Verifier:
         if copied is None:
             return
         rows = as_float32(copied)
-        for column, (sequence, decision) in enumerate(zip(batch.sequences, answer.decisions)):
+        for column, (sequence, decision) in enumerate(zip(batch.sequences, answer.decisions, strict=True)):
             params = sequence.request.params
             # Mirostat and adaptive-p depend on all earlier rows of the sequence, and those are gone.
             if decision.error or params.get("mirostat") or params.get("adaptive_target", -1.0) >= 0:
