@@ -149,7 +149,7 @@ class UniProcExecutorWithSession(WithSession, UniProcExecutor):
 def with_session(executor: type) -> type:
     """The class with a session that stands for one of vLLM's."""
     known = {MultiprocExecutor: MultiprocExecutorWithSession, UniProcExecutor: UniProcExecutorWithSession}
-    if executor in known.values():
+    if issubclass(executor, WithSession):
         return executor
     if executor not in known:
         raise ValueError(

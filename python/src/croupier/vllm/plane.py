@@ -12,6 +12,7 @@ from .sequences import Sequence, Sequences
 from .verify import Verifier
 
 _VOID = 13
+_STOPPED = 7
 
 
 @dataclass
@@ -109,13 +110,11 @@ class Plane:
 
     def _check(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
         rows, sampled = output.req_id_to_index, output.sampled_token_ids
-        for column, (name, token) in enumerate(zip(batch.order.req_ids, answer.tokens.tolist(), strict=True)):
-            drawn = sampled[rows[name]]
-            sequence = batch.sequences[column]
-            if sequence.request.stop_ids and answer.decisions[column].stopped:
-                sequence.void_until = (
-                    self._last_step
-                )  # The daemon draws nothing after a stop; neither would vLLM.
+        tokens, flags = answer.tokens.tolist(), answer.flags.tolist()
+        for column, name in enumerate(batch.order.req_ids):
+            drawn, token = sampled[rows[name]], tokens[column]
+            if flags[column] & _STOPPED:
+                batch.sequences[column].void_until = self._last_step
             if token >= 0:
                 if drawn != [token]:
                     raise RuntimeError(
@@ -128,7 +127,7 @@ class Plane:
             errors[name] = f"step {batch.order.step}: {decision.error_text or decision.error}"
 
     def _may_be_void(self, name: str, batch: Batch, column: int) -> bool:
-        """Whether the engine itself has given up this token: it finished the request, or counted it back."""
+        """Whether the engine gives up this token too: the sequence is finished, counted back or stopped."""
         sequence = batch.sequences[column]
         return self._sequences.get(name) is not sequence or batch.order.step <= sequence.void_until
 

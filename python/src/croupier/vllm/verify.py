@@ -44,7 +44,7 @@ class Verifier:
                 self.skipped += 1
                 continue
             history = session.output(sequence.uid)
-            if len(sequence.prompt) + len(history) != decision.position + 1:
+            if len(history) != decision.position + 1:
                 self.skipped += 1  # Truncated or finished since: its history is another one by now.
                 continue
             again = self._decider.decide(
