@@ -1,7 +1,8 @@
-"""vLLM's own front end, engine core and scheduler over a model that is a hash: for tests on hosts without a GPU.
+"""vLLM's own front end, engine core and scheduler over a model that is a hash: for hosts without a GPU.
 
-The executor works its batches in a thread of their own, one after another, as vLLM's worker processes do; rows and tokens go
-through a real daemon. It keeps of a worker what the plugin depends on: the order of rows, and which of them draw.
+The executor works its batches in a thread of their own, one after another, as vLLM's worker processes do; rows
+and tokens go through a real daemon. It keeps of a worker what the plugin depends on: the order of rows, and
+which of them draw.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ vllm.platforms._current_platform = HostPlatform()
 # The runner needs it, and here nobody runs.
 vllm.config.vllm.HAS_TRITON = True
 
-from vllm.v1.executor.abstract import Executor
-from vllm.v1.kv_cache_interface import FullAttentionSpec
-from vllm.v1.outputs import ModelRunnerOutput
+from vllm.v1.executor.abstract import Executor  # noqa: E402
+from vllm.v1.kv_cache_interface import FullAttentionSpec  # noqa: E402
+from vllm.v1.outputs import ModelRunnerOutput  # noqa: E402
 
-from croupier import Writer
-from croupier.vllm.executor import NATIVE_WORKER, WithSession
-from croupier.vllm.order import Order
+from croupier import Writer  # noqa: E402
+from croupier.vllm.executor import NATIVE_WORKER, WithSession  # noqa: E402
+from croupier.vllm.order import Order  # noqa: E402
 
 VOCAB = 500
 
