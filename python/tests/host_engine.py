@@ -65,7 +65,8 @@ class HostExecutor(Executor):
         self.batch: Any = None
         self.writer: Writer | None = None
         self.verify_every = 0
-        self.nan_after: dict[str, int] = {}
+        self.preemptions = 0
+        self.nan_at = -1
 
     def collective_rpc(
         self, method: Any, timeout: Any = None, args: tuple = (), kwargs: Any = None, non_block: bool = False
@@ -98,10 +99,8 @@ class HostExecutor(Executor):
         return {"layer": FullAttentionSpec(block_size=16, num_kv_heads=1, head_size=64, dtype=torch.bfloat16)}
 
     def rank_determine_available_memory(self) -> int:
-        return self.available
-
-    # Of keys and values: a few hundred tokens, so that requests are preempted.
-    available = 16 * 64 * 2 * 2 * 40
+        # Of keys and values: 40 blocks, so few that long outputs are preempted.
+        return 40 * 16 * 64 * 2 * 2
 
     def rank_compile_or_warm_up_model(self) -> Any:
         return SimpleNamespace(language_model=0.0, encoder=0.0)
@@ -117,7 +116,9 @@ class HostExecutor(Executor):
         self.verify_every = verify_every
 
     def rank_execute_model(self, scheduled: Any) -> Any:
-        for name in scheduled.finished_req_ids | (scheduled.preempted_req_ids or set()):
+        preempted = scheduled.preempted_req_ids or set()
+        self.preemptions += len(preempted)
+        for name in scheduled.finished_req_ids | preempted:
             self.requests.pop(name, None)
         for new in scheduled.scheduled_new_reqs:
             tokens = list(new.prefill_token_ids)
@@ -167,8 +168,6 @@ class HostExecutor(Executor):
         if len(self.requests[name].tokens) == self.nan_at:
             row[3] = np.nan
         return row
-
-    nan_at = -1
 
 
 class HostExecutorWithSession(WithSession, HostExecutor):
