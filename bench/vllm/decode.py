@@ -2,9 +2,9 @@
 
     decode.py FOLDER [--layers 4] [--batches 1,8,64,256] ...
 
-It makes a model of Qwen2.5's shape, gives both engines the same random weights, with an LM head such that rows
-are about as peaked as a model's, and leaves in FOLDER: native.json and croupier.json (greedy tokens, and
-microseconds a step of each kind), verify.json (decisions made again) and summary.json.
+It makes a model of Qwen2.5's shape, gives both engines the same random weights, with an LM head such that
+rows are about as peaked as a model's, and leaves in FOLDER: native.json and croupier.json (greedy tokens,
+and microseconds a step of each kind), verify.json (decisions made again) and summary.json.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ def make_model(folder: Path, size: str, layers: int) -> str:
 
 
 def spread_head(worker: Any, deviation: float) -> None:
-    """On each rank: normal weights in its part of the LM head, so that logits have the deviation.
+    """On each rank: normal weights in its part of the LM head, for logits of that deviation.
 
-    Dummy weights are within 1e-3 of nothing, and their rows are flat. What the last norm leaves has elements of
-    about one, so that a weight's deviation is the logits' over the root of the hidden size.
+    Dummy weights are nearly nothing, and their rows are flat. What the last norm leaves has elements of about
+    one, so that a weight's deviation is the logits' over the root of the hidden size.
     """
     import torch
 

@@ -1,8 +1,8 @@
 """vLLM's own front end, engine core and scheduler over a model that is a hash: for hosts without a GPU.
 
-The executor works its batches in a thread of their own, one after another, as vLLM's worker processes do; rows
-and tokens go through a real daemon. It keeps of a worker what the plugin depends on: the order of rows, and
-which of them draw.
+The executor works its batches in a thread of their own, one after another, as vLLM's worker processes do;
+rows and tokens go through a real daemon. It keeps of a worker what the plugin depends on: the order of rows,
+and which of them draw.
 """
 
 from __future__ import annotations

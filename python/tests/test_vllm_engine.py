@@ -15,6 +15,7 @@ pytest.importorskip("vllm")
 host_engine = pytest.importorskip("host_engine", exc_type=ImportError)
 
 from vllm import LLM, SamplingParams  # noqa: E402
+from vllm.v1.core.sched.output import GrammarOutput  # noqa: E402
 
 from croupier.vllm import register  # noqa: E402
 
@@ -149,6 +150,49 @@ def test_a_row_that_nobody_can_decide_ends_its_own_request(engine: Engine) -> No
     engine.executor.nan_at = -1
     again = engine.generate(prompts, [{"temperature": 0.0, "ignore_eos": True}] * 2)
     assert list(again[1].token_ids) == greedy(prompts[1], 12)
+
+
+def test_a_reset_of_the_prefix_cache_draws_the_dropped_tokens_again(engine: Engine) -> None:
+    core = engine.llm.llm_engine
+    prompts = [[place, place + 1] for place in range(30, 34)]
+    for place, prompt in enumerate(prompts):
+        asked = SamplingParams(max_tokens=30, temperature=0.0, ignore_eos=True, detokenize=False)
+        core.add_request(str(place), {"prompt_token_ids": prompt}, asked)
+    finished = {}
+    for turn in range(400):
+        if turn in (6, 7, 15):
+            core.engine_core.engine_core.scheduler.reset_prefix_cache(reset_running_requests=True)
+        for output in core.step():
+            if output.finished:
+                finished[output.request_id] = list(output.outputs[0].token_ids)
+        if not core.has_unfinished_requests():
+            break
+    assert finished == {str(place): greedy(prompt, 30) for place, prompt in enumerate(prompts)}
+    assert engine.verifier.differing == []
+
+
+def test_a_grammars_rows_are_those_of_their_requests(engine: Engine, monkeypatch: Any) -> None:
+    scheduler = engine.llm.llm_engine.engine_core.engine_core.scheduler
+    allowed = np.zeros((1, (host_engine.VOCAB + 31) // 32), dtype=np.int32)
+    allowed[0, 3] = 0b1010
+
+    def bitmask(scheduled: Any) -> Any:
+        names = [name for name in scheduled.num_scheduled_tokens if name.startswith("1")]
+        return GrammarOutput(names, np.repeat(allowed, len(names), axis=0)) if names else None
+
+    monkeypatch.setattr(scheduler, "get_grammar_bitmask", bitmask)
+    core = engine.llm.llm_engine
+    for name in ("0", "1", "2"):
+        asked = SamplingParams(max_tokens=9, temperature=0.0, ignore_eos=True, detokenize=False)
+        core.add_request(name, {"prompt_token_ids": [50, 51]}, asked)
+    finished = {}
+    while core.has_unfinished_requests():
+        for output in core.step():
+            if output.finished:
+                finished[output.request_id] = list(output.outputs[0].token_ids)
+    assert finished["0"] == finished["2"] == greedy([50, 51], 9)
+    assert set(finished["1"]) <= {97, 99}
+    assert engine.verifier.differing == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """vLLM's plugin: `--additional-config '{"croupier": {}}'` lets Croupier draw the tokens.
 
-Nothing here changes an engine that is started without that key. docs/vllm.md says more.
+Nothing here changes an engine that is started without that key. options.py has what the dictionary may say.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import random
 from concurrent.futures import Future
@@ -76,21 +77,27 @@ class WithSession:
         return TokenFuture(plane, batch, output) if non_block else plane.collect(batch, output)
 
     def shutdown(self) -> None:
-        plane, self.croupier_plane = self.croupier_plane, None
-        daemon, self.croupier_daemon = self.croupier_daemon, None
         try:
             super().shutdown()
         finally:
-            if plane is not None:
-                plane.close()
-            if daemon is not None:
-                daemon.leave()
+            self._end_session()
+
+    def _end_session(self) -> None:
+        atexit.unregister(self._end_session)
+        plane, self.croupier_plane = self.croupier_plane, None
+        daemon, self.croupier_daemon = self.croupier_daemon, None
+        if plane is not None:
+            plane.close()
+        if daemon is not None:
+            daemon.leave()
 
     def _open_session(self) -> None:
         config = self.vllm_config
         options = Options.of(config) or Options()
         ranks = sorted((found for found in self.collective_rpc("croupier_describe") if found), key=_rank)
         geometry = geometry_of(ranks, config.model_config.get_vocab_size())
+        # An engine core in the caller's own process is often left to the interpreter's end.
+        atexit.register(self._end_session)
         endpoint = options.endpoint
         if not endpoint:
             self.croupier_daemon = PrivateDaemon.join(options)
