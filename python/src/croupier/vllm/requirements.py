@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 
@@ -33,5 +34,9 @@ def faults(vllm_config: Any) -> list[str]:
     if parallel.nnodes_within_dp > 1:
         found.append(
             "its workers are on several hosts; one host would be right, for they share memory with the daemon"
+        )
+    if os.environ.get("VLLM_COMPUTE_NANS_IN_LOGITS", "0") not in ("", "0"):
+        found.append(
+            "VLLM_COMPUTE_NANS_IN_LOGITS is set; without it would be right: a row with a NaN ends its request"
         )
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vllm.v1.worker.gpu.sample.sampler import Sampler
 from vllm.v1.worker.gpu_worker import Worker
 
 from .order import Order
@@ -20,7 +21,13 @@ class CroupierWorker(Worker):
         return self.model_runner.croupier_describe()
 
     def croupier_attach(self, segment_path: str, timeout: float, verify_every: int) -> None:
-        self.model_runner.croupier_attach(segment_path, timeout, verify_every)
+        runner = self.model_runner
+        if runner.is_last_pp_rank and type(runner.sampler) is not Sampler:
+            raise ValueError(
+                f"this model has a sampler of its own, {type(runner.sampler).__name__}; "
+                "Croupier draws for models that have vLLM's"
+            )
+        runner.croupier_attach(segment_path, timeout, verify_every)
 
     def sample_tokens(self, grammar_output: Any) -> Any:
         if isinstance(grammar_output, Order):
