@@ -17,6 +17,7 @@ else
 fi
 rm -rf "$to/site/croupier/vllm"
 cp -r python/src/croupier/vllm "$to/site/croupier/"
+mkdir -p "$to/site/croupier/lib"
 find "$to/site" -name __pycache__ -prune -exec rm -rf {} +
 rm -f "$to"/site/croupier/bin/croupier-{bench,sim}
 
@@ -33,9 +34,9 @@ done
 
 # A wheel that was repaired has its own copies; what is still the host's comes along.
 find "$to/site/croupier" -type f \( -name '*.so*' -o -path '*/bin/*' \) -print0 |
-    xargs -0 ldd 2>/dev/null | awk '$3 ~ /^\// { print $3 }' | sort -u |
-    grep -v "$PWD/$to" |
-    grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s|libcuda|libcroupier[a-z_]*)\.so' |
+    { xargs -0 ldd 2>/dev/null || true; } |
+    awk -v own="$PWD/$to/" '$3 ~ /^\// && index($3, own) != 1 { print $3 }' | sort -u |
+    { grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s|libcuda)\.so' || true; } |
     xargs -r cp -Lt "$to/site/croupier/lib"
 strip --strip-unneeded "$to"/site/croupier/lib/* "$to"/site/croupier/bin/* 2>/dev/null || true
 
