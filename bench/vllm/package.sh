@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# What a GPU host without a package registry needs to run bench/vllm/run.sh, as two archives in build/vllm/:
+#     bench/vllm/package.sh PACK SITE
+# PACK: vLLM and what it imports (an xz archive with sitecustomize.py and site/); SITE: a wheel of Croupier, or a
+# folder with the package croupier in it. The archive of it takes along the libraries that a bare host lacks.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+[ $# -eq 2 ] || { sed -n 2,5p bench/vllm/package.sh >&2; exit 2; }
+pack=$1 site=$2 to=build/vllm
+rm -rf "$to"
+mkdir -p "$to/site"
+if [ -d "$site" ]; then
+    cp -rL "$site/croupier" "$to/site/"
+else
+    unzip -q "$site" -d "$to/site"
+fi
+rm -rf "$to/site/croupier/vllm"
+cp -r python/src/croupier/vllm "$to/site/croupier/"
+mkdir -p "$to/site/croupier/lib"
+find "$to/site" -name __pycache__ -prune -exec rm -rf {} +
+rm -f "$to"/site/croupier/bin/croupier-{bench,sim}
+
+# Without it nothing finds the plugin, as after an installation.
+if ! ls -d "$to"/site/croupier-*.dist-info >/dev/null 2>&1; then
+    info=$to/site/croupier-0.dist-info
+    mkdir "$info"
+    printf 'Metadata-Version: 2.1\nName: croupier\nVersion: 0\n' >"$info/METADATA"
+fi
+for info in "$to"/site/croupier-*.dist-info; do
+    grep -qs croupier.vllm "$info/entry_points.txt" ||
+        printf '[vllm.general_plugins]\ncroupier = croupier.vllm:register\n' >>"$info/entry_points.txt"
+done
+
+# A wheel that was repaired has its own copies; what is still the host's comes along.
+find "$to/site/croupier" -type f \( -name '*.so*' -o -path '*/bin/*' \) -print0 |
+    { xargs -0 ldd 2>/dev/null || true; } |
+    awk -v own="$PWD/$to/" '$3 ~ /^\// && index($3, own) != 1 { print $3 }' | sort -u |
+    { grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s|libcuda)\.so' || true; } |
+    xargs -r cp -Lt "$to/site/croupier/lib"
+strip --strip-unneeded "$to"/site/croupier/lib/* "$to"/site/croupier/bin/* 2>/dev/null || true
+
+tar c -C "$to/site" . | xz -T0 -6 >"$to/croupier.tar.xz"
+rm -rf "$to/site"
+cp "$pack" "$to/vllm.tar.xz"
+du -shc "$to"/*

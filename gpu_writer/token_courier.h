@@ -1,0 +1,77 @@
+// Brings a step's tokens to the GPU that left its logits, before anybody knows them: a stream waits for a word
+// that a thread of this process stores. The thread that works the stream goes on at once, and a daemon that is
+// dead hangs neither it nor the GPU.
+#pragma once
+
+#include <cudaTypedefs.h>
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "gpu_writer/begun_steps.h"
+#include "gpu_writer/cuda_memory.h"
+#include "shm/segment.h"
+
+namespace croupier::gpu_writer {
+
+class TokenCourier {
+  public:
+    // The segment outlives it.
+    static shm::Result<std::unique_ptr<TokenCourier>> make(const shm::Segment& segment);
+    TokenCourier(const TokenCourier&) = delete;
+    TokenCourier& operator=(const TokenCourier&) = delete;
+    // What is awaited still has no tokens.
+    ~TokenCourier();
+
+    // What follows in the stream runs once the step is decided, or the time is over: `tokens` then has an int32 a
+    // column, -1 where there is no token.
+    shm::Result<bool> await(const BegunStep& step, std::chrono::milliseconds timeout, cudaStream_t stream,
+                            std::int32_t* tokens);
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    struct Awaited {
+        std::uint64_t ticket = 0;
+        std::uint64_t step = 0;
+        std::uint32_t columns = 0;
+        Clock::time_point deadline;
+    };
+
+    explicit TokenCourier(const shm::Segment& segment) : segment_(segment) {}
+    shm::Result<bool> prepare();
+    void serve();
+    bool decided(const Awaited& awaited) const;
+    void deliver(const Awaited& awaited, bool decided);
+    std::int32_t* room_of(std::uint64_t ticket) const;
+
+    const shm::Segment& segment_;
+    PFN_cuStreamWaitValue64_v11070 wait_value_ = nullptr;
+    std::uint32_t places_ = 0;
+    PinnedMemory<std::uint64_t> delivered_;  // up to this ticket; the GPU waits for it
+    std::uint64_t delivered_address_ = 0;
+    PinnedMemory<std::int32_t> tokens_;  // [place][column]
+    std::vector<Event> fetched_;         // by place: the GPU has its tokens
+    std::uint64_t ticket_ = 0;
+
+    std::mutex mutex_;
+    std::condition_variable more_;
+    std::deque<Awaited> awaited_;  // the oldest first
+    std::atomic<bool> over_ = false;
+    std::thread thread_;
+};
+
+// Whether every column of a step is decided, or its record was refused. Of a step whose slot is another's by now:
+// failed.
+shm::Result<bool> is_decided(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns);
+// -1 where a decision is an error.
+void read_tokens(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns, std::int32_t* tokens);
+
+}  // namespace croupier::gpu_writer

@@ -1,0 +1,71 @@
+"""Requests that cannot be sampled as they ask are refused in the front end, where only they fail."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from croupier import Decider, Error, Params
+
+from .options import Options
+from .parameters import Limits, translate
+from .requirements import check_engine
+
+_PROBE = np.zeros(64, dtype=np.float32)
+
+
+def limits_of(options: Options, vllm_config: Any) -> Limits:
+    model = vllm_config.model_config
+    most = model.max_logprobs
+    return Limits(
+        max_bias=options.max_bias,
+        max_stop_ids=options.max_stop_ids,
+        max_list_tokens=options.max_list_tokens,
+        max_logprobs=64 if most == -1 else min(64, most),
+        logprobs_mode=model.logprobs_mode,
+    )
+
+
+def check_request(sampling: Any, limits: Limits) -> None:
+    """Raises a ValueError that names the parameter and what would be right."""
+    request = translate(sampling, limits)
+    # Ids are the engine's to check, and it has checked them; ranges are the library's, and a decision about
+    # a small row asks for all of them.
+    params = {**request.params, "seed": request.seed or 0, "eos_token_id": -1}
+    try:
+        Decider(len(_PROBE)).decide(_PROBE, params=Params(**params))
+    except Error as error:
+        raise ValueError(f"Croupier cannot sample as this request asks: {error.text}") from error
+
+
+def install(input_processor: type) -> None:
+    """Puts the checks before vLLM's InputProcessor; a second call does nothing."""
+    if hasattr(input_processor, "croupier_limits"):
+        return
+    input_processor.croupier_limits = None
+    begin, process = input_processor.__init__, input_processor.process_inputs
+
+    @functools.wraps(begin)
+    def checked_begin(self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
+        options = Options.of(vllm_config)
+        if options is not None:
+            check_engine(vllm_config)
+            self.croupier_limits = limits_of(options, vllm_config)
+        begin(self, vllm_config, *args, **kwargs)
+
+    @functools.wraps(process)
+    def checked_process(self: Any, *args: Any, **kwargs: Any) -> Any:
+        request = process(self, *args, **kwargs)
+        if self.croupier_limits is not None and request.sampling_params is not None:
+            if request.prompt_token_ids is None:
+                raise ValueError(
+                    "prompt_embeds has no token ids, which penalties need; a prompt of tokens is right"
+                )
+            # Now it has the model's defaults, the EOS ids and the bad words' ids.
+            check_request(request.sampling_params, self.croupier_limits)
+        return request
+
+    input_processor.__init__ = checked_begin
+    input_processor.process_inputs = checked_process

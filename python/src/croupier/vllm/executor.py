@@ -1,0 +1,207 @@
+"""vLLM's executors with a session: what runs in the engine core's process."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import random
+from concurrent.futures import Future
+from typing import Any
+
+from croupier import Session
+from vllm.logger import init_logger
+from vllm.v1.executor.multiproc_executor import MultiprocExecutor
+from vllm.v1.executor.uniproc_executor import UniProcExecutor
+
+from .admission import limits_of
+from .options import Options
+from .plane import Batch, Plane
+from .private_daemon import PrivateDaemon
+from .sequences import Sequences
+from .verify import Verifier
+
+logger = init_logger(__name__)
+
+WORKER = "croupier.vllm.worker.CroupierWorker"
+NATIVE_WORKER = "vllm.v1.worker.gpu_worker.Worker"
+
+
+class TokenFuture(Future):
+    """A batch's output, once the workers have it and the session has its decisions."""
+
+    def __init__(self, plane: Plane, batch: Batch, output: Future) -> None:
+        super().__init__()
+        self._plane, self._batch, self._output = plane, batch, output
+
+    def result(self, timeout: float | None = None) -> Any:
+        if not self.done():
+            try:
+                self.set_result(self._plane.collect(self._batch, self._output.result(timeout)))
+            except Exception as error:
+                self.set_exception(error)
+        return super().result()
+
+
+class WithSession:
+    """Before an executor of vLLM in the order of bases."""
+
+    croupier_plane: Plane | None = None
+    croupier_daemon: PrivateDaemon | None = None
+
+    def _init_executor(self) -> None:
+        parallel = self.parallel_config
+        if parallel.worker_cls not in (NATIVE_WORKER, WORKER):
+            raise ValueError(
+                f"worker_cls is {parallel.worker_cls!r}; Croupier has a worker for {NATIVE_WORKER!r} alone"
+            )
+        parallel.worker_cls = WORKER
+        end_requests_with_errors()
+        super()._init_executor()
+
+    def initialize_from_config(self, kv_cache_configs: Any) -> None:
+        super().initialize_from_config(kv_cache_configs)
+        # Only now: the workers' warm-up is over, and the longest length is known.
+        self._open_session()
+
+    def execute_model(self, scheduler_output: Any, non_block: bool = False) -> Any:
+        if self.croupier_plane is not None:
+            self.croupier_plane.schedule(scheduler_output)
+        return super().execute_model(scheduler_output, non_block=non_block)
+
+    def sample_tokens(self, grammar_output: Any, non_block: bool = False) -> Any:
+        plane = self.croupier_plane
+        if plane is None:
+            return super().sample_tokens(grammar_output, non_block=non_block)
+        batch = plane.submit(grammar_output)
+        output = super().sample_tokens(batch.order, non_block=non_block)
+        return TokenFuture(plane, batch, output) if non_block else plane.collect(batch, output)
+
+    def shutdown(self) -> None:
+        try:
+            super().shutdown()
+        finally:
+            self._end_session()
+
+    def _end_session(self) -> None:
+        atexit.unregister(self._end_session)
+        plane, self.croupier_plane = self.croupier_plane, None
+        daemon, self.croupier_daemon = self.croupier_daemon, None
+        if plane is not None:
+            plane.close()
+        if daemon is not None:
+            daemon.leave()
+
+    def _open_session(self) -> None:
+        config = self.vllm_config
+        options = Options.of(config) or Options()
+        ranks = sorted((found for found in self.collective_rpc("croupier_describe") if found), key=_rank)
+        geometry = geometry_of(ranks, config.model_config.get_vocab_size())
+        # An engine core in the caller's own process is often left to the interpreter's end.
+        atexit.register(self._end_session)
+        endpoint = options.endpoint
+        if not endpoint:
+            self.croupier_daemon = PrivateDaemon.join(options)
+            endpoint = self.croupier_daemon.endpoint
+        batches = config.max_concurrent_batches
+        most = config.scheduler_config.max_num_seqs
+        # Room for the tokens of steps that the engine has in flight beyond a sequence's last one.
+        longest = config.model_config.max_model_len + batches + 1
+        limits = limits_of(options, config)
+        data_parallel_rank = config.parallel_config.data_parallel_rank
+        session = Session(
+            endpoint=endpoint,
+            name=options.session_name(data_parallel_rank),
+            max_batch=most,
+            # A slot is used again when a rank may still read the tokens of the step before in it, unless
+            # there are more slots than batches: the last rank has begun the batch after it by then.
+            steps_in_flight=batches + 2,
+            # The waiting preempted ones stay in the table.
+            max_sequences=2 * most + 16,
+            max_length=longest,
+            max_bias=options.max_bias,
+            max_stop_ids=options.max_stop_ids,
+            max_list_tokens=options.max_list_tokens,
+            mask_rows=most,
+            max_logprobs=limits.max_logprobs,
+            summaries=int(options.summaries),
+            **({"hotness_file": options.hotness_file} if options.hotness_file else {}),
+            **geometry,
+        )
+        try:
+            self.collective_rpc(
+                "croupier_attach", args=(session.segment_path, options.timeout, options.verify_every)
+            )
+            verifier = None
+            if options.verify_every:
+                verifier = Verifier(geometry["vocab"], longest, options.verify_report, logger.info)
+            seeds = random.Random(f"{config.model_config.seed} {data_parallel_rank}")
+            sequences = Sequences(session, limits, seeds, logger.warning)
+            self.croupier_plane = Plane(session, sequences, options.timeout, verifier)
+        except BaseException:
+            session.close()
+            raise
+        logger.info(
+            "Croupier decides the tokens: %s at %s, %s", options.name or "a session", endpoint, geometry
+        )
+
+
+class MultiprocExecutorWithSession(WithSession, MultiprocExecutor):
+    pass
+
+
+class UniProcExecutorWithSession(WithSession, UniProcExecutor):
+    pass
+
+
+def with_session(executor: type) -> type:
+    """The class with a session that stands for one of vLLM's."""
+    known = {MultiprocExecutor: MultiprocExecutorWithSession, UniProcExecutor: UniProcExecutorWithSession}
+    if issubclass(executor, WithSession):
+        return executor
+    if executor not in known:
+        raise ValueError(
+            f"distributed_executor_backend is {executor.__name__}; with Croupier 'mp' or 'uni' would be right"
+        )
+    return known[executor]
+
+
+def _rank(described: dict[str, Any]) -> int:
+    return described["rank"]
+
+
+def geometry_of(ranks: list[dict[str, Any]], vocab: int) -> dict[str, Any]:
+    """The session's shards, from what the ranks' logits are."""
+    if not ranks:
+        raise RuntimeError("no worker of the last stage has told its logits")
+    tp, ids, dtype = len(ranks), ranks[0]["ids"], ranks[0]["dtype"]
+    if any(rank["rank"] != place or rank["ids"] != ids for place, rank in enumerate(ranks)):
+        raise RuntimeError(f"the ranks' shards are {ranks}; equal ones, one a rank, would be right")
+    if dtype not in ("bf16", "fp16", "fp32"):
+        raise ValueError(f"the logits are {dtype}; with Croupier bfloat16, float16 or float32 would be right")
+    if ids * tp < vocab or (tp == 1 and ids != vocab) or (tp > 1 and ids >= vocab):
+        raise ValueError(
+            f"each of {tp} ranks has {ids} logits of a vocabulary of {vocab}: "
+            "this model does not cut its LM head as vLLM's LogitsProcessor does"
+        )
+    return {"vocab": vocab, "tp": tp, "dtype": dtype, **({"padded_vocab": ids * tp} if tp > 1 else {})}
+
+
+def end_requests_with_errors() -> None:
+    """Lets the scheduler end a request that has no token, as it ends one whose grammar does not compile."""
+    from vllm.v1.core.sched.scheduler import Scheduler
+
+    if hasattr(Scheduler, "croupier_ends_requests"):
+        return
+    Scheduler.croupier_ends_requests = True
+    update = Scheduler.update_from_output
+
+    @functools.wraps(update)
+    def update_from_output(self: Any, scheduler_output: Any, model_runner_output: Any) -> Any:
+        errors = getattr(model_runner_output, "croupier_errors", None)
+        if errors:
+            for name, reason in errors.items():
+                logger.warning("request %s ends without a further token: %s", name, reason)
+            self.grammar_compile_error_reqs.update(errors)
+        return update(self, scheduler_output, model_runner_output)
+
+    Scheduler.update_from_output = update_from_output

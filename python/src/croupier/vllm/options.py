@@ -1,0 +1,80 @@
+"""What `--additional-config '{"croupier": {...}}'` may say."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+KEY = "croupier"
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one engine; all have a default, so that `{"croupier": {}}` is enough."""
+
+    endpoint: str = ""
+    """Of the daemon's control socket; none: a private daemon of this user on this host."""
+    name: str = ""
+    """Of the session; none: one made of this engine's process."""
+    timeout: float = 60.0
+    """Seconds that a worker waits for a step's tokens before it ends the engine."""
+    max_bias: int = 1024
+    max_stop_ids: int = 128
+    max_list_tokens: int = 4096
+    """Words of the allowed ids, bad words and DRY breakers of one request together."""
+    hotness_file: str = ""
+    summaries: bool = False
+    shm_dir: str = ""
+    """Of a private daemon: where its segments lie."""
+    samplers: int = 0
+    """Of a private daemon; 0: half of the cores that this process may use."""
+    verify_every: int = 0
+    """Each so many steps are decided a second time in this process, and differences are counted; 0: none."""
+    verify_report: str = ""
+    """The file that takes verify mode's counts when the engine ends."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Options:
+        """The options, or a ValueError that names the key and what would be right."""
+        defaults = {field.name: field.default for field in fields(cls)}
+        for key, value in given.items():
+            if key not in defaults:
+                near = difflib.get_close_matches(key, defaults, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(defaults)}"
+                raise ValueError(f"additional_config[{KEY!r}] has no option {key!r}{hint}")
+            _check_type(key, value, defaults[key])
+        return cls(**given)
+
+    @classmethod
+    def of(cls, vllm_config: Any) -> Options | None:
+        """The options of this engine's configuration; None where Croupier is not asked for."""
+        additional = getattr(vllm_config, "additional_config", None)
+        if not isinstance(additional, Mapping) or KEY not in additional:
+            return None
+        given = additional[KEY]
+        if not isinstance(given, Mapping):
+            raise ValueError(
+                f"additional_config[{KEY!r}] is {given!r}; a dictionary of options would be right"
+            )
+        return cls.parse(given)
+
+    def session_name(self, data_parallel_rank: int) -> str:
+        name = self.name or f"vllm-{os.getpid()}"
+        return f"{name}-{data_parallel_rank}" if data_parallel_rank else name
+
+
+def _check_type(key: str, value: Any, default: Any) -> None:
+    wanted = type(default)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    fits = whole if wanted is int else isinstance(value, float) or whole if wanted is float else None
+    if fits is None:
+        fits = isinstance(value, wanted)
+    if not fits:
+        raise ValueError(
+            f"additional_config[{KEY!r}][{key!r}] is {value!r}; a {wanted.__name__} would be right"
+        )
+    if wanted in (int, float) and value < 0:
+        raise ValueError(f"additional_config[{KEY!r}][{key!r}] is {value}; 0 or more would be right")

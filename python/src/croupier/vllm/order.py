@@ -1,0 +1,20 @@
+"""What the engine core tells the workers about a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Order:
+    """A step's number and the request of each of its columns, in order.
+
+    It travels in the place of vLLM's grammar output, with the call of sample_tokens. That call follows the
+    execute_model of its own batch in every worker, with no other batch between: the engine core makes both
+    calls from one thread, workers take calls in order, and a worker keeps one batch between the two. So the
+    number and the columns cannot be those of another batch, however many batches are in flight.
+    """
+
+    step: int | None
+    """None: no request of the batch has a token to come."""
+    req_ids: list[str]

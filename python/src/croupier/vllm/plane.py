@@ -1,0 +1,162 @@
+"""The engine core's half: the session, and a step for each batch. Nothing of vLLM is imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .order import Order
+from .sequences import Sequence, Sequences
+from .verify import Verifier
+
+_VOID = 13
+_STOPPED = 7
+
+
+@dataclass
+class Batch:
+    """A batch between its submission and its decisions."""
+
+    order: Order
+    sequences: list[Sequence]
+    masks: list[Any] | None
+
+
+class Plane:
+    """schedule() with a batch, then submit(), then collect() with the workers' output: batches in one order
+    in all three, which is the order in which the engine core works them."""
+
+    def __init__(
+        self, session: Any, sequences: Sequences, timeout: float, verifier: Verifier | None = None
+    ) -> None:
+        self._session = session
+        self._sequences = sequences
+        self._timeout = timeout
+        self._verifier = verifier
+        self._names: list[str] = []
+        self._last_step = 0
+
+    def schedule(self, scheduled: Any) -> None:
+        """Takes vLLM's SchedulerOutput, when it goes to the workers."""
+        for name in scheduled.finished_req_ids:
+            self._sequences.finish(name)
+        for name in scheduled.preempted_req_ids or ():
+            self._sequences.park(name)
+        cached = scheduled.scheduled_cached_reqs
+        computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
+        for new in scheduled.scheduled_new_reqs:
+            self._sequences.admit(new, self._last_step)
+            computed[new.req_id] = new.num_computed_tokens
+        # A batch with a request's tokens up to its last one draws the next; a part of a prompt draws none.
+        # The workers' runner asks the same of the same numbers (seq_len < prefill_len).
+        self._names = []
+        for name, count in scheduled.num_scheduled_tokens.items():
+            if name in self._sequences.refused:
+                continue
+            sequence = self._sequences.get(name)
+            if sequence is None:
+                raise RuntimeError(
+                    f"request {name} is scheduled and was never among scheduled_new_reqs; "
+                    "this vLLM announces requests otherwise than Croupier's plugin knows"
+                )
+            if computed[name] + count >= sequence.prefill_len:
+                self._names.append(name)
+
+    def submit(self, grammar: Any) -> Batch:
+        """Publishes the scheduled batch's columns; `grammar` is vLLM's GrammarOutput or None."""
+        names, self._names = self._names, []
+        sequences = [self._sequences.get(name) for name in names]
+        if not names:
+            return Batch(Order(None, []), [], None)
+        masks = None
+        if grammar is not None:
+            rows = dict(zip(grammar.structured_output_request_ids, grammar.grammar_bitmask, strict=True))
+            masks = [rows.get(name) for name in names]
+        step = self._session.submit([sequence.uid for sequence in sequences], masks)
+        self._last_step = step
+        return Batch(Order(step, names), sequences, masks)
+
+    def collect(self, batch: Batch, output: Any) -> Any:
+        """Completes the workers' ModelRunnerOutput by what only the decisions say."""
+        if output is None:
+            return None
+        errors = {
+            name: reason for name, reason in self._sequences.refused.items() if name in output.req_id_to_index
+        }
+        if batch.order.step is not None:
+            answer = self._session.wait(self._timeout)
+            if answer is None or answer.step != batch.order.step:
+                got = "none" if answer is None else f"step {answer.step}"
+                raise RuntimeError(
+                    f"the workers have the tokens of step {batch.order.step}; the daemon gave {got}"
+                )
+            self._check(batch, answer, output, errors)
+            if any(sequence.request.wanted_logprobs is not None for sequence in batch.sequences):
+                output.logprobs = logprobs_of(batch, answer, output)
+            if self._verifier is not None:
+                self._verifier.look(batch, answer, output, self._session)
+        if errors:
+            for name in errors:
+                output.sampled_token_ids[output.req_id_to_index[name]] = []
+            output.croupier_errors = errors
+        return output
+
+    def close(self) -> None:
+        if self._verifier is not None:
+            self._verifier.close()
+        self._session.close()
+
+    def _check(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
+        rows, sampled = output.req_id_to_index, output.sampled_token_ids
+        tokens, flags = answer.tokens.tolist(), answer.flags.tolist()
+        for column, name in enumerate(batch.order.req_ids):
+            drawn, token = sampled[rows[name]], tokens[column]
+            if flags[column] & _STOPPED:
+                batch.sequences[column].void_until = self._last_step
+            if token >= 0:
+                if drawn != [token]:
+                    raise RuntimeError(
+                        f"step {batch.order.step}, request {name}: the worker has {drawn}, the daemon {token}"
+                    )
+                continue
+            decision = answer.decisions[column]
+            if decision.error == _VOID and self._may_be_void(name, batch, column):
+                continue
+            errors[name] = f"step {batch.order.step}: {decision.error_text or decision.error}"
+
+    def _may_be_void(self, name: str, batch: Batch, column: int) -> bool:
+        """Whether the engine gives up this token too: the sequence is finished, counted back or stopped."""
+        sequence = batch.sequences[column]
+        return self._sequences.get(name) is not sequence or batch.order.step <= sequence.void_until
+
+
+def logprobs_of(batch: Batch, answer: Any, output: Any) -> Any:
+    """The decisions' log-probs as vLLM's LogprobsLists: the drawn token, then the best, one row a request."""
+    width = 1 + max(sequence.request.wanted_logprobs or 0 for sequence in batch.sequences)
+    rows = len(output.req_ids)
+    ids = np.zeros((rows, width), dtype=np.int32)
+    values = np.full((rows, width), -np.inf, dtype=np.float32)
+    ranks = np.zeros(rows, dtype=np.int32)
+    for decision, name, sequence in zip(answer.decisions, batch.order.req_ids, batch.sequences, strict=True):
+        wanted = sequence.request.wanted_logprobs
+        if wanted is None or decision.error:
+            continue
+        row = output.req_id_to_index[name]
+        best = list(decision.best)[:wanted]
+        ids[row, 0], values[row, 0], ranks[row] = decision.token, decision.logprob, decision.rank
+        for place, (token, logprob, _) in enumerate(best, 1):
+            ids[row, place], values[row, place] = token, logprob
+        # Fewer tokens are left than were asked for: ids that are not among them, as impossible as they are.
+        taken = {decision.token, *(token for token, _, _ in best)}
+        unused = (token for token in range(width + len(taken)) if token not in taken)
+        for place in range(1 + len(best), width):
+            ids[row, place] = next(unused)
+    return _lists(ids, values, ranks)
+
+
+def _lists(ids: np.ndarray, values: np.ndarray, ranks: np.ndarray) -> Any:
+    from vllm.v1.outputs import LogprobsLists
+
+    return LogprobsLists(ids, values, ranks)

@@ -1,0 +1,42 @@
+"""Which engines Croupier samples for. The others are refused when they start, by what stands in the way."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+
+def check_engine(vllm_config: Any) -> None:
+    """Raises a ValueError that names what this engine has and what would be right."""
+    for fault in faults(vllm_config):
+        raise ValueError(f"Croupier cannot sample for this engine: {fault}")
+
+
+def faults(vllm_config: Any) -> list[str]:
+    model, parallel = vllm_config.model_config, vllm_config.parallel_config
+    found = []
+    if not vllm_config.use_v2_model_runner:
+        found.append("it has model runner V1; VLLM_USE_V2_MODEL_RUNNER=1 would be right")
+    if vllm_config.speculative_config is not None:
+        found.append("speculative decoding is on; without speculative_config would be right")
+    if getattr(vllm_config, "diffusion_config", None) is not None:
+        found.append("diffusion models draw no token at a time")
+    if model.runner_type != "generate":
+        found.append(f"its runner type is {model.runner_type!r}; 'generate' would be right")
+    if model.logits_processors:
+        found.append("it has custom logits processors, which would not be asked; without them would be right")
+    if parallel.prefill_context_parallel_size > 1:
+        found.append("prefill_context_parallel_size is above 1; 1 would be right")
+    if vllm_config.lora_config is not None and parallel.tensor_parallel_size > 1:
+        found.append(
+            "LoRA gathers logits itself with tensor_parallel_size above 1; either without the other is right"
+        )
+    if parallel.nnodes_within_dp > 1:
+        found.append(
+            "its workers are on several hosts; one host would be right, for they share memory with the daemon"
+        )
+    if os.environ.get("VLLM_COMPUTE_NANS_IN_LOGITS", "0") not in ("", "0"):
+        found.append(
+            "VLLM_COMPUTE_NANS_IN_LOGITS is set; without it would be right: a row with a NaN ends its request"
+        )
+    return found

@@ -1,0 +1,120 @@
+"""The engine's requests as the session's sequences."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from croupier import Error, Params
+
+from .parameters import Limits, Request, translate
+
+_TABLE_FULL = 16
+
+
+@dataclass
+class Sequence:
+    uid: int
+    sampling: Any
+    request: Request
+    prompt: list[int]
+    prefill_len: int
+    """So many tokens the workers must have seen before the next one is drawn: those it was admitted with."""
+    live: bool = True
+    """In the session's table."""
+    parked: bool = False
+    """Preempted: nothing of it is scheduled."""
+    void_until: int = 0
+    """Steps up to this one were in flight when it was truncated or stopped: their columns may be void."""
+
+
+class Sequences:
+    """Adds, truncates and finishes; a uid is never used again, so that a name may be."""
+
+    def __init__(
+        self, session: Any, limits: Limits, seeds: random.Random, log: Callable[[str], None]
+    ) -> None:
+        self._session = session
+        self._limits = limits
+        self._seeds = seeds
+        self._log = log
+        self._next_uid = 1
+        self._by_name: dict[str, Sequence] = {}
+        self.refused: dict[str, str] = {}
+        """Requests that the session did not take, with the reason; they end with an error."""
+
+    def get(self, name: str) -> Sequence | None:
+        return self._by_name.get(name)
+
+    def finish(self, name: str) -> None:
+        self.refused.pop(name, None)
+        sequence = self._by_name.pop(name, None)
+        if sequence is not None and sequence.live:
+            self._session.finish(sequence.uid)
+
+    def park(self, name: str) -> None:
+        if (sequence := self._by_name.get(name)) is not None:
+            sequence.parked = True
+
+    def admit(self, new: Any, last_step: int) -> None:
+        """A request that is new, or comes back from a preemption with what it has drawn so far."""
+        prompt = new.prompt_token_ids
+        tokens = new.prefill_token_ids or prompt
+        outputs = tokens[len(prompt) :]
+        known = self._by_name.get(new.req_id)
+        if known is not None and (
+            known.sampling is not new.sampling_params or len(known.prompt) != len(prompt)
+        ):
+            self.finish(new.req_id)  # A request of streamed input: its prompt has grown.
+            known = None
+        try:
+            if known is None:
+                known = self._translated(new, list(prompt))
+                self._add(known, outputs)
+                self._by_name[new.req_id] = known
+            elif not known.live:
+                self._add(known, outputs)
+            else:
+                # The engine may have dropped tokens that were in flight (reset_prefix_cache).
+                self._session.truncate(known.uid, len(outputs))
+                known.void_until = last_step
+        except (Error, ValueError) as error:
+            self.refused[new.req_id] = str(error)
+            self._log(f"request {new.req_id} is refused: {error}")
+            return
+        known.parked = False
+        known.prefill_len = len(tokens)
+
+    def _translated(self, new: Any, prompt: list[int]) -> Sequence:
+        request = translate(new.sampling_params, self._limits)
+        if request.seed is None:
+            request.seed = self._seeds.getrandbits(64)
+        return Sequence(0, new.sampling_params, request, prompt, len(prompt))
+
+    def _add(self, sequence: Sequence, outputs: list[int]) -> None:
+        params = Params(seed=sequence.request.seed, **sequence.request.params)
+        while True:
+            uid = self._next_uid
+            self._next_uid += 1
+            try:
+                self._session.add(
+                    uid, sequence.prompt, output=outputs, params=params, **sequence.request.lists()
+                )
+            except Error as error:
+                if error.code == _TABLE_FULL and self._evict():
+                    continue
+                raise
+            sequence.uid = uid
+            sequence.live = True
+            return
+
+    def _evict(self) -> bool:
+        """Takes a preempted sequence out of the table; when it comes back it is added with its outputs."""
+        for sequence in self._by_name.values():
+            if sequence.parked and sequence.live:
+                self._session.finish(sequence.uid)
+                sequence.live = False
+                return True
+        return False

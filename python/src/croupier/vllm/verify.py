@@ -1,0 +1,79 @@
+"""Verify mode: each k-th step's rows, copied by the engine itself, are decided again in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from croupier import Decider, Params
+
+_TOLD = 20
+
+
+def as_float32(rows: np.ndarray) -> np.ndarray:
+    """Rows of bf16 come as their bits."""
+    if rows.dtype == np.uint16:
+        return (rows.astype(np.uint32) << 16).view(np.float32)
+    return rows.astype(np.float32)
+
+
+class Verifier:
+    """Counts decisions that were made again, those that differ, and those that nobody can make again here."""
+
+    def __init__(self, vocab: int, max_length: int, report: str, log: Callable[[str], None]) -> None:
+        self._decider = Decider(vocab, max_length=max_length)
+        self._report = report
+        self._log = log
+        self.verified = 0
+        self.skipped = 0
+        self.differing: list[dict[str, Any]] = []
+
+    def look(self, batch: Any, answer: Any, output: Any, session: Any) -> None:
+        """Does nothing for a step whose rows the workers did not copy."""
+        copied = getattr(output, "croupier_rows", None)
+        if copied is None:
+            return
+        rows = as_float32(copied)
+        for column, (sequence, decision) in enumerate(zip(batch.sequences, answer.decisions, strict=True)):
+            params = sequence.request.params
+            # Mirostat and adaptive-p depend on all earlier rows of the sequence, and those are gone.
+            if decision.error or params.get("mirostat") or params.get("adaptive_target", -1.0) >= 0:
+                self.skipped += 1
+                continue
+            history = session.output(sequence.uid)
+            if len(history) != decision.position + 1:
+                self.skipped += 1  # Truncated or finished since: its history is another one by now.
+                continue
+            again = self._decider.decide(
+                rows[column],
+                sequence.prompt,
+                history[:-1],
+                params=Params(seed=sequence.request.seed, **params),
+                mask=None if batch.masks is None else batch.masks[column],
+                **sequence.request.lists(),
+            )
+            self.verified += 1
+            if again.token != decision.token:
+                self._tell(batch, column, decision, again)
+
+    def _tell(self, batch: Any, column: int, decision: Any, again: Any) -> None:
+        found = {
+            "step": batch.order.step,
+            "request": batch.order.req_ids[column],
+            "position": decision.position,
+            "daemon": decision.token,
+            "here": again.token,
+        }
+        self.differing.append(found)
+        if len(self.differing) <= _TOLD:
+            self._log(f"verify: a decision differs: {json.dumps(found)}")
+
+    def close(self) -> None:
+        counts = {"verified": self.verified, "skipped": self.skipped, "differ": len(self.differing)}
+        self._log(f"verify: {json.dumps(counts)}")
+        if self._report:
+            with open(self._report, "w", encoding="utf-8") as file:
+                json.dump({**counts, "differing": self.differing[:_TOLD]}, file, indent=1)

@@ -1,0 +1,42 @@
+"""vLLM's GPU worker with a writer. Named by its path in parallel_config.worker_cls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vllm.v1.worker.gpu.sample.sampler import Sampler
+from vllm.v1.worker.gpu_worker import Worker
+
+from .order import Order
+from .runner import CroupierModelRunner
+
+
+class CroupierWorker(Worker):
+    def init_device(self) -> None:
+        super().init_device()
+        # The runner's class is chosen inside of init_device(), which has no hook for it.
+        self.model_runner.__class__ = CroupierModelRunner
+
+    def croupier_describe(self) -> dict[str, Any] | None:
+        return self.model_runner.croupier_describe()
+
+    def croupier_attach(self, segment_path: str, timeout: float, verify_every: int) -> None:
+        runner = self.model_runner
+        if runner.is_last_pp_rank and type(runner.sampler) is not Sampler:
+            raise ValueError(
+                f"this model has a sampler of its own, {type(runner.sampler).__name__}; "
+                "Croupier draws for models that have vLLM's"
+            )
+        runner.croupier_attach(segment_path, timeout, verify_every)
+
+    def sample_tokens(self, grammar_output: Any) -> Any:
+        if isinstance(grammar_output, Order):
+            self.model_runner.croupier_order = grammar_output
+            grammar_output = None
+        return super().sample_tokens(grammar_output)
+
+    def shutdown(self) -> None:
+        runner = getattr(self, "model_runner", None)
+        if isinstance(runner, CroupierModelRunner):
+            runner.croupier_detach()
+        super().shutdown()

@@ -1,0 +1,222 @@
+"""The plugin in vLLM's own engine core, with batches in flight, against a real daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("vllm")
+host_engine = pytest.importorskip("host_engine", exc_type=ImportError)
+
+from vllm import LLM, SamplingParams  # noqa: E402
+from vllm.v1.core.sched.output import GrammarOutput  # noqa: E402
+
+from croupier.vllm import register  # noqa: E402
+
+EOS = 2
+CONFIG = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "hidden_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 1,
+    "num_key_value_heads": 1,
+    "intermediate_size": 64,
+    "vocab_size": host_engine.VOCAB,
+    "max_position_embeddings": 512,
+    "rms_norm_eps": 1e-6,
+    "hidden_act": "silu",
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "bos_token_id": 1,
+    "eos_token_id": EOS,
+}
+
+
+class Engine:
+    def __init__(self, folder: Path, **changes: Any) -> None:
+        (folder / "config.json").write_text(json.dumps(CONFIG))
+        options = {"samplers": 1, "verify_every": 1, "shm_dir": f"/dev/shm/croupier-test-{os.getpid()}"}
+        register()
+        self.llm = LLM(
+            model=str(folder),
+            load_format="dummy",
+            skip_tokenizer_init=True,
+            max_model_len=256,
+            max_num_seqs=8,
+            max_num_batched_tokens=64,
+            enable_prefix_caching=False,
+            distributed_executor_backend=host_engine.HostExecutorWithSession,
+            additional_config={"croupier": options},
+            **changes,
+        )
+
+    @property
+    def executor(self) -> Any:
+        return self.llm.llm_engine.engine_core.engine_core.model_executor
+
+    @property
+    def verifier(self) -> Any:
+        return self.executor.croupier_plane._verifier
+
+    def generate(self, prompts: list[list[int]], parameters: list[dict[str, Any]]) -> list[Any]:
+        asked = [SamplingParams(**{"max_tokens": 12, "detokenize": False, **given}) for given in parameters]
+        given = [{"prompt_token_ids": prompt} for prompt in prompts]
+        return [output.outputs[0] for output in self.llm.generate(given, asked, use_tqdm=False)]
+
+    def close(self) -> None:
+        self.llm.llm_engine.engine_core.shutdown()
+
+
+@pytest.fixture(params=[True, False], ids=["ahead", "one batch"])
+def engine(request: Any, tmp_path: Path, monkeypatch: Any) -> Iterator[Engine]:
+    monkeypatch.setattr(host_engine.HostPlatform, "schedules_ahead", request.param)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    engine = Engine(tmp_path)
+    yield engine
+    engine.close()
+
+
+def greedy(prompt: list[int], count: int) -> list[int]:
+    tokens = list(prompt)
+    for _ in range(count):
+        tokens.append(int(np.argmax(host_engine.row_after(tokens))))
+    return tokens[len(prompt) :]
+
+
+def test_greedy_tokens_are_the_maxima_and_all_decisions_are_the_references(engine: Engine) -> None:
+    # More and longer prompts than fit a batch: parts of prompts stand beside sequences that draw.
+    prompts = [list(range(1, 3 + 9 * place)) for place in range(12)]
+    outputs = engine.generate(prompts, [{"temperature": 0.0, "ignore_eos": True}] * len(prompts))
+    for prompt, output in zip(prompts, outputs, strict=True):
+        assert list(output.token_ids) == greedy(prompt, 12)
+    assert engine.verifier.verified == 12 * len(prompts)
+    assert engine.verifier.differing == []
+
+
+def test_all_controls_together_give_the_references_tokens(engine: Engine) -> None:
+    mixture = [
+        {"temperature": 0.9, "top_k": 50, "top_p": 0.9, "min_p": 0.01, "seed": 3, "logprobs": 4},
+        {"temperature": 0.7, "repetition_penalty": 1.2, "frequency_penalty": 0.3, "presence_penalty": 0.2},
+        {"temperature": 0.8, "extra_args": {"dry_multiplier": 0.8, "xtc_probability": 0.5}},
+        {"temperature": 1.0, "logit_bias": {7: 4.0}, "allowed_token_ids": list(range(5, 90))},
+        {"temperature": 0.5, "min_tokens": 6, "stop_token_ids": list(range(10, 60)), "max_tokens": 20},
+        {"temperature": 1.0, "logprobs": 0},
+    ]
+    prompts = [list(range(place, 20 + place)) for place in range(18)]
+    outputs = engine.generate(prompts, mixture * 3)
+    assert engine.verifier.verified >= sum(len(output.token_ids) for output in outputs)
+    assert engine.verifier.differing == []
+    for output in outputs[4::6]:
+        assert len(output.token_ids) >= 6
+    for output in outputs[3::6]:
+        assert set(output.token_ids) <= set(range(5, 90))
+    first = outputs[0].logprobs[0]
+    assert len(first) in (4, 5)
+    assert first[outputs[0].token_ids[0]].logprob <= 0
+    assert {found.rank for found in first.values()} >= {1, 2, 3, 4}
+
+
+def test_seeded_tokens_depend_on_the_request_alone(engine: Engine) -> None:
+    asked = {"temperature": 1.0, "seed": 11, "ignore_eos": True}
+    alone = engine.generate([[5, 6, 7]], [asked])[0]
+    among = engine.generate([[9, 9], [5, 6, 7], [4] * 30], [{}, asked, {"seed": 1}])[1]
+    assert list(alone.token_ids) == list(among.token_ids)
+
+
+def test_preempted_requests_go_on_with_the_same_tokens(engine: Engine) -> None:
+    prompts = [[place, place + 1] for place in range(10, 18)]
+    outputs = engine.generate(prompts, [{"temperature": 0.0, "ignore_eos": True, "max_tokens": 150}] * 8)
+    preemptions = engine.executor.preemptions
+    assert preemptions > 0
+    for prompt, output in zip(prompts, outputs, strict=True):
+        assert list(output.token_ids) == greedy(prompt, 150)
+    assert engine.verifier.differing == []
+
+
+def test_a_row_that_nobody_can_decide_ends_its_own_request(engine: Engine) -> None:
+    engine.executor.nan_at = 23
+    prompts = [[1, 2, 3], list(range(20))]
+    outputs = engine.generate(prompts, [{"temperature": 0.0, "ignore_eos": True, "max_tokens": 8}] * 2)
+    assert list(outputs[0].token_ids) == greedy(prompts[0], 8)
+    assert outputs[1].finish_reason == "error"
+    assert list(outputs[1].token_ids) == greedy(prompts[1], 3)
+    engine.executor.nan_at = -1
+    again = engine.generate(prompts, [{"temperature": 0.0, "ignore_eos": True}] * 2)
+    assert list(again[1].token_ids) == greedy(prompts[1], 12)
+
+
+def test_a_reset_of_the_prefix_cache_draws_the_dropped_tokens_again(engine: Engine) -> None:
+    core = engine.llm.llm_engine
+    prompts = [[place, place + 1] for place in range(30, 34)]
+    for place, prompt in enumerate(prompts):
+        asked = SamplingParams(max_tokens=30, temperature=0.0, ignore_eos=True, detokenize=False)
+        core.add_request(str(place), {"prompt_token_ids": prompt}, asked)
+    finished = {}
+    for turn in range(400):
+        if turn in (6, 7, 15):
+            core.engine_core.engine_core.scheduler.reset_prefix_cache(reset_running_requests=True)
+        for output in core.step():
+            if output.finished:
+                finished[output.request_id] = list(output.outputs[0].token_ids)
+        if not core.has_unfinished_requests():
+            break
+    assert finished == {str(place): greedy(prompt, 30) for place, prompt in enumerate(prompts)}
+    assert engine.verifier.differing == []
+
+
+def test_a_grammars_rows_are_those_of_their_requests(engine: Engine, monkeypatch: Any) -> None:
+    scheduler = engine.llm.llm_engine.engine_core.engine_core.scheduler
+    allowed = np.zeros((1, (host_engine.VOCAB + 31) // 32), dtype=np.int32)
+    allowed[0, 3] = 0b1010
+
+    def bitmask(scheduled: Any) -> Any:
+        names = [name for name in scheduled.num_scheduled_tokens if name.startswith("1")]
+        return GrammarOutput(names, np.repeat(allowed, len(names), axis=0)) if names else None
+
+    monkeypatch.setattr(scheduler, "get_grammar_bitmask", bitmask)
+    core = engine.llm.llm_engine
+    for name in ("0", "1", "2"):
+        asked = SamplingParams(max_tokens=9, temperature=0.0, ignore_eos=True, detokenize=False)
+        core.add_request(name, {"prompt_token_ids": [50, 51]}, asked)
+    finished = {}
+    while core.has_unfinished_requests():
+        for output in core.step():
+            if output.finished:
+                finished[output.request_id] = list(output.outputs[0].token_ids)
+    assert finished["0"] == finished["2"] == greedy([50, 51], 9)
+    assert set(finished["1"]) <= {97, 99}
+    assert engine.verifier.differing == []
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"extra_args": {"top_n_sgma": 1.0}}, "top_n_sgma"),
+        ({"extra_args": {"typical_p": 2.0}}, "typical_p is 2.0"),
+        ({"repetition_penalty": 200.0}, "repetition_penalty is 200"),
+        ({"logprob_token_ids": [1]}, "logprob_token_ids"),
+        ({"extra_args": {"mirostat": 2, "adaptive_target": 0.5}}, "adaptive_target"),
+    ],
+)
+def test_a_request_that_cannot_be_done_fails_alone(engine: Engine, given: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        engine.generate([[1, 2]], [given])
+    assert len(engine.generate([[1, 2]], [{"ignore_eos": True}])[0].token_ids) == 12
+
+
+def test_the_last_engine_ends_its_daemon(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    engine = Engine(tmp_path)
+    daemon = int((tmp_path / "croupier-vllm" / "pid").read_text())
+    os.kill(daemon, 0)
+    engine.close()
+    assert not list(Path(f"/dev/shm/croupier-test-{os.getpid()}").glob("*segment*"))
+    state = Path(f"/proc/{daemon}/stat")
+    assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
