@@ -189,6 +189,15 @@ int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64
     });
 }
 
+int croupier_writer_enqueue_awaited_tokens(croupier_writer* writer, void* stream, uint64_t step,
+                                           uint32_t timeout_ms, int32_t* tokens, croupier_error* error) {
+    return guarded_writer(writer, error, [&]() -> shm::Result<int> {
+        if (tokens == nullptr) return missing("tokens");
+        return done(writer->steps->enqueue_awaited_tokens(stream, step, std::chrono::milliseconds(timeout_ms),
+                                                          tokens));
+    });
+}
+
 int croupier_writer_abandon(croupier_writer* writer, croupier_error* error) {
     return guarded_writer(writer, error,
                           [&]() -> shm::Result<int> { return done(writer->steps->abandon()); });

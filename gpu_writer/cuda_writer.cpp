@@ -55,8 +55,11 @@ CudaWriter::CudaWriter(HostWriter host, const WriterOptions& options)
 
 CudaWriter::~CudaWriter() {
     const DeviceScope scope(device_);
+    // First: a stream may wait for tokens.
+    if (courier_ != nullptr) courier_->deliver_all();
     // What still runs stores into memory that the members' destructors give back.
     (void)cudaDeviceSynchronize();
+    courier_.reset();
     ringer_.reset();
     copy_.reset();
     parts_.clear();
@@ -283,6 +286,15 @@ shm::Result<bool> CudaWriter::send_tokens(void* stream,
                                     static_cast<std::uint32_t>(decisions.size())},
                                    tokens, static_cast<cudaStream_t>(stream)),
                      "cannot launch the fetch of a step's tokens");
+}
+
+shm::Result<bool> CudaWriter::await_tokens(void* stream, const BegunStep& step,
+                                           std::chrono::milliseconds timeout, std::int32_t* tokens) {
+    const DeviceScope scope(device_);
+    if (courier_ == nullptr) {
+        CROUPIER_TRY(keep(courier_, TokenCourier::make(host().segment())));
+    }
+    return courier_->await(step, timeout, static_cast<cudaStream_t>(stream), tokens);
 }
 
 }  // namespace croupier::gpu_writer

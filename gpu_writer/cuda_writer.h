@@ -9,6 +9,7 @@
 #include "gpu_writer/copy_path.h"
 #include "gpu_writer/cuda_memory.h"
 #include "gpu_writer/step_writer.h"
+#include "gpu_writer/token_courier.h"
 
 namespace croupier::gpu_writer {
 
@@ -34,6 +35,9 @@ class CudaWriter final : public StepWriter {
     void forget_after(std::uint64_t finished) override;
     shm::Result<bool> send_tokens(void* stream, const proto::StoredArray<const proto::Decision>& decisions,
                                   std::int32_t* tokens) override;
+
+    shm::Result<bool> await_tokens(void* stream, const BegunStep& step, std::chrono::milliseconds timeout,
+                                   std::int32_t* tokens) override;
 
     std::uint64_t slice_bytes(std::uint32_t columns) const;
     SliceRows rows_of(const void* logits, std::uint64_t row_stride) const;
@@ -66,6 +70,7 @@ class CudaWriter final : public StepWriter {
     std::vector<BegunStep> steps_;
     std::optional<CopyPath> copy_;
     std::optional<BellRinger> ringer_;
+    std::unique_ptr<TokenCourier> courier_;  // since tokens were first awaited
     mutable std::uint64_t finished_ = 0;
     std::uint64_t enqueued_ = 0;
     // Replays use records that this process cannot count: from then on the GPU alone knows which is next.

@@ -1,7 +1,9 @@
 // The writer without a device: what is enqueued is done before the call returns.
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "gpu_writer/decided_tokens.h"
 #include "gpu_writer/step_writer.h"
 #include "proto/philox.h"
 
@@ -56,6 +58,18 @@ class HostStepWriter final : public StepWriter {
                                   std::int32_t* tokens) override {
         if (stream != nullptr) return needs_no_stream();
         for (const proto::Decision decision : decisions) *tokens++ = decision.token;
+        return true;
+    }
+
+    shm::Result<bool> await_tokens(void* stream, const BegunStep& step, std::chrono::milliseconds timeout,
+                                   std::int32_t* tokens) override {
+        if (stream != nullptr) return needs_no_stream();
+        CROUPIER_TRY_VALUE(decided, wait_tokens(step.step, timeout));
+        if (decided) {
+            read_tokens(host().segment(), step.step, step.columns, tokens);
+        } else {
+            std::fill_n(tokens, step.columns, -1);
+        }
         return true;
     }
 

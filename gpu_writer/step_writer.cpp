@@ -1,9 +1,9 @@
 #include "gpu_writer/step_writer.h"
 
-#include <atomic>
 #include <string>
 #include <thread>
 
+#include "gpu_writer/decided_tokens.h"
 #include "shm/step_window.h"
 #include "shm/wait_strategy.h"
 
@@ -35,23 +35,24 @@ shm::Result<bool> StepWriter::abandon() {
 }
 
 // How many columns a step has is known since it was begun: its record may be the next step's already.
+shm::Result<BegunStep> StepWriter::begun_step(std::uint64_t step) const {
+    const BegunStep& begun_step = latest_[host_.segment().slot_of(step)];
+    if (begun_step.ticket != 0 && begun_step.step == step) return begun_step;
+    return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
+                                             " is not the last that this writer began in its slot: it "
+                                             "began none there, or a later one");
+}
+
 shm::Result<bool> StepWriter::tokens_there(std::uint64_t step) const {
-    const shm::Segment& segment = host_.segment();
-    const BegunStep& begun_step = latest_[segment.slot_of(step)];
-    if (begun_step.ticket == 0 || begun_step.step != step) {
-        return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
-                                                 " is not the last that this writer began in its slot: it "
-                                                 "began none there, or a later one");
-    }
-    const bool complete = shm::step_complete(segment, segment.slot_of(step), begun_step.columns);
-    // Read second, which the acquiring loads of the bits keep: while the slot is the step's, what was seen
-    // complete is the step. A client that reuses the slot clears its bits before it publishes, and no sampler
-    // sets them before that.
-    if (segment.header().published.load(std::memory_order_acquire) > step + segment.geometry().slots) {
-        return shm::fail(Errc::bad_argument, "the slot of step " + std::to_string(step) +
-                                                 " holds a later step: the scheduler has its tokens");
-    }
-    return complete;
+    CROUPIER_TRY_VALUE(begun, begun_step(step));
+    return is_decided(host_.segment(), step, begun.columns);
+}
+
+shm::Result<bool> StepWriter::enqueue_awaited_tokens(void* stream, std::uint64_t step,
+                                                     std::chrono::milliseconds timeout,
+                                                     std::int32_t* tokens) {
+    CROUPIER_TRY_VALUE(begun, begun_step(step));
+    return await_tokens(stream, begun, timeout, tokens);
 }
 
 shm::Result<bool> StepWriter::wait_tokens(std::uint64_t step, std::chrono::milliseconds timeout) const {

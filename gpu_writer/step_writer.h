@@ -47,6 +47,9 @@ class StepWriter {
 
     shm::Result<bool> wait_tokens(std::uint64_t step, std::chrono::milliseconds timeout) const;
     shm::Result<bool> enqueue_tokens(void* stream, std::uint64_t step, std::int32_t* tokens);
+    // Of a step that need not be decided yet; -1 in its columns when it is not in time.
+    shm::Result<bool> enqueue_awaited_tokens(void* stream, std::uint64_t step,
+                                             std::chrono::milliseconds timeout, std::int32_t* tokens);
 
   protected:
     explicit StepWriter(HostWriter host)
@@ -61,7 +64,12 @@ class StepWriter {
                                           const proto::StoredArray<const proto::Decision>& decisions,
                                           std::int32_t* tokens) = 0;
 
+    virtual shm::Result<bool> await_tokens(void* stream, const BegunStep& step,
+                                           std::chrono::milliseconds timeout, std::int32_t* tokens) = 0;
+
   private:
+    // As this writer began it last.
+    shm::Result<BegunStep> begun_step(std::uint64_t step) const;
     shm::Result<bool> tokens_there(std::uint64_t step) const;
 
     HostWriter host_;

@@ -1,6 +1,6 @@
-// Brings a step's tokens to the GPU that left its logits, before anybody knows them: a stream waits for a word
-// that a thread of this process stores. The thread that works the stream goes on at once, and a daemon that is
-// dead hangs neither it nor the GPU.
+// Brings a step's tokens to the GPU that left its logits, before anybody knows them: a stream waits for a
+// word that a thread of this process stores. The thread that works the stream goes on at once, and a daemon
+// that is dead hangs neither it nor the GPU.
 #pragma once
 
 #include <cudaTypedefs.h>
@@ -28,11 +28,13 @@ class TokenCourier {
     static shm::Result<std::unique_ptr<TokenCourier>> make(const shm::Segment& segment);
     TokenCourier(const TokenCourier&) = delete;
     TokenCourier& operator=(const TokenCourier&) = delete;
-    // What is awaited still has no tokens.
     ~TokenCourier();
 
-    // What follows in the stream runs once the step is decided, or the time is over: `tokens` then has an int32 a
-    // column, -1 where there is no token.
+    // What is awaited still has no tokens; nothing is awaited after it.
+    void deliver_all();
+
+    // What follows in the stream runs once the step is decided, or the time is over: `tokens` then has an
+    // int32 a column, -1 where there is no token.
     shm::Result<bool> await(const BegunStep& step, std::chrono::milliseconds timeout, cudaStream_t stream,
                             std::int32_t* tokens);
 
@@ -67,11 +69,5 @@ class TokenCourier {
     std::atomic<bool> over_ = false;
     std::thread thread_;
 };
-
-// Whether every column of a step is decided, or its record was refused. Of a step whose slot is another's by now:
-// failed.
-shm::Result<bool> is_decided(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns);
-// -1 where a decision is an error.
-void read_tokens(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns, std::int32_t* tokens);
 
 }  // namespace croupier::gpu_writer

@@ -139,6 +139,14 @@ int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t
 int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64_t step, int32_t* tokens,
                                    croupier_error* error);
 
+/* The same of a step that this writer began and that need not be decided yet: what follows in the stream
+ * waits for its tokens, at most timeout_ms from now on, and this call does not. A column has -1 where its
+ * decision is an error or did not come in time, so that a daemon that is dead holds up a GPU for that long
+ * and no longer. Not while a CUDA graph is captured. The first call starts a thread of the library, which
+ * looks for the tokens. A host's writer waits in the call. */
+int croupier_writer_enqueue_awaited_tokens(croupier_writer* writer, void* stream, uint64_t step,
+                                           uint32_t timeout_ms, int32_t* tokens, croupier_error* error);
+
 /* Forgets the steps that are begun and were not enqueued, for instance after a failed forward pass: they can
  * be begun again, with their randoms. What was enqueued must be finished: synchronise the stream first. */
 int croupier_writer_abandon(croupier_writer* writer, croupier_error* error);

@@ -96,6 +96,14 @@ class Writer {
             throw Failure(error);
     }
 
+    void enqueue_awaited_tokens(std::uint64_t step, std::uint32_t timeout_ms, std::int32_t* tokens,
+                                void* stream = nullptr) {
+        croupier_error error{};
+        if (croupier_writer_enqueue_awaited_tokens(writer_.get(), stream, step, timeout_ms, tokens, &error) !=
+            0)
+            throw Failure(error);
+    }
+
     void abandon() {
         croupier_error error{};
         if (croupier_writer_abandon(writer_.get(), &error) != 0) throw Failure(error);

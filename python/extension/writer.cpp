@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -174,6 +175,22 @@ class Writer {
     }
 
     void enqueue_tokens(nb::handle given, nb::handle tokens, nb::handle stream_given) {
+        enqueue_tokens_of(given, tokens, stream_given, std::nullopt);
+    }
+    void enqueue_awaited_tokens(nb::handle given, nb::handle tokens, nb::handle timeout,
+                                nb::handle stream_given) {
+        enqueue_tokens_of(given, tokens, stream_given, milliseconds_of(timeout));
+    }
+    void enqueue_tokens_pointer(nb::handle given, nb::handle pointer, nb::handle stream_given) {
+        enqueue_tokens_at(given, pointer, stream_given, std::nullopt);
+    }
+    void enqueue_awaited_tokens_pointer(nb::handle given, nb::handle pointer, nb::handle timeout,
+                                        nb::handle stream_given) {
+        enqueue_tokens_at(given, pointer, stream_given, milliseconds_of(timeout));
+    }
+
+    void enqueue_tokens_of(nb::handle given, nb::handle tokens, nb::handle stream_given,
+                           std::optional<std::uint32_t> timeout_ms) {
         const std::uint64_t step = step_of(given);
         void* const stream = stream_of(stream_given);
         const Array room(tokens, "tokens", Use::write);
@@ -189,15 +206,16 @@ class Writer {
                                    "; allowed: at least the " + std::to_string(columns) +
                                    " columns of step " + std::to_string(step));
             }
-            send_tokens(writer, stream, step, static_cast<std::int32_t*>(room.data()));
+            send_tokens(writer, stream, step, timeout_ms, static_cast<std::int32_t*>(room.data()));
         });
     }
 
-    void enqueue_tokens_pointer(nb::handle given, nb::handle pointer, nb::handle stream_given) {
+    void enqueue_tokens_at(nb::handle given, nb::handle pointer, nb::handle stream_given,
+                           std::optional<std::uint32_t> timeout_ms) {
         const std::uint64_t step = step_of(given);
         auto* const tokens = static_cast<std::int32_t*>(pointer_of(pointer));
         void* const stream = stream_of(stream_given);
-        held_.use([&](croupier_writer* writer) { send_tokens(writer, stream, step, tokens); });
+        held_.use([&](croupier_writer* writer) { send_tokens(writer, stream, step, timeout_ms, tokens); });
     }
 
     void enqueue_randoms(nb::handle stream_given) {
@@ -312,9 +330,18 @@ class Writer {
         begun_.enqueue();
     }
 
-    static void send_tokens(croupier_writer* writer, void* stream, std::uint64_t step, std::int32_t* tokens) {
+    static std::uint32_t milliseconds_of(nb::handle timeout) {
+        const auto seconds = number_of<double>(timeout);
+        if (!seconds || !(*seconds >= 0 && *seconds <= 4e6))
+            throw bad_argument("timeout is " + shown(timeout) + "; allowed: 0 to 4000000 seconds");
+        return static_cast<std::uint32_t>(std::ceil(*seconds * 1000));
+    }
+
+    static void send_tokens(croupier_writer* writer, void* stream, std::uint64_t step,
+                            std::optional<std::uint32_t> timeout_ms, std::int32_t* tokens) {
         checked([&](croupier_error* error) {
-            return croupier_writer_enqueue_tokens(writer, stream, step, tokens, error);
+            if (!timeout_ms) return croupier_writer_enqueue_tokens(writer, stream, step, tokens, error);
+            return croupier_writer_enqueue_awaited_tokens(writer, stream, step, *timeout_ms, tokens, error);
         });
     }
 
@@ -370,6 +397,21 @@ void bind_writer(nb::module_& module) {
         .def("enqueue_tokens_pointer", &Writer::enqueue_tokens_pointer, nb::arg("step").none(),
              nb::arg("pointer").none(), nb::arg("stream").none() = 0,
              nb::sig("def enqueue_tokens_pointer(self, step: int, pointer: int, stream: int = 0) -> None"),
+             "The same to an address; nothing of it is checked.")
+        .def(
+            "enqueue_awaited_tokens", &Writer::enqueue_awaited_tokens, nb::arg("step").none(),
+            nb::arg("tokens").none(), nb::arg("timeout").none(), nb::arg("stream").none() = 0,
+            nb::sig("def enqueue_awaited_tokens(self, step: int, tokens: object, timeout: float, stream: int "
+                    "= 0) -> None"),
+            "The same of a step that need not be decided yet: on a GPU what follows in the stream waits for "
+            "it, "
+            "at most `timeout` seconds, and this call does not. -1 too where no token came in time.")
+        .def("enqueue_awaited_tokens_pointer", &Writer::enqueue_awaited_tokens_pointer,
+             nb::arg("step").none(), nb::arg("pointer").none(), nb::arg("timeout").none(),
+             nb::arg("stream").none() = 0,
+             nb::sig(
+                 "def enqueue_awaited_tokens_pointer(self, step: int, pointer: int, timeout: float, stream: "
+                 "int = 0) -> None"),
              "The same to an address; nothing of it is checked.")
         .def("enqueue_randoms", &Writer::enqueue_randoms, nb::arg("stream").none() = 0,
              nb::sig("def enqueue_randoms(self, stream: int = 0) -> None"),

@@ -40,6 +40,12 @@ struct Session {
         return croupier_writer_enqueue_tokens(writer.get(), writer.memory().stream(), step, tokens, error);
     }
 
+    int await(std::uint64_t step, std::uint32_t timeout_ms, std::int32_t* tokens,
+              croupier_error* error = nullptr) {
+        return croupier_writer_enqueue_awaited_tokens(writer.get(), writer.memory().stream(), step,
+                                                      timeout_ms, tokens, error);
+    }
+
     SessionFiles files;
     shm::SchedulePublisher client;
     WriterUnderTest writer;
@@ -114,4 +120,67 @@ TEST_CASE("tokens that are not there are refused, each by a text that says why")
         CHECK(session.enqueue(0, nullptr, &error) == -1);
         CHECK(std::string(error.text) == "tokens is null");
     }
+}
+
+TEST_CASE("a GPU's stream waits for tokens that are decided later, step after step") {
+    const auto way = GENERATE(Way::store, Way::copy);
+    if (!testing::can_run(way)) return;
+    Session session(way);
+    // More often than there are places for tokens on their way.
+    for (std::uint64_t step = 0; step < 5 * testing::small_geometry().slots; ++step) {
+        session.write(step, 2);
+        REQUIRE(session.await(step, 20000, session.writer.memory().token_room()) == 0);
+        const auto first = static_cast<std::int32_t>(10 * step);
+        session.decide(step, 0, 2, first);
+        session.decide(step, 1, 2, first + 1);
+        CHECK(session.writer.memory().tokens(2) == std::vector<std::int32_t>{first, first + 1});
+        session.client.take();
+    }
+}
+
+TEST_CASE("tokens that are awaited and do not come are -1, and hold up nothing for longer") {
+    const auto way = GENERATE(Way::host, Way::store, Way::copy);
+    if (!testing::can_run(way)) return;
+    Session session(way);
+    const std::vector<std::int32_t> none = {-1, -1};
+    std::int32_t* room = session.writer.memory().token_room();
+    croupier_error error{};
+    SECTION("in time") {
+        session.write(0, 2);
+        session.decide(0, 0, 2, 5);
+        REQUIRE(session.await(0, 50, room) == 0);
+        CHECK(session.writer.memory().tokens(2) == none);
+        // The next step's tokens come all the same.
+        session.decide(0, 1, 2, 6);
+        session.client.take();
+        session.write(1, 2);
+        session.decide(1, 0, 2, 7);
+        session.decide(1, 1, 2, 8);
+        REQUIRE(session.await(1, 20000, room) == 0);
+        CHECK(session.writer.memory().tokens(2) == std::vector<std::int32_t>{7, 8});
+    }
+    SECTION("of a step that was refused whole") {
+        session.write(0, 2);
+        shm::StepClaims(session.files.segment, 0).refuse(proto::DecisionError::bad_record);
+        REQUIRE(session.await(0, 20000, room) == 0);
+        CHECK(session.writer.memory().tokens(2) == none);
+    }
+    SECTION("of a step that this writer did not begin") {
+        CHECK(session.await(0, 0, room, &error) == -1);
+        CHECK(std::string(error.text).find("step 0 is not the last that this writer began") == 0);
+    }
+    SECTION("nowhere") {
+        session.write(0, 1);
+        CHECK(session.await(0, 0, nullptr, &error) == -1);
+        CHECK(std::string(error.text) == "tokens is null");
+    }
+}
+
+TEST_CASE("a writer that is detached while its stream waits for tokens lets the stream go on") {
+    const auto way = GENERATE(Way::store, Way::copy);
+    if (!testing::can_run(way)) return;
+    Session session(way);
+    session.write(0, 2);
+    REQUIRE(session.await(0, 600000, session.writer.memory().token_room()) == 0);
+    // Its destructor waits for what was enqueued: within this test's limit, not the ten minutes above.
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <numeric>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "agreement.h"
@@ -29,7 +30,10 @@ std::vector<float> flat_row(std::uint32_t vocab, float width, proto::Dtype dtype
 void check(const RowFixture& row, const Request& request, Workspace& workspace) {
     const proto::Decision ours = decide_once(row.view(), request, workspace);
     const reference::Outcome expected = reference::decide(row.view(), request);
-    CHECK(difference(outcome_of(ours, workspace.answer()), expected, Logprobs::within_error) == "");
+    const std::string found =
+        difference(outcome_of(ours, workspace.answer()), expected, Logprobs::within_error);
+    INFO(found);
+    CHECK(found.empty());
 }
 
 }  // namespace

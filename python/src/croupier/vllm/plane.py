@@ -87,10 +87,14 @@ class Plane:
         }
         if batch.order.step is not None:
             answer = self._session.wait(self._timeout)
-            if answer is None or answer.step != batch.order.step:
-                got = "none" if answer is None else f"step {answer.step}"
+            if answer is None:
                 raise RuntimeError(
-                    f"the workers have the tokens of step {batch.order.step}; the daemon gave {got}"
+                    f"step {batch.order.step} was not decided within {self._timeout:g} s; `croupier status` "
+                    "says how the daemon is, and the option 'timeout' is how long to wait"
+                )
+            if answer.step != batch.order.step:
+                raise RuntimeError(
+                    f"the workers have the tokens of step {batch.order.step}; the daemon gave step {answer.step}"
                 )
             self._check(batch, answer, output, errors)
             if any(sequence.request.wanted_logprobs is not None for sequence in batch.sequences):

@@ -1,0 +1,141 @@
+#include "gpu_writer/token_courier.h"
+
+#include <algorithm>
+#include <string>
+
+#include "gpu_writer/decided_tokens.h"
+#include "shm/wait_strategy.h"
+
+namespace croupier::gpu_writer {
+namespace {
+
+using shm::Errc;
+
+// A GPU idles until the tokens are there, which is within a few milliseconds of the logits.
+constexpr shm::WaitSettings kPatience{shm::WaitMode::adaptive, std::chrono::milliseconds(5),
+                                      std::chrono::microseconds(50)};
+
+shm::Result<bool> refuse_capture(cudaStream_t stream) {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    CROUPIER_TRY(cuda_done(cudaStreamIsCapturing(stream, &capture), "the stream cannot be asked"));
+    if (capture == cudaStreamCaptureStatusNone) return true;
+    return shm::fail(
+        Errc::bad_argument,
+        "tokens are awaited by a step's number, which no CUDA graph can have: end the capture first");
+}
+
+}  // namespace
+
+shm::Result<std::unique_ptr<TokenCourier>> TokenCourier::make(const shm::Segment& segment) {
+    std::unique_ptr<TokenCourier> courier(new TokenCourier(segment));
+    CROUPIER_TRY(courier->prepare());
+    courier->thread_ = std::thread([raw = courier.get()] { raw->serve(); });
+    return courier;
+}
+
+shm::Result<bool> TokenCourier::prepare() {
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    CROUPIER_TRY(cuda_done(
+        cudaGetDriverEntryPointByVersion("cuStreamWaitValue64", &entry, 11070, cudaEnableDefault, &found),
+        "cannot look for cuStreamWaitValue64 in the driver"));
+    if (found != cudaDriverEntryPointSuccess || entry == nullptr) {
+        return shm::fail(Errc::system_error,
+                         "the driver has no cuStreamWaitValue64, by which a stream waits for tokens: "
+                         "wait with croupier_writer_wait_tokens()");
+    }
+    wait_value_ = reinterpret_cast<PFN_cuStreamWaitValue64_v11070>(entry);
+    const proto::Geometry& geometry = segment_.geometry();
+    // As many again as may be begun: a place is used again when the GPU has long had its tokens.
+    places_ = 2 * geometry.slots;
+    CROUPIER_TRY(keep(delivered_, pinned_array<std::uint64_t>(1, "the word of delivered tokens")));
+    CROUPIER_TRY_VALUE(address, device_pointer(delivered_.get(), "the word of delivered tokens"));
+    delivered_address_ = reinterpret_cast<std::uint64_t>(address);
+    CROUPIER_TRY(
+        keep(tokens_, pinned_array<std::int32_t>(std::size_t{places_} * geometry.max_batch, "tokens")));
+    fetched_.resize(places_);
+    for (Event& event : fetched_) {
+        CROUPIER_TRY(keep(event, make_event()));
+    }
+    return true;
+}
+
+TokenCourier::~TokenCourier() {
+    deliver_all();
+}
+
+void TokenCourier::deliver_all() {
+    {
+        const std::lock_guard lock(mutex_);
+        over_ = true;
+    }
+    more_.notify_one();
+    if (thread_.joinable()) thread_.join();
+}
+
+std::int32_t* TokenCourier::room_of(std::uint64_t ticket) const {
+    return tokens_.get() + ticket % places_ * segment_.geometry().max_batch;
+}
+
+shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::milliseconds timeout,
+                                      cudaStream_t stream, std::int32_t* tokens) {
+    CROUPIER_TRY(refuse_capture(stream));
+    const std::uint64_t ticket = ticket_ + 1;
+    const cudaEvent_t fetched = fetched_[ticket % places_].get();
+    CROUPIER_TRY(cuda_done(cudaEventSynchronize(fetched), "the GPU has not fetched earlier tokens"));
+    {
+        const std::lock_guard lock(mutex_);
+        awaited_.push_back({ticket, step.step, step.columns, Clock::now() + timeout});
+    }
+    more_.notify_one();
+    // From here on the courier delivers this ticket, whatever becomes of the stream.
+    ticket_ = ticket;
+    const CUresult waits = wait_value_(stream, delivered_address_, ticket, CU_STREAM_WAIT_VALUE_GEQ);
+    if (waits != CUDA_SUCCESS) {
+        return shm::fail(Errc::system_error, "cuStreamWaitValue64 failed with CUDA driver error " +
+                                                 std::to_string(static_cast<int>(waits)) +
+                                                 ": wait with croupier_writer_wait_tokens()");
+    }
+    CROUPIER_TRY(
+        cuda_done(cudaMemcpyAsync(tokens, room_of(ticket), std::size_t{step.columns} * sizeof(*tokens),
+                                  cudaMemcpyHostToDevice, stream),
+                  "cannot enqueue the fetch of a step's tokens"));
+    return cuda_done(cudaEventRecord(fetched, stream), "cannot mark the fetch of a step's tokens");
+}
+
+bool TokenCourier::decided(const Awaited& awaited) const {
+    shm::WaitStrategy patience(kPatience);
+    while (true) {
+        const auto there = is_decided(segment_, awaited.step, awaited.columns);
+        if (!there) return false;
+        if (there.value()) return true;
+        if (over_.load(std::memory_order_relaxed) || Clock::now() >= awaited.deadline) return false;
+        patience.idle(0, [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); });
+    }
+}
+
+void TokenCourier::deliver(const Awaited& awaited, bool decided) {
+    std::int32_t* room = room_of(awaited.ticket);
+    if (decided) {
+        read_tokens(segment_, awaited.step, awaited.columns, room);
+    } else {
+        std::fill_n(room, awaited.columns, -1);
+    }
+    // SYNC: release; the GPU, which waits for the word, then finds the tokens.
+    std::atomic_ref(delivered_[0]).store(awaited.ticket, std::memory_order_release);
+}
+
+void TokenCourier::serve() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+        more_.wait(lock, [this] { return over_.load(std::memory_order_relaxed) || !awaited_.empty(); });
+        if (awaited_.empty()) return;
+        const Awaited oldest = awaited_.front();
+        lock.unlock();
+        deliver(oldest, decided(oldest));
+        lock.lock();
+        awaited_.pop_front();
+    }
+}
+
+}  // namespace croupier::gpu_writer
