@@ -2,7 +2,10 @@
 
 #include <nanobind/stl/string.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
+#include <vector>
 
 namespace croupier::python {
 namespace {
@@ -18,17 +21,45 @@ Decision copy_of(const croupier_step& step, std::size_t column) {
     return copy;
 }
 
-// A memoryview of one value a column, in memory of its own. `format` is of Python's struct module.
-template <typename Value, typename Read>
-nb::object column_view(const Step& step, const char* format, const Read& read) {
-    std::vector<Value> values;
-    values.reserve(step.decisions.size());
-    for (const Decision& decision : step.decisions) values.push_back(read(decision.plain));
+// In memory of its own. `format` is of Python's struct module.
+template <typename Value>
+nb::object view_of(const std::vector<Value>& values, const char* format) {
     const nb::object bytes =
         nb::steal(PyByteArray_FromStringAndSize(reinterpret_cast<const char*>(values.data()),
                                                 static_cast<Py_ssize_t>(values.size() * sizeof(Value))));
     if (!bytes.is_valid()) throw nb::python_error();
     return nb::module_::import_("builtins").attr("memoryview")(bytes).attr("cast")(format);
+}
+
+// Of one value a column.
+template <typename Value, typename Read>
+nb::object column_view(const Step& step, const char* format, const Read& read) {
+    std::vector<Value> values;
+    values.reserve(step.decisions.size());
+    for (const Decision& decision : step.decisions) values.push_back(read(decision.plain));
+    return view_of(values, format);
+}
+
+// Row by row; a list of tuples for each column costs a large batch milliseconds.
+nb::tuple ranked_views(const Step& step, std::uint32_t width) {
+    const std::size_t columns = step.decisions.size();
+    std::vector<std::int32_t> tokens(columns * width, -1);
+    std::vector<float> logprobs(columns * width, -std::numeric_limits<float>::infinity());
+    std::vector<std::uint32_t> ranks;
+    ranks.reserve(columns);
+    for (std::size_t column = 0; column < columns; ++column) {
+        const Decision& decision = step.decisions[column];
+        ranks.push_back(decision.plain.rank);
+        if (width == 0 || decision.plain.error != 0) continue;
+        const std::size_t row = column * width;
+        tokens[row] = decision.plain.token;
+        logprobs[row] = decision.plain.logprob;
+        for (std::size_t i = 0; i < decision.best.size() && i + 1 < width; ++i) {
+            tokens[row + i + 1] = decision.best[i].token;
+            logprobs[row + i + 1] = decision.best[i].logprob;
+        }
+    }
+    return nb::make_tuple(view_of(tokens, "i"), view_of(logprobs, "f"), view_of(ranks, "I"));
 }
 
 std::string describe(const Decision& decision) {
@@ -156,6 +187,13 @@ void bind_steps(nb::module_& module) {
                 return column_view<std::uint16_t>(self, "H", [](const auto& of) { return of.error; });
             },
             nb::for_getter(nb::sig("def errors(self) -> memoryview")), "uint16, 0 where there is a token")
+        .def(
+            "ranked", &ranked_views, nb::arg("width"),
+            nb::sig("def ranked(self, width: int) -> tuple[memoryview, memoryview, memoryview]"),
+            "The log-probs of all columns, row by row: `width` tokens (int32) and their log-probs (float32) "
+            "a "
+            "column, the drawn one, then the best, -1 and -inf where there are fewer; and each drawn token's "
+            "rank (uint32).")
         .def("__len__", [](const Step& self) { return self.decisions.size(); })
         .def("__repr__", [](const Step& self) {
             return "Step(" + std::to_string(self.step) + " of " + std::to_string(self.decisions.size()) +

@@ -135,3 +135,38 @@ def test_decide_keeps_a_decider_for_each_vocabulary() -> None:
     for vocab in (3, 4, 5, 6, 7, 3):
         greedy = croupier.Params(temperature=0)
         assert croupier.decide(np.arange(vocab, dtype=np.float32), params=greedy).token == vocab - 1
+
+
+@pytest.mark.parametrize("shares", [None, [300, 700]])
+def test_the_support_is_that_of_decide(daemon: Daemon, name: str, shares: list[int] | None) -> None:
+    with daemon.open(name, tp=2, shard_ids=shares, max_support=16) as session:
+        engine = Engine(session)
+        assert engine.writers[0].info.ids == (500 if shares is None else 300)
+        engine.add(1, params=croupier.Params(seed=3, top_k=40, support=16))
+        engine.add(2, params=croupier.Params(seed=4, top_k=5, support=16))
+        engine.add(3, params=croupier.Params(seed=5))
+        for _ in range(3):
+            rows = [row(uid, len(engine.outputs[uid])) for uid in engine.asked]
+            answers = [engine.in_process(uid, rows[place]) for place, uid in enumerate(engine.asked)]
+            decisions = engine.step().decisions
+            assert [decision.support for decision in decisions] == [answer.support for answer in answers]
+            assert [decision.support_total for decision in decisions] == [40, 5, 0]
+            assert [len(decision.support) for decision in decisions] == [16, 5, 0]
+
+
+def test_ranked_views_are_the_decisions_best(daemon: Daemon, name: str) -> None:
+    with daemon.open(name) as session:
+        engine = Engine(session)
+        engine.add(1, params=croupier.Params(seed=3, logprobs=4))
+        engine.add(2, params=croupier.Params(seed=4, logprobs=8, logprob_mode="processed", top_k=3))
+        engine.add(3, params=croupier.Params(seed=5))
+        step = engine.step()
+        tokens, logprobs, ranks = (np.asarray(view) for view in step.ranked(6))
+        assert ranks.tolist() == [decision.rank for decision in step.decisions]
+        for column, decision in enumerate(step.decisions):
+            expected = [(decision.token, np.float32(decision.logprob))]
+            expected += [(token, np.float32(logprob)) for token, logprob, _ in decision.best[:5]]
+            expected += [(-1, -np.inf)] * (6 - len(expected))
+            part = slice(6 * column, 6 * column + 6)
+            assert list(zip(tokens[part].tolist(), logprobs[part], strict=True)) == expected
+        assert [len(view) for view in step.ranked(0)] == [0, 0, 3]

@@ -138,26 +138,34 @@ class Plane:
 
 def logprobs_of(batch: Batch, answer: Any, output: Any) -> Any:
     """The decisions' log-probs as vLLM's LogprobsLists: the drawn token, then the best, one row a request."""
-    width = 1 + max(sequence.request.wanted_logprobs or 0 for sequence in batch.sequences)
+    wanted = [sequence.request.wanted_logprobs for sequence in batch.sequences]
+    width = 1 + max(count or 0 for count in wanted)
+    views = (np.asarray(view) for view in answer.ranked(width))
+    tokens, logprobs, drawn_ranks = views
+    tokens, logprobs = tokens.reshape(-1, width), logprobs.reshape(-1, width)
     rows = len(output.req_ids)
     ids = np.zeros((rows, width), dtype=np.int32)
     values = np.full((rows, width), -np.inf, dtype=np.float32)
     ranks = np.zeros(rows, dtype=np.int32)
-    for decision, name, sequence in zip(answer.decisions, batch.order.req_ids, batch.sequences, strict=True):
-        wanted = sequence.request.wanted_logprobs
-        if wanted is None or decision.error:
-            continue
-        row = output.req_id_to_index[name]
-        best = list(decision.best)[:wanted]
-        ids[row, 0], values[row, 0], ranks[row] = decision.token, decision.logprob, decision.rank
-        for place, (token, logprob, _) in enumerate(best, 1):
-            ids[row, place], values[row, place] = token, logprob
-        # Fewer tokens are left than were asked for: ids that are not among them, as impossible as they are.
-        taken = {decision.token, *(token for token, _, _ in best)}
-        unused = (token for token in range(width + len(taken)) if token not in taken)
-        for place in range(1 + len(best), width):
-            ids[row, place] = next(unused)
+    places = np.array([output.req_id_to_index[name] for name in batch.order.req_ids])
+    asked = np.array([-1 if count is None else count for count in wanted])
+    present = (asked >= 0) & (tokens[:, 0] >= 0)
+    for column in np.flatnonzero(present & ((asked + 1 < width) | (tokens[:, -1] < 0))):
+        _fill(tokens[column], logprobs[column], 1 + asked[column])
+    ids[places[present]] = tokens[present]
+    values[places[present]] = logprobs[present]
+    ranks[places[present]] = drawn_ranks[present]
     return _lists(ids, values, ranks)
+
+
+def _fill(tokens: np.ndarray, logprobs: np.ndarray, wanted: int) -> None:
+    """Fewer tokens are left than the row has places: ids that are not among them, as impossible as they are."""
+    left = tokens[:wanted]
+    first = int(np.count_nonzero(left >= 0))
+    taken = set(left[:first].tolist())
+    unused = (token for token in range(len(tokens) + first) if token not in taken)
+    tokens[first:] = [next(unused) for _ in range(first, len(tokens))]
+    logprobs[first:] = -np.inf
 
 
 def _lists(ids: np.ndarray, values: np.ndarray, ranks: np.ndarray) -> Any:
