@@ -116,9 +116,7 @@ class CroupierModelRunner(GPUModelRunner):
         writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), stream)
         tokens = torch.empty(len(order.req_ids), dtype=torch.int32, device=self.device)
         # Neither this thread nor the GPU hangs on a daemon that is dead: the stream waits, and no longer than that.
-        writer.enqueue_awaited_tokens_pointer(
-            order.step, tokens.data_ptr(), self.croupier_timeout, stream
-        )
+        writer.enqueue_awaited_tokens_pointer(order.step, tokens.data_ptr(), self.croupier_timeout, stream)
         if self.croupier_verify_every and order.step % self.croupier_verify_every == 0:
             self._keep_rows(logits)
         # A column without a decision is -1 here: the engine core knows why, and the GPU indexes with tokens.
