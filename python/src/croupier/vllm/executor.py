@@ -8,10 +8,11 @@ import random
 from concurrent.futures import Future
 from typing import Any
 
-from croupier import Session
 from vllm.logger import init_logger
 from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
+
+from croupier import Session
 
 from .admission import limits_of
 from .options import Options

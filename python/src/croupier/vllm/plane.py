@@ -94,7 +94,8 @@ class Plane:
                 )
             if answer.step != batch.order.step:
                 raise RuntimeError(
-                    f"the workers have the tokens of step {batch.order.step}; the daemon gave step {answer.step}"
+                    f"the workers have the tokens of step {batch.order.step}; "
+                    f"the daemon gave step {answer.step}"
                 )
             self._check(batch, answer, output, errors)
             if any(sequence.request.wanted_logprobs is not None for sequence in batch.sequences):
@@ -159,7 +160,7 @@ def logprobs_of(batch: Batch, answer: Any, output: Any) -> Any:
 
 
 def _fill(tokens: np.ndarray, logprobs: np.ndarray, wanted: int) -> None:
-    """Fewer tokens are left than the row has places: ids that are not among them, as impossible as they are."""
+    """Fewer tokens are left than the row has places: ids that are not among them, impossible as they are."""
     left = tokens[:wanted]
     first = int(np.count_nonzero(left >= 0))
     taken = set(left[:first].tolist())

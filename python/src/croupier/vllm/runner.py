@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
-
-from croupier import Writer
 from vllm import SamplingParams
 from vllm.distributed import get_tensor_model_parallel_rank, tensor_model_parallel_all_gather
 from vllm.model_executor.layers.logits_processor import LogitsProcessor
 from vllm.v1.worker.gpu.model_runner import GPUModelRunner
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
+
+from croupier import Writer
 
 from .order import Order
 
@@ -115,7 +115,7 @@ class CroupierModelRunner(GPUModelRunner):
             )
         writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), stream)
         tokens = torch.empty(len(order.req_ids), dtype=torch.int32, device=self.device)
-        # Neither this thread nor the GPU hangs on a daemon that is dead: the stream waits, and no longer than that.
+        # Neither this thread nor the GPU hangs on a daemon that is dead: the stream waits so long, no longer.
         writer.enqueue_awaited_tokens_pointer(order.step, tokens.data_ptr(), self.croupier_timeout, stream)
         if self.croupier_verify_every and order.step % self.croupier_verify_every == 0:
             self._keep_rows(logits)
