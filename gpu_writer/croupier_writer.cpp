@@ -123,6 +123,7 @@ int croupier_writer_get_state(const croupier_writer* writer, croupier_writer_sta
         ours.begun = steps.begun();
         ours.finished = steps.finished();
         ours.empty_launches = steps.empty_launches();
+        ours.late_steps = steps.late_steps();
         return done(shm::write_struct(ours, *state, "croupier_writer_state", kStateAtFirst));
     });
 }

@@ -292,7 +292,7 @@ shm::Result<bool> CudaWriter::await_tokens(void* stream, const BegunStep& step,
                                            std::chrono::milliseconds timeout, std::int32_t* tokens) {
     const DeviceScope scope(device_);
     if (courier_ == nullptr) {
-        CROUPIER_TRY(keep(courier_, TokenCourier::make(host().segment())));
+        CROUPIER_TRY(keep(courier_, TokenCourier::make(host().segment(), host().rank())));
     }
     return courier_->await(step, timeout, static_cast<cudaStream_t>(stream), tokens);
 }

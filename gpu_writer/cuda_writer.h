@@ -20,6 +20,7 @@ class CudaWriter final : public StepWriter {
 
     std::uint64_t finished() const override;
     std::uint64_t empty_launches() const override;
+    std::uint64_t late_steps() const override { return courier_ == nullptr ? 0 : courier_->late_steps(); }
     std::uint32_t store_blocks() const override { return store_blocks_; }
     shm::Result<bool> enqueue(void* stream, const void* logits, std::uint64_t row_stride) override;
     shm::Result<bool> enqueue_randoms(void* stream) override;

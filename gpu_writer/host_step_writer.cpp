@@ -21,6 +21,7 @@ class HostStepWriter final : public StepWriter {
         seeds_.resize(geometry.max_batch);
     }
 
+    std::uint64_t late_steps() const override { return late_steps_; }
     std::uint64_t finished() const override { return finished_; }
 
     shm::Result<bool> enqueue(void* stream, const void* logits, std::uint64_t row_stride) override {
@@ -69,6 +70,7 @@ class HostStepWriter final : public StepWriter {
             read_tokens(host().segment(), step.step, step.columns, tokens);
         } else {
             std::fill_n(tokens, step.columns, -1);
+            ++late_steps_;
         }
         return true;
     }
@@ -87,6 +89,7 @@ class HostStepWriter final : public StepWriter {
         return shm::fail(Errc::bad_argument, "no step is begun that was not enqueued: begin one first");
     }
 
+    std::uint64_t late_steps_ = 0;
     std::vector<BegunStep> steps_;
     std::vector<const void*> rows_;
     std::vector<ColumnSeed> seeds_;

@@ -41,6 +41,7 @@ class StepWriter {
 
     virtual std::uint64_t finished() const = 0;
     virtual std::uint64_t empty_launches() const { return 0; }
+    virtual std::uint64_t late_steps() const = 0;
     virtual std::uint32_t store_blocks() const { return 0; }
     virtual shm::Result<bool> enqueue(void* stream, const void* logits, std::uint64_t row_stride) = 0;
     virtual shm::Result<bool> enqueue_randoms(void* stream) = 0;

@@ -1,9 +1,12 @@
 #include "gpu_writer/token_courier.h"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <string>
 
 #include "gpu_writer/decided_tokens.h"
+#include "shm/logits_publisher.h"
 #include "shm/wait_strategy.h"
 
 namespace croupier::gpu_writer {
@@ -11,9 +14,11 @@ namespace {
 
 using shm::Errc;
 
-// A GPU idles until the tokens are there, which is within a few milliseconds of the logits.
-constexpr shm::WaitSettings kPatience{shm::WaitMode::adaptive, std::chrono::milliseconds(5),
-                                      std::chrono::microseconds(50)};
+// A GPU idles until the tokens are there, which is within a few milliseconds of the logits: then it spins.
+// Before them, while the model runs, it sleeps.
+constexpr shm::WaitSettings kAfterLogits{shm::WaitMode::adaptive, std::chrono::milliseconds(5),
+                                         std::chrono::microseconds(50)};
+constexpr std::chrono::microseconds kBeforeLogits{20};
 
 shm::Result<bool> refuse_capture(cudaStream_t stream) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -26,8 +31,9 @@ shm::Result<bool> refuse_capture(cudaStream_t stream) {
 
 }  // namespace
 
-shm::Result<std::unique_ptr<TokenCourier>> TokenCourier::make(const shm::Segment& segment) {
-    std::unique_ptr<TokenCourier> courier(new TokenCourier(segment));
+shm::Result<std::unique_ptr<TokenCourier>> TokenCourier::make(const shm::Segment& segment,
+                                                              std::uint32_t rank) {
+    std::unique_ptr<TokenCourier> courier(new TokenCourier(segment, rank));
     CROUPIER_TRY(courier->prepare());
     courier->thread_ = std::thread([raw = courier.get()] { raw->serve(); });
     return courier;
@@ -104,12 +110,16 @@ shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::millis
 }
 
 bool TokenCourier::decided(const Awaited& awaited) const {
-    shm::WaitStrategy patience(kPatience);
+    shm::WaitStrategy patience(kAfterLogits);
     while (true) {
         const auto there = is_decided(segment_, awaited.step, awaited.columns);
         if (!there) return false;
         if (there.value()) return true;
         if (over_.load(std::memory_order_relaxed) || Clock::now() >= awaited.deadline) return false;
+        if (!shm::slice_ready(segment_, awaited.step, rank_)) {
+            std::this_thread::sleep_for(kBeforeLogits);
+            continue;
+        }
         patience.idle(0, [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); });
     }
 }
@@ -120,12 +130,15 @@ void TokenCourier::deliver(const Awaited& awaited, bool decided) {
         read_tokens(segment_, awaited.step, awaited.columns, room);
     } else {
         std::fill_n(room, awaited.columns, -1);
+        late_.fetch_add(1, std::memory_order_relaxed);
     }
     // SYNC: release; the GPU, which waits for the word, then finds the tokens.
     std::atomic_ref(delivered_[0]).store(awaited.ticket, std::memory_order_release);
 }
 
 void TokenCourier::serve() {
+    // The kernel's default slack of 50 us would more than double each sleep.
+    ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
     std::unique_lock lock(mutex_);
     while (true) {
         more_.wait(lock, [this] { return over_.load(std::memory_order_relaxed) || !awaited_.empty(); });

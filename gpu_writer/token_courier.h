@@ -25,10 +25,12 @@ namespace croupier::gpu_writer {
 class TokenCourier {
   public:
     // The segment outlives it.
-    static shm::Result<std::unique_ptr<TokenCourier>> make(const shm::Segment& segment);
+    static shm::Result<std::unique_ptr<TokenCourier>> make(const shm::Segment& segment, std::uint32_t rank);
     TokenCourier(const TokenCourier&) = delete;
     TokenCourier& operator=(const TokenCourier&) = delete;
     ~TokenCourier();
+
+    std::uint64_t late_steps() const { return late_.load(std::memory_order_relaxed); }
 
     // What is awaited still has no tokens; nothing is awaited after it.
     void deliver_all();
@@ -47,7 +49,7 @@ class TokenCourier {
         Clock::time_point deadline;
     };
 
-    explicit TokenCourier(const shm::Segment& segment) : segment_(segment) {}
+    TokenCourier(const shm::Segment& segment, std::uint32_t rank) : segment_(segment), rank_(rank) {}
     shm::Result<bool> prepare();
     void serve();
     bool decided(const Awaited& awaited) const;
@@ -55,6 +57,7 @@ class TokenCourier {
     std::int32_t* room_of(std::uint64_t ticket) const;
 
     const shm::Segment& segment_;
+    std::uint32_t rank_;
     PFN_cuStreamWaitValue64_v11070 wait_value_ = nullptr;
     std::uint32_t places_ = 0;
     PinnedMemory<std::uint64_t> delivered_;  // up to this ticket; the GPU waits for it
@@ -67,6 +70,7 @@ class TokenCourier {
     std::condition_variable more_;
     std::deque<Awaited> awaited_;  // the oldest first
     std::atomic<bool> over_ = false;
+    std::atomic<std::uint64_t> late_ = 0;
     std::thread thread_;
 };
 

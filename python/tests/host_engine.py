@@ -41,7 +41,7 @@ vllm.config.vllm.HAS_TRITON = True
 
 from vllm.v1.executor.abstract import Executor  # noqa: E402
 from vllm.v1.kv_cache_interface import FullAttentionSpec  # noqa: E402
-from vllm.v1.outputs import ModelRunnerOutput  # noqa: E402
+from vllm.v1.outputs import LogprobsTensors, ModelRunnerOutput  # noqa: E402
 
 from croupier import Writer  # noqa: E402
 from croupier.vllm.executor import NATIVE_WORKER, WithSession  # noqa: E402
@@ -67,6 +67,7 @@ class HostExecutor(Executor):
         self.verify_every = 0
         self.preemptions = 0
         self.nan_at = -1
+        self.prompts_told: set[str] = set()
 
     def collective_rpc(
         self, method: Any, timeout: Any = None, args: tuple = (), kwargs: Any = None, non_block: bool = False
@@ -147,9 +148,8 @@ class HostExecutor(Executor):
             rows = np.stack([self._row(name) for name in order.req_ids])
             assert self.writer.begin(order.step)
             self.writer.enqueue(rows)
-            assert self.writer.wait_tokens(order.step, 20.0)
             tokens = np.empty(len(rows), dtype=np.int32)
-            self.writer.enqueue_tokens(order.step, tokens)
+            self.writer.enqueue_awaited_tokens(order.step, tokens, 20.0)
             for name, token in zip(order.req_ids, np.maximum(tokens, 0).tolist(), strict=True):
                 sampled[names.index(name)] = [token]
                 self.requests[name].tokens.append(token)
@@ -157,7 +157,9 @@ class HostExecutor(Executor):
             req_ids=names,
             req_id_to_index={name: row for row, name in enumerate(names)},
             sampled_token_ids=sampled,
-            prompt_logprobs_dict={},
+            prompt_logprobs_dict={
+                name: LogprobsTensors.empty_cpu(1, 1) for name in self.prompts_told & set(draws)
+            },
         )
         if rows is not None and self.verify_every and order.step % self.verify_every == 0:
             output.croupier_rows = rows

@@ -152,6 +152,24 @@ def test_a_row_that_nobody_can_decide_ends_its_own_request(engine: Engine) -> No
     assert list(again[1].token_ids) == greedy(prompts[1], 12)
 
 
+def test_a_bad_first_row_ends_one_request_though_its_prompt_has_logprobs(engine: Engine) -> None:
+    core = engine.llm.llm_engine
+    prompts = {"good": [1, 2, 3], "bad": list(range(20))}
+    engine.executor.nan_at = 20
+    finished = {}
+    for name, prompt in prompts.items():
+        asked = SamplingParams(max_tokens=8, temperature=0.0, ignore_eos=True, detokenize=False)
+        core.add_request(name, {"prompt_token_ids": prompt}, asked)
+    while core.has_unfinished_requests():
+        engine.executor.prompts_told = {key for key in engine.executor.requests if key.startswith("bad")}
+        for output in core.step():
+            if output.finished:
+                finished[output.request_id] = output.outputs[0]
+    engine.executor.nan_at, engine.executor.prompts_told = -1, set()
+    assert list(finished["good"].token_ids) == greedy(prompts["good"], 8)
+    assert finished["bad"].finish_reason == "error"
+
+
 def test_a_reset_of_the_prefix_cache_draws_the_dropped_tokens_again(engine: Engine) -> None:
     core = engine.llm.llm_engine
     prompts = [[place, place + 1] for place in range(30, 34)]

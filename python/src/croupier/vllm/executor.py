@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import random
+import weakref
 from concurrent.futures import Future
 from typing import Any
 
@@ -84,34 +85,46 @@ class WithSession:
             self._end_session()
 
     def _end_session(self) -> None:
-        atexit.unregister(self._end_session)
         plane, self.croupier_plane = self.croupier_plane, None
         daemon, self.croupier_daemon = self.croupier_daemon, None
-        if plane is not None:
-            plane.close()
-        if daemon is not None:
-            daemon.leave()
+        try:
+            if plane is not None:
+                plane.close()
+        finally:
+            if daemon is not None:
+                daemon.leave()
 
     def _open_session(self) -> None:
         config = self.vllm_config
         options = Options.of(config) or Options()
         ranks = sorted((found for found in self.collective_rpc("croupier_describe") if found), key=_rank)
         geometry = geometry_of(ranks, config.model_config.get_vocab_size())
-        # An engine core in the caller's own process is often left to the interpreter's end.
-        atexit.register(self._end_session)
+        # An engine core in the caller's own process is often left to the interpreter's end. By a weak
+        # reference: the executor has the model, and the GPU's memory with it.
+        executor = weakref.ref(self)
+        atexit.register(lambda: (left := executor()) is not None and left._end_session())
         endpoint = options.endpoint
         if not endpoint:
             self.croupier_daemon = PrivateDaemon.join(options)
             endpoint = self.croupier_daemon.endpoint
+        try:
+            self._use_session(endpoint, options, geometry)
+        except BaseException:
+            self._end_session()
+            raise
+
+    def _use_session(self, endpoint: str, options: Options, geometry: dict[str, Any]) -> None:
+        config = self.vllm_config
         batches = config.max_concurrent_batches
         most = config.scheduler_config.max_num_seqs
         # Room for the tokens of steps that the engine has in flight beyond a sequence's last one.
         longest = config.model_config.max_model_len + batches + 1
         limits = limits_of(options, config)
-        data_parallel_rank = config.parallel_config.data_parallel_rank
+        # Of the engine among its replicas; the rank is 0 in each where they are apart.
+        replica = config.parallel_config.data_parallel_index
         session = Session(
             endpoint=endpoint,
-            name=options.session_name(data_parallel_rank),
+            name=options.session_name(replica),
             max_batch=most,
             # A slot is used again when a rank may still read the tokens of the step before in it, unless
             # there are more slots than batches: the last rank has begun the batch after it by then.
@@ -135,7 +148,7 @@ class WithSession:
             verifier = None
             if options.verify_every:
                 verifier = Verifier(geometry["vocab"], longest, options.verify_report, logger.info)
-            seeds = random.Random(f"{config.model_config.seed} {data_parallel_rank}")
+            seeds = random.Random(f"{config.model_config.seed} {replica}")
             sequences = Sequences(session, limits, seeds, logger.warning)
             self.croupier_plane = Plane(session, sequences, options.timeout, verifier)
         except BaseException:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import difflib
 import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 KEY = "croupier"
+# vLLM's own calls of a worker end after 300 seconds.
+_LONGEST = 240
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,12 @@ class Options:
                 hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(defaults)}"
                 raise ValueError(f"additional_config[{KEY!r}] has no option {key!r}{hint}")
             _check_type(key, value, defaults[key])
+        timeout = given.get("timeout", cls.timeout)
+        if not 0 < timeout <= _LONGEST:
+            raise ValueError(
+                f"additional_config[{KEY!r}]['timeout'] is {timeout}; "
+                f"seconds above 0, up to {_LONGEST} would be right"
+            )
         return cls(**given)
 
     @classmethod
@@ -61,9 +70,10 @@ class Options:
             )
         return cls.parse(given)
 
-    def session_name(self, data_parallel_rank: int) -> str:
-        name = self.name or f"vllm-{os.getpid()}"
-        return f"{name}-{data_parallel_rank}" if data_parallel_rank else name
+    def session_name(self, replica: int) -> str:
+        """Process ids are not unique among containers that share a daemon."""
+        name = self.name or f"vllm-{os.getpid()}-{secrets.token_hex(4)}"
+        return f"{name}-{replica}" if replica else name
 
 
 def _check_type(key: str, value: Any, default: Any) -> None:

@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from croupier import Error
+
 from .order import Order
 from .sequences import Sequence, Sequences
 from .verify import Verifier
 
+# Between the workers' sight of a decision and this process's.
+_MOMENT = 1.0
 _VOID = 13
 _STOPPED = 7
 
@@ -74,6 +78,9 @@ class Plane:
         if grammar is not None:
             rows = dict(zip(grammar.structured_output_request_ids, grammar.grammar_bitmask, strict=True))
             masks = [rows.get(name) for name in names]
+            if self._verifier is not None:
+                # vLLM writes the next batch's over them.
+                masks = [None if mask is None else mask.copy() for mask in masks]
         step = self._session.submit([sequence.uid for sequence in sequences], masks)
         self._last_step = step
         return Batch(Order(step, names), sequences, masks)
@@ -86,12 +93,7 @@ class Plane:
             name: reason for name, reason in self._sequences.refused.items() if name in output.req_id_to_index
         }
         if batch.order.step is not None:
-            answer = self._session.wait(self._timeout)
-            if answer is None:
-                raise RuntimeError(
-                    f"step {batch.order.step} was not decided within {self._timeout:g} s; `croupier status` "
-                    "says how the daemon is, and the option 'timeout' is how long to wait"
-                )
+            answer = self._wait(batch.order.step)
             if answer.step != batch.order.step:
                 raise RuntimeError(
                     f"the workers have the tokens of step {batch.order.step}; "
@@ -105,13 +107,31 @@ class Plane:
         if errors:
             for name in errors:
                 output.sampled_token_ids[output.req_id_to_index[name]] = []
+                # vLLM takes them from requests that bring a token, and insists on it.
+                output.prompt_logprobs_dict.pop(name, None)
             output.croupier_errors = errors
         return output
 
+    def _wait(self, step: int) -> Any:
+        """The step's decisions: the workers have waited for them as long as they may."""
+        why = "the daemon is alive, and slow or stuck"
+        try:
+            answer = self._session.wait(_MOMENT)
+            if answer is not None:
+                return answer
+        except Error as error:
+            why = str(error)
+        raise RuntimeError(
+            f"step {step} was not decided within {self._timeout:g} s ({why}); `croupier status` says how the "
+            "daemon is, and the option 'timeout' is how long to wait"
+        )
+
     def close(self) -> None:
-        if self._verifier is not None:
-            self._verifier.close()
-        self._session.close()
+        try:
+            if self._verifier is not None:
+                self._verifier.close()
+        finally:
+            self._session.close()
 
     def _check(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
         rows, sampled = output.req_id_to_index, output.sampled_token_ids
@@ -151,9 +171,11 @@ def logprobs_of(batch: Batch, answer: Any, output: Any) -> Any:
     places = np.array([output.req_id_to_index[name] for name in batch.order.req_ids])
     asked = np.array([-1 if count is None else count for count in wanted])
     present = (asked >= 0) & (tokens[:, 0] >= 0)
-    for column in np.flatnonzero(present & ((asked + 1 < width) | (tokens[:, -1] < 0))):
+    # Of a row vLLM reads as many as its request asked for.
+    fewer = present & (tokens[np.arange(len(asked)), np.maximum(asked, 0)] < 0)
+    for column in np.flatnonzero(fewer):
         _fill(tokens[column], logprobs[column], 1 + asked[column])
-    ids[places[present]] = tokens[present]
+    ids[places[present]] = np.maximum(tokens[present], 0)
     values[places[present]] = logprobs[present]
     ranks[places[present]] = drawn_ranks[present]
     return _lists(ids, values, ranks)

@@ -94,7 +94,10 @@ class CroupierModelRunner(GPUModelRunner):
         counts = torch.zeros_like(rejected)
         if order.step is not None:
             places = {name: row for row, name in enumerate(input_batch.req_ids)}
-            rows = torch.tensor([places[name] for name in order.req_ids], device=self.device)
+            # From pinned memory: another copy would wait for the stream, and so for the tokens before these.
+            rows = torch.tensor([places[name] for name in order.req_ids])
+            if self.device.type == "cuda":
+                rows = rows.pin_memory().to(self.device, non_blocking=True)
             sampled[rows, 0] = self._decided(order, hidden_states[input_batch.logits_indices[rows]])
             counts[rows] = 1
         return _output(sampled, counts, rejected)
@@ -104,6 +107,11 @@ class CroupierModelRunner(GPUModelRunner):
         writer = self.croupier_writer
         if writer is None:
             raise RuntimeError(f"step {order.step} came before croupier_attach(): this worker has no writer")
+        if writer.state.late_steps:
+            raise RuntimeError(
+                f"tokens did not come within {self.croupier_timeout:g} s, and other ranks may have had them: "
+                "this engine cannot go on; `croupier status` says how the daemon is"
+            )
         with own_shard():
             logits = self.model.compute_logits(hidden)
         if logits.stride(-1) != 1:
