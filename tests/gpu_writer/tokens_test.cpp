@@ -127,7 +127,7 @@ TEST_CASE("a GPU's stream waits for tokens that are decided later, step after st
     if (!testing::can_run(way)) return;
     Session session(way);
     // More often than there are places for tokens on their way.
-    for (std::uint64_t step = 0; step < 5 * testing::small_geometry().slots; ++step) {
+    for (std::uint64_t step = 0; step < 5 * std::uint64_t{testing::small_geometry().slots}; ++step) {
         session.write(step, 2);
         REQUIRE(session.await(step, 20000, session.writer.memory().token_room()) == 0);
         const auto first = static_cast<std::int32_t>(10 * step);
