@@ -25,6 +25,9 @@ def faults(vllm_config: Any) -> list[str]:
         found.append(f"its runner type is {model.runner_type!r}; 'generate' would be right")
     if model.logits_processors:
         found.append("it has custom logits processors, which would not be asked; without them would be right")
+    if parallel.pipeline_parallel_size > 1:
+        # A request that is preempted and resumed while its token is under way would lose that token.
+        found.append("pipeline_parallel_size is above 1, which Croupier cannot serve yet; 1 would be right")
     if parallel.prefill_context_parallel_size > 1:
         found.append("prefill_context_parallel_size is above 1; 1 would be right")
     if vllm_config.lora_config is not None and parallel.tensor_parallel_size > 1:

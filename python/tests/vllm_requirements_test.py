@@ -1,0 +1,47 @@
+"""Which engines are refused at their start; vLLM's configuration is stood for by what is looked at."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from croupier.vllm.requirements import check_engine, faults
+
+
+def engine(**other: Any) -> SimpleNamespace:
+    model = {"runner_type": "generate", "logits_processors": None}
+    parallel = {
+        "pipeline_parallel_size": 1,
+        "prefill_context_parallel_size": 1,
+        "tensor_parallel_size": 2,
+        "nnodes_within_dp": 1,
+    }
+    whole = {"use_v2_model_runner": True, "speculative_config": None, "lora_config": None}
+    for part in (model, parallel, whole):
+        part.update({key: value for key, value in other.items() if key in part})
+    return SimpleNamespace(
+        model_config=SimpleNamespace(**model), parallel_config=SimpleNamespace(**parallel), **whole
+    )
+
+
+def test_an_engine_of_the_usual_kind_is_served() -> None:
+    assert faults(engine()) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ({"use_v2_model_runner": False}, "VLLM_USE_V2_MODEL_RUNNER=1 would be right"),
+        ({"speculative_config": object()}, "speculative decoding is on"),
+        ({"runner_type": "pooling"}, "'generate' would be right"),
+        ({"logits_processors": ["mine"]}, "custom logits processors"),
+        ({"pipeline_parallel_size": 2}, "pipeline_parallel_size is above 1"),
+        ({"prefill_context_parallel_size": 2}, "prefill_context_parallel_size is above 1"),
+        ({"lora_config": object()}, "LoRA gathers logits itself"),
+        ({"nnodes_within_dp": 2}, "on several hosts"),
+    ],
+)
+def test_what_stands_in_the_way_is_named(other: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match="Croupier cannot sample for this engine") as refused:
+        check_engine(engine(**other))
+    assert text in str(refused.value)
