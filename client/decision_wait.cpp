@@ -37,6 +37,23 @@ proto::Decision refused_column(std::uint64_t uid, proto::DecisionError why) {
     return decision;
 }
 
+// What was found wrong in a column says in which.
+shm::Result<bool> of_column(std::uint32_t column, shm::Result<bool> taken) {
+    if (taken) return taken;
+    return shm::fail(taken.error().code, "column " + std::to_string(column) + ": " + taken.error().message);
+}
+
+// Each decision's part of `all`, where they lie one after another: all are there by now, and stay in place.
+template <typename T>
+void deal_out(std::vector<croupier_decision>& decisions, const std::vector<T>& all,
+              const T* croupier_decision::*first, std::uint32_t croupier_decision::*count) {
+    const T* next = all.data();
+    for (croupier_decision& decision : decisions) {
+        if (decision.*count > 0) decision.*first = next;
+        next += decision.*count;
+    }
+}
+
 // A closed session decides no more, but what it decided is still its client's: in the mapping, or in the
 // stream's queue. A fenced one's is another client's.
 bool ended(const shm::Error& why) {
@@ -179,17 +196,9 @@ shm::Result<bool> AttachedSession::take_all_ranked(const Decided& decided) {
             next += ranked.size();
         }
         if (taken_[column].error != 0) continue;
-        auto taken = take_ranked(ranked, taken_[column]);
-        if (!taken)
-            return shm::fail(taken.error().code,
-                             "column " + std::to_string(column) + ": " + taken.error().message);
+        CROUPIER_TRY(of_column(column, take_ranked(ranked, taken_[column])));
     }
-    // All of them are there by now, and stay in place.
-    const croupier_logprob* best = taken_best_.data();
-    for (croupier_decision& decision : taken_) {
-        if (decision.best_count > 0) decision.best = best;
-        best += decision.best_count;
-    }
+    deal_out(taken_, taken_best_, &croupier_decision::best, &croupier_decision::best_count);
     return true;
 }
 
@@ -220,16 +229,9 @@ shm::Result<bool> AttachedSession::take_all_support(const Decided& decided) {
             next += count;
         }
         if (taken_[column].error != 0) continue;
-        auto taken = take_support(support, taken_[column]);
-        if (!taken)
-            return shm::fail(taken.error().code,
-                             "column " + std::to_string(column) + ": " + taken.error().message);
+        CROUPIER_TRY(of_column(column, take_support(support, taken_[column])));
     }
-    const croupier_survivor* first = taken_support_.data();
-    for (croupier_decision& decision : taken_) {
-        if (decision.support_count > 0) decision.support = first;
-        first += decision.support_count;
-    }
+    deal_out(taken_, taken_support_, &croupier_decision::support, &croupier_decision::support_count);
     return true;
 }
 

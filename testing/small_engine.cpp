@@ -33,14 +33,6 @@ const char* text_or_null(const std::string& text) {
 SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, const EngineShape& shape,
                          std::uint32_t timeout_ms)
     : shape_(shape) {
-    geometry_.vocab = shape.vocab;
-    geometry_.tp = shape.tp;
-    proto::fill_even_shards(geometry_, shape.padded_vocab);
-    std::uint32_t first = 0;
-    for (std::uint32_t rank = 0; rank < shape.shard_ids.size(); ++rank) {
-        geometry_.shards[rank] = {first, shape.shard_ids[rank]};
-        first += shape.shard_ids[rank];
-    }
     client::OpenOptions options;
     options.endpoint = endpoint.c_str();
     options.name = name.c_str();
@@ -66,6 +58,7 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
     options.server_key = text_or_null(shape.server_key);
     options.client_public_key = text_or_null(shape.client_public_key);
     options.client_secret_key = text_or_null(shape.client_secret_key);
+    geometry_ = client::geometry_from_abi(options);
     session_ = std::make_unique<client::Session>(options);
     attach_writers();
     for (const auto uid : session_->live()) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "croupier/decide.h"
+#include "python/extension/answered.h"
 #include "python/extension/array.h"
 #include "python/extension/bindings.h"
 #include "python/extension/held.h"
@@ -134,23 +135,9 @@ class Decider {
 };
 
 void bind_answer(nb::module_& module) {
-    nb::class_<Answer>(module, "Answer", "What a decision in this process answers.")
-        .def_prop_ro(
-            "token", [](const Answer& self) { return self.plain.token; }, "-1 where error is not 0")
-        .def_prop_ro(
-            "logprob", [](const Answer& self) { return self.plain.logprob; }, "NaN with Params.no_logprob")
-        .def_prop_ro(
-            "rank", [](const Answer& self) { return self.plain.rank; },
-            "the token's, from 1; 0 where no log-probs were asked for")
-        .def_prop_ro(
-            "position", [](const Answer& self) { return self.plain.position; },
-            "the token's place in the output")
-        .def_prop_ro(
-            "flags", [](const Answer& self) { return self.plain.flags; },
-            "the sum of CROUPIER_STOPPED_EOS and what follows it in croupier/types.h")
-        .def_prop_ro(
-            "error", [](const Answer& self) { return self.plain.error; },
-            "0, or why there is no token: CROUPIER_DECISION_... in croupier/types.h")
+    nb::class_<Answer> answer(module, "Answer", "What a decision in this process answers.");
+    bind_answered(answer);
+    answer
         .def_prop_ro(
             "error_text", [](const Answer& self) { return croupier_decide_error_text(self.plain.error); },
             "the error in words")
@@ -161,22 +148,6 @@ void bind_answer(nb::module_& module) {
             },
             nb::for_getter(nb::sig("def feedback(self) -> tuple[float, float]")),
             "what mirostat and adaptive-p leave for the next position")
-        .def_prop_ro(
-            "best", [](const Answer& self) { return best_list(self.best); },
-            nb::for_getter(nb::sig("def best(self) -> list[tuple[int, float, int]]")),
-            "the best log-probs as (token, logprob, rank), as many as Params.logprobs asked for")
-        .def_prop_ro(
-            "support", [](const Answer& self) { return support_list(self.support); },
-            nb::for_getter(nb::sig("def support(self) -> list[tuple[int, float]]")),
-            "what the token was drawn from as (token, probability), the likeliest first: as many as "
-            "Params.support asked for, all with wants_support")
-        .def_prop_ro(
-            "support_total", [](const Answer& self) { return self.plain.support_total; },
-            "how many tokens were left to draw from; 0 where none were asked for")
-        .def_prop_ro(
-            "stopped", [](const Answer& self) { return stopped_by(self.plain.flags); },
-            nb::for_getter(nb::sig("def stopped(self) -> str | None")),
-            "what ended the sequence: None, 'eos', 'token' or 'length'")
         .def("__repr__", [](const Answer& self) {
             const std::uint16_t error = self.plain.error;
             return "Answer(token=" + std::to_string(self.plain.token) + (error == 0 ? "" : ", error: ") +

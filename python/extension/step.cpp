@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "python/extension/answered.h"
+
 namespace croupier::python {
 namespace {
 
@@ -78,45 +80,15 @@ nb::list decision_list(const Step& step) {
 }
 
 void bind_decision(nb::module_& module) {
-    nb::class_<Decision>(module, "Decision", "One column's decision.")
+    nb::class_<Decision> decision(module, "Decision", "One column's decision.");
+    bind_answered(decision);
+    decision
         .def_prop_ro(
             "uid", [](const Decision& self) { return self.plain.uid; },
             "the sequence that it was decided for")
         .def_prop_ro(
-            "token", [](const Decision& self) { return self.plain.token; }, "-1 where error is not 0")
-        .def_prop_ro(
-            "logprob", [](const Decision& self) { return self.plain.logprob; }, "NaN with Params.no_logprob")
-        .def_prop_ro(
-            "rank", [](const Decision& self) { return self.plain.rank; },
-            "the token's, from 1; 0 where no log-probs were asked for")
-        .def_prop_ro(
-            "position", [](const Decision& self) { return self.plain.position; },
-            "the token's place in the output")
-        .def_prop_ro(
-            "flags", [](const Decision& self) { return self.plain.flags; },
-            "the sum of CROUPIER_STOPPED_EOS and what follows it in croupier/types.h")
-        .def_prop_ro(
-            "error", [](const Decision& self) { return self.plain.error; },
-            "0, or why there is no token: CROUPIER_DECISION_... in croupier/types.h")
-        .def_prop_ro(
             "error_text", [](const Decision& self) { return croupier_decision_error_text(self.plain.error); },
             "the error in words")
-        .def_prop_ro(
-            "best", [](const Decision& self) { return best_list(self.best); },
-            nb::for_getter(nb::sig("def best(self) -> list[tuple[int, float, int]]")),
-            "the best log-probs as (token, logprob, rank), as many as Params.logprobs asked for")
-        .def_prop_ro(
-            "support", [](const Decision& self) { return support_list(self.support); },
-            nb::for_getter(nb::sig("def support(self) -> list[tuple[int, float]]")),
-            "what the token was drawn from as (token, probability), the likeliest first, as many as "
-            "Params.support asked for")
-        .def_prop_ro(
-            "support_total", [](const Decision& self) { return self.plain.support_total; },
-            "how many tokens were left to draw from; 0 where none were asked for")
-        .def_prop_ro(
-            "stopped", [](const Decision& self) { return stopped_by(self.plain.flags); },
-            nb::for_getter(nb::sig("def stopped(self) -> str | None")),
-            "what ended the sequence: None, 'eos', 'token' or 'length'")
         .def("__repr__", &describe);
 }
 
