@@ -9,8 +9,10 @@
 #include "config/write.h"
 #include "daemon/logging.h"
 #include "daemon/sampler_process.h"
+#include "daemon/stand_in.h"
 #include "daemon/successor.h"
 #include "daemon/supervisor.h"
+#include "proto/bell.h"
 
 namespace {
 
@@ -20,6 +22,7 @@ constexpr const char* kFooter = R"(
 Examples:
   croupierd --config /etc/croupier/croupierd.yaml --check-config   is the file sound?
   croupierd --config /etc/croupier/croupierd.yaml                  serve until SIGTERM
+  croupierd --stand-in /dev/shm/croupier/croupier-main-1.seg       beside an engine: decides while there is no daemon
 Signals:
   SIGTERM, SIGINT   drain: steps in flight finish and are taken, then the daemon ends
   SIGUSR1           hand over: the daemon ends, its sessions wait for the next one (systemctl restart)
@@ -61,6 +64,18 @@ int run(int argc, char** argv) {
     bool versions_only = false;
     app.add_flag("--layout-versions", versions_only,
                  "Print the versions of the layouts that engines share with this build, and end");
+    croupier::daemon::StandInOptions stand_in;
+    auto* standing_in =
+        app.add_option("--stand-in", stand_in.segment,
+                       "Instead of serving: decide for the session of this segment while its daemon is gone")
+            ->option_text("SEGMENT");
+    app.add_option("--samplers", stand_in.samplers, "With --stand-in: how many (0: half of the cores)")
+        ->needs(standing_in)
+        ->check(CLI::Range(0U, croupier::proto::kMaxSamplers));
+    app.add_option("--heartbeat-timeout-ms", stand_in.heartbeat_timeout_ms,
+                   "With --stand-in: how long a sampler may stand still")
+        ->needs(standing_in)
+        ->check(CLI::PositiveNumber);
     // What follows is how the supervisor starts its samplers; an empty group hides it from --help.
     croupier::daemon::SamplerOptions sampler;
     auto* index = app.add_option("--sampler", sampler.index)->group("");
@@ -74,6 +89,10 @@ int run(int argc, char** argv) {
     if (versions_only) {
         std::cout << croupier::daemon::layout_versions() << "\n";
         return 0;
+    }
+    if (standing_in->count() != 0) {
+        croupier::daemon::set_up_log({});
+        return croupier::daemon::run_stand_in(stand_in);
     }
     if (index->count() == 0) return serve(path, check_only, print_only);
     croupier::daemon::set_up_log({});

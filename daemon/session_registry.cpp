@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/dead_claims.h"
 #include "daemon/session_admission.h"
 #include "shm/clock.h"
 #include "shm/futex.h"
@@ -46,16 +47,6 @@ std::string missing_ranks(const shm::Segment& segment, std::uint64_t step) {
     return ranks;
 }
 
-template <typename Visit>
-void for_each_step(const shm::Segment& segment, Visit&& visit) {
-    const shm::StepWindow window = shm::steps_in_flight(segment);
-    if (!window.sound) return;
-    for (std::uint64_t step = window.first; step < window.end; ++step) {
-        const auto& record = segment.schedule(segment.slot_of(step));
-        visit(step, std::min(record.columns, segment.geometry().max_batch));
-    }
-}
-
 std::uint64_t steps_not_taken(const shm::Segment& segment) {
     const shm::StepWindow window = shm::steps_in_flight(segment);
     return window.sound ? window.end - window.first : 0;
@@ -70,69 +61,6 @@ SessionRegistry::SessionRegistry(const config::Config& config, shm::Plane& plane
 void SessionRegistry::configure(const config::Config& config) {
     config_.sessions = config.sessions;
     hot_sets_.configure(config.hot_set);
-}
-
-void SessionRegistry::adopt_survivors() {
-    for (const auto& path : shm::segment_files(config_.shm.dir, config_.instance)) adopt(path);
-    show_to_samplers();
-}
-
-void SessionRegistry::adopt(const std::string& path) {
-    auto attached = shm::Segment::attach(path, shm::Access::read_write);
-    if (!attached) return leave_alone(path, attached.error().message);
-    auto segment = std::make_unique<shm::Segment>(std::move(attached).value());
-    auto& header = segment->header();
-    const auto state = header.state.load(std::memory_order_acquire);
-    // The file's name is the daemon's, the header is whoever's may write to it.
-    if (shm::segment_path(config_.shm.dir, config_.instance, segment->id()) != path) {
-        return leave_alone(path, "its header says that it is session " + std::to_string(segment->id()));
-    }
-    const auto record = shm::read_record(path);
-    if (!record && record.error().code == Errc::not_found && !segment->is_held(Role::client)) {
-        spdlog::info("removing {}: the daemon died before it gave it to anybody", path);
-        shm::remove_session_files(path);
-        return;
-    }
-    if (!record) return leave_alone(path, record.error().message);
-    if (record.value().name != segment->name()) {
-        return leave_alone(path, "its header names another session than the daemon opened");
-    }
-    if (!segment->hold(Role::daemon)) return leave_alone(path, "another daemon holds it");
-    if (state != SessionState::active && state != SessionState::draining) {
-        spdlog::info("removing {}: its session has ended", path);
-        shm::remove_session_files(path);
-        return;
-    }
-    std::uint32_t freed = 0;
-    for_each_step(*segment, [&](std::uint64_t step, std::uint32_t columns) {
-        freed += shm::StepClaims(*segment, step).reopen_all(columns);
-    });
-    // When its client died nobody knows: its grace begins anew.
-    const std::string client = segment->is_held(Role::client)
-                                   ? "its client lives"
-                                   : "its client is gone, it may resume for " +
-                                         std::to_string(config_.sessions.reattach_grace_ms) + " ms";
-    spdlog::info("session {} ({}) goes on: {}, {} half-decided columns are decided again", segment->name(),
-                 segment->id(), client, freed);
-    header.state.store(SessionState::active, std::memory_order_release);
-    take_in(std::move(segment), record.value().owner);
-}
-
-void SessionRegistry::leave_alone(const std::string& path, const std::string& why) {
-    spdlog::error("leaving {} alone: {}", path, why);
-    left_alone_.push_back(path);
-}
-
-void SessionRegistry::remove_forsaken() {
-    std::erase_if(left_alone_, [](const std::string& path) {
-        const auto file = shm::open_file(path, shm::Access::read_only);
-        if (!file && file.error().code == Errc::not_found) return true;
-        // One that cannot be opened now may be held: it is looked at again.
-        if (!file || shm::first_locked_byte(file.value())) return false;
-        spdlog::info("removing {}: this daemon cannot serve it, and nobody holds it any more", path);
-        shm::remove_session_files(path);
-        return true;
-    });
 }
 
 void SessionRegistry::take_in(std::unique_ptr<shm::Segment> segment, const std::string& owner) {
@@ -227,22 +155,9 @@ void SessionRegistry::show_to_samplers() {
 }
 
 void SessionRegistry::reopen_claims(std::uint32_t dead_incarnation, const proto::PreparedColumn& at) {
-    std::uint32_t claimed = 0;
-    for (const auto& [id, segment] : sessions_) {
-        for_each_step(*segment, [&, &where = *segment](std::uint64_t step, std::uint32_t columns) {
-            claimed += shm::StepClaims(where, step).claimed_by(dead_incarnation, columns);
-        });
-    }
-    const std::uint64_t prepared = at.session_id.load(std::memory_order_relaxed);
-    for (const auto& [id, segment] : sessions_) {
-        for_each_step(*segment, [&, id = id, &where = *segment](std::uint64_t step, std::uint32_t columns) {
-            const shm::StepClaims claims(where, step);
-            claims.reopen(dead_incarnation, columns, claimed == 1);
-            const std::uint32_t column = at.column.load(std::memory_order_relaxed);
-            const bool was_at = prepared == id && at.step.load(std::memory_order_relaxed) == step;
-            if (was_at && column < columns) claims.suspect(column, columns);
-        });
-    }
+    std::vector<const shm::Segment*> sessions;
+    for (const auto& [id, segment] : sessions_) sessions.push_back(segment.get());
+    daemon::reopen_claims(sessions, dead_incarnation, at);
 }
 
 void SessionRegistry::watch_client(std::uint64_t id, const shm::Segment& segment,
@@ -292,7 +207,7 @@ void SessionRegistry::give_up_late_steps(std::uint64_t id, const shm::Segment& s
     const std::uint64_t now = shm::monotonic_ns();
     // A step's logits come after those of the steps before it: its time begins when those are decided.
     std::uint64_t begins = 0;
-    for_each_step(segment, [&](std::uint64_t step, std::uint32_t columns) {
+    shm::for_each_step(segment, [&](std::uint64_t step, std::uint32_t columns) {
         const std::uint32_t slot = segment.slot_of(step);
         if (shm::step_complete(segment, slot, columns)) {
             begins = segment.decision_head(slot).last_commit_ns.load(std::memory_order_relaxed);
@@ -310,6 +225,7 @@ void SessionRegistry::give_up_late_steps(std::uint64_t id, const shm::Segment& s
 
 void SessionRegistry::housekeep() {
     remove_forsaken();
+    adopt_given_back();
     std::vector<std::uint64_t> abandoned;
     std::vector<std::uint64_t> unsound;
     std::vector<std::uint64_t> lost = take_lost();
@@ -354,7 +270,7 @@ void SessionRegistry::name_undrained() const {
         const std::uint64_t left = steps_not_taken(*segment);
         if (left == 0) continue;
         std::uint64_t decided = 0;
-        for_each_step(*segment, [&, &where = *segment](std::uint64_t step, std::uint32_t columns) {
+        shm::for_each_step(*segment, [&, &where = *segment](std::uint64_t step, std::uint32_t columns) {
             if (shm::step_complete(where, where.slot_of(step), columns)) ++decided;
         });
         spdlog::warn(

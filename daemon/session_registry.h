@@ -115,6 +115,8 @@ class SessionRegistry {
     // Not this daemon's to serve; removed once nobody holds it.
     void leave_alone(const std::string& path, const std::string& why);
     void remove_forsaken();
+    void ask_back(std::unique_ptr<shm::Segment> segment);
+    void adopt_given_back();
     void take_in(std::unique_ptr<shm::Segment> segment, const std::string& owner);
     void retire(std::uint64_t id, proto::SessionState final_state, const std::string& why);
     void expect_client(const shm::Segment& segment);
@@ -133,6 +135,7 @@ class SessionRegistry {
     std::vector<OpenAnswer> unmade_;
     HotSets hot_sets_;
     std::vector<std::string> left_alone_;  // paths of segments, until nobody holds them
+    std::vector<std::unique_ptr<shm::Segment>> asked_back_;  // until who stands in lets go of them
     std::int32_t node_ = -1;
     SegmentMaker maker_;
     bool draining_ = false;

@@ -42,6 +42,7 @@ enum class SessionCounter : std::uint32_t {
     zmq_steps_sent,
     zmq_send_deferred,  // the subscriber was slow: the step stayed in the ring
     steps_given_up,
+    stand_ins,
     count_
 };
 
@@ -95,6 +96,7 @@ constexpr std::array kSessionCounterText = {
     CounterText{"zmq_steps_sent", "Steps sent over the ZMQ decision stream"},
     CounterText{"zmq_send_deferred", "Steps kept in the ring because the ZMQ subscriber was slow"},
     CounterText{"steps_given_up", "Steps given up before all their columns were decided"},
+    CounterText{"stand_ins", "Times that a stand-in began to decide because the daemon was gone"},
 };
 static_assert(kSessionCounterText.size() == static_cast<std::size_t>(SessionCounter::count_),
               "every counter needs its name and help");

@@ -19,7 +19,9 @@ constexpr std::uint32_t kSegmentVersion = 13;
 // meaning, and when the layout gets a region: always so that zero means "off", and that what was there keeps
 // its place. Reserved bytes within those of ElementBytes stay 0: only what lies behind what a build knows of
 // is refused by it. Builds of different minor versions serve each other.
-constexpr std::uint32_t kSegmentMinor = 1;
+constexpr std::uint32_t kSegmentMinor = 2;
+// From this one on samplers lock the segment while they may decide.
+constexpr std::uint32_t kMinorWithSamplersLock = 2;
 constexpr std::uint32_t kHeaderBytes = 8192;
 
 enum class SessionState : std::uint32_t { active = 1, draining = 2, closed = 3, fenced = 4 };
@@ -61,6 +63,7 @@ struct SegmentHeader {
     // Of the sequences that are admitted from now on, and of one in kHotTrialShare of them.
     std::atomic<std::uint32_t> hot_choice;
     std::atomic<std::uint32_t> hot_trial;
+    std::atomic<std::uint32_t> wanted;  // 1: by a daemon, from who stands in for the one before it
 
     // Written by the client.
     alignas(64) std::atomic<std::uint64_t> published;  // steps 0 .. published - 1 are valid records

@@ -134,6 +134,11 @@ bool try_lock_byte(const FileDescriptor& file, std::uint64_t byte) {
     return ::fcntl(file.get(), F_OFD_SETLK, &range) == 0;
 }
 
+bool try_share_byte(const FileDescriptor& file, std::uint64_t byte) {
+    struct ::flock range = range_of(byte, F_RDLCK);
+    return ::fcntl(file.get(), F_OFD_SETLK, &range) == 0;
+}
+
 void unlock_byte(const FileDescriptor& file, std::uint64_t byte) {
     struct ::flock range = range_of(byte, F_UNLCK);
     ::fcntl(file.get(), F_OFD_SETLK, &range);

@@ -46,6 +46,8 @@ Result<std::uint64_t> file_size(const FileDescriptor& file, const std::string& p
 // A byte of a file, locked by its open file description: the kernel drops the lock when the last process
 // that holds the description dies, at whatever instruction. Lock bytes lie far past the mapped content.
 bool try_lock_byte(const FileDescriptor& file, std::uint64_t byte);
+// Beside others who share it.
+bool try_share_byte(const FileDescriptor& file, std::uint64_t byte);
 void unlock_byte(const FileDescriptor& file, std::uint64_t byte);
 bool byte_is_locked(const FileDescriptor& file, std::uint64_t byte);
 // Of all lock bytes, whatever they stand for: what they are does not depend on the layout's version.

@@ -17,7 +17,9 @@
 namespace croupier::shm {
 
 // Who may hold a liveness lock on a segment. Writers follow, one a rank.
-enum class Role : std::uint64_t { daemon = 0, client = 1, first_writer = 16 };
+// daemon: who answers for it, which is the daemon or, while there is none, who stands in for it.
+// samplers: all processes that decide; they share it.
+enum class Role : std::uint64_t { daemon = 0, client = 1, samplers = 2, first_writer = 16 };
 constexpr Role writer_role(std::uint32_t rank) {
     return static_cast<Role>(static_cast<std::uint64_t>(Role::first_writer) + rank);
 }
@@ -58,6 +60,7 @@ class Segment {
     const std::string& hugepage_note() const { return hugepage_note_; }
 
     bool hold(Role role) { return try_lock_byte(file_, static_cast<std::uint64_t>(role)); }
+    bool share(Role role) { return try_share_byte(file_, static_cast<std::uint64_t>(role)); }
     void release(Role role) { unlock_byte(file_, static_cast<std::uint64_t>(role)); }
     // By another open file: a holder does not see its own lock.
     bool is_held(Role role) const { return byte_is_locked(file_, static_cast<std::uint64_t>(role)); }

@@ -1,6 +1,7 @@
 // Which steps of a session are in flight, read by a process that trusts none of the words it reads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -15,6 +16,17 @@ struct StepWindow {
 };
 
 StepWindow steps_in_flight(const Segment& segment);
+
+// visit(step, columns) of each of them; of none where the counters contradict the ring's size.
+template <typename Visit>
+void for_each_step(const Segment& segment, Visit&& visit) {
+    const StepWindow window = steps_in_flight(segment);
+    if (!window.sound) return;
+    for (std::uint64_t step = window.first; step < window.end; ++step) {
+        const auto& record = segment.schedule(segment.slot_of(step));
+        visit(step, std::min(record.columns, segment.geometry().max_batch));
+    }
+}
 
 // Why the whole record of the step in `slot` was refused; none when it was not.
 proto::DecisionError step_refusal(const Segment& segment, std::uint32_t slot);

@@ -40,9 +40,15 @@ CONFIG = {
 
 
 class Engine:
-    def __init__(self, folder: Path, **changes: Any) -> None:
+    def __init__(self, folder: Path, croupier: dict[str, Any] | None = None, **changes: Any) -> None:
         (folder / "config.json").write_text(json.dumps(CONFIG))
-        options = {"samplers": 1, "verify_every": 1, "shm_dir": f"/dev/shm/croupier-test-{os.getpid()}"}
+        options = {
+            "samplers": 1,
+            "verify_every": 1,
+            "private": True,
+            "shm_dir": f"/dev/shm/croupier-test-{os.getpid()}",
+            **(croupier or {}),
+        }
         register()
         self.llm = LLM(
             model=str(folder),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import random
 import weakref
@@ -13,12 +14,13 @@ from vllm.logger import init_logger
 from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
-from croupier import Session
+from croupier import Error, Session
 
 from .admission import limits_of
+from .keeper import Keeper
 from .options import Options
 from .plane import Batch, Plane
-from .private_daemon import PrivateDaemon
+from .private_daemon import PrivateDaemon, system_endpoint
 from .sequences import Sequences
 from .verify import Verifier
 
@@ -49,6 +51,7 @@ class WithSession:
 
     croupier_plane: Plane | None = None
     croupier_daemon: PrivateDaemon | None = None
+    croupier_keeper: Keeper | None = None
 
     def _init_executor(self) -> None:
         parallel = self.parallel_config
@@ -87,12 +90,15 @@ class WithSession:
     def _end_session(self) -> None:
         plane, self.croupier_plane = self.croupier_plane, None
         daemon, self.croupier_daemon = self.croupier_daemon, None
-        try:
-            if plane is not None:
-                plane.close()
-        finally:
+        keeper, self.croupier_keeper = self.croupier_keeper, None
+        with contextlib.ExitStack() as ends:
+            # The last is done first.
             if daemon is not None:
-                daemon.leave()
+                ends.callback(daemon.leave)
+            if plane is not None:
+                ends.callback(plane.close)
+            if keeper is not None:
+                ends.callback(keeper.close)
 
     def _open_session(self) -> None:
         config = self.vllm_config
@@ -103,17 +109,25 @@ class WithSession:
         # reference: the executor has the model, and the GPU's memory with it.
         executor = weakref.ref(self)
         atexit.register(lambda: (left := executor()) is not None and left._end_session())
-        endpoint = options.endpoint
-        if not endpoint:
-            self.croupier_daemon = PrivateDaemon.join(options)
-            endpoint = self.croupier_daemon.endpoint
         try:
-            self._use_session(endpoint, options, geometry)
+            self._use_session(options, geometry)
         except BaseException:
             self._end_session()
             raise
 
-    def _use_session(self, endpoint: str, options: Options, geometry: dict[str, Any]) -> None:
+    def _opened(self, options: Options, **asked: Any) -> Session:
+        endpoint = options.endpoint
+        if not endpoint and not options.private and (system := system_endpoint()):
+            try:
+                return Session(endpoint=system, **asked)
+            except Error as error:
+                logger.warning("the host's daemon at %s is not used: %s", system, error)
+        if not endpoint:
+            self.croupier_daemon = PrivateDaemon.join(options)
+            endpoint = self.croupier_daemon.endpoint
+        return Session(endpoint=endpoint, **asked)
+
+    def _use_session(self, options: Options, geometry: dict[str, Any]) -> None:
         config = self.vllm_config
         batches = config.max_concurrent_batches
         most = config.scheduler_config.max_num_seqs
@@ -122,8 +136,8 @@ class WithSession:
         limits = limits_of(options, config)
         # Of the engine among its replicas; the rank is 0 in each where they are apart.
         replica = config.parallel_config.data_parallel_index
-        session = Session(
-            endpoint=endpoint,
+        session = self._opened(
+            options,
             name=options.session_name(replica),
             max_batch=most,
             # A slot is used again when a rank may still read the tokens of the step before in it, unless
@@ -142,6 +156,9 @@ class WithSession:
             **geometry,
         )
         try:
+            self.croupier_keeper = Keeper(
+                session.segment_path, options, self.croupier_daemon, logger.warning
+            )
             self.collective_rpc(
                 "croupier_attach", args=(session.segment_path, options.timeout, options.verify_every)
             )
@@ -150,12 +167,12 @@ class WithSession:
                 verifier = Verifier(geometry["vocab"], longest, options.verify_report, logger.info)
             seeds = random.Random(f"{config.model_config.seed} {replica}")
             sequences = Sequences(session, limits, seeds, logger.warning)
-            self.croupier_plane = Plane(session, sequences, options.timeout, verifier)
+            self.croupier_plane = Plane(session, sequences, options.timeout, logger.warning, verifier)
         except BaseException:
             session.close()
             raise
         logger.info(
-            "Croupier decides the tokens: %s at %s, %s", options.name or "a session", endpoint, geometry
+            "Croupier decides the tokens: %s, %s", session.segment_path, geometry
         )
 
 

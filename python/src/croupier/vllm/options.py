@@ -19,7 +19,11 @@ class Options:
     """The options of one engine; all have a default, so that `{"croupier": {}}` is enough."""
 
     endpoint: str = ""
-    """Of the daemon's control socket; none: a private daemon of this user on this host."""
+    """Of the daemon's control socket; none: the host's daemon if it answers, else a private one of this user."""
+    private: bool = False
+    """Without an endpoint: a private daemon, whether the host has one or not."""
+    stand_in: bool = True
+    """A process waits beside this engine and decides while there is no daemon."""
     name: str = ""
     """Of the session; none: one made of this engine's process."""
     timeout: float = 60.0
@@ -33,7 +37,7 @@ class Options:
     shm_dir: str = ""
     """Of a private daemon: where its segments lie."""
     samplers: int = 0
-    """Of a private daemon; 0: half of the cores that this process may use."""
+    """Of a private daemon and of a stand-in; 0: half of the cores that this process may use."""
     verify_every: int = 0
     """Each so many steps are decided a second time in this process, and differences are counted; 0: none."""
     verify_report: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,11 +34,17 @@ class Plane:
     in all three, which is the order in which the engine core works them."""
 
     def __init__(
-        self, session: Any, sequences: Sequences, timeout: float, verifier: Verifier | None = None
+        self,
+        session: Any,
+        sequences: Sequences,
+        timeout: float,
+        log: Callable[[str], None],
+        verifier: Verifier | None = None,
     ) -> None:
         self._session = session
         self._sequences = sequences
         self._timeout = timeout
+        self._log = log
         self._verifier = verifier
         self._names: list[str] = []
         self._last_step = 0
@@ -131,7 +138,14 @@ class Plane:
             if self._verifier is not None:
                 self._verifier.close()
         finally:
-            self._session.close()
+            try:
+                self._session.close()
+            except Error as error:
+                # The session has no client any more, which the next daemon sees.
+                self._log(
+                    f"the daemon was not told that {self._session.segment_path} is done with, and the next "
+                    f"one removes it, as `croupier cleanup` does: {error}"
+                )
 
     def _check(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
         rows, sampled = output.req_id_to_index, output.sampled_token_ids

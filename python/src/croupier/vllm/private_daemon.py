@@ -6,6 +6,7 @@ inherits: the kernel drops both with their processes, whatever ends them.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -15,6 +16,7 @@ import signal
 import socket
 import subprocess
 import time
+import zlib
 from pathlib import Path
 from typing import IO
 
@@ -25,6 +27,8 @@ from .options import Options
 _START_PATIENCE = 30.0
 _STOP_PATIENCE = 30.0
 _LOG_TAIL = 2000
+# Of the package's unit and its configuration.
+_SYSTEM_SOCKET = "/run/croupier/control.sock"
 
 
 class PrivateDaemon:
@@ -33,6 +37,8 @@ class PrivateDaemon:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._users: IO[bytes] | None = None
+        self._process: subprocess.Popen | None = None
+        self._shm_dir = ""
 
     @property
     def endpoint(self) -> str:
@@ -50,13 +56,44 @@ class PrivateDaemon:
             users = daemon._open("users.lock")
             fcntl.flock(users, fcntl.LOCK_SH)
             try:
-                if not daemon._lives():
-                    daemon._start(options)
+                os.close(daemon._started(options))
             except BaseException:
                 users.close()
                 raise
             daemon._users = users
+            daemon._shm_dir = shm_dir_of(options)
         return daemon
+
+    def watch(self, options: Options) -> int:
+        """A descriptor that is readable when the daemon has ended; one that has ended is started again."""
+        with self._turn():
+            return self._started(options)
+
+    def _started(self, options: Options) -> int:
+        if (ended := self._alive()) is not None:
+            return ended
+        self._await_samplers()
+        return os.pidfd_open(self._start(options).pid)
+
+    def _alive(self) -> int | None:
+        """A descriptor that is readable when the daemon has ended; None: it has, or never began."""
+        if self._process is not None and self._process.poll() is not None:
+            self._process = None
+        if not self._lock_is_held():
+            return None
+        try:
+            ended = os.pidfd_open(int((self._directory / "pid").read_text(encoding="utf-8")))
+        except ProcessLookupError:
+            return None
+        if select.select([ended], [], [], 0)[0]:
+            os.close(ended)
+            return None
+        return ended
+
+    def _await_samplers(self) -> None:
+        """They have the dead daemon's lock too, and end a moment later."""
+        with self._open("daemon.lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
 
     def leave(self) -> None:
         """Ends the daemon if nobody else uses it; a second call does nothing."""
@@ -68,8 +105,15 @@ class PrivateDaemon:
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return
-            if self._lives():
-                self._stop()
+            if (ended := self._alive()) is not None:
+                self._stop(ended)
+            self._await_samplers()
+            # What it leaves when it was killed: nobody else uses it, and none is started meanwhile.
+            for left in Path(self._shm_dir).glob(f"croupier-{instance_of(self._directory)}[.-]*"):
+                left.unlink(missing_ok=True)
+            # It stays where another daemon's segments lie in it.
+            with contextlib.suppress(OSError):
+                os.rmdir(self._shm_dir)
 
     def _turn(self) -> IO[bytes]:
         """Held while a daemon starts or ends: one engine at a time."""
@@ -80,7 +124,7 @@ class PrivateDaemon:
     def _open(self, name: str) -> IO[bytes]:
         return open(self._directory / name, "ab")
 
-    def _lives(self) -> bool:
+    def _lock_is_held(self) -> bool:
         with self._open("daemon.lock") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,7 +132,7 @@ class PrivateDaemon:
                 return True
             return False
 
-    def _start(self, options: Options) -> None:
+    def _start(self, options: Options) -> subprocess.Popen:
         config = self._directory / "croupierd.yaml"
         config.write_text(configuration(options, self._directory), encoding="utf-8")
         notices = self._directory / "notify.sock"
@@ -96,7 +140,7 @@ class PrivateDaemon:
         with (
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready,
             self._open("daemon.lock") as lock,
-            open(self._directory / "croupierd.log", "wb") as log,
+            open(self._directory / "croupierd.log", "ab" if self._users else "wb") as log,
         ):
             ready.bind(str(notices))
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -109,8 +153,13 @@ class PrivateDaemon:
                 pass_fds=[lock.fileno()],
                 start_new_session=True,  # An interrupt at the terminal is the engine's to handle.
             )
-            (self._directory / "pid").write_text(str(process.pid), encoding="utf-8")
+            # Whole for who reads it without the turn.
+            written = self._directory / "pid.new"
+            written.write_text(str(process.pid), encoding="utf-8")
+            written.replace(self._directory / "pid")
+            self._process = process
             self._await_ready(ready, process)
+            return process
 
     def _await_ready(self, ready: socket.socket, process: subprocess.Popen) -> None:
         """The daemon says READY=1 as it would to systemd; or it ends, which its descriptor tells."""
@@ -130,8 +179,7 @@ class PrivateDaemon:
         finally:
             os.close(ended)
 
-    def _stop(self) -> None:
-        ended = os.pidfd_open(int((self._directory / "pid").read_text(encoding="utf-8")))
+    def _stop(self, ended: int) -> None:
         try:
             signal.pidfd_send_signal(ended, signal.SIGTERM)
             if not select.select([ended], [], [], _STOP_PATIENCE)[0]:
@@ -160,17 +208,38 @@ def find_croupierd() -> str:
     return found
 
 
+def samplers_of(options: Options) -> int:
+    """The engine's own processes spin and copy on the other half of the cores."""
+    return options.samplers or max(1, len(os.sched_getaffinity(0)) // 2)
+
+
+def instance_of(directory: Path) -> str:
+    """Apart from a daemon of the same user with another runtime directory, whose segments may lie beside."""
+    return f"vllm-{os.geteuid()}-{zlib.crc32(os.fsencode(directory)):08x}"
+
+
+def shm_dir_of(options: Options) -> str:
+    return options.shm_dir or f"/dev/shm/croupier-{os.geteuid()}"
+
+
+def system_endpoint() -> str:
+    """Of the daemon that the host's service manager runs, if one listens and lets this user in; else ""."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+            control.connect(_SYSTEM_SOCKET)
+    except OSError:
+        return ""
+    return f"ipc://{_SYSTEM_SOCKET}"
+
+
 def configuration(options: Options, directory: Path) -> str:
     """The daemon's configuration; JSON is YAML."""
-    instance = f"vllm-{os.geteuid()}"
-    cores = len(os.sched_getaffinity(0))
     return json.dumps(
         {
-            "instance": instance,
+            "instance": instance_of(directory),
             "run_dir": str(directory),
-            "shm": {"dir": options.shm_dir or f"/dev/shm/croupier-{os.geteuid()}", "mode": "0600"},
-            # The engine's own processes spin and copy on the other half.
-            "samplers": {"count": options.samplers or max(1, cores // 2)},
+            "shm": {"dir": shm_dir_of(options), "mode": "0600"},
+            "samplers": {"count": samplers_of(options)},
             "sessions": {"max_batch": 4096, "max_sequences": 65536, "max_sequence_tokens": 2097152},
             "control": {"endpoint": f"ipc://{directory}/control.sock", "ipc_mode": "0600"},
             "decisions": {"endpoint": f"ipc://{directory}/decisions.sock"},

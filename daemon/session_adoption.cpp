@@ -1,0 +1,99 @@
+// The registry's other half: what an earlier daemon left.
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "daemon/dead_claims.h"
+#include "daemon/session_registry.h"
+#include "shm/session_record.h"
+#include "shm/snapshot.h"
+
+namespace croupier::daemon {
+
+using proto::SessionState;
+using shm::Errc;
+using shm::Role;
+
+void SessionRegistry::adopt_survivors() {
+    for (const auto& path : shm::segment_files(config_.shm.dir, config_.instance)) adopt(path);
+    show_to_samplers();
+}
+
+void SessionRegistry::adopt(const std::string& path) {
+    auto attached = shm::Segment::attach(path, shm::Access::read_write);
+    if (!attached) return leave_alone(path, attached.error().message);
+    auto segment = std::make_unique<shm::Segment>(std::move(attached).value());
+    auto& header = segment->header();
+    const auto state = header.state.load(std::memory_order_acquire);
+    // The file's name is the daemon's, the header is whoever's may write to it.
+    if (shm::segment_path(config_.shm.dir, config_.instance, segment->id()) != path) {
+        return leave_alone(path, "its header says that it is session " + std::to_string(segment->id()));
+    }
+    const auto record = shm::read_record(path);
+    if (!record && record.error().code == Errc::not_found && !segment->is_held(Role::client)) {
+        spdlog::info("removing {}: the daemon died before it gave it to anybody", path);
+        shm::remove_session_files(path);
+        return;
+    }
+    if (!record) return leave_alone(path, record.error().message);
+    if (record.value().name != segment->name()) {
+        return leave_alone(path, "its header names another session than the daemon opened");
+    }
+    if (!segment->hold(Role::daemon)) return ask_back(std::move(segment));
+    header.wanted.store(0, std::memory_order_relaxed);
+    if (state != SessionState::active && state != SessionState::draining) {
+        spdlog::info("removing {}: its session has ended", path);
+        shm::remove_session_files(path);
+        return;
+    }
+    const std::uint32_t freed = reopen_all_claims(*segment);
+    // When its client died nobody knows: its grace begins anew.
+    const std::string client = segment->is_held(Role::client)
+                                   ? "its client lives"
+                                   : "its client is gone, it may resume for " +
+                                         std::to_string(config_.sessions.reattach_grace_ms) + " ms";
+    spdlog::info("session {} ({}) goes on: {}, {} half-decided columns are decided again", segment->name(),
+                 segment->id(), client, freed);
+    header.state.store(SessionState::active, std::memory_order_release);
+    take_in(std::move(segment), record.value().owner);
+}
+
+// Held by who stands in for a daemon, or by a daemon that is about to end.
+void SessionRegistry::ask_back(std::unique_ptr<shm::Segment> segment) {
+    spdlog::warn("session {} ({}): another process answers for it; it is asked to give it back",
+                 segment->name(), segment->id());
+    segment->header().wanted.store(1, std::memory_order_release);
+    asked_back_.push_back(std::move(segment));
+}
+
+void SessionRegistry::adopt_given_back() {
+    std::vector<std::string> given;
+    std::erase_if(asked_back_, [&given](const auto& segment) {
+        // Again each time: who stands in clears it when it begins.
+        segment->header().wanted.store(1, std::memory_order_release);
+        if (segment->is_held(Role::daemon)) return false;
+        given.push_back(segment->path());
+        return true;
+    });
+    for (const std::string& path : given) adopt(path);
+    if (!given.empty()) show_to_samplers();
+}
+
+void SessionRegistry::leave_alone(const std::string& path, const std::string& why) {
+    spdlog::error("leaving {} alone: {}", path, why);
+    left_alone_.push_back(path);
+}
+
+void SessionRegistry::remove_forsaken() {
+    std::erase_if(left_alone_, [](const std::string& path) {
+        const auto file = shm::open_file(path, shm::Access::read_only);
+        if (!file && file.error().code == Errc::not_found) return true;
+        // One that cannot be opened now may be held: it is looked at again.
+        if (!file || shm::first_locked_byte(file.value())) return false;
+        spdlog::info("removing {}: this daemon cannot serve it, and nobody holds it any more", path);
+        shm::remove_session_files(path);
+        return true;
+    });
+}
+
+}  // namespace croupier::daemon

@@ -1,0 +1,18 @@
+// Decides for one session whose daemon is gone, until a daemon is back: started beside an engine, by the engine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace croupier::daemon {
+
+struct StandInOptions {
+    std::string segment;
+    std::uint32_t samplers = 0;  // 0: half of the cores that this process may use
+    std::uint32_t heartbeat_timeout_ms = 10000;
+};
+
+// Returns when the session or its client has ended, or at SIGTERM: the program's exit status.
+int run_stand_in(const StandInOptions& options);
+
+}  // namespace croupier::daemon

@@ -1,0 +1,166 @@
+#include "daemon/stand_in_samplers.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <new>
+#include <system_error>
+#include <thread>
+
+#include "daemon/dead_claims.h"
+#include "daemon/session_view.h"
+#include "daemon/step_worker.h"
+#include "shm/clock.h"
+#include "shm/wait_strategy.h"
+
+namespace croupier::daemon {
+namespace {
+
+volatile std::sig_atomic_t stop_requested = 0;
+
+// As of a daemon that is configured with nothing else. It takes no bell: the bell is the daemons', and each of
+// its sleepers has a place there.
+constexpr shm::WaitSettings kWait{shm::WaitMode::adaptive, std::chrono::microseconds(50),
+                                  std::chrono::microseconds(200)};
+constexpr std::uint64_t kStateBytes = std::uint64_t{512} << 20U;
+// A sampler that was told to end does so within a column; one that hangs is not waited for.
+constexpr std::chrono::seconds kEndPatience{1};
+
+void set_up_child(pid_t parent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    struct sigaction action {};
+    action.sa_handler = [](int) { stop_requested = 1; };
+    ::sigaction(SIGTERM, &action, nullptr);
+    ::signal(SIGINT, SIG_IGN);
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+int decide_until_told(const std::string& path, proto::PlaneHeader& plane, std::uint32_t index) {
+    proto::SamplerEntry& entry = plane.samplers[index];
+    auto attached = SessionView::attach(path, 1, entry.states);
+    if (!attached) {
+        spdlog::error("stand-in, sampler {}: {}", index, attached.error().message);
+        return 1;
+    }
+    SessionView& session = *attached.value();
+    StepWorker worker(plane, index, 1, -1);
+    worker.make_room(session);
+    shm::WaitStrategy wait(kWait);
+    std::array<SequenceStates*, 1> states = {&session.states()};
+    while (stop_requested == 0 && !session.segment().mapping().lost()) {
+        const Look look = worker.look(session, StepWorker::kEndless);
+        std::size_t decided = look.decided + (look.busy ? 1 : 0);
+        if (look.suspect && worker.decide_suspect(session)) ++decided;
+        if (entry.states.bytes.load(std::memory_order_relaxed) > kStateBytes) {
+            drop_least_recent(states, kStateBytes);
+        }
+        wait.idle(decided, [&](std::chrono::nanoseconds longest) {
+            entry.heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
+            std::this_thread::sleep_for(longest);
+        });
+    }
+    return 0;
+}
+
+proto::PlaneHeader* shared_plane() {
+    void* memory = ::mmap(nullptr, sizeof(proto::PlaneHeader), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
+    return new (memory) proto::PlaneHeader{};
+}
+
+}  // namespace
+
+StandInSamplers::StandInSamplers(const shm::Segment& segment, std::uint32_t count,
+                                 std::chrono::milliseconds patience)
+    : segment_(&segment),
+      plane_(shared_plane()),
+      longest_silence_(static_cast<std::uint32_t>(patience / kStandInLooks) + 1),
+      children_(count) {
+    plane_->sampler_count = count;
+    for (std::uint32_t index = 0; index < count; ++index) spawn(index);
+}
+
+StandInSamplers::~StandInSamplers() {
+    for (const Child& child : children_) {
+        if (child.pid != 0) ::kill(child.pid, SIGTERM);
+    }
+    const auto deadline = std::chrono::steady_clock::now() + kEndPatience;
+    for (std::uint32_t index = 0; index < children_.size(); ++index) {
+        while (children_[index].pid != 0 && std::chrono::steady_clock::now() < deadline) {
+            reap(index, false);
+            // A child's end can only be looked at without a handler of its signal.
+            if (children_[index].pid != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        if (children_[index].pid == 0) continue;
+        ::kill(children_[index].pid, SIGKILL);
+        reap(index, true);
+    }
+}
+
+void StandInSamplers::spawn(std::uint32_t index) {
+    proto::SamplerEntry& entry = plane_->samplers[index];
+    entry.incarnation.store(next_incarnation_++, std::memory_order_release);
+    entry.states.bytes.store(0, std::memory_order_relaxed);
+    const pid_t parent = ::getpid();
+    const pid_t pid = ::fork();
+    if (pid < 0) {
+        spdlog::error("stand-in, sampler {}: fork failed with errno {}; trying again", index, errno);
+        return;
+    }
+    if (pid == 0) {
+        set_up_child(parent);
+        int status = 1;
+        try {
+            status = decide_until_told(segment_->path(), *plane_, index);
+        } catch (const std::exception& failure) {
+            spdlog::error("stand-in, sampler {}: {}", index, failure.what());
+        }
+        // Not exit(): what the parent registered for its end is the parent's.
+        ::_exit(status);
+    }
+    children_[index] = {pid, entry.heartbeat_ns.load(std::memory_order_relaxed), 0};
+}
+
+void StandInSamplers::reap(std::uint32_t index, bool block) {
+    Child& child = children_[index];
+    int status = 0;
+    if (::waitpid(child.pid, &status, block ? 0 : WNOHANG) != child.pid) return;
+    child.pid = 0;
+    proto::SamplerEntry& entry = plane_->samplers[index];
+    const std::array<const shm::Segment*, 1> session = {segment_};
+    reopen_claims(session, entry.incarnation.load(std::memory_order_relaxed), entry.prepares);
+    entry.prepares.session_id.store(0, std::memory_order_relaxed);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        spdlog::warn("stand-in, sampler {}: it ended with wait status {:#x}", index, status);
+    }
+}
+
+void StandInSamplers::housekeep() {
+    for (std::uint32_t index = 0; index < children_.size(); ++index) {
+        Child& child = children_[index];
+        if (child.pid != 0) reap(index, false);
+        if (child.pid == 0) {
+            spawn(index);
+            continue;
+        }
+        const std::uint64_t beat =
+            plane_->samplers[index].heartbeat_ns.load(std::memory_order_relaxed);
+        child.looks_since = beat == child.beat ? child.looks_since + 1 : 0;
+        child.beat = beat;
+        if (child.looks_since < longest_silence_) continue;
+        spdlog::error("stand-in, sampler {} (pid {}) stands still: killing it", index, child.pid);
+        ::kill(child.pid, SIGKILL);
+        child.looks_since = 0;
+    }
+}
+
+}  // namespace croupier::daemon

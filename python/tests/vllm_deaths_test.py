@@ -1,0 +1,177 @@
+"""Daemon, samplers and stand-in die while vLLM's engine core decodes: the text is the same."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("vllm")
+host_engine = pytest.importorskip("host_engine", exc_type=ImportError)
+
+from vllm import SamplingParams  # noqa: E402
+
+from croupier.vllm.options import Options  # noqa: E402
+from croupier.vllm.private_daemon import PrivateDaemon, configuration, find_croupierd  # noqa: E402
+from vllm_engine_test import Engine  # noqa: E402
+
+PATIENCE = 20.0
+MIXTURE: list[dict[str, Any]] = [
+    {"temperature": 0.9, "top_p": 0.9, "seed": 3},
+    {"temperature": 0.7, "repetition_penalty": 1.2, "presence_penalty": 0.2, "seed": 4},
+    {"temperature": 0.8, "seed": 5, "extra_args": {"dry_multiplier": 0.8, "xtc_probability": 0.5}},
+    {"temperature": 1.0, "seed": 6, "extra_args": {"mirostat": 2}},
+    {"temperature": 0.0},
+]
+
+
+def texts(engine: Engine, at_turn: Callable[[int], None] = lambda _: None) -> dict[str, list[int]]:
+    core = engine.llm.llm_engine
+    for place in range(8):
+        given = {"max_tokens": 60, "ignore_eos": True, "detokenize": False, **MIXTURE[place % len(MIXTURE)]}
+        core.add_request(str(place), {"prompt_token_ids": [place, place + 1]}, SamplingParams(**given))
+    finished = {}
+    turn = 0
+    while core.has_unfinished_requests():
+        at_turn(turn)
+        turn += 1
+        for output in core.step():
+            if output.finished:
+                assert output.outputs[0].finish_reason == "length"
+                finished[output.request_id] = list(output.outputs[0].token_ids)
+    assert len(finished) == 8
+    return finished
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def daemon_pid(folder: Path) -> int:
+    return int((folder / "croupier-vllm" / "pid").read_text())
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.fixture
+def undisturbed(tmp_path_factory: Any, monkeypatch: Any) -> Iterator[dict[str, list[int]]]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    engine = Engine(folder)
+    yield texts(engine)
+    engine.close()
+
+
+def test_a_private_daemon_that_is_killed_is_started_again(
+    undisturbed: dict[str, list[int]], tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    engine = Engine(tmp_path)
+    killed: list[int] = []
+
+    def kill(turn: int) -> None:
+        if turn % 12 != 5 or len(killed) >= 5:
+            return
+        if killed:  # Not while it still starts: another death, then.
+            eventually(lambda: daemon_pid(tmp_path) != killed[-1])
+        killed.append(daemon_pid(tmp_path))
+        os.kill(killed[-1], signal.SIGKILL)
+
+    assert texts(engine, kill) == undisturbed
+    assert len(set(killed)) == 5
+    eventually(lambda: daemon_pid(tmp_path) != killed[-1])
+    engine.close()
+
+
+def test_samplers_and_stand_in_that_are_killed_cost_no_token(
+    undisturbed: dict[str, list[int]], tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    engine = Engine(tmp_path)
+    stand_ins = {engine.executor.croupier_keeper._process.pid}
+
+    def kill(turn: int) -> None:
+        if turn % 4 == 1:
+            for sampler in children(daemon_pid(tmp_path)):
+                os.kill(sampler, signal.SIGKILL)
+        if turn % 20 == 7:
+            before = engine.executor.croupier_keeper._process.pid
+            os.kill(before, signal.SIGKILL)
+            eventually(lambda: engine.executor.croupier_keeper._process.pid != before)
+            stand_ins.add(engine.executor.croupier_keeper._process.pid)
+
+    assert texts(engine, kill) == undisturbed
+    assert len(stand_ins) >= 3
+    engine.close()
+
+
+def test_a_daemon_that_stays_dead_is_stood_in_for(
+    undisturbed: dict[str, list[int]], tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    shm = f"/dev/shm/croupier-test-{os.getpid()}"
+    # Not of the plugin: nobody starts it again.
+    config = tmp_path / "croupierd.yaml"
+    config.write_text(configuration(Options(samplers=1, shm_dir=shm), tmp_path))
+    daemon = subprocess.Popen([find_croupierd(), "--config", str(config)], start_new_session=True)
+    eventually(lambda: (tmp_path / "control.sock").exists())
+    engine = Engine(tmp_path, croupier={"endpoint": f"ipc://{tmp_path}/control.sock"})
+
+    def kill(turn: int) -> None:
+        if turn == 9:
+            daemon.kill()
+            daemon.wait()
+
+    assert texts(engine, kill) == undisturbed
+    assert texts(engine) == undisturbed
+    stand_in = engine.executor.croupier_keeper._process
+    begun = time.monotonic()
+    engine.close()
+    assert time.monotonic() - begun < 10
+    assert stand_in.poll() is not None
+    for left in Path(shm).glob("*"):
+        left.unlink()
+
+
+def test_daemons_of_two_engines_are_started_again_once(tmp_path: Path) -> None:
+    options = Options(samplers=1, shm_dir=f"/dev/shm/croupier-test-{os.getpid()}-{tmp_path.name}")
+    engines = [PrivateDaemon.join(options, tmp_path) for _ in range(2)]
+    killed = int((tmp_path / "pid").read_text())
+    ended = os.pidfd_open(killed)
+    os.kill(killed, signal.SIGKILL)
+    select.select([ended], [], [])
+    os.close(ended)
+    watches = [engine.watch(options) for engine in engines]
+    pid = int((tmp_path / "pid").read_text())
+    assert pid != killed
+    assert select.select(watches, [], [], 0) == ([], [], [])
+    engines[0].leave()
+    assert select.select(watches, [], [], 0) == ([], [], [])
+    engines[1].leave()
+    assert select.select(watches, [], [], 0)[0] == watches
+    for watch in watches:
+        os.close(watch)
+    assert not Path(options.shm_dir).exists()
+
+
+def test_a_daemon_that_dies_last_leaves_nothing(tmp_path: Path) -> None:
+    options = Options(samplers=1, shm_dir=f"/dev/shm/croupier-test-{os.getpid()}-{tmp_path.name}")
+    engine = PrivateDaemon.join(options, tmp_path)
+    watch = engine.watch(options)
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    select.select([watch], [], [])
+    os.close(watch)
+    engine.leave()
+    assert not Path(options.shm_dir).exists()

@@ -1,0 +1,218 @@
+// A stand-in decides while there is no daemon, and gives the session back when there is one: no token changes.
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "shm/segment.h"
+#include "shm/step_claims.h"
+#include "testing/child_process.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
+#include "tests/daemon/poison.h"
+
+using namespace croupier;
+using namespace croupier::testing;
+using Catch::Contains;
+using proto::SessionCounter;
+
+namespace {
+
+shm::Segment attach(const SmallEngine& engine) {
+    return shm::Segment::attach(engine.segment_path(), shm::Access::read_write).value();
+}
+
+ChildProcess stand_in(const Sandbox& place, const SmallEngine& engine,
+                      const std::string& program = CROUPIERD_PATH,
+                      const std::string& heartbeat_timeout_ms = "10000") {
+    return ChildProcess::execute({program, "--stand-in", engine.segment_path(), "--samplers", "2",
+                                  "--heartbeat-timeout-ms", heartbeat_timeout_ms},
+                                 place.directory() + "/stand-in.log", SIGKILL);
+}
+
+std::uint64_t stand_ins(const shm::Segment& segment) {
+    return segment.header().counter(SessionCounter::stand_ins).load();
+}
+
+bool answers_for(pid_t process, const shm::Segment& segment) {
+    return segment.is_held(shm::Role::daemon) && segment.header().daemon_pid.load() == process;
+}
+
+Streams undisturbed(int steps) {
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "undisturbed");
+    engine.admit(8);
+    engine.steps(steps);
+    return engine.streams();
+}
+
+}  // namespace
+
+TEST_CASE("a daemon that stays dead for many steps, again and again: a stand-in decides the same tokens") {
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    const shm::Segment segment = attach(engine);
+    const ChildProcess beside = stand_in(daemon, engine);
+    engine.admit(8);
+    engine.step();
+    for (int round = 0; round < 5; ++round) {
+        INFO("round " << round);
+        engine.submit();
+        if (round % 2 == 0) engine.write();
+        daemon.kill_now();
+        if (round % 2 == 1) engine.write();
+        engine.collect();
+        engine.steps(6);
+        CHECK(answers_for(beside.pid(), segment));
+        CHECK(stand_ins(segment) == static_cast<std::uint64_t>(round) + 1);
+        engine.submit();
+        daemon.start();
+        engine.write();
+        engine.collect();
+        REQUIRE(eventually([&] { return answers_for(daemon.pid(), segment); }));
+        engine.steps(2);
+    }
+    CHECK(engine.streams() == undisturbed(51));
+    CHECK(segment.header().counter(SessionCounter::columns_failed).load() == 0);
+    CHECK(daemon.says("it is asked to give it back"));
+}
+
+TEST_CASE("a stand-in that is killed while it decides is followed by another one") {
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    const shm::Segment segment = attach(engine);
+    ChildProcess beside = stand_in(daemon, engine);
+    engine.admit(8);
+    engine.step();
+    daemon.kill_now();
+    engine.steps(2);
+    for (int round = 0; round < 4; ++round) {
+        engine.submit();
+        if (round % 2 == 0) engine.write();
+        beside.kill_and_reap();
+        beside = stand_in(daemon, engine);
+        if (round % 2 == 1) engine.write();
+        engine.collect();
+        engine.step();
+    }
+    CHECK(stand_ins(segment) == 5);
+    beside.kill_and_reap();
+    engine.submit();
+    engine.write();
+    daemon.start();
+    engine.collect();
+    engine.step();
+    CHECK(engine.streams() == undisturbed(13));
+}
+
+TEST_CASE("of two engines each has its own stand-in, and the daemon takes both back") {
+    DaemonProcess daemon;
+    SmallEngine one(daemon.endpoint(), "one");
+    SmallEngine other(daemon.endpoint(), "other");
+    const ChildProcess beside_one = stand_in(daemon, one);
+    const ChildProcess beside_other = stand_in(daemon, other);
+    for (SmallEngine* engine : {&one, &other}) engine->admit(8);
+    daemon.kill_now();
+    for (int i = 0; i < 4; ++i) {
+        one.step();
+        other.step();
+    }
+    daemon.start();
+    const shm::Segment first = attach(one);
+    const shm::Segment second = attach(other);
+    REQUIRE(eventually([&] { return answers_for(daemon.pid(), first) && answers_for(daemon.pid(), second); }));
+    one.step();
+    other.step();
+    CHECK(one.streams() == undisturbed(5));
+    CHECK(other.streams() == undisturbed(5));
+}
+
+TEST_CASE("a stand-in waits until the dead daemon's samplers have ended") {
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.step();
+    shm::Segment sampler = attach(engine);
+    REQUIRE(sampler.share(shm::Role::samplers));
+    const shm::Segment segment = attach(engine);
+    const ChildProcess beside = stand_in(daemon, engine);
+    engine.submit();
+    daemon.kill_now();
+    REQUIRE(eventually([&] { return segment.is_held(shm::Role::daemon); }));
+    engine.write();
+    CHECK(stand_ins(segment) == 0);
+    CHECK_FALSE(engine.collect_one());
+    sampler.release(shm::Role::samplers);
+    engine.collect();
+    CHECK(stand_ins(segment) == 1);
+}
+
+TEST_CASE("a daemon that asked for the session and died is waited for no longer than a second") {
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    const shm::Segment segment = attach(engine);
+    const ChildProcess beside = stand_in(daemon, engine);
+    engine.admit(8);
+    daemon.kill_now();
+    engine.step();
+    segment.header().wanted = 1;
+    REQUIRE(eventually([&] { return !segment.is_held(shm::Role::daemon); }));
+    engine.steps(2);
+    CHECK(stand_ins(segment) == 2);
+    CHECK(engine.streams() == undisturbed(3));
+}
+
+TEST_CASE("a column that ends or stalls a stand-in's samplers is answered, and its neighbours are decided") {
+    const std::uint64_t seed = GENERATE(kHangs, kKillsItself, kBadAlloc, kAbortsInPreparation);
+    INFO("poison " << seed - kPoisonFirst);
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    const ChildProcess beside = stand_in(daemon, engine, POISONED_PATH, "300");
+    daemon.kill_now();
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) {
+        client::Sequence sequence = SmallEngine::sequence(uid, EngineShape().vocab);
+        if (uid == 3) sequence.params.seed = seed;
+        engine.admit(sequence);
+    }
+    // Who dies of it before its logits are there decides it when they are.
+    if (seed != kAbortsInPreparation) engine.expect_error(3, proto::DecisionError::sampler_crashed);
+    const std::uint64_t step = engine.submit();
+    const shm::Segment segment = attach(engine);
+    if (seed == kAbortsInPreparation) {
+        REQUIRE(eventually([&] { return shm::StepClaims(segment, step).has_suspect(8); }));
+    }
+    engine.write();
+    engine.collect();
+    engine.finish(3);
+    engine.steps(2);
+}
+
+TEST_CASE("a stand-in ends with its session, with its client and when it is told to") {
+    DaemonProcess daemon;
+    auto engine = std::make_unique<SmallEngine>(daemon.endpoint(), "engine");
+    engine->admit(8);
+    ChildProcess one = stand_in(daemon, *engine);
+    ChildProcess other = stand_in(daemon, *engine);
+    const shm::Segment segment = attach(*engine);
+    daemon.kill_now();
+    engine->steps(2);
+    const bool first = answers_for(one.pid(), segment);
+    ChildProcess& told = first ? one : other;
+    ChildProcess& idle = first ? other : one;
+    told.send(SIGTERM);
+    CHECK(told.wait() == 0);
+    engine->steps(2);
+    CHECK(answers_for(idle.pid(), segment));
+    CHECK(engine->streams() == undisturbed(4));
+    engine.reset();
+    CHECK(idle.wait() == 0);
+}
+
+TEST_CASE("what a stand-in cannot stand in for is named") {
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    const Ended nowhere = run_croupierd(daemon, {"--stand-in", daemon.shm_directory() + "/none.seg"});
+    CHECK(nowhere.status == 1);
+    CHECK_THAT(nowhere.output, Contains("cannot stand in") && Contains("none.seg"));
+    const Ended many = run_croupierd(daemon, {"--stand-in", engine.segment_path(), "--samplers", "5000"});
+    CHECK(many.status != 0);
+    CHECK_THAT(many.output, Contains("--samplers"));
+}
