@@ -8,6 +8,7 @@ lengths are drawn from it. Of each: the true share of its hottest blocks of 64 i
 other ties) ascending, shuffled or descending; and how far the shares that `croupier hotset show` would tell lie from the
 true ones, by smoothing. SAMPLE.i32 receives the trace of a million tokens.
 """
+
 import array
 import itertools
 import json
@@ -28,11 +29,15 @@ def read(path, kind):
 
 
 def by_block(of_ids):
-    return [sum(of_ids[first:first + BLOCK]) for first in range(0, len(of_ids), BLOCK)]
+    return [
+        sum(of_ids[first : first + BLOCK]) for first in range(0, len(of_ids), BLOCK)
+    ]
 
 
 def shares(order, of_blocks, total):
-    running = list(itertools.accumulate((of_blocks[block] for block in order), initial=0))
+    running = list(
+        itertools.accumulate((of_blocks[block] for block in order), initial=0)
+    )
     return [running[(hot + BLOCK - 1) // BLOCK] / total for hot in HOT]
 
 
@@ -60,18 +65,38 @@ def main():
         blocks = list(range(len(seen_blocks)))
         shuffled = generator.sample(blocks, len(blocks))
         orders = {"ascending": blocks, "shuffled": shuffled, "descending": blocks[::-1]}
-        orders = {ties: sorted(order, key=lambda block: -seen_blocks[block]) for ties, order in orders.items()}
+        orders = {
+            ties: sorted(order, key=lambda block: -seen_blocks[block])
+            for ties, order in orders.items()
+        }
         true = shares(orders["ascending"], true_blocks, total)
         told = shares(orders["ascending"], seen_blocks, 1)
-        traces.append({
-            "tokens": length,
-            "unseen": sum(truth[token] for token in range(vocab) if seen[token] == 0) / total,
-            "true_share": {ties: shares(order, true_blocks, total) for ties, order in orders.items()},
-            "largest_error_by_smoothing": {
-                str(s): max(abs((inside + s * hot) / (length + s * vocab) - share)
-                            for inside, share, hot in zip(told, true, HOT)) for s in SMOOTHINGS},
-        })
-    print(json.dumps({"text_tokens": total, "vocab": vocab, "hot": HOT, "traces": traces}, indent=1))
+        traces.append(
+            {
+                "tokens": length,
+                "unseen": sum(
+                    truth[token] for token in range(vocab) if seen[token] == 0
+                )
+                / total,
+                "true_share": {
+                    ties: shares(order, true_blocks, total)
+                    for ties, order in orders.items()
+                },
+                "largest_error_by_smoothing": {
+                    str(s): max(
+                        abs((inside + s * hot) / (length + s * vocab) - share)
+                        for inside, share, hot in zip(told, true, HOT)
+                    )
+                    for s in SMOOTHINGS
+                },
+            }
+        )
+    print(
+        json.dumps(
+            {"text_tokens": total, "vocab": vocab, "hot": HOT, "traces": traces},
+            indent=1,
+        )
+    )
 
 
 if __name__ == "__main__":

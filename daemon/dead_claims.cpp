@@ -19,8 +19,7 @@ void reopen_claims(std::span<const shm::Segment* const> sessions, std::uint32_t 
             const shm::StepClaims claims(*session, step);
             claims.reopen(dead_incarnation, columns, claimed == 1);
             const std::uint32_t column = at.column.load(std::memory_order_relaxed);
-            const bool was_at =
-                prepared == session->id() && at.step.load(std::memory_order_relaxed) == step;
+            const bool was_at = prepared == session->id() && at.step.load(std::memory_order_relaxed) == step;
             if (was_at && column < columns) claims.suspect(column, columns);
         });
     }

@@ -134,7 +134,7 @@ class SessionRegistry {
     std::map<std::uint64_t, Pending> pending_;
     std::vector<OpenAnswer> unmade_;
     HotSets hot_sets_;
-    std::vector<std::string> left_alone_;  // paths of segments, until nobody holds them
+    std::vector<std::string> left_alone_;                    // paths of segments, until nobody holds them
     std::vector<std::unique_ptr<shm::Segment>> asked_back_;  // until who stands in lets go of them
     std::int32_t node_ = -1;
     SegmentMaker maker_;

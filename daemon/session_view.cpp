@@ -63,7 +63,8 @@ shm::Result<std::unique_ptr<SessionView>> SessionView::attach(const std::string&
                                                               proto::StateTotals& totals) {
     CROUPIER_TRY_VALUE(segment, shm::Segment::attach(path, shm::Access::read_write));
     CROUPIER_TRY_VALUE(orders, copy_orders(segment));
-    // Who follows a dead daemon waits until nobody decides any more. Sharing fails nowhere: nobody holds it alone.
+    // Who follows a dead daemon waits until nobody decides any more. Sharing fails nowhere: nobody holds it
+    // alone.
     segment.share(shm::Role::samplers);
     return std::unique_ptr<SessionView>(
         new SessionView(std::move(segment), std::move(orders), threads, totals));

@@ -1,4 +1,5 @@
-// Decides for one session whose daemon is gone, until a daemon is back: started beside an engine, by the engine.
+// Decides for one session whose daemon is gone, until a daemon is back: started beside an engine, by the
+// engine.
 #pragma once
 
 #include <cstdint>

@@ -23,8 +23,8 @@ namespace {
 
 volatile std::sig_atomic_t stop_requested = 0;
 
-// As of a daemon that is configured with nothing else. It takes no bell: the bell is the daemons', and each of
-// its sleepers has a place there.
+// As of a daemon that is configured with nothing else. It takes no bell: the bell is the daemons', and each
+// of its sleepers has a place there.
 constexpr shm::WaitSettings kWait{shm::WaitMode::adaptive, std::chrono::microseconds(50),
                                   std::chrono::microseconds(200)};
 constexpr std::uint64_t kStateBytes = std::uint64_t{512} << 20U;
@@ -152,8 +152,7 @@ void StandInSamplers::housekeep() {
             spawn(index);
             continue;
         }
-        const std::uint64_t beat =
-            plane_->samplers[index].heartbeat_ns.load(std::memory_order_relaxed);
+        const std::uint64_t beat = plane_->samplers[index].heartbeat_ns.load(std::memory_order_relaxed);
         child.looks_since = beat == child.beat ? child.looks_since + 1 : 0;
         child.beat = beat;
         if (child.looks_since < longest_silence_) continue;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """One result of a run of step_latency.sh or kills.sh, with the machine that it was made on.
 
-    bench/gpu/collect.py FOLDER [torch.json] >result.json      FOLDER holds the runs' JSON, one file each
+bench/gpu/collect.py FOLDER [torch.json] >result.json      FOLDER holds the runs' JSON, one file each
 """
+
 import json
 import pathlib
 import subprocess
@@ -11,19 +12,31 @@ import sys
 
 def said(*command):
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True
+        ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
 def environment():
-    processor = [line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
+    processor = [
+        line.split(":", 1)[1].strip()
+        for line in open("/proc/cpuinfo")
+        if line.startswith("model name")
+    ]
     return {
         "processor": processor[0],
         "cores": len(processor),
         "kernel": said("uname", "-r"),
-        "gpus": (said("nvidia-smi", "--query-gpu=name,driver_version,pcie.link.gen.max,pcie.link.width.max",
-                      "--format=csv,noheader") or "").splitlines(),
+        "gpus": (
+            said(
+                "nvidia-smi",
+                "--query-gpu=name,driver_version,pcie.link.gen.max,pcie.link.width.max",
+                "--format=csv,noheader",
+            )
+            or ""
+        ).splitlines(),
     }
 
 

@@ -6,6 +6,7 @@ softmax, a draw by exponentials. With --tp the logits are gathered from the rank
 
     bench/gpu/torch_sampler.py --batches 1 8 32 128 256 --tp 1 >torch.json
 """
+
 import argparse
 import json
 import os
@@ -34,7 +35,9 @@ class Controls:
 
 
 def counts_of(tokens, vocab):
-    counts = torch.zeros((tokens.shape[0], vocab + 1), dtype=torch.long, device=tokens.device)
+    counts = torch.zeros(
+        (tokens.shape[0], vocab + 1), dtype=torch.long, device=tokens.device
+    )
     counts.scatter_add_(1, tokens, torch.ones_like(tokens))
     counts = counts[:, :vocab]
     return counts, counts > 0
@@ -74,22 +77,34 @@ def sample(logits, controls):
     logits = keep_min_p(logits, controls)
     logits = keep_top_k_top_p(logits, controls)
     probabilities = logits.softmax(dim=-1, dtype=torch.float32)
-    return probabilities.div_(torch.empty_like(probabilities).exponential_()).argmax(dim=-1)
+    return probabilities.div_(torch.empty_like(probabilities).exponential_()).argmax(
+        dim=-1
+    )
 
 
 def gathered(logits, ranks):
     if ranks == 1:
         return logits
-    everything = torch.empty((ranks * logits.shape[0], logits.shape[1]), dtype=logits.dtype, device=logits.device)
+    everything = torch.empty(
+        (ranks * logits.shape[0], logits.shape[1]),
+        dtype=logits.dtype,
+        device=logits.device,
+    )
     dist.all_gather_into_tensor(everything, logits)
-    return everything.view(ranks, logits.shape[0], -1).permute(1, 0, 2).reshape(logits.shape[0], -1)
+    return (
+        everything.view(ranks, logits.shape[0], -1)
+        .permute(1, 0, 2)
+        .reshape(logits.shape[0], -1)
+    )
 
 
 def measure(batch, rank, ranks, steps):
     device = torch.device("cuda", rank)
     torch.manual_seed(batch)
     controls = Controls(batch, device)
-    logits = (torch.randn((batch, VOCAB // ranks), device=device) * 2.5).to(torch.bfloat16)
+    logits = (torch.randn((batch, VOCAB // ranks), device=device) * 2.5).to(
+        torch.bfloat16
+    )
 
     def step():
         return sample(gathered(logits, ranks), controls)
@@ -99,7 +114,10 @@ def measure(batch, rank, ranks, steps):
     torch.cuda.synchronize(device)
     single = []
     for _ in range(steps):
-        begun, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begun, ended = (
+            torch.cuda.Event(enable_timing=True),
+            torch.cuda.Event(enable_timing=True),
+        )
         begun.record()
         step()
         ended.record()
@@ -110,7 +128,12 @@ def measure(batch, rank, ranks, steps):
         step()
     torch.cuda.synchronize(device)
     queued = (time.perf_counter() - began) / steps * 1e6
-    return {"batch": batch, "p50_us": statistics.median(single), "min_us": min(single), "queued_us": queued}
+    return {
+        "batch": batch,
+        "p50_us": statistics.median(single),
+        "min_us": min(single),
+        "queued_us": queued,
+    }
 
 
 def run_rank(rank, ranks, batches, steps):
@@ -121,16 +144,26 @@ def run_rank(rank, ranks, batches, steps):
         dist.init_process_group("nccl", rank=rank, world_size=ranks)
     results = [measure(batch, rank, ranks, steps) for batch in batches]
     if rank == 0:
-        environment = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "tp": ranks, "vocab": VOCAB,
-                       "history": HISTORY, "steps": steps}
-        json.dump({"environment": environment, "results": results}, sys.stdout, indent=1)
+        environment = {
+            "gpu": torch.cuda.get_device_name(0),
+            "torch": torch.__version__,
+            "tp": ranks,
+            "vocab": VOCAB,
+            "history": HISTORY,
+            "steps": steps,
+        }
+        json.dump(
+            {"environment": environment, "results": results}, sys.stdout, indent=1
+        )
         print()
     if ranks > 1:
         dist.destroy_process_group()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32, 128, 256])
     parser.add_argument("--tp", type=int, default=1)
     parser.add_argument("--steps", type=int, default=30)

@@ -20,7 +20,11 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-SHAPES = {"0.5b": (896, 14, 2, 4864), "1.5b": (1536, 12, 2, 8960), "7b": (3584, 28, 4, 18944)}
+SHAPES = {
+    "0.5b": (896, 14, 2, 4864),
+    "1.5b": (1536, 12, 2, 8960),
+    "7b": (3584, 28, 4, 18944),
+}
 VOCAB = 152064
 PROMPT = 32
 
@@ -57,9 +61,17 @@ def own_kinds() -> dict[str, dict[str, Any]]:
         "dry_xtc": {
             "temperature": 0.8,
             "seed": 7,
-            "extra_args": {"dry_multiplier": 0.8, "xtc_probability": 0.5, "xtc_threshold": 0.1},
+            "extra_args": {
+                "dry_multiplier": 0.8,
+                "xtc_probability": 0.5,
+                "xtc_threshold": 0.1,
+            },
         },
-        "top_n_sigma": {"temperature": 1.0, "seed": 7, "extra_args": {"top_n_sigma": 1.0}},
+        "top_n_sigma": {
+            "temperature": 1.0,
+            "seed": 7,
+            "extra_args": {"top_n_sigma": 1.0},
+        },
     }
 
 
@@ -68,7 +80,12 @@ def mixtures() -> list[dict[str, Any]]:
     return [
         *kinds().values(),
         *own_kinds().values(),
-        {"temperature": 0.9, "seed": 3, "logit_bias": {11: 5.0, 17: -100.0}, "logprobs": 5},
+        {
+            "temperature": 0.9,
+            "seed": 3,
+            "logit_bias": {11: 5.0, 17: -100.0},
+            "logprobs": 5,
+        },
         {"temperature": 0.7, "seed": 4, "allowed_token_ids": list(range(100, 900, 3))},
         {"temperature": 1.0, "seed": 5, "min_tokens": 4, "stop_token_ids": [5, 6, 7]},
     ]
@@ -117,7 +134,9 @@ def spread_head(worker: Any, deviation: float) -> None:
     scale = deviation / weight.shape[1] ** 0.5
     first = head.shard_indices.org_vocab_start_index
     generator = torch.Generator(device=weight.device).manual_seed(1000 + first)
-    noise = torch.randn(weight.shape, generator=generator, device=weight.device, dtype=torch.float32)
+    noise = torch.randn(
+        weight.shape, generator=generator, device=weight.device, dtype=torch.float32
+    )
     weight.copy_(noise * scale)
 
 
@@ -134,18 +153,28 @@ def spread_inputs(worker: Any) -> None:
             continue
         deviation = 1.0 if "embed" in name else 1.0 / parameter.shape[-1] ** 0.5
         shape, device = parameter.shape, parameter.device
-        noise = torch.randn(shape, generator=generator, device=device, dtype=torch.float32) * deviation
+        noise = (
+            torch.randn(shape, generator=generator, device=device, dtype=torch.float32)
+            * deviation
+        )
         parameter.data.copy_(noise)
 
 
 def prompts(count: int) -> list[dict[str, list[int]]]:
-    return [{"prompt_token_ids": [(i * 7919 + j * 31) % 150000 for j in range(PROMPT)]} for i in range(count)]
+    return [
+        {"prompt_token_ids": [(i * 7919 + j * 31) % 150000 for j in range(PROMPT)]}
+        for i in range(count)
+    ]
 
 
-def engine(arguments: argparse.Namespace, model: str, croupier: dict[str, Any] | None) -> Any:
+def engine(
+    arguments: argparse.Namespace, model: str, croupier: dict[str, Any] | None
+) -> Any:
     from vllm import LLM
 
-    sizes = sorted({int(batch) for batch in arguments.batches.split(",")} | {arguments.equal})
+    sizes = sorted(
+        {int(batch) for batch in arguments.batches.split(",")} | {arguments.equal}
+    )
     extra = {} if croupier is None else {"additional_config": {"croupier": croupier}}
     if arguments.no_async:
         extra["async_scheduling"] = False
@@ -176,7 +205,9 @@ def engine(arguments: argparse.Namespace, model: str, croupier: dict[str, Any] |
     return llm
 
 
-def sampled(llm: Any, parameters: list[dict[str, Any]], tokens: int) -> tuple[list[Any], float]:
+def sampled(
+    llm: Any, parameters: list[dict[str, Any]], tokens: int
+) -> tuple[list[Any], float]:
     from vllm import SamplingParams
 
     base = {"max_tokens": tokens, "ignore_eos": True, "detokenize": False}
@@ -191,7 +222,9 @@ def sampled(llm: Any, parameters: list[dict[str, Any]], tokens: int) -> tuple[li
     return [output.outputs[0] for output in outputs], time.perf_counter() - begun
 
 
-def time_steps(llm: Any, arguments: argparse.Namespace, wanted: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def time_steps(
+    llm: Any, arguments: argparse.Namespace, wanted: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
     """Microseconds a step: a long run less a short one, so that prompts do not count."""
     times: dict[str, Any] = {}
     for batch in (int(text) for text in arguments.batches.split(",")):
@@ -217,49 +250,87 @@ def work(side: str, arguments: argparse.Namespace, folder: str, pipe: Any) -> No
         options = None
         if side != "native":
             options = (
-                {"endpoint": arguments.endpoint} if arguments.endpoint else {"samplers": arguments.samplers}
+                {"endpoint": arguments.endpoint}
+                if arguments.endpoint
+                else {"samplers": arguments.samplers}
             )
         if side == "verify":
-            options |= {"verify_every": arguments.verify_every, "verify_report": str(path / "verify.json")}
+            options |= {
+                "verify_every": arguments.verify_every,
+                "verify_report": str(path / "verify.json"),
+            }
         begun = time.perf_counter()
         llm = engine(arguments, str(path / "model"), options)
         found["seconds_to_start"] = round(time.perf_counter() - begun, 1)
         if side == "verify":
-            mixed = [mixture for _ in range(arguments.equal) for mixture in mixtures()][: arguments.equal]
+            mixed = [mixture for _ in range(arguments.equal) for mixture in mixtures()][
+                : arguments.equal
+            ]
             outputs, seconds = sampled(llm, mixed, arguments.equal_tokens)
             found["mixed_tokens"] = sum(len(output.token_ids) for output in outputs)
             found["seconds"] = round(seconds, 2)
         else:
-            outputs, _ = sampled(llm, [{"temperature": 0.0}] * arguments.equal, arguments.equal_tokens)
+            outputs, _ = sampled(
+                llm, [{"temperature": 0.0}] * arguments.equal, arguments.equal_tokens
+            )
             found["greedy"] = [list(output.token_ids) for output in outputs]
             flat, _ = sampled(llm, [{"temperature": 1.0, "logprobs": 5}] * 8, 4)
             found["likeliest"] = [
-                [max(found.logprob for found in top.values()) for top in output.logprobs] for output in flat
+                [
+                    max(found.logprob for found in top.values())
+                    for top in output.logprobs
+                ]
+                for output in flat
             ]
             wanted = kinds() if side == "native" else {**kinds(), **own_kinds()}
-            found["us_per_step"] = time_steps(llm, arguments, wanted) if arguments.steps else {}
+            found["us_per_step"] = (
+                time_steps(llm, arguments, wanted) if arguments.steps else {}
+            )
         (path / f"{side}.json").write_text(json.dumps(found, indent=1))
         llm.llm_engine.engine_core.shutdown()
         pipe.send(None)
     except BaseException:
-        (path / f"{side}.json").write_text(json.dumps({**found, "error": traceback.format_exc()}, indent=1))
+        (path / f"{side}.json").write_text(
+            json.dumps({**found, "error": traceback.format_exc()}, indent=1)
+        )
         pipe.send(traceback.format_exc())
         raise
 
 
 def compare(folder: Path) -> dict[str, Any]:
-    sides = {side: read(folder / f"{side}.json") for side in ("native", "croupier", "verify")}
-    ours, theirs = sides["croupier"].get("greedy", []), sides["native"].get("greedy", [])
+    sides = {
+        side: read(folder / f"{side}.json") for side in ("native", "croupier", "verify")
+    }
+    ours, theirs = (
+        sides["croupier"].get("greedy", []),
+        sides["native"].get("greedy", []),
+    )
     differing = []
     for place, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-        at = next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+        at = next(
+            (
+                i
+                for i, pair in enumerate(zip(one, other, strict=False))
+                if pair[0] != pair[1]
+            ),
+            None,
+        )
         if at is not None:
             differing.append(
-                {"request": place, "first_difference": at, "native": other[at], "croupier": one[at]}
+                {
+                    "request": place,
+                    "first_difference": at,
+                    "native": other[at],
+                    "croupier": one[at],
+                }
             )
-    native, croupier = (sides[side].get("us_per_step", {}) for side in ("native", "croupier"))
+    native, croupier = (
+        sides[side].get("us_per_step", {}) for side in ("native", "croupier")
+    )
     ratios = {
-        kind: round(native[kind]["best"] / croupier[kind]["best"], 3) for kind in native if kind in croupier
+        kind: round(native[kind]["best"] / croupier[kind]["best"], 3)
+        for kind in native
+        if kind in croupier
     }
     return {
         "greedy_sequences": min(len(ours), len(theirs)),
@@ -267,7 +338,9 @@ def compare(folder: Path) -> dict[str, Any]:
         "differing": differing[:50],
         "native_over_croupier": ratios,
         "verify": read(folder / "verify.json"),
-        "errors": {side: found["error"] for side, found in sides.items() if "error" in found},
+        "errors": {
+            side: found["error"] for side, found in sides.items() if "error" in found
+        },
     }
 
 
@@ -279,7 +352,9 @@ def environment() -> dict[str, Any]:
     import torch
     import vllm
 
-    gpu = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout.strip()
+    gpu = subprocess.run(
+        ["nvidia-smi", "-L"], capture_output=True, text=True, check=False
+    ).stdout.strip()
     return {
         "vllm": vllm.__version__,
         "torch": torch.__version__,
@@ -298,17 +373,30 @@ def main() -> int:
     parser.add_argument("--tp", type=int, default=1)
     parser.add_argument("--pp", type=int, default=1)
     parser.add_argument("--batches", default="1,8,64,256")
-    parser.add_argument("--steps", type=int, default=100, help="timed steps; 0: nothing is timed")
+    parser.add_argument(
+        "--steps", type=int, default=100, help="timed steps; 0: nothing is timed"
+    )
     parser.add_argument("--runs", type=int, default=2)
-    parser.add_argument("--equal", type=int, default=64, help="requests whose greedy tokens are compared")
+    parser.add_argument(
+        "--equal",
+        type=int,
+        default=64,
+        help="requests whose greedy tokens are compared",
+    )
     parser.add_argument("--equal-tokens", type=int, default=128)
     parser.add_argument("--verify-every", type=int, default=4)
     parser.add_argument("--deviation", type=float, default=4.5, help="of the logits")
     parser.add_argument("--memory", type=float, default=0.5)
-    parser.add_argument("--endpoint", default="", help="of a daemon; none: a private one")
+    parser.add_argument(
+        "--endpoint", default="", help="of a daemon; none: a private one"
+    )
     parser.add_argument("--samplers", type=int, default=0)
     parser.add_argument("--sides", default="native,croupier,verify")
-    parser.add_argument("--core-process", action="store_true", help="the engine core in a process of its own")
+    parser.add_argument(
+        "--core-process",
+        action="store_true",
+        help="the engine core in a process of its own",
+    )
     parser.add_argument("--eager", action="store_true")
     parser.add_argument("--no-async", action="store_true")
     arguments = parser.parse_args()
@@ -318,7 +406,9 @@ def main() -> int:
     for side in arguments.sides.split(","):
         print(f"== {side}", flush=True)
         here, there = context.Pipe()
-        process = context.Process(target=work, args=(side, arguments, str(arguments.folder), there))
+        process = context.Process(
+            target=work, args=(side, arguments, str(arguments.folder), there)
+        )
         process.start()
         there.close()
         try:
@@ -327,7 +417,11 @@ def main() -> int:
             print(f"{side} ended without a word", file=sys.stderr)
         process.join()
     given = {name: str(value) for name, value in vars(arguments).items()}
-    summary = {"arguments": given, "environment": environment(), **compare(arguments.folder)}
+    summary = {
+        "arguments": given,
+        "environment": environment(),
+        **compare(arguments.folder),
+    }
     (arguments.folder / "summary.json").write_text(json.dumps(summary, indent=1))
     print(json.dumps(summary, indent=1))
     return 1 if summary["errors"] else 0

@@ -1,4 +1,5 @@
-// A stand-in decides while there is no daemon, and gives the session back when there is one: no token changes.
+// A stand-in decides while there is no daemon, and gives the session back when there is one: no token
+// changes.
 #include <catch2/catch.hpp>
 #include <csignal>
 
@@ -118,7 +119,8 @@ TEST_CASE("of two engines each has its own stand-in, and the daemon takes both b
     daemon.start();
     const shm::Segment first = attach(one);
     const shm::Segment second = attach(other);
-    REQUIRE(eventually([&] { return answers_for(daemon.pid(), first) && answers_for(daemon.pid(), second); }));
+    REQUIRE(
+        eventually([&] { return answers_for(daemon.pid(), first) && answers_for(daemon.pid(), second); }));
     one.step();
     other.step();
     CHECK(one.streams() == undisturbed(5));

@@ -156,9 +156,7 @@ class WithSession:
             **geometry,
         )
         try:
-            self.croupier_keeper = Keeper(
-                session.segment_path, options, self.croupier_daemon, logger.warning
-            )
+            self.croupier_keeper = Keeper(session.segment_path, options, self.croupier_daemon, logger.warning)
             self.collective_rpc(
                 "croupier_attach", args=(session.segment_path, options.timeout, options.verify_every)
             )
@@ -171,9 +169,7 @@ class WithSession:
         except BaseException:
             session.close()
             raise
-        logger.info(
-            "Croupier decides the tokens: %s, %s", session.segment_path, geometry
-        )
+        logger.info("Croupier decides the tokens: %s, %s", session.segment_path, geometry)
 
 
 class MultiprocExecutorWithSession(WithSession, MultiprocExecutor):
