@@ -18,10 +18,10 @@ pytest.importorskip("vllm")
 host_engine = pytest.importorskip("host_engine", exc_type=ImportError)
 
 from vllm import SamplingParams  # noqa: E402
+from vllm_engine_test import Engine  # noqa: E402
 
 from croupier.vllm.options import Options  # noqa: E402
 from croupier.vllm.private_daemon import PrivateDaemon, configuration, find_croupierd  # noqa: E402
-from vllm_engine_test import Engine  # noqa: E402
 
 PATIENCE = 20.0
 MIXTURE: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""What decides for this engine is kept alive: a private daemon is started again, and a stand-in waits beside it.
+"""What decides for this engine is kept alive: a private daemon is started again, a stand-in waits beside it.
 
 The stand-in (`croupierd --stand-in`) decides while there is no daemon, from the same segment and so with the
 same tokens, and gives the session back when there is one. Neither takes part in a step that goes well.

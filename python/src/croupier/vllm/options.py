@@ -19,7 +19,7 @@ class Options:
     """The options of one engine; all have a default, so that `{"croupier": {}}` is enough."""
 
     endpoint: str = ""
-    """Of the daemon's control socket; none: the host's daemon if it answers, else a private one of this user."""
+    """Of the daemon's control socket; none: the host's daemon if it answers, else a private one."""
     private: bool = False
     """Without an endpoint: a private daemon, whether the host has one or not."""
     stand_in: bool = True
