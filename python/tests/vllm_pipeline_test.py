@@ -15,9 +15,12 @@ pytest.importorskip("vllm")
 host_engine = pytest.importorskip("host_engine", exc_type=ImportError)
 
 from vllm import SamplingParams  # noqa: E402
+from vllm.config.vllm import VllmConfig  # noqa: E402
 from vllm.v1.core.sched.request_queue import SchedulingPolicy, create_request_queue  # noqa: E402
 from vllm.v1.core.sched.scheduler import Scheduler  # noqa: E402
 from vllm.v1.request import Request, RequestStatus  # noqa: E402
+from vllm.v1.worker.gpu.model_runner import GPUModelRunner  # noqa: E402
+from vllm.v1.worker.gpu_worker import Worker  # noqa: E402
 from vllm_engine_test import Engine, greedy, preempt_often  # noqa: E402
 
 from croupier import Error  # noqa: E402
@@ -25,6 +28,7 @@ from croupier.vllm import pipeline  # noqa: E402
 from croupier.vllm.options import Options  # noqa: E402
 from croupier.vllm.parameters import Limits  # noqa: E402
 from croupier.vllm.sequences import Sequences  # noqa: E402
+from croupier.vllm.worker import CroupierWorker  # noqa: E402
 
 
 def request(name: str, status: RequestStatus = RequestStatus.WAITING, tokens: int = 0) -> Request:
@@ -143,6 +147,28 @@ def test_the_last_stage_keeps_no_tokens_for_later() -> None:
         handler = SimpleNamespace(is_last_rank=is_last_rank, queue=deque([None] * 2))
         pipeline.deepen(handler, config)
         assert len(handler.queue) == length
+
+
+def test_a_worker_knows_of_the_spare_batch_when_its_runner_is_made(monkeypatch: Any) -> None:
+    # What is made of it there is as large as there are batches in flight.
+    config = VllmConfig.__new__(VllmConfig)
+    config.parallel_config = SimpleNamespace(pipeline_parallel_size=2)
+    config.scheduler_config = SimpleNamespace(async_scheduling=True)
+    config.additional_config = {"croupier": {"spare_batches": 1}}
+    batches = []
+
+    def init_device(worker: Any) -> None:
+        batches.append(worker.vllm_config.max_concurrent_batches)
+        worker.model_runner = GPUModelRunner.__new__(GPUModelRunner)
+        worker.model_runner.pp_handler = SimpleNamespace(is_last_rank=False, queue=deque([None] * 2))
+
+    monkeypatch.setattr(Worker, "init_device", init_device)
+    worker = CroupierWorker.__new__(CroupierWorker)
+    worker.vllm_config = config
+    worker.init_device()
+    assert batches == [4]
+    assert len(worker.model_runner.pp_handler.queue) == 3
+    assert worker.model_runner.croupier_under_way is None
 
 
 def test_more_than_one_spare_batch_is_refused() -> None:
