@@ -230,7 +230,7 @@ def test_a_reset_of_the_prefix_cache_draws_the_dropped_tokens_again(engine: Engi
         core.add_request(str(place), {"prompt_token_ids": prompt}, asked)
     finished = {}
     for turn in range(400):
-        if turn in (6, 7, 15):
+        if turn in (6, 7, 15, 20, 22, 23, 25, 26):
             engine.scheduler.reset_prefix_cache(reset_running_requests=True)
         for output in core.step():
             if output.finished:

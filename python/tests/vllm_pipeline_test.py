@@ -64,6 +64,7 @@ def scheduler_of(kind: Any, policy: SchedulingPolicy, waiting: list[Request]) ->
         made.waiting.add_request(one)
     made.requests = {one.request_id: one for one in waiting}
     made.seen, made.broken, made.to_preempt = [], False, None
+    made.reset_preempted_req_ids = set()
     return made
 
 
@@ -96,7 +97,7 @@ def test_a_request_waits_only_for_what_is_in_flight(held_back: Any) -> None:
         "gone": None,
         "resumed": {"status": RequestStatus.RUNNING},
         "lost": {"num_in_flight_tokens": 0},
-        "dropped": {"num_output_placeholders": 0, "async_tokens_to_discard": 1},
+        "prefilling": {"num_output_placeholders": 0},
     }.items():
         scheduler.croupier_preempted = frozenset({name})
         if change is not None:
@@ -106,6 +107,19 @@ def test_a_request_waits_only_for_what_is_in_flight(held_back: Any) -> None:
         scheduler.schedule()
         assert scheduler.seen.pop() == ["x"], name
         assert scheduler.croupier_preempted == frozenset()
+
+
+def test_a_reset_of_the_prefix_cache_waits_for_the_tokens_that_it_drops(held_back: Any) -> None:
+    preempted = request("p", RequestStatus.PREEMPTED, tokens=1)
+    preempted.num_output_placeholders, preempted.async_tokens_to_discard = 0, 1
+    scheduler = scheduler_of(held_back, SchedulingPolicy.FCFS, [preempted, request("x")])
+    scheduler.reset_preempted_req_ids = {"p"}
+    scheduler.schedule()
+    scheduler.reset_preempted_req_ids = set()
+    scheduler.schedule()
+    preempted.async_tokens_to_discard = 0
+    scheduler.schedule()
+    assert scheduler.seen == [[], [], ["p", "x"]]
 
 
 @pytest.fixture

@@ -57,8 +57,9 @@ def _hold_back_preempted() -> None:
     """Lets the scheduler resume no request whose token is under way.
 
     vLLM would prefill it without that token, and count the token twice; with one stage the token has come
-    by then. As long as one waits for a token nobody is admitted from the queue that it heads: those behind it
-    would take the room for which it was preempted.
+    by then. Tokens that a reset of the prefix cache gives up are waited for too: a second reset before they
+    are there would forget that they are to be dropped. As long as one waits for a token nobody is admitted
+    from the queue that it heads: those behind it would take the room for which it was preempted.
     """
     from vllm.v1.core.sched.request_queue import create_request_queue
     from vllm.v1.core.sched.scheduler import Scheduler
@@ -76,9 +77,10 @@ def _hold_back_preempted() -> None:
 
     @functools.wraps(schedule)
     def schedule_without_held(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.croupier_preempted:
+        preempted = self.croupier_preempted | self.reset_preempted_req_ids
+        if preempted:
             self.croupier_preempted = frozenset(
-                name for name in self.croupier_preempted if token_under_way(self.requests.get(name))
+                name for name in preempted if token_under_way(self.requests.get(name))
             )
         if not self.croupier_preempted:
             return noting(self, *args, **kwargs)
@@ -95,13 +97,13 @@ def _hold_back_preempted() -> None:
 
 
 def token_under_way(request: Any) -> bool:
-    """Of a preempted request: whether an output that it still counts on is to come."""
+    """Of a preempted request: whether a token of a step before is to come, to stay or to be dropped."""
     from vllm.v1.request import RequestStatus
 
     return (
         request is not None
         and request.status == RequestStatus.PREEMPTED
-        and request.num_output_placeholders > 0
+        and request.num_output_placeholders + request.async_tokens_to_discard > 0
         # Else no step of it is in flight, and nothing will come.
         and request.num_in_flight_tokens > 0
     )
