@@ -178,6 +178,8 @@ def engine(
     extra = {} if croupier is None else {"additional_config": {"croupier": croupier}}
     if arguments.no_async:
         extra["async_scheduling"] = False
+    if arguments.prefill:
+        extra["max_num_batched_tokens"] = arguments.prefill
     llm = LLM(
         model=model,
         load_format="dummy",
@@ -254,6 +256,8 @@ def work(side: str, arguments: argparse.Namespace, folder: str, pipe: Any) -> No
                 if arguments.endpoint
                 else {"samplers": arguments.samplers}
             )
+            if arguments.spare:
+                options["spare_batches"] = arguments.spare
         if side == "verify":
             options |= {
                 "verify_every": arguments.verify_every,
@@ -372,6 +376,15 @@ def main() -> int:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--tp", type=int, default=1)
     parser.add_argument("--pp", type=int, default=1)
+    parser.add_argument(
+        "--spare", type=int, default=0, help="batches that rotate beyond the stages'"
+    )
+    parser.add_argument(
+        "--prefill",
+        type=int,
+        default=0,
+        help="prompts' tokens a step: a group for each stage comes of few",
+    )
     parser.add_argument("--batches", default="1,8,64,256")
     parser.add_argument(
         "--steps", type=int, default=100, help="timed steps; 0: nothing is timed"

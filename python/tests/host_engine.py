@@ -2,12 +2,13 @@
 
 The executor works its batches in a thread of their own, one after another, as vLLM's worker processes do;
 rows and tokens go through a real daemon. It keeps of a worker what the plugin depends on: the order of rows,
-and which of them draw.
+which of them draw, and, where there are several stages, when the first one has a token.
 """
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +45,7 @@ from vllm.v1.kv_cache_interface import FullAttentionSpec  # noqa: E402
 from vllm.v1.outputs import LogprobsTensors, ModelRunnerOutput  # noqa: E402
 
 from croupier import Writer  # noqa: E402
+from croupier.vllm import pipeline  # noqa: E402
 from croupier.vllm.executor import NATIVE_WORKER, WithSession  # noqa: E402
 from croupier.vllm.order import Order  # noqa: E402
 
@@ -59,6 +61,8 @@ def row_after(tokens: list[int]) -> np.ndarray:
 class HostExecutor(Executor):
     """Of one rank, on the host."""
 
+    supports_pp = True
+
     def _init_executor(self) -> None:
         self.thread = ThreadPoolExecutor(1)
         self.requests: dict[str, SimpleNamespace] = {}
@@ -68,6 +72,10 @@ class HostExecutor(Executor):
         self.preemptions = 0
         self.nan_at = -1
         self.prompts_told: set[str] = set()
+        stages = self.parallel_config.pipeline_parallel_size
+        # As PPHandler's on the first stage, whose model has a step's tokens so many steps later.
+        self.tokens_sent = SimpleNamespace(is_last_rank=stages == 1, queue=deque([None] * stages))
+        pipeline.deepen(self.tokens_sent, self.vllm_config)
 
     def collective_rpc(
         self, method: Any, timeout: Any = None, args: tuple = (), kwargs: Any = None, non_block: bool = False
@@ -117,6 +125,7 @@ class HostExecutor(Executor):
         self.verify_every = verify_every
 
     def rank_execute_model(self, scheduled: Any) -> Any:
+        self._take_tokens_sent()
         preempted = scheduled.preempted_req_ids or set()
         self.preemptions += len(preempted)
         for name in scheduled.finished_req_ids | preempted:
@@ -124,7 +133,7 @@ class HostExecutor(Executor):
         for new in scheduled.scheduled_new_reqs:
             tokens = list(new.prefill_token_ids)
             self.requests[new.req_id] = SimpleNamespace(
-                tokens=tokens, prefill=len(tokens), computed=new.num_computed_tokens
+                tokens=tokens, prefill=len(tokens), computed=new.num_computed_tokens, here=len(tokens)
             )
         cached = scheduled.scheduled_cached_reqs
         for name, computed in zip(cached.req_ids, cached.num_computed_tokens, strict=True):
@@ -132,6 +141,9 @@ class HostExecutor(Executor):
         counts = scheduled.num_scheduled_tokens
         if not counts:
             return ModelRunnerOutput(req_ids=[], req_id_to_index={})
+        if not self.tokens_sent.is_last_rank:
+            for name, count in counts.items():
+                assert self.requests[name].computed + count <= self.requests[name].here
         self.batch = sorted(counts, key=lambda name: (counts[name] != 1, counts[name])), counts
         return None
 
@@ -153,6 +165,7 @@ class HostExecutor(Executor):
             for name, token in zip(order.req_ids, np.maximum(tokens, 0).tolist(), strict=True):
                 sampled[names.index(name)] = [token]
                 self.requests[name].tokens.append(token)
+            self.tokens_sent.queue[-1] = [self.requests[name] for name in order.req_ids]
         output = ModelRunnerOutput(
             req_ids=names,
             req_id_to_index={name: row for row, name in enumerate(names)},
@@ -164,6 +177,12 @@ class HostExecutor(Executor):
         if rows is not None and self.verify_every and order.step % self.verify_every == 0:
             output.croupier_rows = rows
         return output
+
+    def _take_tokens_sent(self) -> None:
+        # A request that was removed since, and is there again, is another object.
+        for request in self.tokens_sent.queue.popleft() or ():
+            request.here += 1
+        self.tokens_sent.queue.append(None)
 
     def _row(self, name: str) -> np.ndarray:
         row = row_after(self.requests[name].tokens)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ host_engine = pytest.importorskip("host_engine", exc_type=ImportError)
 
 from vllm import LLM, SamplingParams  # noqa: E402
 from vllm.v1.core.sched.output import GrammarOutput  # noqa: E402
+from vllm.v1.core.sched.request_queue import SchedulingPolicy  # noqa: E402
 
 from croupier.vllm import register  # noqa: E402
 
@@ -40,7 +41,9 @@ CONFIG = {
 
 
 class Engine:
-    def __init__(self, folder: Path, croupier: dict[str, Any] | None = None, **changes: Any) -> None:
+    def __init__(
+        self, folder: Path, croupier: dict[str, Any] | None = None, stages: int = 1, **changes: Any
+    ) -> None:
         (folder / "config.json").write_text(json.dumps(CONFIG))
         options = {
             "samplers": 1,
@@ -58,6 +61,7 @@ class Engine:
             max_num_seqs=8,
             max_num_batched_tokens=64,
             enable_prefix_caching=False,
+            pipeline_parallel_size=stages,
             distributed_executor_backend=host_engine.HostExecutorWithSession,
             additional_config={"croupier": options},
             **changes,
@@ -66,6 +70,10 @@ class Engine:
     @property
     def executor(self) -> Any:
         return self.llm.llm_engine.engine_core.engine_core.model_executor
+
+    @property
+    def scheduler(self) -> Any:
+        return self.llm.llm_engine.engine_core.engine_core.scheduler
 
     @property
     def verifier(self) -> Any:
@@ -80,11 +88,21 @@ class Engine:
         self.llm.llm_engine.engine_core.shutdown()
 
 
-@pytest.fixture(params=[True, False], ids=["ahead", "one batch"])
+KINDS = {
+    "ahead": {},
+    "one batch": {"ahead": False},
+    "two stages": {"stages": 2},
+    "two stages and a spare": {"stages": 2, "croupier": {"spare_batches": 1}},
+    "three stages": {"stages": 3},
+}
+
+
+@pytest.fixture(params=KINDS.values(), ids=KINDS)
 def engine(request: Any, tmp_path: Path, monkeypatch: Any) -> Iterator[Engine]:
-    monkeypatch.setattr(host_engine.HostPlatform, "schedules_ahead", request.param)
+    kind = {"ahead": True, **request.param}
+    monkeypatch.setattr(host_engine.HostPlatform, "schedules_ahead", kind.pop("ahead"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    engine = Engine(tmp_path)
+    engine = Engine(tmp_path, **kind)
     yield engine
     engine.close()
 
@@ -146,6 +164,41 @@ def test_preempted_requests_go_on_with_the_same_tokens(engine: Engine) -> None:
     assert engine.verifier.differing == []
 
 
+def preempt_often(
+    scheduler: Any, monkeypatch: Any, when: Callable[[Any], bool] = lambda victim: True
+) -> list[int]:
+    """Room fails each few steps, once; gives how many tokens each preempted request waits for."""
+    manager, allocate, waits_for = scheduler.kv_cache_manager, scheduler.kv_cache_manager.allocate_slots, []
+    last = [0]
+
+    def allocate_slots(request: Any, *args: Any, **kwargs: Any) -> Any:
+        running = scheduler.running
+        if scheduler.current_step >= last[0] + 5 and request in running:
+            by_priority = scheduler.policy == SchedulingPolicy.PRIORITY
+            victim = max(running, key=lambda one: one.arrival_time) if by_priority else running[-1]
+            if victim is not request and when(victim):
+                last[0] = scheduler.current_step
+                waits_for.append(victim.num_output_placeholders)
+                return None
+        return allocate(request, *args, **kwargs)
+
+    monkeypatch.setattr(manager, "allocate_slots", allocate_slots)
+    return waits_for
+
+
+def test_a_request_preempted_with_its_token_under_way_waits_for_it(engine: Engine, monkeypatch: Any) -> None:
+    waits_for = preempt_often(engine.scheduler, monkeypatch)
+    prompts = [[place, place + 1] for place in range(40, 45)]
+    asked = [{"temperature": 0.0, "ignore_eos": True, "max_tokens": 20 + 3 * place} for place in range(5)]
+    outputs = engine.generate(prompts, asked)
+    assert engine.executor.preemptions == len(waits_for) > 3
+    if engine.scheduler.vllm_config.max_concurrent_batches > 2:
+        assert max(waits_for) > 0
+    for prompt, given, output in zip(prompts, asked, outputs, strict=True):
+        assert list(output.token_ids) == greedy(prompt, given["max_tokens"])
+    assert engine.verifier.differing == []
+
+
 def test_a_row_that_nobody_can_decide_ends_its_own_request(engine: Engine) -> None:
     engine.executor.nan_at = 23
     prompts = [[1, 2, 3], list(range(20))]
@@ -184,8 +237,8 @@ def test_a_reset_of_the_prefix_cache_draws_the_dropped_tokens_again(engine: Engi
         core.add_request(str(place), {"prompt_token_ids": prompt}, asked)
     finished = {}
     for turn in range(400):
-        if turn in (6, 7, 15):
-            core.engine_core.engine_core.scheduler.reset_prefix_cache(reset_running_requests=True)
+        if turn in (6, 7, 15, 20, 22, 23, 25, 26):
+            engine.scheduler.reset_prefix_cache(reset_running_requests=True)
         for output in core.step():
             if output.finished:
                 finished[output.request_id] = list(output.outputs[0].token_ids)
@@ -196,7 +249,7 @@ def test_a_reset_of_the_prefix_cache_draws_the_dropped_tokens_again(engine: Engi
 
 
 def test_a_grammars_rows_are_those_of_their_requests(engine: Engine, monkeypatch: Any) -> None:
-    scheduler = engine.llm.llm_engine.engine_core.engine_core.scheduler
+    scheduler = engine.scheduler
     allowed = np.zeros((1, (host_engine.VOCAB + 31) // 32), dtype=np.int32)
     allowed[0, 3] = 0b1010
 
@@ -216,6 +269,41 @@ def test_a_grammars_rows_are_those_of_their_requests(engine: Engine, monkeypatch
                 finished[output.request_id] = list(output.outputs[0].token_ids)
     assert finished["0"] == finished["2"] == greedy([50, 51], 9)
     assert set(finished["1"]) <= {97, 99}
+    assert engine.verifier.differing == []
+
+
+def test_a_grammars_row_is_made_when_the_token_before_is_known(engine: Engine, monkeypatch: Any) -> None:
+    scheduler = engine.scheduler
+    schedule = scheduler.schedule
+
+    def schedule_with_grammar(*args: Any) -> Any:
+        scheduled = schedule(*args)
+        drawing = [scheduler.requests[name] for name in scheduled.num_scheduled_tokens if name[0] == "1"]
+        # As AsyncScheduler says it of a request with a grammar; one placeholder is this step's own.
+        scheduled.pending_structured_output_tokens = any(r.num_output_placeholders > 1 for r in drawing)
+        return scheduled
+
+    def bitmask(scheduled: Any) -> Any:
+        names = [name for name in scheduled.num_scheduled_tokens if name[0] == "1"]
+        rows = np.zeros((len(names), (host_engine.VOCAB + 31) // 32), dtype=np.int32)
+        for row, name in zip(rows, names, strict=True):
+            following = scheduler.requests[name].all_token_ids[-1] + 1
+            row[following // 32] = 1 << following % 32
+        return GrammarOutput(names, rows) if names else None
+
+    monkeypatch.setattr(scheduler, "schedule", schedule_with_grammar)
+    monkeypatch.setattr(scheduler, "get_grammar_bitmask", bitmask)
+    core = engine.llm.llm_engine
+    for name in ("0", "1", "2", "1b"):
+        asked = SamplingParams(max_tokens=9, temperature=0.0, ignore_eos=True, detokenize=False)
+        core.add_request(name, {"prompt_token_ids": [50, 64]}, asked)
+    finished = {}
+    while core.has_unfinished_requests():
+        for output in core.step():
+            if output.finished:
+                finished[output.request_id] = list(output.outputs[0].token_ids)
+    assert finished["0"] == finished["2"] == greedy([50, 64], 9)
+    assert finished["1"] == finished["1b"] == list(range(65, 74))
     assert engine.verifier.differing == []
 
 

@@ -16,16 +16,37 @@ def engine(**other: Any) -> SimpleNamespace:
         "tensor_parallel_size": 2,
         "nnodes_within_dp": 1,
     }
-    whole = {"use_v2_model_runner": True, "speculative_config": None, "lora_config": None}
-    for part in (model, parallel, whole):
+    scheduler = {"async_scheduling": True}
+    whole = {
+        "use_v2_model_runner": True,
+        "speculative_config": None,
+        "lora_config": None,
+        "additional_config": {"croupier": {}},
+    }
+    for part in (model, parallel, scheduler, whole):
         part.update({key: value for key, value in other.items() if key in part})
     return SimpleNamespace(
-        model_config=SimpleNamespace(**model), parallel_config=SimpleNamespace(**parallel), **whole
+        model_config=SimpleNamespace(**model),
+        parallel_config=SimpleNamespace(**parallel),
+        scheduler_config=SimpleNamespace(**scheduler),
+        **whole,
     )
 
 
-def test_an_engine_of_the_usual_kind_is_served() -> None:
-    assert faults(engine()) == []
+SPARE = {"croupier": {"spare_batches": 1}}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"async_scheduling": False},
+        {"pipeline_parallel_size": 2},
+        {"pipeline_parallel_size": 2, "additional_config": SPARE},
+    ],
+)
+def test_an_engine_of_the_usual_kind_is_served(other: dict[str, Any]) -> None:
+    assert faults(engine(**other)) == []
 
 
 @pytest.mark.parametrize(
@@ -35,7 +56,8 @@ def test_an_engine_of_the_usual_kind_is_served() -> None:
         ({"speculative_config": object()}, "speculative decoding is on"),
         ({"runner_type": "pooling"}, "'generate' would be right"),
         ({"logits_processors": ["mine"]}, "custom logits processors"),
-        ({"pipeline_parallel_size": 2}, "pipeline_parallel_size is above 1"),
+        ({"pipeline_parallel_size": 2, "async_scheduling": False}, "asynchronous scheduling is off"),
+        ({"additional_config": SPARE}, "spare_batches is set and pipeline_parallel_size is 1"),
         ({"prefill_context_parallel_size": 2}, "prefill_context_parallel_size is above 1"),
         ({"lora_config": object()}, "LoRA gathers logits itself"),
         ({"nnodes_within_dp": 2}, "on several hosts"),

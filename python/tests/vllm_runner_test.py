@@ -35,6 +35,7 @@ def make_runner(rank: int, head: Any) -> Any:
     runner = runners.CroupierModelRunner.__new__(runners.CroupierModelRunner)
     runner.device = torch.device("cpu")
     runner.is_last_pp_rank = True
+    runner.pp_handler = None
     runner.vocab_size = VOCAB
     runner.model_config = SimpleNamespace(get_hidden_size=lambda: HIDDEN)
     runner.dtype = torch.bfloat16

@@ -16,6 +16,7 @@ from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
 from croupier import Error, Session
 
+from . import pipeline
 from .admission import limits_of
 from .keeper import Keeper
 from .options import Options
@@ -61,6 +62,7 @@ class WithSession:
             )
         parallel.worker_cls = WORKER
         end_requests_with_errors()
+        pipeline.prepare_engine_core(self.vllm_config)
         super()._init_executor()
 
     def initialize_from_config(self, kv_cache_configs: Any) -> None:
@@ -140,9 +142,7 @@ class WithSession:
             options,
             name=options.session_name(replica),
             max_batch=most,
-            # A slot is used again when a rank may still read the tokens of the step before in it, unless
-            # there are more slots than batches: the last rank has begun the batch after it by then.
-            steps_in_flight=batches + 2,
+            steps_in_flight=pipeline.slots_of(config),
             # The waiting preempted ones stay in the table.
             max_sequences=2 * most + 16,
             max_length=longest,

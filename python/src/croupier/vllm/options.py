@@ -42,6 +42,8 @@ class Options:
     """Each so many steps are decided a second time in this process, and differences are counted; 0: none."""
     verify_report: str = ""
     """The file that takes verify mode's counts when the engine ends."""
+    spare_batches: int = 0
+    """Of an engine with pipeline stages: batches in flight beyond vLLM's, which hide the time of deciding."""
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
@@ -59,6 +61,9 @@ class Options:
                 f"additional_config[{KEY!r}]['timeout'] is {timeout}; "
                 f"seconds above 0, up to {_LONGEST} would be right"
             )
+        spare = given.get("spare_batches", cls.spare_batches)
+        if spare > 1:
+            raise ValueError(f"additional_config[{KEY!r}]['spare_batches'] is {spare}; 0 or 1 would be right")
         return cls(**given)
 
     @classmethod

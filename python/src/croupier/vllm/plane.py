@@ -31,7 +31,9 @@ class Batch:
 
 class Plane:
     """schedule() with a batch, then submit(), then collect() with the workers' output: batches in one order
-    in all three, which is the order in which the engine core works them."""
+    in all three, which is the order in which the engine core works them. Between a batch's schedule() and its
+    submit() no other is scheduled, also where the engine core needs a grammar's tokens of the oldest batch
+    first: it collects that one meanwhile, and no more."""
 
     def __init__(
         self,
@@ -90,6 +92,7 @@ class Plane:
                 masks = [None if mask is None else mask.copy() for mask in masks]
         step = self._session.submit([sequence.uid for sequence in sequences], masks)
         self._last_step = step
+        self._sequences.in_flight.append(sequences)
         return Batch(Order(step, names), sequences, masks)
 
     def collect(self, batch: Batch, output: Any) -> Any:
@@ -100,6 +103,7 @@ class Plane:
             name: reason for name, reason in self._sequences.refused.items() if name in output.req_id_to_index
         }
         if batch.order.step is not None:
+            self._sequences.in_flight.popleft()
             answer = self._wait(batch.order.step)
             if answer.step != batch.order.step:
                 raise RuntimeError(

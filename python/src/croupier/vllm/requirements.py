@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from .options import Options
+
 
 def check_engine(vllm_config: Any) -> None:
     """Raises a ValueError that names what this engine has and what would be right."""
@@ -25,9 +27,17 @@ def faults(vllm_config: Any) -> list[str]:
         found.append(f"its runner type is {model.runner_type!r}; 'generate' would be right")
     if model.logits_processors:
         found.append("it has custom logits processors, which would not be asked; without them would be right")
+    options = Options.of(vllm_config) or Options()
     if parallel.pipeline_parallel_size > 1:
-        # A request that is preempted and resumed while its token is under way would lose that token.
-        found.append("pipeline_parallel_size is above 1, which Croupier cannot serve yet; 1 would be right")
+        if not vllm_config.scheduler_config.async_scheduling:
+            # A worker would wait for a batch's tokens before it takes the next batch.
+            found.append(
+                "pipeline_parallel_size is above 1 and asynchronous scheduling is off; on would be right"
+            )
+    elif options.spare_batches:
+        found.append(
+            "spare_batches is set and pipeline_parallel_size is 1; more stages or no spare would be right"
+        )
     if parallel.prefill_context_parallel_size > 1:
         found.append("prefill_context_parallel_size is above 1; 1 would be right")
     if vllm_config.lora_config is not None and parallel.tensor_parallel_size > 1:

@@ -40,6 +40,8 @@ class CroupierModelRunner(GPUModelRunner):
     croupier_timeout = 0.0
     croupier_verify_every = 0
     croupier_rows: np.ndarray | None = None
+    croupier_under_way: torch.Tensor | None = None
+    """Tokens that only the stream of the other stages' tokens has waited for."""
 
     def croupier_describe(self) -> dict[str, Any] | None:
         """What this rank's logits are, measured; None for a rank that has none."""
@@ -75,6 +77,8 @@ class CroupierModelRunner(GPUModelRunner):
     def sample_tokens(self, grammar_output: Any) -> Any:
         output = super().sample_tokens(grammar_output)
         rows, self.croupier_rows = self.croupier_rows, None
+        # Of a stage that draws nothing, the order is still here.
+        self.croupier_order = self.croupier_under_way = None
         if rows is not None and output is not None:
             output.model_runner_output.croupier_rows = rows
         return output
@@ -87,23 +91,46 @@ class CroupierModelRunner(GPUModelRunner):
             return super().sample(hidden_states, input_batch, grammar_output)
         requests = input_batch.num_reqs
         rejected = torch.zeros(requests, dtype=torch.int32, device=self.device)
-        if order.step is not None and order.req_ids == input_batch.req_ids:
-            tokens = self._decided(order, hidden_states[input_batch.logits_indices])
-            return _output(tokens.view(-1, 1), torch.ones_like(rejected), rejected)
-        sampled = torch.zeros(requests, 1, dtype=torch.int64, device=self.device)
-        counts = torch.zeros_like(rejected)
-        if order.step is not None:
-            places = {name: row for row, name in enumerate(input_batch.req_ids)}
-            # From pinned memory: another copy would wait for the stream, and so for the tokens before these.
-            rows = torch.tensor([places[name] for name in order.req_ids])
-            if self.device.type == "cuda":
-                rows = rows.pin_memory().to(self.device, non_blocking=True)
-            sampled[rows, 0] = self._decided(order, hidden_states[input_batch.logits_indices[rows]])
+        if order.step is None:
+            none = torch.zeros(requests, 1, dtype=torch.int64, device=self.device)
+            return _output(none, torch.zeros_like(rejected), rejected)
+        if order.req_ids == input_batch.req_ids:
+            logits = self._written(order, hidden_states[input_batch.logits_indices])
+            counts = torch.ones_like(rejected)
+            with self._where_tokens_come():
+                sampled = self._awaited(order).view(-1, 1)
+        else:
+            rows = self._rows_of(order, input_batch)
+            logits = self._written(order, hidden_states[input_batch.logits_indices[rows]])
+            counts = torch.zeros_like(rejected)
             counts[rows] = 1
+            with self._where_tokens_come(rows):
+                sampled = torch.zeros(requests, 1, dtype=torch.int64, device=self.device)
+                sampled[rows, 0] = self._awaited(order)
+        if self.croupier_verify_every and order.step % self.croupier_verify_every == 0:
+            self._keep_rows(logits)
+        if self.pp_handler is not None:
+            self.croupier_under_way = sampled
         return _output(sampled, counts, rejected)
 
-    def _decided(self, order: Order, hidden: torch.Tensor) -> torch.Tensor:
-        """The tokens of the step's columns, one for each row of `hidden`."""
+    def postprocess_sampled(
+        self, idx_mapping: torch.Tensor, sampled_tokens: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> None:
+        if sampled_tokens is self.croupier_under_way:
+            # The last of several stages counts what it has computed, and reads no token that it drew: those
+            # of a batch are another stage's input. Reading them would hold up the next batch, or read ahead
+            # of them.
+            sampled_tokens = torch.zeros_like(sampled_tokens)
+        super().postprocess_sampled(idx_mapping, sampled_tokens, *args, **kwargs)
+
+    def _rows_of(self, order: Order, input_batch: Any) -> torch.Tensor:
+        places = {name: row for row, name in enumerate(input_batch.req_ids)}
+        # From pinned memory: another copy would wait for the stream, and so for the tokens before these.
+        rows = torch.tensor([places[name] for name in order.req_ids])
+        return rows.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else rows
+
+    def _written(self, order: Order, hidden: torch.Tensor) -> torch.Tensor:
+        """The logits of the step's columns, one row for each of `hidden`: on their way into the segment."""
         writer = self.croupier_writer
         if writer is None:
             raise RuntimeError(f"step {order.step} came before croupier_attach(): this worker has no writer")
@@ -116,19 +143,44 @@ class CroupierModelRunner(GPUModelRunner):
             logits = self.model.compute_logits(hidden)
         if logits.stride(-1) != 1:
             logits = logits.contiguous()
-        stream = torch.cuda.current_stream(self.device).cuda_stream
         if not writer.begin(order.step):
             raise RuntimeError(
                 f"step {order.step} cannot be begun: it is not scheduled, or its slot is not free yet"
             )
-        writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), stream)
+        writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), self._stream())
+        return logits
+
+    @contextlib.contextmanager
+    def _where_tokens_come(self, *used: torch.Tensor) -> Iterator[None]:
+        """The stream that waits for tokens: the model's, where the next batch begins with them.
+
+        With several stages it is the one on which vLLM sends tokens to the others, and the next batch of this
+        stage goes by. `used` are tensors of the model's stream.
+        """
+        if self.pp_handler is None:
+            yield
+            return
+        side = self.pp_handler.broadcast_stream
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(side):
+            yield
+            for tensor in used:
+                tensor.record_stream(side)
+        # vLLM's copy of the tokens for the engine core waits for the model's stream alone.
+        self.output_copy_stream.wait_stream(side)
+
+    def _awaited(self, order: Order) -> torch.Tensor:
+        """The step's tokens, once the current stream has waited for them."""
         tokens = torch.empty(len(order.req_ids), dtype=torch.int32, device=self.device)
         # Neither this thread nor the GPU hangs on a daemon that is dead: the stream waits so long, no longer.
-        writer.enqueue_awaited_tokens_pointer(order.step, tokens.data_ptr(), self.croupier_timeout, stream)
-        if self.croupier_verify_every and order.step % self.croupier_verify_every == 0:
-            self._keep_rows(logits)
+        self.croupier_writer.enqueue_awaited_tokens_pointer(
+            order.step, tokens.data_ptr(), self.croupier_timeout, self._stream()
+        )
         # A column without a decision is -1 here: the engine core knows why, and the GPU indexes with tokens.
         return tokens.clamp_(min=0).to(torch.int64)
+
+    def _stream(self) -> int:
+        return torch.cuda.current_stream(self.device).cuda_stream
 
     def _keep_rows(self, logits: torch.Tensor) -> None:
         whole = tensor_model_parallel_all_gather(logits)[:, : self.vocab_size].cpu()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,8 @@ class Sequences:
         self._by_name: dict[str, Sequence] = {}
         self.refused: dict[str, str] = {}
         """Requests that the session did not take, with the reason; they end with an error."""
+        self.in_flight: deque[list[Sequence]] = deque()
+        """Of each step that is submitted and not collected, the oldest first."""
 
     def get(self, name: str) -> Sequence | None:
         return self._by_name.get(name)
@@ -112,8 +115,10 @@ class Sequences:
 
     def _evict(self) -> bool:
         """Takes a preempted sequence out of the table; when it comes back it is added with its outputs."""
+        # With pipeline stages a sequence may be preempted while its token is under way.
+        busy = {id(sequence) for sequences in self.in_flight for sequence in sequences}
         for sequence in self._by_name.values():
-            if sequence.parked and sequence.live:
+            if sequence.parked and sequence.live and id(sequence) not in busy:
                 self._session.finish(sequence.uid)
                 sequence.live = False
                 return True

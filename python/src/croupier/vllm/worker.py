@@ -7,15 +7,19 @@ from typing import Any
 from vllm.v1.worker.gpu.sample.sampler import Sampler
 from vllm.v1.worker.gpu_worker import Worker
 
+from . import pipeline
 from .order import Order
 from .runner import CroupierModelRunner
 
 
 class CroupierWorker(Worker):
     def init_device(self) -> None:
+        pipeline.prepare_worker(self.vllm_config)
         super().init_device()
         # The runner's class is chosen inside of init_device(), which has no hook for it.
         self.model_runner.__class__ = CroupierModelRunner
+        if self.model_runner.pp_handler is not None:
+            pipeline.deepen(self.model_runner.pp_handler, self.vllm_config)
 
     def croupier_describe(self) -> dict[str, Any] | None:
         return self.model_runner.croupier_describe()
