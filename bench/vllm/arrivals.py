@@ -28,7 +28,7 @@ import kinds
 from engines import add_engine_options, croupier_options, engine_arguments, prompt_tokens, sampling_of
 from picture import picture
 from shapes import make_model, spread_head, spread_inputs
-from sides import Budget, Side, SideFailedError, end_by_signal, environment, write_json
+from sides import Budget, Side, SideFailedError, end_by_signal, environment, last_line, write_json
 from watch import Watch
 
 QUANTILES = 201
@@ -271,7 +271,7 @@ class Arrivals:
             self._failed(name, error)
 
     def _failed(self, name: str, error: SideFailedError) -> None:
-        print(f"{name}: {error}", file=sys.stderr, flush=True)
+        print(f"{name}: {last_line(error)}", file=sys.stderr, flush=True)
         self.results["errors"][name] = str(error)
         self.alive.pop(name).kill()
         self.write()

@@ -32,7 +32,17 @@ from engines import (
     token_lists,
 )
 from shapes import make_model
-from sides import Budget, Side, SideFailedError, end_by_signal, end_llm, environment, read_json, write_json
+from sides import (
+    Budget,
+    Side,
+    SideFailedError,
+    end_by_signal,
+    end_llm,
+    environment,
+    last_line,
+    read_json,
+    write_json,
+)
 
 TIMED_SIDES = ("native", "croupier")
 
@@ -110,7 +120,7 @@ class Table:
         self.write(side)
 
     def failed(self, side: str, error: SideFailedError) -> None:
-        print(f"{side}: {error}", file=sys.stderr, flush=True)
+        print(f"{side}: {last_line(error)}", file=sys.stderr, flush=True)
         self.set(side, "error", str(error))
 
     def timed(self, side: str, name: str, found: dict[str, Any]) -> None:
@@ -147,7 +157,7 @@ def compare(folder: Path) -> dict[str, Any]:
         "greedy_sequences_that_differ": len(differing),
         "differing": differing[:50],
         "native_over_croupier": ratios,
-        "verify": {name: value for name, value in sides["verify"].items() if name != "side"},
+        "verify": {name: sides["verify"][name] for name in sides["verify"] if name not in ("side", "error")},
         "errors": {side: found["error"] for side, found in sides.items() if "error" in found},
     }
 
@@ -284,13 +294,7 @@ def main() -> int:
         verify(arguments, table, budget)
     summary = table.summary()
     write_json(arguments.folder / "summary.json", summary)
-    for key in (
-        "greedy_sequences",
-        "greedy_sequences_that_differ",
-        "native_over_croupier",
-        "verify",
-        "errors",
-    ):
+    for key in ("greedy_sequences", "greedy_sequences_that_differ", "native_over_croupier", "verify"):
         print(f"{key}: {summary[key]}", flush=True)
     return 1 if summary["errors"] else 0
 

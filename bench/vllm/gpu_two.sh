@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Two H200s of one host: tensor and pipeline parallelism, decisions made again, kills; in less than 570 seconds.
 #     bench/vllm/gpu_two.sh OUT
-# SPARE=0 or SPARE=1 is the plugin's option spare_batches in the table with two stages; the other one is measured
-# behind it, on Croupier's side alone. Without SPARE the option is not given, and the second is left out.
+# SPARE (0) is the plugin's option spare_batches in the table with two stages, 0 or 1; the other one is measured
+# behind it, on Croupier's side alone. SPARE=none gives no such option, and leaves the second out.
 # OUT gets results.tar.xz, flashinfer.tar.xz and plan.txt.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
@@ -24,7 +24,7 @@ small=(--size 1.5b --layers 4 --memory 0.15 --cache-gib 6)
 large=(--size 7b --layers 28 --memory 0.35 --cache-gib 16)
 timed=(--batches "256,64" --steps 60 --runs 2 --equal 256)
 first=() second=()
-case ${SPARE:-} in
+case ${SPARE:-0} in
 0) first=(--spare-batches 0) second=(--spare-batches 1) ;;
 1) first=(--spare-batches 1) second=(--spare-batches 0) ;;
 esac

@@ -122,7 +122,7 @@ def main() -> int:
         {key: value for key, value in results.get("greedy_differences", {}).items() if key != "differing"},
     )
     for name, error in results["errors"].items():
-        print(f"{name}: {error}", file=sys.stderr)
+        print(f"{name}: {error.strip().splitlines()[-1][:400]}", file=sys.stderr)
     return 1 if results["errors"] else 0
 
 

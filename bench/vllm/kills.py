@@ -29,7 +29,7 @@ from typing import Any
 import kinds
 from engines import add_engine_options, croupier_options, make_llm, token_lists
 from shapes import make_model
-from sides import Budget, Side, SideFailedError, end_by_signal, end_llm, environment, write_json
+from sides import Budget, Side, SideFailedError, end_by_signal, end_llm, environment, last_line, write_json
 from watch import children_of, daemon_pid, lives
 
 PARTS = ("kills", "dead", "worker")
@@ -174,8 +174,10 @@ class Kills:
             getattr(self, name)(found)
         except SideFailedError as error:
             self.results["errors"][name] = str(error)
-            print(f"{name}: {error}", file=sys.stderr, flush=True)
-        print(name, found, flush=True)
+            print(f"{name}: {last_line(error)}", file=sys.stderr, flush=True)
+        print(
+            name, {key: value for key, value in found.items() if key not in ("each", "all_of_it")}, flush=True
+        )
         self.write()
 
     def kills(self, found: dict[str, Any]) -> None:
@@ -265,7 +267,7 @@ class Kills:
                 side.answer(90)
                 found["error"] = "none: the requests ended well"
             except SideFailedError as error:
-                found["error"] = str(error).strip().splitlines()[-1]
+                found["error"] = last_line(error)
                 found["all_of_it"] = str(error)[-3000:]
             found["seconds_to_error"] = round(time.monotonic() - begun, 1)
         finally:

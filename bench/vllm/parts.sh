@@ -29,7 +29,7 @@ part() {
     timeout --kill-after=5 "$seconds" bench/vllm/run.sh "$work/$name" "$@" --budget $((seconds - 25)) \
         >"$work/$name.txt" 2>&1
     say "$name: ended with $?"
-    tail -n 25 "$work/$name.txt"
+    tail -n 14 "$work/$name.txt" | cut -c 1-400
     pack
 }
 
@@ -54,9 +54,10 @@ compile_kernels() {
     timeout "$1" python3 -c '
 from concurrent.futures import ThreadPoolExecutor
 import flashinfer.sampling, flashinfer.topk
+modules = flashinfer.sampling.get_sampling_module, flashinfer.topk.get_topk_module
 with ThreadPoolExecutor(2) as threads:
-    for made in (flashinfer.sampling.get_sampling_module, flashinfer.topk.get_topk_module):
-        threads.submit(made)
+    for made in [threads.submit(module) for module in modules]:
+        made.result()
 ' >"$work/kernels.txt" 2>&1
-    say "kernels compiled: $?"
+    say "kernels: ended with $?"
 }

@@ -24,6 +24,11 @@ class SideFailedError(RuntimeError):
     """What the other process says of an error, or that it has ended."""
 
 
+def last_line(error: SideFailedError) -> str:
+    """Of a traceback what says why; results have all of it."""
+    return str(error).strip().splitlines()[-1][:400]
+
+
 class Budget:
     """Nothing new is begun when it is over; what was measured by then counts."""
 
