@@ -33,6 +33,9 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         "--tokenizer", default="", help="a folder with a tokenizer; grammars need one, and llguidance"
     )
     model.add_argument("--core-process", action="store_true", help="the engine core in a process of its own")
+    model.add_argument(
+        "--worker-process", action="store_true", help="a worker in a process of its own at one rank too"
+    )
     model.add_argument("--eager", action="store_true", help="without CUDA graphs")
     model.add_argument("--no-async", action="store_true", help="without asynchronous scheduling")
     plugin = parser.add_argument_group("Croupier's side")
@@ -130,6 +133,8 @@ def engine_arguments(
         given["skip_tokenizer_init"] = True
     if croupier is not None:
         given["additional_config"] = {"croupier": croupier}
+    if arguments.worker_process:
+        given["distributed_executor_backend"] = "mp"
     if arguments.no_async:
         given["async_scheduling"] = False
     if arguments.cache_gib:

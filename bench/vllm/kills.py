@@ -329,8 +329,8 @@ def main() -> int:
     arguments = parser.parse_args()
     end_by_signal()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    # A worker of its own is what can be killed; at one rank that is the engine core's process.
-    arguments.core_process = True
+    # What is killed has to be a process of its own: vLLM's front end waits for ever on a core that is killed.
+    arguments.core_process = arguments.worker_process = True
     # A private daemon of this run alone: others of this user are not touched. A socket's path has to be
     # short.
     place = Path(tempfile.mkdtemp(prefix="kills-", dir="/tmp"))

@@ -33,6 +33,11 @@ unset LD_LIBRARY_PATH
 now() { date +%s.%N; }
 begun=$(now)
 python3 -m venv --system-site-packages "$folder/venv" || exit 1
+# A host's Python may be a virtual environment itself, whose packages the new one does not see.
+if ! "$folder/venv/bin/python" -c 'import torch' 2>/dev/null; then
+    python3 -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])' \
+        >"$(echo "$folder"/venv/lib/python3*/site-packages)/host.pth"
+fi
 made=$(now)
 "$folder/venv/bin/pip" install -q --disable-pip-version-check --no-index --no-deps --force-reinstall "$wheel" || exit 1
 installed=$(now)
