@@ -39,7 +39,7 @@ if [[ $which == *a* ]]; then
         --batches 256,64,8,1 --steps 60 --runs 2 --equal 256 --equal-tokens 128
 fi
 if [[ $which == *b* ]]; then
-    part arrivals 170 100 arrivals.py "${large[@]}" --loads 0.75,0.5,0.9 --seconds 12
+    part arrivals 170 100 arrivals.py "${large[@]}" --loads 0.75,0.5,0.9 --seconds 10
     part table_15b 75 50 decode.py --size 1.5b --layers 28 --memory 0.2 --cache-gib 16 --sides native,croupier \
         --batches 256,64 --kinds greedy,topk_topp,full,full_unseeded,mixed --steps 60 --equal 256 --equal-tokens 128
     if [ "$(left 60)" -ge 45 ]; then
