@@ -42,7 +42,7 @@ if [ -e build/vllm/flashinfer.tar.xz ] && [ ! -e "$here/kept" ]; then
     fi
 fi
 
-# keep_kernels ARCHIVE: what was compiled here, for build/vllm/flashinfer.tar.xz of the next machine. 8 MB at most,
+# keep_kernels ARCHIVE: what was compiled here, for build/vllm/flashinfer.tar.xz of the next machine. 7 MB at most,
 # for what travels has a limit in all.
 keep_kernels() {
     local cached library parts
@@ -58,8 +58,8 @@ keep_kernels() {
     [ ! -d "$here/kept/triton" ] || all+=(triton)
     [ ${#all[@]} -gt 0 ] || return 0
     tar c -C "$here/kept" "${all[@]}" | xz -T0 -6 >"$1"
-    if [ "$(stat -c %s "$1")" -gt 8000000 ] && [ -d "$here/kept/aot" ]; then
+    if [ "$(stat -c %s "$1")" -gt 7000000 ] && [ -d "$here/kept/aot" ]; then
         tar c -C "$here/kept" aot | xz -T0 -6 >"$1"
     fi
-    [ "$(stat -c %s "$1")" -le 8000000 ] || rm "$1"
+    [ "$(stat -c %s "$1")" -le 7000000 ] || rm "$1"
 }

@@ -31,6 +31,7 @@ from engines import add_engine_options, croupier_options, make_llm, token_lists
 from shapes import make_model
 from sides import Budget, Side, SideFailedError, end_by_signal, end_llm, environment, last_line, write_json
 from watch import children_of, daemon_pid, lives
+from workers import pid_of
 
 PARTS = ("kills", "dead", "worker")
 
@@ -42,10 +43,6 @@ def requests_of(count: int) -> list[dict[str, Any]]:
 
 def mixed_tokens(llm: Any, count: int, tokens: int) -> list[list[int]]:
     return token_lists(llm, requests_of(count), tokens)
-
-
-def pid_of(worker: Any) -> int:
-    return os.getpid()
 
 
 def worker_pids(llm: Any) -> list[int]:
@@ -164,8 +161,9 @@ class Kills:
         tokens = self.ask(side)
         found["rounds"] = found.get("rounds", 0) + 1
         found["tokens"] = found.get("tokens", 0) + sum(map(len, tokens))
+        found.setdefault("differing", [])
         if different := differing(self._expected or tokens, tokens):
-            found.setdefault("differing", []).append({"round": found["rounds"], "requests": different[:10]})
+            found["differing"].append({"round": found["rounds"], "requests": different[:10]})
 
     def part(self, name: str) -> None:
         found: dict[str, Any] = {}
