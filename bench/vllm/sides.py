@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -133,17 +134,15 @@ def end_by_signal() -> None:
 
 
 def environment() -> dict[str, Any]:
-    import torch
-    import vllm
-
+    """Without an import of what takes ten seconds to import."""
     try:
         found = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
         gpus = ", ".join(line.split("(")[0].split(":", 1)[-1].strip() for line in found.splitlines())
     except OSError:
         gpus = ""
     return {
-        "vllm": vllm.__version__,
-        "torch": torch.__version__,
+        "vllm": version("vllm"),
+        "torch": version("torch"),
         "gpus": gpus,
         "cores": len(os.sched_getaffinity(0)),
     }
