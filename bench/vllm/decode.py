@@ -1,370 +1,262 @@
-"""vLLM decodes with its own sampler and with Croupier, one engine after the other, on one GPU host.
+"""vLLM decodes with its own sampler and with Croupier, both on one GPU host, kind by kind in turns.
 
-    decode.py FOLDER [--layers 4] [--batches 1,8,64,256] ...
+    decode.py FOLDER --size 7b --layers 28 --batches 256,64,8,1 --budget 300
 
 It makes a model of Qwen2.5's shape, gives both engines the same random weights, with an LM head such that
-rows are about as peaked as a model's, and leaves in FOLDER: native.json and croupier.json (greedy tokens,
-and microseconds a step of each kind), verify.json (decisions made again) and summary.json.
+rows are about as peaked as a model's, and leaves in FOLDER: native.json and croupier.json (greedy tokens, and
+microseconds a step of each kind), verify.json (decisions made again) and summary.json. Each is written anew
+behind each measurement, and a kind is measured on both sides before the next one begins: a run that is cut
+has pairs.
+
+Both engines live at once, and one is idle while the other is timed. --one-at-a-time ends the first before the
+second starts, as a check that the idle one costs nothing; then the second has what is left of the budget.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
-import os
-import subprocess
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
-SHAPES = {
-    "0.5b": (896, 14, 2, 4864),
-    "1.5b": (1536, 12, 2, 8960),
-    "7b": (3584, 28, 4, 18944),
-}
-VOCAB = 152064
-PROMPT = 32
+import kinds
+from engines import (
+    SETTLE,
+    Run,
+    add_engine_options,
+    croupier_options,
+    folder_model,
+    make_llm,
+    prompt_length,
+    token_lists,
+)
+from shapes import make_model
+from sides import (
+    Budget,
+    Side,
+    SideFailedError,
+    end_by_signal,
+    end_llm,
+    environment,
+    last_line,
+    read_json,
+    write_json,
+)
+
+TIMED_SIDES = ("native", "croupier")
 
 
-def kinds() -> dict[str, dict[str, Any]]:
-    full = {
-        "temperature": 0.8,
-        "top_k": 50,
-        "top_p": 0.95,
-        "min_p": 0.02,
-        "repetition_penalty": 1.1,
-        "frequency_penalty": 0.1,
-        "presence_penalty": 0.1,
-    }
-    return {
-        "greedy": {"temperature": 0.0},
-        "temperature": {"temperature": 0.8},
-        "topk_topp": {"temperature": 0.8, "top_k": 50, "top_p": 0.95},
-        "penalties": {
-            "temperature": 0.8,
-            "repetition_penalty": 1.1,
-            "frequency_penalty": 0.1,
-            "presence_penalty": 0.1,
-        },
-        "full": {**full, "seed": 7},
-        "full_unseeded": full,
-        "logprobs20": {"temperature": 0.8, "top_p": 0.95, "logprobs": 20},
-    }
+def batches_of(arguments: argparse.Namespace) -> list[int]:
+    return [int(text) for text in arguments.batches.split(",")]
 
 
-def own_kinds() -> dict[str, dict[str, Any]]:
-    """What vLLM's sampler has not."""
-    return {
-        "dry_xtc": {
-            "temperature": 0.8,
-            "seed": 7,
-            "extra_args": {
-                "dry_multiplier": 0.8,
-                "xtc_probability": 0.5,
-                "xtc_threshold": 0.1,
-            },
-        },
-        "top_n_sigma": {
-            "temperature": 1.0,
-            "seed": 7,
-            "extra_args": {"top_n_sigma": 1.0},
-        },
-    }
+def sizes_of(arguments: argparse.Namespace) -> list[int]:
+    return sorted({*batches_of(arguments), arguments.equal})
 
 
-def mixtures() -> list[dict[str, Any]]:
-    """One request after another takes the next of these: verify mode's batch."""
-    return [
-        *kinds().values(),
-        *own_kinds().values(),
-        {
-            "temperature": 0.9,
-            "seed": 3,
-            "logit_bias": {11: 5.0, 17: -100.0},
-            "logprobs": 5,
-        },
-        {"temperature": 0.7, "seed": 4, "allowed_token_ids": list(range(100, 900, 3))},
-        {"temperature": 1.0, "seed": 5, "min_tokens": 4, "stop_token_ids": [5, 6, 7]},
-    ]
+def length_of(arguments: argparse.Namespace, side: str, batch: int) -> int:
+    return prompt_length(arguments, side, max(sizes_of(arguments)), batch)
 
 
-def make_model(folder: Path, size: str, layers: int) -> str:
-    hidden, heads, kv_heads, inner = SHAPES[size]
-    folder.mkdir(parents=True, exist_ok=True)
-    config = {
-        "architectures": ["Qwen2ForCausalLM"],
-        "model_type": "qwen2",
-        "hidden_size": hidden,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv_heads,
-        "intermediate_size": inner,
-        "vocab_size": VOCAB,
-        "max_position_embeddings": 32768,
-        "max_window_layers": layers,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 1e6,
-        "hidden_act": "silu",
-        "initializer_range": 0.02,
-        "tie_word_embeddings": False,
-        "torch_dtype": "bfloat16",
-        "bos_token_id": 151643,
-        "eos_token_id": 151643,
-        "use_sliding_window": False,
-    }
-    (folder / "config.json").write_text(json.dumps(config))
-    return str(folder)
+def start(side: str, arguments: argparse.Namespace) -> Side:
+    options = None
+    if side == "croupier":
+        options = croupier_options(arguments)
+    if side == "verify":
+        report = str(arguments.folder / "verify.json")
+        options = croupier_options(arguments, verify_every=arguments.verify_every, verify_report=report)
+    model, sizes = folder_model(arguments.folder), sizes_of(arguments)
+    return Side(side, make_llm, end_llm, arguments, side, model, sizes, options)
 
 
-def spread_head(worker: Any, deviation: float) -> None:
-    """On each rank: normal weights in its part of the LM head, for logits of that deviation.
+# What the engines' processes do.
 
-    Dummy weights are nearly nothing, and their rows are flat. What the last norm leaves has elements of about
-    one, so that a weight's deviation is the logits' over the root of the hidden size.
+
+def greedy_tokens(llm: Any, count: int, tokens: int) -> list[list[int]]:
+    return token_lists(llm, [kinds.GREEDY] * count, tokens)
+
+
+def likeliest(llm: Any) -> list[list[float]]:
+    """How peaked rows are: the best log-prob of each of a few."""
+    flat = Run(llm, [{"temperature": 1.0, "logprobs": 5}] * 8, SETTLE).outputs()
+    return [[max(found.logprob for found in top.values()) for top in output.logprobs] for output in flat]
+
+
+def time_kind(llm: Any, kind: str, batch: int, steps: int, runs: int, length: int) -> dict[str, Any]:
+    """Of one run each: from the step in which all requests have drawn SETTLE tokens to the last one.
+
+    Prompts are over by then and kernels compiled, so that no run is needed to warm up and none to subtract.
     """
-    import torch
-
-    if not worker.model_runner.is_last_pp_rank:
-        return
-    head = worker.model_runner.model.lm_head
-    weight = head.weight.data
-    scale = deviation / weight.shape[1] ** 0.5
-    first = head.shard_indices.org_vocab_start_index
-    generator = torch.Generator(device=weight.device).manual_seed(1000 + first)
-    noise = torch.randn(
-        weight.shape, generator=generator, device=weight.device, dtype=torch.float32
-    )
-    weight.copy_(noise * scale)
+    found = []
+    for _ in range(runs):
+        run = Run(llm, kinds.batch_of(kind, batch), SETTLE + steps, length)
+        run.outputs()
+        found.append(run.us_per_step())
+    return {"best": min(found), "runs": found}
 
 
-def spread_inputs(worker: Any) -> None:
-    """Embeddings and layers such that hidden states differ from token to token, and a context matters."""
-    import torch
-
-    generator = torch.Generator(device=worker.device).manual_seed(17)
-    for name, parameter in sorted(worker.model_runner.model.named_parameters()):
-        if "lm_head" in name:
-            continue
-        if "norm" in name:
-            parameter.data.fill_(1.0)
-            continue
-        deviation = 1.0 if "embed" in name else 1.0 / parameter.shape[-1] ** 0.5
-        shape, device = parameter.shape, parameter.device
-        noise = (
-            torch.randn(shape, generator=generator, device=device, dtype=torch.float32)
-            * deviation
-        )
-        parameter.data.copy_(noise)
+def verify_round(llm: Any, turn: int, count: int, tokens: int, length: int) -> int:
+    mixtures = kinds.mixtures()
+    mixed = [dict(mixtures[place % len(mixtures)]) for place in range(count)]
+    for given in mixed:
+        if "seed" in given:
+            given["seed"] += 1000003 * turn
+    return sum(len(found) for found in token_lists(llm, mixed, tokens, length))
 
 
-def prompts(count: int) -> list[dict[str, list[int]]]:
-    return [
-        {"prompt_token_ids": [(i * 7919 + j * 31) % 150000 for j in range(PROMPT)]}
-        for i in range(count)
-    ]
+class Table:
+    """What was found so far, side by side; on the disk behind each measurement."""
 
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._folder: Path = arguments.folder
+        self.sides: dict[str, dict[str, Any]] = {side: {"side": side} for side in arguments.sides.split(",")}
+        self.skipped: list[str] = []
+        self._environment = environment()
 
-def engine(
-    arguments: argparse.Namespace, model: str, croupier: dict[str, Any] | None
-) -> Any:
-    from vllm import LLM
+    def set(self, side: str, key: str, value: Any) -> None:
+        self.sides[side][key] = value
+        self.write(side)
 
-    sizes = sorted(
-        {int(batch) for batch in arguments.batches.split(",")} | {arguments.equal}
-    )
-    extra = {} if croupier is None else {"additional_config": {"croupier": croupier}}
-    if arguments.no_async:
-        extra["async_scheduling"] = False
-    if arguments.prefill:
-        extra["max_num_batched_tokens"] = arguments.prefill
-    llm = LLM(
-        model=model,
-        load_format="dummy",
-        skip_tokenizer_init=True,
-        max_model_len=2048,
-        max_num_seqs=max(sizes),
-        max_logprobs=20,
-        seed=0,
-        tensor_parallel_size=arguments.tp,
-        pipeline_parallel_size=arguments.pp,
-        disable_custom_all_reduce=True,
-        gpu_memory_utilization=arguments.memory,
-        enable_prefix_caching=False,
-        enforce_eager=arguments.eager,
-        disable_log_stats=True,
-        compilation_config={
-            "mode": 0,
-            "cudagraph_mode": "NONE" if arguments.eager else "FULL_DECODE_ONLY",
-            "cudagraph_capture_sizes": sizes,
-        },
-        **extra,
-    )
-    llm.collective_rpc(spread_inputs)
-    llm.collective_rpc(spread_head, args=(arguments.deviation,))
-    return llm
+    def failed(self, side: str, error: SideFailedError) -> None:
+        print(f"{side}: {last_line(error)}", file=sys.stderr, flush=True)
+        self.set(side, "error", str(error))
 
+    def timed(self, side: str, name: str, found: dict[str, Any]) -> None:
+        self.sides[side].setdefault("us_per_step", {})[name] = found
+        print(f"{side:9} {name:20} {found['best']:9.0f} us a step", flush=True)
+        self.write(side)
 
-def sampled(
-    llm: Any, parameters: list[dict[str, Any]], tokens: int
-) -> tuple[list[Any], float]:
-    from vllm import SamplingParams
+    def write(self, side: str) -> None:
+        write_json(self._folder / f"{side}.json", self.sides[side])
+        write_json(self._folder / "summary.json", self.summary())
 
-    base = {"max_tokens": tokens, "ignore_eos": True, "detokenize": False}
-    asked = []
-    for place, given in enumerate(parameters):
-        own = {**base, **given}
-        if "seed" in own:
-            own["seed"] += 1000 * place
-        asked.append(SamplingParams(**own))
-    begun = time.perf_counter()
-    outputs = llm.generate(prompts(len(asked)), asked, use_tqdm=False)
-    return [output.outputs[0] for output in outputs], time.perf_counter() - begun
-
-
-def time_steps(
-    llm: Any, arguments: argparse.Namespace, wanted: dict[str, dict[str, Any]]
-) -> dict[str, Any]:
-    """Microseconds a step: a long run less a short one, so that prompts do not count."""
-    times: dict[str, Any] = {}
-    for batch in (int(text) for text in arguments.batches.split(",")):
-        for name, parameters in wanted.items():
-            sampled(llm, [parameters] * batch, 4)
-            runs = []
-            for _ in range(arguments.runs):
-                _, short = sampled(llm, [parameters] * batch, 4)
-                _, long = sampled(llm, [parameters] * batch, 4 + arguments.steps)
-                runs.append(round((long - short) / arguments.steps * 1e6, 1))
-            times[f"{batch}/{name}"] = {"best": min(runs), "runs": runs}
-            print(f"{batch:4} {name:14} {min(runs):9.0f} us a step", flush=True)
-    return times
-
-
-def work(side: str, arguments: argparse.Namespace, folder: str, pipe: Any) -> None:
-    """One engine in a process of its own, which ends with it."""
-    path = Path(folder)
-    found: dict[str, Any] = {"side": side}
-    if arguments.tp * arguments.pp == 1 and not arguments.core_process:
-        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    try:
-        options = None
-        if side != "native":
-            options = (
-                {"endpoint": arguments.endpoint}
-                if arguments.endpoint
-                else {"samplers": arguments.samplers}
-            )
-            if arguments.spare:
-                options["spare_batches"] = arguments.spare
-        if side == "verify":
-            options |= {
-                "verify_every": arguments.verify_every,
-                "verify_report": str(path / "verify.json"),
-            }
-        begun = time.perf_counter()
-        llm = engine(arguments, str(path / "model"), options)
-        found["seconds_to_start"] = round(time.perf_counter() - begun, 1)
-        if side == "verify":
-            mixed = [mixture for _ in range(arguments.equal) for mixture in mixtures()][
-                : arguments.equal
-            ]
-            outputs, seconds = sampled(llm, mixed, arguments.equal_tokens)
-            found["mixed_tokens"] = sum(len(output.token_ids) for output in outputs)
-            found["seconds"] = round(seconds, 2)
-        else:
-            outputs, _ = sampled(
-                llm, [{"temperature": 0.0}] * arguments.equal, arguments.equal_tokens
-            )
-            found["greedy"] = [list(output.token_ids) for output in outputs]
-            flat, _ = sampled(llm, [{"temperature": 1.0, "logprobs": 5}] * 8, 4)
-            found["likeliest"] = [
-                [
-                    max(found.logprob for found in top.values())
-                    for top in output.logprobs
-                ]
-                for output in flat
-            ]
-            wanted = kinds() if side == "native" else {**kinds(), **own_kinds()}
-            found["us_per_step"] = (
-                time_steps(llm, arguments, wanted) if arguments.steps else {}
-            )
-        (path / f"{side}.json").write_text(json.dumps(found, indent=1))
-        llm.llm_engine.engine_core.shutdown()
-        pipe.send(None)
-    except BaseException:
-        (path / f"{side}.json").write_text(
-            json.dumps({**found, "error": traceback.format_exc()}, indent=1)
-        )
-        pipe.send(traceback.format_exc())
-        raise
+    def summary(self) -> dict[str, Any]:
+        given = {name: str(value) for name, value in vars(self._arguments).items()}
+        found = compare(self._folder)
+        return {"arguments": given, "environment": self._environment, **found, "skipped": self.skipped}
 
 
 def compare(folder: Path) -> dict[str, Any]:
-    sides = {
-        side: read(folder / f"{side}.json") for side in ("native", "croupier", "verify")
-    }
-    ours, theirs = (
-        sides["croupier"].get("greedy", []),
-        sides["native"].get("greedy", []),
-    )
+    sides = {side: read_json(folder / f"{side}.json") for side in ("native", "croupier", "verify")}
+    ours, theirs = sides["croupier"].get("greedy", []), sides["native"].get("greedy", [])
     differing = []
     for place, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-        at = next(
-            (
-                i
-                for i, pair in enumerate(zip(one, other, strict=False))
-                if pair[0] != pair[1]
-            ),
-            None,
-        )
+        at = next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
         if at is not None:
             differing.append(
-                {
-                    "request": place,
-                    "first_difference": at,
-                    "native": other[at],
-                    "croupier": one[at],
-                }
+                {"request": place, "first_difference": at, "native": other[at], "croupier": one[at]}
             )
-    native, croupier = (
-        sides[side].get("us_per_step", {}) for side in ("native", "croupier")
-    )
+    native, croupier = (sides[side].get("us_per_step", {}) for side in TIMED_SIDES)
     ratios = {
-        kind: round(native[kind]["best"] / croupier[kind]["best"], 3)
-        for kind in native
-        if kind in croupier
+        kind: round(native[kind]["best"] / croupier[kind]["best"], 3) for kind in native if kind in croupier
     }
     return {
         "greedy_sequences": min(len(ours), len(theirs)),
         "greedy_sequences_that_differ": len(differing),
         "differing": differing[:50],
         "native_over_croupier": ratios,
-        "verify": read(folder / "verify.json"),
-        "errors": {
-            side: found["error"] for side, found in sides.items() if "error" in found
-        },
+        "verify": {name: sides["verify"][name] for name in sides["verify"] if name not in ("side", "error")},
+        "errors": {side: found["error"] for side, found in sides.items() if "error" in found},
     }
 
 
-def read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text()) if path.exists() else {}
+def wanted_kinds(arguments: argparse.Namespace) -> list[str]:
+    known = [*kinds.kinds(), *kinds.MIXED, *kinds.own_kinds()]
+    if not arguments.kinds:
+        return [kind for kind in known if kind != "mixed_grammar" or arguments.tokenizer]
+    asked = arguments.kinds.split(",")
+    if unknown := sorted(set(asked) - set(known)):
+        raise SystemExit(f"--kinds has {', '.join(unknown)}; known are {', '.join(known)}")
+    if "mixed_grammar" in asked and not arguments.tokenizer:
+        raise SystemExit("--kinds has mixed_grammar, which needs --tokenizer")
+    return asked
 
 
-def environment() -> dict[str, Any]:
-    import torch
-    import vllm
+def can(side: str, kind: str) -> bool:
+    return side != "native" or kind not in kinds.own_kinds()
 
-    gpu = subprocess.run(
-        ["nvidia-smi", "-L"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return {
-        "vllm": vllm.__version__,
-        "torch": torch.__version__,
-        "gpus": gpu,
-        "cores": len(os.sched_getaffinity(0)),
-    }
+
+def started(table: Table, alive: dict[str, Side], name: str) -> None:
+    try:
+        table.set(name, "seconds_to_start", alive[name].answer())
+    except SideFailedError as error:
+        table.failed(name, error)
+        alive.pop(name).kill()
+
+
+def measure(arguments: argparse.Namespace, table: Table, names: list[str], budget: Budget) -> None:
+    """The timed sides of `names`, all alive at once."""
+    alive: dict[str, Side] = {}
+    turns = 0
+
+    def ask(name: str, function: Any, *given: Any) -> Any:
+        try:
+            return alive[name].ask(function, *given)
+        except SideFailedError as error:
+            table.failed(name, error)
+            alive.pop(name).kill()
+            return None
+
+    try:
+        for name in names:
+            alive[name] = start(name, arguments)
+            # One that measures the GPU's free memory must not see the other's allocations come.
+            if not arguments.cache_gib:
+                started(table, alive, name)
+        for name in list(alive):
+            if arguments.cache_gib:
+                started(table, alive, name)
+        equal = arguments.equal, arguments.equal_tokens
+        if arguments.equal_tokens:
+            for name in list(alive):
+                found = ask(name, greedy_tokens, *equal)
+                table.set(name, "greedy", found or [])
+        for name in list(alive):
+            table.set(name, "likeliest", ask(name, likeliest) or [])
+        for batch in batches_of(arguments) if arguments.steps else ():
+            for kind in wanted_kinds(arguments):
+                if budget.over():
+                    table.skipped.append(f"{batch}/{kind}")
+                    continue
+                # The sides take turns at being first.
+                turns += 1
+                able = [name for name in alive if can(name, kind)]
+                for name in able if turns % 2 else able[::-1]:
+                    length = length_of(arguments, name, batch)
+                    given = kind, batch, arguments.steps, arguments.runs, length
+                    if found := ask(name, time_kind, *given):
+                        table.timed(name, f"{batch}/{kind}", found)
+    finally:
+        for side in alive.values():
+            side.close()
+
+
+def verify(arguments: argparse.Namespace, table: Table, budget: Budget) -> None:
+    """Rounds of mixed requests, until so many decisions were asked for or the time is over."""
+    side = start("verify", arguments)
+    length = length_of(arguments, "verify", arguments.equal)
+    begun, tokens, turn, longest = time.monotonic(), 0, 0, 0.0
+    try:
+        table.sides["verify"]["seconds_to_start"] = side.answer()
+        begun = time.monotonic()
+        # A round that does not fit would cost the counts of all, which the engine writes when it ends.
+        while not budget.over(longest) and tokens < arguments.decisions * arguments.verify_every:
+            since = time.monotonic()
+            tokens += side.ask(verify_round, turn, arguments.equal, arguments.verify_tokens, length)
+            longest = max(longest, time.monotonic() - since)
+            turn += 1
+            print(f"verify    {tokens} tokens in {time.monotonic() - begun:.0f} s", flush=True)
+    except SideFailedError as error:
+        table.failed("verify", error)
+    finally:
+        side.close()
+    # The engine wrote its counts when it ended.
+    counts = read_json(arguments.folder / "verify.json")
+    seconds = round(time.monotonic() - begun, 1)
+    table.sides["verify"] |= {"mixed_tokens": tokens, "seconds": seconds, **counts}
+    table.write("verify")
 
 
 def main() -> int:
@@ -372,71 +264,38 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--size", default="1.5b", choices=SHAPES)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--tp", type=int, default=1)
-    parser.add_argument("--pp", type=int, default=1)
-    parser.add_argument(
-        "--spare", type=int, default=0, help="batches that rotate beyond the stages'"
-    )
-    parser.add_argument(
-        "--prefill",
-        type=int,
-        default=0,
-        help="prompts' tokens a step: a group for each stage comes of few",
-    )
-    parser.add_argument("--batches", default="1,8,64,256")
-    parser.add_argument(
-        "--steps", type=int, default=100, help="timed steps; 0: nothing is timed"
-    )
-    parser.add_argument("--runs", type=int, default=2)
-    parser.add_argument(
-        "--equal",
-        type=int,
-        default=64,
-        help="requests whose greedy tokens are compared",
-    )
-    parser.add_argument("--equal-tokens", type=int, default=128)
-    parser.add_argument("--verify-every", type=int, default=4)
-    parser.add_argument("--deviation", type=float, default=4.5, help="of the logits")
-    parser.add_argument("--memory", type=float, default=0.5)
-    parser.add_argument(
-        "--endpoint", default="", help="of a daemon; none: a private one"
-    )
-    parser.add_argument("--samplers", type=int, default=0)
+    parser.add_argument("--batches", default="1,8,64,256", help="in this order: what matters most first")
+    parser.add_argument("--kinds", default="", help="with commas; none: all (kinds.py)")
+    parser.add_argument("--steps", type=int, default=100, help="timed steps; 0: nothing is timed")
+    parser.add_argument("--runs", type=int, default=2, help="of each kind; the best one counts")
+    parser.add_argument("--equal", type=int, default=64, help="requests whose greedy tokens are compared")
+    parser.add_argument("--equal-tokens", type=int, default=128, help="0: none are compared")
+    parser.add_argument("--decisions", type=int, default=8192, help="that verify mode makes again")
+    parser.add_argument("--verify-every", type=int, default=1, help="makes each so manieth step again")
+    parser.add_argument("--verify-tokens", type=int, default=64, help="of each mixed request")
+    parser.add_argument("--budget", type=float, default=0, help="seconds; then nothing new begins")
     parser.add_argument("--sides", default="native,croupier,verify")
-    parser.add_argument(
-        "--core-process",
-        action="store_true",
-        help="the engine core in a process of its own",
-    )
-    parser.add_argument("--eager", action="store_true")
-    parser.add_argument("--no-async", action="store_true")
+    parser.add_argument("--one-at-a-time", action="store_true", help="no two engines at once")
+    add_engine_options(parser)
     arguments = parser.parse_args()
+    wanted_kinds(arguments)
+    end_by_signal()
+    budget = Budget(arguments.budget)
     arguments.folder.mkdir(parents=True, exist_ok=True)
+    for side in ("native", "croupier", "verify"):
+        (arguments.folder / f"{side}.json").unlink(missing_ok=True)
     make_model(arguments.folder / "model", arguments.size, arguments.layers)
-    context = multiprocessing.get_context("spawn")
-    for side in arguments.sides.split(","):
-        print(f"== {side}", flush=True)
-        here, there = context.Pipe()
-        process = context.Process(
-            target=work, args=(side, arguments, str(arguments.folder), there)
-        )
-        process.start()
-        there.close()
-        try:
-            here.recv()
-        except EOFError:
-            print(f"{side} ended without a word", file=sys.stderr)
-        process.join()
-    given = {name: str(value) for name, value in vars(arguments).items()}
-    summary = {
-        "arguments": given,
-        "environment": environment(),
-        **compare(arguments.folder),
-    }
-    (arguments.folder / "summary.json").write_text(json.dumps(summary, indent=1))
-    print(json.dumps(summary, indent=1))
+    table = Table(arguments)
+    asked = arguments.sides.split(",")
+    timed = [side for side in TIMED_SIDES if side in asked]
+    for names in [[side] for side in timed] if arguments.one_at_a_time else [timed] if timed else []:
+        measure(arguments, table, names, budget)
+    if "verify" in asked:
+        verify(arguments, table, budget)
+    summary = table.summary()
+    write_json(arguments.folder / "summary.json", summary)
+    for key in ("greedy_sequences", "greedy_sequences_that_differ", "native_over_croupier", "verify"):
+        print(f"{key}: {summary[key]}", flush=True)
     return 1 if summary["errors"] else 0
 
 

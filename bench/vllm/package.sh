@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# What a GPU host without a package registry needs to run bench/vllm/run.sh, as two archives in build/vllm/:
-#     bench/vllm/package.sh PACK SITE
+# What a GPU host without a package registry needs to run the scripts beside this one, as archives in build/vllm/:
+#     [LLGUIDANCE=WHEEL] [TOKENIZER=tokenizer.json[.gz]] bench/vllm/package.sh PACK SITE
 # PACK: vLLM and what it imports (an xz archive with sitecustomize.py and site/); SITE: a wheel of Croupier, or a
 # folder with the package croupier in it. The archive of it takes along the libraries that a bare host lacks.
+# LLGUIDANCE: for grammars, where the pack has only a module that stands for it; it comes first on the path.
+# TOKENIZER: for grammars too. Kernels of an earlier run (build/vllm/flashinfer.tar.xz) stay where they are.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-[ $# -eq 2 ] || { sed -n 2,5p bench/vllm/package.sh >&2; exit 2; }
+[ $# -eq 2 ] || { sed -n 2,7p bench/vllm/package.sh >&2; exit 2; }
 pack=$1 site=$2 to=build/vllm
-rm -rf "$to"
+rm -rf "$to/site" "$to/croupier.tar.xz" "$to/vllm.tar.xz"
 mkdir -p "$to/site"
 if [ -d "$site" ]; then
     cp -rL "$site/croupier" "$to/site/"
@@ -39,6 +41,18 @@ find "$to/site/croupier" -type f \( -name '*.so*' -o -path '*/bin/*' \) -print0 
     { grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s|libcuda)\.so' || true; } |
     xargs -r cp -Lt "$to/site/croupier/lib"
 strip --strip-unneeded "$to"/site/croupier/lib/* "$to"/site/croupier/bin/* 2>/dev/null || true
+
+[ -z "${LLGUIDANCE:-}" ] || unzip -qo "$LLGUIDANCE" -d "$to/site"
+if [ -n "${TOKENIZER:-}" ]; then
+    mkdir "$to/site/tokenizer"
+    case $TOKENIZER in
+    *.gz) gzip -dc "$TOKENIZER" >"$to/site/tokenizer/tokenizer.json" ;;
+    *) cp "$TOKENIZER" "$to/site/tokenizer/tokenizer.json" ;;
+    esac
+    cat >"$to/site/tokenizer/tokenizer_config.json" <<'END'
+{"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+END
+fi
 
 tar c -C "$to/site" . | xz -T0 -6 >"$to/croupier.tar.xz"
 rm -rf "$to/site"

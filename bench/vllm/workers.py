@@ -1,0 +1,40 @@
+"""What a worker's process is asked; in a module, because such a function travels by its name."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+
+def pid_of(worker: Any) -> int:
+    return os.getpid()
+
+
+def memory_of(worker: Any) -> dict[str, Any]:
+    """Of one rank: what torch holds, its most since the last look, and what the sampler keeps."""
+    import torch
+
+    runner = worker.model_runner
+    found: dict[str, Any] = {
+        "allocated": torch.cuda.memory_allocated(worker.device),
+        "most": torch.cuda.max_memory_allocated(worker.device),
+    }
+    torch.cuda.reset_peak_memory_stats(worker.device)
+    states = vars(runner.sampler) if getattr(runner, "sampler", None) is not None else {}
+    found["sampler_states"] = {
+        name: size for name, state in states.items() if (size := device_bytes(state)) and name != "req_states"
+    }
+    return found
+
+
+def device_bytes(thing: Any, depth: int = 3) -> int:
+    """Of the tensors in GPU memory below an object of vLLM's sampler; its UVA tensors lie in the host's."""
+    import torch
+
+    if isinstance(thing, torch.Tensor):
+        return thing.nbytes if thing.is_cuda else 0
+    if depth == 0 or type(thing).__name__.startswith("Uva") or not hasattr(thing, "__dict__"):
+        return 0
+    if not type(thing).__module__.startswith("vllm.v1.worker.gpu"):
+        return 0
+    return sum(device_bytes(part, depth - 1) for name, part in vars(thing).items() if name != "req_states")
