@@ -138,7 +138,12 @@ def make_engine(tmp_path: Path, monkeypatch: Any) -> Iterator[Callable[..., Engi
 
 @pytest.mark.parametrize(
     ("kind", "batches", "cadence", "slots"),
-    [({}, 2, 1, 4), ({"stages": 2}, 3, 2, 5), ({"stages": 2, "spare": 1}, 4, 3, 7), ({"stages": 4}, 5, 4, 9)],
+    [
+        ({}, 2, 1, 4),
+        ({"stages": 2}, 3, 2, 5),
+        ({"stages": 2, "croupier": {"spare_batches": 1}}, 4, 3, 7),
+        ({"stages": 4}, 5, 4, 9),
+    ],
 )
 def test_a_spare_batch_is_one_more_everywhere(
     make_engine: Any, kind: dict[str, int], batches: int, cadence: int, slots: int
