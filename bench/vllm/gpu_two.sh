@@ -2,7 +2,7 @@
 # Two H200s of one host: tensor and pipeline parallelism, decisions made again, kills; in less than 570 seconds.
 #     bench/vllm/gpu_two.sh OUT
 # SPARE (0) is the plugin's option spare_batches in the table with two stages, 0 or 1; the other one is measured
-# behind it, on Croupier's side alone. SPARE=none gives no such option, and leaves the second out.
+# behind it, on Croupier's side alone. KILLS are the parts of kills.py that are run. SPARE=none gives no such option, and leaves the second out.
 # OUT gets results.tar.xz, flashinfer.tar.xz and plan.txt.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
@@ -11,7 +11,7 @@ out=$1 total=${TOTAL:-560}
 . bench/vllm/parts.sh
 cat <<END | tee "$out/plan.txt"
 The plan of gpu_two.sh, $total seconds:
-  1  up to 180 s  kills        TP 2: 20 samplers and 5 daemons killed, a daemon that stays dead, a worker killed
+  1  up to 200 s  kills        TP 2: 20 samplers and 5 daemons killed, a daemon that stays dead, a worker killed
      beside it    verify_tp2   5 x 10^4 decisions of mixed requests made again
      beside it    verify_pp2   the same with two stages; kernels are compiled
   2  up to 150 s  table_pp2    7B shape, two stages: all kinds at 256 and 64 requests
@@ -32,11 +32,11 @@ again=(--sides verify --equal 256 --batches 256 --decisions 50000)
 
 compile_kernels 200 &
 beside=($!)
-part verify_tp2 170 60 decode.py "${small[@]}" --tp 2 "${again[@]}" &
+part verify_tp2 200 60 decode.py "${small[@]}" --tp 2 "${again[@]}" &
 beside+=($!)
-part verify_pp2 170 60 decode.py "${small[@]}" --pp 2 "${first[@]}" "${again[@]}" &
+part verify_pp2 200 60 decode.py "${small[@]}" --pp 2 "${first[@]}" "${again[@]}" &
 beside+=($!)
-part kills 180 90 kills.py --size 1.5b --layers 28 --memory 0.15 --cache-gib 6 --tp 2 --samplers 8
+part kills 200 90 kills.py --parts "${KILLS:-kills,dead,worker}" --size 1.5b --layers 28 --memory 0.15 --cache-gib 6 --tp 2 --samplers 8
 wait "${beside[@]}"
 
 part table_pp2 150 80 decode.py "${large[@]}" --pp 2 "${first[@]}" --sides native,croupier "${timed[@]}" \

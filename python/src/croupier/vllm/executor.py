@@ -84,10 +84,11 @@ class WithSession:
         return TokenFuture(plane, batch, output) if non_block else plane.collect(batch, output)
 
     def shutdown(self) -> None:
+        # First: vLLM ends an engine core whose workers take more than some seconds for their end.
         try:
-            super().shutdown()
-        finally:
             self._end_session()
+        finally:
+            super().shutdown()
 
     def _end_session(self) -> None:
         plane, self.croupier_plane = self.croupier_plane, None
