@@ -13,6 +13,7 @@ cat <<END | tee "$out/plan.txt"
 The plan of gpu_one.sh $which, $total seconds:
   a 1  up to 150 s  verify     1.5B shape of 4 layers, 10^5 decisions of mixed requests made again
        beside it    grammar    96 structured requests, greedy and seeded, both sides; kernels are compiled
+       beside it    worker     a worker is killed: vLLM's error, and nothing left
   a 2  up to 230 s  table_7b   all kinds at 256, 64, 8 and 1 requests; greedy tokens of 256 sequences of 128
   b 1  up to 170 s  arrivals   7B shape, three loads, all controls
   b 2  up to  75 s  table_15b  1.5B shape: greedy tokens, and a few kinds at 256 and 64
@@ -33,8 +34,10 @@ if [[ $which == *a* ]]; then
         part grammar 190 60 grammar.py "${small[@]}" "${grammar[@]}" --requests 96 --sides croupier,native &
         structured=$!
     fi
+    part worker 190 60 kills.py --parts worker --size 1.5b --layers 4 --memory 0.1 --cache-gib 4 --samplers 2 &
+    worker=$!
     part verify 150 60 decode.py "${small[@]}" --sides verify --equal 256 --batches 256 --decisions 100000
-    wait "$kernels" $structured
+    wait "$kernels" "$worker" $structured
     part table_7b 230 90 decode.py "${large[@]}" "${grammar[@]}" --sides native,croupier \
         --batches 256,64,8,1 --steps 60 --runs 2 --equal 256 --equal-tokens 128
 fi

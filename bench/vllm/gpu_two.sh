@@ -2,7 +2,8 @@
 # Two H200s of one host: tensor and pipeline parallelism, decisions made again, kills; in less than 570 seconds.
 #     bench/vllm/gpu_two.sh OUT
 # SPARE (0) is the plugin's option spare_batches in the table with two stages, 0 or 1; the other one is measured
-# behind it, on Croupier's side alone. KILLS are the parts of kills.py that are run. SPARE=none gives no such option, and leaves the second out.
+# behind it, on Croupier's side alone. SPARE=none gives no such option, and leaves the second out. KILLS are the
+# parts of kills.py that are run.
 # OUT gets results.tar.xz, flashinfer.tar.xz and plan.txt.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
