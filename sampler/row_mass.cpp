@@ -131,13 +131,37 @@ void WidenGroup(const MassQuery& query, const BlockGroup& group, float* HWY_REST
     }
 }
 
+// Asks for blocks before a pass comes to them. Where the maxima came with the row none of it is near yet, and
+// in a batch's slice each block lies on a page of its own: no processor would ask for them by itself.
+class Scout {
+  public:
+    HWY_ATTR explicit Scout(const BlockedRow& row)
+        : walk_(row), bytes_(proto::element_bytes(row.dtype) * std::size_t{kBlock}) {
+        for (std::uint32_t i = 0; i < kGroupsAhead; ++i) go();
+    }
+
+    HWY_ATTR void go() {
+        if (!walk_.next(group_)) return;
+        for (std::uint32_t i = 0; i < group_.blocks; ++i) PrefetchBlock(group_.block(i), bytes_);
+    }
+
+  private:
+    // As long as a block is on its way, some 150 ns, about four groups are weighed.
+    static constexpr std::uint32_t kGroupsAhead = 4;
+    GroupWalk walk_;
+    std::size_t bytes_;
+    BlockGroup group_;
+};
+
 double TotalWeight(const MassQuery& query) {
     const Weights weights(query.maximum, query.scale);
     HWY_ALIGN float values[kGroup * kBlock];
     double total = 0.0;
     GroupWalk walk(query.row);
+    Scout scout(query.row);
     BlockGroup group;
     while (walk.next(group)) {
+        scout.go();
         if (query.row.dtype == proto::Dtype::bf16 && query.mask.empty()) {
             total += GroupBf16(weights, group);
         } else {
@@ -210,8 +234,10 @@ Mass TotalMass(const MassQuery& query) {
     const Weigher weigher = {query.maximum, query.scale};
     Mass total = 0;
     GroupWalk walk(query.row);
+    Scout scout(query.row);
     BlockGroup group;
     while (walk.next(group)) {
+        scout.go();
         WidenGroup(query, group, values);
         total += mass_of(values, std::size_t{group.blocks} * kBlock, weigher);
     }

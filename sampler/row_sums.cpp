@@ -13,6 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "sampler/codes-inl.h"
 #include "sampler/mask-inl.h"
 #include "sampler/weights-inl.h"
 #include "sampler/widen-inl.h"
@@ -89,6 +90,9 @@ PlaceFloors BehindAll() {
     return PlaceFloors({static_cast<double>(std::numeric_limits<float>::lowest()), 0xFFFFFFFFU});
 }
 
+// Blocks that take longer to come than to sum.
+constexpr std::uint32_t kSumsAhead = 32;
+
 // Shows all values of a bf16 block, in no particular order, from where they lie.
 template <class Visit>
 HWY_INLINE void EachOfBf16(const std::byte* HWY_RESTRICT block, Visit visit) {
@@ -115,9 +119,15 @@ HWY_INLINE void EachRegister(const WeighedRow& of, const PlaceFloors& floors, fl
     const SumLanes d;
     const std::size_t lanes = hn::Lanes(d);
     const bool in_place = of.row.dtype == proto::Dtype::bf16 && of.mask.empty();
+    const std::size_t bytes = proto::element_bytes(of.row.dtype) * std::size_t{kBlock};
     HWY_ALIGN float values[kBlock];
     for (const BlockRun& run : of.row.runs) {
         for (std::uint32_t i = 0; i < run.blocks; ++i) {
+            // Where the maxima came with the row nothing of it is near yet, and blocks lie pages apart.
+            const std::uint32_t ahead = i + kSumsAhead;
+            if (ahead < run.blocks && of.block_max[run.first_block + ahead] >= floor) {
+                PrefetchBlock(run.block(ahead), bytes);
+            }
             const std::uint32_t block = run.first_block + i;
             if (!(of.block_max[block] >= floor)) continue;
             const auto least = hn::Set(d, floors.of_block(block));
