@@ -7,6 +7,8 @@ if [ ! -e "$here/complete" ]; then
     rm -rf "$here"
     mkdir -p "$here/vllm"
     tar xJf build/vllm/vllm.tar.xz -C "$here/vllm" || exit 1
+    # Else each process of each engine compiles some thousand files when it imports them, all at once.
+    python3 -m compileall -q -j 0 "$here/vllm" >/dev/null 2>&1
     touch "$here/complete"
 fi
 # Croupier's own part is small, and another one at each call of the machine; not at each script of one call.

@@ -31,7 +31,7 @@ def picture(results: dict[str, Any]) -> str:
 def _panel(load: dict[str, Any], left: float) -> str:
     sides = load["sides"]
     # The last percent is a tail of prompts that came in between: it would press the rest into a corner.
-    most = max((_at(side["itl_quantiles_ms"], 0.99) for side in sides.values()), default=1.0) * 1.1 or 1.0
+    most = _round_up(max((_at(side["itl_quantiles_ms"], 0.99) for side in sides.values()), default=1.0))
     x0, x1, y0, y1 = left + LEFT, left + WIDTH, HEIGHT - BOTTOM, TOP
 
     def x(value: float) -> float:
@@ -61,6 +61,14 @@ def _panel(load: dict[str, Any], left: float) -> str:
         at = x(_at(quantiles, 0.95))
         parts.append(f'<circle cx="{at:.1f}" cy="{y(0.95):.1f}" r="3" fill="{colour}"/>')
     return "".join(parts)
+
+
+def _round_up(value: float) -> float:
+    """To four steps of a length that reads well."""
+    for step in (s * 10.0**power for power in range(-2, 5) for s in (1, 1.5, 2, 2.5, 5)):
+        if 4 * step >= value:
+            return 4 * step
+    return value
 
 
 def _at(quantiles: list[float], part: float) -> float:

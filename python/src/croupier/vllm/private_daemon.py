@@ -209,8 +209,8 @@ def find_croupierd() -> str:
 
 
 def samplers_of(options: Options) -> int:
-    """The rest of the cores is the engine core's, the workers' and the front end's."""
-    return options.samplers or max(1, 3 * len(os.sched_getaffinity(0)) // 4)
+    """The engine's own processes spin and copy on the other half of the cores."""
+    return options.samplers or max(1, len(os.sched_getaffinity(0)) // 2)
 
 
 def instance_of(directory: Path) -> str:
