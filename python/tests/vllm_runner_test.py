@@ -106,3 +106,27 @@ def sample(ranks: list[Any], order: Order, hidden: Any, batch: Any) -> list[Any]
 
     with ThreadPoolExecutor(len(ranks)) as threads:
         return list(threads.map(one, ranks))
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_a_loaded_runner_keeps_no_counts_for_penalties(last: bool, monkeypatch: Any) -> None:
+    added = []
+    sampler = object.__new__(runners.Sampler)
+    # In vLLM's sampler it is a method.
+    sampler.__dict__["add_request"] = lambda *given: added.append(given)
+    sampler.penalties_state = SimpleNamespace(output_bin_counts="counts", prompt_bin_mask="mask")
+    runner = runners.CroupierModelRunner.__new__(runners.CroupierModelRunner)
+    runner.is_last_pp_rank = last
+    monkeypatch.setattr(
+        runners.GPUModelRunner,
+        "load_model",
+        lambda self, **_: setattr(self, "sampler", sampler if last else None),
+    )
+    runner.load_model(load_dummy_weights=True)
+    if not last:
+        return
+    assert sampler.penalties_state.output_bin_counts is None
+    assert sampler.penalties_state.prompt_bin_mask is None
+    runner.sampler.add_request(3, 7, SimpleNamespace(repetition_penalty=1.5))
+    [(index, prompt_len, params)] = added
+    assert (index, prompt_len, params.repetition_penalty) == (3, 7, 1.0)

@@ -13,6 +13,7 @@ from vllm.distributed import get_tensor_model_parallel_rank, tensor_model_parall
 from vllm.model_executor.layers.logits_processor import LogitsProcessor
 from vllm.v1.worker.gpu.model_runner import GPUModelRunner
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
+from vllm.v1.worker.gpu.sample.sampler import Sampler
 
 from croupier import Writer
 
@@ -32,6 +33,19 @@ def own_shard() -> Iterator[None]:
         LogitsProcessor._gather_logits = gathers
 
 
+def thin(sampler: Sampler) -> None:
+    """Only vLLM's warm-up still runs its sampler: nobody reads what that keeps of requests.
+
+    Its tables of them have limits of their own. Its counts for penalties, in the GPU's memory, are a number
+    for each request and token of the vocabulary: they go before that memory is dealt out.
+    """
+    native_add = sampler.add_request
+    neutral = SamplingParams(temperature=0.0)
+    sampler.add_request = lambda index, prompt_len, _: native_add(index, prompt_len, neutral)
+    sampler.penalties_state.output_bin_counts = None
+    sampler.penalties_state.prompt_bin_mask = None
+
+
 class CroupierModelRunner(GPUModelRunner):
     """A runner that was made by vLLM and is given this class; without a writer it samples as vLLM does."""
 
@@ -42,6 +56,12 @@ class CroupierModelRunner(GPUModelRunner):
     croupier_rows: np.ndarray | None = None
     croupier_under_way: torch.Tensor | None = None
     """Tokens that only the stream of the other stages' tokens has waited for."""
+
+    def load_model(self, *args: Any, **kwargs: Any) -> None:
+        super().load_model(*args, **kwargs)
+        # A model's own sampler is refused when the session is there.
+        if self.is_last_pp_rank and type(self.sampler) is Sampler:
+            thin(self.sampler)
 
     def croupier_describe(self) -> dict[str, Any] | None:
         """What this rank's logits are, measured; None for a rank that has none."""
@@ -64,10 +84,6 @@ class CroupierModelRunner(GPUModelRunner):
         )
         self.croupier_timeout = timeout
         self.croupier_verify_every = verify_every
-        # vLLM's sampler keeps tables of what requests ask for, with limits of their own; nobody reads them.
-        native_add = self.sampler.add_request
-        neutral = SamplingParams(temperature=0.0)
-        self.sampler.add_request = lambda index, prompt_len, _: native_add(index, prompt_len, neutral)
 
     def croupier_detach(self) -> None:
         writer, self.croupier_writer = self.croupier_writer, None
