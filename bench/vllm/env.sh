@@ -52,7 +52,7 @@ keep_kernels() {
         for library in "$cached"/*/*.so; do
             [ -e "$library" ] || continue
             parts=$here/kept/aot/$flashinfer_release/$gpu/$(basename "$(dirname "$library")")
-            mkdir -p "$parts" && cp "$library" "$parts/"
+            mkdir -p "$parts" && cp "$library" "$parts/" && strip --strip-unneeded "$parts"/*.so 2>/dev/null
         done
     done
     local all=()

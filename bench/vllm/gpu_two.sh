@@ -21,6 +21,9 @@ The plan of gpu_two.sh, $total seconds:
 END
 . bench/vllm/env.sh
 say "unpacked"
+# How the two reach each other decides what ranks cost, on both sides.
+nvidia-smi topo -m >"$work/topology.txt" 2>&1
+export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH NCCL_DEBUG_FILE=$work/nccl.%p.txt
 small=(--size 1.5b --layers 4 --memory 0.15 --cache-gib 6)
 large=(--size 7b --layers 28 --memory 0.35 --cache-gib 16)
 timed=(--batches "256,64" --steps 60 --runs 2 --equal 256)

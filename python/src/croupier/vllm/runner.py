@@ -41,7 +41,7 @@ def thin(sampler: Sampler) -> None:
     """
     native_add = sampler.add_request
     neutral = SamplingParams(temperature=0.0)
-    sampler.add_request = lambda index, prompt_len, _: native_add(index, prompt_len, neutral)
+    sampler.add_request = lambda *given: native_add(*given[:-1], neutral)
     sampler.penalties_state.output_bin_counts = None
     sampler.penalties_state.prompt_bin_mask = None
 
