@@ -43,6 +43,7 @@ struct Options {
     std::vector<double> temperatures;
     std::vector<std::string> dtypes = {"bf16"};
     std::vector<std::string> ranks = {"1"};
+    bool in_step = false;
     std::string target;
     bool list = false;
     bool json = false;
@@ -126,7 +127,7 @@ int run(const Options& options) {
     progress.begin("measuring", work.size(options));
     DecideReport report{rows.vocab(), rows.count(), options.rounds, {}};
     for (const Layout& layout : work.layouts) {
-        const LaidRows laid(rows, layout.dtype, layout.ranks);
+        const LaidRows laid(rows, layout.dtype, layout.ranks, options.in_step);
         for (Measured& each : measure_layout(options, work, layout, laid, timer, progress))
             report.all.push_back(std::move(each));
     }
@@ -176,6 +177,8 @@ void add_decide_bench(CLI::App& bench, int& status) {
     command->add_option("--ranks", options->ranks, "Slices a row: 1, 4, 4x64; several are measured each")
         ->delimiter(',')
         ->capture_default_str();
+    command->add_flag("--in-step", options->in_step,
+                      "All rows are columns of one step, as engines write them (default: each lies alone)");
     command->add_option("--target", options->target, "Force an instruction set, as `croupier decide` does");
     command->add_flag("--list", options->list, "The cases' names and what each is");
     auto* json = command->add_flag("--json", options->json, "One JSON object");

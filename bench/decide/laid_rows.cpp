@@ -71,26 +71,40 @@ Dtype dtype_of(const std::string& name) {
     throw std::runtime_error("the dtype is '" + name + "'; allowed: bf16, fp16, fp32");
 }
 
-LaidRows::LaidRows(const BenchRows& rows, Dtype dtype, const Ranks& ranks)
-    : vocab_(rows.vocab()), count_(rows.count()), dtype_(dtype) {
+LaidRows::LaidRows(const BenchRows& rows, Dtype dtype, const Ranks& ranks, bool in_step)
+    : vocab_(rows.vocab()),
+      count_(rows.count()),
+      dtype_(dtype),
+      in_step_(in_step),
+      lines_per_block_(std::size_t{kBlock} * proto::element_bytes(dtype) / sizeof(Line)) {
     cut(ranks);
     lines_.resize(lines_per_row_ * count_);
+    maxima_.resize(std::size_t{tiles_per_row_} * count_);
     for (std::uint32_t index = 0; index < count_; ++index) lay(rows.row(index), index);
-    const std::size_t tiles_per_row = maxima_.size() / count_;
     for (std::uint32_t index = 0; index < count_; ++index) {
         for (const bool summarised : {false, true}) {
-            const float* maxima = maxima_.data() + tiles_per_row * index;
             for (const Part& part : parts_) {
-                sampler::Slice slice;
-                slice.elements = lines_.data() + lines_per_row_ * index + part.first_line;
-                slice.entries = part.entries;
-                slice.first_id = part.first_id;
-                if (summarised) slice.summaries = {maxima, part.blocks};
-                maxima += part.blocks;
-                slices_.push_back(slice);
+                slices_.push_back(slice_of(part, index));
+                if (!summarised) slices_.back().summaries = {};
             }
         }
     }
+}
+
+std::size_t LaidRows::line_of(const Part& part, std::uint32_t index, std::uint32_t block) const {
+    if (!in_step_) return lines_per_row_ * index + part.first_line + block * lines_per_block_;
+    return part.first_line * count_ + (std::size_t{block} * count_ + index) * lines_per_block_;
+}
+
+// Of a step's columns all have the same slice.
+sampler::Slice LaidRows::slice_of(const Part& part, std::uint32_t index) const {
+    const std::uint32_t row = in_step_ ? 0 : index;
+    sampler::Slice slice;
+    slice.elements = lines_.data() + line_of(part, row, 0);
+    slice.entries = part.entries;
+    slice.first_id = part.first_id;
+    slice.summaries = {maxima_.data() + std::size_t{tiles_per_row_} * row + part.first_tile, tiles_per_row_};
+    return slice;
 }
 
 // Each rank holds every block that its ids touch.
@@ -100,8 +114,9 @@ void LaidRows::cut(const Ranks& ranks) {
     for (std::uint32_t rank = 0; rank < ranks.count; ++rank) {
         const std::uint32_t first = rank * entries;
         const std::uint32_t blocks = (first + entries + kBlock - 1) / kBlock - first / kBlock;
-        parts_.push_back({first, entries, lines_per_row_, blocks});
-        lines_per_row_ += std::size_t{blocks} * kBlock * proto::element_bytes(dtype_) / sizeof(Line);
+        parts_.push_back({first, entries, lines_per_row_, tiles_per_row_, blocks});
+        lines_per_row_ += blocks * lines_per_block_;
+        tiles_per_row_ += blocks;
     }
 }
 
@@ -114,8 +129,7 @@ void LaidRows::lay(const std::uint16_t* codes, std::uint32_t index) {
 void LaidRows::lay_block(const std::uint16_t* codes, std::uint32_t index, const Part& part,
                          std::uint32_t block) {
     const std::uint32_t bytes = proto::element_bytes(dtype_);
-    auto* out = reinterpret_cast<std::byte*>(lines_.data() + lines_per_row_ * index + part.first_line) +
-                std::size_t{block} * kBlock * bytes;
+    auto* out = reinterpret_cast<std::byte*>(lines_.data() + line_of(part, index, block));
     const std::uint32_t first = (part.first_id / kBlock + block) * kBlock;
     const std::uint32_t end = std::min(part.first_id + part.entries, vocab_);
     float most = kNothing;
@@ -125,12 +139,14 @@ void LaidRows::lay_block(const std::uint16_t* codes, std::uint32_t index, const 
         store(dtype_, value, out + std::size_t{id - first} * bytes);
         most = std::max(most, value);
     }
-    maxima_.push_back(most);
+    maxima_[std::size_t{tiles_per_row_} * index + part.first_tile + block] = most;
 }
 
 sampler::RowView LaidRows::view(std::uint32_t index, bool summarised) const {
     const std::size_t first = (std::size_t{index} * 2 + (summarised ? 1 : 0)) * parts_.size();
-    return {dtype_, vocab_, kBlock, 1, 0, {slices_.data() + first, parts_.size()}};
+    const std::uint32_t columns = in_step_ ? count_ : 1;
+    const std::uint32_t column = in_step_ ? index : 0;
+    return {dtype_, vocab_, kBlock, columns, column, {slices_.data() + first, parts_.size()}};
 }
 
 }  // namespace croupier::bench

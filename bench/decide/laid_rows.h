@@ -28,11 +28,13 @@ const char* name_of(proto::Dtype dtype);
 class LaidRows {
   public:
     // `rows` must lie by their ids. fp16 holds what it can of a bf16 logit; fp32 gets bits that bf16 has not,
-    // by row and id, so that as many values differ as in a row that never was bf16.
-    LaidRows(const BenchRows& rows, proto::Dtype dtype, const Ranks& ranks);
+    // by row and id, so that as many values differ as in a row that never was bf16. `in_step`: all rows are
+    // columns of one step, as in a session's slice, where a row's blocks lie far apart; else each lies alone.
+    LaidRows(const BenchRows& rows, proto::Dtype dtype, const Ranks& ranks, bool in_step);
 
     std::uint32_t count() const { return count_; }
     std::uint32_t vocab() const { return vocab_; }
+    // As many as a row's, wherever that lies.
     const void* bytes(std::uint32_t index) const { return lines_.data() + index * lines_per_row_; }
     std::size_t row_bytes() const { return lines_per_row_ * sizeof(Line); }
     sampler::RowView view(std::uint32_t index, bool summarised) const;
@@ -47,20 +49,26 @@ class LaidRows {
         std::uint32_t first_id;
         std::uint32_t entries;
         std::size_t first_line;
+        std::uint32_t first_tile;
         std::uint32_t blocks;
     };
 
     void cut(const Ranks& ranks);
     void lay(const std::uint16_t* codes, std::uint32_t index);
+    std::size_t line_of(const Part& part, std::uint32_t index, std::uint32_t block) const;
+    sampler::Slice slice_of(const Part& part, std::uint32_t index) const;
     void lay_block(const std::uint16_t* codes, std::uint32_t index, const Part& part, std::uint32_t block);
 
     std::uint32_t vocab_;
     std::uint32_t count_;
     proto::Dtype dtype_;
+    bool in_step_;
+    std::size_t lines_per_block_;
     std::size_t lines_per_row_ = 0;
+    std::uint32_t tiles_per_row_ = 0;
     std::vector<Part> parts_;
     std::vector<Line> lines_;
-    std::vector<float> maxima_;           // of each row's tiles, part after part
+    std::vector<float> maxima_;           // [row][tile], part after part
     std::vector<sampler::Slice> slices_;  // of each row without summaries, then with them
 };
 

@@ -17,7 +17,7 @@ std::uint64_t thread_ns() {
 
 Steps::Steps(const BenchRows& rows, std::span<const std::int32_t> text, std::uint32_t history,
              std::uint32_t columns)
-    : rows_(rows, proto::Dtype::bf16, ranks_of("1")),
+    : rows_(rows, proto::Dtype::bf16, ranks_of("1"), false),
       first_history_(text.first(history)),
       full_(chosen_cases({"full"}).front(), rows.vocab(), 0.8),
       workspace_(rows.vocab()),

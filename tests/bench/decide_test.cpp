@@ -36,19 +36,22 @@ TEST_CASE("bench decide: all cases are decided, of every dtype and in any slices
 }
 
 TEST_CASE("bench decide: a row is the same in whatever slices and dtype it lies") {
-    const BenchRows rows = BenchRows::generated(kVocab, 1);
+    const BenchRows rows = BenchRows::generated(kVocab, 3);
     for (const char* dtype : {"bf16", "fp32"}) {
-        const LaidRows whole(rows, dtype_of(dtype), ranks_of("1"));
-        const LaidRows cut(rows, dtype_of(dtype), ranks_of("3"));
-        const LaidRows between(rows, dtype_of(dtype), ranks_of("3x64"));
+        const LaidRows whole(rows, dtype_of(dtype), ranks_of("1"), false);
+        const LaidRows cut(rows, dtype_of(dtype), ranks_of("3"), false);
+        const LaidRows between(rows, dtype_of(dtype), ranks_of("3x64"), false);
+        const LaidRows column(rows, dtype_of(dtype), ranks_of("1"), true);
+        const LaidRows columns(rows, dtype_of(dtype), ranks_of("3"), true);
         BenchSequence sequence(kVocab, 2);
         const std::vector<std::int32_t> history = {1, 2};
         const CaseRequest request(chosen_cases({"temperature"}).front(), kVocab, 1.0);
         sampler::Workspace workspace(kVocab);
-        for (std::uint32_t draw = 0; draw < 50; ++draw) {
+        for (std::uint32_t draw = 0; draw < 60; ++draw) {
             sequence.begin(request, history);
             const auto token = [&](const LaidRows& each, bool summarised) {
-                const std::int32_t drawn = sequence.decide(each, 0, summarised, draw, workspace).token;
+                const std::uint32_t row = draw % rows.count();
+                const std::int32_t drawn = sequence.decide(each, row, summarised, draw, workspace).token;
                 sequence.rewind();
                 return drawn;
             };
@@ -57,6 +60,10 @@ TEST_CASE("bench decide: a row is the same in whatever slices and dtype it lies"
             CHECK(token(cut, false) == expected);
             CHECK(token(cut, true) == expected);
             CHECK(token(between, true) == expected);
+            CHECK(token(column, false) == expected);
+            CHECK(token(column, true) == expected);
+            CHECK(token(columns, false) == expected);
+            CHECK(token(columns, true) == expected);
         }
     }
 }
