@@ -1,5 +1,7 @@
 #include "daemon/dead_claims.h"
 
+#include <unistd.h>
+
 #include "shm/step_claims.h"
 #include "shm/step_window.h"
 
@@ -23,6 +25,14 @@ void reopen_claims(std::span<const shm::Segment* const> sessions, std::uint32_t 
             if (was_at && column < columns) claims.suspect(column, columns);
         });
     }
+}
+
+void begin_generation(proto::SegmentHeader& header) {
+    const std::uint32_t next = header.daemon_generation.load(std::memory_order_relaxed) + 1;
+    header.daemon_pid.store(::getpid(), std::memory_order_relaxed);
+    header.locking_generation.store(next, std::memory_order_relaxed);
+    // SYNC: release; who sees the generation sees the words before it.
+    header.daemon_generation.store(next, std::memory_order_release);
 }
 
 std::uint32_t reopen_all_claims(const shm::Segment& session) {

@@ -1,4 +1,5 @@
-// What dead processes had claimed, in the steps that are in flight.
+// Who follows dead processes: what these had claimed in the steps that are in flight, and the generation
+// after theirs.
 #pragma once
 
 #include <cstdint>
@@ -16,5 +17,8 @@ void reopen_claims(std::span<const shm::Segment* const> sessions, std::uint32_t 
 
 // A daemon or a stand-in is dead, and its samplers with it: how many columns are free again.
 std::uint32_t reopen_all_claims(const shm::Segment& session);
+
+// This process decides for the session from now on, with samplers that lock it.
+void begin_generation(proto::SegmentHeader& header);
 
 }  // namespace croupier::daemon

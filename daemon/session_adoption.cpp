@@ -1,6 +1,7 @@
 // The registry's other half: what an earlier daemon left.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/dead_claims.h"
@@ -40,6 +41,11 @@ void SessionRegistry::adopt(const std::string& path) {
         return leave_alone(path, "its header names another session than the daemon opened");
     }
     if (!segment->hold(Role::daemon)) return ask_back(std::move(segment));
+    // Those of a stand-in that was killed end a moment after it.
+    if (segment->is_held(Role::samplers)) {
+        segment->release(Role::daemon);
+        return ask_back(std::move(segment));
+    }
     header.wanted.store(0, std::memory_order_relaxed);
     if (state != SessionState::active && state != SessionState::draining) {
         spdlog::info("removing {}: its session has ended", path);
@@ -58,7 +64,7 @@ void SessionRegistry::adopt(const std::string& path) {
     take_in(std::move(segment), record.value().owner);
 }
 
-// Held by who stands in for a daemon, or by a daemon that is about to end.
+// Held by who stands in for a daemon, or by what is left of one.
 void SessionRegistry::ask_back(std::unique_ptr<shm::Segment> segment) {
     spdlog::warn("session {} ({}): another process answers for it; it is asked to give it back",
                  segment->name(), segment->id());
@@ -69,14 +75,24 @@ void SessionRegistry::ask_back(std::unique_ptr<shm::Segment> segment) {
 void SessionRegistry::adopt_given_back() {
     std::vector<std::string> given;
     std::erase_if(asked_back_, [&given](const auto& segment) {
-        // Again each time: who stands in clears it when it begins.
+        // Again each time: who finds it forgotten clears it.
         segment->header().wanted.store(1, std::memory_order_release);
-        if (segment->is_held(Role::daemon)) return false;
+        if (segment->is_held(Role::daemon) || segment->is_held(Role::samplers)) return false;
         given.push_back(segment->path());
         return true;
     });
     for (const std::string& path : given) adopt(path);
     if (!given.empty()) show_to_samplers();
+}
+
+void SessionRegistry::forget_asked_back() {
+    for (const auto& segment : asked_back_) segment->header().wanted.store(0, std::memory_order_release);
+    asked_back_.clear();
+}
+
+bool SessionRegistry::is_asked_back(const std::string& name) const {
+    return std::any_of(asked_back_.begin(), asked_back_.end(),
+                       [&name](const auto& segment) { return segment->name() == name; });
 }
 
 void SessionRegistry::leave_alone(const std::string& path, const std::string& why) {

@@ -47,6 +47,11 @@ SessionRegistry::Opened SessionRegistry::open(const SessionRequest& request, con
     for (auto& [id, pending] : pending_) {
         if (pending.request.name == request.name) return join(pending, request, asker);
     }
+    if (is_asked_back(request.name)) {
+        return shm::fail(Errc::already_held, "session " + request.name +
+                                                 " is just being taken back from a stand-in; open it again "
+                                                 "in a moment, or choose another name");
+    }
     if (shm::Segment* present = find_by_name(request.name)) return open_present(*present, request, asker);
     CROUPIER_TRY(has_room(request, nullptr));
     return create(request, asker);
@@ -114,6 +119,8 @@ shm::Result<bool> SessionRegistry::has_room(const SessionRequest& request,
         ++count;
         in_use += segment->layout().total_bytes;
     }
+    count += asked_back_.size();
+    for (const auto& segment : asked_back_) in_use += segment->layout().total_bytes;
     return check_room(request, config_.sessions, count, in_use);
 }
 

@@ -65,8 +65,7 @@ void SessionRegistry::configure(const config::Config& config) {
 
 void SessionRegistry::take_in(std::unique_ptr<shm::Segment> segment, const std::string& owner) {
     auto& header = segment->header();
-    header.daemon_pid.store(::getpid(), std::memory_order_relaxed);
-    header.daemon_generation.fetch_add(1, std::memory_order_release);
+    begin_generation(header);
     const std::uint64_t id = segment->id();
     watches_[id].owner = owner;
     auto& ended = watches_[id].writers_ended;
@@ -253,6 +252,7 @@ void SessionRegistry::housekeep() {
 
 void SessionRegistry::drain() {
     draining_ = true;
+    forget_asked_back();
     for (const auto& [id, segment] : sessions_) {
         segment->header().state.store(SessionState::draining, std::memory_order_release);
     }
@@ -282,6 +282,7 @@ void SessionRegistry::name_undrained() const {
 
 void SessionRegistry::end_openings() {
     draining_ = true;
+    forget_asked_back();
     maker_.end();
     for (auto& [id, pending] : std::exchange(pending_, {})) {
         for (Asker& asker : pending.askers) {

@@ -117,6 +117,9 @@ class SessionRegistry {
     void remove_forsaken();
     void ask_back(std::unique_ptr<shm::Segment> segment);
     void adopt_given_back();
+    // This daemon ends, and leaves them to who has them.
+    void forget_asked_back();
+    bool is_asked_back(const std::string& name) const;
     void take_in(std::unique_ptr<shm::Segment> segment, const std::string& owner);
     void retire(std::uint64_t id, proto::SessionState final_state, const std::string& why);
     void expect_client(const shm::Segment& segment);

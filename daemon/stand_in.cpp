@@ -22,30 +22,34 @@ using proto::SessionState;
 using shm::Errc;
 using shm::Role;
 
-// A daemon that wants the session takes it within its own housekeeping; one that died instead has not.
-constexpr std::uint32_t kLooksUntilTakenBack = 50;
+// A daemon asks again at each of its own looks, and takes the session as soon as it can. A wish that stands
+// for so long while nobody answers for the session is that of a daemon that died.
+constexpr std::uint32_t kLooksUntilForgotten = 50;
+
+// Of an exit status: it cannot stand in for this session's daemon, now or later.
+constexpr int kCannotStandIn = 2;
+
+// Whose samplers lock the segment while they may decide, so that their end can be seen.
+bool samplers_can_be_seen(const proto::SegmentHeader& header) {
+    return header.daemon_generation.load(std::memory_order_acquire) ==
+           header.locking_generation.load(std::memory_order_relaxed);
+}
 
 class StandIn {
   public:
     StandIn(const StandInOptions& options, shm::Segment segment, shm::FileDescriptor signals)
         : options_(options), segment_(std::move(segment)), signals_(std::move(signals)) {}
 
-    void run() {
-        while (!over()) {
-            if (samplers_) {
-                samplers_->housekeep();
-                if (header().wanted.load(std::memory_order_acquire) != 0) give_back();
-            } else if (gives_way_ > 0) {
-                gives_way_ = segment_.is_held(Role::daemon) ? 0 : gives_way_ - 1;
-            } else if (answers_ || segment_.hold(Role::daemon)) {
-                answers_ = true;
-                // What the dead daemon's samplers still store must not meet what others decide next.
-                if (!segment_.is_held(Role::samplers)) begin();
-            }
+    // The program's exit status.
+    int run() {
+        int status = 0;
+        while (status == 0 && !over()) {
+            status = turn();
             rest();
         }
         samplers_.reset();
         if (answers_) segment_.release(Role::daemon);
+        return status;
     }
 
   private:
@@ -64,13 +68,35 @@ class StandIn {
         ::poll(&signal, 1, static_cast<int>(kStandInLooks.count()));
     }
 
+    int turn() {
+        if (samplers_) samplers_->housekeep();
+        if (header().wanted.load(std::memory_order_acquire) != 0) {
+            give_way();
+            return 0;
+        }
+        looks_given_way_ = 0;
+        if (samplers_ || (!answers_ && !segment_.hold(Role::daemon))) return 0;
+        answers_ = true;
+        if (!samplers_can_be_seen(header())) {
+            spdlog::critical(
+                "cannot stand in: the daemon of session {} was of a build that does not show when its "
+                "samplers "
+                "have ended; one of segment {}.{} or later would be right",
+                segment_.name(), proto::kSegmentVersion, proto::kSegmentMinor);
+            return kCannotStandIn;
+        }
+        // What the dead one's samplers still store must not meet what others decide next.
+        if (!segment_.is_held(Role::samplers)) begin();
+        return 0;
+    }
+
     void begin() {
-        header().wanted.store(0, std::memory_order_relaxed);
+        // One that ended it meanwhile has the last word; one that drained let in no new steps, and is gone.
+        auto draining = SessionState::draining;
+        header().state.compare_exchange_strong(draining, SessionState::active);
+        if (header().state.load(std::memory_order_acquire) != SessionState::active) return;
         const std::uint32_t freed = reopen_all_claims(segment_);
-        header().daemon_pid.store(::getpid(), std::memory_order_relaxed);
-        header().daemon_generation.fetch_add(1, std::memory_order_release);
-        // A daemon that drained let in no new steps; this one does not end.
-        header().state.store(SessionState::active, std::memory_order_release);
+        begin_generation(header());
         header().counter(SessionCounter::stand_ins).fetch_add(1, std::memory_order_relaxed);
         const std::uint32_t count =
             options_.samplers != 0 ? options_.samplers : (default_sampler_count(1) + 1) / 2;
@@ -81,45 +107,39 @@ class StandIn {
         samplers_.emplace(segment_, count, std::chrono::milliseconds(options_.heartbeat_timeout_ms));
     }
 
-    void give_back() {
-        samplers_.reset();
+    // Whether it decides, only waits, or another stand-in decides: the daemon goes first.
+    void give_way() {
+        if (samplers_) {
+            samplers_.reset();
+            spdlog::warn("session {} ({}): a daemon wants it, and gets it back", segment_.name(),
+                         segment_.id());
+        }
+        if (answers_) segment_.release(Role::daemon);
         answers_ = false;
-        gives_way_ = kLooksUntilTakenBack;
-        segment_.release(Role::daemon);
-        spdlog::warn("session {} ({}): a daemon is back and has it again", segment_.name(), segment_.id());
+        looks_given_way_ = segment_.is_held(Role::daemon) ? 0 : looks_given_way_ + 1;
+        if (looks_given_way_ < kLooksUntilForgotten) return;
+        header().wanted.store(0, std::memory_order_relaxed);
     }
 
     StandInOptions options_;
     shm::Segment segment_;
     shm::FileDescriptor signals_;
     std::optional<StandInSamplers> samplers_;
-    bool answers_ = false;         // it holds the daemon's lock
-    std::uint32_t gives_way_ = 0;  // for so many looks it does not take the lock
+    bool answers_ = false;  // it holds the daemon's lock
+    std::uint32_t looks_given_way_ = 0;
 };
-
-shm::Result<shm::Segment> attach(const std::string& path) {
-    CROUPIER_TRY_VALUE(segment, shm::Segment::attach(path, shm::Access::read_write));
-    if (segment.header().minor >= proto::kMinorWithSamplersLock) return std::move(segment);
-    return shm::fail(Errc::wrong_version,
-                     path + " is of layout " + std::to_string(segment.header().version) + "." +
-                         std::to_string(segment.header().minor) +
-                         ", whose daemon does not show when its samplers have ended; a daemon of " +
-                         std::to_string(proto::kSegmentVersion) + "." +
-                         std::to_string(proto::kMinorWithSamplersLock) + " or later would be right");
-}
 
 }  // namespace
 
 int run_stand_in(const StandInOptions& options) {
     shm::survive_lost_pages();
-    auto segment = attach(options.segment);
+    auto segment = shm::Segment::attach(options.segment, shm::Access::read_write);
     auto signals = open_signals();
     if (!segment || !signals) {
         spdlog::critical("cannot stand in: {}", !segment ? segment.error().message : signals.error().message);
-        return 1;
+        return !segment && segment.error().code == Errc::wrong_version ? kCannotStandIn : 1;
     }
-    StandIn(options, std::move(segment).value(), std::move(signals).value()).run();
-    return 0;
+    return StandIn(options, std::move(segment).value(), std::move(signals).value()).run();
 }
 
 }  // namespace croupier::daemon

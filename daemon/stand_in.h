@@ -13,7 +13,8 @@ struct StandInOptions {
     std::uint32_t heartbeat_timeout_ms = 10000;
 };
 
-// Returns when the session or its client has ended, or at SIGTERM: the program's exit status.
+// Returns when the session or its client has ended, or at SIGTERM, with 0; with 2 where it cannot stand in
+// for this session, now or later; else with 1.
 int run_stand_in(const StandInOptions& options);
 
 }  // namespace croupier::daemon

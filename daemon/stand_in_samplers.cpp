@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -28,8 +29,12 @@ volatile std::sig_atomic_t stop_requested = 0;
 constexpr shm::WaitSettings kWait{shm::WaitMode::adaptive, std::chrono::microseconds(50),
                                   std::chrono::microseconds(200)};
 constexpr std::uint64_t kStateBytes = std::uint64_t{512} << 20U;
-// A sampler that was told to end does so within a column; one that hangs is not waited for.
+// A sampler that was told to end does so within a slice and a column; one that hangs is not waited for.
 constexpr std::chrono::seconds kEndPatience{1};
+constexpr std::uint64_t kSliceNs = 1'000'000;
+// In looks: what dies at once is not started again at once.
+constexpr std::uint32_t kLooksOfALongLife = 50;
+constexpr std::uint32_t kLongestPause = 50;
 
 void set_up_child(pid_t parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -56,7 +61,7 @@ int decide_until_told(const std::string& path, proto::PlaneHeader& plane, std::u
     shm::WaitStrategy wait(kWait);
     std::array<SequenceStates*, 1> states = {&session.states()};
     while (stop_requested == 0 && !session.segment().mapping().lost()) {
-        const Look look = worker.look(session, StepWorker::kEndless);
+        const Look look = worker.look(session, kSliceNs);
         std::size_t decided = look.decided + (look.busy ? 1 : 0);
         if (look.suspect && worker.decide_suspect(session)) ++decided;
         if (entry.states.bytes.load(std::memory_order_relaxed) > kStateBytes) {
@@ -94,16 +99,19 @@ StandInSamplers::~StandInSamplers() {
         if (child.pid != 0) ::kill(child.pid, SIGTERM);
     }
     const auto deadline = std::chrono::steady_clock::now() + kEndPatience;
+    int status = 0;
     for (std::uint32_t index = 0; index < children_.size(); ++index) {
-        while (children_[index].pid != 0 && std::chrono::steady_clock::now() < deadline) {
-            reap(index, false);
+        if (children_[index].pid == 0) continue;
+        while (!ended(index, false, status) && std::chrono::steady_clock::now() < deadline) {
             // A child's end can only be looked at without a handler of its signal.
-            if (children_[index].pid != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
         if (children_[index].pid == 0) continue;
         ::kill(children_[index].pid, SIGKILL);
-        reap(index, true);
+        ended(index, true, status);
     }
+    // What one had claimed that was killed here is no column's fault.
+    reopen_all_claims(*segment_);
 }
 
 void StandInSamplers::spawn(std::uint32_t index) {
@@ -114,6 +122,8 @@ void StandInSamplers::spawn(std::uint32_t index) {
     const pid_t pid = ::fork();
     if (pid < 0) {
         spdlog::error("stand-in, sampler {}: fork failed with errno {}; trying again", index, errno);
+        children_[index].pause = std::min(2 * children_[index].pause + 1, kLongestPause);
+        children_[index].waited = 0;
         return;
     }
     if (pid == 0) {
@@ -127,31 +137,38 @@ void StandInSamplers::spawn(std::uint32_t index) {
         // Not exit(): what the parent registered for its end is the parent's.
         ::_exit(status);
     }
-    children_[index] = {pid, entry.heartbeat_ns.load(std::memory_order_relaxed), 0};
+    Child& child = children_[index];
+    child = {pid, entry.heartbeat_ns.load(std::memory_order_relaxed), 0, 0, child.pause, 0};
 }
 
-void StandInSamplers::reap(std::uint32_t index, bool block) {
+bool StandInSamplers::ended(std::uint32_t index, bool block, int& status) {
     Child& child = children_[index];
-    int status = 0;
-    if (::waitpid(child.pid, &status, block ? 0 : WNOHANG) != child.pid) return;
+    if (::waitpid(child.pid, &status, block ? 0 : WNOHANG) != child.pid) return false;
     child.pid = 0;
+    return true;
+}
+
+void StandInSamplers::handle_end(std::uint32_t index, int status) {
+    Child& child = children_[index];
     proto::SamplerEntry& entry = plane_->samplers[index];
     const std::array<const shm::Segment*, 1> session = {segment_};
     reopen_claims(session, entry.incarnation.load(std::memory_order_relaxed), entry.prepares);
     entry.prepares.session_id.store(0, std::memory_order_relaxed);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        spdlog::warn("stand-in, sampler {}: it ended with wait status {:#x}", index, status);
-    }
+    child.pause = child.age < kLooksOfALongLife ? std::min(2 * child.pause + 1, kLongestPause) : 0;
+    child.waited = 0;
+    spdlog::warn("stand-in, sampler {}: it ended with wait status {:#x}", index, status);
 }
 
 void StandInSamplers::housekeep() {
     for (std::uint32_t index = 0; index < children_.size(); ++index) {
         Child& child = children_[index];
-        if (child.pid != 0) reap(index, false);
+        int status = 0;
+        if (child.pid != 0 && ended(index, false, status)) handle_end(index, status);
         if (child.pid == 0) {
-            spawn(index);
+            if (child.waited++ >= child.pause) spawn(index);
             continue;
         }
+        ++child.age;
         const std::uint64_t beat = plane_->samplers[index].heartbeat_ns.load(std::memory_order_relaxed);
         child.looks_since = beat == child.beat ? child.looks_since + 1 : 0;
         child.beat = beat;

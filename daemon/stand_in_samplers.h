@@ -29,11 +29,15 @@ class StandInSamplers {
         pid_t pid = 0;
         std::uint64_t beat = 0;  // the last one that was seen
         std::uint32_t looks_since = 0;
+        std::uint32_t age = 0;    // in looks
+        std::uint32_t pause = 0;  // so many looks before the next one is started
+        std::uint32_t waited = 0;
     };
 
     void spawn(std::uint32_t index);
-    void reap(std::uint32_t index, bool block);
-    void free_claims(std::uint32_t incarnation, const proto::PreparedColumn& at) const;
+    // Whether it has ended; `status` is how.
+    bool ended(std::uint32_t index, bool block, int& status);
+    void handle_end(std::uint32_t index, int status);
 
     struct Unmap {
         void operator()(proto::PlaneHeader* plane) const { ::munmap(plane, sizeof(*plane)); }

@@ -20,8 +20,6 @@ constexpr std::uint32_t kSegmentVersion = 13;
 // its place. Reserved bytes within those of ElementBytes stay 0: only what lies behind what a build knows of
 // is refused by it. Builds of different minor versions serve each other.
 constexpr std::uint32_t kSegmentMinor = 2;
-// From this one on samplers lock the segment while they may decide.
-constexpr std::uint32_t kMinorWithSamplersLock = 2;
 constexpr std::uint32_t kHeaderBytes = 8192;
 
 enum class SessionState : std::uint32_t { active = 1, draining = 2, closed = 3, fenced = 4 };
@@ -64,6 +62,9 @@ struct SegmentHeader {
     std::atomic<std::uint32_t> hot_choice;
     std::atomic<std::uint32_t> hot_trial;
     std::atomic<std::uint32_t> wanted;  // 1: by a daemon, from who stands in for the one before it
+    // The generation whose samplers lock the segment while they may decide: an older build raises the
+    // daemon's generation and leaves this one.
+    std::atomic<std::uint32_t> locking_generation;
 
     // Written by the client.
     alignas(64) std::atomic<std::uint64_t> published;  // steps 0 .. published - 1 are valid records

@@ -208,8 +208,94 @@ TEST_CASE("a stand-in ends with its session, with its client and when it is told
     CHECK(idle.wait() == 0);
 }
 
+TEST_CASE("a daemon waits for the samplers of a stand-in that was killed") {
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.step();
+    shm::Segment sampler = attach(engine);
+    REQUIRE(sampler.share(shm::Role::samplers));
+    const shm::Segment segment = attach(engine);
+    daemon.restart_after_kill();
+    REQUIRE(eventually([&] { return daemon.says("it is asked to give it back"); }));
+    engine.submit();
+    engine.write();
+    daemon.await_housekeeping();
+    // Nobody answers for it, and so nobody decides.
+    CHECK_THAT(failure_of([&] { engine.collect_one(); }), Contains("daemon_gone"));
+    CHECK_FALSE(segment.is_held(shm::Role::daemon));
+    sampler.release(shm::Role::samplers);
+    engine.collect();
+    CHECK(engine.streams() == undisturbed(2));
+}
+
+TEST_CASE("a stand-in that waits for samplers lets a daemon have the lock") {
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    shm::Segment sampler = attach(engine);
+    REQUIRE(sampler.share(shm::Role::samplers));
+    const shm::Segment segment = attach(engine);
+    const ChildProcess beside = stand_in(daemon, engine);
+    daemon.kill_now();
+    REQUIRE(eventually([&] { return segment.is_held(shm::Role::daemon); }));
+    segment.header().wanted = 1;
+    REQUIRE(eventually([&] { return !segment.is_held(shm::Role::daemon); }));
+    sampler.release(shm::Role::samplers);
+    daemon.start();
+    engine.step();
+    CHECK(answers_for(daemon.pid(), segment));
+    CHECK(stand_ins(segment) == 0);
+}
+
+TEST_CASE("two stand-ins of one session both give way to a daemon") {
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    const shm::Segment segment = attach(engine);
+    const ChildProcess one = stand_in(daemon, engine);
+    const ChildProcess other = stand_in(daemon, engine);
+    engine.admit(8);
+    for (int round = 0; round < 4; ++round) {
+        daemon.kill_now();
+        engine.steps(2);
+        CHECK(stand_ins(segment) == static_cast<std::uint64_t>(round) + 1);
+        daemon.start();
+        REQUIRE(eventually([&] { return answers_for(daemon.pid(), segment); }));
+        engine.step();
+    }
+    CHECK(stand_ins(segment) == 4);
+    CHECK(engine.streams() == undisturbed(12));
+}
+
+TEST_CASE("a session that is being taken back is nobody else's to open, and a daemon that ends leaves it") {
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.step();
+    daemon.kill_now();
+    shm::Segment holder = attach(engine);
+    REQUIRE(eventually([&] { return holder.hold(shm::Role::daemon); }));
+    daemon.start();
+    REQUIRE(daemon.await_ready());
+    REQUIRE(eventually([&] { return holder.header().wanted == 1; }));
+    for (const bool resume : {false, true}) {
+        EngineShape shape;
+        shape.resume = resume;
+        const std::string failure =
+            failure_of([&] { const SmallEngine twin(daemon.endpoint(), "engine", shape); });
+        CHECK_THAT(failure, Contains("already_held") && Contains("taken back from a stand-in"));
+    }
+    CHECK(daemon.terminate() == 0);
+    CHECK(holder.header().wanted == 0);
+    CHECK(holder.header().state == proto::SessionState::active);
+    holder.release(shm::Role::daemon);
+    daemon.start();
+    engine.step();
+    CHECK(engine.streams() == undisturbed(2));
+}
+
 TEST_CASE("what a stand-in cannot stand in for is named") {
-    const DaemonProcess daemon;
+    DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine");
     const Ended nowhere = run_croupierd(daemon, {"--stand-in", daemon.shm_directory() + "/none.seg"});
     CHECK(nowhere.status == 1);
@@ -217,4 +303,10 @@ TEST_CASE("what a stand-in cannot stand in for is named") {
     const Ended many = run_croupierd(daemon, {"--stand-in", engine.segment_path(), "--samplers", "5000"});
     CHECK(many.status != 0);
     CHECK_THAT(many.output, Contains("--samplers"));
+    // As a daemon of an older build leaves it.
+    attach(engine).header().daemon_generation += 1;
+    daemon.kill_now();
+    const Ended older = run_croupierd(daemon, {"--stand-in", engine.segment_path()});
+    CHECK(older.status == 2);
+    CHECK_THAT(older.output, Contains("does not show when its samplers have ended"));
 }
