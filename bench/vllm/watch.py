@@ -90,8 +90,8 @@ def available_mib() -> int:
 
 def daemon_pid(directory: Path) -> int | None:
     try:
-        pid = int((directory / "pid").read_text())
-    except (OSError, ValueError):
+        pid = int((directory / "pid").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
         return None
     return pid if lives(pid) else None
 

@@ -59,7 +59,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def daemon_pid(folder: Path) -> int:
-    return int((folder / "croupier-vllm" / "pid").read_text())
+    return int((folder / "croupier-vllm" / "pid").read_text().split()[0])
 
 
 def children(pid: int) -> list[int]:
@@ -148,13 +148,13 @@ def test_a_daemon_that_stays_dead_is_stood_in_for(
 def test_daemons_of_two_engines_are_started_again_once(tmp_path: Path) -> None:
     options = Options(samplers=1, shm_dir=f"/dev/shm/croupier-test-{os.getpid()}-{tmp_path.name}")
     engines = [PrivateDaemon.join(options, tmp_path) for _ in range(2)]
-    killed = int((tmp_path / "pid").read_text())
+    killed = int((tmp_path / "pid").read_text().split()[0])
     ended = os.pidfd_open(killed)
     os.kill(killed, signal.SIGKILL)
     select.select([ended], [], [])
     os.close(ended)
-    watches = [engine.watch(options) for engine in engines]
-    pid = int((tmp_path / "pid").read_text())
+    watches = [engine.watch() for engine in engines]
+    pid = int((tmp_path / "pid").read_text().split()[0])
     assert pid != killed
     assert select.select(watches, [], [], 0) == ([], [], [])
     engines[0].leave()
@@ -169,8 +169,8 @@ def test_daemons_of_two_engines_are_started_again_once(tmp_path: Path) -> None:
 def test_a_daemon_that_dies_last_leaves_nothing(tmp_path: Path) -> None:
     options = Options(samplers=1, shm_dir=f"/dev/shm/croupier-test-{os.getpid()}-{tmp_path.name}")
     engine = PrivateDaemon.join(options, tmp_path)
-    watch = engine.watch(options)
-    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    watch = engine.watch()
+    os.kill(int((tmp_path / "pid").read_text().split()[0]), signal.SIGKILL)
     select.select([watch], [], [])
     os.close(watch)
     engine.leave()

@@ -326,7 +326,7 @@ def test_a_request_that_cannot_be_done_fails_alone(engine: Engine, given: dict[s
 def test_the_last_engine_ends_its_daemon(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     engine = Engine(tmp_path)
-    daemon = int((tmp_path / "croupier-vllm" / "pid").read_text())
+    daemon = int((tmp_path / "croupier-vllm" / "pid").read_text().split()[0])
     os.kill(daemon, 0)
     engine.close()
     assert not list(Path(f"/dev/shm/croupier-test-{os.getpid()}").glob("*segment*"))

@@ -43,6 +43,8 @@ def held_back(monkeypatch: Any) -> Any:
 
     def schedule(self: Any) -> Any:
         self.seen.append([waiting.request_id for waiting in self.waiting])
+        self.seen_skipped = [skipped.request_id for skipped in self.skipped_waiting]
+        self.prefill_capacity_bound = bool(self.waiting)
         if self.broken:
             raise RuntimeError("broken")
         if self.to_preempt is None:
@@ -60,6 +62,7 @@ def held_back(monkeypatch: Any) -> Any:
 def scheduler_of(kind: Any, policy: SchedulingPolicy, waiting: list[Request]) -> Any:
     made = kind.__new__(kind)
     made.policy, made.waiting = policy, create_request_queue(policy)
+    made.skipped_waiting = create_request_queue(policy)
     for one in waiting:
         made.waiting.add_request(one)
     made.requests = {one.request_id: one for one in waiting}
@@ -89,6 +92,23 @@ def test_nobody_passes_a_preempted_request_whose_token_is_under_way(held_back: A
     scheduler.schedule()
     assert scheduler.seen == [["x", "y"], [], [], in_order]
     assert earlier in scheduler.waiting
+
+
+@pytest.mark.parametrize("policy", list(SchedulingPolicy))
+def test_nobody_that_was_skipped_passes_one_that_is_more_urgent(held_back: Any, policy: Any) -> None:
+    preempted = request("p", RequestStatus.PREEMPTED, tokens=1)
+    scheduler = scheduler_of(held_back, policy, [preempted, request("x")])
+    scheduler.croupier_preempted = frozenset({"p"})
+    for name in ("s", "t"):
+        scheduler.skipped_waiting.add_request(request(name))
+    scheduler.schedule()
+    assert scheduler.seen == [[]]
+    # First come, first served: those that were skipped come before all that wait, in vLLM too.
+    assert scheduler.seen_skipped == ([] if policy == SchedulingPolicy.PRIORITY else ["s", "t"])
+    assert [skipped.request_id for skipped in scheduler.skipped_waiting] == ["s", "t"]
+    assert [waiting.request_id for waiting in scheduler.waiting] == ["p", "x"]
+    # Somebody waits, though vLLM saw nobody.
+    assert scheduler.prefill_capacity_bound
 
 
 def test_a_request_waits_only_for_what_is_in_flight(held_back: Any) -> None:

@@ -9,7 +9,7 @@ from croupier.vllm.requirements import check_engine, faults
 
 
 def engine(**other: Any) -> SimpleNamespace:
-    model = {"runner_type": "generate", "logits_processors": None}
+    model = {"runner_type": "generate", "logits_processors": None, "hf_config": None, "hf_text_config": None}
     parallel = {
         "pipeline_parallel_size": 1,
         "prefill_context_parallel_size": 1,
@@ -34,6 +34,7 @@ def engine(**other: Any) -> SimpleNamespace:
 
 
 SPARE = {"croupier": {"spare_batches": 1}}
+HASHED = SimpleNamespace(num_hash_layers=3)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,9 @@ SPARE = {"croupier": {"spare_batches": 1}}
         {"async_scheduling": False},
         {"pipeline_parallel_size": 2},
         {"pipeline_parallel_size": 2, "additional_config": SPARE},
+        {"hf_config": HASHED, "hf_text_config": HASHED},
+        {"pipeline_parallel_size": 2, "hf_config": SimpleNamespace(num_hash_layers=0)},
+        {"pipeline_parallel_size": 2, "hf_config": SimpleNamespace(num_hash_layers=None)},
     ],
 )
 def test_an_engine_of_the_usual_kind_is_served(other: dict[str, Any]) -> None:
@@ -57,6 +61,8 @@ def test_an_engine_of_the_usual_kind_is_served(other: dict[str, Any]) -> None:
         ({"runner_type": "pooling"}, "'generate' would be right"),
         ({"logits_processors": ["mine"]}, "custom logits processors"),
         ({"pipeline_parallel_size": 2, "async_scheduling": False}, "asynchronous scheduling is off"),
+        ({"pipeline_parallel_size": 2, "hf_config": HASHED}, "has 3 layers that choose experts"),
+        ({"pipeline_parallel_size": 2, "hf_text_config": HASHED}, "num_hash_layers"),
         ({"additional_config": SPARE}, "spare_batches is set and pipeline_parallel_size is 1"),
         ({"prefill_context_parallel_size": 2}, "prefill_context_parallel_size is above 1"),
         ({"lora_config": object()}, "LoRA gathers logits itself"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import os
 import random
 import weakref
 from concurrent.futures import Future
@@ -110,8 +111,14 @@ class WithSession:
         geometry = geometry_of(ranks, config.model_config.get_vocab_size())
         # An engine core in the caller's own process is often left to the interpreter's end. By a weak
         # reference: the executor has the model, and the GPU's memory with it.
-        executor = weakref.ref(self)
-        atexit.register(lambda: (left := executor()) is not None and left._end_session())
+        executor, owner = weakref.ref(self), os.getpid()
+
+        def end_left_session() -> None:
+            # Not from a forked child, whose end would be the parent's session's.
+            if (left := executor()) is not None and os.getpid() == owner:
+                left._end_session()
+
+        atexit.register(end_left_session)
         try:
             self._use_session(options, geometry)
         except BaseException:

@@ -7,50 +7,57 @@ same tokens, and gives the session back when there is one. Neither takes part in
 from __future__ import annotations
 
 import os
-import select
-import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable
 
 from .options import Options
-from .private_daemon import PrivateDaemon, find_croupierd, samplers_of
+from .private_daemon import PrivateDaemon, end, end_of, find_croupierd, readable, samplers_of
 
 # What dies at once is not started again at once.
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 30.0
 _LONG_LIFE = 10.0
-_STOP_PATIENCE = 5.0
+# What lives and has no descriptor to wait for.
+_LOOK_AGAIN = 1.0
+_THREADS_PATIENCE = 5.0
+# Of a stand-in that cannot stand in for this session's daemon, now or later; it has said why.
+_REFUSES = 2
 
 
 class Watched:
     """Something that is started again when it ends, later and later when it does not live for long."""
 
-    def __init__(self, name: str, start: Callable[[], int | None]) -> None:
+    def __init__(
+        self, name: str, start: Callable[[], int | None], may_start_again: Callable[[], bool]
+    ) -> None:
         self.name = name
         self.ended: int | None = None
-        """A descriptor that is readable when it has ended; None: it does not run."""
+        """A descriptor that is readable when it has ended; None: it does not run, or there is none."""
         self.due: float | None = None
-        """When it is started again; None: it runs, or never will."""
+        """When it is started again or looked after; None: it runs, or never will."""
         self._start = start
+        self._may_start_again = may_start_again
         self._started = 0.0
         self._pause = _FIRST_PAUSE
 
     def start(self) -> None:
         self.due, self._started = None, time.monotonic()
         self.ended = self._start()
+        if self.ended is None:
+            self.due = self._started + _LOOK_AGAIN
 
     def start_again(self, log: Callable[[str], None]) -> None:
         try:
             self.start()
-        except (OSError, RuntimeError) as error:
+        except Exception as error:  # Whatever it is: nobody else would start it again.
             log(f"{self.name} cannot be started, and is tried again: {error}")
             self._later()
 
-    def note_end(self, again: bool) -> None:
+    def note_end(self) -> None:
         self.close()
-        if again:
+        if self._may_start_again():
             self._later()
 
     def _later(self) -> None:
@@ -63,9 +70,25 @@ class Watched:
             os.close(self.ended)
             self.ended = None
 
+    def keep(self, told: int, log: Callable[[str], None]) -> None:
+        """Until `told` is readable, or it is not to be started again."""
+        while self.ended is not None or self.due is not None:
+            pause = None if self.due is None else max(0.0, self.due - time.monotonic())
+            ready = readable([told] if self.ended is None else [told, self.ended], pause)
+            if told in ready:
+                return
+            if self.ended in ready:
+                self.note_end()
+            elif not ready:
+                self.start_again(log)
+
 
 class Keeper:
-    """From the opening of a session to close(), in a thread of its own that sleeps until something ends."""
+    """From the opening of a session to close().
+
+    Each has a thread of its own that sleeps until it ends: the stand-in is started again though a daemon
+    still ends or starts.
+    """
 
     def __init__(
         self, segment_path: str, options: Options, daemon: PrivateDaemon | None, log: Callable[[str], None]
@@ -75,62 +98,72 @@ class Keeper:
         self._daemon = daemon
         self._log = log
         self._process: subprocess.Popen | None = None
-        self._stand_in = Watched("the stand-in", self._start_stand_in)
-        self._watched = [self._stand_in] if options.stand_in else []
+        self._watched: list[Watched] = []
+        if options.stand_in:
+            self._watched.append(
+                Watched("the stand-in", self._start_stand_in, self._stand_in_may_start_again)
+            )
         if daemon is not None:
-            self._watched.append(Watched("croupierd", self._start_daemon))
-        # Here: who cannot start it at all should learn that now.
-        for watched in self._watched:
-            watched.start()
+            self._watched.append(Watched("croupierd", daemon.watch, self._daemon_may_start_again))
+        self._start_all()
         self._told, self._tell = os.pipe()
-        self._thread = threading.Thread(target=self._run, name="croupier-keeper", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=watched.keep, args=(self._told, log), name=watched.name, daemon=True)
+            for watched in self._watched
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _start_all(self) -> None:
+        """Here and not in the threads: who cannot start them at all should learn that now."""
+        try:
+            for watched in self._watched:
+                watched.start()
+        except BaseException:
+            self._end_all()
+            raise
 
     def close(self) -> None:
         if self._tell < 0:
             return
+        # Not by its closing: a child that this process has forked has it open too.
+        os.write(self._tell, b".")
         os.close(self._tell)
         self._tell = -1
-        self._thread.join()
+        deadline = time.monotonic() + _THREADS_PATIENCE
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        late = [thread.name for thread in self._threads if thread.is_alive()]
+        if late:
+            self._log(f"what keeps {' and '.join(late)} alive still waits, and is left to end by itself")
+            self._end_stand_in()
+            return  # It has the descriptors.
         os.close(self._told)
+        self._end_all()
+
+    def _end_all(self) -> None:
         for watched in self._watched:
             watched.close()
+        self._end_stand_in()
+
+    def _end_stand_in(self) -> None:
         if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(_STOP_PATIENCE)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            end(self._process)
 
-    def _run(self) -> None:
-        while True:
-            now = time.monotonic()
-            for watched in self._watched:
-                if watched.due is not None and watched.due <= now:
-                    watched.start_again(self._log)
-            ends = [watched.ended for watched in self._watched if watched.ended is not None]
-            dues = [watched.due - now for watched in self._watched if watched.due is not None]
-            pause = max(0.0, min(dues)) if dues else None
-            readable, _, _ = select.select([self._told, *ends], [], [], pause)
-            if self._told in readable:
-                return
-            for watched in self._watched:
-                if watched.ended in readable:
-                    watched.note_end(self._may_start_again(watched))
+    def _daemon_may_start_again(self) -> bool:
+        self._log("croupierd has ended; it is started again")
+        return True
 
-    def _may_start_again(self, watched: Watched) -> bool:
-        if watched is not self._stand_in:
-            self._log("croupierd has ended; it is started again")
-            return True
+    def _stand_in_may_start_again(self) -> bool:
         status = self._process.wait()
-        # 0: its session has ended; 1: it has said why it cannot stand in for this session's daemon.
-        if status < 0:
-            self._log(f"the stand-in was ended by signal {-status}; it is started again")
-        return status not in (0, 1)
-
-    def _start_daemon(self) -> int:
-        return self._daemon.watch(self._options)
+        if status == _REFUSES:
+            self._log(
+                "the stand-in cannot decide for this session, and is not started again: only croupierd can"
+            )
+            return False
+        how = f"was ended by signal {-status}" if status < 0 else f"has ended with status {status}"
+        self._log(f"the stand-in {how}; it is started again")
+        return True
 
     def _start_stand_in(self) -> int:
         self._process = subprocess.Popen(
@@ -144,4 +177,4 @@ class Keeper:
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # An interrupt at the terminal is the engine's to handle.
         )
-        return os.pidfd_open(self._process.pid)
+        return end_of(self._process)

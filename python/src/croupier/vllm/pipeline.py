@@ -59,9 +59,11 @@ def _hold_back_preempted() -> None:
     vLLM would prefill it without that token, and count the token twice; with one stage the token has come
     by then. Tokens that a reset of the prefix cache gives up are waited for too: a second reset before they
     are there would forget that they are to be dropped. As long as one waits for a token nobody is admitted
-    from the queue that it heads: those behind it would take the room for which it was preempted.
+    from the queue that it heads: those behind it would take the room for which it was preempted. By priority
+    vLLM admits from two queues, whichever head is the more urgent, so that nobody is admitted from either;
+    else those that it has skipped come first anyhow.
     """
-    from vllm.v1.core.sched.request_queue import create_request_queue
+    from vllm.v1.core.sched.request_queue import SchedulingPolicy, create_request_queue
     from vllm.v1.core.sched.scheduler import Scheduler
 
     if hasattr(Scheduler, "croupier_preempted"):
@@ -84,14 +86,21 @@ def _hold_back_preempted() -> None:
             )
         if not self.croupier_preempted:
             return noting(self, *args, **kwargs)
-        held, self.waiting = self.waiting, create_request_queue(self.policy)
+        queues = ["waiting", "skipped_waiting"] if self.policy == SchedulingPolicy.PRIORITY else ["waiting"]
+        held = {name: getattr(self, name) for name in queues}
+        for name in queues:
+            setattr(self, name, create_request_queue(self.policy))
         try:
             return noting(self, *args, **kwargs)
         finally:
-            # Back in their own queue: there vLLM looks for a preempted request that its last token ends.
-            for request in reversed(list(self.waiting)):
-                held.prepend_request(request)
-            self.waiting = held
+            for name, queue in held.items():
+                # Back in their own queue: there vLLM looks for a preempted request that its last token ends.
+                for request in reversed(list(getattr(self, name))):
+                    queue.prepend_request(request)
+                setattr(self, name, queue)
+            # vLLM balances prefills among replicas by whether somebody still waits.
+            if hasattr(self, "prefill_capacity_bound"):
+                self.prefill_capacity_bound = self.prefill_capacity_bound or bool(held["waiting"])
 
     Scheduler.schedule = schedule_without_held
 

@@ -1,7 +1,8 @@
 """A croupierd for the engines of one user on one host: the first one starts it, the last one ends it.
 
 Who uses it holds a shared lock on one file, the daemon itself holds another one through a descriptor that it
-inherits: the kernel drops both with their processes, whatever ends them.
+inherits: the kernel drops both with their processes, whatever ends them. What an engine holds itself it
+releases by name: a child that it forked has the same descriptors, and may live on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import socket
 import subprocess
 import time
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -26,6 +28,8 @@ from .options import Options
 
 _START_PATIENCE = 30.0
 _STOP_PATIENCE = 30.0
+_SAMPLERS_PATIENCE = 10.0
+_CHILD_PATIENCE = 5.0
 _LOG_TAIL = 2000
 # Of the package's unit and its configuration.
 _SYSTEM_SOCKET = "/run/croupier/control.sock"
@@ -54,141 +58,247 @@ class PrivateDaemon:
             )
         with daemon._turn():
             users = daemon._open("users.lock")
-            fcntl.flock(users, fcntl.LOCK_SH)
             try:
-                os.close(daemon._started(options))
+                alone = _locks(users)
+                fcntl.flock(users, fcntl.LOCK_SH)
+                ended = daemon._started(options if alone else None)
+                if ended is not None:
+                    os.close(ended)
             except BaseException:
-                users.close()
+                _unlock(users)
                 raise
             daemon._users = users
-            daemon._shm_dir = shm_dir_of(options)
+            daemon._shm_dir = daemon._shm_dir_in_force(options)
         return daemon
 
-    def watch(self, options: Options) -> int:
-        """A descriptor that is readable when the daemon has ended; one that has ended is started again."""
-        with self._turn():
-            return self._started(options)
+    def watch(self) -> int | None:
+        """A descriptor that is readable when the daemon has ended; one that has ended is started again.
 
-    def _started(self, options: Options) -> int:
-        if (ended := self._alive()) is not None:
+        None: it has to be looked after again later. Another engine starts or ends it, or it lives where its
+        process cannot be seen.
+        """
+        with self._open("turn.lock") as turn:
+            if not _locks(turn):
+                return None
+            try:
+                # Who has left starts nothing that nobody would end.
+                return self._started(None) if self._users is not None else None
+            finally:
+                _unlock(turn)
+
+    def _started(self, options: Options | None) -> int | None:
+        """Options are the first user's: those of another would move the segments of who is there already."""
+        lives, ended = self._found()
+        if lives:
             return ended
         self._await_samplers()
-        return os.pidfd_open(self._start(options).pid)
+        return self._start(options)
 
-    def _alive(self) -> int | None:
-        """A descriptor that is readable when the daemon has ended; None: it has, or never began."""
+    def _found(self) -> tuple[bool, int | None]:
+        """Whether the daemon lives, and what is readable when it has ended, where there can be such."""
         if self._process is not None and self._process.poll() is not None:
             self._process = None
         if not self._lock_is_held():
-            return None
+            return False, None
+        pid, namespace = self._written_pid()
+        if namespace != pid_namespace():
+            # In another container the number is another process's, or nobody's: the lock alone tells.
+            return True, None
         try:
-            ended = os.pidfd_open(int((self._directory / "pid").read_text(encoding="utf-8")))
+            ended = os.pidfd_open(pid)
         except ProcessLookupError:
-            return None
-        if select.select([ended], [], [], 0)[0]:
+            return False, None
+        if readable([ended], 0):
             os.close(ended)
-            return None
-        return ended
+            return False, None
+        return True, ended
+
+    def _written_pid(self) -> tuple[int, str]:
+        pid, *namespace = (self._directory / "pid").read_text(encoding="utf-8").split()
+        return int(pid), namespace[0] if namespace else pid_namespace()
+
+    def _write_pid(self, pid: int) -> None:
+        """Whole for who reads it without the turn."""
+        written = self._directory / "pid.new"
+        written.write_text(f"{pid}\n{pid_namespace()}\n", encoding="utf-8")
+        written.replace(self._directory / "pid")
 
     def _await_samplers(self) -> None:
         """They have the dead daemon's lock too, and end a moment later."""
-        with self._open("daemon.lock") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        deadline = time.monotonic() + _SAMPLERS_PATIENCE
+        while self._lock_is_held():
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"{self._directory}/daemon.lock is still locked {_SAMPLERS_PATIENCE:g} s after "
+                    "croupierd's end; no process that has it open would be right (`fuser` names them)"
+                )
+            time.sleep(0.01)
 
     def leave(self) -> None:
         """Ends the daemon if nobody else uses it; a second call does nothing."""
         users, self._users = self._users, None
         if users is None:
             return
-        with self._turn(), users:
+        with self._turn():
             try:
-                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return
-            if (ended := self._alive()) is not None:
-                self._stop(ended)
-            self._await_samplers()
-            # What it leaves when it was killed: nobody else uses it, and none is started meanwhile.
-            for left in Path(self._shm_dir).glob(f"croupier-{instance_of(self._directory)}[.-]*"):
-                left.unlink(missing_ok=True)
-            # It stays where another daemon's segments lie in it.
-            with contextlib.suppress(OSError):
-                os.rmdir(self._shm_dir)
+                if _locks(users):
+                    self._end()
+            finally:
+                _unlock(users)
 
-    def _turn(self) -> IO[bytes]:
+    def _end(self) -> None:
+        lives, ended = self._found()
+        if lives and ended is None:
+            return  # Its process cannot be seen from here: it stays for the next engine of its container.
+        if ended is not None:
+            self._stop(ended)
+        self._await_samplers()
+        # What it leaves when it was killed: nobody else uses it, and none is started meanwhile.
+        for left in Path(self._shm_dir).glob(f"croupier-{instance_of(self._directory)}[.-]*"):
+            left.unlink(missing_ok=True)
+        # It stays where another daemon's segments lie in it.
+        with contextlib.suppress(OSError):
+            os.rmdir(self._shm_dir)
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
         """Held while a daemon starts or ends: one engine at a time."""
         turn = self._open("turn.lock")
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        return turn
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            yield
+        finally:
+            _unlock(turn)
 
     def _open(self, name: str) -> IO[bytes]:
         return open(self._directory / name, "ab")
 
     def _lock_is_held(self) -> bool:
-        with self._open("daemon.lock") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
+        lock = self._open("daemon.lock")
+        if _locks(lock):
+            _unlock(lock)
             return False
+        # Not unlocked: it is not this descriptor's.
+        lock.close()
+        return True
 
-    def _start(self, options: Options) -> subprocess.Popen:
+    def _configured(self, options: Options | None) -> Path:
         config = self._directory / "croupierd.yaml"
-        config.write_text(configuration(options, self._directory), encoding="utf-8")
+        if options is not None:
+            # Whole, for who reads it after this engine has died.
+            written = config.with_suffix(".new")
+            written.write_text(configuration(options, self._directory), encoding="utf-8")
+            written.replace(config)
+        return config
+
+    def _shm_dir_in_force(self, options: Options) -> str:
+        try:
+            return json.loads((self._directory / "croupierd.yaml").read_text(encoding="utf-8"))["shm"]["dir"]
+        except (OSError, ValueError, LookupError, TypeError):
+            return shm_dir_of(options)
+
+    def _start(self, options: Options | None) -> int:
+        config = self._configured(options)
         notices = self._directory / "notify.sock"
         notices.unlink(missing_ok=True)
-        with (
-            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready,
-            self._open("daemon.lock") as lock,
-            open(self._directory / "croupierd.log", "ab" if self._users else "wb") as log,
-        ):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
             ready.bind(str(notices))
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            process = subprocess.Popen(
-                [find_croupierd(), "--config", str(config)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, "NOTIFY_SOCKET": str(notices)},
-                pass_fds=[lock.fileno()],
-                start_new_session=True,  # An interrupt at the terminal is the engine's to handle.
-            )
-            # Whole for who reads it without the turn.
-            written = self._directory / "pid.new"
-            written.write_text(str(process.pid), encoding="utf-8")
-            written.replace(self._directory / "pid")
+            with (
+                self._open("daemon.lock") as lock,
+                open(self._directory / "croupierd.log", "ab" if options is None else "wb") as log,
+            ):
+                # Closed here, and not unlocked, as soon as croupierd has it: it is the daemon's.
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                process = subprocess.Popen(
+                    [find_croupierd(), "--config", str(config)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, "NOTIFY_SOCKET": str(notices)},
+                    pass_fds=[lock.fileno()],
+                    start_new_session=True,  # An interrupt at the terminal is the engine's to handle.
+                )
+            ended = end_of(process)
+            try:
+                self._write_pid(process.pid)
+                self._await_ready(ready, ended, process)
+            except BaseException:
+                os.close(ended)
+                end(process)
+                raise
             self._process = process
-            self._await_ready(ready, process)
-            return process
+            return ended
 
-    def _await_ready(self, ready: socket.socket, process: subprocess.Popen) -> None:
+    def _await_ready(self, ready: socket.socket, ended: int, process: subprocess.Popen) -> None:
         """The daemon says READY=1 as it would to systemd; or it ends, which its descriptor tells."""
         deadline = time.monotonic() + _START_PATIENCE
-        ended = os.pidfd_open(process.pid)
-        try:
-            while (left := deadline - time.monotonic()) > 0:
-                readable, _, _ = select.select([ready, ended], [], [], left)
-                if ready in readable and b"READY=1" in ready.recv(4096).split(b"\n"):
-                    return
-                if ended in readable:
-                    raise RuntimeError(
-                        f"croupierd ended at its start with status {process.wait()}:\n{self._log_end()}"
-                    )
-            process.terminate()
-            raise RuntimeError(f"croupierd was not ready within {_START_PATIENCE:g} s:\n{self._log_end()}")
-        finally:
-            os.close(ended)
+        while (left := deadline - time.monotonic()) > 0:
+            told = readable([ready.fileno(), ended], left)
+            if ready.fileno() in told and b"READY=1" in ready.recv(4096).split(b"\n"):
+                return
+            if ended in told:
+                raise RuntimeError(
+                    f"croupierd ended at its start with status {process.wait()}:\n{self._log_end()}"
+                )
+        raise RuntimeError(f"croupierd was not ready within {_START_PATIENCE:g} s:\n{self._log_end()}")
 
     def _stop(self, ended: int) -> None:
         try:
             signal.pidfd_send_signal(ended, signal.SIGTERM)
-            if not select.select([ended], [], [], _STOP_PATIENCE)[0]:
+            if not readable([ended], _STOP_PATIENCE):
                 signal.pidfd_send_signal(ended, signal.SIGKILL)
         finally:
             os.close(ended)
 
     def _log_end(self) -> str:
         return (self._directory / "croupierd.log").read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:]
+
+
+def readable(descriptors: Iterable[int], seconds: float | None) -> set[int]:
+    """Those that have something to read, or nothing any more; select() takes none from 1,024 on."""
+    waits = select.poll()
+    for descriptor in descriptors:
+        waits.register(descriptor, select.POLLIN)
+    return {found for found, _ in waits.poll(None if seconds is None else 1000 * seconds)}
+
+
+def end_of(process: subprocess.Popen) -> int:
+    """A descriptor that is readable when it has ended. A child that cannot be watched is not left alone."""
+    try:
+        return os.pidfd_open(process.pid)
+    except OSError:
+        end(process)
+        raise
+
+
+def end(process: subprocess.Popen) -> None:
+    process.terminate()
+    try:
+        process.wait(_CHILD_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _locks(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _unlock(file: IO[bytes]) -> None:
+    """Not by its closing alone, which a forked child's descriptor outlives."""
+    with file:
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def default_directory() -> Path:

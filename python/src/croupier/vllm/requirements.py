@@ -34,6 +34,11 @@ def faults(vllm_config: Any) -> list[str]:
             found.append(
                 "pipeline_parallel_size is above 1 and asynchronous scheduling is off; on would be right"
             )
+        if (hashed := layers_that_read_ids(model)) > 0:
+            found.append(
+                f"its model has {hashed} layers that choose experts by a token's id (num_hash_layers), and "
+                "the later stages are not given the drawn ones; pipeline_parallel_size=1 would be right"
+            )
     elif options.spare_batches:
         found.append(
             "spare_batches is set and pipeline_parallel_size is 1; more stages or no spare would be right"
@@ -53,3 +58,9 @@ def faults(vllm_config: Any) -> list[str]:
             "VLLM_COMPUTE_NANS_IN_LOGITS is set; without it would be right: a row with a NaN ends its request"
         )
     return found
+
+
+def layers_that_read_ids(model: Any) -> int:
+    """Of a mixture of experts that is chosen by hashes of ids, as DeepSeek V4's first layers' are."""
+    configs = [getattr(model, name, None) for name in ("hf_config", "hf_text_config")]
+    return max(getattr(config, "num_hash_layers", None) or 0 for config in configs)

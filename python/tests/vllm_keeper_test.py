@@ -1,0 +1,315 @@
+"""What keeps a private daemon and a stand-in alive: engines, containers and descriptors in its way."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from croupier.vllm import keeper as keeping
+from croupier.vllm import private_daemon
+from croupier.vllm.keeper import Keeper
+from croupier.vllm.options import Options
+from croupier.vllm.private_daemon import PrivateDaemon, configuration, end_of, readable
+
+PROMPT = 2.0
+PATIENCE = 20.0
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def options_of(tmp_path: Path, end: str = "") -> Options:
+    return Options(samplers=1, shm_dir=f"/dev/shm/croupier-test-{os.getpid()}-{tmp_path.name}{end}")
+
+
+def pid_of(tmp_path: Path) -> int:
+    return int((tmp_path / "pid").read_text().split()[0])
+
+
+def kill_daemon(tmp_path: Path) -> None:
+    ended = os.pidfd_open(pid_of(tmp_path))
+    os.kill(pid_of(tmp_path), signal.SIGKILL)
+    readable([ended], None)
+    os.close(ended)
+
+
+@contextlib.contextmanager
+def forked() -> Iterator[None]:
+    """A child with all descriptors of this process, that outlives what it does meanwhile."""
+    child = os.fork()
+    if child == 0:
+        try:
+            time.sleep(60)
+        finally:
+            os._exit(0)
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@contextlib.contextmanager
+def promptly() -> Iterator[None]:
+    begun = time.monotonic()
+    yield
+    assert time.monotonic() - begun < PROMPT
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: Any) -> Callable[[str], Path]:
+    """Puts a script in croupierd's place; each start of it is a line of the file that is given back."""
+
+    def put(does: str) -> Path:
+        starts, program = tmp_path / "starts", tmp_path / "croupierd"
+        program.write_text(f"#!/bin/sh\necho $$ >> {starts}\n{does}\n")
+        program.chmod(0o700)
+        monkeypatch.setattr(keeping, "find_croupierd", lambda: str(program))
+        starts.touch()
+        return starts
+
+    return put
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text().splitlines()
+
+
+def test_a_daemon_is_started_again_as_the_first_engine_asked_for_it(tmp_path: Path) -> None:
+    first, second = options_of(tmp_path), options_of(tmp_path, "-second")
+    engines = [PrivateDaemon.join(first, tmp_path), PrivateDaemon.join(second, tmp_path)]
+    asked = (tmp_path / "croupierd.yaml").read_bytes()
+    assert asked.decode() == configuration(first, tmp_path)
+    kill_daemon(tmp_path)
+    watch = engines[1].watch()
+    assert watch is not None
+    os.close(watch)
+    kill_daemon(tmp_path)
+    third = PrivateDaemon.join(second, tmp_path)
+    assert (tmp_path / "croupierd.yaml").read_bytes() == asked
+    assert Path(first.shm_dir).exists()
+    for engine in (engines[0], engines[1], third):
+        engine.leave()
+    assert not Path(first.shm_dir).exists()
+    assert not Path(second.shm_dir).exists()
+    # Nobody is left: the next one is the first again.
+    PrivateDaemon.join(second, tmp_path).leave()
+    assert (tmp_path / "croupierd.yaml").read_text() == configuration(second, tmp_path)
+
+
+def test_an_engine_that_has_left_starts_no_daemon(tmp_path: Path) -> None:
+    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+    pid = pid_of(tmp_path)
+    engine.leave()
+    assert engine.watch() is None
+    assert pid_of(tmp_path) == pid
+
+
+def test_who_has_no_turn_looks_after_the_daemon_later(tmp_path: Path) -> None:
+    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+    with engine._turn(), promptly():
+        assert engine.watch() is None
+    engine.leave()
+
+
+def test_a_child_of_an_engine_keeps_nothing_of_it(tmp_path: Path, stand_in: Any) -> None:
+    stand_in("exec sleep 60")
+    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+    keeper = Keeper("segment", options_of(tmp_path), engine, print)
+    pid = pid_of(tmp_path)
+    with forked():
+        with promptly():
+            keeper.close()
+        with promptly():
+            engine.leave()
+        assert not Path(options_of(tmp_path).shm_dir).exists()
+        with promptly():
+            engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+        assert pid_of(tmp_path) != pid
+        with promptly():
+            engine.leave()
+
+
+def test_a_lock_that_the_dead_daemon_left_is_named(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(private_daemon, "_SAMPLERS_PATIENCE", 0.1)
+    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+    kill_daemon(tmp_path)
+    engine._await_samplers()
+    with open(tmp_path / "daemon.lock", "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with promptly(), pytest.raises(RuntimeError, match=r"daemon\.lock is still locked.* would be right"):
+            engine.watch()
+    engine.leave()
+    assert not Path(options_of(tmp_path).shm_dir).exists()
+
+
+def test_a_daemon_of_another_container_is_left_alone(tmp_path: Path, monkeypatch: Any) -> None:
+    here = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+    monkeypatch.setattr(private_daemon, "pid_namespace", lambda: "pid:[1]")
+    # There the number is nobody's, or another process's.
+    monkeypatch.setattr(os, "pidfd_open", None)
+    there = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+    assert there.watch() is None
+    there.leave()
+    monkeypatch.undo()
+    there = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+    here.leave()
+    monkeypatch.setattr(private_daemon, "pid_namespace", lambda: "pid:[1]")
+    there.leave()
+    os.kill(pid_of(tmp_path), 0)
+    monkeypatch.undo()
+    kill_daemon(tmp_path)
+    PrivateDaemon.join(options_of(tmp_path), tmp_path).leave()
+    assert not Path(options_of(tmp_path).shm_dir).exists()
+
+
+@pytest.mark.parametrize("status", ["exit 0", "exit 1", "exit 3", "kill -KILL $$"])
+def test_a_stand_in_that_ends_is_started_again_and_the_log_says_so(stand_in: Any, status: str) -> None:
+    starts, said = stand_in(status), []
+    keeper = Keeper("segment", Options(), None, said.append)
+    eventually(lambda: len(lines(starts)) >= 3)
+    keeper.close()
+    assert "the stand-in" in said[0]
+    assert "it is started again" in said[0]
+    # Later and later.
+    assert len(lines(starts)) <= 6
+
+
+def test_a_stand_in_that_refuses_is_not_asked_again(stand_in: Any) -> None:
+    starts, said = stand_in("exit 2"), []
+    keeper = Keeper("segment", Options(), None, said.append)
+    eventually(lambda: not keeper._threads[0].is_alive())
+    keeper.close()
+    assert len(lines(starts)) == 1
+    assert len(said) == 1
+    assert "not started again" in said[0]
+
+
+def test_whatever_a_start_raises_it_is_tried_again(stand_in: Any, monkeypatch: Any) -> None:
+    starts, said = stand_in("exit 1"), []
+    keeper = Keeper("segment", Options(), None, said.append)
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise ValueError("strange")
+
+    monkeypatch.setattr(subprocess, "Popen", fails)
+    eventually(lambda: sum("strange" in line for line in said) >= 2)
+    monkeypatch.undo()
+    keeper.close()
+    assert starts.exists()
+
+
+def test_a_stand_in_is_started_again_while_the_daemon_is_waited_for(stand_in: Any) -> None:
+    class Slow:
+        waits = False
+
+        def watch(self) -> int | None:
+            if self.waits:
+                time.sleep(3)
+            return os.open("/dev/null", os.O_RDONLY)  # Always readable: it has ended, each time.
+
+    starts = stand_in("exec sleep 60")
+    daemon, said = Slow(), []
+    keeper = Keeper("segment", Options(), daemon, said.append)
+    daemon.waits = True
+    eventually(lambda: bool(said) and len(lines(starts)) == 1)
+    time.sleep(0.5)
+    with promptly():
+        os.kill(keeper._process.pid, signal.SIGKILL)
+        eventually(lambda: len(lines(starts)) == 2)
+    keeper.close()
+
+
+def test_a_close_waits_for_no_daemon_that_does_not_come(stand_in: Any, monkeypatch: Any) -> None:
+    class Hanging:
+        waits = False
+
+        def watch(self) -> int | None:
+            if self.waits:
+                time.sleep(PATIENCE)
+            return os.open("/dev/null", os.O_RDONLY)
+
+    monkeypatch.setattr(keeping, "_THREADS_PATIENCE", 0.2)
+    stand_in("exec sleep 60")
+    daemon, said = Hanging(), []
+    keeper = Keeper("segment", Options(), daemon, said.append)
+    daemon.waits = True
+    eventually(lambda: bool(said))
+    time.sleep(0.3)
+    with promptly():
+        keeper.close()
+    assert "what keeps croupierd alive still waits" in said[-1]
+    assert keeper._process.returncode is not None
+
+
+def test_descriptors_beyond_a_thousand_are_waited_for(tmp_path: Path, stand_in: Any) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, before[1]), before[1]))
+    taken = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
+    try:
+        starts = stand_in("exec sleep 60")
+        engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+        keeper = Keeper("segment", Options(), engine, print)
+        eventually(lambda: len(lines(starts)) == 1)
+        killed = pid_of(tmp_path)
+        os.kill(killed, signal.SIGKILL)
+        os.kill(keeper._process.pid, signal.SIGKILL)
+        eventually(lambda: len(lines(starts)) == 2 and pid_of(tmp_path) != killed)
+        keeper.close()
+        engine.leave()
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_child_that_cannot_be_watched_is_not_left(tmp_path: Path, stand_in: Any, monkeypatch: Any) -> None:
+    stand_in("exec sleep 60")
+    left: list[subprocess.Popen] = []
+    begin = subprocess.Popen.__init__
+
+    def noting(self: Any, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        left.append(self)
+
+    def fails(pid: int) -> int:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", noting)
+    monkeypatch.setattr(os, "pidfd_open", fails)
+    with pytest.raises(OSError, match="Too many"):
+        Keeper("segment", Options(), None, print)
+    with pytest.raises(OSError, match="Too many"):
+        PrivateDaemon.join(options_of(tmp_path), tmp_path)
+    assert len(left) == 2
+    assert all(process.returncode is not None for process in left)
+    monkeypatch.undo()
+    PrivateDaemon.join(options_of(tmp_path), tmp_path).leave()
+    assert not Path(options_of(tmp_path).shm_dir).exists()
+
+
+def test_a_stand_in_does_not_outlive_a_daemon_that_cannot_be_started(stand_in: Any, monkeypatch: Any) -> None:
+    class Broken:
+        def watch(self) -> int:
+            raise RuntimeError("no daemon")
+
+    starts, processes = stand_in("exec sleep 60"), []
+    monkeypatch.setattr(keeping, "end_of", lambda process: processes.append(process) or end_of(process))
+    with pytest.raises(RuntimeError, match="no daemon"):
+        Keeper("segment", Options(), Broken(), print)
+    assert processes[0].returncode is not None
+    assert starts.exists()
