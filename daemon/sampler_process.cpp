@@ -1,16 +1,14 @@
 #include "daemon/sampler_process.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "daemon/placement.h"
+#include "daemon/sampler_end.h"
 #include "daemon/session_view.h"
 #include "daemon/step_worker.h"
 #include "shm/bell.h"
@@ -20,8 +18,6 @@
 
 namespace croupier::daemon {
 namespace {
-
-volatile std::sig_atomic_t stop_requested = 0;
 
 // Without work expected a sampler wakes this often, to beat its heart.
 constexpr std::chrono::milliseconds kIdleSleep{100};
@@ -51,7 +47,7 @@ class Sampler {
         entry.states.states.store(0, std::memory_order_relaxed);
         entry.state.store(proto::SamplerState::running, std::memory_order_release);
         // One that lost the bell is as good as deaf: the supervisor mends the bell and starts another.
-        while (stop_requested == 0 && !bell_.lost()) turn();
+        while (!sampler_is_told_to_end() && !bell_.lost()) turn();
     }
 
   private:
@@ -170,27 +166,11 @@ class Sampler {
     std::map<std::uint64_t, std::unique_ptr<SessionView>> sessions_;
 };
 
-void die_with_supervisor(std::int32_t supervisor_pid) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // It may have died before the line above took effect.
-    if (::getppid() != supervisor_pid) ::_exit(1);
-}
-
-void stop_on_sigterm() {
-    struct sigaction action {};
-    action.sa_handler = [](int) { stop_requested = 1; };
-    ::sigaction(SIGTERM, &action, nullptr);
-    // A terminal's ^C reaches the whole group; the supervisor drains first and then tells us.
-    ::signal(SIGINT, SIG_IGN);
-    ::signal(SIGHUP, SIG_IGN);
-}
-
 }  // namespace
 
 int run_sampler(const SamplerOptions& options) {
-    die_with_supervisor(options.supervisor_pid);
+    end_as_samplers_do(options.supervisor_pid);
     shm::survive_lost_pages();
-    stop_on_sigterm();
     if (!options.cores.empty() && !bind_this_process(options.cores)) {
         spdlog::warn("sampler {} could not be pinned to cores {}", options.index, options.cores);
     }

@@ -13,7 +13,6 @@
 #include "shm/futex.h"
 #include "shm/logits_publisher.h"
 #include "shm/session_record.h"
-#include "shm/snapshot.h"
 #include "shm/step_claims.h"
 #include "shm/step_window.h"
 

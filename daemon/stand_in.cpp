@@ -80,8 +80,7 @@ class StandIn {
         if (!samplers_can_be_seen(header())) {
             spdlog::critical(
                 "cannot stand in: the daemon of session {} was of a build that does not show when its "
-                "samplers "
-                "have ended; one of segment {}.{} or later would be right",
+                "samplers have ended; one of segment {}.{} or later would be right",
                 segment_.name(), proto::kSegmentVersion, proto::kSegmentMinor);
             return kCannotStandIn;
         }

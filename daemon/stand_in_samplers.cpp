@@ -1,7 +1,6 @@
 #include "daemon/stand_in_samplers.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <thread>
 
 #include "daemon/dead_claims.h"
+#include "daemon/sampler_end.h"
 #include "daemon/session_view.h"
 #include "daemon/step_worker.h"
 #include "shm/clock.h"
@@ -21,8 +21,6 @@
 
 namespace croupier::daemon {
 namespace {
-
-volatile std::sig_atomic_t stop_requested = 0;
 
 // As of a daemon that is configured with nothing else. It takes no bell: the bell is the daemons', and each
 // of its sleepers has a place there.
@@ -36,13 +34,8 @@ constexpr std::uint64_t kSliceNs = 1'000'000;
 constexpr std::uint32_t kLooksOfALongLife = 50;
 constexpr std::uint32_t kLongestPause = 50;
 
-void set_up_child(pid_t parent) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(1);
-    struct sigaction action {};
-    action.sa_handler = [](int) { stop_requested = 1; };
-    ::sigaction(SIGTERM, &action, nullptr);
-    ::signal(SIGINT, SIG_IGN);
+// The stand-in reads its own from a descriptor, and has them blocked.
+void let_signals_in() {
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -60,7 +53,7 @@ int decide_until_told(const std::string& path, proto::PlaneHeader& plane, std::u
     worker.make_room(session);
     shm::WaitStrategy wait(kWait);
     std::array<SequenceStates*, 1> states = {&session.states()};
-    while (stop_requested == 0 && !session.segment().mapping().lost()) {
+    while (!sampler_is_told_to_end() && !session.segment().mapping().lost()) {
         const Look look = worker.look(session, kSliceNs);
         std::size_t decided = look.decided + (look.busy ? 1 : 0);
         if (look.suspect && worker.decide_suspect(session)) ++decided;
@@ -127,7 +120,8 @@ void StandInSamplers::spawn(std::uint32_t index) {
         return;
     }
     if (pid == 0) {
-        set_up_child(parent);
+        end_as_samplers_do(parent);
+        let_signals_in();
         int status = 1;
         try {
             status = decide_until_told(segment_->path(), *plane_, index);

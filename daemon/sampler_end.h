@@ -1,0 +1,13 @@
+// How a sampler process ends: with who started it, and when it is told to.
+#pragma once
+
+#include <sys/types.h>
+
+namespace croupier::daemon {
+
+// First in the process. `starter` is the process that started it.
+void end_as_samplers_do(pid_t starter);
+// SIGTERM has come: it ends between two columns.
+bool sampler_is_told_to_end();
+
+}  // namespace croupier::daemon
