@@ -29,6 +29,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // How far ahead of the scan a block is asked for: out of L3, less leaves the core waiting, more gains
 // nothing.
 constexpr std::size_t kAhead = 16;
+// Of a pass that no scan came before, among the columns of a step: a block is some 150 ns on its way.
+constexpr std::size_t kFarAhead = 32;
 constexpr std::size_t kLine = 64;
 
 // Codes are sign and magnitude. Signed, they order as values do where one is not negative; all negative, the

@@ -137,7 +137,7 @@ class Scout {
   public:
     HWY_ATTR explicit Scout(const BlockedRow& row)
         : walk_(row), bytes_(proto::element_bytes(row.dtype) * std::size_t{kBlock}) {
-        for (std::uint32_t i = 0; i < kGroupsAhead; ++i) go();
+        for (std::size_t i = 0; i < kFarAhead / kGroup; ++i) go();
     }
 
     HWY_ATTR void go() {
@@ -146,8 +146,6 @@ class Scout {
     }
 
   private:
-    // As long as a block is on its way, some 150 ns, about four groups are weighed.
-    static constexpr std::uint32_t kGroupsAhead = 4;
     GroupWalk walk_;
     std::size_t bytes_;
     BlockGroup group_;

@@ -90,9 +90,6 @@ PlaceFloors BehindAll() {
     return PlaceFloors({static_cast<double>(std::numeric_limits<float>::lowest()), 0xFFFFFFFFU});
 }
 
-// Blocks that take longer to come than to sum.
-constexpr std::uint32_t kSumsAhead = 32;
-
 // Shows all values of a bf16 block, in no particular order, from where they lie.
 template <class Visit>
 HWY_INLINE void EachOfBf16(const std::byte* HWY_RESTRICT block, Visit visit) {
@@ -124,7 +121,7 @@ HWY_INLINE void EachRegister(const WeighedRow& of, const PlaceFloors& floors, fl
     for (const BlockRun& run : of.row.runs) {
         for (std::uint32_t i = 0; i < run.blocks; ++i) {
             // Where the maxima came with the row nothing of it is near yet, and blocks lie pages apart.
-            const std::uint32_t ahead = i + kSumsAhead;
+            const std::uint32_t ahead = i + static_cast<std::uint32_t>(kFarAhead);
             if (ahead < run.blocks && of.block_max[run.first_block + ahead] >= floor) {
                 PrefetchBlock(run.block(ahead), bytes);
             }
