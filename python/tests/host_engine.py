@@ -50,6 +50,28 @@ from croupier.vllm.executor import NATIVE_WORKER, WithSession  # noqa: E402
 from croupier.vllm.order import Order  # noqa: E402
 
 VOCAB = 500
+EOS = 2
+
+
+def model_config(vocab: int = VOCAB) -> dict[str, Any]:
+    """The config.json of a model that nobody runs."""
+    return {
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+        "hidden_size": 64,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "num_key_value_heads": 1,
+        "intermediate_size": 64,
+        "vocab_size": vocab,
+        "max_position_embeddings": 512,
+        "rms_norm_eps": 1e-6,
+        "hidden_act": "silu",
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+        "bos_token_id": 1,
+        "eos_token_id": EOS,
+    }
 
 
 def row_after(tokens: list[int]) -> np.ndarray:

@@ -20,31 +20,12 @@ from vllm.v1.core.sched.request_queue import SchedulingPolicy  # noqa: E402
 
 from croupier.vllm import register  # noqa: E402
 
-EOS = 2
-CONFIG = {
-    "architectures": ["Qwen2ForCausalLM"],
-    "model_type": "qwen2",
-    "hidden_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 1,
-    "num_key_value_heads": 1,
-    "intermediate_size": 64,
-    "vocab_size": host_engine.VOCAB,
-    "max_position_embeddings": 512,
-    "rms_norm_eps": 1e-6,
-    "hidden_act": "silu",
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "bos_token_id": 1,
-    "eos_token_id": EOS,
-}
-
 
 class Engine:
     def __init__(
         self, folder: Path, croupier: dict[str, Any] | None = None, stages: int = 1, **changes: Any
     ) -> None:
-        (folder / "config.json").write_text(json.dumps(CONFIG))
+        (folder / "config.json").write_text(json.dumps(host_engine.model_config()))
         options = {
             "samplers": 1,
             "verify_every": 1,

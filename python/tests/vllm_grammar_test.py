@@ -31,23 +31,6 @@ import kinds  # noqa: E402
 
 # The model's vocabulary is larger than the tokenizer's, as Qwen's is: ids beyond are nobody's.
 VOCAB = 152064
-CONFIG = {
-    "architectures": ["Qwen2ForCausalLM"],
-    "model_type": "qwen2",
-    "hidden_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 1,
-    "num_key_value_heads": 1,
-    "intermediate_size": 64,
-    "vocab_size": VOCAB,
-    "max_position_embeddings": 512,
-    "rms_norm_eps": 1e-6,
-    "hidden_act": "silu",
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
 
 
 def tokenizer_file() -> Path:
@@ -70,7 +53,7 @@ def tokenizer_folder(place: Path) -> Path:
 
 class Engine:
     def __init__(self, folder: Path) -> None:
-        (folder / "config.json").write_text(json.dumps(CONFIG))
+        (folder / "config.json").write_text(json.dumps(host_engine.model_config(VOCAB)))
         options = {"samplers": 1, "verify_every": 1, "shm_dir": f"/dev/shm/croupier-test-{os.getpid()}"}
         register()
         self.llm = LLM(

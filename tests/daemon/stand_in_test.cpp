@@ -37,6 +37,15 @@ bool answers_for(pid_t process, const shm::Segment& segment) {
     return segment.is_held(shm::Role::daemon) && segment.header().daemon_pid.load() == process;
 }
 
+// An engine with its sequences, and what is to be seen of its session.
+struct Decoding {
+    Decoding() { engine.admit(8); }
+
+    DaemonProcess daemon;
+    SmallEngine engine{daemon.endpoint(), "engine"};
+    shm::Segment segment = attach(engine);
+};
+
 Streams undisturbed(int steps) {
     const DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "undisturbed");
@@ -47,12 +56,10 @@ Streams undisturbed(int steps) {
 
 }  // namespace
 
-TEST_CASE("a daemon that stays dead for many steps, again and again: a stand-in decides the same tokens") {
-    DaemonProcess daemon;
-    SmallEngine engine(daemon.endpoint(), "engine");
-    const shm::Segment segment = attach(engine);
+TEST_CASE_METHOD(
+    Decoding,
+    "a daemon that stays dead for many steps, again and again: a stand-in decides the same tokens") {
     const ChildProcess beside = stand_in(daemon, engine);
-    engine.admit(8);
     engine.step();
     for (int round = 0; round < 5; ++round) {
         INFO("round " << round);
@@ -76,12 +83,8 @@ TEST_CASE("a daemon that stays dead for many steps, again and again: a stand-in 
     CHECK(daemon.says("it is asked to give it back"));
 }
 
-TEST_CASE("a stand-in that is killed while it decides is followed by another one") {
-    DaemonProcess daemon;
-    SmallEngine engine(daemon.endpoint(), "engine");
-    const shm::Segment segment = attach(engine);
+TEST_CASE_METHOD(Decoding, "a stand-in that is killed while it decides is followed by another one") {
     ChildProcess beside = stand_in(daemon, engine);
-    engine.admit(8);
     engine.step();
     daemon.kill_now();
     engine.steps(2);
@@ -127,14 +130,10 @@ TEST_CASE("of two engines each has its own stand-in, and the daemon takes both b
     CHECK(other.streams() == undisturbed(5));
 }
 
-TEST_CASE("a stand-in waits until the dead daemon's samplers have ended") {
-    DaemonProcess daemon;
-    SmallEngine engine(daemon.endpoint(), "engine");
-    engine.admit(8);
+TEST_CASE_METHOD(Decoding, "a stand-in waits until the dead daemon's samplers have ended") {
     engine.step();
     shm::Segment sampler = attach(engine);
     REQUIRE(sampler.share(shm::Role::samplers));
-    const shm::Segment segment = attach(engine);
     const ChildProcess beside = stand_in(daemon, engine);
     engine.submit();
     daemon.kill_now();
@@ -147,12 +146,9 @@ TEST_CASE("a stand-in waits until the dead daemon's samplers have ended") {
     CHECK(stand_ins(segment) == 1);
 }
 
-TEST_CASE("a daemon that asked for the session and died is waited for no longer than a second") {
-    DaemonProcess daemon;
-    SmallEngine engine(daemon.endpoint(), "engine");
-    const shm::Segment segment = attach(engine);
+TEST_CASE_METHOD(Decoding,
+                 "a daemon that asked for the session and died is waited for no longer than a second") {
     const ChildProcess beside = stand_in(daemon, engine);
-    engine.admit(8);
     daemon.kill_now();
     engine.step();
     segment.header().wanted = 1;
@@ -208,14 +204,10 @@ TEST_CASE("a stand-in ends with its session, with its client and when it is told
     CHECK(idle.wait() == 0);
 }
 
-TEST_CASE("a daemon waits for the samplers of a stand-in that was killed") {
-    DaemonProcess daemon;
-    SmallEngine engine(daemon.endpoint(), "engine");
-    engine.admit(8);
+TEST_CASE_METHOD(Decoding, "a daemon waits for the samplers of a stand-in that was killed") {
     engine.step();
     shm::Segment sampler = attach(engine);
     REQUIRE(sampler.share(shm::Role::samplers));
-    const shm::Segment segment = attach(engine);
     daemon.restart_after_kill();
     REQUIRE(eventually([&] { return daemon.says("it is asked to give it back"); }));
     engine.submit();
@@ -229,13 +221,9 @@ TEST_CASE("a daemon waits for the samplers of a stand-in that was killed") {
     CHECK(engine.streams() == undisturbed(2));
 }
 
-TEST_CASE("a stand-in that waits for samplers lets a daemon have the lock") {
-    DaemonProcess daemon;
-    SmallEngine engine(daemon.endpoint(), "engine");
-    engine.admit(8);
+TEST_CASE_METHOD(Decoding, "a stand-in that waits for samplers lets a daemon have the lock") {
     shm::Segment sampler = attach(engine);
     REQUIRE(sampler.share(shm::Role::samplers));
-    const shm::Segment segment = attach(engine);
     const ChildProcess beside = stand_in(daemon, engine);
     daemon.kill_now();
     REQUIRE(eventually([&] { return segment.is_held(shm::Role::daemon); }));
@@ -248,13 +236,9 @@ TEST_CASE("a stand-in that waits for samplers lets a daemon have the lock") {
     CHECK(stand_ins(segment) == 0);
 }
 
-TEST_CASE("two stand-ins of one session both give way to a daemon") {
-    DaemonProcess daemon;
-    SmallEngine engine(daemon.endpoint(), "engine");
-    const shm::Segment segment = attach(engine);
+TEST_CASE_METHOD(Decoding, "two stand-ins of one session both give way to a daemon") {
     const ChildProcess one = stand_in(daemon, engine);
     const ChildProcess other = stand_in(daemon, engine);
-    engine.admit(8);
     for (int round = 0; round < 4; ++round) {
         daemon.kill_now();
         engine.steps(2);
@@ -267,10 +251,9 @@ TEST_CASE("two stand-ins of one session both give way to a daemon") {
     CHECK(engine.streams() == undisturbed(12));
 }
 
-TEST_CASE("a session that is being taken back is nobody else's to open, and a daemon that ends leaves it") {
-    DaemonProcess daemon;
-    SmallEngine engine(daemon.endpoint(), "engine");
-    engine.admit(8);
+TEST_CASE_METHOD(
+    Decoding,
+    "a session that is being taken back is nobody else's to open, and a daemon that ends leaves it") {
     engine.step();
     daemon.kill_now();
     shm::Segment holder = attach(engine);
