@@ -6,15 +6,16 @@ It makes a model of Qwen2.5's shape, gives both engines the same random weights,
 rows are about as peaked as a model's, and leaves in FOLDER: native.json and croupier.json (greedy tokens, and
 microseconds a step of each kind), verify.json (decisions made again) and summary.json. Each is written anew
 behind each measurement, and a kind is measured on both sides before the next one begins: a run that is cut
-has pairs.
+has pairs. --beside is a third engine, Croupier with other options, and beside.json.
 
-Both engines live at once, and one is idle while the other is timed. --one-at-a-time ends the first before the
-second starts, as a check that the idle one costs nothing; then the second has what is left of the budget.
+The engines live at once, and the others are idle while one is timed. --one-at-a-time ends the first before
+the second starts, as a check that the idle one costs nothing; then the second has what is left of the budget.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
@@ -44,7 +45,7 @@ from sides import (
     write_json,
 )
 
-TIMED_SIDES = ("native", "croupier")
+TIMED_SIDES = ("native", "croupier", "beside")
 
 
 def batches_of(arguments: argparse.Namespace) -> list[int]:
@@ -63,6 +64,8 @@ def start(side: str, arguments: argparse.Namespace) -> Side:
     options = None
     if side == "croupier":
         options = croupier_options(arguments)
+    if side == "beside":
+        options = croupier_options(arguments, **arguments.beside)
     if side == "verify":
         report = str(arguments.folder / "verify.json")
         options = croupier_options(arguments, verify_every=arguments.verify_every, verify_report=report)
@@ -139,24 +142,28 @@ class Table:
 
 
 def compare(folder: Path) -> dict[str, Any]:
-    sides = {side: read_json(folder / f"{side}.json") for side in ("native", "croupier", "verify")}
-    ours, theirs = sides["croupier"].get("greedy", []), sides["native"].get("greedy", [])
-    differing = []
-    for place, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-        at = next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
-        if at is not None:
-            differing.append(
-                {"request": place, "first_difference": at, "native": other[at], "croupier": one[at]}
-            )
-    native, croupier = (sides[side].get("us_per_step", {}) for side in TIMED_SIDES)
-    ratios = {
-        kind: round(native[kind]["best"] / croupier[kind]["best"], 3) for kind in native if kind in croupier
-    }
+    sides = {side: read_json(folder / f"{side}.json") for side in (*TIMED_SIDES, "verify")}
+    theirs, native = (
+        sides["native"].get(key, default) for key, default in (("greedy", []), ("us_per_step", {}))
+    )
+    compared, differing, ratios = 0, [], {}
+    for side in TIMED_SIDES[1:]:
+        ours, times = sides[side].get("greedy", []), sides[side].get("us_per_step", {})
+        compared += min(len(ours), len(theirs))
+        for place, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+            at = next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+            if at is not None:
+                differing.append(
+                    {"request": place, "first_difference": at, "native": other[at], side: one[at]}
+                )
+        ratios[f"native_over_{side}"] = {
+            kind: round(native[kind]["best"] / times[kind]["best"], 3) for kind in native if kind in times
+        }
     return {
-        "greedy_sequences": min(len(ours), len(theirs)),
+        "greedy_sequences": compared,
         "greedy_sequences_that_differ": len(differing),
         "differing": differing[:50],
-        "native_over_croupier": ratios,
+        **ratios,
         "verify": {name: sides["verify"][name] for name in sides["verify"] if name not in ("side", "error")},
         "errors": {side: found["error"] for side, found in sides.items() if "error" in found},
     }
@@ -275,6 +282,12 @@ def main() -> int:
     parser.add_argument("--verify-tokens", type=int, default=64, help="of each mixed request")
     parser.add_argument("--budget", type=float, default=0, help="seconds; then nothing new begins")
     parser.add_argument("--sides", default="native,croupier,verify")
+    parser.add_argument(
+        "--beside",
+        type=json.loads,
+        default={},
+        help="JSON of options, which the side `beside` has and `croupier` has not; give it in --sides too",
+    )
     parser.add_argument("--one-at-a-time", action="store_true", help="no two engines at once")
     add_engine_options(parser)
     arguments = parser.parse_args()
@@ -282,7 +295,7 @@ def main() -> int:
     end_by_signal()
     budget = Budget(arguments.budget)
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for side in ("native", "croupier", "verify"):
+    for side in (*TIMED_SIDES, "verify"):
         (arguments.folder / f"{side}.json").unlink(missing_ok=True)
     make_model(arguments.folder / "model", arguments.size, arguments.layers)
     table = Table(arguments)
@@ -294,7 +307,13 @@ def main() -> int:
         verify(arguments, table, budget)
     summary = table.summary()
     write_json(arguments.folder / "summary.json", summary)
-    for key in ("greedy_sequences", "greedy_sequences_that_differ", "native_over_croupier", "verify"):
+    for key in (
+        "greedy_sequences",
+        "greedy_sequences_that_differ",
+        "native_over_croupier",
+        "native_over_beside",
+        "verify",
+    ):
         print(f"{key}: {summary[key]}", flush=True)
     return 1 if summary["errors"] else 0
 

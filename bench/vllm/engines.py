@@ -59,13 +59,13 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 
 def croupier_options(arguments: argparse.Namespace, **more: Any) -> dict[str, Any]:
     """The dictionary of additional_config: what was asked for; the rest is the plugin's own default."""
-    options: dict[str, Any] = dict(more)
+    options: dict[str, Any] = {}
     for name in ("endpoint", "samplers", "timeout"):
         if value := getattr(arguments, name):
             options[name] = value
     if arguments.spare_batches is not None:
         options["spare_batches"] = arguments.spare_batches
-    return options
+    return options | more
 
 
 def groups_of(arguments: argparse.Namespace, side: str) -> int:
@@ -73,7 +73,9 @@ def groups_of(arguments: argparse.Namespace, side: str) -> int:
         return 1
     if arguments.groups:
         return arguments.groups
-    return arguments.pp + (arguments.spare_batches or 0 if side != "native" else 0)
+    own = arguments.beside.get("spare_batches") if side == "beside" else None
+    spare = arguments.spare_batches if own is None else own
+    return arguments.pp + (spare or 0 if side != "native" else 0)
 
 
 def prefill_budget(arguments: argparse.Namespace, side: str, most: int) -> int | None:

@@ -37,7 +37,7 @@ part() {
 pack() {
     (
         flock 9
-        tar c -C "$work" --exclude=model --exclude='*.part' . 2>/dev/null | xz -T0 -3 >"$work.tar.xz"
+        tar c -C "$work" --exclude=model --exclude=venv --exclude='*.whl' --exclude='*.part' . 2>/dev/null | xz -T0 -3 >"$work.tar.xz"
         mv "$work.tar.xz" "$out/results.tar.xz"
     ) 9>"$work.lock"
 }
