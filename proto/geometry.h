@@ -61,7 +61,8 @@ struct Geometry {
     std::uint32_t has_summaries = 0;       // 1: writers give the largest logit of each tile and column too
     std::uint32_t max_logprobs = 0;        // the best of a column, beside the drawn token's own
     std::uint32_t max_support = 0;         // tokens left to draw from, of a column
-    std::array<std::uint32_t, 16> reserved{};  // 0
+    std::uint32_t lean_blocks = 0;         // room for so many blocks of a column in a lean step; 0: rows only
+    std::array<std::uint32_t, 15> reserved{};  // 0
     std::array<RankShard, kMaxTp> shards{};
 
     std::uint32_t blocks() const { return blocks_of(vocab); }

@@ -17,6 +17,22 @@ struct TileSummaries {
     std::uint32_t stride = 0;       // at least as many as there are tiles
 };
 
+// What a slice's writer sent of the view's one column, where it keeps the row itself. Blocks are counted from
+// the slice's first one, in the order of their ids. The maxima are believed as a row is.
+struct LeanColumn {
+    const void* maxima = nullptr;  // a code of each block: its largest entry, NaN where one is
+    const std::uint16_t* blocks = nullptr;
+    const void* elements = nullptr;  // [sent][64]
+    std::uint32_t sent = 0;
+    // A bit for each block of the row that was asked for and stands in the slice by now; null: none was.
+    const std::uint64_t* placed = nullptr;
+    // What the rank's entries above -inf weigh, each exp(x) and each exp(x * scale), in units of the largest
+    // one's weight, off by kWeightError of themselves at most (sampler/row_mass.h); 0: not summed.
+    double weight = 0.0;
+    double weight_at_scale = 0.0;
+    double scale = 0.0;
+};
+
 // A rank's slice: [tiles][columns][tile] elements. It holds whole blocks, block b being the ids 64 b to 64 b
 // + 63, those that the rank's ids touch; what stands there for an id that is not the rank's is padding.
 struct Slice {
@@ -28,6 +44,9 @@ struct Slice {
     const std::uint32_t* blocks = nullptr;
     const std::uint32_t* places = nullptr;
     TileSummaries summaries = {};
+    // Not null: what stands in the slice is what this says, and no more. All slices of a view have one, or
+    // none; tiles are of 64 then.
+    const LeanColumn* lean = nullptr;
 };
 
 struct RowView {

@@ -88,6 +88,9 @@ struct Answer {
     // Of the row's blocks, how often one was read: where no summaries are given, all are in any case.
     std::uint32_t blocks = 0;
     std::uint32_t blocks_read = 0;
+    // Of a row that is there in part: a bit for each block that the decision asked for in vain. Not empty: all
+    // else is void, and the decision is to be made again when those are there.
+    std::span<const std::uint64_t> missing;
 };
 
 // The weight of the whole row, where it was summed already.

@@ -1,0 +1,45 @@
+// What a rank sends of a step's rows where it keeps the rows themselves: the largest entry of every block,
+// some blocks whole, and sums (docs/decisions/0020-a-lean-transport.md). Blocks are counted from the rank's
+// first one, in the order of their ids.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/geometry.h"
+
+namespace croupier::proto {
+
+// Of a column: the session's `lean_blocks` is a multiple, and so large at most.
+constexpr std::uint32_t kLeanGranule = 32;
+constexpr std::uint32_t kMostLeanBlocks = 1024;
+
+// The column stands in the slice as well, whole, as in a step of rows.
+constexpr std::uint32_t kStandsWhole = 1U << 0U;
+
+struct alignas(64) LeanHead {
+    std::uint32_t flags;
+    std::uint32_t sent;  // blocks
+    // What the rank's entries above -inf weigh together, in units of the largest one's weight: each exp(x),
+    // and each exp(x * scale). 0: it was not summed.
+    double weight;
+    double weight_at_scale;
+    double scale;
+    std::uint64_t reserved[3];
+};
+static_assert(sizeof(LeanHead) == 64);
+
+// Where the parts lie in a rank's bytes of a slot. Each is by column of the largest batch.
+struct LeanLayout {
+    std::size_t heads = 0;
+    std::size_t maxima = 0;         // codes of the session's dtype, one a block; NaN where the block has one
+    std::size_t maxima_stride = 0;  // bytes from column to column
+    std::size_t blocks = 0;         // std::uint16_t each: which were sent
+    std::size_t blocks_stride = 0;
+    std::size_t elements = 0;  // kBlockIds codes each
+    std::size_t elements_stride = 0;
+    std::size_t bytes = 0;
+};
+LeanLayout lean_layout_of(const Geometry& geometry, std::uint32_t rank);
+
+}  // namespace croupier::proto
