@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "proto/lean_part.h"
 #include "proto/sampling_fields.h"
 
 namespace croupier::client {
@@ -69,6 +70,7 @@ proto::Geometry geometry_from_abi(const croupier_open_options& options) {
     proto::Geometry geometry;
     copy_geometry(options, geometry, to_proto);
     geometry.has_order = options.order != nullptr || options.hotness_file != nullptr ? 1 : 0;
+    if (options.transport == CROUPIER_TRANSPORT_LEAN) geometry.lean_blocks = proto::kUsualLeanBlocks;
     proto::fill_even_shards(geometry, options.padded_vocab);
     if (options.shard_ids == nullptr) return geometry;
     std::uint32_t first = 0;

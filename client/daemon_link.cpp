@@ -38,6 +38,7 @@ flatbuffers::Offset<wire::Open> open_message(flatbuffers::FlatBufferBuilder& bui
     open.add_summaries(geometry.has_summaries != 0);
     open.add_max_logprobs(geometry.max_logprobs);
     open.add_max_support(geometry.max_support);
+    open.add_lean_blocks(geometry.lean_blocks);
     open.add_shards(shards);
     if (!order.IsNull()) open.add_order(order);
     open.add_takeover(request.takeover);

@@ -28,7 +28,9 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
         return "endpoint is empty, it should be the daemon's control.endpoint, ipc://<path> or "
                "tcp://<host>:<port>";
     }
-    if (options.reserved != 0) return "reserved is " + std::to_string(options.reserved) + ", it should be 0";
+    if (options.transport > CROUPIER_TRANSPORT_LEAN) {
+        return "transport is " + std::to_string(options.transport) + ", allowed: auto, rows or lean (0 to 2)";
+    }
     const std::string name = text_of(options.name);
     if (name.empty() || name.size() > kLongestName) {
         return "name has " + std::to_string(name.size()) + " characters, allowed is 1 to " +
@@ -92,6 +94,7 @@ constexpr std::array kFields = {
     Field{"mask_rows", &Geometry::mask_rows, false},
     Field{"max_logprobs", &Geometry::max_logprobs, false},
     Field{"max_support", &Geometry::max_support, false},
+    Field{"lean_blocks", &Geometry::lean_blocks, false},
 };
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include "sampler/params.h"
 #include "sampler/plan.h"
 #include "sampler/race_key.h"
+#include "shm/logits_publisher.h"
 #include "shm/sequence_turn.h"
+#include "shm/wishes.h"
 
 namespace croupier::daemon {
 
@@ -137,6 +139,28 @@ void leave_support(const shm::Segment& segment, std::uint32_t slot, std::uint32_
     segment.support_head(slot, column) = {static_cast<std::uint32_t>(count), answer.support_total, 0};
 }
 
+// What a lean step's slices are, as a decision begins: whether they still are that when it is made.
+class LeanTurn {
+  public:
+    LeanTurn(const shm::Segment& segment, const CheckedStep& step)
+        : segment_(segment), step_(step.step), epochs_(shm::slice_epochs(segment, step_)) {}
+
+    shm::Wishes wishes() const { return {segment_, step_, epochs_}; }
+    bool is_over() const {
+        // SYNC: acquire; what was read of the rows was read before the words are.
+        std::atomic_thread_fence(std::memory_order_acquire);
+        for (std::uint32_t rank = 0; rank < segment_.geometry().tp; ++rank) {
+            if (!shm::slice_ready(segment_, step_, rank)) return true;
+        }
+        return shm::slice_epochs(segment_, step_) != epochs_;
+    }
+
+  private:
+    const shm::Segment& segment_;
+    std::uint64_t step_;
+    std::uint32_t epochs_;
+};
+
 void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std::uint32_t prompt_length,
             std::int32_t token) {
     // The same stores with the same values whoever makes them: a sampler that repeats them after another's
@@ -147,6 +171,7 @@ void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std
 }  // namespace
 
 bool is_due(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) {
+    if (segment.geometry().lean_blocks != 0 && LeanTurn(segment, step).wishes().awaited(column)) return false;
     if (!step.follows) return true;
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     // What names no sequence is refused when it is decided.
@@ -216,6 +241,10 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     proto::Decision decision;
     decision.error =
         stored.is_known() ? check_sequence(segment, step, asked, sequence, lists) : DecisionError::bad_record;
+    const auto format = format_of(segment, step);
+    if (!format) decision.error = DecisionError::bad_record;
+    const bool lean = format == proto::SliceFormat::lean;
+    const LeanTurn turn(segment, step);
     if (decision.error == DecisionError::none) {
         sampler::Request request = request_of(sequence, asked.position, lists);
         request.prepared = races.find(sampler::race_key(sequence.params, request), segment.geometry().vocab);
@@ -231,8 +260,15 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         if (feeds_back) request.feedback = feedback_before(kept, sequence.admission, asked.position);
         auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
                                           request.dry_breakers);
-        const sampler::RowView row = session.row(step, column, lane.thread, read_early);
+        const sampler::RowView row = session.row(step, column, lane.thread, *format, read_early);
         decision = sampler::decide(row, request, state, workspace);
+        const auto missing = workspace.answer().missing;
+        if (!missing.empty()) turn.wishes().ask(column, missing);
+        if (!missing.empty() || (lean && turn.is_over())) {
+            DecidedColumn left;
+            left.left = true;
+            return left;
+        }
         session.states().account(lane.thread, asked.sequence_slot);
         note_owner(segment.sequence(asked.sequence_slot), state, lane);
         if (feeds_back && decision.error == DecisionError::none) {
@@ -244,7 +280,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     if (decision.error == DecisionError::none) append(segment, asked, sequence.prompt_length, decision.token);
     leave_logprobs(segment.logprobs(step.slot, column), workspace.answer().logprobs);
     leave_support(segment, step.slot, column, workspace.answer());
-    return {decision, sequence.hot_choice, read_early};
+    return {false, decision, sequence.hot_choice, read_early};
 }
 
 }  // namespace croupier::daemon

@@ -19,7 +19,8 @@ struct Lane {
     std::uint32_t number = 0;
 };
 
-// Whether a column may be claimed: the columns of its sequence in earlier steps are decided, or it is void.
+// Whether a column may be claimed: the columns of its sequence in earlier steps are decided, or it is void;
+// and what was asked for of its row is there.
 bool is_due(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column);
 
 // bad_record when the record cannot be acted on at all.
@@ -36,12 +37,15 @@ void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t
                     PreparedRaces& races);
 
 struct DecidedColumn {
+    // Its row was sent in part, and it asked for more; or the row was laid anew meanwhile. It is not decided.
+    bool left = false;
     proto::Decision decision;
     std::uint32_t hot_choice = 0;  // of its sequence
     bool read_early = false;       // its row, while the last tiles were in flight
 };
 
-// Decides a claimed column and lays its token behind the sequence's log; the caller commits.
+// Decides a claimed column and lays its token behind the sequence's log; the caller commits, or gives the
+// claim back where the column is left.
 DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
                             const PreparedRaces& races, sampler::Workspace& workspace);
 

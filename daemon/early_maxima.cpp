@@ -31,7 +31,7 @@ bool scan(const sampler::BlockRun& run, proto::Dtype dtype, float* maxima) {
 
 EarlyMaxima::EarlyMaxima(const proto::Geometry& geometry, std::span<const std::vector<std::uint32_t>> orders)
     : geometry_(geometry) {
-    if (geometry.has_summaries != 0 || geometry.tile != kBlock) return;
+    if (geometry.has_summaries != 0 || geometry.lean_blocks != 0 || geometry.tile != kBlock) return;
     find_part_tiles(orders);
     slots_.resize(geometry.slots);
     for (Slot& slot : slots_) {

@@ -38,6 +38,7 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
       lists_(threads, SequenceLists(segment_.geometry())),
       early_slices_(threads, std::vector<sampler::Slice>(segment_.geometry().tp)),
       early_(segment_.geometry(), orders_.blocks),
+      lean_(segment_.geometry(), threads),
       prepared_(segment_.geometry().slots),
       void_watch_(segment_.geometry().slots),
       prefault_(segment_.mapping()) {
@@ -81,10 +82,12 @@ bool SessionView::served() const {
 }
 
 sampler::RowView SessionView::row(const CheckedStep& step, std::uint32_t column, std::size_t thread,
-                                  bool& read_early) {
+                                  proto::SliceFormat format, bool& read_early) {
     const auto& geometry = segment_.geometry();
     sampler::RowView row{geometry.dtype, geometry.vocab, geometry.tile,
                          step.columns,   column,         slices_[step.slot]};
+    if (format == proto::SliceFormat::lean)
+        row.slices = lean_.lay(segment_, step, column, thread, row.slices);
     if (!early_.wanted()) return row;
     std::vector<sampler::Slice>& slices = early_slices_[thread];
     slices.assign(slices_[step.slot].begin(), slices_[step.slot].end());

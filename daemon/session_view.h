@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/early_maxima.h"
+#include "daemon/lean_rows.h"
 #include "daemon/sequence_lists.h"
 #include "daemon/sequence_states.h"
 #include "daemon/step_shares.h"
@@ -29,9 +30,10 @@ class SessionView {
     std::uint64_t id() const { return id_; }
     // Neither fenced nor closed: its steps are to be decided.
     bool served() const;
-    // The row of one column, read in place. `read_early`: with the maxima that were made of it while the last
-    // tiles were in flight.
-    sampler::RowView row(const CheckedStep& step, std::uint32_t column, std::size_t thread, bool& read_early);
+    // The row of one column, read in place, as the writers sent it. `read_early`: with the maxima that were
+    // made of it while the last tiles were in flight.
+    sampler::RowView row(const CheckedStep& step, std::uint32_t column, std::size_t thread,
+                         proto::SliceFormat format, bool& read_early);
     EarlyMaxima& early() { return early_; }
     // The blocks of a sequence's hot set; empty: it has none.
     std::span<const std::uint32_t> hot_blocks(std::uint32_t choice) const;
@@ -78,6 +80,7 @@ class SessionView {
     std::vector<std::vector<sampler::Slice>> slices_;        // [slot][rank]
     std::vector<std::vector<sampler::Slice>> early_slices_;  // [thread][rank]
     EarlyMaxima early_;
+    LeanRows lean_;
     std::vector<Exhausted> exhausted_;  // [slot]
     std::vector<Prepared> prepared_;    // [slot]
     VoidWatch void_watch_;

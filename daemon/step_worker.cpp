@@ -180,7 +180,8 @@ bool StepWorker::decide_suspect(SessionView& session) {
         for (std::uint32_t column = 0; column < step.columns; ++column) {
             if (!is_due(segment, step, column) || !claims.try_claim_suspect(column, incarnation_)) continue;
             DrawTally tally;
-            decide_one(session, step, column, 0, shm::monotonic_ns(), tally);
+            const Turn turn = decide_one(session, step, column, 0, shm::monotonic_ns(), tally);
+            if (turn.left) claims.give_back(column, incarnation_, shm::StepClaims::kSuspect);
             tally.give_to(segment.header());
             return true;
         }
@@ -220,14 +221,19 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
     const shm::StepClaims claims(segment, step.step);
     Share share;
     DrawTally tally;
-    bool waits = false;  // for a column of an earlier step
+    bool waits = false;  // for a column of an earlier step, or for more of a row
     for (const std::uint32_t column : session.shares().own(step, thread)) {
         if (!is_due(segment, step, column)) {
             waits = true;
             continue;
         }
         if (!claims.try_claim(column, incarnation_)) continue;
-        now = decide_one(session, step, column, thread, now, tally);
+        const Turn turn = decide_one(session, step, column, thread, now, tally);
+        now = turn.end;
+        if (turn.left) {
+            claims.give_back(column, incarnation_);
+            waits = true;
+        }
         ++share.decided;
         share.whole = now < slice_ends_;
         if (!share.whole) break;
@@ -267,26 +273,27 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
                 continue;
             }
             if (!claims.try_claim(column, incarnation_)) continue;
-            now = decide_one(session, step, column, thread, now, tally);
+            const Turn turn = decide_one(session, step, column, thread, now, tally);
+            now = turn.end;
             ++share.decided;
-            if (now >= slice_ends_) {
-                share.whole = false;
-                return;
-            }
+            if (turn.left) claims.give_back(column, incarnation_);
+            if (turn.left || now >= slice_ends_) share.whole = false;
+            if (now >= slice_ends_) return;
         }
     }
 }
 
-std::uint64_t StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
-                                     std::size_t thread, std::uint64_t begin, DrawTally& tally) {
+StepWorker::Turn StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
+                                        std::size_t thread, std::uint64_t begin, DrawTally& tally) {
     const shm::Segment& segment = session.segment();
     const std::uint64_t ready =
         segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
     entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
     auto& memory = workspace(segment.geometry().vocab, thread);
-    const auto [decision, hot_choice, read_early] =
+    const auto [left, decision, hot_choice, read_early] =
         decide_column(session, step, column, lane(thread), races_[thread], memory);
     const shm::StepClaims claims(segment, step.step);
+    if (left) return {shm::monotonic_ns(), true};
     // One reading of the clock for the end of this decision and its commit: a column of a small step takes
     // about a microsecond, and a reading a fortieth of that.
     const std::uint64_t end = shm::monotonic_ns();
@@ -298,10 +305,10 @@ std::uint64_t StepWorker::decide_one(SessionView& session, const CheckedStep& st
     record_stage(*entry_, Stage::decide, end - begin);
     entry_->columns.fetch_add(1, std::memory_order_relaxed);
     entry_->busy_ns.fetch_add(end - begin, std::memory_order_relaxed);
-    if (!last) return end;
+    if (!last) return {end};
     record_stage(*entry_, Stage::step, end > ready ? end - ready : 0);
     wake_supervisor(segment);
-    return end;
+    return {end};
 }
 
 }  // namespace croupier::daemon

@@ -67,9 +67,13 @@ class StepWorker {
     // then the rest when it is later.
     void decide_others(SessionView& session, const CheckedStep& step, std::size_t thread, std::uint64_t now,
                        DrawTally& tally, Share& share);
-    // Begins at that reading and returns the one at its end.
-    std::uint64_t decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
-                             std::size_t thread, std::uint64_t begin, DrawTally& tally);
+    struct Turn {
+        std::uint64_t end = 0;  // a reading of the clock
+        bool left = false;      // not decided: it waits for more of its row
+    };
+    // Begins at that reading.
+    Turn decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column, std::size_t thread,
+                    std::uint64_t begin, DrawTally& tally);
     sampler::Workspace& workspace(std::uint32_t vocab, std::size_t thread) {
         return *workspaces_.at(vocab)[thread];
     }

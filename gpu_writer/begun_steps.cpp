@@ -19,7 +19,9 @@ shm::Result<std::optional<BegunStep>> BegunSteps::begin(std::uint64_t step) {
     // gone with the session.
     const bool published = step < shm::steps_in_flight(segment).end;
     if (!published && host_->session_open()) return std::optional<BegunStep>();
-    CROUPIER_TRY_VALUE(word, host_->publisher().begin(step));
+    const auto format =
+        host_->geometry().lean_blocks == 0 ? proto::SliceFormat::full_tiles : proto::SliceFormat::lean;
+    CROUPIER_TRY_VALUE(word, host_->publisher().begin(step, format));
     if (shm::slice_ready(segment, step, host_->rank())) {
         return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
                                                  " has the whole slice of rank " +

@@ -34,8 +34,7 @@ class HostStepWriter final : public StepWriter {
         for (std::uint32_t column = 0; column < step->columns; ++column) {
             rows_[column] = static_cast<const std::byte*>(logits) + column * row_stride * element;
         }
-        mutable_host().write_all(step->step, std::span(rows_).first(step->columns));
-        return mutable_host().publish_all(step->step);
+        return mutable_host().send(step->step, std::span(rows_).first(step->columns));
     }
 
     shm::Result<bool> enqueue_randoms(void* stream) override {

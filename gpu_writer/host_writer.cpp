@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "gpu_writer/lean_host.h"
 #include "gpu_writer/tile_layout.h"
 #include "proto/hotness_order.h"
 #include "shm/wait_strategy.h"
@@ -41,6 +42,14 @@ shm::Result<std::vector<std::uint32_t>> copy_order(const shm::Segment& segment, 
 HostWriter::HostWriter(std::unique_ptr<shm::Segment> segment, std::vector<std::uint32_t> order,
                        shm::LogitsPublisher publisher, shm::Bell bell)
     : segment_(std::move(segment)), order_(std::move(order)), publisher_(publisher), bell_(std::move(bell)) {}
+
+HostWriter::HostWriter(HostWriter&&) noexcept = default;
+
+HostWriter::~HostWriter() {
+    // Its thread stores into the segment: a successor comes when that has ended.
+    lean_.reset();
+    if (segment_ != nullptr) publisher_.leave();
+}
 
 shm::Result<HostWriter> HostWriter::attach(const std::string& segment_path, std::uint32_t rank) {
     CROUPIER_TRY_VALUE(attached, shm::Segment::attach(segment_path, shm::Access::read_write));
@@ -118,6 +127,17 @@ shm::Result<bool> HostWriter::publish(std::uint64_t step, std::uint32_t tiles) {
 
 shm::Result<bool> HostWriter::publish_all(std::uint64_t step) {
     return publish(step, geometry().tiles(rank()));
+}
+
+shm::Result<bool> HostWriter::send(std::uint64_t step, std::span<const void* const> column_values) {
+    if (geometry().lean_blocks == 0) {
+        write_all(step, column_values);
+        return publish_all(step);
+    }
+    CROUPIER_TRY_VALUE(word, publisher_.begin(step, proto::SliceFormat::lean));
+    if (lean_ == nullptr) lean_ = std::make_unique<LeanHost>(*segment_, rank(), order_);
+    lean_->lay({step, 0, column_count(step), word}, column_values);
+    return announce(publisher_.publish_lean(step));
 }
 
 std::span<proto::ColumnRandoms> HostWriter::randoms(std::uint64_t step) const {

@@ -18,14 +18,14 @@
 
 namespace croupier::gpu_writer {
 
+class LeanHost;
+
 class HostWriter {
   public:
     static shm::Result<HostWriter> attach(const std::string& segment_path, std::uint32_t rank);
-    HostWriter(HostWriter&&) = default;
+    HostWriter(HostWriter&&) noexcept;
     HostWriter& operator=(HostWriter&&) = delete;
-    ~HostWriter() {
-        if (segment_ != nullptr) publisher_.leave();
-    }
+    ~HostWriter();
 
     const proto::Geometry& geometry() const { return segment_->geometry(); }
     std::uint32_t rank() const { return publisher_.rank(); }
@@ -55,6 +55,9 @@ class HostWriter {
     // The first `tiles` tiles are there; a step is decided once every rank has published all of its tiles.
     shm::Result<bool> publish(std::uint64_t step, std::uint32_t tiles);
     shm::Result<bool> publish_all(std::uint64_t step);
+    // The whole step, as the session's transport has it: rows laid and published, or a lean part, and a copy
+    // of the rows that is kept until the step is decided.
+    shm::Result<bool> send(std::uint64_t step, std::span<const void* const> column_values);
     // What is published of slices that are not complete, and the randoms of their steps, counts no more.
     shm::Result<bool> begin_anew() { return publisher_.begin_anew(); }
 
@@ -83,6 +86,7 @@ class HostWriter {
     std::vector<std::uint32_t> order_;
     shm::LogitsPublisher publisher_;
     shm::Bell bell_;
+    std::unique_ptr<LeanHost> lean_;  // since a lean step was first sent
 };
 
 }  // namespace croupier::gpu_writer

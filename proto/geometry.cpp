@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "proto/lean_part.h"
 #include "proto/logits_slot.h"
 
 namespace croupier::proto {
@@ -38,6 +39,18 @@ std::optional<std::string> shard_fault(const Geometry& g) {
     if (next >= g.vocab) return std::nullopt;
     return "the shards hold " + std::to_string(next) + " ids together, the vocabulary has " +
            std::to_string(g.vocab) + "; they should hold all of it, and may hold padding after it";
+}
+
+std::optional<std::string> lean_fault(const Geometry& g) {
+    if (g.lean_blocks == 0) return std::nullopt;
+    if (g.lean_blocks % kLeanGranule != 0 || g.lean_blocks > kMostLeanBlocks) {
+        return "lean_blocks is " + std::to_string(g.lean_blocks) + ", allowed is a multiple of " +
+               std::to_string(kLeanGranule) + " up to " + std::to_string(kMostLeanBlocks) +
+               ", or 0 for rows alone";
+    }
+    if (g.tile == kBlockIds) return std::nullopt;
+    return "tile is " + std::to_string(g.tile) + ", the lean transport has tiles of " +
+           std::to_string(kBlockIds) + ": open the session with those, or with transport rows";
 }
 
 }  // namespace
@@ -86,6 +99,7 @@ std::optional<std::string> geometry_fault(const Geometry& g) {
     if (auto fault = outside("has_summaries", g.has_summaries, 0, 1)) return fault;
     if (auto fault = outside("max_logprobs", g.max_logprobs, 0, kMaxSessionLogprobs)) return fault;
     if (auto fault = outside("max_support", g.max_support, 0, kMaxSupport)) return fault;
+    if (auto fault = lean_fault(g)) return fault;
     return shard_fault(g);
 }
 

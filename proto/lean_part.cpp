@@ -1,5 +1,7 @@
 #include "proto/lean_part.h"
 
+#include "proto/wish_cell.h"
+
 namespace croupier::proto {
 namespace {
 
@@ -22,6 +24,15 @@ LeanLayout lean_layout_of(const Geometry& geometry, std::uint32_t rank) {
     layout.blocks = layout.maxima + columns * layout.maxima_stride;
     layout.elements = layout.blocks + columns * layout.blocks_stride;
     layout.bytes = layout.elements + columns * layout.elements_stride;
+    return layout;
+}
+
+WishLayout wish_layout_of(const Geometry& geometry) {
+    WishLayout layout;
+    layout.answers = sizeof(WishCell);
+    layout.bits = layout.answers + whole_lines(geometry.tp * sizeof(std::uint64_t));
+    layout.words = (geometry.blocks() + 63) / 64;
+    layout.stride = layout.bits + whole_lines(layout.words * sizeof(std::uint64_t));
     return layout;
 }
 

@@ -29,7 +29,8 @@ struct ReadyWord {
     }
 };
 
-enum class SliceFormat : std::uint32_t { full_tiles = 0 };
+// `lean`: of each column what proto/lean_part.h says, and in the slice what was asked for.
+enum class SliceFormat : std::uint32_t { full_tiles = 0, lean = 1 };
 
 // One cache line a rank, so that writers on different cores do not share one.
 struct alignas(64) ReadyCell {

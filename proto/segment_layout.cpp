@@ -6,9 +6,11 @@
 
 #include "proto/decision_slot.h"
 #include "proto/hot_set.h"
+#include "proto/lean_part.h"
 #include "proto/logits_slot.h"
 #include "proto/segment_header.h"
 #include "proto/sequence_entry.h"
+#include "proto/wish_cell.h"
 
 namespace croupier::proto {
 namespace {
@@ -76,6 +78,23 @@ void lay_support_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment)
     layout.support = segment.take(layout.support_slot_stride * g.slots, kPage);
 }
 
+std::uint64_t lean_rank_bytes(const Geometry& g) {
+    std::uint64_t most = 0;
+    for (std::uint32_t rank = 0; rank < g.tp; ++rank)
+        most = std::max<std::uint64_t>(most, lean_layout_of(g, rank).bytes);
+    return most;
+}
+
+void lay_lean_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment) {
+    if (g.lean_blocks == 0) return;
+    layout.lean_rank_stride = round_up(lean_rank_bytes(g), kPage);
+    layout.lean_slot_stride = layout.lean_rank_stride * g.tp;
+    layout.lean = segment.take(layout.lean_slot_stride * g.slots, kPage);
+    layout.wish_stride = wish_layout_of(g).stride;
+    layout.wish_slot_stride = sizeof(WishBoard) + layout.wish_stride * g.max_batch;
+    layout.wishes = segment.take(layout.wish_slot_stride * g.slots, kPage);
+}
+
 void lay_logits_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment) {
     layout.ready_stride = std::uint64_t{g.tp} * sizeof(ReadyCell);
     layout.ready = segment.take(layout.ready_stride * g.slots, kPage);
@@ -113,6 +132,7 @@ SegmentLayout layout_of(const Geometry& g, const ElementBytes& elements) {
     layout.masks = segment.take(layout.mask_stride * g.slots, kPage);
     lay_logits_ring(g, layout, segment);
     lay_support_ring(g, layout, segment);
+    lay_lean_ring(g, layout, segment);
     layout.total_bytes = segment.end(kPage);
     return layout;
 }
@@ -181,7 +201,9 @@ std::optional<std::string> regions_fault(const Geometry& g, const SegmentLayout&
          {"the masks' slots", l.masks, l.mask_stride, g.mask_rows == 0 ? 0 : g.slots, kPage},
          {"the ready words' slots", l.ready, l.ready_stride, g.slots, kPage},
          {"the logits' slots", l.logits, l.logits_stride, g.slots, kPage},
-         {"the supports' slots", l.support, l.support_slot_stride, g.max_support == 0 ? 0 : g.slots, kPage}},
+         {"the supports' slots", l.support, l.support_slot_stride, g.max_support == 0 ? 0 : g.slots, kPage},
+         {"the lean parts' slots", l.lean, l.lean_slot_stride, g.lean_blocks == 0 ? 0 : g.slots, kPage},
+         {"the wishes' slots", l.wishes, l.wish_slot_stride, g.lean_blocks == 0 ? 0 : g.slots, kPage}},
         l.total_bytes, "the segment");
 }
 
@@ -235,6 +257,21 @@ std::optional<std::string> support_fault(const Geometry& g, const SegmentLayout&
                        "a slot of supports");
 }
 
+std::optional<std::string> lean_fault(const Geometry& g, const SegmentLayout& l) {
+    if (g.lean_blocks == 0) return std::nullopt;
+    // What stands within them is each build's own to compute: it may not be smaller there.
+    if (l.lean_rank_stride < lean_rank_bytes(g) || l.lean_rank_stride % kPage != 0)
+        return "the lean part of a rank has " + std::to_string(l.lean_rank_stride) + " bytes";
+    if (l.wish_stride < wish_layout_of(g).stride || l.wish_stride % kLine != 0)
+        return "the wish of a column has " + std::to_string(l.wish_stride) + " bytes";
+    if (auto fault = parts_fault({{"the ranks", 0, l.lean_rank_stride, g.tp, kPage}}, l.lean_slot_stride,
+                                 "a slot of lean parts"))
+        return fault;
+    return parts_fault({{"the board", 0, sizeof(WishBoard), 1},
+                        {"the cells", sizeof(WishBoard), l.wish_stride, g.max_batch}},
+                       l.wish_slot_stride, "a slot of wishes");
+}
+
 std::optional<std::string> other_slots_fault(const Geometry& g, const SegmentLayout& l) {
     const std::uint64_t mask_words = (std::uint64_t{g.vocab} + 31) / 32;
     if (auto fault = parts_fault({{"the record", 0, sizeof(ScheduleRecord), 1},
@@ -269,6 +306,7 @@ std::optional<std::string> layout_fault(const Geometry& g, const SegmentLayout& 
     if (auto fault = decision_slot_fault(g, l)) return fault;
     if (auto fault = logits_slot_fault(g, l)) return fault;
     if (auto fault = support_fault(g, l)) return fault;
+    if (auto fault = lean_fault(g, l)) return fault;
     return other_slots_fault(g, l);
 }
 

@@ -69,7 +69,15 @@ struct SegmentLayout {
     std::uint64_t support = 0;
     std::uint64_t support_slot_stride = 0;
     std::uint64_t support_stride = 0;
-    std::uint64_t reserved[29] = {};  // 0: of regions that later minor versions have
+    // Since minor version 3. What ranks send of lean steps, each rank on pages of its own, and what samplers
+    // ask them for; 0: the session's writers send rows alone.
+    std::uint64_t lean = 0;
+    std::uint64_t lean_slot_stride = 0;
+    std::uint64_t lean_rank_stride = 0;
+    std::uint64_t wishes = 0;
+    std::uint64_t wish_slot_stride = 0;
+    std::uint64_t wish_stride = 0;    // of a column; they stand behind the slot's board
+    std::uint64_t reserved[23] = {};  // 0: of regions that later minor versions have
 
     bool operator==(const SegmentLayout&) const = default;
 };

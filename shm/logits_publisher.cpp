@@ -61,7 +61,7 @@ Result<LogitsPublisher> LogitsPublisher::attach(Segment& segment, std::uint32_t 
     LogitsPublisher publisher(segment, rank);
     name_author(cell);
     cell.attached.fetch_add(1, std::memory_order_relaxed);
-    publisher.begin_epoch();
+    publisher.begin_epoch(Rows::with_predecessor);
     header.counter(SessionCounter::writers_attached).fetch_add(1, std::memory_order_relaxed);
     return publisher;
 }
@@ -70,9 +70,18 @@ void LogitsPublisher::leave() const {
     segment_->header().writers[rank_].pid.store(0, std::memory_order_release);
 }
 
+// A lean step that is not decided may need more of its rows, which went with the process that had them.
+bool LogitsPublisher::vouches_for(std::uint64_t step, ReadyWord ready, Rows rows) const {
+    if (ready.tiles != segment_->geometry().tiles(rank_) || !randoms_await_nobody(step)) return false;
+    const std::uint32_t slot = segment_->slot_of(step);
+    if (segment_->ready(slot, rank_).format != proto::SliceFormat::lean || rows == Rows::here) return true;
+    const std::uint32_t columns = std::min(record(step).columns, segment_->geometry().max_batch);
+    return step_complete(*segment_, slot, columns);
+}
+
 // Vouches for the slices that were completed before, and withdraws the others: a part of a slice is written
 // again from its first tile.
-void LogitsPublisher::begin_epoch() {
+void LogitsPublisher::begin_epoch(Rows rows) {
     auto& cell = segment_->header().writers[rank_];
     epoch_ = cell.epoch.load(std::memory_order_relaxed) + 1;
     if (epoch_tag(epoch_) == 0) ++epoch_;
@@ -84,7 +93,7 @@ void LogitsPublisher::begin_epoch() {
         auto& word = segment_->ready(slot, rank_).word;
         ReadyWord ready = ReadyWord::unpack(word.load(std::memory_order_acquire));
         if (ready.step_tag != ReadyWord::tag_of(step)) continue;
-        const bool whole = ready.tiles == segment_->geometry().tiles(rank_) && randoms_await_nobody(step);
+        const bool whole = vouches_for(step, ready, rows);
         const ReadyWord own{epoch_tag(epoch_), ready.step_tag, whole ? ready.tiles : 0};
         if (whole && rank_ == 0) {
             segment_->randoms_ready(slot).store(ReadyWord{own.epoch, own.step_tag, 1}.pack(),
@@ -109,7 +118,7 @@ bool LogitsPublisher::is_partial(std::uint64_t step) const {
 
 Result<bool> LogitsPublisher::begin_anew() {
     CROUPIER_TRY(not_fenced());
-    begin_epoch();
+    begin_epoch(Rows::here);
     return true;
 }
 
@@ -162,14 +171,23 @@ Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
     return true;
 }
 
-Result<ReadyWord> LogitsPublisher::begin(std::uint64_t step) {
+Result<ReadyWord> LogitsPublisher::begin(std::uint64_t step, proto::SliceFormat format) {
     CROUPIER_TRY(may_publish(step));
-    segment_->ready(segment_->slot_of(step), rank_).format = proto::SliceFormat::full_tiles;
+    segment_->ready(segment_->slot_of(step), rank_).format = format;
     return ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), 0};
 }
 
 Result<bool> LogitsPublisher::publish(std::uint64_t step, std::uint32_t tiles) {
-    CROUPIER_TRY_VALUE(word, begin(step));
+    return store_tiles(step, tiles, proto::SliceFormat::full_tiles);
+}
+
+Result<bool> LogitsPublisher::publish_lean(std::uint64_t step) {
+    return store_tiles(step, segment_->geometry().tiles(rank_), proto::SliceFormat::lean);
+}
+
+Result<bool> LogitsPublisher::store_tiles(std::uint64_t step, std::uint32_t tiles,
+                                          proto::SliceFormat format) {
+    CROUPIER_TRY_VALUE(word, begin(step, format));
     if (tiles > segment_->geometry().tiles(rank_)) {
         return fail(Errc::bad_argument, "rank " + std::to_string(rank_) + " has " +
                                             std::to_string(segment_->geometry().tiles(rank_)) +

@@ -31,11 +31,14 @@ class LogitsPublisher {
 
     // The step's ready word before its first tile: for a GPU, that publishes by storing it with the tiles
     // added. Refuses what publish() refuses.
-    Result<proto::ReadyWord> begin(std::uint64_t step);
+    Result<proto::ReadyWord> begin(std::uint64_t step,
+                                   proto::SliceFormat format = proto::SliceFormat::full_tiles);
     // The first `tiles` tiles of the step have landed; with the last one all maxima, where the session has
     // summaries.
     // Refuses a fenced author and a slot that is not its own.
     Result<bool> publish(std::uint64_t step, std::uint32_t tiles);
+    // What the step's lean part has is all there: the same as all tiles of a slice.
+    Result<bool> publish_lean(std::uint64_t step);
     Result<bool> publish_randoms(std::uint64_t step);
 
     // Whether a part of the step's slice is published, and the rest is not.
@@ -46,10 +49,13 @@ class LogitsPublisher {
 
   private:
     LogitsPublisher(Segment& segment, std::uint32_t rank) : segment_(&segment), rank_(rank) {}
-    void begin_epoch();
+    enum class Rows { with_predecessor, here };
+    void begin_epoch(Rows rows);
+    bool vouches_for(std::uint64_t step, proto::ReadyWord ready, Rows rows) const;
     bool randoms_await_nobody(std::uint64_t step) const;
     Result<bool> not_fenced() const;
     Result<bool> may_publish(std::uint64_t step) const;
+    Result<bool> store_tiles(std::uint64_t step, std::uint32_t tiles, proto::SliceFormat format);
 
     Segment* segment_;
     std::uint32_t rank_;

@@ -259,6 +259,20 @@ void* Segment::logits(std::uint32_t slot, std::uint32_t rank) const {
     return at<void*>(layout_.logits + slot * layout_.logits_stride + layout_.rank_offset[rank]);
 }
 
+std::byte* Segment::lean(std::uint32_t slot, std::uint32_t rank) const {
+    if (geometry_.lean_blocks == 0) return nullptr;
+    return at<std::byte>(layout_.lean + slot * layout_.lean_slot_stride + rank * layout_.lean_rank_stride);
+}
+
+proto::WishBoard& Segment::wish_board(std::uint32_t slot) const {
+    return *at<proto::WishBoard>(layout_.wishes + slot * layout_.wish_slot_stride);
+}
+
+proto::WishCell& Segment::wish(std::uint32_t slot, std::uint32_t column) const {
+    return *at<proto::WishCell>(layout_.wishes + slot * layout_.wish_slot_stride + sizeof(proto::WishBoard) +
+                                column * layout_.wish_stride);
+}
+
 std::span<float> Segment::maxima(std::uint32_t slot, std::uint32_t rank) const {
     if (geometry_.has_summaries == 0) return {};
     return {at<float>(layout_.logits + slot * layout_.logits_stride + layout_.maxima_offset[rank]),

@@ -12,6 +12,7 @@
 #include "proto/segment_header.h"
 #include "proto/sequence_entry.h"
 #include "proto/stored.h"
+#include "proto/wish_cell.h"
 #include "shm/memory_placement.h"
 
 namespace croupier::shm {
@@ -106,6 +107,10 @@ class Segment {
     void* logits(std::uint32_t slot, std::uint32_t rank) const;
     // Of the rank's tiles: [columns][maxima_stride], with room for a full batch. Empty: no summaries.
     std::span<float> maxima(std::uint32_t slot, std::uint32_t rank) const;
+    // What the rank sends of a lean step (proto/lean_part.h); null: the session's writers send rows alone.
+    std::byte* lean(std::uint32_t slot, std::uint32_t rank) const;
+    proto::WishBoard& wish_board(std::uint32_t slot) const;
+    proto::WishCell& wish(std::uint32_t slot, std::uint32_t column) const;
 
   private:
     Segment(std::string path, FileDescriptor file, Mapping mapping);

@@ -18,6 +18,10 @@ class StepClaims {
     bool try_claim(std::uint32_t column, std::uint32_t owner) const;
     // Of a suspected column. Who claims it must decide nothing beside it.
     bool try_claim_suspect(std::uint32_t column, std::uint32_t owner) const;
+    // By the claim's owner, who does not decide it now.
+    void give_back(std::uint32_t column, std::uint32_t owner, std::uint32_t to = 0) const {
+        (void)exchange_claim(column, owner, to);
+    }
     bool is_suspect(std::uint32_t column) const;
     bool has_suspect(std::uint32_t columns) const;
     bool is_committed(std::uint32_t column) const;

@@ -96,6 +96,11 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
                   "Writers give each tile's largest logit too; samplers use them where tiles have 64 entries")
         ->group(group);
     command
+        .add_option("--transport", options.lean,
+                    "How writers send a step: rows, or lean (some blocks, and what is known of the rest)")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"rows", false}, {"lean", true}}))
+        ->group(group);
+    command
         .add_option("--writer", options.on_gpu,
                     "Where logits are made: host, or cuda (a real LM head's product, a GPU a rank; bf16)")
         ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"host", false}, {"cuda", true}}))

@@ -37,6 +37,7 @@ struct SimOptions {
     bool hotness_order = false;
     bool on_gpu = false;  // the ranks' logits are made by GPUs
     bool summaries = false;
+    bool lean = false;
     bool randoms_in_ring = false;
     bool decisions_over_zmq = false;
     std::string logits = "generated";  // or a file of rows

@@ -145,6 +145,7 @@ std::string to_json(const Report& report, const SimOptions& options) {
           {"ahead", options.ahead},
           {"tile", options.tile},
           {"summaries", options.summaries},
+          {"transport", options.lean ? "lean" : "rows"},
           {"writer", options.on_gpu ? "cuda" : "host"},
           {"samplers", options.samplers},
           {"threads_per_sampler", options.threads_per_sampler},

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "proto/hotness_order.h"
+#include "proto/lean_part.h"
 #include "sim/keyed_hash.h"
 
 namespace croupier::sim {
@@ -37,6 +38,7 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     geometry.mask_rows = options.mix == SimMix::mixed ? options.batch : 0;
     geometry.has_order = options.hotness_order ? 1 : 0;
     geometry.has_summaries = options.summaries ? 1 : 0;
+    geometry.lean_blocks = options.lean ? proto::kUsualLeanBlocks : 0;
     proto::fill_even_shards(geometry);
     return geometry;
 }

@@ -97,9 +97,8 @@ class RankWriter {
 
     void publish(std::uint64_t step) {
         if (world_.options.randoms_in_ring && writer_.rank() == 0) supply_randoms(step);
-        writer_.write_all(step, pointers_);
         // Refused when this rank was fenced meanwhile: serve() sees it, and the rank attaches again.
-        (void)writer_.publish_all(step);
+        (void)writer_.send(step, pointers_);
     }
 
     void supply_randoms(std::uint64_t step) {

@@ -48,6 +48,7 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
     options.mask_rows = shape.masked ? shape.batch : 0;
     options.randoms_supplied = shape.randoms_supplied ? 1 : 0;
     options.summaries = shape.summaries ? 1 : 0;
+    options.transport = shape.lean ? CROUPIER_TRANSPORT_LEAN : CROUPIER_TRANSPORT_AUTO;
     options.max_logprobs = shape.max_logprobs;
     options.max_support = shape.max_support;
     options.takeover = shape.takeover ? 1 : 0;
@@ -166,18 +167,25 @@ std::uint32_t SmallEngine::random(std::uint64_t uid, std::uint32_t position) con
     return proto::random_at(asked.params.seed, index, asked.params.child, 0);
 }
 
-void SmallEngine::write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const {
-    const auto columns = writer.columns(step);
+std::vector<std::vector<std::uint16_t>> SmallEngine::rows_of(const gpu_writer::HostWriter& writer,
+                                                             std::uint64_t step) const {
+    std::vector<std::vector<std::uint16_t>> rows;
     const proto::RankShard& shard = geometry_.shards[writer.rank()];
-    for (std::uint32_t column = 0; column < columns.size(); ++column) {
-        const proto::ScheduleColumn asked = columns[column];
+    for (const proto::ScheduleColumn asked : writer.columns(step)) {
         const auto values = row(shape_.vocab, asked.sequence_uid, asked.position);
         // What an engine has of ids beyond the vocabulary is no logit of any token.
         std::vector<std::uint16_t> own(shard.count, 0x7FC0);
         for (std::uint32_t i = 0; i < shard.count && shard.first_id + i < shape_.vocab; ++i)
             own[i] = to_bf16(values[shard.first_id + i]);
-        writer.write_column(step, column, own.data());
+        rows.push_back(std::move(own));
     }
+    return rows;
+}
+
+void SmallEngine::write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const {
+    const auto rows = rows_of(writer, step);
+    for (std::uint32_t column = 0; column < rows.size(); ++column)
+        writer.write_column(step, column, rows[column].data());
 }
 
 void SmallEngine::write_randoms(gpu_writer::HostWriter& writer, std::uint64_t step) {
@@ -189,12 +197,21 @@ void SmallEngine::write_randoms(gpu_writer::HostWriter& writer, std::uint64_t st
     need(writer.publish_randoms(step));
 }
 
-void SmallEngine::write(std::uint64_t step) {
-    for (auto& writer : writers_) {
-        write_slices(*writer, step);
-        if (shape_.randoms_supplied && writer->rank() == 0) write_randoms(*writer, step);
-        need(writer->publish_all(step));
+void SmallEngine::write_whole(gpu_writer::HostWriter& writer, std::uint64_t step) {
+    if (shape_.randoms_supplied && writer.rank() == 0) write_randoms(writer, step);
+    if (!shape_.lean) {
+        write_slices(writer, step);
+        need(writer.publish_all(step));
+        return;
     }
+    const auto rows = rows_of(writer, step);
+    std::vector<const void*> pointers;
+    for (const auto& row : rows) pointers.push_back(row.data());
+    need(writer.send(step, pointers));
+}
+
+void SmallEngine::write(std::uint64_t step) {
+    for (auto& writer : writers_) write_whole(*writer, step);
 }
 
 void SmallEngine::write() {
@@ -202,14 +219,14 @@ void SmallEngine::write() {
     for (auto& writer : writers_) {
         const auto step = writer->wait_step(std::chrono::seconds(20));
         if (!step) throw std::runtime_error("no step wants logits");
+        if (!shape_.halves) {
+            write_whole(*writer, *step);
+            continue;
+        }
         write_slices(*writer, *step);
         if (shape_.randoms_supplied && writer->rank() == 0) write_randoms(*writer, *step);
-        if (shape_.halves) {
-            need(writer->publish(*step, writer->geometry().tiles(writer->rank()) / 2));
-            written.push_back(*step);
-        } else {
-            need(writer->publish_all(*step));
-        }
+        need(writer->publish(*step, writer->geometry().tiles(writer->rank()) / 2));
+        written.push_back(*step);
     }
     for (std::size_t rank = 0; rank < written.size(); ++rank)
         need(writers_[rank]->publish_all(written[rank]));

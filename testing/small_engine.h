@@ -28,6 +28,7 @@ struct EngineShape {
     std::uint8_t rng = CROUPIER_RNG_RACE;
     bool randoms_supplied = false;  // by rank 0's writer
     bool summaries = false;         // its writers give the tiles' maxima too
+    bool lean = false;              // its writers send lean steps
     bool halves = false;            // each rank publishes half of its tiles while the next one writes
     bool decisions_over_zmq = false;
     std::uint32_t max_logprobs = 0;
@@ -95,6 +96,9 @@ class SmallEngine {
 
   private:
     void check(const client::Step& step);
+    std::vector<std::vector<std::uint16_t>> rows_of(const gpu_writer::HostWriter& writer,
+                                                    std::uint64_t step) const;
+    void write_whole(gpu_writer::HostWriter& writer, std::uint64_t step);
     void write_slices(gpu_writer::HostWriter& writer, std::uint64_t step) const;
     void write_randoms(gpu_writer::HostWriter& writer, std::uint64_t step);
     std::vector<std::uint32_t> hot_blocks() const;

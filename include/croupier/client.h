@@ -18,6 +18,12 @@ extern "C" {
 /* NOLINTBEGIN(modernize-use-using): this header is C. */
 typedef struct croupier_session croupier_session;
 
+enum {
+    CROUPIER_TRANSPORT_AUTO = 0, /* rows, today */
+    CROUPIER_TRANSPORT_ROWS = 1,
+    CROUPIER_TRANSPORT_LEAN = 2
+};
+
 /* croupier_open_options_init() fills in the defaults; vocab must be set. */
 typedef struct croupier_open_options {
     uint32_t size;
@@ -67,7 +73,9 @@ typedef struct croupier_open_options {
      * CROUPIER_MAX_SESSION_SUPPORT. Each column of each step in flight has room for so many: 16 bytes each.
      */
     uint32_t max_support;
-    uint32_t reserved; /* 0 */
+    /* How writers send a step: rows whole, or lean, which is some blocks of ids and what is known of the rest.
+     * Lean writers keep the rows until the step is decided (croupier/writer.h). */
+    uint32_t transport;
 } croupier_open_options;
 
 static inline void croupier_open_options_init(croupier_open_options* options) {

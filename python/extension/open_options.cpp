@@ -34,7 +34,8 @@ namespace {
     FIELD(randoms_supplied)          \
     FIELD(padded_vocab)              \
     FIELD(max_logprobs)              \
-    FIELD(max_support)
+    FIELD(max_support)               \
+    FIELD(transport)
 #define CROUPIER_OPEN_TEXTS(FIELD) \
     FIELD(endpoint)                \
     FIELD(name)                    \
@@ -47,7 +48,7 @@ constexpr std::size_t bytes_of_fields() {
     using Options = croupier_open_options;
     std::size_t bytes = sizeof(Options::size) + sizeof(Options::version) + sizeof(Options::dtype) +
                         sizeof(Options::timeout_ms);
-    bytes += sizeof(Options::order) + sizeof(Options::shard_ids) + sizeof(Options::reserved);
+    bytes += sizeof(Options::order) + sizeof(Options::shard_ids);
     bytes += sizeof(Options::relay);  // NOLINT(bugprone-sizeof-expression): the pointer's own size
 #define CROUPIER_ADD(field) bytes += sizeof(Options::field);
     CROUPIER_OPEN_NUMBERS(CROUPIER_ADD)

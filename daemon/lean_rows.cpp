@@ -1,0 +1,64 @@
+#include "daemon/lean_rows.h"
+
+#include <algorithm>
+
+#include "shm/wishes.h"
+
+namespace croupier::daemon {
+
+using proto::SliceFormat;
+
+std::optional<SliceFormat> format_of(const shm::Segment& segment, const CheckedStep& step) {
+    if (segment.geometry().lean_blocks == 0) return SliceFormat::full_tiles;
+    const SliceFormat first = segment.ready(step.slot, 0).format;
+    for (std::uint32_t rank = 1; rank < segment.geometry().tp; ++rank) {
+        if (segment.ready(step.slot, rank).format != first) return std::nullopt;
+    }
+    return first == SliceFormat::lean ? first : SliceFormat::full_tiles;
+}
+
+LeanRows::LeanRows(const proto::Geometry& geometry, std::uint32_t threads)
+    : lean_blocks_(geometry.lean_blocks) {
+    if (lean_blocks_ == 0) return;
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank)
+        layouts_.push_back(proto::lean_layout_of(geometry, rank));
+    all_.assign((geometry.blocks() + 63) / 64, ~std::uint64_t{0});
+    laid_.resize(threads);
+    for (Laid& laid : laid_) laid.lean.resize(geometry.tp);
+}
+
+std::span<const sampler::Slice> LeanRows::lay(const shm::Segment& segment, const CheckedStep& step,
+                                              std::uint32_t column, std::size_t thread,
+                                              std::span<const sampler::Slice> slices) {
+    const shm::Wishes wishes(segment, step.step, shm::slice_epochs(segment, step.step));
+    const auto placed = wishes.placed(column);
+    Laid& laid = laid_[thread];
+    laid.slices.assign(slices.begin(), slices.end());
+    for (std::uint32_t rank = 0; rank < laid.slices.size(); ++rank) {
+        laid.lean[rank] = column_of(segment.lean(step.slot, rank), rank, column, placed);
+        laid.slices[rank].lean = &laid.lean[rank];
+    }
+    return laid.slices;
+}
+
+sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t rank, std::uint32_t column,
+                                        std::span<const std::uint64_t> placed) const {
+    const proto::LeanLayout& layout = layouts_[rank];
+    // A copy: it is another process's.
+    const auto head =
+        *reinterpret_cast<const proto::LeanHead*>(part + layout.heads + column * sizeof(proto::LeanHead));
+    sampler::LeanColumn lean;
+    lean.maxima = part + layout.maxima + column * layout.maxima_stride;
+    lean.blocks =
+        reinterpret_cast<const std::uint16_t*>(part + layout.blocks + column * layout.blocks_stride);
+    lean.elements = part + layout.elements + column * layout.elements_stride;
+    lean.sent = std::min(head.sent, lean_blocks_);
+    const bool whole = (head.flags & proto::kStandsWhole) != 0;
+    lean.placed = whole ? all_.data() : placed.data();
+    lean.weight = head.weight;
+    lean.weight_at_scale = head.weight_at_scale;
+    lean.scale = head.scale;
+    return lean;
+}
+
+}  // namespace croupier::daemon

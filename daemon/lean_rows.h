@@ -1,0 +1,44 @@
+// The rows of lean steps: what each rank sent of a column, and what stands in the slices since it was asked
+// for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "daemon/checked_step.h"
+#include "proto/lean_part.h"
+#include "sampler/row_view.h"
+#include "shm/segment.h"
+
+namespace croupier::daemon {
+
+// How the ranks' writers sent a step whose slices are complete; nothing: one so and another so.
+std::optional<proto::SliceFormat> format_of(const shm::Segment& segment, const CheckedStep& step);
+
+class LeanRows {
+  public:
+    LeanRows(const proto::Geometry& geometry, std::uint32_t threads);
+
+    // The column's slices, until the thread's next call. `slices`: where a step of rows has them.
+    std::span<const sampler::Slice> lay(const shm::Segment& segment, const CheckedStep& step,
+                                        std::uint32_t column, std::size_t thread,
+                                        std::span<const sampler::Slice> slices);
+
+  private:
+    struct Laid {
+        std::vector<sampler::Slice> slices;     // [rank]
+        std::vector<sampler::LeanColumn> lean;  // [rank]
+    };
+
+    sampler::LeanColumn column_of(const std::byte* part, std::uint32_t rank, std::uint32_t column,
+                                  std::span<const std::uint64_t> placed) const;
+
+    std::uint32_t lean_blocks_;
+    std::vector<proto::LeanLayout> layouts_;  // [rank]
+    std::vector<std::uint64_t> all_;          // a bit for each block
+    std::vector<Laid> laid_;                  // [thread]
+};
+
+}  // namespace croupier::daemon

@@ -1,0 +1,88 @@
+#include "gpu_writer/column_wants.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace croupier::gpu_writer {
+namespace {
+
+using proto::SamplingParams;
+
+// Blocks by what decides: the best token is in the first; a few more where penalties may move it.
+constexpr std::uint32_t kGreedy = 4;
+constexpr std::uint32_t kFew = 32;
+constexpr std::uint32_t kOfRace = 32;
+// A nucleus is asked of a race's winner: what stands before it must be read.
+constexpr std::uint32_t kOfNucleus = 48;
+
+bool penalises(const SamplingParams& params) {
+    return params.repetition_penalty != 1.0 || params.frequency_penalty != 0.0 ||
+           params.presence_penalty != 0.0 || params.dry_multiplier != 0.0;
+}
+
+// The row is read whole, or what is read of it cannot be told from the largest entries of its blocks.
+bool needs_all(const SamplingParams& params, const proto::SequenceEntry& entry,
+               const proto::ScheduleColumn& column, std::uint32_t room) {
+    const bool wants_logprob = (params.flags & proto::kNoLogprob) == 0;
+    const bool distribution =
+        params.support > 0 || (wants_logprob && params.logprob_mode == proto::LogprobMode::processed);
+    const bool sums = params.typical_p < 1.0 || params.dynatemp_range > 0.0 || params.top_n_sigma > 0.0;
+    const bool replaces_draw = params.mirostat != 0 || params.adaptive_target >= 0.0;
+    const bool listed = entry.allowed_count > 0 || column.mask_row != 0;
+    const bool many = params.top_k > static_cast<std::int32_t>(room) || params.logprobs > room;
+    return distribution || sums || replaces_draw || listed || many || params.rng != proto::Rng::race ||
+           params.order[0] != proto::Step::end;
+}
+
+LeanWant want_of(const SamplingParams& params, const proto::Geometry& geometry) {
+    LeanWant want;
+    const bool greedy = params.temperature < 1e-5;
+    const double temperature = std::max(params.temperature, 0.01);
+    want.temperature = greedy ? 0.0F : static_cast<float>(temperature);
+    want.scale = 1.0 / temperature;
+    const auto k = static_cast<std::uint32_t>(std::max(params.top_k, 0));
+    const bool nucleus = params.top_p < 1.0 || params.xtc_probability > 0.0;
+    if (greedy) {
+        want.by_maximum = penalises(params) ? kFew : kGreedy;
+    } else if (k > 0) {
+        // As many blocks hold the best k at the most, and those that a penalty puts in their place.
+        want.by_maximum = k + k / 4 + (penalises(params) ? kFew : kGreedy);
+    } else if (params.min_p > 0.0) {
+        want.by_maximum = kFew;
+    } else {
+        want.by_maximum = nucleus ? kOfNucleus : kGreedy;
+        want.by_race = kOfRace;
+        if (nucleus) want.flags |= kSumAtScale;
+    }
+    if ((params.flags & proto::kNoLogprob) == 0) {
+        want.flags |= kSumAtOne;
+        want.by_maximum = std::max(want.by_maximum, params.logprobs + params.logprobs / 4 + kGreedy);
+    }
+    want.by_maximum = std::min(want.by_maximum, geometry.lean_blocks);
+    want.by_race = std::min(want.by_race, geometry.lean_blocks - want.by_maximum);
+    return want;
+}
+
+}  // namespace
+
+void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
+                std::span<LeanWant> wants) {
+    const proto::Geometry& geometry = segment.geometry();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        const proto::ScheduleColumn column = columns[i];
+        wants[i] = {};
+        if (column.sequence_slot >= geometry.max_sequences) continue;
+        const proto::SequenceEntry& entry = segment.sequence(column.sequence_slot);
+        // acquire: the parameters of a live entry are there.
+        if (entry.state.load(std::memory_order_acquire) != proto::SequenceState::live ||
+            entry.uid != column.sequence_uid) {
+            continue;
+        }
+        const SamplingParams params = segment.params(column.sequence_slot);
+        wants[i] = want_of(params, geometry);
+        wants[i].key = {params.seed, entry.prompt_length + column.position, params.child};
+        if (needs_all(params, entry, column, geometry.lean_blocks)) wants[i].flags |= kWhole;
+    }
+}
+
+}  // namespace croupier::gpu_writer

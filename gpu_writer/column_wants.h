@@ -1,0 +1,15 @@
+// What of a column's row its sampler will want, as far as its parameters tell.
+#pragma once
+
+#include <span>
+
+#include "gpu_writer/lean_wants.h"
+#include "shm/segment.h"
+
+namespace croupier::gpu_writer {
+
+// A column whose sequence is not there wants a little: the samplers refuse to decide it.
+void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
+                std::span<LeanWant> wants);
+
+}  // namespace croupier::gpu_writer

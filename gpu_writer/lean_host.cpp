@@ -1,0 +1,49 @@
+#include "gpu_writer/lean_host.h"
+
+#include <cstring>
+
+#include "gpu_writer/column_wants.h"
+#include "gpu_writer/lean_layout.h"
+#include "shm/wishes.h"
+
+namespace croupier::gpu_writer {
+LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank, std::span<const std::uint32_t> order)
+    : segment_(segment),
+      rank_(rank),
+      order_(order),
+      row_bytes_(std::size_t{segment.geometry().real_ids(rank)} *
+                 proto::element_bytes(segment.geometry().dtype)),
+      kept_(segment.geometry().slots),
+      wants_(segment.geometry().max_batch),
+      bits_((segment.geometry().shards[rank].blocks() + 63) / 64),
+      server_(segment, rank,
+              [this](const BegunStep& step, std::span<const Wish> wishes) { answer(step, wishes); }) {}
+
+void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
+    const std::uint32_t slot = segment_.slot_of(step.step);
+    std::vector<std::byte>& kept = kept_[slot];
+    // The slot's last step is decided: nobody asks for its rows any more.
+    kept.resize(step.columns * row_bytes_);
+    for (std::uint32_t column = 0; column < step.columns; ++column)
+        std::memcpy(kept.data() + column * row_bytes_, rows[column], row_bytes_);
+    read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), wants_);
+    lay_lean(lean_shape(segment_.geometry(), rank_, step.columns, order_),
+             std::span(wants_).first(step.columns), rows,
+             {segment_.lean(slot, rank_), segment_.logits(slot, rank_)});
+    server_.watch(step);
+}
+
+void LeanHost::answer(const BegunStep& step, std::span<const Wish> wishes) {
+    const std::uint32_t slot = segment_.slot_of(step.step);
+    const LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns, order_);
+    const shm::Wishes board(segment_, step.step, shm::slice_epochs(segment_, step.step));
+    for (const Wish& wish : wishes) {
+        own_bits(wish.bits, shape.first_block, bits_);
+        lay_blocks(shape, wish.column, kept_[slot].data() + wish.column * row_bytes_, bits_,
+                   segment_.logits(slot, rank_));
+        // SYNC: release; pairs with the acquire in Wishes::awaited: the blocks are there.
+        board.answer(wish.column, rank_).store(wish.word, std::memory_order_release);
+    }
+}
+
+}  // namespace croupier::gpu_writer

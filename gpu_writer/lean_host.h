@@ -1,0 +1,36 @@
+// A host's lean steps: it keeps a copy of the rows, and answers for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gpu_writer/lean_wants.h"
+#include "gpu_writer/wish_server.h"
+
+namespace croupier::gpu_writer {
+
+class LeanHost {
+  public:
+    // `order`: of the slice's blocks, as SliceShape has it; empty: that of their ids.
+    LeanHost(const shm::Segment& segment, std::uint32_t rank, std::span<const std::uint32_t> order);
+
+    // Lays the step's lean part; the caller publishes it then.
+    void lay(const BegunStep& step, std::span<const void* const> rows);
+
+  private:
+    void answer(const BegunStep& step, std::span<const Wish> wishes);
+
+    const shm::Segment& segment_;
+    std::uint32_t rank_;
+    std::span<const std::uint32_t> order_;
+    std::size_t row_bytes_;
+    std::vector<std::vector<std::byte>> kept_;  // [slot]
+    std::vector<LeanWant> wants_;
+    std::vector<std::uint64_t> bits_;  // of the rank's blocks
+    // Last: its thread reads all of the above.
+    WishServer server_;
+};
+
+}  // namespace croupier::gpu_writer

@@ -1,0 +1,131 @@
+#include "gpu_writer/wish_server.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "gpu_writer/decided_tokens.h"
+#include "shm/logits_publisher.h"
+#include "shm/wait_strategy.h"
+#include "shm/wishes.h"
+
+namespace croupier::gpu_writer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Nobody asks before the logits are there, which takes a forward pass; then an answer is worth a core.
+constexpr std::chrono::microseconds kBeforeLogits{20};
+constexpr shm::WaitSettings kAfterLogits{shm::WaitMode::adaptive, std::chrono::milliseconds(2),
+                                         std::chrono::microseconds(20)};
+// A sampler may die between its wish and the count that announces it.
+constexpr std::chrono::milliseconds kLookAtAll{2};
+
+}  // namespace
+
+void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std::span<std::uint64_t> own) {
+    const std::size_t word = first_block / 64;
+    const std::uint32_t shift = first_block % 64;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+        const std::uint64_t low = word + i < all.size() ? all[word + i] >> shift : 0;
+        const bool more = shift > 0 && word + i + 1 < all.size();
+        own[i] = more ? low | all[word + i + 1] << (64 - shift) : low;
+    }
+}
+
+WishServer::WishServer(const shm::Segment& segment, std::uint32_t rank, Answer answer)
+    : segment_(segment),
+      rank_(rank),
+      answer_(std::move(answer)),
+      seen_(segment.geometry().slots),
+      thread_([this] { serve(); }) {}
+
+WishServer::~WishServer() {
+    {
+        const std::lock_guard lock(mutex_);
+        over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+}
+
+void WishServer::watch(const BegunStep& step) {
+    {
+        const std::lock_guard lock(mutex_);
+        watched_.push_back(step);
+    }
+    changed_.notify_all();
+}
+
+void WishServer::await_decided(std::uint64_t step) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+        return over_ || std::none_of(watched_.begin(), watched_.end(),
+                                     [step](const BegunStep& each) { return each.step < step; });
+    });
+}
+
+bool WishServer::is_over(const BegunStep& step) const {
+    // An error: its slot holds a later step, or the session is over for everybody.
+    const auto decided = is_decided(segment_, step.step, step.columns);
+    return !decided || decided.value();
+}
+
+bool WishServer::look(const BegunStep& step, bool at_all) {
+    const std::uint32_t slot = segment_.slot_of(step.step);
+    const shm::Wishes wishes(segment_, step.step, shm::slice_epochs(segment_, step.step));
+    const std::uint64_t posted = wishes.posted();
+    if (posted == seen_[slot] && !at_all) return false;
+    seen_[slot] = posted;
+    wishes_.clear();
+    for (std::uint32_t column = 0; column < step.columns; ++column) {
+        const std::uint64_t word = wishes.unanswered(column, rank_);
+        if (word != 0) wishes_.push_back({column, word, wishes.bits(column)});
+    }
+    if (!wishes_.empty()) answer_(step, wishes_);
+    return !wishes_.empty();
+}
+
+void WishServer::serve() {
+    // The kernel's default slack of 50 us would more than double each sleep.
+    ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+    shm::WaitStrategy patience(kAfterLogits);
+    auto last = Clock::now();
+    std::unique_lock lock(mutex_);
+    while (true) {
+        changed_.wait(lock, [this] { return over_ || !watched_.empty(); });
+        if (over_) return;
+        const std::vector<BegunStep> steps(watched_.begin(), watched_.end());
+        lock.unlock();
+        const auto now = Clock::now();
+        const bool at_all = now - last >= kLookAtAll;
+        if (at_all) last = now;
+        std::size_t found = 0;
+        bool logits = false;
+        std::vector<std::uint64_t> done;
+        for (const BegunStep& step : steps) {
+            if (is_over(step)) {
+                done.push_back(step.step);
+                continue;
+            }
+            const bool ready = shm::slice_ready(segment_, step.step, rank_);
+            logits = logits || ready;
+            if (ready && look(step, at_all)) ++found;
+        }
+        const auto sleep = [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); };
+        if (!logits && done.empty()) {
+            sleep(kBeforeLogits);
+        } else {
+            patience.idle(found + done.size(), sleep);
+        }
+        lock.lock();
+        std::erase_if(watched_, [&done](const BegunStep& each) {
+            return std::find(done.begin(), done.end(), each.step) != done.end();
+        });
+        if (!done.empty()) changed_.notify_all();
+    }
+}
+
+}  // namespace croupier::gpu_writer

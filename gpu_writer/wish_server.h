@@ -1,0 +1,60 @@
+// Answers what samplers ask for of lean steps, by a thread of the writer's own, until each step is decided.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "gpu_writer/begun_steps.h"
+
+namespace croupier::gpu_writer {
+
+struct Wish {
+    std::uint32_t column = 0;
+    std::uint64_t word = 0;               // that answers it, where the rank's answer stands
+    std::span<const std::uint64_t> bits;  // of all blocks of the row
+};
+
+// The part of a wish that is a rank's: bit 0 is its first block.
+void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std::span<std::uint64_t> own);
+
+class WishServer {
+  public:
+    // `answer` lays what is the rank's of each wish at its place in the slice, and then stores its word. It
+    // is called by the server's thread.
+    using Answer = std::function<void(const BegunStep& step, std::span<const Wish> wishes)>;
+
+    WishServer(const shm::Segment& segment, std::uint32_t rank, Answer answer);
+    ~WishServer();
+    WishServer(const WishServer&) = delete;
+    WishServer& operator=(const WishServer&) = delete;
+
+    // Before the step's ready word is stored. Its rows stay until it is decided.
+    void watch(const BegunStep& step);
+    // Returns when the steps before this one are decided, or over.
+    void await_decided(std::uint64_t step);
+
+  private:
+    void serve();
+    bool is_over(const BegunStep& step) const;
+    bool look(const BegunStep& step, bool at_all);
+
+    const shm::Segment& segment_;
+    std::uint32_t rank_;
+    Answer answer_;
+    std::vector<std::uint64_t> seen_;  // of each slot's board
+    std::vector<Wish> wishes_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<BegunStep> watched_;
+    bool over_ = false;
+    std::thread thread_;
+};
+
+}  // namespace croupier::gpu_writer

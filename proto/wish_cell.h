@@ -1,0 +1,54 @@
+// What samplers ask of a lean step's writers: a cell for each column, with a bit for each block of the row.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/geometry.h"
+
+namespace croupier::proto {
+
+// [step + 1, low 28 bits][the ranks' epochs, added: 16][round: 20]. A wish of another step, or of writers
+// that are gone, is no wish of this step's.
+struct WishWord {
+    std::uint32_t step_tag = 0;
+    std::uint32_t epochs = 0;
+    std::uint32_t round = 0;  // 0: nothing was asked for; odd: its bits are being written
+
+    static constexpr std::uint32_t kRoundMask = (1U << 20U) - 1;
+
+    static constexpr WishWord unpack(std::uint64_t word) {
+        return {static_cast<std::uint32_t>(word >> 36U), static_cast<std::uint32_t>(word >> 20U) & 0xFFFFU,
+                static_cast<std::uint32_t>(word) & kRoundMask};
+    }
+    constexpr std::uint64_t pack() const {
+        return static_cast<std::uint64_t>(step_tag) << 36U |
+               static_cast<std::uint64_t>(epochs & 0xFFFFU) << 20U | (round & kRoundMask);
+    }
+    bool is_being_written() const { return round % 2 == 1; }
+};
+
+// Heads a slot: writers look at the cells only when it has grown.
+struct alignas(64) WishBoard {
+    std::atomic<std::uint64_t> posted;
+};
+static_assert(sizeof(WishBoard) == 64);
+
+// After it lie a word for each rank, its answer, on lines of their own, and the bits: whole words, and whole
+// lines. Who has the column's claim writes the bits and then the word; they stay as they are until the next
+// round.
+struct alignas(64) WishCell {
+    std::atomic<std::uint64_t> asked;
+};
+static_assert(sizeof(WishCell) == 64);
+
+struct WishLayout {
+    std::size_t answers = 0;
+    std::size_t bits = 0;
+    std::size_t words = 0;  // of the bits
+    std::size_t stride = 0;
+};
+WishLayout wish_layout_of(const Geometry& geometry);
+
+}  // namespace croupier::proto

@@ -1,0 +1,102 @@
+#include "shm/wishes.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace croupier::shm {
+
+using proto::ReadyWord;
+using proto::WishWord;
+
+namespace {
+
+std::byte* bytes_of(proto::WishCell& cell) {
+    return reinterpret_cast<std::byte*>(&cell);
+}
+
+}  // namespace
+
+std::uint32_t slice_epochs(const Segment& segment, std::uint64_t step) {
+    std::uint32_t epochs = 0;
+    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
+        const auto& word = segment.ready(segment.slot_of(step), rank).word;
+        epochs += ReadyWord::unpack(word.load(std::memory_order_acquire)).epoch;
+    }
+    return epochs & 0xFFFFU;
+}
+
+std::uint64_t* Wishes::words(std::uint32_t column) const {
+    const auto layout = proto::wish_layout_of(segment_->geometry());
+    return reinterpret_cast<std::uint64_t*>(bytes_of(segment_->wish(slot_, column)) + layout.bits);
+}
+
+std::span<const std::uint64_t> Wishes::bits(std::uint32_t column) const {
+    return {words(column), proto::wish_layout_of(segment_->geometry()).words};
+}
+
+std::atomic<std::uint64_t>& Wishes::answer(std::uint32_t column, std::uint32_t rank) const {
+    const auto layout = proto::wish_layout_of(segment_->geometry());
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(bytes_of(segment_->wish(slot_, column)) +
+                                                         layout.answers)[rank];
+}
+
+// The word, where it is of this step and its present writers; else of round 0.
+WishWord Wishes::latest(std::uint32_t column) const {
+    // SYNC: acquire; pairs with the release in ask(): the bits are there.
+    const WishWord word =
+        WishWord::unpack(segment_->wish(slot_, column).asked.load(std::memory_order_acquire));
+    const WishWord none{ReadyWord::tag_of(step_), epochs_, 0};
+    return word.step_tag == none.step_tag && word.epochs == none.epochs ? word : none;
+}
+
+// Of a round whose bits are being written nothing is asked: who writes them has the claim, or died with it.
+WishWord Wishes::asked(std::uint32_t column) const {
+    WishWord word = latest(column);
+    if (word.is_being_written()) word.round = 0;
+    return word;
+}
+
+bool Wishes::awaited(std::uint32_t column) const {
+    const WishWord word = asked(column);
+    if (word.round == 0) return false;
+    for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
+        // SYNC: acquire; pairs with the writer's store, a GPU's too, behind the blocks.
+        if (answer(column, rank).load(std::memory_order_acquire) != word.pack()) return true;
+    }
+    return false;
+}
+
+std::span<const std::uint64_t> Wishes::placed(std::uint32_t column) const {
+    return asked(column).round == 0 ? std::span<const std::uint64_t>() : bits(column);
+}
+
+void Wishes::ask(std::uint32_t column, std::span<const std::uint64_t> blocks) const {
+    WishWord word = latest(column);
+    auto& stored = segment_->wish(slot_, column).asked;
+    const bool keeps = word.round != 0 && !word.is_being_written();
+    if (!word.is_being_written()) ++word.round;
+    // Who dies from here on leaves bits that were asked for and do not stand in the slices: the next owner of
+    // the claim must not believe them.
+    stored.store(word.pack(), std::memory_order_relaxed);
+    // SYNC: release; no bit is seen before the word that says that they change.
+    std::atomic_thread_fence(std::memory_order_release);
+    std::uint64_t* const all = words(column);
+    for (std::size_t i = 0; i < blocks.size(); ++i) all[i] = keeps ? all[i] | blocks[i] : blocks[i];
+    ++word.round;
+    stored.store(word.pack(), std::memory_order_release);
+    // SYNC: release; a writer that sees the count sees the word. Who dies between the two leaves a wish that
+    // a writer finds when it looks at all of them, which it does now and then.
+    segment_->wish_board(slot_).posted.fetch_add(1, std::memory_order_release);
+}
+
+std::uint64_t Wishes::posted() const {
+    return segment_->wish_board(slot_).posted.load(std::memory_order_acquire);
+}
+
+std::uint64_t Wishes::unanswered(std::uint32_t column, std::uint32_t rank) const {
+    const WishWord word = asked(column);
+    if (word.round == 0) return 0;
+    return answer(column, rank).load(std::memory_order_relaxed) == word.pack() ? 0 : word.pack();
+}
+
+}  // namespace croupier::shm

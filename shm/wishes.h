@@ -1,0 +1,49 @@
+// A lean step's wishes: samplers ask for blocks of a column that were not sent, each rank's writer lays them
+// at their places in the slice and says so (docs/decisions/0020-a-lean-transport.md).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "proto/wish_cell.h"
+#include "shm/segment.h"
+
+namespace croupier::shm {
+
+class Wishes {
+  public:
+    // `epochs`: of the writers whose slices the step has (slice_epochs()).
+    Wishes(const Segment& segment, std::uint64_t step, std::uint32_t epochs)
+        : segment_(&segment), step_(step), slot_(segment.slot_of(step)), epochs_(epochs) {}
+
+    // Asked for, and not yet by all ranks answered: nobody can decide the column meanwhile.
+    bool awaited(std::uint32_t column) const;
+    // A bit for each block of the row that stands in the slices by now; empty: none was asked for.
+    std::span<const std::uint64_t> placed(std::uint32_t column) const;
+    // By the owner of the column's claim, of a column that is not awaited.
+    void ask(std::uint32_t column, std::span<const std::uint64_t> blocks) const;
+
+    // A writer's side. How often was asked in the slot so far, of any step.
+    std::uint64_t posted() const;
+    // The word of a wish that the rank has not answered; 0: there is none.
+    std::uint64_t unanswered(std::uint32_t column, std::uint32_t rank) const;
+    std::span<const std::uint64_t> bits(std::uint32_t column) const;
+    std::atomic<std::uint64_t>& answer(std::uint32_t column, std::uint32_t rank) const;
+
+  private:
+    proto::WishWord latest(std::uint32_t column) const;
+    proto::WishWord asked(std::uint32_t column) const;
+    std::uint64_t* words(std::uint32_t column) const;
+
+    const Segment* segment_;
+    std::uint64_t step_;
+    std::uint32_t slot_;
+    std::uint32_t epochs_;
+};
+
+// The epochs that the step's ready words bear, added: the same before and after a decision, and all slices
+// ready after it, means that nobody laid them anew meanwhile.
+std::uint32_t slice_epochs(const Segment& segment, std::uint64_t step);
+
+}  // namespace croupier::shm
