@@ -214,6 +214,12 @@ void SmallEngine::write(std::uint64_t step) {
     for (auto& writer : writers_) write_whole(*writer, step);
 }
 
+void SmallEngine::write_if_wanted() {
+    for (auto& writer : writers_) {
+        while (const auto step = writer->wait_step(std::chrono::milliseconds(0))) write_whole(*writer, *step);
+    }
+}
+
 void SmallEngine::write() {
     std::vector<std::uint64_t> written;
     for (auto& writer : writers_) {

@@ -57,6 +57,8 @@ class SmallEngine {
     void write();
     // The same of one step, whichever others want theirs.
     void write(std::uint64_t step);
+    // Of each rank that wants one of a step in flight; of none where all are there.
+    void write_if_wanted();
     // Cuts its stream back; what is in flight of it is expected to be void.
     void truncate(std::uint64_t uid, std::uint32_t outputs);
     // Its columns in the steps submitted so far bring no token.

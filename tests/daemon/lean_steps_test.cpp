@@ -1,0 +1,168 @@
+// Lean steps bring the tokens that rows bring, whatever is asked for beside what was sent, and whoever dies
+// before it is there. The engine checks each decision against the reference.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <thread>
+
+#include "proto/wish_cell.h"
+#include "shm/segment.h"
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
+
+using namespace croupier;
+using namespace croupier::testing;
+using Catch::Contains;
+
+namespace {
+
+// Some 300 blocks, of which a column's lean part has room for a third.
+constexpr std::uint32_t kVocab = 20000;
+
+EngineShape lean_shape(std::uint32_t tp) {
+    EngineShape shape;
+    shape.vocab = kVocab;
+    shape.tp = tp;
+    shape.lean = true;
+    return shape;
+}
+
+void order_blocks(EngineShape& shape) {
+    const std::uint32_t blocks = proto::blocks_of(shape.vocab);  // a prime
+    for (std::uint32_t i = 0; i < blocks; ++i) shape.order.push_back(i * 37 % blocks);
+}
+
+// How often samplers asked for more, over all slots.
+std::uint64_t wishes_of(SmallEngine& engine) {
+    const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+    REQUIRE(segment);
+    std::uint64_t posted = 0;
+    for (std::uint32_t slot = 0; slot < segment.value().geometry().slots; ++slot)
+        posted += segment.value().wish_board(slot).posted.load();
+    return posted;
+}
+
+// Controls that read much of a row, each in another way.
+std::vector<client::Sequence> demanding() {
+    std::vector<client::Sequence> all;
+    const auto add = [&all](auto change) {
+        client::Sequence made = SmallEngine::sequence(all.size() + 1, kVocab);
+        made.params.top_k = 0;
+        made.params.top_p = 1.0;
+        made.params.temperature = 1.0;
+        change(made);
+        all.push_back(std::move(made));
+    };
+    add([](client::Sequence& of) { of.params.top_p = 0.999; });
+    add([](client::Sequence& of) { of.params.typical_p = 0.9; });
+    add([](client::Sequence& of) { of.params.top_n_sigma = 2.0; });
+    add([](client::Sequence& of) { of.params.mirostat = 2; });
+    add([](client::Sequence& of) { of.params.xtc_probability = 1.0; });
+    add([](client::Sequence& of) { of.params.repetition_penalty = 0.8; });
+    add([](client::Sequence& of) { of.params.temperature = 5.0; });
+    add([](client::Sequence& of) {
+        for (std::int32_t id = 5; id < 60; ++id) of.bias.push_back({id * 331, 1.0F});
+    });
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("lean steps change no token, whatever the ranks, the order and the samplers") {
+    const DaemonProcess daemon(GENERATE("{count: 1}", "{count: 3, wait: spin}"));
+    EngineShape shape = lean_shape(GENERATE(1U, 3U));
+    if (GENERATE(false, true)) order_blocks(shape);
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(shape.batch);
+    engine.steps(20);
+}
+
+TEST_CASE("what was not sent of a row is asked for, and decides it") {
+    const DaemonProcess daemon(kTwoSamplers);
+    EngineShape shape = lean_shape(GENERATE(1U, 2U));
+    if (GENERATE(false, true)) order_blocks(shape);
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    for (const auto& sequence : demanding()) engine.admit(sequence);
+    engine.steps(12);
+    CHECK(wishes_of(engine) > 0);
+}
+
+TEST_CASE("a lean step carries masks, log-probs and supports") {
+    const DaemonProcess daemon(kTwoSamplers);
+    EngineShape shape = lean_shape(2);
+    shape.masked = GENERATE(false, true);
+    shape.max_logprobs = 20;
+    shape.max_support = 4000;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) {
+        client::Sequence sequence = SmallEngine::sequence(uid, kVocab);
+        sequence.params.logprobs = uid % 2 == 0 ? 20 : 0;
+        sequence.params.logprob_mode = uid % 3 == 0 ? 1 : 0;
+        sequence.params.support = uid % 4 == 0 ? 4000 : 0;
+        engine.admit(sequence);
+    }
+    engine.steps(12);
+}
+
+TEST_CASE("several lean steps in flight are decided in their order") {
+    const DaemonProcess daemon(kTwoSamplers);
+    EngineShape shape = lean_shape(2);
+    shape.steps_in_flight = 4;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(shape.batch);
+    for (int round = 0; round < 8; ++round) {
+        for (std::uint32_t i = 0; i < shape.steps_in_flight; ++i) {
+            engine.submit();
+        }
+        for (std::uint32_t i = 0; i < shape.steps_in_flight; ++i) {
+            engine.write();
+            engine.collect();
+        }
+    }
+}
+
+TEST_CASE("a writer that leaves before it has answered is followed by one that lays the rows anew") {
+    const DaemonProcess daemon(kTwoSamplers);
+    SmallEngine engine(daemon.endpoint(), "engine", lean_shape(2));
+    for (const auto& sequence : demanding()) engine.admit(sequence);
+    engine.steps(2);
+    for (int round = 0; round < 20; ++round) {
+        const std::uint64_t step = engine.submit();
+        engine.write(step);
+        // Anywhere between its first wish and its last.
+        std::this_thread::sleep_for(std::chrono::microseconds(50 * round));
+        engine.detach_writers();
+        engine.attach_writers();
+        // Its rows are wanted again where it was not decided.
+        engine.write_if_wanted();
+        engine.collect();
+    }
+}
+
+TEST_CASE("samplers and the daemon die while a row is awaited: the same tokens") {
+    DaemonProcess daemon(kTwoSamplers);
+    SmallEngine engine(daemon.endpoint(), "engine", lean_shape(2));
+    for (const auto& sequence : demanding()) engine.admit(sequence);
+    engine.steps(2);
+    for (int round = 0; round < 12; ++round) {
+        engine.submit();
+        engine.write();
+        std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
+        if (round % 3 == 2) {
+            daemon.kill_now();
+            daemon.start();
+        } else {
+            const pid_t sampler = daemon.sampler_pid(0);
+            if (sampler > 0) ::kill(sampler, SIGKILL);
+        }
+        engine.collect();
+        REQUIRE(eventually([&] { return daemon.await_ready(); }));
+    }
+}
+
+TEST_CASE("a lean session of another tile is refused, by name") {
+    const DaemonProcess daemon(kTwoSamplers);
+    EngineShape shape = lean_shape(1);
+    shape.tile = 1;
+    CHECK_THAT(failure_of([&] { const SmallEngine engine(daemon.endpoint(), "engine", shape); }),
+               Contains("the lean transport has tiles of 64"));
+}
