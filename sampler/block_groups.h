@@ -28,7 +28,7 @@ class GroupWalk {
     // Filled where it lies: a copy would wait for its pointers to be stored. False: there are no more.
     bool next(BlockGroup& group) {
         group.first_block = next_;
-        if (run_ != end_ && run_->places == nullptr) {
+        if (run_ != end_ && run_->is_even()) {
             const std::uint32_t from = next_ - run_->first_block;
             group.blocks = std::min(kGroup, run_->blocks - from);
             // Nearly all groups of nearly all rows: their pointers need not be stored.

@@ -2,14 +2,24 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstring>
 #include <limits>
+
+#include "sampler/lean_row.h"
+#include "sampler/slice_column.h"
 
 namespace croupier::sampler {
 namespace {
 
 using proto::Dtype;
+
+// Columns of whole blocks have all slices lean, or none.
+bool leanness_is_consistent(const RowView& view, const Slice& slice) {
+    if ((slice.lean != nullptr) != is_lean(view)) return false;
+    if (slice.lean == nullptr || slice.entries == 0) return true;
+    const LeanColumn& column = *slice.lean;
+    const bool sent_lie_somewhere = column.blocks != nullptr && column.elements != nullptr;
+    return view.tile == kBlock && column.maxima != nullptr && (column.sent == 0 || sent_lie_somewhere);
+}
 
 float value_of_fp16(std::uint32_t code) {
     const std::uint32_t magnitude = code & 0x7FFFU;
@@ -25,77 +35,6 @@ float value_of_fp16(std::uint32_t code) {
     return std::bit_cast<float>(bits | sign);
 }
 
-// A slice's ids that are in the vocabulary, and how its column lies in memory.
-class SliceColumn {
-  public:
-    SliceColumn(const RowView& view, const Slice& slice)
-        : slice_(slice),
-          bytes_(proto::element_bytes(view.dtype)),
-          tile_(view.tile),
-          tile_stride_(std::size_t{view.columns} * view.tile * bytes_),
-          column_(slice.elements == nullptr ? nullptr  // an empty slice
-                                            : static_cast<const std::byte*>(slice.elements) +
-                                                  std::size_t{view.column} * view.tile * bytes_),
-          first_block_(slice.first_id / kBlock),
-          end_(static_cast<std::uint32_t>(
-              std::min(std::uint64_t{view.vocab}, std::uint64_t{slice.first_id} + slice.entries))) {}
-
-    std::uint32_t first_id() const { return slice_.first_id; }
-    std::uint32_t end() const { return end_; }
-    bool is_empty() const { return end_ <= slice_.first_id; }
-
-    // Where the slice's blocks lie at equal distances: the first place.
-    const std::byte* elements() const { return column_; }
-    // From `block` on; null: one after the other.
-    const std::uint32_t* places(std::uint32_t block) const {
-        return slice_.places == nullptr ? nullptr : slice_.places + (block - first_block_);
-    }
-    std::uint32_t place_of(std::uint32_t block) const {
-        return slice_.places == nullptr ? block - first_block_ : *places(block);
-    }
-    // The writer's maximum of the tile of 64 that is the block.
-    float maximum_of(std::uint32_t block, std::uint32_t column) const {
-        return maxima(column)[place_of(block)];
-    }
-    const float* maxima(std::uint32_t column) const {
-        return slice_.summaries.maxima + std::size_t{column} * slice_.summaries.stride;
-    }
-
-    // The ids of one block from `id` to `end`, out of whatever tiles they lie in.
-    void copy(std::uint32_t id, std::uint32_t end, std::byte* out) const {
-        std::size_t entry = std::size_t{place_of(id / kBlock)} * kBlock + id % kBlock;
-        for (std::size_t left = end - id; left > 0;) {
-            const std::size_t inside = entry % tile_;
-            const std::size_t some = std::min(left, tile_ - inside);
-            std::memcpy(out, column_ + entry / tile_ * tile_stride_ + inside * bytes_, some * bytes_);
-            out += some * bytes_;
-            entry += some;
-            left -= some;
-        }
-    }
-    // The same in tiles of one.
-    template <typename Element>
-    void copy_single(std::uint32_t id, std::uint32_t end, Element* out) const {
-        const std::size_t entry = std::size_t{place_of(id / kBlock)} * kBlock + id % kBlock;
-        const std::size_t stride = tile_stride_ / sizeof(Element);
-        const Element* from = reinterpret_cast<const Element*>(column_) + entry * stride;
-        for (std::uint32_t i = 0; i < end - id; ++i) out[i] = from[i * stride];
-    }
-
-  private:
-    const Slice& slice_;
-    std::size_t bytes_;
-    std::size_t tile_;
-    std::size_t tile_stride_;
-    const std::byte* column_;
-    std::uint32_t first_block_;
-    std::uint32_t end_;
-};
-
-float larger_or_nan(float a, float b) {
-    return a > b || std::isnan(a) ? a : b;
-}
-
 class BlockLayer {
   public:
     BlockLayer(const RowView& view, Workspace& workspace)
@@ -105,7 +44,7 @@ class BlockLayer {
         // Where there is one column, tiles of any size lie as one array.
         const bool in_place = view_.columns == 1 || view_.tile == kBlock;
         if (in_place) {
-            each_slice([this](const SliceColumn& slice, const Slice&) { add_slice(slice); });
+            each_slice(view_, [this](const SliceColumn& slice, const Slice&) { add_slice(slice); });
         } else {
             gather();
         }
@@ -116,18 +55,9 @@ class BlockLayer {
     }
 
   private:
-    // Those that hold ids of the vocabulary.
-    template <typename Visit>
-    void each_slice(Visit visit) const {
-        for (const Slice& slice : view_.slices) {
-            const SliceColumn column(view_, slice);
-            if (!column.is_empty()) visit(column, slice);
-        }
-    }
-
     bool all_summarised() const {
         bool all = true;
-        each_slice([&all](const SliceColumn&, const Slice& slice) {
+        each_slice(view_, [&all](const SliceColumn&, const Slice& slice) {
             all = all && slice.summaries.maxima != nullptr;
         });
         return all;
@@ -155,7 +85,7 @@ class BlockLayer {
         const bool begun = runs_ > 0 && workspace_.runs[runs_ - 1].first_block == block;
         if (!begun) {
             part_ = workspace_.tails.data() + tails_++ * kBlock * sizeof(float);
-            fill_with_nothing(part_, 0);
+            fill_with_nothing(view_.dtype, part_, 0);
             add_run({part_, 0, nullptr, 1, block});
         }
         slice.copy(id, end, part_ + id % kBlock * bytes_);
@@ -167,7 +97,7 @@ class BlockLayer {
     // All slices' ids into one row.
     void gather() {
         std::byte* out = workspace_.gathered.data();
-        each_slice([&](const SliceColumn& slice, const Slice&) {
+        each_slice(view_, [&](const SliceColumn& slice, const Slice&) {
             for (std::uint32_t id = slice.first_id(); id < slice.end();) {
                 const std::uint32_t end = std::min(slice.end(), (id / kBlock + 1) * kBlock);
                 gather_block(slice, id, end, out + std::size_t{id} * bytes_);
@@ -176,7 +106,7 @@ class BlockLayer {
         });
         const std::uint32_t last = (view_.vocab - 1) / kBlock;
         const std::uint32_t rest = view_.vocab - last * kBlock;
-        fill_with_nothing(out + std::size_t{last} * kBlock * bytes_, rest);
+        fill_with_nothing(view_.dtype, out + std::size_t{last} * kBlock * bytes_, rest);
         add_run({out, kBlock * bytes_, nullptr, last + 1, 0});
     }
 
@@ -190,16 +120,11 @@ class BlockLayer {
         }
     }
 
-    void fill_with_nothing(std::byte* block, std::uint32_t from) const {
-        const std::uint32_t nothing = negative_infinity_code(view_.dtype);
-        for (std::uint32_t i = from; i < kBlock; ++i) std::memcpy(block + i * bytes_, &nothing, bytes_);
-    }
-
     // A block that several ranks share has the largest of their parts' maxima.
     void take_summaries() {
         float* const maxima = workspace_.block_max.data();
         std::uint32_t known = 0;
-        each_slice([&](const SliceColumn& slice, const Slice&) {
+        each_slice(view_, [&](const SliceColumn& slice, const Slice&) {
             const std::uint32_t end = (slice.end() + kBlock - 1) / kBlock;
             std::uint32_t block = slice.first_id() / kBlock;
             if (block < known) {
@@ -261,6 +186,7 @@ bool view_is_consistent(const RowView& view) noexcept {
         if (slice.first_id != covered) return false;
         if (slice.entries > 0 && slice.elements == nullptr) return false;
         if ((slice.blocks == nullptr) != (slice.places == nullptr)) return false;
+        if (!leanness_is_consistent(view, slice)) return false;
         covered += slice.entries;
         if (covered > kMostIds) return false;
     }
@@ -268,7 +194,7 @@ bool view_is_consistent(const RowView& view) noexcept {
 }
 
 BlockedRow lay_in_blocks(const RowView& view, Workspace& workspace) noexcept {
-    return BlockLayer(view, workspace).lay();
+    return is_lean(view) ? lay_lean(view, workspace) : BlockLayer(view, workspace).lay();
 }
 
 float BlockedRow::value_in(const std::byte* elements, std::uint32_t entry) const {

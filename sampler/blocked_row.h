@@ -13,15 +13,29 @@
 
 namespace croupier::sampler {
 
-// Consecutive blocks at equal distances in memory, or at such places.
+// Consecutive blocks at equal distances in memory, or at such places; or wherever they lie, if they are
+// there.
 struct BlockRun {
     const std::byte* elements;
     std::size_t stride;           // in bytes, from place to place
     const std::uint32_t* places;  // of each block of the run; null: one after the other
     std::uint32_t blocks;
     std::uint32_t first_block;
+    LeanBlocks* lean = nullptr;  // not null: it alone tells where they are
+
+    // One after the other.
+    bool is_even() const { return places == nullptr && lean == nullptr; }
 
     const std::byte* block(std::uint32_t i) const {
+        return lean != nullptr ? lean->block(first_block + i) : whole_block(i);
+    }
+    // Only to be fetched into the cache: nobody asks for it.
+    const std::byte* ahead(std::uint32_t i) const {
+        return lean != nullptr ? lean->ahead(first_block + i) : whole_block(i);
+    }
+
+  private:
+    const std::byte* whole_block(std::uint32_t i) const {
         return elements + (places == nullptr ? i : places[i]) * stride;
     }
 };
@@ -30,20 +44,44 @@ struct BlockedRow {
     proto::Dtype dtype;
     std::span<const BlockRun> runs;  // over all blocks, ascending
     std::uint32_t vocab;
-    std::uint32_t blocks;  // the last one's entries beyond the vocabulary are -inf
-    bool summarised;       // the workspace's block maxima are the writer's already
+    std::uint32_t blocks;        // the last one's entries beyond the vocabulary are -inf
+    bool summarised;             // the workspace's block maxima are the writer's already
+    LeanBlocks* lean = nullptr;  // of a row that is there in part
 
     const std::byte* block(std::uint32_t b) const {
-        const auto run = std::find_if(runs.begin(), runs.end(), [b](const BlockRun& each) {
-            return b - each.first_block < each.blocks;
-        });
-        return run->block(b - run->first_block);
+        if (lean != nullptr) return lean->block(b);
+        const BlockRun& run = run_of(b);
+        return run.block(b - run.first_block);
     }
+    // Only to be fetched into the cache: nobody asks for it.
+    const std::byte* ahead(std::uint32_t b) const {
+        if (lean != nullptr) return lean->ahead(b);
+        const BlockRun& run = run_of(b);
+        return run.ahead(b - run.first_block);
+    }
+    // How many absent blocks were asked for. Where some were, whatever is decided is void.
+    std::uint32_t asked() const { return lean == nullptr ? 0 : lean->asked; }
+    bool lacks_blocks() const { return asked() > 0; }
+    // Whether a search that had asked for `before` blocks when it began should rather begin again when what
+    // it asked for is there.
+    bool asked_enough(std::uint32_t before) const {
+        return lean != nullptr && lean->asked - before >= lean->most_asked_at_once();
+    }
+
     const std::byte* element(std::uint32_t id) const {
         return block(id / kBlock) + std::size_t{id % kBlock} * proto::element_bytes(dtype);
     }
+    const std::byte* element_ahead(std::uint32_t id) const {
+        return ahead(id / kBlock) + std::size_t{id % kBlock} * proto::element_bytes(dtype);
+    }
     float value_in(const std::byte* elements, std::uint32_t entry) const;
     float value_at(std::uint32_t id) const { return value_in(block(id / kBlock), id % kBlock); }
+
+  private:
+    const BlockRun& run_of(std::uint32_t b) const {
+        return *std::find_if(runs.begin(), runs.end(),
+                             [b](const BlockRun& each) { return b - each.first_block < each.blocks; });
+    }
 };
 
 // What cannot be read in place goes to the workspace first: blocks that are not one rank's alone, or reach

@@ -213,6 +213,7 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     Range range = {floor_for_blocks(block_max, wanted), kNoCeiling, kNothing};
     for (;;) {
         gather(range, pruning.adjustments, gathered);
+        if (row_.lacks_blocks()) break;
         range.least = keep_needed(pruning, gathered.count);
         gathered.gave_up = pruning.gives_up && gathered.count > kMostListed;
         // What was not found is below the floor, raw, and adjusted no higher.
@@ -228,7 +229,8 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
             std::min(range.floor, std::max(floor_for_blocks(block_max, wanted), float_below(range.least)));
     }
     forget_raised();
-    if (penalises && !gathered.gave_up) {
+    // The next decision is not to search by what a void one found.
+    if (penalises && !gathered.gave_up && !row_.lacks_blocks()) {
         adjust_.state().note_search_width(count_at_least(block_max, float_below(range.least)));
     }
     return gathered;

@@ -37,7 +37,7 @@ void visit_penalised_once(const Adjuster& adjust, const BlockedRow& row, Visit v
     constexpr std::size_t kAhead = 16;
     const auto counted = adjust.state().distinct();
     for (std::size_t i = 0; i < counted.size(); ++i) {
-        if (i + kAhead < counted.size()) __builtin_prefetch(row.element(counted[i + kAhead].token));
+        if (i + kAhead < counted.size()) __builtin_prefetch(row.element_ahead(counted[i + kAhead].token));
         const std::uint32_t token = counted[i].token;
         if (adjust.is_special(token)) continue;
         const float value = row.value_at(token);

@@ -154,7 +154,7 @@ HWY_INLINE void PrefetchBlock(const std::byte* block, std::size_t bytes) {
 // Shows each block of the run to `visit`, with its number in the run.
 template <class Visit>
 HWY_INLINE void WalkRun(const BlockRun& run, std::size_t bytes, Visit visit) {
-    if (run.places == nullptr) {
+    if (run.is_even()) {
         const std::byte* block = run.elements;
         for (std::uint32_t i = 0; i < run.blocks; ++i, block += run.stride) {
             PrefetchBlock(block + kAhead * run.stride, bytes);
@@ -164,7 +164,7 @@ HWY_INLINE void WalkRun(const BlockRun& run, std::size_t bytes, Visit visit) {
     }
     for (std::uint32_t i = 0; i < run.blocks; ++i) {
         const auto ahead = std::min(i + static_cast<std::uint32_t>(kAhead), run.blocks - 1);
-        PrefetchBlock(run.block(ahead), bytes);
+        PrefetchBlock(run.ahead(ahead), bytes);
         visit(i, run.block(i));
     }
 }

@@ -17,12 +17,21 @@ DecisionError decide_checked(const RowView& view, const SamplingParams& params, 
     const DecisionError row_fault = decider.scan();
     if (row_fault != DecisionError::none) return row_fault;
     const DecisionError fault = decider.choose();
-    if (fault != DecisionError::none) return fault;
+    if (fault != DecisionError::none || decider.lacks_blocks()) return fault;
     decision.token = decider.token();
     decision.logprob = decider.logprob();
     decider.note_blocks_read();
     decision.flags = flags_of(params, request, decision.token);
     return DecisionError::none;
+}
+
+// What the decision asked for in vain. Nothing else that it found is to be taken for an answer.
+void answer_missing(Workspace& workspace, Decision& decision) {
+    if (workspace.lean.asked == 0) return;
+    const std::uint32_t position = decision.position;
+    decision = {};
+    decision.position = position;
+    workspace.answer_space.missing = workspace.lean.missing;
 }
 
 }  // namespace
@@ -33,6 +42,7 @@ Decision decide(const RowView& view, const Request& request, SequenceState& stat
     const SamplingParams params = *request.params;
     workspace.answer_space = {};
     workspace.weighed = {};
+    workspace.lean.asked = 0;
     workspace.answer_space.feedback = request.feedback;
     Decision decision;
     decision.position = static_cast<std::uint32_t>(request.output.size());
@@ -40,6 +50,7 @@ Decision decide(const RowView& view, const Request& request, SequenceState& stat
                                                    : DecisionError::bad_record;
     if (decision.error == DecisionError::none) {
         decision.error = decide_checked(view, params, request, state, workspace, decision);
+        answer_missing(workspace, decision);
     }
     return decision;
 }

@@ -30,7 +30,7 @@ RowFault Decider::scan_row() const {
     const auto block_max = workspace_.block_max.first(row_.blocks);
     if (row_.summarised) {
         const RowFault fault = judge_block_maxima(block_max);
-        if (races_masked()) mask_block_maxima(row_, request_.mask, block_max);
+        if (fault == RowFault::none && races_masked()) mask_block_maxima(row_, request_.mask, block_max);
         return fault;
     }
     if (races_masked()) return scan_allowed_maxima(row_, request_.mask, block_max);
@@ -60,8 +60,10 @@ DecisionError Decider::choose() {
     return take(plan_.path);
 }
 
+// From what is not there no path can go on: what was asked for by then is what it needs first.
 DecisionError Decider::take(Path path) {
     workspace_.answer_space.path = path;
+    if (row_.lacks_blocks()) return DecisionError::none;
     switch (path) {
         case Path::listed:
         case Path::head:
@@ -99,7 +101,7 @@ DecisionError Decider::ask_winners() {
     const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
     for (int asks = 0; asks < most_asks(plan_.asked) || row_.dtype == proto::Dtype::fp32; ++asks) {
         const auto asked = winner(temperature, question.values(), may_be_kept);
-        if (!asked) return answer_exactly();
+        if (!asked || row_.lacks_blocks()) return answer_exactly();
         const Verdict verdict = question.ask(*asked);
         if (verdict == Verdict::kept) return drawn(asked);
         if (verdict == Verdict::open) return answer_exactly();
@@ -126,6 +128,7 @@ DecisionError Decider::answer_exactly() {
 DecisionError Decider::propose_or_race() {
     const auto proposed = propose(scale());
     if (proposed) return drawn(proposed);
+    if (row_.lacks_blocks()) return DecisionError::none;
     workspace_.answer_space.left_open = Path::proposals;
     if (!request_.mask.empty())
         mask_block_maxima(row_, request_.mask, workspace_.block_max.first(row_.blocks));
@@ -140,6 +143,7 @@ std::optional<Candidate> Decider::propose(double scale) {
 
 DecisionError Decider::from_candidates() {
     const Gathered found = search_.search(plan_.pruning);
+    if (row_.lacks_blocks()) return DecisionError::none;
     if (found.gave_up) return answer_many();
     const std::uint32_t candidates = found.count;
     if (candidates == 0) return DecisionError::no_token_left;

@@ -41,6 +41,8 @@ class Decider {
     std::int32_t token() const { return static_cast<std::int32_t>(drawn_.token); }
     float logprob();
     void note_blocks_read() const;
+    // Whether the decision asked for blocks that are not there, so that it is void.
+    bool lacks_blocks() const { return row_.lacks_blocks(); }
 
   private:
     static constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();

@@ -108,6 +108,7 @@ Candidate Decider::draw_adaptive(const Survivors& survivors, std::uint32_t token
 DecisionError Decider::from_classes() {
     RowClasses classes(row_, adjust_, all_adjustments(params_), request_, workspace_);
     Survivors survivors = classes.list();
+    if (row_.lacks_blocks()) return DecisionError::none;
     if (survivors.classes().empty()) return DecisionError::no_token_left;
     chain_.apply(survivors, plan_.pruning.adjustments);
     if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);

@@ -44,8 +44,8 @@ class HashRace {
             const std::uint32_t count = list_contenders(temperature, values, least);
             for (const std::uint32_t token : workspace_.contenders.first(count))
                 run(token, temperature, eligible);
-            // Who did not contend stays below.
-            if (score_ >= least) return best_;
+            // Who did not contend stays below. Without some who do, to go down would be to go on for nothing.
+            if (score_ >= least || row_.lacks_blocks()) return best_;
             least = steps <= kMostSteps ? std::max(score_, least - kStep) : score_;
         }
     }

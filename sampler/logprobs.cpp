@@ -54,7 +54,8 @@ float raw_logprobs(std::uint32_t best, const Candidate& drawn, const BlockedRow&
         const auto some = workspace.candidates.first(found);
         found = std::min(found, static_cast<std::uint32_t>(pruning.top_k));
         std::partial_sort(some.begin(), some.begin() + found, some.end(), canonically_before);
-        if (found > 0) maximum = some.front().value;
+        // Of what the mask allows; without one the blocks' maxima tell, whether they are there or not.
+        if (found > 0 && !request.mask.empty()) maximum = some.front().value;
     }
     const MassQuery all = {row, request.mask, maximum, 1.0};
     const double log_of_total = log_positive(total_weight(all, workspace.weighed));

@@ -18,7 +18,7 @@ std::optional<Survivors> MirostatSearch::kept_by_estimate() {
     best.top_k = kMirostatEstimates;
     for (;;) {
         const std::uint32_t candidates = search_.search(best).count;
-        if (candidates == 0) return std::nullopt;
+        if (candidates == 0 || row_.lacks_blocks()) return std::nullopt;
         Survivors survivors(workspace_, candidates);
         survivors.weigh(pruning_.scale);
         const std::uint64_t left =
@@ -40,11 +40,11 @@ std::optional<Survivors> MirostatSearch::kept_by_surprise() {
     constexpr std::uint32_t kMostListed = 4096;
     const double level = mirostat_level(params_, request_.feedback);
     WinnerQuestion row(proto::Step::end, params_, row_, adjust_, search_, pruning_, workspace_);
-    if (!(level <= kMostBits) || !row.begin()) return std::nullopt;
+    if (!(level <= kMostBits) || !row.begin() || row_.lacks_blocks()) return std::nullopt;
     const double share = share_of_surprise(std::max(0.0, level));
     const double floor = std::min(row.value_of(row.total().low * share * 0.99), row.highest());
     const std::uint32_t candidates = search_.at_least(float_below(floor), pruning_.adjustments).count;
-    if (candidates == 0 || candidates > kMostListed) return std::nullopt;
+    if (candidates == 0 || candidates > kMostListed || row_.lacks_blocks()) return std::nullopt;
     Survivors survivors(workspace_, candidates);
     survivors.weigh(pruning_.scale);
     // The best is kept in any case: it must be the best of all.

@@ -136,10 +136,12 @@ std::optional<Candidate> ProposalDraw::judge(const Proposal& proposal, std::uint
 
 std::optional<Candidate> ProposalDraw::draw(const proto::SamplingParams& params, const Request& request,
                                             double scale) {
-    if (!prepare(request, scale)) return std::nullopt;
+    if (!prepare(request, scale) || row_.lacks_blocks()) return std::nullopt;
     Answer& answer = workspace_.answer_space;
     answer.path = Path::proposals;
-    for (std::uint32_t n = 0; n < kMostProposals; ++n) {
+    // Where one's token is not there, those that may be made after it are asked for too.
+    const std::uint32_t asked_before = row_.asked();
+    for (std::uint32_t n = 0; n < kMostProposals && !row_.asked_enough(asked_before); ++n) {
         ++answer.candidates;
         ++answer.proposals;
         answer.region = Region::hot;

@@ -90,9 +90,11 @@ class Race {
         const std::span<float> bounds = workspace_.race_bounds.first(row_.blocks);
         const float most = bound_blocks(maxima, ln_first_, temperature_, values, bounds);
         if (most < proto::race::constants::kLeastScore) return;
+        const std::uint32_t asked_before = row_.asked();
         open_one(best_block(bounds, most));
         std::span<std::uint32_t> waiting = list_waiting(bounds);
-        while (!waiting.empty()) {
+        // One that is not there holds nothing, so that the others go on to tell which are needed beside it.
+        while (!waiting.empty() && !row_.asked_enough(asked_before)) {
             const std::uint32_t block = take_best(waiting, bounds);
             if (bounds[block] < score_ - margin_) break;
             open_one(block);

@@ -36,16 +36,17 @@ void MaskMaxima(const BlockedRow& row, std::span<const std::uint32_t> mask, ToFl
     const auto nothing = static_cast<Code>(negative_infinity_code(row.dtype));
     const auto is_read = [](std::uint64_t allowed) { return allowed != 0 && allowed != ~std::uint64_t{0}; };
     for (const BlockRun& run : row.runs) {
+        const auto largest_of = [&](std::uint32_t i, std::uint64_t allowed) HWY_ATTR {
+            return codes.largest_allowed(reinterpret_cast<const Code*>(run.block(i)), allowed, nothing);
+        };
         for (std::uint32_t i = 0; i < run.blocks; ++i) {
             const std::uint32_t block = run.first_block + i;
             const std::uint64_t allowed = allowed_in_block(mask, block);
             const auto ahead = i + static_cast<std::uint32_t>(kAhead);
             if (ahead < run.blocks && is_read(allowed_in_block(mask, run.first_block + ahead)))
-                PrefetchBlock(run.block(ahead), Codes<Code>::kWidth);
+                PrefetchBlock(run.ahead(ahead), Codes<Code>::kWidth);
             if (allowed == ~std::uint64_t{0}) continue;
-            const auto* entries = reinterpret_cast<const Code*>(run.block(i));
-            block_max[block] =
-                to_float(allowed == 0 ? nothing : codes.largest_allowed(entries, allowed, nothing));
+            block_max[block] = to_float(allowed == 0 ? nothing : largest_of(i, allowed));
         }
     }
 }

@@ -259,9 +259,12 @@ bool can_be_weighed(double maximum, double scale) noexcept {
     return std::abs(maximum) * scale < kLargestArgument;
 }
 
-double total_weight(const MassQuery& query, const Weighed& known) noexcept {
-    if (query.mask.empty() && known.maximum == query.maximum && known.scale == query.scale)
-        return known.total;
+double total_weight(const MassQuery& query, std::span<const Weighed> known) noexcept {
+    const auto answers = [&query](const Weighed& each) {
+        return each.maximum == query.maximum && each.scale == query.scale;
+    };
+    const auto answer = std::find_if(known.begin(), known.end(), answers);
+    if (query.mask.empty() && answer != known.end()) return answer->total;
     if (can_be_weighed(query.maximum, query.scale)) return HWY_DYNAMIC_DISPATCH(TotalWeight)(query);
     return static_cast<double>(HWY_DYNAMIC_DISPATCH(TotalMass)(query)) / kMassUnit;
 }
@@ -270,7 +273,7 @@ RowFault scan_and_weigh(const BlockedRow& row, double scale, Workspace& workspac
     const std::span<float> block_max = workspace.block_max.first(row.blocks);
     const ScannedWeight scanned = HWY_DYNAMIC_DISPATCH(ScanAndWeigh)(row, scale, block_max.data());
     const bool known = scanned.total > 0.0 && can_be_weighed(scanned.maximum, scale);
-    if (known) workspace.weighed = {scanned.maximum, scale, scanned.total};
+    if (known) workspace.weighed.front() = {scanned.maximum, scale, scanned.total};
     return judge_scan(row.dtype, scanned.largest_code, block_max);
 }
 

@@ -48,9 +48,9 @@ struct ScannedWeight {
 // Whether float reaches.
 bool can_be_weighed(double maximum, double scale) noexcept;
 
-// In float, the same on every instruction set that fuses, unless `known` is it already; exactly where float
-// does not reach.
-double total_weight(const MassQuery& query, const Weighed& known) noexcept;
+// In float, the same on every instruction set that fuses, unless one of `known` is it already; exactly where
+// float does not reach.
+double total_weight(const MassQuery& query, std::span<const Weighed> known) noexcept;
 
 // The scan of sampler/row_scan.h for a bf16 row without a mask, and its total weight on the way, which the
 // workspace then knows. (Not always: where a sample of the row does not tell about how large its maximum is.)

@@ -34,6 +34,25 @@ std::uint32_t ScanRow(const BlockedRow& row, ToFloat to_float, float* HWY_RESTRI
     return codes.largest_code();
 }
 
+template <class Format>
+void WidenAll(const std::byte* HWY_RESTRICT codes, std::size_t count, float* HWY_RESTRICT values) {
+    const Floats d;
+    std::size_t i = 0;
+    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) hn::StoreU(Format::widen(codes, i), d, values + i);
+    for (; i < count; ++i) values[i] = Format::value(codes, i);
+}
+
+void WidenCodes(proto::Dtype dtype, const std::byte* codes, std::size_t count, float* values) {
+    switch (dtype) {
+        case proto::Dtype::bf16:
+            return WidenAll<Bf16>(codes, count, values);
+        case proto::Dtype::fp16:
+            return WidenAll<Fp16>(codes, count, values);
+        case proto::Dtype::fp32:
+            return WidenAll<Fp32>(codes, count, values);
+    }
+}
+
 // Returns the largest code, unsigned.
 std::uint32_t ScanMaxima(const BlockedRow& row, float* HWY_RESTRICT block_max) {
     return WithCodes(row.dtype, [&](auto code, auto to_float) {
@@ -174,7 +193,7 @@ std::size_t ReachedBlocks(const BlockRun& run, std::size_t bytes, const float* H
         const std::size_t some = std::min<std::size_t>(64, run.blocks - first);
         for (std::uint64_t bits = ReachedBits(maxima + first, some, floor); bits != 0; bits &= bits - 1) {
             const std::uint32_t block = first + static_cast<std::uint32_t>(std::countr_zero(bits));
-            PrefetchBlock(run.block(block), bytes * kBlock);
+            PrefetchBlock(run.ahead(block), bytes * kBlock);
             reached[count++] = block;
         }
     }
@@ -229,6 +248,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace croupier::sampler {
 
+HWY_EXPORT(WidenCodes);
 HWY_EXPORT(ScanMaxima);
 HWY_EXPORT(CountAtLeast);
 HWY_EXPORT(CountAtLeastEach);
@@ -236,6 +256,11 @@ HWY_EXPORT(NoneInfinite);
 HWY_EXPORT(LargestOf);
 HWY_EXPORT(FoldMaxima);
 HWY_EXPORT(FindAtLeast);
+
+void widen_codes(proto::Dtype dtype, const void* codes, std::span<float> values) noexcept {
+    HWY_DYNAMIC_DISPATCH(WidenCodes)
+    (dtype, static_cast<const std::byte*>(codes), values.size(), values.data());
+}
 
 RowFault judge_block_maxima(std::span<const float> block_max) noexcept {
     if (HWY_DYNAMIC_DISPATCH(NoneInfinite)(block_max.data(), block_max.size())) return RowFault::none;

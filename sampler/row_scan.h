@@ -11,6 +11,9 @@ namespace croupier::sampler {
 
 enum class RowFault { none, nan, positive_infinity };
 
+// The values of as many elements as there is room for.
+void widen_codes(proto::Dtype dtype, const void* codes, std::span<float> values) noexcept;
+
 // Fills the largest value of each block, reading every element once. A NaN is reported before a +inf.
 RowFault scan_block_maxima(const BlockedRow& row, std::span<float> block_max) noexcept;
 RowFault judge_scan(proto::Dtype dtype, std::uint32_t largest_code,

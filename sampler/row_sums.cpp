@@ -123,7 +123,7 @@ HWY_INLINE void EachRegister(const WeighedRow& of, const PlaceFloors& floors, fl
             // Where the maxima came with the row nothing of it is near yet, and blocks lie pages apart.
             const std::uint32_t ahead = i + static_cast<std::uint32_t>(kFarAhead);
             if (ahead < run.blocks && of.block_max[run.first_block + ahead] >= floor) {
-                PrefetchBlock(run.block(ahead), bytes);
+                PrefetchBlock(run.ahead(ahead), bytes);
             }
             const std::uint32_t block = run.first_block + i;
             if (!(of.block_max[block] >= floor)) continue;

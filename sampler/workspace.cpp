@@ -42,6 +42,10 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.runs, std::size_t{kMaxSlices} * 2);
     carver.deal(workspace.tails, std::size_t{kMaxSlices} * kBlock * sizeof(float));
     carver.deal(workspace.gathered, blocks * kBlock * sizeof(float));
+    carver.deal(workspace.lean.at, blocks);
+    carver.deal(workspace.lean.there, (blocks + 63) / 64);
+    carver.deal(workspace.lean.missing, (blocks + 63) / 64);
+    carver.deal(workspace.lean.nothing, kBlock * sizeof(float));
     carver.deal(workspace.block_max, blocks);
     carver.deal(workspace.ln_first_arrivals, blocks);
     carver.deal(workspace.race_bounds, blocks);

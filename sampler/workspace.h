@@ -1,11 +1,13 @@
 // All memory that decisions over one vocabulary need, taken once: decide() allocates nothing.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 
+#include "sampler/lean_blocks.h"
 #include "sampler/mass.h"
 #include "sampler/request.h"
 
@@ -88,16 +90,16 @@ struct Answer {
     // Of the row's blocks, how often one was read: where no summaries are given, all are in any case.
     std::uint32_t blocks = 0;
     std::uint32_t blocks_read = 0;
-    // Of a row that is there in part: a bit for each block that the decision asked for in vain. Not empty: all
-    // else is void, and the decision is to be made again when those are there.
+    // Of a row that is there in part: a bit for each block that the decision asked for in vain. Not empty:
+    // all else is void, and the decision is to be made again when those are there.
     std::span<const std::uint64_t> missing;
 };
 
-// The weight of the whole row, where it was summed already.
+// The weight of the whole row, where it was summed already at a scale.
 struct Weighed {
     double maximum = 0.0;
     double scale = 0.0;  // 0: it was not
-    double total = 0.0;
+    double total = 0.0;  // in units of the maximum's weight
 };
 
 class Workspace {
@@ -119,6 +121,7 @@ class Workspace {
     std::span<BlockRun> runs;
     std::span<std::byte> tails;     // blocks that are put together from parts
     std::span<std::byte> gathered;  // a column that cannot be read in place
+    LeanBlocks lean;                // of a column that is there in part
     std::span<float> block_max;
     std::span<float> ln_first_arrivals;  // of the blocks, as the race needs them
     std::span<float> race_bounds;
@@ -147,7 +150,7 @@ class Workspace {
     std::span<std::uint16_t> next_bias;
     std::span<Survivor> support;
     std::span<RankedLogprob> logprobs;
-    Weighed weighed;
+    std::array<Weighed, 2> weighed;  // a writer sums at 1 and at a scale of the column
     Answer answer_space;
 };
 

@@ -1,0 +1,35 @@
+// Where the blocks are of a row that is there in part, and which of them were asked for in vain.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace croupier::sampler {
+
+struct LeanBlocks {
+    std::span<const std::byte*> at;    // of those that are there; they lie anywhere
+    std::span<std::uint64_t> there;    // a bit a block
+    std::span<std::uint64_t> missing;  // a bit a block; all zero before the first is asked for
+    std::span<std::byte> nothing;      // a block of -inf: what is read in place of an absent one
+    const float* block_max = nullptr;  // the workspace's
+    std::uint32_t asked = 0;           // how many are missing
+    std::uint32_t asked_before = 0;    // how many are there because an earlier try of the decision asked
+
+    bool is_there(std::uint32_t block) const { return (there[block / 64] >> (block % 64) & 1U) != 0; }
+
+    // To be read.
+    const std::byte* block(std::uint32_t b) { return is_there(b) ? at[b] : ask_for(b); }
+    // Only to be fetched into the cache.
+    const std::byte* ahead(std::uint32_t b) const { return is_there(b) ? at[b] : nothing.data(); }
+
+    // What cannot tell how many blocks it needs before it has read them asks for so many at a time: the more,
+    // the more often it asked, so that a row of which it needs everything is there after few tries.
+    std::uint32_t most_asked_at_once() const { return std::max(8U, 2 * asked_before); }
+
+  private:
+    const std::byte* ask_for(std::uint32_t block);
+};
+
+}  // namespace croupier::sampler

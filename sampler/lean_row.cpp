@@ -1,0 +1,200 @@
+#include "sampler/lean_row.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "sampler/exp.h"
+#include "sampler/row_mass.h"
+#include "sampler/row_scan.h"
+#include "sampler/slice_column.h"
+
+namespace croupier::sampler {
+namespace {
+
+constexpr double kNothing = -std::numeric_limits<double>::infinity();
+
+std::uint32_t block_after(std::uint32_t id) {
+    return (id + kBlock - 1) / kBlock;
+}
+
+class LeanLayer {
+  public:
+    LeanLayer(const RowView& view, Workspace& workspace)
+        : view_(view),
+          workspace_(workspace),
+          lean_(workspace.lean),
+          bytes_(proto::element_bytes(view.dtype)),
+          blocks_(block_after(view.vocab)) {}
+
+    BlockedRow lay() {
+        begin();
+        each_slice(view_, [this](const SliceColumn& slice, const Slice& of) {
+            find_blocks(slice, *of.lean);
+            take_maxima(slice, *of.lean);
+        });
+        take_weights();
+        workspace_.runs.front() = {nullptr, 0, nullptr, blocks_, 0, &lean_};
+        return {view_.dtype, workspace_.runs.first(1), view_.vocab, blocks_, true, &lean_};
+    }
+
+  private:
+    void begin() {
+        const std::size_t words = (blocks_ + 63) / 64;
+        std::fill_n(lean_.there.begin(), words, 0);
+        std::fill_n(lean_.missing.begin(), words, 0);
+        fill_with_nothing(view_.dtype, lean_.nothing.data(), 0);
+        lean_.block_max = workspace_.block_max.data();
+        lean_.asked_before = 0;
+    }
+
+    void add(std::uint32_t block, const std::byte* elements) {
+        lean_.at[block] = elements;
+        lean_.there[block / 64] |= bit_of(block);
+    }
+    // Returns whether it was there.
+    bool remove(std::uint32_t block) {
+        const bool was_there = lean_.is_there(block);
+        lean_.there[block / 64] &= ~bit_of(block);
+        return was_there;
+    }
+    static std::uint64_t bit_of(std::uint32_t block) { return std::uint64_t{1} << (block % 64); }
+
+    void find_blocks(const SliceColumn& slice, const LeanColumn& lean) {
+        const std::uint32_t first = slice.first_id() / kBlock;
+        // What the ranks before it have of its first block stands in its part by now.
+        const bool joins = slice.first_id() % kBlock != 0;
+        const bool others_sent = !joins || remove(first);
+        find_sent(slice, lean);
+        find_placed(slice, lean);
+        std::uint32_t id = slice.first_id();
+        if (joins) id = put_part(slice, id, others_sent);
+        const std::uint32_t last = slice.end() / kBlock * kBlock;
+        if (id <= last && last < slice.end()) put_part(slice, last, true);
+    }
+
+    void find_sent(const SliceColumn& slice, const LeanColumn& lean) {
+        const std::uint32_t first = slice.first_id() / kBlock;
+        const std::uint32_t own = block_after(slice.end()) - first;
+        const auto* elements = static_cast<const std::byte*>(lean.elements);
+        for (std::uint32_t i = 0; i < lean.sent; ++i) {
+            const std::uint32_t block = lean.blocks[i];
+            if (block < own) add(first + block, elements + std::size_t{i} * kBlock * bytes_);
+        }
+    }
+
+    void find_placed(const SliceColumn& slice, const LeanColumn& lean) {
+        if (lean.placed == nullptr) return;
+        const std::uint32_t first = slice.first_id() / kBlock;
+        const std::uint32_t end = block_after(slice.end());
+        const std::size_t stride = std::size_t{view_.columns} * kBlock * bytes_;
+        for (std::uint32_t word = first / 64; word <= (end - 1) / 64; ++word) {
+            for (std::uint64_t bits = lean.placed[word]; bits != 0; bits &= bits - 1) {
+                const std::uint32_t block = word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+                if (block < first || block >= end) continue;
+                add(block, slice.elements() + slice.place_of(block) * stride);
+                ++lean_.asked_before;
+            }
+        }
+    }
+
+    // What the slice has of a block that is not all its own, from `id` on; returns where that ends. The block
+    // is there if every rank's part is.
+    std::uint32_t put_part(const SliceColumn& slice, std::uint32_t id, bool others_sent) {
+        const std::uint32_t block = id / kBlock;
+        const std::uint32_t end = std::min(slice.end(), (block + 1) * kBlock);
+        if (id % kBlock == 0) begin_part();
+        if (lean_.is_there(block)) {
+            const std::size_t before = id % kBlock * bytes_;
+            std::copy_n(lean_.at[block] + before, (end - id) * bytes_, part_ + before);
+            lean_.at[block] = part_;
+        }
+        if (!others_sent) remove(block);
+        return end;
+    }
+
+    void begin_part() {
+        part_ = workspace_.tails.data() + tails_++ * kBlock * sizeof(float);
+        fill_with_nothing(view_.dtype, part_, 0);
+    }
+
+    // A block that several ranks share has the largest of their parts' maxima.
+    void take_maxima(const SliceColumn& slice, const LeanColumn& lean) {
+        const std::uint32_t first = slice.first_id() / kBlock;
+        const auto own = workspace_.block_max.subspan(first, block_after(slice.end()) - first);
+        const float others = own.front();
+        widen_codes(view_.dtype, lean.maxima, own);
+        add_weights(lean, static_cast<double>(largest_of(own)));
+        if (slice.first_id() % kBlock != 0) own.front() = larger_or_nan(others, own.front());
+    }
+
+    // Of a rank whose largest entry that is. One of nothing but -inf weighs nothing.
+    void add_weights(const LeanColumn& lean, double maximum) {
+        if (maximum == kNothing) return;
+        totals_[0].add(lean.weight, 1.0, maximum);
+        totals_[1].add(lean.weight_at_scale, lean.scale, maximum);
+    }
+
+    void take_weights() {
+        for (std::size_t i = 0; i < totals_.size(); ++i) {
+            const Total& total = totals_[i];
+            const bool known = total.summed && can_be_weighed(total.maximum, total.scale);
+            if (known) workspace_.weighed[i] = {total.maximum, total.scale, total.weight};
+        }
+    }
+
+    // What the ranks weigh together, in units of the largest entry's weight.
+    struct Total {
+        double maximum = kNothing;
+        double scale = 0.0;
+        double weight = 0.0;
+        bool summed = true;
+
+        void add(double own, double own_scale, double own_maximum) {
+            if (maximum == kNothing) scale = own_scale;
+            // Written so that NaN is nothing.
+            summed = summed && own > 0.0 && own < std::numeric_limits<double>::max() && own_scale > 0.0 &&
+                     own_scale == scale && std::isfinite(own_maximum);
+            if (!summed) return;
+            const double most = std::max(maximum, own_maximum);
+            weight = weight * exp_nonpositive((maximum - most) * scale) +
+                     own * exp_nonpositive((own_maximum - most) * scale);
+            maximum = most;
+        }
+    };
+
+    const RowView& view_;
+    Workspace& workspace_;
+    LeanBlocks& lean_;
+    std::size_t bytes_;
+    std::uint32_t blocks_;
+    std::size_t tails_ = 0;
+    std::byte* part_ = nullptr;  // the block that is being put together
+    std::array<Total, 2> totals_;
+};
+
+}  // namespace
+
+// A block whose largest entry that counts is -inf has nothing to ask for: under a mask, what it hides is the
+// same to a decision.
+const std::byte* LeanBlocks::ask_for(std::uint32_t block) {
+    const bool has_nothing = block_max[block] == -std::numeric_limits<float>::infinity();
+    std::uint64_t& word = missing[block / 64];
+    const std::uint64_t bit = std::uint64_t{1} << (block % 64);
+    if (!has_nothing && (word & bit) == 0) {
+        word |= bit;
+        ++asked;
+    }
+    return nothing.data();
+}
+
+BlockedRow lay_lean(const RowView& view, Workspace& workspace) noexcept {
+    return LeanLayer(view, workspace).lay();
+}
+
+}  // namespace croupier::sampler

@@ -1,0 +1,220 @@
+#include "lean_fixture.h"
+
+#include <algorithm>
+#include <bit>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "agreement.h"
+#include "sampler/blocked_row.h"
+#include "sampler/decide.h"
+
+namespace croupier::sampler::test {
+namespace {
+
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+
+RowShape in_blocks(RowShape shape) {
+    shape.tile = kBlock;
+    shape.summarised = true;
+    return shape;
+}
+
+// The largest of the values, NaN where one is.
+float largest(std::span<const float> values) {
+    float most = kNothing;
+    for (const float value : values) {
+        if (std::isnan(value)) return value;
+        most = std::max(most, value);
+    }
+    return most;
+}
+
+}  // namespace
+
+LeanRow::LeanRow(const std::vector<float>& logits, RowShape shape, std::uint64_t order_seed,
+                 const LeanOffer& offer)
+    : shape_(in_blocks(std::move(shape))),
+      whole_(logits, shape_, order_seed),
+      generator_(order_seed),
+      bytes_(proto::element_bytes(shape_.dtype)),
+      maxima_((logits.size() + kBlock - 1) / kBlock),
+      placed_((maxima_.size() + 63) / 64) {
+    for (std::size_t b = 0; b < maxima_.size(); ++b) {
+        maxima_[b] = largest(
+            std::span(logits).subspan(b * kBlock, std::min<std::size_t>(kBlock, logits.size() - b * kBlock)));
+    }
+    for (Slice slice : whole_.view().slices) {
+        ranks_.push_back(rank_of(slice, logits, offer));
+        slice.elements = ranks_.back()->elements.data();
+        slice.summaries = {};
+        slice.lean = &ranks_.back()->column;
+        slices_.push_back(slice);
+    }
+}
+
+std::unique_ptr<LeanRow::Rank> LeanRow::rank_of(const Slice& slice, const std::vector<float>& logits,
+                                                const LeanOffer& offer) {
+    auto rank = std::make_unique<Rank>();
+    const auto vocab = static_cast<std::uint32_t>(logits.size());
+    const std::uint32_t end = std::min(slice.first_id + slice.entries, vocab);
+    rank->first_block = slice.first_id / kBlock;
+    rank->blocks = end > slice.first_id ? (end - 1) / kBlock - rank->first_block + 1 : 0;
+    const std::uint32_t all =
+        slice.entries == 0 ? 0 : (slice.first_id + slice.entries - 1) / kBlock - rank->first_block + 1;
+    // What an empty slice has is never looked at, but is somewhere.
+    rank->elements.resize(std::max<std::size_t>(all, 1) * shape_.columns * kBlock * bytes_);
+    poison(rank->elements);
+    give_maxima(*rank, slice, logits);
+    send(*rank, slice, offer);
+    rank->column.placed = placed_.data();
+    if (offer.sums) give_sums(*rank, slice, logits, offer);
+    return rank;
+}
+
+// Large numbers, which would win, or NaN.
+void LeanRow::poison(std::vector<std::byte>& elements) {
+    const std::uint32_t large = shape_.dtype == proto::Dtype::fp16   ? 0x7BFFU
+                                : shape_.dtype == proto::Dtype::bf16 ? 0x7F00U
+                                                                     : 0x7F000000U;
+    for (std::size_t at = 0; at < elements.size(); at += kBlock * bytes_) {
+        const std::uint32_t code = generator_() % 4 == 0 ? ~0U : large;
+        for (std::size_t i = 0; i < kBlock; ++i) std::memcpy(&elements[at + i * bytes_], &code, bytes_);
+    }
+}
+
+std::size_t LeanRow::offset_of(const Slice& slice, std::uint32_t block) const {
+    const std::size_t place = slice.places == nullptr ? block : slice.places[block];
+    return (place * shape_.columns + shape_.column) * kBlock * bytes_;
+}
+
+// Counted from the slice's first one.
+const std::byte* LeanRow::truth(const Slice& slice, std::uint32_t block) const {
+    return static_cast<const std::byte*>(slice.elements) + offset_of(slice, block);
+}
+
+void LeanRow::give_maxima(Rank& rank, const Slice& slice, const std::vector<float>& logits) const {
+    rank.maxima.resize((std::size_t{rank.blocks} + 1) * bytes_, std::byte{0xFF});
+    for (std::uint32_t b = 0; b < rank.blocks; ++b) {
+        std::uint32_t best = negative_infinity_code(shape_.dtype);
+        for (std::uint32_t entry = 0; entry < kBlock; ++entry) {
+            const std::uint32_t id = (rank.first_block + b) * kBlock + entry;
+            if (id < slice.first_id || id >= slice.first_id + slice.entries || id >= logits.size()) continue;
+            std::uint32_t code = 0;
+            std::memcpy(&code, truth(slice, b) + entry * bytes_, bytes_);
+            const float value = value_of_code(shape_.dtype, code);
+            const float most = value_of_code(shape_.dtype, best);
+            if (!std::isnan(most) && (std::isnan(value) || value > most)) best = code;
+        }
+        std::memcpy(&rank.maxima[b * bytes_], &best, bytes_);
+    }
+    rank.column.maxima = rank.maxima.data();
+}
+
+std::vector<std::uint32_t> LeanRow::chosen(const Rank& rank, const LeanOffer& offer) {
+    std::vector<std::uint32_t> own(rank.blocks);
+    std::iota(own.begin(), own.end(), 0U);
+    if (offer.all) return own;
+    std::shuffle(own.begin(), own.end(), generator_);
+    own.resize(std::min<std::size_t>(own.size(), offer.random));
+    std::vector<std::uint32_t> best(maxima_.size());
+    std::iota(best.begin(), best.end(), 0U);
+    std::stable_sort(best.begin(), best.end(),
+                     [this](std::uint32_t a, std::uint32_t b) { return maxima_[a] > maxima_[b]; });
+    best.resize(std::min<std::size_t>(best.size(), offer.best));
+    for (const std::uint32_t block : best) {
+        if (block - rank.first_block < rank.blocks) own.push_back(block - rank.first_block);
+    }
+    return own;
+}
+
+void LeanRow::send(Rank& rank, const Slice& slice, const LeanOffer& offer) {
+    const std::vector<std::uint32_t> own = chosen(rank, offer);
+    rank.sent = {static_cast<std::uint16_t>(rank.blocks), 0xFFFF};
+    for (const std::uint32_t block : own) rank.sent.push_back(static_cast<std::uint16_t>(block));
+    rank.sent_elements.resize(rank.sent.size() * kBlock * bytes_);
+    poison(rank.sent_elements);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+        std::memcpy(&rank.sent_elements[(i + 2) * kBlock * bytes_], truth(slice, own[i]), kBlock * bytes_);
+    }
+    rank.column.blocks = rank.sent.data();
+    rank.column.elements = rank.sent_elements.data();
+    rank.column.sent = static_cast<std::uint32_t>(rank.sent.size());
+}
+
+void LeanRow::give_sums(Rank& rank, const Slice& slice, const std::vector<float>& logits,
+                        const LeanOffer& offer) const {
+    const std::size_t end = std::min<std::size_t>(slice.first_id + slice.entries, logits.size());
+    if (end <= slice.first_id) return;
+    const auto own = std::span(logits).subspan(slice.first_id, end - slice.first_id);
+    const auto maximum = static_cast<double>(largest(own));
+    if (!std::isfinite(maximum)) return;
+    rank.column.scale = offer.scale;
+    for (const float value : own) {
+        const double below = static_cast<double>(value) - maximum;
+        rank.column.weight += std::exp(below) * (1.0 + offer.error);
+        rank.column.weight_at_scale += std::exp(below * offer.scale) * (1.0 + offer.error);
+    }
+}
+
+RowView LeanRow::view() const {
+    RowView view = whole_.view();
+    view.slices = slices_;
+    return view;
+}
+
+void LeanRow::grant(std::span<const std::uint64_t> missing) {
+    const auto slices = whole_.view().slices;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        Rank& rank = *ranks_[r];
+        for (std::uint32_t b = 0; b < rank.blocks; ++b) {
+            const std::uint32_t block = rank.first_block + b;
+            if ((missing[block / 64] >> (block % 64) & 1U) == 0) continue;
+            std::memcpy(&rank.elements[offset_of(slices[r], b)], truth(slices[r], b), kBlock * bytes_);
+        }
+    }
+    for (std::size_t word = 0; word < placed_.size(); ++word) placed_[word] |= missing[word];
+}
+
+bool LeanRow::is_there(std::uint32_t block) const {
+    if ((placed_[block / 64] >> (block % 64) & 1U) != 0) return true;
+    return std::all_of(ranks_.begin(), ranks_.end(), [block](const std::unique_ptr<Rank>& rank) {
+        const std::uint32_t own = block - rank->first_block;
+        if (own >= rank->blocks) return true;
+        return std::find(rank->sent.begin(), rank->sent.end(), own) != rank->sent.end();
+    });
+}
+
+LeanDecision decide_lean(LeanRow& row, const Request& request, Workspace& workspace) {
+    SequenceState state(workspace.vocab,
+                        static_cast<std::uint32_t>(request.prompt.size() + request.output.size()) + 1);
+    state.begin(*request.params, request.dry_breakers);
+    LeanDecision made;
+    for (;;) {
+        const proto::Decision decision = decide(row.view(), request, state, workspace);
+        ++made.tries;
+        const auto missing = workspace.answer().missing;
+        if (missing.empty()) {
+            made.outcome = outcome_of(decision, workspace.answer());
+            return made;
+        }
+        REQUIRE(made.tries < kMostTries);
+        REQUIRE(decision.error == proto::DecisionError::none);
+        REQUIRE(decision.token == -1);
+        std::uint32_t asked = 0;
+        for (std::uint32_t b = 0; b < missing.size() * 64; ++b) {
+            if ((missing[b / 64] >> (b % 64) & 1U) == 0) continue;
+            REQUIRE(b < row.blocks());
+            REQUIRE_FALSE(row.is_there(b));
+            ++asked;
+        }
+        REQUIRE(asked > 0);
+        made.asked += asked;
+        row.grant(missing);
+    }
+}
+
+}  // namespace croupier::sampler::test

@@ -1,0 +1,88 @@
+// Rows of which the writers sent a part: the rest is poison until it is asked for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "row_fixture.h"
+#include "sampler/reference/decide.h"
+#include "sampler/request.h"
+#include "sampler/row_view.h"
+#include "sampler/workspace.h"
+
+namespace croupier::sampler::test {
+
+// What is sent of a row beside its maxima.
+struct LeanOffer {
+    std::uint32_t best = 0;    // blocks of the row, by their largest entry
+    std::uint32_t random = 0;  // blocks of each rank
+    bool all = false;
+    bool sums = false;   // what the row weighs, at 1 and at `scale`
+    double scale = 1.0;  // of the second sum
+    double error = 0.0;  // which the sums are off, as a share of themselves
+};
+
+class LeanRow {
+  public:
+    // As RowFixture, in tiles of 64 whatever the shape says. The ranks' lists name blocks too that there are
+    // none of.
+    LeanRow(const std::vector<float>& logits, RowShape shape, std::uint64_t order_seed,
+            const LeanOffer& offer);
+
+    RowView view() const;
+    RowView whole() const { return whole_.view(); }
+    // Lays the blocks whose bits are set at their places.
+    void grant(std::span<const std::uint64_t> missing);
+    // Whether every rank that has a part of the block sent it, or laid it at its place.
+    bool is_there(std::uint32_t block) const;
+    std::uint32_t blocks() const { return static_cast<std::uint32_t>(maxima_.size()); }
+
+    // For tests that say something else than the truth.
+    LeanColumn& column(std::size_t rank) { return ranks_[rank]->column; }
+
+  private:
+    struct Rank {
+        std::uint32_t first_block = 0;
+        std::uint32_t blocks = 0;  // with ids of the vocabulary
+        std::vector<std::byte> elements;
+        std::vector<std::byte> maxima;
+        std::vector<std::uint16_t> sent;
+        std::vector<std::byte> sent_elements;
+        LeanColumn column;
+    };
+
+    std::unique_ptr<Rank> rank_of(const Slice& slice, const std::vector<float>& logits,
+                                  const LeanOffer& offer);
+    std::vector<std::uint32_t> chosen(const Rank& rank, const LeanOffer& offer);
+    const std::byte* truth(const Slice& slice, std::uint32_t block) const;
+    void poison(std::vector<std::byte>& elements);
+    void send(Rank& rank, const Slice& slice, const LeanOffer& offer);
+    void give_maxima(Rank& rank, const Slice& slice, const std::vector<float>& logits) const;
+    void give_sums(Rank& rank, const Slice& slice, const std::vector<float>& logits,
+                   const LeanOffer& offer) const;
+    std::size_t offset_of(const Slice& slice, std::uint32_t block) const;
+
+    RowShape shape_;
+    RowFixture whole_;
+    std::mt19937_64 generator_;
+    std::size_t bytes_;
+    std::vector<float> maxima_;  // of the row's blocks
+    std::vector<std::uint64_t> placed_;
+    std::vector<std::unique_ptr<Rank>> ranks_;
+    std::vector<Slice> slices_;
+};
+
+// A decision that was made again until nothing was missing.
+struct LeanDecision {
+    reference::Outcome outcome;
+    int tries = 0;
+    std::uint32_t asked = 0;  // blocks
+};
+constexpr int kMostTries = 40;
+LeanDecision decide_lean(LeanRow& row, const Request& request, Workspace& workspace);
+
+}  // namespace croupier::sampler::test

@@ -1,0 +1,196 @@
+// A decision over a row that is there in part is that over the whole row, once it has what it asks for.
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "agreement.h"
+#include "case_generator.h"
+#include "lean_fixture.h"
+#include "lm_cases.h"
+#include "sampler/plan.h"
+#include "sampler/row_mass.h"
+#include "testing/deciding.h"
+
+namespace croupier::sampler::test {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+template <typename T, std::size_t N>
+T one_of(const std::array<T, N>& choices, std::mt19937_64& generator) {
+    return choices[generator() % N];
+}
+
+double scale_of(const RandomCase& of) {
+    const auto vocab = static_cast<std::uint32_t>(of.logits.size());
+    return plan_of(of.params, of.request, {of.shape.dtype, vocab}).pruning.scale;
+}
+
+// Nothing, a few blocks or all; sums as exact as doubles, or nearly as wrong as they may be. Of a case with
+// log-probs less: they are to agree with those of the fast path's own sum, which is off by 3e-6 itself.
+LeanOffer random_offer(const RandomCase& of, std::mt19937_64& generator) {
+    LeanOffer offer;
+    const auto kind = generator() % 8;
+    if (kind >= 2 && kind < 5) offer.best = one_of(std::array{1U, 4U, 32U}, generator);
+    if (kind == 4 || kind == 5) offer.random = static_cast<std::uint32_t>(generator() % 6);
+    offer.all = kind == 6;
+    offer.sums = generator() % 2 == 0;
+    offer.scale = generator() % 4 == 0 ? 0.75 : scale_of(of);
+    const double most = (of.params.flags & proto::kNoLogprob) != 0 ? 0.99 : 0.7;
+    offer.error = one_of(std::array{0.0, most, -most}, generator) * kWeightError;
+    return offer;
+}
+
+// What many decisions took together.
+struct Tally {
+    int decided = 0;
+    int most_tries = 0;
+    long tries = 0;
+    long cases = 0;
+};
+
+// Compares with the whole row's decision, and again when nothing else was granted than what was asked for.
+void check_case(RandomCase& random_case, const LeanOffer& offer, Workspace& workspace, Tally& tally) {
+    LeanRow row(random_case.logits, random_case.shape, random_case.order_seed, offer);
+    const proto::Decision decision = decide_once(row.whole(), random_case.request, workspace);
+    const reference::Outcome whole = outcome_of(decision, workspace.answer());
+    REQUIRE(workspace.answer().missing.empty());
+    INFO(describe(random_case) << "; best " << offer.best << ", random " << offer.random << ", all "
+                               << offer.all << ", sums " << offer.sums);
+    const LeanDecision lean = decide_lean(row, random_case.request, workspace);
+    const std::string fault = difference(lean.outcome, whole, Logprobs::within_error);
+    if (!fault.empty()) FAIL(fault);
+    tally.decided += decision.error == proto::DecisionError::none ? 1 : 0;
+    tally.most_tries = std::max(tally.most_tries, lean.tries);
+    tally.tries += lean.tries;
+    ++tally.cases;
+}
+
+void check_random_cases(std::uint32_t least_vocab, std::uint32_t most_vocab, int cases, std::uint64_t seed) {
+    std::mt19937_64 generator(seed);
+    RandomCase random_case;
+    Tally tally;
+    constexpr int kCasesOfOne = 20;  // a workspace costs more than a decision
+    for (int number = 0; number < cases; number += kCasesOfOne) {
+        const auto vocab =
+            least_vocab + static_cast<std::uint32_t>(generator() % (most_vocab - least_vocab + 1));
+        Workspace workspace(vocab);
+        for (int i = 0; i < kCasesOfOne; ++i) {
+            fill_case(random_case, vocab, generator);
+            check_case(random_case, random_offer(random_case, generator), workspace, tally);
+        }
+    }
+    CHECK(tally.decided > cases / 2);
+    INFO("tries: " << tally.tries << " of " << tally.cases << ", at most " << tally.most_tries);
+    CHECK(tally.tries < 3 * tally.cases);
+}
+
+// A row that is hard to tell from few of its blocks.
+std::vector<float> strange_row(std::uint32_t kind, std::uint32_t vocab, std::mt19937_64& generator) {
+    std::vector<float> logits(vocab, 1.0F);
+    const auto any = [&] { return static_cast<std::uint32_t>(generator() % vocab); };
+    switch (kind) {
+        case 0:  // all equal
+            break;
+        case 1:  // two values
+            for (float& logit : logits) logit = generator() % 2 == 0 ? 1.0F : 0.5F;
+            break;
+        case 2:  // the best in the last block
+            logits.back() = 9.0F;
+            break;
+        case 3:  // -inf but for a few
+            std::fill(logits.begin(), logits.end(), -kInfinity);
+            for (int i = 0; i < 5; ++i) logits[any()] = static_cast<float>(i);
+            break;
+        case 4:  // -inf from somewhere on
+            std::fill(logits.begin() + any(), logits.end(), -kInfinity);
+            break;
+        case 5:  // nothing at all
+            std::fill(logits.begin(), logits.end(), -kInfinity);
+            break;
+        case 6:
+            logits[any()] = std::numeric_limits<float>::quiet_NaN();
+            break;
+        case 7:
+            logits[any()] = kInfinity;
+            break;
+        default:  // a slope: each block a little better than the one before
+            for (std::uint32_t i = 0; i < vocab; ++i) logits[i] = static_cast<float>(i / kBlock) * 0.0625F;
+    }
+    return logits;
+}
+
+float of_dtype(float value, proto::Dtype dtype) {
+    return std::isfinite(value) ? quantised(value, dtype) : value;
+}
+
+}  // namespace
+
+TEST_CASE("a decision over a part of a row is that over the whole row") {
+    check_random_cases(1, 700, 20000, 20261201);
+}
+
+TEST_CASE("a decision over a part of a row of many blocks is that over the whole row") {
+    check_random_cases(700, 20000, 3000, 20261202);
+}
+
+TEST_CASE("requests as people send them are decided alike over a part of a row") {
+    std::mt19937_64 generator(20261203);
+    LmCase lm_case;
+    Tally tally;
+    constexpr int kCases = 3000;
+    for (int number = 0; number < kCases; ++number) {
+        const auto vocab = static_cast<std::uint32_t>(5000 + generator() % 3000);
+        const auto dtype = static_cast<proto::Dtype>(generator() % 3);
+        Workspace workspace(vocab);
+        fill_lm_row(lm_case, vocab, dtype, generator);
+        lm_case.shape =
+            lm_shape(vocab, 1 + static_cast<std::uint32_t>(generator() % 4), kBlock, dtype, generator);
+        lm_case.order_seed = generator();
+        for (int i = 0; i < 2; ++i) {
+            fill_lm_request(lm_case, generator);
+            check_case(lm_case, random_offer(lm_case, generator), workspace, tally);
+        }
+    }
+    CHECK(tally.decided > kCases);
+    CHECK(tally.tries < 3 * tally.cases);
+}
+
+TEST_CASE("a part of a real vocabulary's row decides as the whole row") {
+    constexpr std::uint32_t kVocab = 151936;
+    std::mt19937_64 generator(20261204);
+    Workspace workspace(kVocab);
+    RandomCase random_case;
+    Tally tally;
+    for (int number = 0; number < 40; ++number) {
+        fill_case(random_case, kVocab, generator);
+        check_case(random_case, random_offer(random_case, generator), workspace, tally);
+    }
+    CHECK(tally.decided > 20);
+}
+
+TEST_CASE("strange rows of which a part is there are decided alike, after few tries") {
+    std::mt19937_64 generator(20261205);
+    RandomCase random_case;
+    Tally tally;
+    for (const std::uint32_t vocab : {64U, 65U, 1000U, 40000U}) {
+        Workspace workspace(vocab);
+        const int requests = vocab == 40000U ? 20 : 60;
+        for (std::uint32_t kind = 0; kind < 9 * static_cast<std::uint32_t>(requests); ++kind) {
+            fill_case(random_case, vocab, generator);
+            random_case.logits = strange_row(kind % 9, vocab, generator);
+            for (float& logit : random_case.logits) logit = of_dtype(logit, random_case.shape.dtype);
+            check_case(random_case, random_offer(random_case, generator), workspace, tally);
+        }
+    }
+    CHECK(tally.cases == 9 * (20 + 3 * 60));
+}
+
+}  // namespace croupier::sampler::test
