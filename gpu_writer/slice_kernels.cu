@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "gpu_writer/device_words.cuh"
 #include "gpu_writer/slice_kernels.h"
 #include "gpu_writer/slice_tiles.cuh"
 #include "proto/logits_slot.h"
@@ -38,16 +39,6 @@ __host__ __device__ Pieces cut(std::uint32_t tiles, std::uint64_t tile_row_bytes
 
 __device__ std::uint64_t tile_row_bytes(const SliceRows& rows, std::uint32_t columns) {
     return std::uint64_t{columns} * rows.tile * proto::element_bytes(rows.dtype);
-}
-
-template <typename T>
-__device__ T load_now(const T* from) {
-    return *static_cast<const volatile T*>(from);
-}
-
-template <typename T>
-__device__ void store_now(T* to, T value) {
-    *static_cast<volatile T*>(to) = value;
 }
 
 // The record of this launch, in every thread's sight; false when no step was begun for it. Host memory is

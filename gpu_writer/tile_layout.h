@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "gpu_writer/element_codes.h"
 #include "proto/geometry.h"
 #include "proto/sampling.h"
 
@@ -30,19 +31,6 @@ struct SliceMemory {
     float* maxima = nullptr;  // [columns][maxima_stride]; null: the session has no summaries
     std::uint32_t maxima_stride = 0;
 };
-
-// What stands where no id of the rank and the vocabulary does.
-constexpr std::uint32_t minus_infinity(proto::Dtype dtype) {
-    switch (dtype) {
-        case proto::Dtype::bf16:
-            return 0xFF80U;
-        case proto::Dtype::fp16:
-            return 0xFC00U;
-        case proto::Dtype::fp32:
-            return 0xFF800000U;
-    }
-    return 0;
-}
 
 // `rows` stand in the columns from `first_column` on; each has at least shape.entries elements, by id.
 void lay_rows(const SliceShape& shape, std::uint32_t first_column, std::span<const void* const> rows,

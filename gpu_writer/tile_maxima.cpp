@@ -19,25 +19,14 @@ struct Bf16 {
     using Code = std::uint16_t;
     static constexpr Code kNansOfASign = 0x007F;
 
-    static float value(Code code) { return std::bit_cast<float>(std::uint32_t{code} << 16U); }
+    static float value(Code code) { return bf16_value(code); }
 };
 
 struct Fp16 {
     using Code = std::uint16_t;
     static constexpr Code kNansOfASign = 0x03FF;
 
-    static float value(Code code) {
-        const std::uint32_t sign = (code & 0x8000U) << 16U;
-        const std::uint32_t magnitude = code & 0x7FFFU;
-        constexpr std::uint32_t kRebias = 112U << 23U;
-        std::uint32_t bits = (magnitude << 13U) + kRebias;
-        if (magnitude >= 0x7C00U) bits += kRebias;
-        // Subnormals have no leading one to keep, and their multiples of 2^-24 are normal floats.
-        if (magnitude < 0x0400U) {
-            bits = std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-24F);
-        }
-        return std::bit_cast<float>(bits | sign);
-    }
+    static float value(Code code) { return fp16_value(code); }
 };
 
 struct Fp32 {

@@ -1,0 +1,398 @@
+// Compiled with the race's flags (CMakeLists.txt): the blocks' bounds are the host's bit for bit.
+#include <cfloat>
+
+#include "gpu_writer/device_words.cuh"
+#include "gpu_writer/element_codes.h"
+#include "gpu_writer/lean_kernels.h"
+#include "gpu_writer/lean_ranks.cuh"
+#include "gpu_writer/lean_rows.cuh"
+
+namespace croupier::gpu_writer {
+namespace {
+
+using proto::Dtype;
+
+// What one CUDA block measures: few blocks, so that a column is done soon and its bytes cross the link while
+// others are still read, and that one thread's loads are all in flight at once.
+constexpr std::uint32_t kChunkBlocks = 128;
+constexpr std::uint32_t kChunksAMultiprocessor = 5;
+
+constexpr std::uint32_t chunks_of(std::uint32_t blocks) {
+    return blocks == 0 ? 1 : (blocks + kChunkBlocks - 1) / kChunkBlocks;
+}
+
+// Of a block's entries, in units of its largest one's weight.
+struct BlockSums {
+    float at_one;
+    float at_scale;
+};
+
+struct Scratch {
+    std::uint32_t* sent;     // columns, of a launch; zero between launches
+    std::uint32_t* arrived;  // chunks that are measured, of each column; likewise
+    std::byte* maxima;       // codes
+    std::uint32_t maxima_stride;
+    BlockSums* sums;
+
+    // What must be zero is in front, where it does not move with the step.
+    static constexpr std::size_t kCounters = (1 + std::size_t{proto::kMaxBatch}) * sizeof(std::uint32_t);
+    static constexpr std::size_t kMaxima = (kCounters + 63) / 64 * 64;
+
+    Scratch(void* memory, Dtype dtype, std::uint32_t blocks, std::uint32_t columns)
+        : sent(static_cast<std::uint32_t*>(memory)),
+          arrived(sent + 1),
+          maxima(static_cast<std::byte*>(memory) + kMaxima),
+          maxima_stride(chunks_of(blocks) * kChunkBlocks * proto::element_bytes(dtype)),
+          sums(reinterpret_cast<BlockSums*>(maxima + std::size_t{columns} * maxima_stride)) {}
+};
+
+// Factors of the differences of logits, for powers of two.
+struct Scales {
+    float at_one = 0.0F;  // 0: not wanted
+    float at_scale = 0.0F;
+
+    __device__ explicit Scales(const LeanWant& want) {
+        constexpr double kLog2E = 1.4426950408889634;
+        if ((want.flags & kSumAtOne) != 0) at_one = static_cast<float>(kLog2E);
+        if ((want.flags & kSumAtScale) == 0) return;
+        // Finite and not 0: its products with 0 and with infinity are numbers.
+        at_scale = static_cast<float>(fmin(fmax(want.scale * kLog2E, double{FLT_MIN}), double{FLT_MAX}));
+    }
+};
+
+__device__ float power_of_two(float exponent) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+    return power;
+}
+
+template <Dtype D>
+__device__ float weight(const Unit<D>& unit, float most, float scale) {
+    float sum = 0.0F;
+#pragma unroll
+    for (std::uint32_t i = 0; i < Unit<D>::kElements; ++i) {
+        sum += power_of_two((value_of<D>(unit.codes[i]) - most) * scale);
+    }
+    return sum;
+}
+
+template <Dtype D>
+__device__ typename Element<D>::Code code_of(float value) {
+    using Code = typename Element<D>::Code;
+    if (isnan(value)) return static_cast<Code>(quiet_nan(D));
+    if constexpr (D == Dtype::bf16) return static_cast<Code>(__float_as_uint(value) >> 16U);
+    if constexpr (D == Dtype::fp16) return __half_as_ushort(__float2half_rn(value));
+    if constexpr (D == Dtype::fp32) return __float_as_uint(value);
+}
+
+// Over the lanes that hold one block: powers of two, side by side.
+template <std::uint32_t kLanes, typename Join>
+__device__ float joined(float value, Join join) {
+#pragma unroll
+    for (std::uint32_t apart = kLanes / 2; apart > 0; apart /= 2) {
+        value = join(value, __shfl_xor_sync(kAllLanes, value, static_cast<int>(apart)));
+    }
+    return value;
+}
+
+// What a column wants, in shared memory. Host memory is read only where it must be, and once: each read is a
+// round trip over the link.
+struct FetchedWant {
+    static constexpr std::uint32_t kParts = sizeof(LeanWant) / 16;
+    alignas(LeanWant) uint4 parts[kParts];
+
+    __device__ static uint4 load(const LeanWant* want) {
+        return threadIdx.x < kParts ? __ldcv(reinterpret_cast<const uint4*>(want) + threadIdx.x) : uint4{};
+    }
+    // All threads see it behind the next barrier.
+    __device__ void keep(const uint4& part) {
+        if (threadIdx.x < kParts) parts[threadIdx.x] = part;
+    }
+    __device__ const LeanWant& get() const { return *reinterpret_cast<const LeanWant*>(parts); }
+};
+
+// From `place` on, each thread's units; all loads are under way before one is waited for.
+template <Dtype D, std::uint32_t kUnits>
+__device__ void load_chunk(const RowReader<D>& reader, std::uint32_t column, std::uint32_t place,
+                           Unit<D> (&units)[kUnits]) {
+    constexpr std::uint32_t kElements = Unit<D>::kElements;
+    constexpr std::uint32_t kEntries = kUnits * kLeanThreads * kElements;
+    const std::uint32_t first = reader.entry_at(place);
+    if (reader.whole && first < reader.rows.entries && reader.rows.entries - first >= kEntries) {
+        const auto* from = reinterpret_cast<const uint4*>(reader.row(column) + first) + threadIdx.x;
+#pragma unroll
+        for (std::uint32_t i = 0; i < kUnits; ++i) {
+            *reinterpret_cast<uint4*>(units[i].codes) = __ldg(from + i * kLeanThreads);
+        }
+        return;
+    }
+    // At the ends of the row, or of rows that are not aligned.
+#pragma unroll
+    for (std::uint32_t i = 0; i < kUnits; ++i) {
+        units[i] = reader.unit(column, place + (i * kLeanThreads + threadIdx.x) * kElements);
+    }
+}
+
+// The maxima of the chunk's blocks into scratch memory, and their sums where the column wants some.
+template <Dtype D>
+__device__ void measure_chunk(const RowReader<D>& reader, const LeanStep& step, const Scratch& scratch,
+                              FetchedWant& want) {
+    using Code = typename Element<D>::Code;
+    constexpr std::uint32_t kUnits = kChunkBlocks * kBlockUnits<D> / kLeanThreads;
+    __shared__ alignas(16) Code maxima[kChunkBlocks];
+    const std::uint32_t column = blockIdx.y;
+    const std::uint32_t first = blockIdx.x * kChunkBlocks;
+    Unit<D> units[kUnits];
+    load_chunk(reader, column, first * proto::kBlockIds, units);
+    if (step.sums) {
+        want.keep(FetchedWant::load(step.wants + column));
+        __syncthreads();
+    }
+    const Scales scales(step.sums ? want.get() : LeanWant{});
+#pragma unroll
+    for (std::uint32_t i = 0; i < kUnits; ++i) {
+        const auto sum = [](float a, float b) { return a + b; };
+        const std::uint32_t block = (i * kLeanThreads + threadIdx.x) / kBlockUnits<D>;
+        const bool writes = threadIdx.x % kBlockUnits<D> == 0;
+        const float most = joined<kBlockUnits<D>>(units[i].largest(), larger);
+        // One zero: which of two a maximum is depends on their order.
+        if (writes) maxima[block] = code_of<D>(most + 0.0F);
+        if (scales.at_one == 0.0F && scales.at_scale == 0.0F) continue;
+        // Where the largest is not finite they are not numbers, and not read.
+        BlockSums sums{};
+        if (scales.at_one != 0.0F) {
+            sums.at_one = joined<kBlockUnits<D>>(weight(units[i], most, scales.at_one), sum);
+        }
+        if (scales.at_scale != 0.0F) {
+            sums.at_scale = joined<kBlockUnits<D>>(weight(units[i], most, scales.at_scale), sum);
+        }
+        const std::uint32_t blocks = reader.rows.places / proto::kBlockIds;
+        if (writes && first + block < blocks) {
+            scratch.sums[std::uint64_t{column} * blocks + first + block] = sums;
+        }
+    }
+    __syncthreads();
+    constexpr std::uint32_t kStores = sizeof(maxima) / 16;
+    if (threadIdx.x >= kStores) return;
+    auto* to = reinterpret_cast<uint4*>(scratch.maxima + std::uint64_t{column} * scratch.maxima_stride);
+    to[blockIdx.x * kStores + threadIdx.x] = reinterpret_cast<const uint4*>(maxima)[threadIdx.x];
+}
+
+// Whether all other chunks of the column are measured: the CUDA block that is told so sends it.
+__device__ bool arrives_last(std::uint32_t* arrived) {
+    __shared__ bool last;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        last = atomicAdd(arrived, 1U) + 1 == gridDim.x;
+        if (last) store_now(arrived, 0U);
+        __threadfence();
+    }
+    __syncthreads();
+    return last;
+}
+
+// Copies the column's maxima to where they go, and ranks its blocks by them.
+template <Dtype D>
+__device__ void send_maxima(const LeanTarget& target, const Scratch& scratch, const BlockRanks& ranks) {
+    constexpr std::uint32_t kElements = Unit<D>::kElements;
+    const auto* from =
+        reinterpret_cast<const uint4*>(scratch.maxima + std::uint64_t{blockIdx.y} * scratch.maxima_stride);
+    auto* to = reinterpret_cast<uint4*>(target.part + target.layout.maxima +
+                                        blockIdx.y * target.layout.maxima_stride);
+    for (std::uint32_t i = threadIdx.x; i * kElements < ranks.blocks; i += kLeanThreads) {
+        const uint4 codes = __ldcg(from + i);
+        to[i] = codes;
+        Unit<D> unit;
+        *reinterpret_cast<uint4*>(unit.codes) = codes;
+#pragma unroll
+        for (std::uint32_t k = 0; k < kElements; ++k) {
+            const std::uint32_t block = i * kElements + k;
+            if (block < ranks.blocks) ranks.of[0][block] = rank_of(value_of<D>(unit.codes[k]));
+        }
+    }
+}
+
+// The blocks' ranks in the race. One counter of the randoms is of four blocks.
+__device__ void rank_by_race(const LeanWant& want, std::uint32_t first_block, const BlockRanks& ranks) {
+    namespace race = proto::race;
+    const std::uint32_t end = (first_block + ranks.blocks + 3) / 4;
+    for (std::uint32_t counter = first_block / 4 + threadIdx.x; counter < end; counter += kLeanThreads) {
+        const auto words =
+            proto::randoms_at(want.key.seed, want.key.position, want.key.child, race::kBlockStream, counter);
+#pragma unroll
+        for (std::uint32_t i = 0; i < 4; ++i) {
+            // Of blocks before the first one, a number near the largest.
+            const std::uint32_t block = counter * 4 + i - first_block;
+            if (block >= ranks.blocks) continue;
+            const float ln_first = race::ln(race::first_arrival(words[i]));
+            ranks.of[1][block] = race_rank(ranks.of[0][block], want.temperature, ln_first);
+        }
+    }
+}
+
+template <Dtype D>
+__device__ void send_blocks(const RowReader<D>& reader, const LeanTarget& target, const ChoiceRoom& room) {
+    constexpr std::uint32_t kListed = 16 / sizeof(std::uint16_t);
+    auto* list = reinterpret_cast<uint4*>(target.part + target.layout.blocks +
+                                          blockIdx.y * target.layout.blocks_stride);
+    for (std::uint32_t i = threadIdx.x; i * kListed < room.sent; i += kLeanThreads) {
+        list[i] = reinterpret_cast<const uint4*>(room.list)[i];
+    }
+    void* elements = reinterpret_cast<void*>(target.part + target.layout.elements +
+                                             blockIdx.y * target.layout.elements_stride);
+    copy_blocks<D, kLeanThreads>(
+        reader, blockIdx.y, room.sent, [&](std::uint32_t i) { return std::uint32_t{room.list[i]}; },
+        [&](std::uint32_t i, std::uint32_t within, const Unit<D>& unit) {
+            unit.store(elements, std::uint64_t{i} * kBlockUnits<D> + within);
+        });
+}
+
+// In every thread's sight.
+__device__ double sum_of_all(double value) {
+    __shared__ double parts[kLeanWarps];
+    for (std::uint32_t apart = 16; apart > 0; apart /= 2) {
+        value += __shfl_xor_sync(kAllLanes, value, static_cast<int>(apart));
+    }
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = 0;
+    for (const double part : parts) value += part;
+    return value;
+}
+
+__device__ std::uint32_t largest_rank(const BlockRanks& ranks) {
+    __shared__ std::uint32_t largest;
+    if (threadIdx.x == 0) largest = 0;
+    __syncthreads();
+    std::uint32_t own = 0;
+    for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
+        own = max(own, ranks.of[0][block]);
+    }
+    own = __reduce_max_sync(kAllLanes, own);
+    if (threadIdx.x % 32 == 0) atomicMax(&largest, own);
+    __syncthreads();
+    return largest;
+}
+
+// Joins the blocks' sums; both are 0 where the largest entry is not finite.
+__device__ void sum_row(const LeanWant& want, const BlockSums* of_blocks, const BlockRanks& ranks,
+                        proto::LeanHead& head) {
+    const Scales scales(want);
+    const std::uint32_t largest = largest_rank(ranks);
+    constexpr std::uint32_t kInfinite = 0xFF800000U;  // rank_of(+inf); NaN's is above it
+    if (largest <= kEmptyRank || largest >= kInfinite) return;
+    const float most = value_of_rank(largest);
+    double at_one = 0;
+    double at_scale = 0;
+    for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
+        const std::uint32_t rank = ranks.of[0][block];
+        if (rank <= kEmptyRank) continue;
+        const float2 sums = __ldcg(reinterpret_cast<const float2*>(of_blocks + block));
+        const float below = value_of_rank(rank) - most;
+        at_one += static_cast<double>(sums.x * power_of_two(below * scales.at_one));
+        at_scale += static_cast<double>(sums.y * power_of_two(below * scales.at_scale));
+    }
+    if (scales.at_one != 0.0F) head.weight = sum_of_all(at_one);
+    if (scales.at_scale != 0.0F) head.weight_at_scale = sum_of_all(at_scale);
+}
+
+template <Dtype D>
+__device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
+                            const LeanStep& step, const Scratch& scratch, FetchedWant& fetched) {
+    extern __shared__ std::uint32_t rank_memory[];
+    __shared__ ChoiceRoom room;
+    const BlockSpan span{rows.lead, rows.entries, rows.blocks};
+    BlockRanks ranks(rank_memory, rows.blocks);
+    // It is on its way while the maxima are sent.
+    const uint4 part = step.sums ? uint4{} : FetchedWant::load(step.wants + blockIdx.y);
+    send_maxima<D>(target, scratch, ranks);
+    if (!step.sums) fetched.keep(part);
+    __syncthreads();
+    const LeanWant& want = fetched.get();
+    const LeanShares shares = shares_of(want, span, target.room);
+    ranks.ways = shares.by_race > 0 ? 2 : 1;
+    if (threadIdx.x == 0) {
+        room.sent = 0;
+        room.choices[0].seek(shares.by_maximum);
+        room.choices[1].seek(shares.by_race);
+    }
+    __syncthreads();
+    const bool whole = (want.flags & kWhole) != 0;
+    if (!whole) {
+        if (shares.by_race > 0) rank_by_race(want, rows.first_block, ranks);
+        __syncthreads();
+        choose_blocks(ranks, span, room);
+        send_blocks(reader, target, room);
+    }
+    proto::LeanHead head{};
+    head.flags = whole ? proto::kStandsWhole : 0;
+    head.sent = room.sent;
+    head.scale = want.scale;
+    if ((want.flags & (kSumAtOne | kSumAtScale)) != 0) {
+        sum_row(want, scratch.sums + std::uint64_t{blockIdx.y} * rows.blocks, ranks, head);
+    }
+    if (threadIdx.x != 0) return;
+    auto* heads = reinterpret_cast<proto::LeanHead*>(target.part + target.layout.heads);
+    heads[blockIdx.y] = head;
+}
+
+// By each CUDA block that has sent its column: the last one says that the step is there.
+__device__ void finish_column(const LeanEnd& end, std::uint32_t columns, std::uint32_t* sent) {
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    // Who sees this column counted sees its bytes, on the CPU too.
+    __threadfence_system();
+    if (atomicAdd(sent, 1U) + 1 != columns) return;
+    store_now(sent, 0U);
+    // The other columns' bytes come before the word.
+    __threadfence_system();
+    store_now(reinterpret_cast<std::uint64_t*>(end.ready), end.word);
+    __threadfence_system();
+    store_now(reinterpret_cast<std::uint64_t*>(end.finished), end.ticket);
+}
+
+template <Dtype D>
+__global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
+    send_lean(LeanRows rows, LeanTarget target, LeanStep step, LeanEnd end, Scratch scratch) {
+    const SliceRows in_order = rows_in_order(rows);
+    const RowReader<D> reader(in_order);
+    __shared__ FetchedWant want;
+    measure_chunk<D>(reader, step, scratch, want);
+    if (!arrives_last(scratch.arrived + blockIdx.y)) return;
+    send_column<D>(reader, rows, target, step, scratch, want);
+    finish_column(end, step.columns, scratch.sent);
+}
+
+template <Dtype D>
+struct Send {
+    static void launch(const LeanRows& rows, const LeanTarget& target, const LeanStep& step,
+                       const LeanEnd& end, const Scratch& scratch, cudaStream_t stream) {
+        const std::size_t shared = rank_bytes(rows.blocks);
+        // What every GPU has unasked; more is asked for, and the launch below fails where it is not there.
+        constexpr std::size_t kUnasked = std::size_t{40} * 1024;
+        if (shared > kUnasked) {
+            (void)cudaFuncSetAttribute(send_lean<D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       static_cast<int>(shared));
+        }
+        send_lean<D><<<dim3(chunks_of(rows.blocks), step.columns), kLeanThreads, shared, stream>>>(
+            rows, target, step, end, scratch);
+    }
+};
+
+}  // namespace
+
+std::size_t lean_scratch_bytes(Dtype dtype, std::uint32_t blocks, std::uint32_t max_batch) {
+    const std::size_t codes = std::size_t{chunks_of(blocks)} * kChunkBlocks * proto::element_bytes(dtype);
+    return Scratch::kMaxima + max_batch * (codes + blocks * sizeof(BlockSums));
+}
+
+cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, const LeanStep& step,
+                        const LeanEnd& end, void* scratch, cudaStream_t stream) {
+    launch_of<Send>(rows.dtype, rows, target, step, end,
+                    Scratch(scratch, rows.dtype, rows.blocks, step.columns), stream);
+    return cudaGetLastError();
+}
+
+}  // namespace croupier::gpu_writer

@@ -1,0 +1,82 @@
+// A lean step on the GPU, as plain calls that enqueue and never wait. All addresses are the device's; those
+// of LeanTarget, LeanSlice, LeanEnd and LeanAnswer may be of mapped host memory.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "gpu_writer/lean_wants.h"
+#include "proto/lean_part.h"
+#include "proto/sampling.h"
+
+namespace croupier::gpu_writer {
+
+// The rows of a step as the LM head left them; the last four as in LeanShape.
+struct LeanRows {
+    const void* logits = nullptr;
+    std::uint64_t row_stride = 0;  // elements
+    proto::Dtype dtype = proto::Dtype::bf16;
+    std::uint32_t lead = 0;
+    std::uint32_t entries = 0;
+    std::uint32_t blocks = 0;
+    std::uint32_t first_block = 0;
+};
+
+struct LeanTarget {
+    std::uint64_t part = 0;
+    proto::LeanLayout layout;
+    std::uint32_t room = 0;  // for so many blocks of a column
+};
+
+struct LeanStep {
+    const LeanWant* wants = nullptr;  // pinned memory, one a column; as it is until the step's ready word
+    std::uint32_t columns = 0;
+    bool sums = false;  // some column wants one
+};
+
+// What says that all of a step is there: the word, and then the ticket at `finished`, when the wants and the
+// scratch memory are free too.
+struct LeanEnd {
+    std::uint64_t ready = 0;
+    std::uint64_t word = 0;
+    std::uint64_t finished = 0;
+    std::uint64_t ticket = 0;
+};
+
+// Where whole columns and blocks that were asked for stand: [tiles][columns][tile] elements.
+struct LeanSlice {
+    std::uint64_t elements = 0;
+    // In GPU memory: where each of the rank's blocks stands among them; null: in the order of their ids.
+    const std::uint32_t* place_of_block = nullptr;
+    std::uint32_t tile = 1;
+    std::uint32_t tiles = 0;
+    std::uint32_t columns = 0;
+};
+
+// The blocks of a column whose bits are set (lay_blocks()), laid before the word is at its place.
+struct LeanAnswer {
+    std::uint64_t bitmap = 0;
+    std::uint64_t answered = 0;
+    std::uint64_t word = 0;
+    std::uint32_t column = 0;
+    std::uint32_t reserved = 0;
+};
+
+// GPU memory for the steps of one stream, and zero before the first; likewise for the answers of one stream.
+std::size_t lean_scratch_bytes(proto::Dtype dtype, std::uint32_t blocks, std::uint32_t max_batch);
+std::size_t answer_scratch_bytes();
+
+// One kernel. Of a rank so large that shared memory does not hold its blocks' ranks (eight bytes a block), it
+// fails with cudaErrorInvalidValue.
+cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, const LeanStep& step,
+                        const LeanEnd& end, void* scratch, cudaStream_t stream);
+// The columns that a lean step has whole: before it on its stream, so that its word covers them.
+cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,
+                                 std::span<const std::uint32_t> columns, cudaStream_t stream);
+cudaError_t launch_answers(const LeanRows& rows, const LeanSlice& slice, std::span<const LeanAnswer> answers,
+                           void* scratch, cudaStream_t stream);
+
+}  // namespace croupier::gpu_writer

@@ -1,0 +1,160 @@
+#include "gpu_writer/lean_layout.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "gpu_writer/element_codes.h"
+
+namespace croupier::gpu_writer {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// A row in whole blocks, in the order of their ids, and the largest entry of each.
+struct MeasuredRow {
+    proto::Dtype dtype;
+    std::size_t block_bytes;
+    std::vector<std::byte> elements;
+    std::vector<float> maxima;
+
+    MeasuredRow(const SliceShape& of, const void* row)
+        : dtype(of.dtype),
+          block_bytes(std::size_t{proto::kBlockIds} * proto::element_bytes(of.dtype)),
+          elements(of.blocks * block_bytes),
+          maxima(of.blocks) {
+        const SliceShape alone{of.dtype, proto::kBlockIds, 1, of.lead, of.entries, of.blocks, nullptr};
+        lay_rows(alone, 0, {&row, 1}, {elements.data(), maxima.data(), of.blocks});
+        // One zero, and one NaN (code_of()), so that the bytes are the same wherever they are made.
+        for (float& most : maxima) most += 0.0F;
+    }
+    std::uint32_t code(std::size_t entry) const {
+        const std::size_t size = proto::element_bytes(dtype);
+        std::uint32_t code = 0;
+        std::memcpy(&code, elements.data() + entry * size, size);
+        return code;
+    }
+    float value(std::size_t entry) const { return value_of_code(dtype, code(entry)); }
+    std::uint32_t code_of_maximum(std::size_t block) const {
+        const float most = maxima[block];
+        if (std::isnan(most)) return quiet_nan(dtype);
+        if (most == 0) return 0;
+        std::size_t entry = block * proto::kBlockIds;
+        while (value(entry) != most) ++entry;
+        return code(entry);
+    }
+    // Of its entries' weights, in units of the largest one's; 0 where one is not finite, but for -inf.
+    double weight(double scale) const {
+        double most = -kInfinity;
+        for (const float each : maxima) {
+            if (std::isnan(each) || each == kInfinity) return 0;
+            most = std::max(most, double{each});
+        }
+        if (most == -kInfinity) return 0;
+        double sum = 0;
+        for (std::size_t entry = 0; entry < maxima.size() * proto::kBlockIds; ++entry) {
+            sum += std::exp((double{value(entry)} - most) * scale);
+        }
+        return sum;
+    }
+};
+
+// Adds the `count` blocks of the highest ranks.
+void choose(const std::vector<std::uint32_t>& ranks, std::uint32_t count, std::vector<bool>& chosen) {
+    std::vector<std::uint32_t> blocks(ranks.size());
+    std::iota(blocks.begin(), blocks.end(), 0U);
+    const auto end = std::remove_if(blocks.begin(), blocks.end(),
+                                    [&](std::uint32_t block) { return ranks[block] <= kEmptyRank; });
+    const auto some = std::min<std::ptrdiff_t>(count, end - blocks.begin());
+    std::partial_sort(blocks.begin(), blocks.begin() + some, end, [&](std::uint32_t a, std::uint32_t b) {
+        return ranks[a] != ranks[b] ? ranks[a] > ranks[b] : a < b;
+    });
+    std::for_each(blocks.begin(), blocks.begin() + some, [&](std::uint32_t block) { chosen[block] = true; });
+}
+
+std::vector<bool> chosen_blocks(const LeanShape& shape, const LeanWant& want, const MeasuredRow& row) {
+    namespace race = proto::race;
+    std::vector<bool> chosen(shape.slice.blocks);
+    if ((want.flags & kWhole) != 0) return chosen;
+    for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
+        chosen[block] = shape.span().always_sent(block);
+    }
+    const LeanShares shares = shares_of(want, shape.span(), shape.room);
+    std::vector<std::uint32_t> ranks(shape.slice.blocks);
+    std::transform(row.maxima.begin(), row.maxima.end(), ranks.begin(), rank_of);
+    choose(ranks, shares.by_maximum, chosen);
+    if (shares.by_race == 0) return chosen;
+    for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
+        const float ln_first = race::ln(
+            race::first_arrival(race::word_of(want.key, race::kBlockStream, shape.first_block + block)));
+        ranks[block] = race_rank(ranks[block], want.temperature, ln_first);
+    }
+    choose(ranks, shares.by_race, chosen);
+    return chosen;
+}
+
+void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& want, const MeasuredRow& row,
+                std::byte* part) {
+    const std::size_t element = proto::element_bytes(shape.slice.dtype);
+    std::byte* maxima = part + shape.layout.maxima + column * shape.layout.maxima_stride;
+    for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
+        const std::uint32_t code = row.code_of_maximum(block);
+        std::memcpy(maxima + block * element, &code, element);
+    }
+    proto::LeanHead head{};
+    std::byte* ids = part + shape.layout.blocks + column * shape.layout.blocks_stride;
+    std::byte* elements = part + shape.layout.elements + column * shape.layout.elements_stride;
+    const std::vector<bool> chosen = chosen_blocks(shape, want, row);
+    for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
+        if (!chosen[block]) continue;
+        const auto id = static_cast<std::uint16_t>(block);
+        std::memcpy(ids + head.sent * sizeof(id), &id, sizeof(id));
+        std::memcpy(elements + head.sent * row.block_bytes, row.elements.data() + block * row.block_bytes,
+                    row.block_bytes);
+        ++head.sent;
+    }
+    head.flags = (want.flags & kWhole) != 0 ? proto::kStandsWhole : 0;
+    head.scale = want.scale;
+    if ((want.flags & kSumAtOne) != 0) head.weight = row.weight(1.0);
+    if ((want.flags & kSumAtScale) != 0) head.weight_at_scale = row.weight(want.scale);
+    std::memcpy(part + shape.layout.heads + column * sizeof(head), &head, sizeof(head));
+}
+
+}  // namespace
+
+LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns,
+                     std::span<const std::uint32_t> order) {
+    return {slice_shape(geometry, rank, columns, order), geometry.shards[rank].first_block(),
+            geometry.lean_blocks, proto::lean_layout_of(geometry, rank)};
+}
+
+void lay_lean(const LeanShape& shape, std::span<const LeanWant> wants, std::span<const void* const> rows,
+              const LeanMemory& memory) {
+    for (std::uint32_t column = 0; column < rows.size(); ++column) {
+        lay_column(shape, column, wants[column], MeasuredRow(shape.slice, rows[column]), memory.part);
+        if ((wants[column].flags & kWhole) == 0) continue;
+        lay_rows(shape.slice, column, rows.subspan(column, 1), {memory.slice, nullptr, 0});
+    }
+}
+
+void lay_blocks(const LeanShape& shape, std::uint32_t column, const void* row,
+                std::span<const std::uint64_t> bitmap, void* slice) {
+    const SliceShape& of = shape.slice;
+    const MeasuredRow measured(of, row);
+    const std::size_t element = proto::element_bytes(of.dtype);
+    for (std::size_t place = 0; place < of.places(); ++place) {
+        const std::size_t at = place / proto::kBlockIds;
+        const std::size_t block = of.order == nullptr ? at : of.order[at];
+        if ((bitmap[block / 64] >> (block % 64) & 1U) == 0) continue;
+        const std::size_t to = (place / of.tile * of.columns + column) * of.tile + place % of.tile;
+        std::memcpy(
+            static_cast<std::byte*>(slice) + to * element,
+            measured.elements.data() + (block * proto::kBlockIds + place % proto::kBlockIds) * element,
+            element);
+    }
+}
+
+}  // namespace croupier::gpu_writer

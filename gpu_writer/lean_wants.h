@@ -1,0 +1,27 @@
+// What a lean step sends of each column: written by the host for each step, read by the GPU where it lies.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/race.h"
+
+namespace croupier::gpu_writer {
+
+constexpr std::uint32_t kSumAtOne = 1U << 0U;
+constexpr std::uint32_t kSumAtScale = 1U << 1U;
+// The column stands in the slice, whole; no block of it is sent beside.
+constexpr std::uint32_t kWhole = 1U << 2U;
+
+// Four loads of 16 bytes, which one warp makes at once.
+struct alignas(64) LeanWant {
+    proto::race::Key key;
+    double scale = 1.0;        // above 0
+    float temperature = 0.0F;  // 0: greedy, nothing races
+    std::uint32_t flags = 0;
+    // Blocks with the largest maxima, and blocks with the best bounds of the race.
+    std::uint32_t by_maximum = 0;
+    std::uint32_t by_race = 0;
+};
+static_assert(sizeof(LeanWant) == 64);
+
+}  // namespace croupier::gpu_writer
