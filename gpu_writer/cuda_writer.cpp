@@ -59,6 +59,7 @@ CudaWriter::~CudaWriter() {
     if (courier_ != nullptr) courier_->deliver_all();
     // What still runs stores into memory that the members' destructors give back.
     (void)cudaDeviceSynchronize();
+    lean_.reset();
     courier_.reset();
     ringer_.reset();
     copy_.reset();
@@ -77,7 +78,10 @@ shm::Result<bool> CudaWriter::prepare() {
     CROUPIER_TRY(make_launch_ring());
     CROUPIER_TRY(keep_order());
     const proto::Geometry& geometry = host().geometry();
-    if (path_ != Path::store) {
+    if (geometry.lean_blocks != 0) {
+        CROUPIER_TRY(keep(lean_, LeanPath::make(host().segment(), host().rank(), host().order(), device_,
+                                                [this](const void* place) { return address(place); })));
+    } else if (path_ != Path::store) {
         const std::uint64_t maxima =
             geometry.has_summaries == 0
                 ? 0
@@ -110,6 +114,14 @@ shm::Result<bool> CudaWriter::register_rings() {
         CROUPIER_TRY(add(&segment.randoms_ready(0), layout.random_stride * slots, "the random ring"));
     }
     CROUPIER_TRY(add(&segment.decision_head(0), layout.decision_stride * slots, "the decision ring"));
+    if (segment.geometry().lean_blocks != 0) {
+        CROUPIER_TRY(add(&segment.wish_board(0), layout.wish_slot_stride * slots, "the wishes"));
+        for (std::uint32_t slot = 0; slot < slots; ++slot) {
+            CROUPIER_TRY(
+                add(segment.lean(slot, rank), layout.lean_rank_stride,
+                    "rank " + std::to_string(rank) + "'s lean part of slot " + std::to_string(slot)));
+        }
+    }
     const std::uint64_t end =
         rank + 1 < segment.geometry().tp ? layout.rank_offset[rank + 1] : layout.logits_stride;
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
@@ -190,6 +202,7 @@ void CudaWriter::queue(const BegunStep& step) {
     to = record;
     std::atomic_ref(to.ticket).store(step.ticket, std::memory_order_release);
 
+    if (lean_ != nullptr) lean_->prepare(step);
     proto::ReadyWord complete = step.word;
     complete.tiles = host().geometry().tiles(host().rank());
     ringer_->watch({&segment.ready(slot, host().rank()).word, complete});
@@ -239,6 +252,12 @@ CopyTarget CudaWriter::copy_target(const BegunStep& step) const {
 }
 
 shm::Result<bool> CudaWriter::copies(bool captured) const {
+    if (captured && lean_ != nullptr) {
+        return shm::fail(
+            Errc::bad_argument,
+            "a lean step cannot be captured into a CUDA graph: enqueue it behind the graph, or open "
+            "the session with transport rows");
+    }
     if (path_ == Path::copy && (captured || was_captured_)) {
         return shm::fail(Errc::bad_argument,
                          "the path `copy` cannot be captured into a CUDA graph, nor used after one was: its "
@@ -267,9 +286,19 @@ shm::Result<bool> CudaWriter::enqueue(void* stream, const void* logits, std::uin
     const BegunStep& step = steps_[(enqueued_ + 1) % ring_.places];
     CROUPIER_TRY_VALUE(by_copy, copies(captured));
     CROUPIER_TRY(count_enqueued(captured));
+    if (lean_ != nullptr) return send_lean(step, logits, row_stride, worker);
     const SliceRows rows = rows_of(logits, row_stride);
     if (by_copy) return copy_->send(rows, copy_target(step), &counters_[0].next, worker);
     return cuda_done(launch_store(rows, ring_, store_blocks_, worker), "cannot launch the store of a step");
+}
+
+shm::Result<bool> CudaWriter::send_lean(const BegunStep& step, const void* logits, std::uint64_t row_stride,
+                                        cudaStream_t worker) {
+    LeanEnd end;
+    end.next = &counters_[0].next;
+    end.finished = reinterpret_cast<std::uint64_t>(ring_.outcomes + step.ticket % ring_.places);
+    end.ticket = step.ticket;
+    return lean_->send(logits, row_stride, step, end, worker);
 }
 
 shm::Result<bool> CudaWriter::enqueue_randoms(void* stream) {

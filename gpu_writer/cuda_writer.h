@@ -8,6 +8,7 @@
 #include "gpu_writer/bell_ringer.h"
 #include "gpu_writer/copy_path.h"
 #include "gpu_writer/cuda_memory.h"
+#include "gpu_writer/lean_path.h"
 #include "gpu_writer/step_writer.h"
 #include "gpu_writer/token_courier.h"
 
@@ -48,6 +49,8 @@ class CudaWriter final : public StepWriter {
     // Whether the next step goes by the copy engine.
     shm::Result<bool> copies(bool captured) const;
     shm::Result<bool> count_enqueued(bool captured);
+    shm::Result<bool> send_lean(const BegunStep& step, const void* logits, std::uint64_t row_stride,
+                                cudaStream_t worker);
 
     int device_;
     Path path_;
@@ -70,6 +73,7 @@ class CudaWriter final : public StepWriter {
     LaunchRing ring_;
     std::vector<BegunStep> steps_;
     std::optional<CopyPath> copy_;
+    std::unique_ptr<LeanPath> lean_;  // of a session whose steps are lean, in place of the other paths
     std::optional<BellRinger> ringer_;
     std::unique_ptr<TokenCourier> courier_;  // since tokens were first awaited
     mutable std::uint64_t finished_ = 0;

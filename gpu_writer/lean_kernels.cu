@@ -348,6 +348,7 @@ __device__ void finish_column(const LeanEnd& end, std::uint32_t columns, std::ui
     store_now(sent, 0U);
     // The other columns' bytes come before the word.
     __threadfence_system();
+    if (end.next != nullptr) store_now(end.next, end.ticket);
     store_now(reinterpret_cast<std::uint64_t*>(end.ready), end.word);
     __threadfence_system();
     store_now(reinterpret_cast<std::uint64_t*>(end.finished), end.ticket);

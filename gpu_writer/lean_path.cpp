@@ -1,0 +1,132 @@
+#include "gpu_writer/lean_path.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gpu_writer/column_wants.h"
+#include "shm/wishes.h"
+
+namespace croupier::gpu_writer {
+
+shm::Result<std::unique_ptr<LeanPath>> LeanPath::make(const shm::Segment& segment, std::uint32_t rank,
+                                                      std::span<const std::uint32_t> order, int device,
+                                                      Address address) {
+    std::unique_ptr<LeanPath> path(new LeanPath(segment, rank, device, std::move(address)));
+    CROUPIER_TRY(path->prepare_memory(order));
+    path->server_.emplace(segment, rank,
+                          [lean = path.get()](const BegunStep& step, std::span<const Wish> wishes) {
+                              lean->answer(step, wishes);
+                          });
+    return path;
+}
+
+LeanPath::LeanPath(const shm::Segment& segment, std::uint32_t rank, int device, Address address)
+    : segment_(segment),
+      rank_(rank),
+      device_(device),
+      address_(std::move(address)),
+      shape_(lean_shape(segment.geometry(), rank, 1, {})),
+      bitmap_words_((shape_.slice.blocks + 63) / 64),
+      kept_(segment.geometry().slots) {}
+
+LeanPath::~LeanPath() {
+    server_.reset();
+    const DeviceScope scope(device_);
+    (void)cudaStreamSynchronize(answering_.get());
+}
+
+shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order) {
+    const proto::Geometry& geometry = segment_.geometry();
+    const std::size_t columns = std::size_t{geometry.slots} * geometry.max_batch;
+    CROUPIER_TRY(keep(answering_, make_stream()));
+    CROUPIER_TRY(keep(
+        scratch_,
+        device_array<std::byte>(lean_scratch_bytes(geometry.dtype, shape_.slice.blocks, geometry.max_batch),
+                                "what a lean step measures")));
+    CROUPIER_TRY(keep(answer_scratch_, device_array<std::byte>(answer_scratch_bytes(), "what wishes count")));
+    CROUPIER_TRY(keep(wants_, pinned_array<LeanWant>(columns, "what columns want")));
+    CROUPIER_TRY(keep(bitmaps_, pinned_array<std::uint64_t>(columns * bitmap_words_, "wishes")));
+    CROUPIER_TRY(keep(wants_address_, device_pointer(wants_.get(), "what columns want")));
+    CROUPIER_TRY(keep(bitmaps_address_, device_pointer(bitmaps_.get(), "wishes")));
+    return keep_places(order);
+}
+
+shm::Result<bool> LeanPath::keep_places(std::span<const std::uint32_t> order) {
+    if (order.empty()) return true;
+    std::vector<std::uint32_t> places(order.size());
+    for (std::uint32_t place = 0; place < order.size(); ++place) places[order[place]] = place;
+    CROUPIER_TRY(keep(places_, device_array<std::uint32_t>(places.size(), "the blocks' places")));
+    return cuda_done(
+        cudaMemcpy(places_.get(), places.data(), places.size() * sizeof(places[0]), cudaMemcpyHostToDevice),
+        "cannot copy the blocks' places to the GPU");
+}
+
+LeanRows LeanPath::rows_of(const Kept& kept) const {
+    const SliceShape& slice = shape_.slice;
+    return {kept.logits,   kept.row_stride, slice.dtype,       slice.lead,
+            slice.entries, slice.blocks,    shape_.first_block};
+}
+
+LeanSlice LeanPath::slice_of(const BegunStep& step) const {
+    return {address_(segment_.logits(segment_.slot_of(step.step), rank_)), places_.get(), shape_.slice.tile,
+            segment_.geometry().tiles(rank_), step.columns};
+}
+
+std::uint64_t* LeanPath::bitmap(std::uint32_t slot, std::uint32_t column) const {
+    const std::size_t at = std::size_t{slot} * segment_.geometry().max_batch + column;
+    return bitmaps_.get() + at * bitmap_words_;
+}
+
+void LeanPath::prepare(const BegunStep& step) {
+    const std::uint32_t slot = segment_.slot_of(step.step);
+    LeanWant* const wants = wants_.get() + std::size_t{slot} * segment_.geometry().max_batch;
+    read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), {wants, step.columns});
+}
+
+shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, const BegunStep& step,
+                                 LeanEnd end, cudaStream_t worker) {
+    CROUPIER_TRY(cuda_done(static_cast<cudaError_t>(failure_.load(std::memory_order_relaxed)),
+                           "a sampler's wish could not be answered"));
+    const std::uint32_t slot = segment_.slot_of(step.step);
+    const std::size_t first = std::size_t{slot} * segment_.geometry().max_batch;
+    kept_[slot] = {logits, row_stride};
+    server_->watch(step);
+    LeanStep sent{wants_address_ + first, step.columns, false};
+    std::vector<std::uint32_t> whole;
+    for (std::uint32_t column = 0; column < step.columns; ++column) {
+        const std::uint32_t flags = wants_[first + column].flags;
+        sent.sums = sent.sums || (flags & (kSumAtOne | kSumAtScale)) != 0;
+        if ((flags & kWhole) != 0) whole.push_back(column);
+    }
+    const LeanRows rows = rows_of(kept_[slot]);
+    if (!whole.empty()) {
+        CROUPIER_TRY(cuda_done(launch_whole_columns(rows, slice_of(step), whole, worker),
+                               "cannot launch a lean step's whole columns"));
+    }
+    proto::ReadyWord complete = step.word;
+    complete.tiles = segment_.geometry().tiles(rank_);
+    end.ready = address_(&segment_.ready(slot, rank_).word);
+    end.word = complete.pack();
+    const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
+    return cuda_done(launch_lean(rows, target, sent, end, scratch_.get(), worker),
+                     "cannot launch a lean step");
+}
+
+void LeanPath::answer(const BegunStep& step, std::span<const Wish> wishes) {
+    const DeviceScope scope(device_);
+    const std::uint32_t slot = segment_.slot_of(step.step);
+    const shm::Wishes board(segment_, step.step, shm::slice_epochs(segment_, step.step));
+    answers_.clear();
+    for (const Wish& wish : wishes) {
+        // A column is asked for again when this is answered: its place is free.
+        std::uint64_t* const own = bitmap(slot, wish.column);
+        own_bits(wish.bits, shape_.first_block, {own, bitmap_words_});
+        answers_.push_back({reinterpret_cast<std::uint64_t>(bitmaps_address_ + (own - bitmaps_.get())),
+                            address_(&board.answer(wish.column, rank_)), wish.word, wish.column, 0});
+    }
+    const cudaError_t launched = launch_answers(rows_of(kept_[slot]), slice_of(step), answers_,
+                                                answer_scratch_.get(), answering_.get());
+    if (launched != cudaSuccess) failure_.store(launched, std::memory_order_relaxed);
+}
+
+}  // namespace croupier::gpu_writer
