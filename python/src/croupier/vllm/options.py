@@ -33,7 +33,8 @@ class Options:
     max_list_tokens: int = 4096
     """Words of the allowed ids, bad words and DRY breakers of one request together."""
     hotness_file: str = ""
-    summaries: bool = False
+    summaries: bool = True
+    """Ranks send the largest logit of each tile too, and samplers read less of a row."""
     shm_dir: str = ""
     """Of a private daemon: where its segments lie."""
     samplers: int = 0
