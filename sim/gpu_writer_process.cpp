@@ -86,8 +86,8 @@ class GpuRank {
             croupier_writer_enqueue_randoms(writer_.get(), head_.stream(), &error) != 0) {
             fail(error);
         }
-        if (croupier_writer_enqueue(writer_.get(), head_.stream(), head_.logits(), head_.row_stride(),
-                                    &error) != 0) {
+        if (croupier_writer_enqueue(writer_.get(), head_.stream(), head_.logits(segment_->slot_of(step)),
+                                    head_.row_stride(), &error) != 0) {
             fail(error);
         }
         return true;

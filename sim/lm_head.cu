@@ -123,7 +123,8 @@ LmHead::LmHead(const World& world, std::uint32_t rank, int device)
     tokens_ = on_gpu<std::int32_t>(inputs, "no memory for tokens");
     keys_ = on_gpu<std::uint64_t>(batch_, "no memory for keys");
     hidden_ = on_gpu<std::uint16_t>(std::size_t{batch_} * kHiddenSize, "no memory for hidden states");
-    logits_ = on_gpu<std::uint16_t>(batch_ * row_stride_, "no memory for logits");
+    // Of each slot: a lean step's rows stay until it is decided.
+    logits_ = on_gpu<std::uint16_t>(inputs * row_stride_, "no memory for logits");
     load_requests(world);
     load_weights(world, rank);
     need_cuda(cudaDeviceSynchronize(), "the weights were not made");
@@ -167,6 +168,10 @@ void LmHead::load_weights(const World& world, std::uint32_t rank) {
     need_cuda(cudaStreamSynchronize(stream_), "cannot make the LM head");
 }
 
+std::uint16_t* LmHead::logits(std::uint32_t slot) const {
+    return logits_.get() + std::size_t{slot} * batch_ * row_stride_;
+}
+
 std::int32_t* LmHead::tokens(std::uint32_t slot) const {
     return tokens_.get() + std::size_t{slot} * batch_;
 }
@@ -182,10 +187,10 @@ void LmHead::forward(std::uint32_t slot, const std::vector<ColumnInput>& columns
               "cannot copy a step's inputs");
     make_hidden<<<step.columns, kThreads, 0, stream_>>>(shape_, inputs, traits_.get(), last_token_.get(),
                                                         keys_.get(), hidden_.get());
-    cublas_.multiply({shard_.count, step.columns, kHiddenSize}, weights_.get(), hidden_.get(), logits_.get(),
+    cublas_.multiply({shard_.count, step.columns, kHiddenSize}, weights_.get(), hidden_.get(), logits(slot),
                      row_stride_, stream_);
     poison<<<blocks_of(step.columns), kThreads, 0, stream_>>>(
-        shape_, inputs, traits_.get(), keys_.get(), step.columns, shard_, logits_.get(), row_stride_);
+        shape_, inputs, traits_.get(), keys_.get(), step.columns, shard_, logits(slot), row_stride_);
     need_cuda(cudaGetLastError(), "cannot launch a step");
     need_cuda(cudaEventRecord(step.logits_there, stream_), "cannot time a step");
 }

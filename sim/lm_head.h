@@ -44,7 +44,7 @@ class LmHead {
     ~LmHead();
 
     cudaStream_t stream() const { return stream_; }
-    const void* logits() const { return logits_.get(); }
+    std::uint16_t* logits(std::uint32_t slot) const;
     std::uint64_t row_stride() const { return row_stride_; }
 
     // Enqueues the logits of a step's columns. `slot`: of the steps in flight.
@@ -82,7 +82,7 @@ class LmHead {
     OnGpu<std::uint64_t> keys_;             // by column
     OnGpu<std::uint16_t> hidden_;           // [batch][kHiddenSize]
     OnGpu<std::uint16_t> weights_;          // [ids][kHiddenSize]
-    OnGpu<std::uint16_t> logits_;           // [batch][row_stride]
+    OnGpu<std::uint16_t> logits_;           // [slot][batch][row_stride]
 };
 
 }  // namespace croupier::sim
