@@ -125,14 +125,19 @@ void add_work_options(CLI::App& command, SimOptions& options) {
         ->capture_default_str()
         ->group(group);
     command
-        .add_option("--mix", options.mix,
-                    "Requests: greedy, plain, full, fixed (all alike: the case full of `bench decide`, as "
-                    "long as --output-max) or mixed (default)")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, SimMix>{{"greedy", SimMix::greedy},
-                                                                          {"plain", SimMix::plain},
-                                                                          {"full", SimMix::full},
-                                                                          {"fixed", SimMix::fixed},
-                                                                          {"mixed", SimMix::mixed}}))
+        .add_option(
+            "--mix", options.mix,
+            "Requests: greedy, plain, full, mixed (default); or all alike and as long as --output-max: "
+            "fixed (the case full of `bench decide`), fixed-temperature (nothing else), fixed-top-p "
+            "(with penalties)")
+        ->transform(CLI::CheckedTransformer(
+            std::map<std::string, SimMix>{{"greedy", SimMix::greedy},
+                                          {"plain", SimMix::plain},
+                                          {"full", SimMix::full},
+                                          {"fixed", SimMix::fixed},
+                                          {"fixed-temperature", SimMix::fixed_temperature},
+                                          {"fixed-top-p", SimMix::fixed_top_p},
+                                          {"mixed", SimMix::mixed}}))
         ->group(group);
     command.add_option("--arrival-rate", options.arrival_rate, "Requests a second; 0: all at once")
         ->capture_default_str()

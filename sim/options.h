@@ -9,7 +9,8 @@
 
 namespace croupier::sim {
 
-enum class SimMix { greedy, plain, full, fixed, mixed };
+// The fixed ones: all requests alike, and as long as --output-max.
+enum class SimMix { greedy, plain, full, fixed, fixed_temperature, fixed_top_p, mixed };
 enum class ChaosTarget { none, samplers, daemon, writer, client };
 
 struct SimOptions {

@@ -13,11 +13,15 @@ enum KeySpace : std::uint64_t { kRequestKey = 1, kPromptKey = 2 };
 
 enum class Kind { greedy, plain, nucleus, rare, full, fixed };
 
+bool is_fixed(SimMix mix) {
+    return mix == SimMix::fixed || mix == SimMix::fixed_temperature || mix == SimMix::fixed_top_p;
+}
+
 Kind choose_kind(SimMix mix_name, KeyedStream& random) {
     if (mix_name == SimMix::greedy) return Kind::greedy;
     if (mix_name == SimMix::plain) return Kind::plain;
     if (mix_name == SimMix::full) return Kind::full;
-    if (mix_name == SimMix::fixed) return Kind::fixed;
+    if (is_fixed(mix_name)) return Kind::fixed;
     const double u = random.unit();
     if (u < 0.10) return Kind::greedy;
     if (u < 0.25) return Kind::plain;
@@ -27,19 +31,20 @@ Kind choose_kind(SimMix mix_name, KeyedStream& random) {
 }
 
 // As the case `full` of `croupier bench decide`.
-void set_fixed(proto::SamplingParams& params) {
+void set_fixed(SimMix mix, proto::SamplingParams& params) {
     params.temperature = 0.8;
-    params.top_k = 50;
+    params.flags |= proto::kNoLogprob;
+    if (mix == SimMix::fixed_temperature) return;
     params.top_p = 0.95;
-    params.min_p = 0.02;
     params.repetition_penalty = 1.1;
     params.frequency_penalty = 0.1;
     params.presence_penalty = 0.1;
-    params.flags |= proto::kNoLogprob;
+    if (mix == SimMix::fixed_top_p) return;
+    params.top_k = 50;
+    params.min_p = 0.02;
 }
 
 void choose_filters(Kind kind, KeyedStream& random, proto::SamplingParams& params) {
-    if (kind == Kind::fixed) return set_fixed(params);
     params.temperature = kind == Kind::greedy ? 0.0 : 0.6 + 0.6 * random.unit();
     if (kind == Kind::nucleus) params.top_p = 0.90 + 0.08 * random.unit();
     if (kind != Kind::full) return;
@@ -173,7 +178,11 @@ Request make_request(const SimOptions& options, std::uint32_t index) {
         request.themes[i] = raised_token(options.vocab, request.theme_numbers[i]);
     }
     const Kind kind = choose_kind(options.mix, random);
-    choose_filters(kind, random, request.params);
+    if (is_fixed(options.mix)) {
+        set_fixed(options.mix, request.params);
+    } else {
+        choose_filters(kind, random, request.params);
+    }
     if (kind == Kind::rare) choose_rare(request, random, options.vocab);
     request.params.seed = random.next();
     if (random.chance(0.2))

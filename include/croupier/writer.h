@@ -120,8 +120,10 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error
 /* Lays the next begun step: `logits` are its columns' rows, `row_stride` elements apart, each of the rank's
  * ids in the order of the ids. Never waits for the GPU, allocates nothing, and may be captured into a CUDA
  * graph that is replayed once after each begin: only `logits` and `row_stride` are fixed in it.
- * The rows may be overwritten by later work of the stream. Successive calls use one stream, or streams that
- * wait for each other. A host's writer has a NULL stream. */
+ * The rows may be overwritten by later work of the stream. But where the session's transport is lean, a GPU's
+ * rows must stay as they are until the step is decided (croupier_writer_wait_tokens), and the call cannot be
+ * captured. Successive calls use one stream, or streams that wait for each other. A host's writer has a NULL
+ * stream. */
 int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
                             croupier_error* error);
 

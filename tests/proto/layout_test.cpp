@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "proto/decision_slot.h"
+#include "proto/lean_part.h"
 #include "proto/logits_slot.h"
 #include "proto/schedule_slot.h"
 #include "proto/segment_header.h"
 #include "proto/sequence_entry.h"
+#include "proto/wish_cell.h"
 #include "random_geometry.h"
 
 using namespace croupier::proto;
@@ -39,7 +41,30 @@ std::vector<Region> regions_of(const Geometry& g, const SegmentLayout& l) {
         {"ready", l.ready, l.ready_stride * g.slots, 4096},
         {"logits", l.logits, l.logits_stride * g.slots, 4096},
         {"support", l.support, g.max_support == 0 ? 0 : l.support_slot_stride * g.slots, 4096},
+        {"lean parts", l.lean, l.lean_slot_stride * g.slots, 4096},
+        {"wishes", l.wishes, l.wish_slot_stride * g.slots, 4096},
     };
+}
+
+std::vector<Region> parts_of_lean_rank(const Geometry& g, std::uint32_t rank) {
+    const LeanLayout l = lean_layout_of(g, rank);
+    const std::uint64_t columns = g.max_batch;
+    const std::uint64_t blocks = g.shards[rank].blocks();
+    REQUIRE(l.maxima_stride >= blocks * element_bytes(g.dtype));
+    REQUIRE(l.blocks_stride >= g.lean_blocks * sizeof(std::uint16_t));
+    REQUIRE(blocks <= 0x10000);
+    return {{"heads", l.heads, columns * sizeof(LeanHead), 64},
+            {"maxima", l.maxima, columns * l.maxima_stride, 64},
+            {"blocks", l.blocks, columns * l.blocks_stride, 64},
+            {"elements", l.elements, columns * g.lean_blocks * kBlockIds * element_bytes(g.dtype), 64}};
+}
+
+std::vector<Region> parts_of_wish(const Geometry& g) {
+    const WishLayout l = wish_layout_of(g);
+    REQUIRE(l.words * 64 >= g.blocks());
+    return {{"word", 0, sizeof(WishCell), 64},
+            {"answers", l.answers, g.tp * sizeof(std::uint64_t), 64},
+            {"bits", l.bits, l.words * sizeof(std::uint64_t), 64}};
 }
 
 // The parts of one slot or entry, in the bytes that their elements need.
@@ -107,6 +132,13 @@ void require_sound(const Geometry& g, const SegmentLayout& l, bool ours = true) 
     require(parts_of_sequence(g, l), l.sequence_stride);
     require(parts_of_decision_slot(g, l), l.decision_stride);
     require(parts_of_logits_slot(g, l), l.logits_stride);
+    if (g.lean_blocks > 0) {
+        for (std::uint32_t rank = 0; rank < g.tp; ++rank)
+            require(parts_of_lean_rank(g, rank), l.lean_rank_stride);
+        require(parts_of_wish(g), l.wish_stride);
+        REQUIRE(l.lean_slot_stride >= g.tp * l.lean_rank_stride);
+        REQUIRE(l.wish_slot_stride >= sizeof(WishBoard) + g.max_batch * l.wish_stride);
+    }
     REQUIRE(l.schedule_stride >= l.columns_offset + g.max_batch * l.elements.column);
     REQUIRE(l.columns_offset >= sizeof(ScheduleRecord));
     REQUIRE(l.logprobs_stride >= (g.max_logprobs == 0 ? 0 : (g.max_logprobs + 1) * l.elements.ranked));

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "proto/geometry.h"
+#include "proto/lean_part.h"
 
 namespace croupier::proto {
 
@@ -29,6 +30,11 @@ class RandomGeometry {
         g.has_order = between(0, 1);
         g.has_summaries = between(0, 1);
         cut_shards(g);
+        // Of all sessions a quarter is lean, with tiles of its own.
+        if (between(0, 3) == 0) {
+            g.tile = kBlockIds;
+            g.lean_blocks = kLeanGranule * between(1, kMostLeanBlocks / kLeanGranule);
+        }
         return g;
     }
 

@@ -20,7 +20,7 @@ from croupier import Error, Session
 from . import pipeline
 from .admission import limits_of
 from .keeper import Keeper
-from .options import Options
+from .options import TRANSPORTS, Options
 from .plane import Batch, Plane
 from .private_daemon import PrivateDaemon, system_endpoint
 from .sequences import Sequences
@@ -159,7 +159,9 @@ class WithSession:
             max_list_tokens=options.max_list_tokens,
             mask_rows=most,
             max_logprobs=limits.max_logprobs,
-            summaries=int(options.summaries),
+            # A lean step has them in another way.
+            summaries=int(options.summaries and options.transport != "lean"),
+            transport=TRANSPORTS[options.transport],
             **({"hotness_file": options.hotness_file} if options.hotness_file else {}),
             **geometry,
         )

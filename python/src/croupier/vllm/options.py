@@ -12,6 +12,8 @@ from typing import Any
 KEY = "croupier"
 # vLLM's own calls of a worker end after 300 seconds.
 _LONGEST = 240
+# As CROUPIER_TRANSPORT_* has them.
+TRANSPORTS = {"auto": 0, "rows": 1, "lean": 2}
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Options:
     hotness_file: str = ""
     summaries: bool = True
     """Ranks send the largest logit of each tile too, and samplers read less of a row."""
+    transport: str = "auto"
+    """How ranks send their logits: rows, lean (what can matter of each row, and more on demand), or auto."""
     shm_dir: str = ""
     """Of a private daemon: where its segments lie."""
     samplers: int = 0
@@ -65,6 +69,12 @@ class Options:
         spare = given.get("spare_batches", cls.spare_batches)
         if spare > 1:
             raise ValueError(f"additional_config[{KEY!r}]['spare_batches'] is {spare}; 0 or 1 would be right")
+        transport = given.get("transport", cls.transport)
+        if transport not in TRANSPORTS:
+            raise ValueError(
+                f"additional_config[{KEY!r}]['transport'] is {transport!r}; "
+                f"{', '.join(TRANSPORTS)} would be right"
+            )
         return cls(**given)
 
     @classmethod

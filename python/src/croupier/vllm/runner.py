@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,6 +83,8 @@ class CroupierModelRunner(GPUModelRunner):
         self.croupier_writer = Writer(
             segment_path, rank=get_tensor_model_parallel_rank(), device=self.device.index
         )
+        # Of the steps in flight: lean ones are read again until they are decided.
+        self.croupier_logits = deque(maxlen=self.croupier_writer.info.steps_in_flight)
         self.croupier_timeout = timeout
         self.croupier_verify_every = verify_every
 
@@ -89,6 +92,7 @@ class CroupierModelRunner(GPUModelRunner):
         writer, self.croupier_writer = self.croupier_writer, None
         if writer is not None:
             writer.detach()
+            self.croupier_logits.clear()
 
     def sample_tokens(self, grammar_output: Any) -> Any:
         output = super().sample_tokens(grammar_output)
@@ -164,6 +168,7 @@ class CroupierModelRunner(GPUModelRunner):
                 f"step {order.step} cannot be begun: it is not scheduled, or its slot is not free yet"
             )
         writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), self._stream())
+        self.croupier_logits.append(logits)
         return logits
 
     @contextlib.contextmanager

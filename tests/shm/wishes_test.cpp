@@ -1,0 +1,110 @@
+// A wish is asked by one and answered by each rank, and nobody believes a bit that stands in no slice.
+#include "shm/wishes.h"
+
+#include <array>
+#include <catch2/catch.hpp>
+
+#include "proto/lean_part.h"
+#include "test_session.h"
+
+using namespace croupier;
+using namespace croupier::shm;
+
+namespace {
+
+constexpr std::uint64_t kStep = 5;
+constexpr std::uint32_t kEpochs = 7;
+using Bits = std::array<std::uint64_t, 2>;
+
+proto::Geometry lean_geometry() {
+    proto::Geometry geometry = small_geometry();
+    geometry.vocab = 2 * 64 * 64;
+    geometry.tp = 2;
+    geometry.tile = proto::kBlockIds;
+    geometry.lean_blocks = proto::kLeanGranule;
+    proto::fill_even_shards(geometry);
+    return geometry;
+}
+
+struct Stage {
+    TestSession session{lean_geometry()};
+    Wishes wishes{session.daemon(), kStep, kEpochs};
+
+    void answer(std::uint32_t rank) {
+        const std::uint64_t word = wishes.unanswered(0, rank);
+        REQUIRE(word != 0);
+        wishes.answer(0, rank).store(word);
+    }
+    Bits placed() const {
+        const auto bits = wishes.placed(0);
+        return bits.empty() ? Bits{} : Bits{bits[0], bits[1]};
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a column is awaited until each rank has answered its wish") {
+    Stage stage;
+    CHECK_FALSE(stage.wishes.awaited(0));
+    CHECK(stage.wishes.placed(0).empty());
+    const std::uint64_t posted = stage.wishes.posted();
+    stage.wishes.ask(0, Bits{1, 2});
+    CHECK(stage.wishes.posted() == posted + 1);
+    CHECK(stage.wishes.awaited(0));
+    CHECK_FALSE(stage.wishes.awaited(1));
+    stage.answer(1);
+    CHECK(stage.wishes.awaited(0));
+    CHECK(stage.wishes.unanswered(0, 1) == 0);
+    stage.answer(0);
+    CHECK_FALSE(stage.wishes.awaited(0));
+    CHECK(stage.placed() == Bits{1, 2});
+}
+
+TEST_CASE("what is asked for later is added to what stands there") {
+    Stage stage;
+    stage.wishes.ask(0, Bits{1, 0});
+    stage.answer(0);
+    stage.answer(1);
+    stage.wishes.ask(0, Bits{4, 8});
+    CHECK(stage.wishes.awaited(0));
+    stage.answer(0);
+    stage.answer(1);
+    CHECK(stage.placed() == Bits{5, 8});
+}
+
+TEST_CASE("a wish of another step, or of writers that are gone, is none of this one's") {
+    Stage stage;
+    stage.wishes.ask(0, Bits{1, 0});
+    const Wishes next(stage.session.daemon(), kStep + 1, kEpochs);
+    const Wishes anew(stage.session.daemon(), kStep, kEpochs + 1);
+    for (const Wishes& other : {next, anew}) {
+        CHECK_FALSE(other.awaited(0));
+        CHECK(other.placed(0).empty());
+        CHECK(other.unanswered(0, 0) == 0);
+    }
+    // Its own first round, whatever stands in the cell.
+    anew.ask(0, Bits{0, 16});
+    anew.answer(0, 0).store(anew.unanswered(0, 0));
+    anew.answer(0, 1).store(anew.unanswered(0, 1));
+    CHECK(anew.placed(0)[0] == 0);
+    CHECK(anew.placed(0)[1] == 16);
+}
+
+TEST_CASE("bits that somebody died while he wrote are not believed, nor is an earlier answer") {
+    Stage stage;
+    stage.wishes.ask(0, Bits{1, 0});
+    stage.answer(0);
+    stage.answer(1);
+    auto& asked = stage.session.daemon().wish(stage.session.daemon().slot_of(kStep), 0).asked;
+    proto::WishWord word = proto::WishWord::unpack(asked.load());
+    ++word.round;
+    asked.store(word.pack());
+    CHECK_FALSE(stage.wishes.awaited(0));
+    CHECK(stage.wishes.placed(0).empty());
+    CHECK(stage.wishes.unanswered(0, 0) == 0);
+    stage.wishes.ask(0, Bits{2, 0});
+    CHECK(stage.wishes.awaited(0));
+    stage.answer(0);
+    stage.answer(1);
+    CHECK(stage.placed() == Bits{2, 0});
+}
