@@ -87,6 +87,7 @@ void Wishes::ask(std::uint32_t column, std::span<const std::uint64_t> blocks) co
     // SYNC: release; a writer that sees the count sees the word. Who dies between the two leaves a wish that
     // a writer finds when it looks at all of them, which it does now and then.
     segment_->wish_board(slot_).posted.fetch_add(1, std::memory_order_release);
+    segment_->header().counter(proto::SessionCounter::wishes).fetch_add(1, std::memory_order_relaxed);
 }
 
 std::uint64_t Wishes::posted() const {

@@ -116,6 +116,7 @@ class GpuRank {
         if (decided == 0) return false;
         const std::vector<ColumnInput> inputs = std::move(in_flight_.front().inputs);
         in_flight_.pop_front();
+        if (rank_ == 0) world_.ledger.head().wishes = wishes_of(*segment_);
         // The scheduler was faster, or the step was refused: the tokens come along with the next step.
         if (decided < 0 || croupier_writer_enqueue_tokens(writer_.get(), head_.stream(), step,
                                                           head_.tokens(slot), nullptr) != 0) {

@@ -100,6 +100,7 @@ Report collect_report(const World& world) {
     report.recovered = head.recovered.load();
     report.readmitted = head.readmitted.load();
     report.truncated = head.truncated.load();
+    report.wishes = head.wishes.load();
     report.step_latency = latency_of(head.step_latency);
     report.decision = latency_of(head.decision_latency);
     report.hbm_to_hbm = latency_of(head.gpu_latency);
@@ -127,6 +128,7 @@ std::string to_json(const Report& report, const SimOptions& options) {
         {"recovered", report.recovered},
         {"readmitted", report.readmitted},
         {"truncated", report.truncated},
+        {"wishes", report.wishes},
         {"failed_requests", report.failed},
         {"kills", report.kills},
         {"left_in_shm", report.left_in_shm},

@@ -28,6 +28,7 @@ struct Report {
     std::uint64_t recovered = 0;
     std::uint64_t readmitted = 0;
     std::uint64_t truncated = 0;
+    std::uint64_t wishes = 0;
     std::uint64_t failed = 0;  // requests that ended with a decision error, as the verifier agrees
     std::uint64_t kills = 0;
     std::size_t left_in_shm = 0;

@@ -99,6 +99,7 @@ class RankWriter {
         if (world_.options.randoms_in_ring && writer_.rank() == 0) supply_randoms(step);
         // Refused when this rank was fenced meanwhile: serve() sees it, and the rank attaches again.
         (void)writer_.send(step, pointers_);
+        if (writer_.rank() == 0) world_.ledger.head().wishes = wishes_of(writer_.segment());
     }
 
     void supply_randoms(std::uint64_t step) {
@@ -126,6 +127,10 @@ class RankWriter {
 };
 
 }  // namespace
+
+std::uint64_t wishes_of(const shm::Segment& segment) {
+    return segment.header().counter(proto::SessionCounter::wishes).load(std::memory_order_relaxed);
+}
 
 bool writer_served(const World& world) {
     return world.ledger.head().served.load(std::memory_order_acquire) != 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "shm/segment.h"
 #include "sim/world.h"
 
 namespace croupier::sim {
@@ -12,6 +13,8 @@ namespace croupier::sim {
 void run_writer(const World& world, std::uint32_t rank);
 void run_gpu_writer(const World& world, std::uint32_t rank);
 
+// How often samplers asked for more of a row than was sent.
+std::uint64_t wishes_of(const shm::Segment& segment);
 bool writer_served(const World& world);
 // The segment's path; empty when there was none within a moment: the session may not be there yet.
 std::string await_segment(const World& world);

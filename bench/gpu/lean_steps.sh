@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The lean transport on a GPU host, beside whole rows: from the repository's root, with build/bundle made by
 # `./dev bundle`.
-#   OUT=FOLDER bench/gpu/lean.sh [TP] [SAMPLERS]     raw results go to FOLDER (default: bench/results)
+#   OUT=FOLDER bench/gpu/lean_steps.sh [TP] [SAMPLERS]     raw results go to FOLDER (default: bench/results)
 # First the writer's tests on the GPU and the kernels' own times, then steps from the logits in a GPU's memory to the
 # tokens there: every token is verified against the reference after each run. PARTS: tests, kernels, steps, chaos.
 set -uo pipefail
@@ -13,7 +13,7 @@ parts=${PARTS:-tests,kernels,steps,chaos}
 failures=0
 
 [ -x "$bundle/run" ] || { echo "there is no $bundle: make it with ./dev bundle" >&2; exit 1; }
-mkdir -p "$out/lean-tp$tp"
+mkdir -p "$out/lean-steps-tp$tp"
 . bench/gpu/cublas.sh
 wants() { [[ ,$parts, == *,$1,* ]]; }
 say() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
@@ -31,7 +31,7 @@ END
 }
 # sim NAME SECONDS OPTIONS...
 sim() {
-    local result=$out/lean-tp$tp/$1.json
+    local result=$out/lean-steps-tp$tp/$1.json
     timeout "$2" "$bundle/run" croupier sim --writer cuda --tp "$tp" --samplers "$samplers" --json "${@:3}" >"$result" \
         2>"$result.err" || failures=$((failures + 1))
     line "$result" "$1"
@@ -39,14 +39,14 @@ sim() {
 
 if wants tests; then
     say "the writer's tests"
-    CROUPIER_TEST_GPU=required timeout 100 "$bundle/run" test_gpu_writer "*lean*" >"$out/lean-tp$tp/tests.log" 2>&1 ||
+    CROUPIER_TEST_GPU=required timeout 100 "$bundle/run" test_gpu_writer "*lean*" >"$out/lean-steps-tp$tp/tests.log" 2>&1 ||
         failures=$((failures + 1))
-    tail -n 12 "$out/lean-tp$tp/tests.log"
+    tail -n 12 "$out/lean-steps-tp$tp/tests.log"
 fi
 if wants kernels; then
     say "the kernels"
-    timeout 80 "$bundle/run" croupier bench lean --json >"$out/lean-tp$tp/kernels.log" 2>&1 || failures=$((failures + 1))
-    tail -c 3000 "$out/lean-tp$tp/kernels.log"
+    timeout 80 "$bundle/run" croupier bench lean --json >"$out/lean-steps-tp$tp/kernels.log" 2>&1 || failures=$((failures + 1))
+    tail -c 3000 "$out/lean-steps-tp$tp/kernels.log"
 fi
 if wants steps; then
     for mix in ${MIXES:-fixed fixed-temperature fixed-top-p}; do
@@ -69,6 +69,6 @@ if wants chaos; then
             --prompt-max 512 --output-max 64 --steps "$some" --chaos "$kind" --kills "$kills"
     done
 fi
-bench/gpu/collect.py "$out/lean-tp$tp" >"$out/lean-tp$tp.json"
+bench/gpu/collect.py "$out/lean-steps-tp$tp" >"$out/lean-steps-tp$tp.json"
 say "$failures part(s) failed; results are in $out"
 exit "$failures"
