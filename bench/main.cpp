@@ -12,6 +12,7 @@
 #include "bench/step/command.h"
 #include "bench/tvd/command.h"
 #ifdef CROUPIER_HAS_CUDA
+#include "bench/lean/command.h"
 #include "bench/writer/command.h"
 #endif
 
@@ -30,6 +31,7 @@ int run(int argc, char** argv) {
     croupier::bench::add_step_bench(app, status);
     croupier::bench::add_tvd_bench(app, status);
 #ifdef CROUPIER_HAS_CUDA
+    croupier::bench::add_lean_bench(app);
     croupier::bench::add_writer_bench(app);
 #endif
     try {

@@ -136,6 +136,15 @@ struct LayingWhole {
     }
 };
 
+template <typename T, typename Launch>
+void each_together(std::span<const T> all, Launch launch) {
+    while (!all.empty()) {
+        const std::size_t some = std::min<std::size_t>(kMostTogether, all.size());
+        launch(all.first(some));
+        all = all.subspan(some);
+    }
+}
+
 }  // namespace
 
 std::size_t answer_scratch_bytes() {
@@ -144,22 +153,17 @@ std::size_t answer_scratch_bytes() {
 
 cudaError_t launch_answers(const LeanRows& rows, const LeanSlice& slice, std::span<const LeanAnswer> answers,
                            void* scratch, cudaStream_t stream) {
-    for (; !answers.empty();
-         answers = answers.subspan(std::min<std::size_t>(kMostTogether, answers.size()))) {
-        launch_of<Answering>(rows.dtype, rows, slice,
-                             answers.first(std::min<std::size_t>(kMostTogether, answers.size())),
-                             static_cast<std::uint32_t*>(scratch), stream);
-    }
+    each_together(answers, [&](std::span<const LeanAnswer> some) {
+        launch_of<Answering>(rows.dtype, rows, slice, some, static_cast<std::uint32_t*>(scratch), stream);
+    });
     return cudaGetLastError();
 }
 
 cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,
                                  std::span<const std::uint32_t> columns, cudaStream_t stream) {
-    for (; !columns.empty();
-         columns = columns.subspan(std::min<std::size_t>(kMostTogether, columns.size()))) {
-        launch_of<LayingWhole>(rows.dtype, rows, slice,
-                               columns.first(std::min<std::size_t>(kMostTogether, columns.size())), stream);
-    }
+    each_together(columns, [&](std::span<const std::uint32_t> some) {
+        launch_of<LayingWhole>(rows.dtype, rows, slice, some, stream);
+    });
     return cudaGetLastError();
 }
 

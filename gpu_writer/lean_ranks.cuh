@@ -156,7 +156,7 @@ __device__ inline void choose_ties(const BlockRanks& ranks, std::uint32_t way, s
     }
 }
 
-// By one warp: the chosen blocks, ascending.
+// By one warp: the chosen blocks, ascending. Zeros follow them to the end of 16 bytes.
 __device__ inline void list_chosen(const BlockRanks& ranks, ChoiceRoom& room) {
     std::uint32_t listed = 0;
     for (std::uint32_t first = 0; first < ranks.words; first += 32) {
@@ -171,6 +171,8 @@ __device__ inline void list_chosen(const BlockRanks& ranks, ChoiceRoom& room) {
         }
         listed += __shfl_sync(kAllLanes, until, 31);
     }
+    const std::uint32_t behind = listed + threadIdx.x % 32;
+    if (behind < (listed + 7) / 8 * 8) room.list[behind] = 0;
     if (threadIdx.x % 32 == 0) room.sent = listed;
 }
 

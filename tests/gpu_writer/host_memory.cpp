@@ -1,5 +1,6 @@
 #include <stdexcept>
 
+#include "tests/gpu_writer/lean_side.h"
 #include "tests/gpu_writer/worker_memory.h"
 
 namespace croupier::testing {
@@ -13,6 +14,10 @@ bool has_cuda_device() {
 }
 
 std::unique_ptr<WorkerMemory> make_gpu_memory(std::size_t /*bytes*/) {
+    throw std::logic_error("this build has no CUDA");
+}
+
+std::unique_ptr<LeanSide> make_gpu_lean() {
     throw std::logic_error("this build has no CUDA");
 }
 

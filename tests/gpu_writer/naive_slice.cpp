@@ -15,8 +15,15 @@ using proto::Dtype;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
+std::uint32_t padding_of(Dtype dtype) {
+    if (dtype == Dtype::bf16) return 0xFF80;
+    return dtype == Dtype::fp16 ? 0xFC00 : 0xFF800000;
+}
+
+}  // namespace
+
 // By the definition of the formats: sign, exponent, fraction.
-float value_of(Dtype dtype, std::uint32_t code) {
+float naive_value(Dtype dtype, std::uint32_t code) {
     if (dtype == Dtype::fp32) return std::bit_cast<float>(code);
     if (dtype == Dtype::bf16) return std::bit_cast<float>(code << 16U);
     const int exponent = static_cast<int>(code >> 10U & 31U);
@@ -26,13 +33,6 @@ float value_of(Dtype dtype, std::uint32_t code) {
     if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -24);
     return sign * std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
 }
-
-std::uint32_t padding_of(Dtype dtype) {
-    if (dtype == Dtype::bf16) return 0xFF80;
-    return dtype == Dtype::fp16 ? 0xFC00 : 0xFF800000;
-}
-
-}  // namespace
 
 Rows random_rows(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns,
                  std::uint64_t stride, std::uint32_t seed) {
@@ -89,7 +89,7 @@ std::vector<float> naive_maxima(const proto::Geometry& geometry, std::uint32_t r
         for (std::size_t i = 0; i < geometry.tile && !std::isnan(most); ++i) {
             std::uint32_t code = 0;
             std::memcpy(&code, slice.data() + (pair * geometry.tile + i) * size, size);
-            const float value = value_of(geometry.dtype, code);
+            const float value = naive_value(geometry.dtype, code);
             most = std::isnan(value) ? kNan : std::max(most, value);
         }
         maxima.push_back(most);

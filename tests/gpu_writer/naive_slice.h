@@ -16,6 +16,8 @@ struct Rows {
     std::uint64_t stride = 0;  // elements
 };
 
+float naive_value(proto::Dtype dtype, std::uint32_t code);
+
 // Small numbers of either sign; among them now and then any pattern of bits, NaN and infinities too.
 Rows random_rows(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns,
                  std::uint64_t stride, std::uint32_t seed);

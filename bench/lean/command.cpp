@@ -1,0 +1,152 @@
+#include "bench/lean/command.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bench/environment.h"
+#include "bench/lean/lean_steps.h"
+#include "bench/percentiles.h"
+#include "bench/writer/gpu.h"
+
+namespace croupier::bench {
+namespace {
+
+using lean::Case;
+using lean::LeanSteps;
+using nlohmann::json;
+
+// Several times any GPU's second-level cache, and some steps of the largest batch.
+constexpr std::size_t kColdBytes = std::size_t{512} << 20U;
+constexpr std::uint32_t kWarmUp = 30;
+constexpr std::uint32_t kEnds = 2;  // blocks that are sent in any case
+
+struct Options {
+    std::uint32_t vocab = 151936;
+    std::vector<std::uint32_t> batches{1, 8, 32, 64, 128, 256};
+    std::uint32_t steps = 300;
+    bool json = false;
+};
+
+template <typename Step>
+json percentiles_of(std::uint32_t steps, Step step) {
+    std::vector<std::uint64_t> times;
+    for (std::uint32_t i = 0; i < kWarmUp + steps; ++i) {
+        const std::uint64_t took = step();
+        if (i >= kWarmUp) times.push_back(took);
+    }
+    return to_json(percentiles_us(std::move(times)));
+}
+
+json measure(const Case& of, const lean::ColdRows& rows, std::uint32_t steps) {
+    LeanSteps session(of, rows);
+    json result = {{"columns", of.columns},
+                   {"by_maximum", of.by_maximum},
+                   {"by_race", of.by_race},
+                   {"sums", of.sums},
+                   {"to_ready_us", percentiles_of(steps, [&] { return session.to_ready(); })},
+                   {"to_tokens_us", percentiles_of(steps, [&] { return session.to_tokens(); })},
+                   {"kernel_us", percentiles_of(steps, [&] { return session.of_kernel(); })},
+                   {"empty_to_flag_us", percentiles_of(steps, [&] { return session.empty_to_flag(); })},
+                   {"empty_to_tokens_us", percentiles_of(steps, [&] { return session.empty_to_tokens(); })}};
+    const std::uint32_t sent = session.blocks_sent();
+    if (sent < of.columns * of.by_maximum || sent > of.columns * (of.by_maximum + of.by_race + kEnds)) {
+        throw std::runtime_error(std::to_string(sent) + " blocks were sent of " + std::to_string(of.columns) +
+                                 " columns");
+    }
+    result["blocks_sent"] = sent;
+    result["bytes_sent"] = session.bytes_sent();
+    result["bytes_of_rows"] = std::size_t{of.vocab} * of.columns * 2;
+    return result;
+}
+
+json measure_answers(const Case& of, const lean::ColdRows& rows, std::uint32_t steps) {
+    LeanSteps session(of, rows);
+    json results = json::array();
+    for (const std::uint32_t columns : {1U, 16U}) {
+        results.push_back({{"columns", columns},
+                           {"blocks_each", 8},
+                           {"us", percentiles_of(steps, [&] { return session.to_answers(columns, 8); })}});
+    }
+    results.push_back(
+        {{"columns", 1},
+         {"blocks_each", of.vocab / proto::kBlockIds},
+         {"us", percentiles_of(steps, [&] { return session.to_answers(1, of.vocab / proto::kBlockIds); })}});
+    return results;
+}
+
+json run(const Options& options) {
+    json where = environment();
+    where["gpu"] = writer::gpu_name(0);
+    const lean::ColdRows rows(kColdBytes);
+    json results = json::array();
+    for (const std::uint32_t columns : options.batches) {
+        for (const Case& each :
+             {Case{options.vocab, columns, 16, 16, false}, Case{options.vocab, columns, 16, 16, true},
+              Case{options.vocab, columns, 32, 0, false}, Case{options.vocab, columns, 32, 32, false}}) {
+            std::cerr << fmt::format("\r{} columns, {} + {} blocks      ", columns, each.by_maximum,
+                                     each.by_race);
+            results.push_back(measure(each, rows, options.steps));
+        }
+    }
+    std::cerr << "\n";
+    return {{"vocab", options.vocab},
+            {"steps", options.steps},
+            {"results", results},
+            {"answers", measure_answers({options.vocab, 16, 16, 16, false}, rows, options.steps)},
+            {"environment", where}};
+}
+
+void print_table(const json& answer) {
+    std::cout << answer["environment"]["gpu"].get<std::string>() << "\n\n"
+              << fmt::format("{:>7} {:>8} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "columns",
+                             "blocks", "sums", "ready us", "p99", "tokens us", "p99", "kernel us", "empty us",
+                             "KB");
+    for (const json& each : answer["results"]) {
+        std::cout << fmt::format(
+            "{:>7} {:>8} {:>5} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f}\n",
+            each["columns"].get<int>(),
+            fmt::format("{}+{}", each["by_maximum"].get<int>(), each["by_race"].get<int>()),
+            each["sums"].get<bool>() ? "yes" : "no", each["to_ready_us"]["p50"].get<double>(),
+            each["to_ready_us"]["p99"].get<double>(), each["to_tokens_us"]["p50"].get<double>(),
+            each["to_tokens_us"]["p99"].get<double>(), each["kernel_us"]["p50"].get<double>(),
+            each["empty_to_tokens_us"]["p50"].get<double>(), each["bytes_sent"].get<double>() * 1e-3);
+    }
+    for (const json& each : answer["answers"]) {
+        std::cout << fmt::format("{} columns ask for {} blocks each: {:.1f} us, p99 {:.1f}\n",
+                                 each["columns"].get<int>(), each["blocks_each"].get<int>(),
+                                 each["us"]["p50"].get<double>(), each["us"]["p99"].get<double>());
+    }
+}
+
+}  // namespace
+
+void add_lean_bench(CLI::App& bench) {
+    auto* command = bench.add_subcommand(
+        "lean",
+        "How long a lean step takes from a GPU to a CPU and back, the decisions left out (needs a GPU)");
+    auto options = std::make_shared<Options>();
+    command->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
+    command->add_option("--batches", options->batches, "Columns a step")
+        ->delimiter(',')
+        ->capture_default_str();
+    command->add_option("--steps", options->steps, "Steps of each time")->capture_default_str();
+    command->add_flag("--json", options->json, "One JSON object");
+    command->footer("Example: croupier bench lean --batches 32,256");
+    command->callback([options] {
+        const json answer = run(*options);
+        if (options->json) {
+            std::cout << answer.dump(1) << "\n";
+        } else {
+            print_table(answer);
+        }
+    });
+}
+
+}  // namespace croupier::bench

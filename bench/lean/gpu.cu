@@ -1,0 +1,67 @@
+#include <cuda_bf16.h>
+
+#include <stdexcept>
+
+#include "bench/lean/gpu.h"
+#include "bench/writer/gpu.h"
+#include "proto/philox.h"
+
+namespace croupier::bench::lean {
+namespace {
+
+using writer::need_cuda;
+
+constexpr std::uint32_t kThreads = 256;
+
+__global__ void make_logits(__nv_bfloat16* to, std::uint64_t count) {
+    constexpr float kSpread = 2.5F;
+    const std::uint64_t step = std::uint64_t{gridDim.x} * kThreads;
+    for (std::uint64_t i = std::uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
+        const auto words = proto::philox4x32_10(
+            {static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32U), 0, 0}, {1, 2});
+        const float radius = sqrtf(-2.0F * logf((static_cast<float>(words[0]) + 0.5F) * 0x1p-32F));
+        to[i] = __float2bfloat16(kSpread * radius * cospif(static_cast<float>(words[1]) * 0x1p-31F));
+    }
+}
+
+__global__ void take(const std::int32_t* from, std::int32_t* to, std::uint32_t count,
+                     volatile std::uint64_t* flag, std::uint64_t value) {
+    const auto* now = static_cast<const volatile std::int32_t*>(from);
+    for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) to[i] = now[i];
+    __syncthreads();
+    if (threadIdx.x == 0) *flag = value;
+}
+
+}  // namespace
+
+void fill_logits(void* to, std::uint64_t count) {
+    make_logits<<<1024, kThreads>>>(static_cast<__nv_bfloat16*>(to), count);
+    need_cuda(cudaGetLastError(), "cannot launch the filling of logits");
+    need_cuda(cudaDeviceSynchronize(), "cannot fill logits");
+}
+
+void launch_take(const std::int32_t* from, std::int32_t* to, std::uint32_t count, std::uint64_t* flag,
+                 std::uint64_t value, cudaStream_t stream) {
+    take<<<1, kThreads, 0, stream>>>(from, to, count, flag, value);
+    need_cuda(cudaGetLastError(), "cannot launch the taking of tokens");
+}
+
+StreamWait::StreamWait() {
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    need_cuda(
+        cudaGetDriverEntryPointByVersion("cuStreamWaitValue64", &entry, 11070, cudaEnableDefault, &found),
+        "cannot look for cuStreamWaitValue64 in the driver");
+    if (found != cudaDriverEntryPointSuccess || entry == nullptr) {
+        throw std::runtime_error("the driver has no cuStreamWaitValue64");
+    }
+    wait_value_ = reinterpret_cast<PFN_cuStreamWaitValue64_v11070>(entry);
+}
+
+void StreamWait::until(std::uint64_t address, std::uint64_t value, cudaStream_t stream) const {
+    if (wait_value_(stream, address, value, CU_STREAM_WAIT_VALUE_GEQ) != CUDA_SUCCESS) {
+        throw std::runtime_error("a stream cannot be told to wait");
+    }
+}
+
+}  // namespace croupier::bench::lean

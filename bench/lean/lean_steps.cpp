@@ -1,0 +1,224 @@
+#include "bench/lean/lean_steps.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <utility>
+
+namespace croupier::bench::lean {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using writer::need_cuda;
+
+template <typename T>
+T need(shm::Result<T> result) {
+    if (!result) throw std::runtime_error(result.error().message);
+    return std::move(result).value();
+}
+
+std::uint64_t since(Clock::time_point begin) {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
+}
+
+// Words of a step, one in a cache line.
+enum Word : std::size_t { kReady = 0, kFinished = 8, kAnswer = 16, kFlag = 24, kFirstAnswered = 32 };
+constexpr std::uint32_t kMostAsking = 64;
+
+void spin_until(std::uint64_t& word, std::uint64_t value) {
+    std::atomic_ref at(word);
+    constexpr std::uint32_t kLooks = 1U << 16U;
+    const auto deadline = Clock::now() + std::chrono::seconds(10);
+    for (std::uint32_t looks = 1; at.load(std::memory_order_acquire) != value; ++looks) {
+        if (looks % kLooks != 0 || Clock::now() < deadline) continue;
+        throw std::runtime_error("a word did not come within ten seconds: " +
+                                 std::string(cudaGetErrorString(cudaPeekAtLastError())));
+    }
+}
+
+gpu_writer::LeanShape shape_of(const Case& of) {
+    proto::Geometry geometry;
+    geometry.vocab = of.vocab;
+    geometry.max_batch = of.columns;
+    geometry.lean_blocks = (of.by_maximum + of.by_race + 2 + proto::kLeanGranule - 1) / proto::kLeanGranule *
+                           proto::kLeanGranule;
+    proto::fill_even_shards(geometry);
+    return gpu_writer::lean_shape(geometry, 0, of.columns, {});
+}
+
+}  // namespace
+
+template <typename T>
+Mapped<T>::Mapped(std::size_t count)
+    : host(need(gpu_writer::pinned_array<T>(count, "the measurement's memory"))),
+      device(need(gpu_writer::device_pointer(host.get(), "the measurement's memory"))) {}
+
+ColdRows::ColdRows(std::size_t of) : memory(of), bytes(of) {
+    fill_logits(memory.get(), of / 2);
+}
+
+LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
+    : case_(of),
+      cold_(rows),
+      shape_(shape_of(of)),
+      scratch_(gpu_writer::lean_scratch_bytes(proto::Dtype::bf16, shape_.slice.blocks, of.columns)),
+      answer_scratch_(gpu_writer::answer_scratch_bytes()),
+      tokens_(of.columns * sizeof(std::int32_t)),
+      wants_(of.columns),
+      part_(shape_.layout.bytes),
+      slice_(std::size_t{shape_.slice.places()} * of.columns * 2),
+      bitmaps_((shape_.slice.blocks + 63) / 64),
+      words_(kFirstAnswered + kMostAsking),
+      decided_(of.columns),
+      begun_(),
+      ended_() {
+    cudaEvent_t event = nullptr;
+    need_cuda(cudaEventCreate(&event), "cannot create an event");
+    begun_.reset(event);
+    need_cuda(cudaEventCreate(&event), "cannot create an event");
+    ended_.reset(event);
+    need_cuda(cudaMemset(scratch_.get(), 0,
+                         gpu_writer::lean_scratch_bytes(proto::Dtype::bf16, shape_.slice.blocks, of.columns)),
+              "cannot clear GPU memory");
+    need_cuda(cudaMemset(answer_scratch_.get(), 0, gpu_writer::answer_scratch_bytes()),
+              "cannot clear GPU memory");
+    need_cuda(cudaDeviceSynchronize(), "cannot clear GPU memory");
+    for (std::uint32_t column = 0; column < of.columns; ++column) {
+        gpu_writer::LeanWant& want = wants_[column];
+        want.key = {column * 77U + 1, 100 + column, 0};
+        want.temperature = 0.7F;
+        want.scale = 1 / 0.7;
+        want.flags = of.sums ? gpu_writer::kSumAtOne | gpu_writer::kSumAtScale : 0;
+        want.by_maximum = of.by_maximum;
+        want.by_race = of.by_race;
+    }
+}
+
+gpu_writer::LeanRows LeanSteps::next_rows() {
+    const std::size_t bytes = std::size_t{case_.vocab} * case_.columns * 2;
+    const std::size_t places = cold_.bytes / bytes;
+    const auto* logits = static_cast<const std::byte*>(cold_.memory.get()) + step_ % places * bytes;
+    return {logits,
+            case_.vocab,
+            proto::Dtype::bf16,
+            shape_.slice.lead,
+            shape_.slice.entries,
+            shape_.slice.blocks,
+            shape_.first_block};
+}
+
+void LeanSteps::launch() {
+    ++step_;
+    need_cuda(gpu_writer::launch_lean(next_rows(), {part_.address(), shape_.layout, shape_.room},
+                                      {wants_.device, case_.columns, case_.sums},
+                                      {words_.address(kReady), step_, words_.address(kFinished), step_},
+                                      scratch_.get(), stream_.get()),
+              "cannot launch a lean step");
+}
+
+std::uint64_t LeanSteps::to_ready() {
+    const auto begin = Clock::now();
+    launch();
+    spin_until(words_[kReady], step_);
+    const std::uint64_t took = since(begin);
+    stream_.synchronise();
+    return took;
+}
+
+void LeanSteps::answer_tokens() {
+    for (std::uint32_t column = 0; column < case_.columns; ++column) {
+        decided_[column] = static_cast<std::int32_t>(step_ + column);
+    }
+    std::atomic_ref(words_[kAnswer]).store(step_, std::memory_order_release);
+}
+
+std::uint64_t LeanSteps::to_tokens() {
+    const auto begin = Clock::now();
+    launch();
+    wait_.until(words_.address(kAnswer), step_, stream_.get());
+    launch_take(decided_.device, static_cast<std::int32_t*>(tokens_.get()), case_.columns,
+                words_.device + kFlag, step_, stream_.get());
+    spin_until(words_[kReady], step_);
+    answer_tokens();
+    spin_until(words_[kFlag], step_);
+    const std::uint64_t took = since(begin);
+    stream_.synchronise();
+    return took;
+}
+
+std::uint64_t LeanSteps::empty_to_flag() {
+    ++step_;
+    const auto begin = Clock::now();
+    launch_take(decided_.device, static_cast<std::int32_t*>(tokens_.get()), 0, words_.device + kReady, step_,
+                stream_.get());
+    spin_until(words_[kReady], step_);
+    const std::uint64_t took = since(begin);
+    stream_.synchronise();
+    return took;
+}
+
+std::uint64_t LeanSteps::empty_to_tokens() {
+    ++step_;
+    const auto begin = Clock::now();
+    launch_take(decided_.device, static_cast<std::int32_t*>(tokens_.get()), 0, words_.device + kReady, step_,
+                stream_.get());
+    wait_.until(words_.address(kAnswer), step_, stream_.get());
+    launch_take(decided_.device, static_cast<std::int32_t*>(tokens_.get()), case_.columns,
+                words_.device + kFlag, step_, stream_.get());
+    spin_until(words_[kReady], step_);
+    answer_tokens();
+    spin_until(words_[kFlag], step_);
+    const std::uint64_t took = since(begin);
+    stream_.synchronise();
+    return took;
+}
+
+std::uint64_t LeanSteps::to_answers(std::uint32_t columns, std::uint32_t blocks) {
+    ++step_;
+    std::fill_n(&bitmaps_[0], (shape_.slice.blocks + 63) / 64, 0);
+    for (std::uint32_t i = 0; i < blocks; ++i) {
+        const std::uint64_t block = (step_ * 31 + i * 277) % shape_.slice.blocks;
+        bitmaps_[block / 64] |= std::uint64_t{1} << block % 64;
+    }
+    std::vector<gpu_writer::LeanAnswer> answers;
+    for (std::uint32_t column = 0; column < std::min(columns, kMostAsking); ++column) {
+        answers.push_back({bitmaps_.address(), words_.address(kFirstAnswered + column), step_, column, 0});
+    }
+    const gpu_writer::LeanRows rows = next_rows();
+    const auto begin = Clock::now();
+    need_cuda(gpu_writer::launch_answers(
+                  rows, {slice_.address(), nullptr, proto::kBlockIds, shape_.slice.blocks, case_.columns},
+                  answers, answer_scratch_.get(), stream_.get()),
+              "cannot launch answers");
+    for (std::size_t i = 0; i < answers.size(); ++i) spin_until(words_[kFirstAnswered + i], step_);
+    const std::uint64_t took = since(begin);
+    stream_.synchronise();
+    return took;
+}
+
+std::uint64_t LeanSteps::of_kernel() {
+    need_cuda(cudaEventRecord(begun_.get(), stream_.get()), "cannot time a step");
+    launch();
+    need_cuda(cudaEventRecord(ended_.get(), stream_.get()), "cannot time a step");
+    stream_.synchronise();
+    float milliseconds = 0;
+    need_cuda(cudaEventElapsedTime(&milliseconds, begun_.get(), ended_.get()), "cannot time a step");
+    return static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6);
+}
+
+std::uint32_t LeanSteps::blocks_sent() const {
+    std::uint32_t sent = 0;
+    const auto* heads = reinterpret_cast<const proto::LeanHead*>(part_.host.get() + shape_.layout.heads);
+    for (std::uint32_t column = 0; column < case_.columns; ++column) sent += heads[column].sent;
+    return sent;
+}
+
+std::size_t LeanSteps::bytes_sent() const {
+    const std::size_t of_column = sizeof(proto::LeanHead) + (shape_.slice.blocks + 7) / 8 * std::size_t{16};
+    const std::size_t of_block = proto::kBlockIds * std::size_t{2} + sizeof(std::uint16_t);
+    return case_.columns * of_column + blocks_sent() * of_block;
+}
+
+}  // namespace croupier::bench::lean

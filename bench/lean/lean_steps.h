@@ -1,0 +1,87 @@
+// Lean steps of one shape on GPU 0, and a CPU that spins on their words: the transport alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "bench/lean/gpu.h"
+#include "bench/writer/gpu.h"
+#include "gpu_writer/cuda_memory.h"
+#include "gpu_writer/lean_kernels.h"
+#include "gpu_writer/lean_layout.h"
+
+namespace croupier::bench::lean {
+
+struct Case {
+    std::uint32_t vocab = 151936;
+    std::uint32_t columns = 1;
+    std::uint32_t by_maximum = 16;
+    std::uint32_t by_race = 16;
+    bool sums = false;
+};
+
+// Pinned memory, and where the GPU finds it.
+template <typename T>
+struct Mapped {
+    gpu_writer::PinnedMemory<T> host;
+    T* device = nullptr;
+
+    explicit Mapped(std::size_t count);
+    T& operator[](std::size_t i) const { return host[i]; }
+    std::uint64_t address(std::size_t i = 0) const { return reinterpret_cast<std::uint64_t>(device + i); }
+};
+
+// Rows, more than the second-level cache holds: a step has those that were not read for longest.
+struct ColdRows {
+    writer::GpuBuffer memory;
+    std::size_t bytes;
+
+    explicit ColdRows(std::size_t of);
+};
+
+class LeanSteps {
+  public:
+    LeanSteps(const Case& of, const ColdRows& rows);
+
+    // Nanoseconds from just before the launch, as a CPU's thread sees them.
+    std::uint64_t to_ready();
+    // The CPU answers at once; until the tokens are in GPU memory.
+    std::uint64_t to_tokens();
+    // The same of a kernel that does nothing.
+    std::uint64_t empty_to_flag();
+    std::uint64_t empty_to_tokens();
+    // Of each of the first columns so many blocks.
+    std::uint64_t to_answers(std::uint32_t columns, std::uint32_t blocks);
+    // The GPU's own time of a step's kernel.
+    std::uint64_t of_kernel();
+
+    // Of the last step: what the GPU stored in host memory.
+    std::size_t bytes_sent() const;
+    std::uint32_t blocks_sent() const;
+
+  private:
+    void launch();
+    void answer_tokens();
+    gpu_writer::LeanRows next_rows();
+
+    Case case_;
+    const ColdRows& cold_;
+    gpu_writer::LeanShape shape_;
+    writer::GpuStream stream_;
+    StreamWait wait_;
+    writer::GpuBuffer scratch_;
+    writer::GpuBuffer answer_scratch_;
+    writer::GpuBuffer tokens_;
+    Mapped<gpu_writer::LeanWant> wants_;
+    Mapped<std::byte> part_;
+    Mapped<std::byte> slice_;
+    Mapped<std::uint64_t> bitmaps_;
+    Mapped<std::uint64_t> words_;
+    Mapped<std::int32_t> decided_;
+    gpu_writer::Event begun_;
+    gpu_writer::Event ended_;
+    std::uint64_t step_ = 0;
+};
+
+}  // namespace croupier::bench::lean

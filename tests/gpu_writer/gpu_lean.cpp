@@ -1,0 +1,176 @@
+#include "tests/gpu_writer/gpu_lean.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "gpu_writer/lean_layout.h"
+#include "testing/session_files.h"
+
+namespace croupier::testing {
+namespace {
+
+using gpu_writer::kSumAtOne;
+using gpu_writer::kSumAtScale;
+using gpu_writer::kWhole;
+
+void need_cuda(cudaError_t status, const char* what) {
+    if (status != cudaSuccess)
+        throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+template <typename T>
+gpu_writer::DeviceMemory<T> on_gpu(const void* of, std::size_t count) {
+    auto memory = need(gpu_writer::device_array<T>(std::max<std::size_t>(count, 1), "test memory"));
+    if (of != nullptr) {
+        need_cuda(cudaMemcpy(memory.get(), of, count * sizeof(T), cudaMemcpyHostToDevice), "copy to the GPU");
+    }
+    return memory;
+}
+
+constexpr std::size_t kReady = 0;
+constexpr std::size_t kFinished = 1;
+constexpr std::size_t kFirstAnswer = 2;
+
+class GpuLean final : public LeanSide {
+  public:
+    Laid lay(const LeanCase& of) override {
+        GpuLeanStep step(of);
+        step.launch(77);
+        wait_until([&] { return step.ready(77); });
+        Laid laid{bytes_of(step.part), bytes_of(step.slice)};
+        step.synchronise();
+        if (step.finished() != 77) throw std::runtime_error("a lean step ended without its ticket");
+        return laid;
+    }
+    Bytes answer(const LeanCase& of, const std::vector<Asked>& asked) override {
+        GpuLeanStep step(of);
+        step.launch_answers(asked, 78);
+        for (std::size_t i = 0; i < asked.size(); ++i) wait_until([&] { return step.answered(i, 78); });
+        Bytes slice = bytes_of(step.slice);
+        step.synchronise();
+        return slice;
+    }
+
+  private:
+    static Bytes bytes_of(MappedBytes& memory) { return {memory.data(), memory.data() + memory.size()}; }
+    template <typename There>
+    static void wait_until(There there) {
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while (!there()) {
+            if (std::chrono::steady_clock::now() > deadline) {
+                throw std::runtime_error("a word of a lean step is not there after ten seconds: " +
+                                         std::string(cudaGetErrorString(cudaDeviceSynchronize())));
+            }
+        }
+    }
+};
+
+}  // namespace
+
+MappedBytes::MappedBytes(std::size_t bytes, unsigned char value)
+    : size_(bytes),
+      memory_(need(gpu_writer::pinned_array<unsigned char>(bytes + 16, "test memory"))),
+      address_(
+          reinterpret_cast<std::uint64_t>(need(gpu_writer::device_pointer(memory_.get(), "test memory")))) {
+    fill(value);
+}
+
+void MappedBytes::fill(unsigned char value) {
+    std::memset(memory_.get(), value, size_);
+}
+
+GpuLeanStep::GpuLeanStep(const LeanCase& of)
+    : part(poisoned(of).part.size(), kPoison),
+      slice(poisoned(of).slice.size(), kPoison),
+      stream_(need(gpu_writer::make_stream())),
+      logits_(on_gpu<std::byte>(of.rows.bytes.data(), of.rows.bytes.size())),
+      wants_(of.wants.size() * sizeof(gpu_writer::LeanWant), 0),
+      bitmaps_(of.wants.size() * (of.blocks() / 64 + 1) * 8, 0),
+      words_((kFirstAnswer + of.wants.size()) * 8, 0),
+      columns_(of.columns()) {
+    const gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, columns_, of.order);
+    const proto::Dtype dtype = of.geometry.dtype;
+    rows_ = {logits_.get() + of.skipped * proto::element_bytes(dtype),
+             of.rows.stride,
+             dtype,
+             shape.slice.lead,
+             shape.slice.entries,
+             shape.slice.blocks,
+             shape.first_block};
+    target_ = {part.address(), shape.layout, shape.room};
+    scratch_ = on_gpu<std::byte>(
+        nullptr, gpu_writer::lean_scratch_bytes(dtype, shape.slice.blocks, of.geometry.max_batch));
+    answer_scratch_ = on_gpu<std::byte>(nullptr, gpu_writer::answer_scratch_bytes());
+    if (!of.order.empty()) {
+        std::vector<std::uint32_t> places(of.order.size());
+        for (std::uint32_t place = 0; place < places.size(); ++place) places[of.order[place]] = place;
+        places_ = on_gpu<std::uint32_t>(places.data(), places.size());
+    }
+    slice_ = {slice.address(), places_.get(), of.geometry.tile, of.geometry.tiles(of.rank), columns_};
+    std::memcpy(wants_.data(), of.wants.data(), wants_.size());
+    for (std::uint32_t column = 0; column < columns_; ++column) {
+        const std::uint32_t flags = of.wants[column].flags;
+        if ((flags & kWhole) != 0) whole_.push_back(column);
+        sums_ = sums_ || (flags & (kSumAtOne | kSumAtScale)) != 0;
+    }
+    need_cuda(cudaDeviceSynchronize(), "prepare a lean step");
+}
+
+GpuLeanStep::~GpuLeanStep() {
+    (void)cudaStreamSynchronize(stream_.get());
+}
+
+void GpuLeanStep::launch(std::uint64_t word) {
+    need_cuda(gpu_writer::launch_whole_columns(rows_, slice_, whole_, stream_.get()), "lay whole columns");
+    need_cuda(gpu_writer::launch_lean(
+                  rows_, target_,
+                  {reinterpret_cast<const gpu_writer::LeanWant*>(wants_.address()), columns_, sums_},
+                  {words_.address() + kReady * 8, word, words_.address() + kFinished * 8, word},
+                  scratch_.get(), stream_.get()),
+              "launch a lean step");
+}
+
+void GpuLeanStep::launch_answers(const std::vector<Asked>& asked, std::uint64_t word) {
+    std::vector<gpu_writer::LeanAnswer> answers;
+    std::size_t at = 0;
+    for (const Asked& each : asked) {
+        std::memcpy(bitmaps_.data() + at, each.bitmap.data(), each.bitmap.size() * 8);
+        answers.push_back({bitmaps_.address() + at, words_.address() + (kFirstAnswer + answers.size()) * 8,
+                           word, each.column, 0});
+        at += each.bitmap.size() * 8;
+    }
+    need_cuda(gpu_writer::launch_answers(rows_, slice_, answers, answer_scratch_.get(), stream_.get()),
+              "launch answers");
+}
+
+std::uint64_t GpuLeanStep::load(std::size_t word) {
+    std::atomic_ref value(reinterpret_cast<std::uint64_t*>(words_.data())[word]);
+    // acquire: what the GPU stored before it is there.
+    return value.load(std::memory_order_acquire);
+}
+
+bool GpuLeanStep::ready(std::uint64_t word) {
+    return load(kReady) == word;
+}
+
+bool GpuLeanStep::answered(std::size_t asked, std::uint64_t word) {
+    return load(kFirstAnswer + asked) == word;
+}
+
+std::uint64_t GpuLeanStep::finished() {
+    return load(kFinished);
+}
+
+void GpuLeanStep::synchronise() {
+    need_cuda(cudaStreamSynchronize(stream_.get()), "a lean step failed");
+}
+
+std::unique_ptr<LeanSide> make_gpu_lean() {
+    return std::make_unique<GpuLean>();
+}
+
+}  // namespace croupier::testing

@@ -1,0 +1,149 @@
+#include "tests/gpu_writer/lean_cases.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <iterator>
+#include <numeric>
+
+#include "proto/lean_part.h"
+
+namespace croupier::testing {
+namespace {
+
+using proto::Dtype;
+using Random = std::mt19937_64;
+
+enum class Row { near, any, flat, empty, sparse, nan, infinite, two_values, count_ };
+
+std::uint32_t below(Random& random, std::uint64_t end) {
+    return static_cast<std::uint32_t>(random() % end);
+}
+
+std::uint32_t minus_infinity_of(Dtype dtype) {
+    if (dtype == Dtype::bf16) return 0xFF80;
+    return dtype == Dtype::fp16 ? 0xFC00 : 0xFF800000;
+}
+
+// Below 16, of either sign; in fp16 not below 1, in the others seldom.
+std::uint32_t near_code(Dtype dtype, Random& random) {
+    if (dtype == Dtype::fp16) return 0x3C00 + below(random, 0x1000) + (random() % 2 != 0 ? 0x8000U : 0U);
+    const float value = static_cast<float>(static_cast<std::int32_t>(random())) * 0x1p-27F;
+    return std::bit_cast<std::uint32_t>(value) >> (dtype == Dtype::bf16 ? 16U : 0U);
+}
+
+std::uint32_t code_in(Row row, Dtype dtype, Random& random) {
+    const std::uint32_t all = dtype == Dtype::fp32 ? 0xFFFFFFFF : 0xFFFF;
+    switch (row) {
+        case Row::any:
+            // Without the exponent's uppermost bit it is neither NaN nor infinite.
+            return static_cast<std::uint32_t>(random()) & all & ~((all >> 2U) + 1);
+        case Row::empty:
+            return minus_infinity_of(dtype);
+        case Row::sparse:
+            return random() % 200 == 0 ? near_code(dtype, random) : minus_infinity_of(dtype);
+        case Row::nan:
+            return random() % 700 == 0 ? all - below(random, 2) * (all / 2 + 1) : near_code(dtype, random);
+        case Row::infinite:
+            return random() % 700 == 0 ? minus_infinity_of(dtype) & all / 2 : near_code(dtype, random);
+        case Row::two_values:
+            return random() % 300 == 0 ? 0 : all / 2 + 1;  // zeros of either sign
+        default:
+            return near_code(dtype, random);
+    }
+}
+
+void fill_row(Row row, Dtype dtype, unsigned char* to, std::size_t count, Random& random) {
+    const std::size_t size = proto::element_bytes(dtype);
+    const std::uint32_t one = near_code(dtype, random);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::uint32_t code = row == Row::flat ? one : code_in(row, dtype, random);
+        std::memcpy(to + i * size, &code, size);
+    }
+}
+
+void cut_shards(proto::Geometry& geometry, Random& random) {
+    // Now and then the shards have ids beyond the vocabulary.
+    const std::uint32_t ids = geometry.vocab + (random() % 2 == 0 ? 0 : below(random, 300));
+    std::vector<std::uint32_t> cuts{0, ids};
+    for (std::uint32_t i = 1; i < geometry.tp; ++i) cuts.push_back(below(random, ids + 1));
+    std::sort(cuts.begin(), cuts.end());
+    for (std::uint32_t i = 0; i < geometry.tp; ++i) geometry.shards[i] = {cuts[i], cuts[i + 1] - cuts[i]};
+}
+
+gpu_writer::LeanWant random_want(Random& random) {
+    constexpr float kTemperatures[] = {0.0F, 0.05F, 0.7F, 1.0F, 3.0F};
+    constexpr std::uint32_t kCounts[] = {0, 1, 5, 16, 32, 1000};
+    gpu_writer::LeanWant want;
+    want.key = {random(), below(random, 5000), below(random, 3)};
+    want.temperature = kTemperatures[random() % std::size(kTemperatures)];
+    want.scale = want.temperature > 0 ? 1.0 / static_cast<double>(want.temperature) : 1.0;
+    want.by_maximum = kCounts[random() % std::size(kCounts)];
+    want.by_race = kCounts[random() % std::size(kCounts)];
+    want.flags = below(random, 4);
+    if (random() % 5 == 0) want.flags |= gpu_writer::kWhole;
+    return want;
+}
+
+void fill_rows(LeanCase& of, std::uint64_t padding, Random& random) {
+    const Dtype dtype = of.geometry.dtype;
+    const std::uint32_t count = of.geometry.shards[of.rank].count;
+    of.rows.stride = count + padding;
+    of.rows.bytes.assign((of.skipped + of.columns() * of.rows.stride) * proto::element_bytes(dtype), 0x3C);
+    for (std::size_t column = 0; column < of.columns(); ++column) {
+        const auto row = static_cast<Row>(random() % static_cast<std::uint64_t>(Row::count_));
+        unsigned char* to =
+            of.rows.bytes.data() + (of.skipped + column * of.rows.stride) * proto::element_bytes(dtype);
+        fill_row(row, dtype, to, count, random);
+    }
+}
+
+}  // namespace
+
+LeanCase random_case(Random& random) {
+    constexpr std::uint32_t kTiles[] = {64, 64, 64, 8, 128, 100, 1};
+    LeanCase made;
+    proto::Geometry& geometry = made.geometry;
+    geometry.dtype = static_cast<Dtype>(random() % 3);
+    geometry.vocab = 1 + below(random, random() % 4 == 0 ? 30000 : 700);
+    geometry.tp = 1 + below(random, 3);
+    geometry.tile = kTiles[random() % std::size(kTiles)];
+    geometry.max_batch = 1 + below(random, 9);
+    geometry.lean_blocks = proto::kLeanGranule * (1 + below(random, 3));
+    cut_shards(geometry, random);
+    made.rank = below(random, geometry.tp);
+    made.wants.resize(1 + below(random, geometry.max_batch));
+    std::generate(made.wants.begin(), made.wants.end(), [&] { return random_want(random); });
+    if (random() % 2 == 0) {
+        made.order.resize(made.blocks());
+        std::iota(made.order.begin(), made.order.end(), 0U);
+        std::shuffle(made.order.begin(), made.order.end(), random);
+    }
+    made.skipped = random() % 3 == 0 ? below(random, 9) : 0;
+    const std::uint64_t aligned = (16 - geometry.shards[made.rank].count % 16) % 16;
+    fill_rows(made, random() % 3 == 0 ? random() % 9 : aligned, random);
+    return made;
+}
+
+LeanCase usual_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t lean_blocks) {
+    Random random(vocab + columns);
+    LeanCase made;
+    made.geometry.vocab = vocab;
+    made.geometry.max_batch = columns;
+    made.geometry.lean_blocks = lean_blocks;
+    proto::fill_even_shards(made.geometry);
+    made.wants.resize(columns);
+    for (gpu_writer::LeanWant& want : made.wants) {
+        want.key = {random(), below(random, 5000), 0};
+        want.temperature = 0.7F;
+        want.scale = 1 / 0.7;
+        want.flags = gpu_writer::kSumAtOne | gpu_writer::kSumAtScale;
+        want.by_maximum = want.by_race = lean_blocks / 2;
+    }
+    made.rows.stride = vocab;
+    made.rows.bytes.resize(std::size_t{vocab} * columns * 2);
+    fill_row(Row::near, Dtype::bf16, made.rows.bytes.data(), std::size_t{vocab} * columns, random);
+    return made;
+}
+
+}  // namespace croupier::testing

@@ -1,0 +1,16 @@
+// Lean steps of all shapes and rows.
+#pragma once
+
+#include <cstdint>
+#include <random>
+
+#include "tests/gpu_writer/lean_side.h"
+
+namespace croupier::testing {
+
+// Cuts within blocks, vocabularies that end within one, ids beyond them, any tile.
+LeanCase random_case(std::mt19937_64& random);
+// One rank, as engines have them: aligned rows, tiles of a block. Every column has sums.
+LeanCase usual_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t lean_blocks);
+
+}  // namespace croupier::testing

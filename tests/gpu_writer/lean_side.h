@@ -1,0 +1,51 @@
+// A lean step laid by the host, or by a GPU's kernels: the same case for both.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "gpu_writer/lean_wants.h"
+#include "proto/geometry.h"
+#include "tests/gpu_writer/naive_slice.h"
+
+namespace croupier::testing {
+
+struct LeanCase {
+    proto::Geometry geometry;
+    std::uint32_t rank = 0;
+    std::vector<std::uint32_t> order;  // the rank's blocks as they stand in the slice, from its first one on
+    std::vector<gpu_writer::LeanWant> wants;
+    Rows rows;
+    std::uint32_t skipped = 0;  // elements before the first row, which then is not aligned
+
+    std::uint32_t columns() const { return static_cast<std::uint32_t>(wants.size()); }
+    std::uint32_t blocks() const { return geometry.shards[rank].blocks(); }
+};
+
+struct Laid {
+    Bytes part;
+    Bytes slice;
+};
+// All of both is of this byte.
+constexpr unsigned char kPoison = 0xA5;
+Laid poisoned(const LeanCase& of);
+
+struct Asked {
+    std::uint32_t column = 0;
+    std::vector<std::uint64_t> bitmap;
+};
+
+class LeanSide {
+  public:
+    virtual ~LeanSide() = default;
+    virtual Laid lay(const LeanCase& of) = 0;
+    // On a slice that is poisoned before.
+    virtual Bytes answer(const LeanCase& of, const std::vector<Asked>& asked) = 0;
+};
+
+std::unique_ptr<LeanSide> make_host_lean();
+// On CUDA device 0.
+std::unique_ptr<LeanSide> make_gpu_lean();
+
+}  // namespace croupier::testing

@@ -1,0 +1,109 @@
+// A lean step's words come last: who sees one has all bytes before it.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+
+#include "tests/gpu_writer/gpu_lean.h"
+#include "tests/gpu_writer/lean_cases.h"
+#include "tests/gpu_writer/writer_under_test.h"
+
+using namespace croupier;
+using testing::GpuLeanStep;
+using testing::LeanCase;
+
+namespace {
+
+// Spins, so that the bytes are looked at as soon as the word can be seen.
+template <typename There>
+void spin_until(There there) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!there()) {
+        if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("no word in ten seconds");
+    }
+}
+
+// Of steps whose memory is poisoned before, those whose bytes at the word are not `expected`.
+template <typename Launch, typename There>
+int count_early_words(testing::MappedBytes& memory, const testing::Bytes& expected, int steps, Launch launch,
+                      There there) {
+    int early = 0;
+    for (int i = 0; i < steps; ++i) {
+        memory.fill(testing::kPoison);
+        const auto word = static_cast<std::uint64_t>(1000 + i);
+        launch(word);
+        spin_until([&] { return there(word); });
+        // The last bytes first in every other step: they are the likeliest to be late.
+        const std::size_t half = i % 2 == 0 ? 0 : memory.size() / 2;
+        const bool late =
+            std::memcmp(memory.data() + half, expected.data() + half, memory.size() - half) != 0;
+        early += late || std::memcmp(memory.data(), expected.data(), half) != 0 ? 1 : 0;
+    }
+    return early;
+}
+
+testing::Bytes first_bytes(GpuLeanStep& step, testing::MappedBytes& memory) {
+    step.synchronise();
+    return {memory.data(), memory.data() + memory.size()};
+}
+
+void check_ready_words(const LeanCase& of, int steps) {
+    GpuLeanStep step(of);
+    step.launch(1);
+    const testing::Bytes expected = first_bytes(step, step.part);
+    REQUIRE(step.ready(1));
+    INFO(of.columns() << " columns");
+    CHECK(count_early_words(
+              step.part, expected, steps, [&](std::uint64_t word) { step.launch(word); },
+              [&](std::uint64_t word) { return step.ready(word); }) == 0);
+}
+
+void check_answered_words(const LeanCase& of, std::size_t blocks, int steps) {
+    std::vector<testing::Asked> asked;
+    for (std::uint32_t column = 0; column < of.columns(); ++column) {
+        asked.push_back({column, std::vector<std::uint64_t>(of.blocks() / 64 + 1)});
+        for (std::size_t i = 0; i < blocks; ++i) {
+            const std::size_t block = (column + i * 97) % of.blocks();
+            asked.back().bitmap[block / 64] |= std::uint64_t{1} << block % 64;
+        }
+    }
+    GpuLeanStep step(of);
+    step.launch_answers(asked, 1);
+    const testing::Bytes expected = first_bytes(step, step.slice);
+    INFO(of.columns() << " columns ask for " << blocks << " blocks");
+    CHECK(count_early_words(
+              step.slice, expected, steps, [&](std::uint64_t word) { step.launch_answers(asked, word); },
+              [&](std::uint64_t word) {
+                  std::size_t there = 0;
+                  while (there < asked.size() && step.answered(there, word)) ++there;
+                  return there == asked.size();
+              }) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a lean step's ready word comes when all of its bytes are there", "[lean]") {
+    if (!testing::can_run(testing::Way::store)) return;
+    check_ready_words(testing::usual_case(151936, 1, 64), 2000);
+    check_ready_words(testing::usual_case(151936, 32, 64), 500);
+    check_ready_words(testing::usual_case(32000, 100, 256), 300);
+}
+
+TEST_CASE("an answer's word comes when all of its blocks are there", "[lean]") {
+    if (!testing::can_run(testing::Way::store)) return;
+    check_answered_words(testing::usual_case(32000, 1, 64), 8, 2000);
+    check_answered_words(testing::usual_case(32000, 16, 64), 60, 500);
+}
+
+TEST_CASE("a lean step with whole columns is there at its word, the slice too", "[lean]") {
+    if (!testing::can_run(testing::Way::store)) return;
+    LeanCase of = testing::usual_case(32000, 8, 64);
+    for (gpu_writer::LeanWant& want : of.wants) want.flags |= gpu_writer::kWhole;
+    GpuLeanStep step(of);
+    step.launch(1);
+    const testing::Bytes expected = first_bytes(step, step.slice);
+    CHECK(count_early_words(
+              step.slice, expected, 500, [&](std::uint64_t word) { step.launch(word); },
+              [&](std::uint64_t word) { return step.ready(word); }) == 0);
+}

@@ -1,0 +1,164 @@
+#include "tests/gpu_writer/naive_lean.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "proto/race.h"
+
+namespace croupier::testing {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+std::vector<std::uint32_t> codes_of(proto::Dtype dtype, const unsigned char* bytes, std::size_t count) {
+    const std::size_t size = proto::element_bytes(dtype);
+    std::vector<std::uint32_t> codes(count);
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(&codes[i], bytes + i * size, size);
+    return codes;
+}
+
+// The column alone, as the first of some rows.
+Rows row_of(const LeanCase& of, std::uint32_t column) {
+    const std::size_t size = proto::element_bytes(of.geometry.dtype);
+    const auto first = static_cast<std::ptrdiff_t>((of.skipped + column * of.rows.stride) * size);
+    return {Bytes(of.rows.bytes.begin() + first, of.rows.bytes.end()), of.rows.stride};
+}
+
+proto::Geometry in_blocks(const LeanCase& of) {
+    proto::Geometry geometry = of.geometry;
+    geometry.tile = 64;
+    return geometry;
+}
+
+std::uint32_t code_of_maximum(proto::Dtype dtype, float most, const std::uint32_t* codes) {
+    if (std::isnan(most)) return dtype == proto::Dtype::fp32 ? 0x7FFFFFFFU : 0x7FFFU;
+    if (most == 0) return 0;
+    return *std::find_if(codes, codes + 64,
+                         [&](std::uint32_t code) { return naive_value(dtype, code) == most; });
+}
+
+bool above(float a, float b) {
+    return std::isnan(a) ? !std::isnan(b) : a > b;
+}
+
+// Takes `count` times the best block that is left, the first of equal ones; never one that is -inf.
+void take_best(const std::vector<float>& bounds, const std::vector<float>& maxima, std::uint32_t count,
+               std::vector<bool>& sent) {
+    std::vector<bool> taken(bounds.size());
+    while (count-- > 0) {
+        std::size_t best = bounds.size();
+        for (std::size_t block = 0; block < bounds.size(); ++block) {
+            if (taken[block] || maxima[block] == -kInfinity) continue;
+            if (best == bounds.size() || above(bounds[block], bounds[best])) best = block;
+        }
+        if (best == bounds.size()) return;
+        taken[best] = sent[best] = true;
+    }
+}
+
+std::vector<bool> blocks_to_send(const LeanCase& of, const gpu_writer::LeanWant& want,
+                                 const std::vector<float>& maxima) {
+    namespace race = proto::race;
+    const proto::RankShard& shard = of.geometry.shards[of.rank];
+    std::vector<bool> sent(maxima.size());
+    if ((want.flags & gpu_writer::kWhole) != 0 || maxima.empty()) return sent;
+    const std::uint32_t end = shard.first_id + of.geometry.real_ids(of.rank);
+    if (shard.first_id % 64 != 0) sent.front() = true;
+    if (end != (shard.first_block() + shard.blocks()) * 64) sent.back() = true;
+    std::uint32_t room =
+        of.geometry.lean_blocks - static_cast<std::uint32_t>(std::count(sent.begin(), sent.end(), true));
+    const std::uint32_t by_maximum = std::min(room, want.by_maximum);
+    room -= by_maximum;
+    take_best(maxima, maxima, by_maximum, sent);
+    if (want.temperature == 0) return sent;
+    std::vector<float> bounds;
+    for (const float most : maxima) {
+        const auto block = static_cast<std::uint32_t>(shard.first_block() + bounds.size());
+        const float first = race::first_arrival(race::word_of(want.key, race::kBlockStream, block));
+        bounds.push_back(race::score(most, want.temperature, race::ln(first)));
+    }
+    take_best(bounds, maxima, std::min(room, want.by_race), sent);
+    return sent;
+}
+
+double naive_weight(proto::Dtype dtype, const std::vector<std::uint32_t>& codes, double scale) {
+    double most = -kInfinity;
+    for (const std::uint32_t code : codes) {
+        const float value = naive_value(dtype, code);
+        if (std::isnan(value) || value == kInfinity) return 0;
+        most = std::max(most, double{value});
+    }
+    double sum = 0;
+    for (const std::uint32_t code : codes) {
+        const float value = naive_value(dtype, code);
+        if (value != -kInfinity) sum += std::exp((value - most) * scale);
+    }
+    return sum;
+}
+
+}  // namespace
+
+NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
+    const proto::Dtype dtype = of.geometry.dtype;
+    const gpu_writer::LeanWant& want = of.wants[column];
+    const Bytes slice = naive_slice(in_blocks(of), of.rank, 1, {}, row_of(of, column));
+    const std::vector<float> maxima = naive_maxima(in_blocks(of), of.rank, 1, slice);
+    NaiveColumn naive;
+    naive.codes = codes_of(dtype, slice.data(), maxima.size() * 64);
+    for (std::size_t block = 0; block < maxima.size(); ++block) {
+        naive.maxima.push_back(code_of_maximum(dtype, maxima[block], naive.codes.data() + block * 64));
+    }
+    const std::vector<bool> sent = blocks_to_send(of, want, maxima);
+    for (std::uint32_t block = 0; block < sent.size(); ++block) {
+        if (sent[block]) naive.sent.push_back(block);
+    }
+    naive.head.flags = (want.flags & gpu_writer::kWhole) != 0 ? proto::kStandsWhole : 0;
+    naive.head.sent = static_cast<std::uint32_t>(naive.sent.size());
+    naive.head.scale = want.scale;
+    if ((want.flags & gpu_writer::kSumAtOne) != 0) naive.head.weight = naive_weight(dtype, naive.codes, 1);
+    if ((want.flags & gpu_writer::kSumAtScale) != 0) {
+        naive.head.weight_at_scale = naive_weight(dtype, naive.codes, want.scale);
+    }
+    return naive;
+}
+
+LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t column) {
+    const proto::LeanLayout layout = proto::lean_layout_of(of.geometry, of.rank);
+    const unsigned char* part = laid.part.data();
+    LaidColumn found;
+    std::memcpy(&found.head, part + layout.heads + column * sizeof(found.head), sizeof(found.head));
+    found.maxima =
+        codes_of(of.geometry.dtype, part + layout.maxima + column * layout.maxima_stride, of.blocks());
+    const std::uint32_t sent = std::min(found.head.sent, of.geometry.lean_blocks);
+    found.sent = codes_of(proto::Dtype::fp16, part + layout.blocks + column * layout.blocks_stride, sent);
+    found.codes = codes_of(of.geometry.dtype, part + layout.elements + column * layout.elements_stride,
+                           std::size_t{sent} * 64);
+    return found;
+}
+
+Bytes naive_slice_of(const LeanCase& of, const std::vector<Asked>& asked) {
+    std::vector<std::uint32_t> order = of.order;
+    for (std::uint32_t& block : order) block += of.geometry.shards[of.rank].first_block();
+    const Bytes all = row_of(of, 0).bytes;
+    const Bytes whole = naive_slice(of.geometry, of.rank, of.columns(), order, {all, of.rows.stride});
+    Bytes slice = poisoned(of).slice;
+    const std::size_t size = proto::element_bytes(of.geometry.dtype);
+    const std::uint32_t tile = of.geometry.tile;
+    for (const Asked& each : asked) {
+        for (std::size_t place = 0; place < std::size_t{of.geometry.tiles(of.rank)} * tile; ++place) {
+            const std::size_t at = (place / tile * of.columns() + each.column) * tile + place % tile;
+            // Padding behind the last block goes with whole columns only, which ask for all bits.
+            const std::size_t stands = place / 64;
+            const std::size_t block = stands >= of.blocks() || of.order.empty() ? stands : of.order[stands];
+            if (block / 64 >= each.bitmap.size() || (each.bitmap[block / 64] >> block % 64 & 1U) == 0)
+                continue;
+            std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(at * size), size,
+                        slice.begin() + static_cast<std::ptrdiff_t>(at * size));
+        }
+    }
+    return slice;
+}
+
+}  // namespace croupier::testing

@@ -1,0 +1,32 @@
+// What a lean step has to be, one element and one block at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/lean_part.h"
+#include "tests/gpu_writer/lean_side.h"
+
+namespace croupier::testing {
+
+struct NaiveColumn {
+    std::vector<std::uint32_t> codes;  // of whole blocks, in the order of their ids
+    std::vector<std::uint32_t> maxima;
+    std::vector<std::uint32_t> sent;
+    proto::LeanHead head{};
+};
+NaiveColumn naive_column(const LeanCase& of, std::uint32_t column);
+
+// Of a column of what was laid.
+struct LaidColumn {
+    proto::LeanHead head{};
+    std::vector<std::uint32_t> maxima;
+    std::vector<std::uint32_t> sent;
+    std::vector<std::uint32_t> codes;  // of the blocks that were sent
+};
+LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t column);
+
+// The slice with whole columns and blocks that were asked for; the rest is poison.
+Bytes naive_slice_of(const LeanCase& of, const std::vector<Asked>& asked);
+
+}  // namespace croupier::testing
