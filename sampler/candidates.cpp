@@ -211,9 +211,16 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     Gathered gathered;
     gathered.count = take_raised(pruning.adjustments);
     Range range = {floor_for_blocks(block_max, wanted), kNoCeiling, kNothing};
+    // Of a row that is there in part, what is there first: it is often enough.
+    const float there_from = row_.lean == nullptr || wanted == 1 ? kNoFloor : row_.lean->there_from();
+    bool only_there = there_from > range.floor;
+    range.floor = std::max(range.floor, there_from);
     for (;;) {
         gather(range, pruning.adjustments, gathered);
-        if (row_.lacks_blocks()) break;
+        if (row_.lacks_blocks()) {
+            ask_ahead(pruning, range, wanted, gathered.count);
+            break;
+        }
         range.least = keep_needed(pruning, gathered.count);
         gathered.gave_up = pruning.gives_up && gathered.count > kMostListed;
         // What was not found is below the floor, raw, and adjusted no higher.
@@ -221,7 +228,8 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
             break;
         // Lower, but not at once to a bound that few of the best, penalised, left far below: the next ones
         // raise it.
-        wanted *= 2;
+        if (!only_there) wanted *= 2;
+        only_there = false;
         range.ceiling = range.floor;
         // It may come out higher than for fewer blocks, which are counted by groups: what lies above the last
         // floor is taken already.
@@ -234,6 +242,19 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
         adjust_.state().note_search_width(count_at_least(block_max, float_below(range.least)));
     }
     return gathered;
+}
+
+// Of what is not there, what the next steps down would read, as far as what is there tells where they end. A
+// top_k alone needs no more blocks than tokens.
+void CandidateSearch::ask_ahead(const Pruning& pruning, const Range& range, std::uint32_t wanted,
+                                std::uint32_t found) {
+    const auto k = static_cast<std::uint32_t>(pruning.top_k);
+    if (pruning.min_p == 0.0 && wanted >= k) return;
+    const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
+    const double least = keep_needed(pruning, found);
+    const std::uint32_t more = pruning.min_p > 0.0 ? 4 * wanted : std::min(4 * wanted, k);
+    const float floor = std::max(floor_for_blocks(block_max, more), float_below(least));
+    if (floor < range.floor) (void)find_at_least(row_, floor, workspace_);
 }
 
 Gathered CandidateSearch::search(const Pruning& pruning) {

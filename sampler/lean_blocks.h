@@ -13,7 +13,8 @@ struct LeanBlocks {
     std::span<std::uint64_t> there;    // a bit a block
     std::span<std::uint64_t> missing;  // a bit a block; all zero before the first is asked for
     std::span<std::byte> nothing;      // a block of -inf: what is read in place of an absent one
-    const float* block_max = nullptr;  // the workspace's
+    std::span<float> block_max;        // the workspace's, of the row's blocks
+    std::span<float> absent_max;       // the same of those that are not there
     std::uint32_t asked = 0;           // how many are missing
     std::uint32_t asked_before = 0;    // how many are there because an earlier try of the decision asked
 
@@ -24,9 +25,13 @@ struct LeanBlocks {
     // Only to be fetched into the cache.
     const std::byte* ahead(std::uint32_t b) const { return is_there(b) ? at[b] : nothing.data(); }
 
-    // What cannot tell how many blocks it needs before it has read them asks for so many at a time: the more,
-    // the more often it asked, so that a row of which it needs everything is there after few tries.
-    std::uint32_t most_asked_at_once() const { return std::max(8U, 2 * asked_before); }
+    // What cannot tell how many blocks it needs before it has read them asks for so many at a time: a try
+    // costs more than a few blocks do. And for the more, the more often it asked, so that a row of which it
+    // needs everything is there after few tries.
+    std::uint32_t most_asked_at_once() const { return std::max(32U, 2 * asked_before); }
+
+    // The least value from which on every entry is there; -inf: all are.
+    float there_from() const;
 
   private:
     const std::byte* ask_for(std::uint32_t block);

@@ -49,7 +49,7 @@ class LeanLayer {
         std::fill_n(lean_.there.begin(), words, 0);
         std::fill_n(lean_.missing.begin(), words, 0);
         fill_with_nothing(view_.dtype, lean_.nothing.data(), 0);
-        lean_.block_max = workspace_.block_max.data();
+        lean_.block_max = workspace_.block_max.first(blocks_);
         lean_.asked_before = 0;
     }
 
@@ -191,6 +191,17 @@ const std::byte* LeanBlocks::ask_for(std::uint32_t block) {
         ++asked;
     }
     return nothing.data();
+}
+
+float LeanBlocks::there_from() const {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    std::copy(block_max.begin(), block_max.end(), absent_max.begin());
+    for (std::uint32_t word = 0; word * 64 < block_max.size(); ++word) {
+        for (std::uint64_t bits = there[word]; bits != 0; bits &= bits - 1)
+            absent_max[word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits))] = -kInfinity;
+    }
+    const float most = largest_of(absent_max.first(block_max.size()));
+    return most == -kInfinity ? most : std::nextafter(most, kInfinity);
 }
 
 BlockedRow lay_lean(const RowView& view, Workspace& workspace) noexcept {

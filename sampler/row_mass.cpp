@@ -259,12 +259,16 @@ bool can_be_weighed(double maximum, double scale) noexcept {
     return std::abs(maximum) * scale < kLargestArgument;
 }
 
-double total_weight(const MassQuery& query, std::span<const Weighed> known) noexcept {
+std::optional<double> known_weight(const MassQuery& query, std::span<const Weighed> known) noexcept {
     const auto answers = [&query](const Weighed& each) {
         return each.maximum == query.maximum && each.scale == query.scale;
     };
     const auto answer = std::find_if(known.begin(), known.end(), answers);
-    if (query.mask.empty() && answer != known.end()) return answer->total;
+    return query.mask.empty() && answer != known.end() ? std::optional(answer->total) : std::nullopt;
+}
+
+double total_weight(const MassQuery& query, std::span<const Weighed> known) noexcept {
+    if (const auto weight = known_weight(query, known)) return *weight;
     if (can_be_weighed(query.maximum, query.scale)) return HWY_DYNAMIC_DISPATCH(TotalWeight)(query);
     return static_cast<double>(HWY_DYNAMIC_DISPATCH(TotalMass)(query)) / kMassUnit;
 }

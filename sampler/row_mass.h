@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "sampler/blocked_row.h"
@@ -48,7 +49,10 @@ struct ScannedWeight {
 // Whether float reaches.
 bool can_be_weighed(double maximum, double scale) noexcept;
 
-// In float, the same on every instruction set that fuses, unless one of `known` is it already; exactly where
+// What the query asks for, if it is one of `known`.
+std::optional<double> known_weight(const MassQuery& query, std::span<const Weighed> known) noexcept;
+
+// In float, the same on every instruction set that fuses, unless it is known already; exactly where
 // float does not reach.
 double total_weight(const MassQuery& query, std::span<const Weighed> known) noexcept;
 

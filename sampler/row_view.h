@@ -24,7 +24,8 @@ struct LeanColumn {
     const std::uint16_t* blocks = nullptr;
     const void* elements = nullptr;  // [sent][64]
     std::uint32_t sent = 0;
-    // A bit for each block of the row that was asked for and stands in the slice by now; null: none was.
+    // A bit for each block of the row (not of the slice) that was asked for and stands at its place by now;
+    // null: none was. Of a block that ranks share, each rank's part.
     const std::uint64_t* placed = nullptr;
     // What the rank's entries above -inf weigh, each exp(x) and each exp(x * scale), in units of the largest
     // one's weight, off by kWeightError of themselves at most (sampler/row_mass.h); 0: not summed.

@@ -56,6 +56,7 @@ bool WinnerQuestion::begin() {
     if (!list_changed()) return false;
     switch (filter_) {
         case Step::top_p:
+            if (total_is_given()) shut_out_absent();
             return true;
         case Step::xtc:
             return begin_xtc();
@@ -144,10 +145,7 @@ double WinnerQuestion::weight(double value) const {
 }
 
 bool WinnerQuestion::know_total() {
-    if (raw_total_ == 0.0) {
-        raw_total_ = total_weight({weighed_.row, weighed_.mask, weighed_.reference, weighed_.scale},
-                                  workspace_.weighed);
-    }
+    if (raw_total_ == 0.0) raw_total_ = total_weight(mass_of_row(), workspace_.weighed);
     return total().low > 0.0;
 }
 
@@ -181,6 +179,24 @@ WinnerQuestion::Between WinnerQuestion::with_change(double raw, const Candidate&
 
 WinnerQuestion::Between WinnerQuestion::mass_before(const Candidate& place, double below) const {
     return with_change(weight_before(weighed_, place, float_above(below)), place, below);
+}
+
+// Of a row that is there in part, by its writers: the blocks that are there tell more then.
+bool WinnerQuestion::total_is_given() const {
+    return weighed_.row.lean != nullptr && known_weight(mass_of_row(), workspace_.weighed);
+}
+
+// Where the entries above all that are not there have the share already, none of the others is kept: no
+// winner among them needs to be asked about.
+void WinnerQuestion::shut_out_absent() {
+    const float from = weighed_.row.lean->there_from();
+    const Candidate behind = {from, kAfterAll};
+    constexpr std::uint32_t kMostBlocks = 256;  // of more the sum costs as much as what it saves
+    const bool has_few = count_at_least(weighed_.block_max, from) <= kMostBlocks;
+    if (!has_few || from == -std::numeric_limits<float>::infinity() || !know_total()) return;
+    if (mass_before(behind, kEverything).low < params_.top_p * total().high) return;
+    end_ = behind;
+    values_.floor = from;
 }
 
 // Most winners have so little above them that what was read of the row on the way outweighs it.

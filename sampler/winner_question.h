@@ -11,6 +11,7 @@
 #include "sampler/blocked_row.h"
 #include "sampler/candidates.h"
 #include "sampler/race_arrivals.h"
+#include "sampler/row_mass.h"
 #include "sampler/row_sums.h"
 #include "sampler/workspace.h"
 
@@ -68,9 +69,14 @@ class WinnerQuestion {
     bool begin_min_p();
     std::optional<double> find_maximum();
     bool know_spread();
+    void shut_out_absent();
+    bool total_is_given() const;
     Verdict ask_top_p(const Candidate& winner);
     Verdict ask_typical(const Candidate& winner);
     bool ties_by_rounding(const Candidate& winner) const;
+    MassQuery mass_of_row() const {
+        return {weighed_.row, weighed_.mask, weighed_.reference, weighed_.scale};
+    }
     Between mass_before(const Candidate& place, double below) const;
     Between with_change(double raw, const Candidate& place, double below) const;
     double exponent(double value) const { return (value - weighed_.reference) * weighed_.scale; }

@@ -125,6 +125,7 @@ std::vector<std::uint32_t> LeanRow::chosen(const Rank& rank, const LeanOffer& of
     std::stable_sort(best.begin(), best.end(),
                      [this](std::uint32_t a, std::uint32_t b) { return maxima_[a] > maxima_[b]; });
     best.resize(std::min<std::size_t>(best.size(), offer.best));
+    best.insert(best.end(), offer.named.begin(), offer.named.end());
     for (const std::uint32_t block : best) {
         if (block - rank.first_block < rank.blocks) own.push_back(block - rank.first_block);
     }

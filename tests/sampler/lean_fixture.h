@@ -18,8 +18,9 @@ namespace croupier::sampler::test {
 
 // What is sent of a row beside its maxima.
 struct LeanOffer {
-    std::uint32_t best = 0;    // blocks of the row, by their largest entry
-    std::uint32_t random = 0;  // blocks of each rank
+    std::uint32_t best = 0;            // blocks of the row, by their largest entry
+    std::uint32_t random = 0;          // blocks of each rank
+    std::vector<std::uint32_t> named;  // blocks of the row
     bool all = false;
     bool sums = false;   // what the row weighs, at 1 and at `scale`
     double scale = 1.0;  // of the second sum
