@@ -83,6 +83,7 @@ proto::Geometry geometry_from_abi(const croupier_open_options& options) {
 
 void geometry_to_abi(const proto::Geometry& geometry, croupier_open_options& options) {
     copy_geometry(options, geometry, to_abi);
+    options.transport = geometry.lean_blocks != 0 ? CROUPIER_TRANSPORT_LEAN : CROUPIER_TRANSPORT_ROWS;
     const proto::RankShard& last = geometry.shards[geometry.tp - 1];
     options.padded_vocab = last.first_id + last.count;
 }

@@ -40,11 +40,11 @@ struct LeanStep {
 // What says that all of a step is there: the word, and then the ticket at `finished`, when the wants and the
 // scratch memory are free too.
 struct LeanEnd {
-    std::uint64_t* next = nullptr;  // in GPU memory: launches that have found a record (LaunchCounters)
     std::uint64_t ready = 0;
     std::uint64_t word = 0;
     std::uint64_t finished = 0;
     std::uint64_t ticket = 0;
+    std::uint64_t* next = nullptr;  // where the ticket goes too: launches that have found a record
 };
 
 // Where whole columns and blocks that were asked for stand: [tiles][columns][tile] elements.
