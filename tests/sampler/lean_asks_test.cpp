@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "allocation_count.h"
@@ -50,7 +51,7 @@ LmCase& plain_case(LmCase& out, proto::Dtype dtype = proto::Dtype::bf16) {
 
 LeanDecision decided(const LmCase& of, const LeanOffer& offer, Workspace& workspace) {
     LeanRow row(of.logits, of.shape, 1, offer);
-    const LeanDecision made = decide_lean(row, of.request, workspace);
+    LeanDecision made = decide_lean(row, of.request, workspace);
     REQUIRE(made.outcome.decision.error == proto::DecisionError::none);
     return made;
 }
@@ -70,7 +71,7 @@ bool is_missing(const LeanBlocks& lean, std::uint32_t block) {
 void check_blocks(const LeanRow& row, const BlockedRow& whole, const std::vector<float>& maxima,
                   Workspace& workspace) {
     const BlockedRow laid = lay_in_blocks(row.view(), workspace);
-    const std::size_t bytes = kBlock * proto::element_bytes(laid.dtype);
+    const std::size_t bytes = std::size_t{kBlock} * proto::element_bytes(laid.dtype);
     const LeanBlocks& lean = *laid.lean;
     std::uint32_t asked = 0;
     for (std::uint32_t b = 0; b < laid.blocks; ++b) {
@@ -161,8 +162,8 @@ TEST_CASE("where what the race opens was sent, it asks for nothing") {
     }();
     std::vector<float> bounds(kBlocks);
     for (std::uint32_t b = 0; b < kBlocks; ++b) {
-        const auto own = lm_case.logits.begin() + b * kBlock;
-        bounds[b] = *std::max_element(own, own + kBlock) - ln_first[b];
+        const auto own = std::span(lm_case.logits).subspan(std::size_t{b} * kBlock, kBlock);
+        bounds[b] = *std::max_element(own.begin(), own.end()) - ln_first[b];
     }
     for (int i = 0; i < 16; ++i) {
         const auto best = std::max_element(bounds.begin(), bounds.end());

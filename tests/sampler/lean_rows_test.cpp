@@ -122,7 +122,10 @@ std::vector<float> strange_row(std::uint32_t kind, std::uint32_t vocab, std::mt1
             logits[any()] = kInfinity;
             break;
         default:  // a slope: each block a little better than the one before
-            for (std::uint32_t i = 0; i < vocab; ++i) logits[i] = static_cast<float>(i / kBlock) * 0.0625F;
+            for (std::uint32_t i = 0; i < vocab; ++i) {
+                const std::uint32_t block = i / kBlock;
+                logits[i] = static_cast<float>(block) * 0.0625F;
+            }
     }
     return logits;
 }
@@ -190,7 +193,7 @@ TEST_CASE("strange rows of which a part is there are decided alike, after few tr
             check_case(random_case, random_offer(random_case, generator), workspace, tally);
         }
     }
-    CHECK(tally.cases == 9 * (20 + 3 * 60));
+    CHECK(tally.cases == 1800);
 }
 
 }  // namespace croupier::sampler::test
