@@ -191,6 +191,80 @@ def test_an_engine_that_is_killed_with_all_its_children_leaves_others_their_daem
         assert not Path(options_of(tmp_path).shm_dir).exists()
 
 
+def test_a_daemon_that_a_killed_engine_left_serves_only_who_asks_for_such_a_one(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    def left() -> int:
+        with engine_process(tmp_path) as engine:
+            assert engine.stdout.readline() == b"joined\n"
+        return pid_of(tmp_path)
+
+    pid = left()
+    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+    assert pid_of(tmp_path) == pid
+    engine.leave()
+    # Another place for segments; and another program, as after an installation of another version.
+    pid, other = left(), options_of(tmp_path, "-other")
+    engine = PrivateDaemon.join(other, tmp_path)
+    assert pid_of(tmp_path) != pid
+    assert (tmp_path / "croupierd.yaml").read_text() == configuration(other, tmp_path)
+    assert Path(other.shm_dir).exists()
+    assert not Path(options_of(tmp_path).shm_dir).exists()
+    # Nobody's who is not alone.
+    pid = pid_of(tmp_path)
+    second = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+    assert pid_of(tmp_path) == pid
+    engine.leave()
+    second.leave()
+    pid, program = left(), tmp_path / "croupierd"
+    program.write_text(f'#!/bin/sh\nexec {private_daemon.find_croupierd()} "$@"\n')
+    program.chmod(0o700)
+    monkeypatch.setattr(private_daemon, "find_croupierd", lambda: str(program))
+    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+    assert pid_of(tmp_path) != pid
+    engine.leave()
+    assert not Path(options_of(tmp_path).shm_dir).exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({}, 32),
+        ({"cgroup": "0::/\n", "cpu.max": "max 100000\n"}, 32),
+        ({"cgroup": "0::/\n", "cpu.max": "1600000 100000\n"}, 8),
+        ({"cgroup": "0::/a/b\n", "a/cpu.max": "1000000 100000\n", "a/b/cpu.max": "max 100000\n"}, 5),
+        # The host's path, as within a container.
+        ({"cgroup": "0::/not/here\n", "cpu.max": "50000 100000\n"}, 1),
+        (
+            {
+                "cgroup": "3:cpu,cpuacct:/\n",
+                "cpu/cpu.cfs_quota_us": "400000",
+                "cpu/cpu.cfs_period_us": "100000",
+            },
+            2,
+        ),
+        ({"cgroup": "3:cpu:/\n", "cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 32),
+    ],
+)
+def test_half_of_the_cores_that_the_control_group_may_use_are_samplers(
+    tmp_path: Path, monkeypatch: Any, files: dict[str, str], cores: int
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    monkeypatch.setattr(private_daemon, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(private_daemon, "_OWN_CGROUPS", tmp_path / "cgroup")
+    assert private_daemon.samplers_of(Options()) == cores
+    assert private_daemon.samplers_of(Options(samplers=7)) == 7
+
+
+def test_a_large_host_has_no_more_samplers_than_a_daemon_takes(monkeypatch: Any) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(768)))
+    monkeypatch.setattr(private_daemon, "_OWN_CGROUPS", Path("/nonexistent"))
+    assert private_daemon.samplers_of(Options()) == 256
+
+
 def test_an_engine_that_dies_while_it_starts_a_daemon_is_in_nobodys_way(tmp_path: Path) -> None:
     dies = "os.kill(os.getpid(), signal.SIGKILL)"
     for before in (

@@ -28,6 +28,10 @@ _START_PATIENCE = 30.0
 _STOP_PATIENCE = 30.0
 _SAMPLERS_PATIENCE = 10.0
 _LOG_TAIL = 2000
+# Of `samplers.count`.
+_MOST_SAMPLERS = 256
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_CGROUPS = Path("/proc/self/cgroup")
 # Of the package's unit and its configuration.
 _SYSTEM_SOCKET = "/run/croupier/control.sock"
 
@@ -57,6 +61,9 @@ class PrivateDaemon:
             try:
                 alone = _locks(users)
                 fcntl.flock(users, fcntl.LOCK_SH)
+                if alone:
+                    daemon._shm_dir = daemon._shm_dir_in_force(options)
+                    daemon._end_unless_as(options)
                 ended = daemon._started(options if alone else None)
                 if ended is not None:
                     os.close(ended)
@@ -142,6 +149,17 @@ class PrivateDaemon:
                     self._end()
             finally:
                 _unlock(users)
+
+    def _end_unless_as(self, options: Options) -> None:
+        """What engines that were killed have left may be another version's, or configured otherwise."""
+        try:
+            configured = (self._directory / "croupierd.yaml").read_text(encoding="utf-8")
+            program = f"/proc/{self._written_pid()[0]}/exe"
+            same = os.path.samefile(program, find_croupierd())
+        except OSError:
+            return  # None has been started, or it has ended, or is another container's.
+        if not same or configured != configuration(options, self._directory):
+            self._end()
 
     def _end(self) -> None:
         lives, ended = self._found()
@@ -278,7 +296,41 @@ def find_croupierd() -> str:
 
 def samplers_of(options: Options) -> int:
     """The engine's own processes spin and copy on the other half of the cores."""
-    return options.samplers or max(1, len(os.sched_getaffinity(0)) // 2)
+    return options.samplers or max(1, min(_usable_cores() // 2, _MOST_SAMPLERS))
+
+
+def _usable_cores() -> int:
+    """A container's limit is no cpuset: all cores are shown, and its processes stopped when it is used up."""
+    quotas = [quota for group, unified in _groups() if (quota := _quota(group, unified)) > 0]
+    return int(min([len(os.sched_getaffinity(0)), *quotas]))
+
+
+def _groups() -> Iterator[tuple[Path, bool]]:
+    """The control groups that limit this process's time, as far as they are seen from here."""
+    try:
+        own = _OWN_CGROUPS.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in own:
+        _, controllers, path = line.split(":", 2)
+        if not controllers or "cpu" in controllers.split(","):
+            root = _CGROUPS / "cpu" if controllers else _CGROUPS
+            inner = root / path.strip("/")
+            yield from (
+                (group, not controllers)
+                for group in (inner, *inner.parents)
+                if root in (group, *group.parents)
+            )
+
+
+def _quota(group: Path, unified: bool) -> float:
+    """In cores; 0 where there is no limit."""
+    names = ["cpu.max"] if unified else ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+    try:
+        quota, period = " ".join((group / name).read_text(encoding="utf-8") for name in names).split()
+        return max(0.0, float(quota) / float(period))
+    except (OSError, ValueError, ZeroDivisionError):
+        return 0.0
 
 
 def instance_of(directory: Path) -> str:
