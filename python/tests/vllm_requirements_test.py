@@ -21,6 +21,7 @@ def engine(**other: Any) -> SimpleNamespace:
         "use_v2_model_runner": True,
         "speculative_config": None,
         "lora_config": None,
+        "kv_transfer_config": None,
         "additional_config": {"croupier": {}},
     }
     for part in (model, parallel, scheduler, whole):
@@ -33,6 +34,7 @@ def engine(**other: Any) -> SimpleNamespace:
     )
 
 
+RECOMPUTES, FAILS = (SimpleNamespace(kv_load_failure_policy=policy) for policy in ("recompute", "fail"))
 SPARE = {"croupier": {"spare_batches": 1}}
 HASHED = SimpleNamespace(num_hash_layers=3)
 
@@ -42,6 +44,7 @@ HASHED = SimpleNamespace(num_hash_layers=3)
     [
         {},
         {"async_scheduling": False},
+        {"kv_transfer_config": FAILS},
         {"pipeline_parallel_size": 2},
         {"pipeline_parallel_size": 2, "additional_config": SPARE},
         {"hf_config": HASHED, "hf_text_config": HASHED},
@@ -66,6 +69,7 @@ def test_an_engine_of_the_usual_kind_is_served(other: dict[str, Any]) -> None:
         ({"additional_config": SPARE}, "spare_batches is set and pipeline_parallel_size is 1"),
         ({"prefill_context_parallel_size": 2}, "prefill_context_parallel_size is above 1"),
         ({"lora_config": object()}, "LoRA gathers logits itself"),
+        ({"kv_transfer_config": RECOMPUTES}, "kv_load_failure_policy is 'recompute'"),
         ({"nnodes_within_dp": 2}, "on several hosts"),
     ],
 )

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 
 from .options import Options
-from .private_daemon import PrivateDaemon, end, end_of, find_croupierd, readable, samplers_of
+from .private_daemon import PrivateDaemon, find_croupierd, samplers_of
+from .processes import end, end_of, readable
 
 # What dies at once is not started again at once.
 _FIRST_PAUSE = 0.05

@@ -11,26 +11,27 @@ import contextlib
 import fcntl
 import json
 import os
-import select
 import shutil
-import signal
 import socket
-import subprocess
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import croupier
 
 from .options import Options
+from .processes import Detached, readable, stop
 
 _START_PATIENCE = 30.0
 _STOP_PATIENCE = 30.0
 _SAMPLERS_PATIENCE = 10.0
-_CHILD_PATIENCE = 5.0
 _LOG_TAIL = 2000
+# Of `samplers.count`.
+_MOST_SAMPLERS = 256
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_CGROUPS = Path("/proc/self/cgroup")
 # Of the package's unit and its configuration.
 _SYSTEM_SOCKET = "/run/croupier/control.sock"
 
@@ -41,7 +42,6 @@ class PrivateDaemon:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._users: IO[bytes] | None = None
-        self._process: subprocess.Popen | None = None
         self._shm_dir = ""
 
     @property
@@ -61,6 +61,9 @@ class PrivateDaemon:
             try:
                 alone = _locks(users)
                 fcntl.flock(users, fcntl.LOCK_SH)
+                if alone:
+                    daemon._shm_dir = daemon._shm_dir_in_force(options)
+                    daemon._end_unless_as(options)
                 ended = daemon._started(options if alone else None)
                 if ended is not None:
                     os.close(ended)
@@ -96,11 +99,12 @@ class PrivateDaemon:
 
     def _found(self) -> tuple[bool, int | None]:
         """Whether the daemon lives, and what is readable when it has ended, where there can be such."""
-        if self._process is not None and self._process.poll() is not None:
-            self._process = None
         if not self._lock_is_held():
             return False, None
-        pid, namespace = self._written_pid()
+        try:
+            pid, namespace = self._written_pid()
+        except FileNotFoundError:
+            return False, None  # The engine that started it died before; so it ends without having begun.
         if namespace != pid_namespace():
             # In another container the number is another process's, or nobody's: the lock alone tells.
             return True, None
@@ -146,12 +150,26 @@ class PrivateDaemon:
             finally:
                 _unlock(users)
 
+    def _end_unless_as(self, options: Options) -> None:
+        """What engines that were killed have left may be another version's, or configured otherwise."""
+        try:
+            configured = (self._directory / "croupierd.yaml").read_text(encoding="utf-8")
+            program = f"/proc/{self._written_pid()[0]}/exe"
+            same = os.path.samefile(program, find_croupierd())
+        except OSError:
+            return  # None has been started, or it has ended, or is another container's.
+        if not same or configured != configuration(options, self._directory):
+            self._end()
+
     def _end(self) -> None:
         lives, ended = self._found()
         if lives and ended is None:
             return  # Its process cannot be seen from here: it stays for the next engine of its container.
         if ended is not None:
-            self._stop(ended)
+            try:
+                stop(ended, _STOP_PATIENCE)
+            finally:
+                os.close(ended)
         self._await_samplers()
         # What it leaves when it was killed: nobody else uses it, and none is started meanwhile.
         for left in Path(self._shm_dir).glob(f"croupier-{instance_of(self._directory)}[.-]*"):
@@ -209,75 +227,33 @@ class PrivateDaemon:
             ):
                 # Closed here, and not unlocked, as soon as croupierd has it: it is the daemon's.
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                process = subprocess.Popen(
+                croupierd = Detached(
                     [find_croupierd(), "--config", str(config)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env={**os.environ, "NOTIFY_SOCKET": str(notices)},
-                    pass_fds=[lock.fileno()],
-                    start_new_session=True,  # An interrupt at the terminal is the engine's to handle.
+                    lock.fileno(),
+                    log,
+                    {**os.environ, "NOTIFY_SOCKET": str(notices)},
                 )
-            ended = end_of(process)
-            try:
-                self._write_pid(process.pid)
-                self._await_ready(ready, ended, process)
-            except BaseException:
-                os.close(ended)
-                end(process)
-                raise
-            self._process = process
-            return ended
+            with croupierd:
+                self._write_pid(croupierd.pid)
+                croupierd.go()
+                self._await_ready(ready, croupierd)
+                return croupierd.ended
 
-    def _await_ready(self, ready: socket.socket, ended: int, process: subprocess.Popen) -> None:
+    def _await_ready(self, ready: socket.socket, croupierd: Detached) -> None:
         """The daemon says READY=1 as it would to systemd; or it ends, which its descriptor tells."""
         deadline = time.monotonic() + _START_PATIENCE
         while (left := deadline - time.monotonic()) > 0:
-            told = readable([ready.fileno(), ended], left)
+            told = readable([ready.fileno(), croupierd.ended], left)
             if ready.fileno() in told and b"READY=1" in ready.recv(4096).split(b"\n"):
                 return
-            if ended in told:
+            if croupierd.ended in told:
                 raise RuntimeError(
-                    f"croupierd ended at its start with status {process.wait()}:\n{self._log_end()}"
+                    f"croupierd ended at its start with status {croupierd.status()}:\n{self._log_end()}"
                 )
         raise RuntimeError(f"croupierd was not ready within {_START_PATIENCE:g} s:\n{self._log_end()}")
 
-    def _stop(self, ended: int) -> None:
-        try:
-            signal.pidfd_send_signal(ended, signal.SIGTERM)
-            if not readable([ended], _STOP_PATIENCE):
-                signal.pidfd_send_signal(ended, signal.SIGKILL)
-        finally:
-            os.close(ended)
-
     def _log_end(self) -> str:
         return (self._directory / "croupierd.log").read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:]
-
-
-def readable(descriptors: Iterable[int], seconds: float | None) -> set[int]:
-    """Those that have something to read, or nothing any more; select() takes none from 1,024 on."""
-    waits = select.poll()
-    for descriptor in descriptors:
-        waits.register(descriptor, select.POLLIN)
-    return {found for found, _ in waits.poll(None if seconds is None else 1000 * seconds)}
-
-
-def end_of(process: subprocess.Popen) -> int:
-    """A descriptor that is readable when it has ended. A child that cannot be watched is not left alone."""
-    try:
-        return os.pidfd_open(process.pid)
-    except OSError:
-        end(process)
-        raise
-
-
-def end(process: subprocess.Popen) -> None:
-    process.terminate()
-    try:
-        process.wait(_CHILD_PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def pid_namespace() -> str:
@@ -320,7 +296,41 @@ def find_croupierd() -> str:
 
 def samplers_of(options: Options) -> int:
     """The engine's own processes spin and copy on the other half of the cores."""
-    return options.samplers or max(1, len(os.sched_getaffinity(0)) // 2)
+    return options.samplers or max(1, min(_usable_cores() // 2, _MOST_SAMPLERS))
+
+
+def _usable_cores() -> int:
+    """A container's limit is no cpuset: all cores are shown, and its processes stopped when it is used up."""
+    quotas = [quota for group, unified in _groups() if (quota := _quota(group, unified)) > 0]
+    return int(min([len(os.sched_getaffinity(0)), *quotas]))
+
+
+def _groups() -> Iterator[tuple[Path, bool]]:
+    """The control groups that limit this process's time, as far as they are seen from here."""
+    try:
+        own = _OWN_CGROUPS.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in own:
+        _, controllers, path = line.split(":", 2)
+        if not controllers or "cpu" in controllers.split(","):
+            root = _CGROUPS / "cpu" if controllers else _CGROUPS
+            inner = root / path.strip("/")
+            yield from (
+                (group, not controllers)
+                for group in (inner, *inner.parents)
+                if root in (group, *group.parents)
+            )
+
+
+def _quota(group: Path, unified: bool) -> float:
+    """In cores; 0 where there is no limit."""
+    names = ["cpu.max"] if unified else ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+    try:
+        quota, period = " ".join((group / name).read_text(encoding="utf-8") for name in names).split()
+        return max(0.0, float(quota) / float(period))
+    except (OSError, ValueError, ZeroDivisionError):
+        return 0.0
 
 
 def instance_of(directory: Path) -> str:

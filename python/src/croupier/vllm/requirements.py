@@ -53,6 +53,13 @@ def faults(vllm_config: Any) -> list[str]:
         found.append(
             "its workers are on several hosts; one host would be right, for they share memory with the daemon"
         )
+    transfer = getattr(vllm_config, "kv_transfer_config", None)
+    if getattr(transfer, "kv_load_failure_policy", None) == "recompute":
+        # Croupier is not told that, and would go on from the dropped token.
+        found.append(
+            "its kv_load_failure_policy is 'recompute', which drops tokens that are drawn already; 'fail' "
+            "would be right"
+        )
     if os.environ.get("VLLM_COMPUTE_NANS_IN_LOGITS", "0") not in ("", "0"):
         found.append(
             "VLLM_COMPUTE_NANS_IN_LOGITS is set; without it would be right: a row with a NaN ends its request"

@@ -1,0 +1,54 @@
+"""A program of its own, run by processes.Detached: starts another one that is to be nobody's child.
+
+    python -S -P detach.py CONNECTION CLOSED… -- PROGRAM ARGUMENT…
+
+It forks. Its child sends its number and a descriptor of itself over the socket CONNECTION, waits there for
+an answer, and becomes PROGRAM with every descriptor that it was given; without an answer it ends. This
+process closes the descriptors CLOSED, ends with that program, and has its status. Who has started both kills
+this one as soon as nobody needs that status: then PROGRAM is init's child.
+
+A process with threads cannot do this itself: between a fork and an exec its child may run no Python.
+"""
+
+import array
+import contextlib
+import os
+import signal
+import socket
+import sys
+
+# An asking process that dies may leave the other end of its socket to a child that it forked meanwhile.
+_PATIENCE = 30.0
+
+
+def become(connection: socket.socket, command: list[str]) -> None:
+    os.setsid()
+    # Python ignores them, and what is ignored is so in a program that is started too.
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(ignored, signal.SIG_DFL)
+    connection.settimeout(_PATIENCE)
+    me = array.array("i", [os.pidfd_open(os.getpid())])
+    connection.sendmsg([str(os.getpid()).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, me)])
+    if connection.recv(1):
+        os.execv(command[0], command)
+
+
+def main() -> int:
+    number, *others = sys.argv[1:]
+    until = others.index("--")
+    connection = socket.socket(fileno=int(number))
+    connection.set_inheritable(False)
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            become(connection, others[until + 1 :])
+        return 1
+    connection.close()
+    for closed in others[:until]:
+        os.close(int(closed))
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return status if status >= 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
