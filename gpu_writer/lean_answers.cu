@@ -1,5 +1,6 @@
 // Lays blocks at their places in the slice: of whole columns, and those that a sampler asked for.
 #include <algorithm>
+#include <functional>
 
 #include "gpu_writer/device_words.cuh"
 #include "gpu_writer/lean_kernels.h"
@@ -14,13 +15,26 @@ constexpr std::uint32_t kAnswerThreads = 256;
 // CUDA blocks that share a column: an answer is a few blocks as a rule, now and then a row.
 constexpr std::uint32_t kAnswerParts = 4;
 constexpr std::uint32_t kWholeParts = 16;
-// They are the kernel's argument, which saves it a round trip to host memory before it knows what to do.
+// They are the kernel's argument, and so are the lists: what it read of host memory by itself would come a
+// few words at a time, some 30 million of them a second.
 constexpr std::uint32_t kMostTogether = 64;
+constexpr std::uint32_t kListRoom = 12288;
 constexpr std::uint32_t kBitmapBits = 32;
 
-struct Answers {
-    LeanAnswer each[kMostTogether];
+struct Answer {
+    std::uint64_t bitmap;
+    std::uint64_t answered;
+    std::uint64_t word;
+    std::uint32_t column;
+    std::uint16_t first;  // of the lists
+    std::uint16_t count;  // 0: the bitmap says which
 };
+struct Answers {
+    Answer each[kMostTogether];
+    std::uint16_t lists[kListRoom];
+};
+// What kernels may be given in all.
+static_assert(sizeof(Answers) <= 32 * 1024 - 512);
 struct WholeColumns {
     std::uint32_t each[kMostTogether];
 };
@@ -51,7 +65,7 @@ __device__ std::uint32_t place_of(const LeanSlice& slice, std::uint32_t block) {
 }
 
 // The set bits of each gridDim.x-th word of the bitmap, in no order.
-__device__ std::uint32_t list_part(const LeanAnswer& answer, std::uint32_t blocks, std::uint16_t* list) {
+__device__ std::uint32_t list_part(const Answer& answer, std::uint32_t blocks, std::uint16_t* list) {
     __shared__ std::uint32_t listed;
     if (threadIdx.x == 0) listed = 0;
     __syncthreads();
@@ -72,20 +86,29 @@ __device__ std::uint32_t list_part(const LeanAnswer& answer, std::uint32_t block
     return listed;
 }
 
+// Of so many, each gridDim.x-th one.
+__device__ std::uint32_t own_part(std::uint32_t count) {
+    return blockIdx.x < count ? (count - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
+}
+
 template <Dtype D>
 __global__ void __launch_bounds__(kAnswerThreads)
     lay_answers(LeanRows rows, LeanSlice slice, const __grid_constant__ Answers answers,
                 std::uint32_t* done) {
     __shared__ std::uint16_t list[proto::blocks_of(proto::kMaxPaddedVocab) / kAnswerParts + kBitmapBits];
-    const LeanAnswer& answer = answers.each[blockIdx.y];
+    const Answer& answer = answers.each[blockIdx.y];
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
-    const std::uint32_t listed = list_part(answer, rows.blocks, list);
-    copy_blocks<D, kAnswerThreads>(
-        reader, answer.column, listed, [&](std::uint32_t i) { return std::uint32_t{list[i]}; },
-        [&](std::uint32_t i, std::uint32_t within, const Unit<D>& unit) {
-            store_in_slice(slice, answer.column, place_of(slice, list[i]), within, unit);
-        });
+    const bool given = answer.count > 0;
+    const std::uint32_t listed = given ? own_part(answer.count) : list_part(answer, rows.blocks, list);
+    const auto block_of = [&](std::uint32_t i) {
+        return std::uint32_t{given ? answers.lists[answer.first + blockIdx.x + i * gridDim.x] : list[i]};
+    };
+    copy_blocks<D, kAnswerThreads>(reader, answer.column, listed, block_of,
+                                   [&](std::uint32_t i, std::uint32_t within, const Unit<D>& unit) {
+                                       store_in_slice(slice, answer.column, place_of(slice, block_of(i)),
+                                                      within, unit);
+                                   });
     __syncthreads();
     if (threadIdx.x != 0) return;
     // Who sees this part counted sees its bytes, on the CPU too.
@@ -107,7 +130,7 @@ __global__ void __launch_bounds__(kAnswerThreads)
     const auto block_of = [&](std::uint32_t i) { return blockIdx.x + i * gridDim.x; };
     if (blockIdx.x >= blocks) return;
     copy_blocks<D, kAnswerThreads>(
-        reader, column, (blocks - blockIdx.x + gridDim.x - 1) / gridDim.x, block_of,
+        reader, column, own_part(blocks), block_of,
         [&](std::uint32_t i, std::uint32_t within, const Unit<D>& unit) {
             const std::uint32_t block = block_of(i);
             store_in_slice(slice, column, block < rows.blocks ? place_of(slice, block) : block, within, unit);
@@ -116,12 +139,9 @@ __global__ void __launch_bounds__(kAnswerThreads)
 
 template <Dtype D>
 struct Answering {
-    static void launch(const LeanRows& rows, const LeanSlice& slice, std::span<const LeanAnswer> answers,
-                       std::uint32_t* done, cudaStream_t stream) {
-        Answers together;
-        std::copy(answers.begin(), answers.end(), together.each);
-        const dim3 grid(kAnswerParts, static_cast<std::uint32_t>(answers.size()));
-        lay_answers<D><<<grid, kAnswerThreads, 0, stream>>>(rows, slice, together, done);
+    static void launch(const LeanRows& rows, const LeanSlice& slice, const Answers& together,
+                       std::uint32_t count, std::uint32_t* done, cudaStream_t stream) {
+        lay_answers<D><<<dim3(kAnswerParts, count), kAnswerThreads, 0, stream>>>(rows, slice, together, done);
     }
 };
 
@@ -136,13 +156,23 @@ struct LayingWhole {
     }
 };
 
-template <typename T, typename Launch>
-void each_together(std::span<const T> all, Launch launch) {
-    while (!all.empty()) {
-        const std::size_t some = std::min<std::size_t>(kMostTogether, all.size());
-        launch(all.first(some));
-        all = all.subspan(some);
+// As many of the first answers as one launch holds, with their lists.
+std::uint32_t take_together(std::span<const LeanAnswer> answers, Answers& together) {
+    std::uint32_t count = 0;
+    std::size_t listed = 0;
+    for (const LeanAnswer& answer : answers) {
+        const std::size_t some = answer.list.size() <= kListRoom ? answer.list.size() : 0;
+        if (count == kMostTogether || listed + some > kListRoom) break;
+        std::copy_n(answer.list.begin(), some, together.lists + listed);
+        together.each[count++] = {answer.bitmap,
+                                  answer.answered,
+                                  answer.word,
+                                  answer.column,
+                                  static_cast<std::uint16_t>(listed),
+                                  static_cast<std::uint16_t>(some)};
+        listed += some;
     }
+    return count;
 }
 
 }  // namespace
@@ -153,17 +183,23 @@ std::size_t answer_scratch_bytes() {
 
 cudaError_t launch_answers(const LeanRows& rows, const LeanSlice& slice, std::span<const LeanAnswer> answers,
                            void* scratch, cudaStream_t stream) {
-    each_together(answers, [&](std::span<const LeanAnswer> some) {
-        launch_of<Answering>(rows.dtype, rows, slice, some, static_cast<std::uint32_t*>(scratch), stream);
-    });
+    Answers together;
+    while (!answers.empty()) {
+        const std::uint32_t count = take_together(answers, together);
+        launch_of<Answering>(rows.dtype, rows, slice, std::cref(together), count,
+                             static_cast<std::uint32_t*>(scratch), stream);
+        answers = answers.subspan(count);
+    }
     return cudaGetLastError();
 }
 
 cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,
                                  std::span<const std::uint32_t> columns, cudaStream_t stream) {
-    each_together(columns, [&](std::span<const std::uint32_t> some) {
+    while (!columns.empty()) {
+        const auto some = columns.first(std::min<std::size_t>(kMostTogether, columns.size()));
         launch_of<LayingWhole>(rows.dtype, rows, slice, some, stream);
-    });
+        columns = columns.subspan(some.size());
+    }
     return cudaGetLastError();
 }
 

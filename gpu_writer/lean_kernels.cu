@@ -1,4 +1,5 @@
 // Compiled with the race's flags (CMakeLists.txt): the blocks' bounds are the host's bit for bit.
+#include <algorithm>
 #include <cfloat>
 
 #include "gpu_writer/device_words.cuh"
@@ -21,10 +22,21 @@ constexpr std::uint32_t chunks_of(std::uint32_t blocks) {
     return blocks == 0 ? 1 : (blocks + kChunkBlocks - 1) / kChunkBlocks;
 }
 
-// Of a block's entries, in units of its largest one's weight.
-struct BlockSums {
+// Of a chunk's entries, in units of its largest one's weight. Where that is -inf they are 0, and where it is
+// not finite at all nobody reads them.
+struct ChunkSums {
+    float most;
     float at_one;
     float at_scale;
+};
+
+struct ScaleTable {
+    LeanScales each[kMostSummed];
+    std::uint32_t columns;  // with a sum
+
+    __device__ LeanScales of(std::uint32_t column) const {
+        return column < columns ? each[column] : LeanScales{};
+    }
 };
 
 struct Scratch {
@@ -32,7 +44,7 @@ struct Scratch {
     std::uint32_t* arrived;  // chunks that are measured, of each column; likewise
     std::byte* maxima;       // codes
     std::uint32_t maxima_stride;
-    BlockSums* sums;
+    ChunkSums* sums;
 
     // What must be zero is in front, where it does not move with the step.
     static constexpr std::size_t kCounters = (1 + std::size_t{proto::kMaxBatch}) * sizeof(std::uint32_t);
@@ -43,21 +55,7 @@ struct Scratch {
           arrived(sent + 1),
           maxima(static_cast<std::byte*>(memory) + kMaxima),
           maxima_stride(chunks_of(blocks) * kChunkBlocks * proto::element_bytes(dtype)),
-          sums(reinterpret_cast<BlockSums*>(maxima + std::size_t{columns} * maxima_stride)) {}
-};
-
-// Factors of the differences of logits, for powers of two.
-struct Scales {
-    float at_one = 0.0F;  // 0: not wanted
-    float at_scale = 0.0F;
-
-    __device__ explicit Scales(const LeanWant& want) {
-        constexpr double kLog2E = 1.4426950408889634;
-        if ((want.flags & kSumAtOne) != 0) at_one = static_cast<float>(kLog2E);
-        if ((want.flags & kSumAtScale) == 0) return;
-        // Finite and not 0: its products with 0 and with infinity are numbers.
-        at_scale = static_cast<float>(fmin(fmax(want.scale * kLog2E, double{FLT_MIN}), double{FLT_MAX}));
-    }
+          sums(reinterpret_cast<ChunkSums*>(maxima + std::size_t{columns} * maxima_stride)) {}
 };
 
 __device__ float power_of_two(float exponent) {
@@ -133,22 +131,39 @@ __device__ void load_chunk(const RowReader<D>& reader, std::uint32_t column, std
     }
 }
 
-// The maxima of the chunk's blocks into scratch memory, and their sums where the column wants some.
+__device__ inline float warp_sum(float value) {
+    return joined<32>(value, [](float a, float b) { return a + b; });
+}
+
+// By one warp, of `count` parts that each have a largest entry and sums in its units: the whole's.
+template <typename Part>
+__device__ ChunkSums join_sums(const LeanScales& scales, std::uint32_t count, Part part) {
+    float most = -FLT_MAX;
+    for (std::uint32_t i = threadIdx.x % 32; i < count; i += 32) most = larger(most, part(i).most);
+    most = joined<32>(most, larger);
+    ChunkSums sums{most, 0.0F, 0.0F};
+    for (std::uint32_t i = threadIdx.x % 32; i < count; i += 32) {
+        const ChunkSums each = part(i);
+        // Of nothing but -inf, whose differences are no numbers.
+        if (!(each.most >= -FLT_MAX)) continue;
+        sums.at_one += each.at_one * power_of_two((each.most - most) * scales.at_one);
+        sums.at_scale += each.at_scale * power_of_two((each.most - most) * scales.at_scale);
+    }
+    return {most, warp_sum(sums.at_one), warp_sum(sums.at_scale)};
+}
+
+// The maxima of the chunk's blocks into scratch memory, and what the chunk weighs where the column wants
+// sums.
 template <Dtype D>
-__device__ void measure_chunk(const RowReader<D>& reader, const LeanStep& step, const Scratch& scratch,
-                              FetchedWant& want) {
+__device__ void measure_chunk(const RowReader<D>& reader, const LeanScales& scales, const Scratch& scratch) {
     using Code = typename Element<D>::Code;
     constexpr std::uint32_t kUnits = kChunkBlocks * kBlockUnits<D> / kLeanThreads;
     __shared__ alignas(16) Code maxima[kChunkBlocks];
+    __shared__ ChunkSums of_blocks[kChunkBlocks];
     const std::uint32_t column = blockIdx.y;
-    const std::uint32_t first = blockIdx.x * kChunkBlocks;
+    const bool sums = scales.at_one != 0.0F || scales.at_scale != 0.0F;
     Unit<D> units[kUnits];
-    load_chunk(reader, column, first * proto::kBlockIds, units);
-    if (step.sums) {
-        want.keep(FetchedWant::load(step.wants + column));
-        __syncthreads();
-    }
-    const Scales scales(step.sums ? want.get() : LeanWant{});
+    load_chunk(reader, column, blockIdx.x * kChunkBlocks * proto::kBlockIds, units);
 #pragma unroll
     for (std::uint32_t i = 0; i < kUnits; ++i) {
         const auto sum = [](float a, float b) { return a + b; };
@@ -157,21 +172,17 @@ __device__ void measure_chunk(const RowReader<D>& reader, const LeanStep& step, 
         const float most = joined<kBlockUnits<D>>(units[i].largest(), larger);
         // One zero: which of two a maximum is depends on their order.
         if (writes) maxima[block] = code_of<D>(most + 0.0F);
-        if (scales.at_one == 0.0F && scales.at_scale == 0.0F) continue;
-        // Where the largest is not finite they are not numbers, and not read.
-        BlockSums sums{};
-        if (scales.at_one != 0.0F) {
-            sums.at_one = joined<kBlockUnits<D>>(weight(units[i], most, scales.at_one), sum);
-        }
-        if (scales.at_scale != 0.0F) {
-            sums.at_scale = joined<kBlockUnits<D>>(weight(units[i], most, scales.at_scale), sum);
-        }
-        const std::uint32_t blocks = reader.rows.places / proto::kBlockIds;
-        if (writes && first + block < blocks) {
-            scratch.sums[std::uint64_t{column} * blocks + first + block] = sums;
-        }
+        if (!sums) continue;
+        // A scale of 0 weighs all alike, and nobody reads it.
+        const float at_one = joined<kBlockUnits<D>>(weight(units[i], most, scales.at_one), sum);
+        const float at_scale = joined<kBlockUnits<D>>(weight(units[i], most, scales.at_scale), sum);
+        if (writes) of_blocks[block] = {most, at_one, at_scale};
     }
     __syncthreads();
+    if (sums && threadIdx.x / 32 == kLeanWarps - 1) {
+        const ChunkSums all = join_sums(scales, kChunkBlocks, [&](std::uint32_t i) { return of_blocks[i]; });
+        if (threadIdx.x % 32 == 0) scratch.sums[std::uint64_t{column} * gridDim.x + blockIdx.x] = all;
+    }
     constexpr std::uint32_t kStores = sizeof(maxima) / 16;
     if (threadIdx.x >= kStores) return;
     auto* to = reinterpret_cast<uint4*>(scratch.maxima + std::uint64_t{column} * scratch.maxima_stride);
@@ -248,67 +259,30 @@ __device__ void send_blocks(const RowReader<D>& reader, const LeanTarget& target
         });
 }
 
-// In every thread's sight.
-__device__ double sum_of_all(double value) {
-    __shared__ double parts[kLeanWarps];
-    for (std::uint32_t apart = 16; apart > 0; apart /= 2) {
-        value += __shfl_xor_sync(kAllLanes, value, static_cast<int>(apart));
-    }
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = 0;
-    for (const double part : parts) value += part;
-    return value;
-}
-
-__device__ std::uint32_t largest_rank(const BlockRanks& ranks) {
-    __shared__ std::uint32_t largest;
-    if (threadIdx.x == 0) largest = 0;
-    __syncthreads();
-    std::uint32_t own = 0;
-    for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
-        own = max(own, ranks.of[0][block]);
-    }
-    own = __reduce_max_sync(kAllLanes, own);
-    if (threadIdx.x % 32 == 0) atomicMax(&largest, own);
-    __syncthreads();
-    return largest;
-}
-
-// Joins the blocks' sums; both are 0 where the largest entry is not finite.
-__device__ void sum_row(const LeanWant& want, const BlockSums* of_blocks, const BlockRanks& ranks,
-                        proto::LeanHead& head) {
-    const Scales scales(want);
-    const std::uint32_t largest = largest_rank(ranks);
-    constexpr std::uint32_t kInfinite = 0xFF800000U;  // rank_of(+inf); NaN's is above it
-    if (largest <= kEmptyRank || largest >= kInfinite) return;
-    const float most = value_of_rank(largest);
-    double at_one = 0;
-    double at_scale = 0;
-    for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
-        const std::uint32_t rank = ranks.of[0][block];
-        if (rank <= kEmptyRank) continue;
-        const float2 sums = __ldcg(reinterpret_cast<const float2*>(of_blocks + block));
-        const float below = value_of_rank(rank) - most;
-        at_one += static_cast<double>(sums.x * power_of_two(below * scales.at_one));
-        at_scale += static_cast<double>(sums.y * power_of_two(below * scales.at_scale));
-    }
-    if (scales.at_one != 0.0F) head.weight = sum_of_all(at_one);
-    if (scales.at_scale != 0.0F) head.weight_at_scale = sum_of_all(at_scale);
+// Joins the chunks' sums, by one warp; both are 0 where the largest entry is not finite.
+__device__ void sum_row(const LeanScales& scales, const ChunkSums* of_chunks, proto::LeanHead& head) {
+    const ChunkSums all = join_sums(scales, gridDim.x, [&](std::uint32_t i) {
+        return ChunkSums{__ldcg(&of_chunks[i].most), __ldcg(&of_chunks[i].at_one),
+                         __ldcg(&of_chunks[i].at_scale)};
+    });
+    // Not above -FLT_MAX: all is -inf, or there is a NaN.
+    if (!(all.most > -FLT_MAX && all.most <= FLT_MAX)) return;
+    if (scales.at_one != 0.0F) head.weight = all.at_one;
+    if (scales.at_scale != 0.0F) head.weight_at_scale = all.at_scale;
 }
 
 template <Dtype D>
 __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
-                            const LeanStep& step, const Scratch& scratch, FetchedWant& fetched) {
+                            const LeanWant* wants, const LeanScales& scales, const Scratch& scratch) {
+    __shared__ FetchedWant fetched;
     extern __shared__ std::uint32_t rank_memory[];
     __shared__ ChoiceRoom room;
     const BlockSpan span{rows.lead, rows.entries, rows.blocks};
     BlockRanks ranks(rank_memory, rows.blocks);
     // It is on its way while the maxima are sent.
-    const uint4 part = step.sums ? uint4{} : FetchedWant::load(step.wants + blockIdx.y);
+    const uint4 part = FetchedWant::load(wants + blockIdx.y);
     send_maxima<D>(target, scratch, ranks);
-    if (!step.sums) fetched.keep(part);
+    fetched.keep(part);
     __syncthreads();
     const LeanWant& want = fetched.get();
     const LeanShares shares = shares_of(want, span, target.room);
@@ -326,13 +300,12 @@ __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, co
         choose_blocks(ranks, span, room);
         send_blocks(reader, target, room);
     }
+    if (threadIdx.x >= 32) return;
     proto::LeanHead head{};
     head.flags = whole ? proto::kStandsWhole : 0;
     head.sent = room.sent;
     head.scale = want.scale;
-    if ((want.flags & (kSumAtOne | kSumAtScale)) != 0) {
-        sum_row(want, scratch.sums + std::uint64_t{blockIdx.y} * rows.blocks, ranks, head);
-    }
+    sum_row(scales, scratch.sums + std::uint64_t{blockIdx.y} * gridDim.x, head);
     if (threadIdx.x != 0) return;
     auto* heads = reinterpret_cast<proto::LeanHead*>(target.part + target.layout.heads);
     heads[blockIdx.y] = head;
@@ -356,14 +329,15 @@ __device__ void finish_column(const LeanEnd& end, std::uint32_t columns, std::ui
 
 template <Dtype D>
 __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
-    send_lean(LeanRows rows, LeanTarget target, LeanStep step, LeanEnd end, Scratch scratch) {
+    send_lean(LeanRows rows, LeanTarget target, const LeanWant* wants,
+              const __grid_constant__ ScaleTable table, LeanEnd end, Scratch scratch) {
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
-    __shared__ FetchedWant want;
-    measure_chunk<D>(reader, step, scratch, want);
+    const LeanScales scales = table.of(blockIdx.y);
+    measure_chunk<D>(reader, scales, scratch);
     if (!arrives_last(scratch.arrived + blockIdx.y)) return;
-    send_column<D>(reader, rows, target, step, scratch, want);
-    finish_column(end, step.columns, scratch.sent);
+    send_column<D>(reader, rows, target, wants, scales, scratch);
+    finish_column(end, gridDim.y, scratch.sent);
 }
 
 template <Dtype D>
@@ -377,16 +351,29 @@ struct Send {
             (void)cudaFuncSetAttribute(send_lean<D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                        static_cast<int>(shared));
         }
+        ScaleTable table;
+        table.columns = static_cast<std::uint32_t>(std::min<std::size_t>(step.scales.size(), kMostSummed));
+        std::copy_n(step.scales.begin(), table.columns, table.each);
         send_lean<D><<<dim3(chunks_of(rows.blocks), step.columns), kLeanThreads, shared, stream>>>(
-            rows, target, step, end, scratch);
+            rows, target, step.wants, table, end, scratch);
     }
 };
 
 }  // namespace
 
+LeanScales lean_scales(const LeanWant& want) {
+    constexpr double kLog2E = 1.4426950408889634;
+    LeanScales scales;
+    if ((want.flags & kSumAtOne) != 0) scales.at_one = static_cast<float>(kLog2E);
+    if ((want.flags & kSumAtScale) == 0) return scales;
+    // Finite and not 0: its products with 0 and with infinity are numbers.
+    scales.at_scale = static_cast<float>(std::clamp(want.scale * kLog2E, double{FLT_MIN}, double{FLT_MAX}));
+    return scales;
+}
+
 std::size_t lean_scratch_bytes(Dtype dtype, std::uint32_t blocks, std::uint32_t max_batch) {
     const std::size_t codes = std::size_t{chunks_of(blocks)} * kChunkBlocks * proto::element_bytes(dtype);
-    return Scratch::kMaxima + max_batch * (codes + blocks * sizeof(BlockSums));
+    return Scratch::kMaxima + max_batch * (codes + chunks_of(blocks) * sizeof(ChunkSums));
 }
 
 cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, const LeanStep& step,

@@ -31,10 +31,19 @@ struct LeanTarget {
     std::uint32_t room = 0;  // for so many blocks of a column
 };
 
+// Factors that make powers of two of a column's logits; 0: that sum is not wanted.
+struct LeanScales {
+    float at_one = 0.0F;
+    float at_scale = 0.0F;
+};
+LeanScales lean_scales(const LeanWant& want);
+// They are the kernel's argument, of 4 KiB in all: columns beyond have no sums.
+constexpr std::uint32_t kMostSummed = 448;
+
 struct LeanStep {
     const LeanWant* wants = nullptr;  // pinned memory, one a column; as it is until the step's ready word
     std::uint32_t columns = 0;
-    bool sums = false;  // some column wants one
+    std::span<const LeanScales> scales;  // in any memory, one a column; empty: nobody wants a sum
 };
 
 // What says that all of a step is there: the word, and then the ticket at `finished`, when the wants and the
@@ -57,8 +66,10 @@ struct LeanSlice {
     std::uint32_t columns = 0;
 };
 
-// The blocks of a column whose bits are set (lay_blocks()), laid before the word is at its place.
+// Blocks of a column, laid before the word is at its place: those of the list, or where that is empty those
+// whose bits are set (lay_blocks()). A few small reads of host memory take longer than all the rest.
 struct LeanAnswer {
+    std::span<const std::uint16_t> list;  // in any memory
     std::uint64_t bitmap = 0;
     std::uint64_t answered = 0;
     std::uint64_t word = 0;

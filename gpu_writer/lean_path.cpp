@@ -7,7 +7,6 @@
 #include "shm/wishes.h"
 
 namespace croupier::gpu_writer {
-
 shm::Result<std::unique_ptr<LeanPath>> LeanPath::make(const shm::Segment& segment, std::uint32_t rank,
                                                       std::span<const std::uint32_t> order, int device,
                                                       Address address) {
@@ -91,13 +90,17 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     const std::size_t first = std::size_t{slot} * segment_.geometry().max_batch;
     kept_[slot] = {logits, row_stride};
     server_->watch(step);
-    LeanStep sent{wants_address_ + first, step.columns, false};
+    LeanStep sent{wants_address_ + first, step.columns, {}};
+    scales_.clear();
+    bool sums = false;
     std::vector<std::uint32_t> whole;
     for (std::uint32_t column = 0; column < step.columns; ++column) {
         const std::uint32_t flags = wants_[first + column].flags;
-        sent.sums = sent.sums || (flags & (kSumAtOne | kSumAtScale)) != 0;
+        sums = sums || (flags & (kSumAtOne | kSumAtScale)) != 0;
+        scales_.push_back(lean_scales(wants_[first + column]));
         if ((flags & kWhole) != 0) whole.push_back(column);
     }
+    if (sums) sent.scales = scales_;
     const LeanRows rows = rows_of(kept_[slot]);
     if (!whole.empty()) {
         CROUPIER_TRY(cuda_done(launch_whole_columns(rows, slice_of(step), whole, worker),
@@ -117,11 +120,14 @@ void LeanPath::answer(const BegunStep& step, std::span<const Wish> wishes) {
     const std::uint32_t slot = segment_.slot_of(step.step);
     const shm::Wishes board(segment_, step.step, shm::slice_epochs(segment_, step.step));
     answers_.clear();
+    lists_.resize(std::max(lists_.size(), wishes.size()));
     for (const Wish& wish : wishes) {
         // A column is asked for again when this is answered: its place is free.
         std::uint64_t* const own = bitmap(slot, wish.column);
         own_bits(wish.bits, shape_.first_block, {own, bitmap_words_});
-        answers_.push_back({reinterpret_cast<std::uint64_t>(bitmaps_address_ + (own - bitmaps_.get())),
+        std::vector<std::uint16_t>& list = lists_[answers_.size()];
+        list_bits({own, bitmap_words_}, list);
+        answers_.push_back({list, reinterpret_cast<std::uint64_t>(bitmaps_address_ + (own - bitmaps_.get())),
                             address_(&board.answer(wish.column, rank_)), wish.word, wish.column, 0});
     }
     const cudaError_t launched = launch_answers(rows_of(kept_[slot]), slice_of(step), answers_,

@@ -63,9 +63,11 @@ class LeanPath {
     LeanWant* wants_address_ = nullptr;
     std::uint64_t* bitmaps_address_ = nullptr;
     Stream answering_;
-    std::vector<Kept> kept_;  // [slot]
-    std::vector<LeanAnswer> answers_;
-    std::atomic<int> failure_{cudaSuccess};  // of an answer
+    std::vector<Kept> kept_;                         // [slot]
+    std::vector<LeanScales> scales_;                 // of the step that is sent
+    std::vector<LeanAnswer> answers_;                // these are the server's thread's
+    std::vector<std::vector<std::uint16_t>> lists_;  // [answer]
+    std::atomic<int> failure_{cudaSuccess};          // of an answer
     // Last: its thread uses all of the above.
     std::optional<WishServer> server_;
 };

@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <utility>
 
@@ -20,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kBeforeLogits{20};
 constexpr shm::WaitSettings kAfterLogits{shm::WaitMode::adaptive, std::chrono::milliseconds(2),
                                          std::chrono::microseconds(20)};
+constexpr std::size_t kLongestList = 1024;
 // A sampler may die between its wish and the count that announces it.
 constexpr std::chrono::milliseconds kLookAtAll{2};
 
@@ -32,6 +34,17 @@ void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std
         const std::uint64_t low = word + i < all.size() ? all[word + i] >> shift : 0;
         const bool more = shift > 0 && word + i + 1 < all.size();
         own[i] = more ? low | all[word + i + 1] << (64 - shift) : low;
+    }
+}
+
+void list_bits(std::span<const std::uint64_t> own, std::vector<std::uint16_t>& list) {
+    list.clear();
+    for (std::size_t word = 0; word < own.size(); ++word) {
+        for (std::uint64_t bits = own[word]; bits != 0; bits &= bits - 1) {
+            const std::size_t block = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+            list.push_back(static_cast<std::uint16_t>(block));
+        }
+        if (list.size() > kLongestList) return list.clear();
     }
 }
 

@@ -23,6 +23,8 @@ struct Wish {
 
 // The part of a wish that is a rank's: bit 0 is its first block.
 void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std::span<std::uint64_t> own);
+// Which they are; none where they are so many that a bitmap is shorter.
+void list_bits(std::span<const std::uint64_t> own, std::vector<std::uint16_t>& list);
 
 class WishServer {
   public:

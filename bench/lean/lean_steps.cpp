@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "gpu_writer/wish_server.h"
+
 namespace croupier::bench::lean {
 namespace {
 
@@ -93,6 +95,7 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
         want.flags = of.sums ? gpu_writer::kSumAtOne | gpu_writer::kSumAtScale : 0;
         want.by_maximum = of.by_maximum;
         want.by_race = of.by_race;
+        if (of.sums) scales_.push_back(gpu_writer::lean_scales(want));
     }
 }
 
@@ -112,7 +115,7 @@ gpu_writer::LeanRows LeanSteps::next_rows() {
 void LeanSteps::launch() {
     ++step_;
     need_cuda(gpu_writer::launch_lean(next_rows(), {part_.address(), shape_.layout, shape_.room},
-                                      {wants_.device, case_.columns, case_.sums},
+                                      {wants_.device, case_.columns, scales_},
                                       {words_.address(kReady), step_, words_.address(kFinished), step_},
                                       scratch_.get(), stream_.get()),
               "cannot launch a lean step");
@@ -182,12 +185,15 @@ std::uint64_t LeanSteps::to_answers(std::uint32_t columns, std::uint32_t blocks)
         const std::uint64_t block = (step_ * 31 + i * 277) % shape_.slice.blocks;
         bitmaps_[block / 64] |= std::uint64_t{1} << block % 64;
     }
+    const auto begin = Clock::now();
+    std::vector<std::uint16_t> list;
+    gpu_writer::list_bits({&bitmaps_[0], (shape_.slice.blocks + 63) / 64}, list);
     std::vector<gpu_writer::LeanAnswer> answers;
     for (std::uint32_t column = 0; column < std::min(columns, kMostAsking); ++column) {
-        answers.push_back({bitmaps_.address(), words_.address(kFirstAnswered + column), step_, column, 0});
+        answers.push_back(
+            {list, bitmaps_.address(), words_.address(kFirstAnswered + column), step_, column, 0});
     }
     const gpu_writer::LeanRows rows = next_rows();
-    const auto begin = Clock::now();
     need_cuda(gpu_writer::launch_answers(
                   rows, {slice_.address(), nullptr, proto::kBlockIds, shape_.slice.blocks, case_.columns},
                   answers, answer_scratch_.get(), stream_.get()),

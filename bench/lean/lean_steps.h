@@ -74,6 +74,7 @@ class LeanSteps {
     writer::GpuBuffer answer_scratch_;
     writer::GpuBuffer tokens_;
     Mapped<gpu_writer::LeanWant> wants_;
+    std::vector<gpu_writer::LeanScales> scales_;
     Mapped<std::byte> part_;
     Mapped<std::byte> slice_;
     Mapped<std::uint64_t> bitmaps_;

@@ -68,7 +68,9 @@ def start(side: str, arguments: argparse.Namespace) -> Side:
         options = croupier_options(arguments, **arguments.beside)
     if side == "verify":
         report = str(arguments.folder / "verify.json")
-        options = croupier_options(arguments, verify_every=arguments.verify_every, verify_report=report)
+        options = croupier_options(
+            arguments, **arguments.beside, verify_every=arguments.verify_every, verify_report=report
+        )
     model, sizes = folder_model(arguments.folder), sizes_of(arguments)
     return Side(side, make_llm, end_llm, arguments, side, model, sizes, options)
 
@@ -286,7 +288,8 @@ def main() -> int:
         "--beside",
         type=json.loads,
         default={},
-        help="JSON of options, which the side `beside` has and `croupier` has not; give it in --sides too",
+        help="JSON of options that the sides `beside` and `verify` have, and `croupier` has not; "
+        "give `beside` in --sides too",
     )
     parser.add_argument("--one-at-a-time", action="store_true", help="no two engines at once")
     add_engine_options(parser)

@@ -2,7 +2,7 @@
 # One H200: what of vLLM with Croupier one GPU can show, in less than 570 seconds.
 #     bench/vllm/gpu_one.sh OUT [LETTERS]
 # LETTERS are the parts, in the order of the plan below; all of them unless given, as far as time is left. BESIDE is
-# JSON of the plugin's options that the third engine of the tables has. OUT gets results.tar.xz, flashinfer.tar.xz
+# JSON of the plugin's options that the third engine of the tables has, and the one whose decisions are made again. OUT gets results.tar.xz, flashinfer.tar.xz
 # and plan.txt.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
@@ -43,7 +43,7 @@ if wants w; then
     part worker 190 60 kills.py --parts worker --size 1.5b --layers 4 --memory 0.1 --cache-gib 4 --samplers 2 &
     beside+=($!)
 fi
-! wants v || part verify 150 60 decode.py "${large[@]}" --sides verify --equal 256 --batches 256 --decisions 100000
+! wants v || part verify 150 60 decode.py "${large[@]}" --sides verify --beside "${BESIDE:-{\}}" --equal 256 --batches 256 --decisions 100000
 [ ${#beside[@]} -eq 0 ] || wait "${beside[@]}"
 ! wants t || part table_7b 280 90 decode.py "${large[@]}" "${grammar[@]}" "${sides[@]}" \
     --batches 256,64,8,1 --steps 60 --runs 2 --equal 256 --equal-tokens 128

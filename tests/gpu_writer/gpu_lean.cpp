@@ -8,6 +8,7 @@
 #include <string>
 
 #include "gpu_writer/lean_layout.h"
+#include "gpu_writer/wish_server.h"
 #include "testing/session_files.h"
 
 namespace croupier::testing {
@@ -113,9 +114,8 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
     slice_ = {slice.address(), places_.get(), of.geometry.tile, of.geometry.tiles(of.rank), columns_};
     std::memcpy(wants_.data(), of.wants.data(), wants_.size());
     for (std::uint32_t column = 0; column < columns_; ++column) {
-        const std::uint32_t flags = of.wants[column].flags;
-        if ((flags & kWhole) != 0) whole_.push_back(column);
-        sums_ = sums_ || (flags & (kSumAtOne | kSumAtScale)) != 0;
+        if ((of.wants[column].flags & kWhole) != 0) whole_.push_back(column);
+        scales_.push_back(gpu_writer::lean_scales(of.wants[column]));
     }
     need_cuda(cudaDeviceSynchronize(), "prepare a lean step");
 }
@@ -128,7 +128,7 @@ void GpuLeanStep::launch(std::uint64_t word) {
     need_cuda(gpu_writer::launch_whole_columns(rows_, slice_, whole_, stream_.get()), "lay whole columns");
     need_cuda(gpu_writer::launch_lean(
                   rows_, target_,
-                  {reinterpret_cast<const gpu_writer::LeanWant*>(wants_.address()), columns_, sums_},
+                  {reinterpret_cast<const gpu_writer::LeanWant*>(wants_.address()), columns_, scales_},
                   {words_.address() + kReady * 8, word, words_.address() + kFinished * 8, word},
                   scratch_.get(), stream_.get()),
               "launch a lean step");
@@ -136,11 +136,14 @@ void GpuLeanStep::launch(std::uint64_t word) {
 
 void GpuLeanStep::launch_answers(const std::vector<Asked>& asked, std::uint64_t word) {
     std::vector<gpu_writer::LeanAnswer> answers;
+    std::vector<std::vector<std::uint16_t>> lists(asked.size());
     std::size_t at = 0;
     for (const Asked& each : asked) {
         std::memcpy(bitmaps_.data() + at, each.bitmap.data(), each.bitmap.size() * 8);
-        answers.push_back({bitmaps_.address() + at, words_.address() + (kFirstAnswer + answers.size()) * 8,
-                           word, each.column, 0});
+        // One so, the next one so.
+        if (answers.size() % 2 == 0) gpu_writer::list_bits(each.bitmap, lists[answers.size()]);
+        answers.push_back({lists[answers.size()], bitmaps_.address() + at,
+                           words_.address() + (kFirstAnswer + answers.size()) * 8, word, each.column, 0});
         at += each.bitmap.size() * 8;
     }
     need_cuda(gpu_writer::launch_answers(rows_, slice_, answers, answer_scratch_.get(), stream_.get()),

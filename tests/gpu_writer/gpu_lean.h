@@ -62,7 +62,7 @@ class GpuLeanStep {
     gpu_writer::LeanTarget target_;
     gpu_writer::LeanSlice slice_;
     std::uint32_t columns_;
-    bool sums_ = false;
+    std::vector<gpu_writer::LeanScales> scales_;
 };
 
 }  // namespace croupier::testing
