@@ -40,7 +40,7 @@ struct LedgerHead {
     std::atomic<std::uint64_t> gaps{0};
     std::atomic<std::uint64_t> recovered{0};  // delivered from a sequence's log after a scheduler's death
     std::atomic<std::uint64_t> truncated{0};
-    std::atomic<std::uint64_t> wishes{0};  // of the segment that rank 0 writes to
+    std::atomic<std::uint64_t> wishes{0};      // of the segment that rank 0 writes to
     std::atomic<std::uint64_t> readmitted{0};  // sequences that came back with their output
     std::atomic<std::uint64_t> verified{0};
     std::atomic<std::uint64_t> mismatched{0};

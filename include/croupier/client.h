@@ -73,8 +73,8 @@ typedef struct croupier_open_options {
      * CROUPIER_MAX_SESSION_SUPPORT. Each column of each step in flight has room for so many: 16 bytes each.
      */
     uint32_t max_support;
-    /* How writers send a step: rows whole, or lean, which is some blocks of ids and what is known of the rest.
-     * Lean writers keep the rows until the step is decided (croupier/writer.h). */
+    /* How writers send a step: rows whole, or lean, which is some blocks of ids and what is known of the
+     * rest. Lean writers keep the rows until the step is decided (croupier/writer.h). */
     uint32_t transport;
 } croupier_open_options;
 
