@@ -11,6 +11,8 @@ using proto::SamplingParams;
 // Blocks by what decides: the best token is in the first; a few more where penalties may move it.
 constexpr std::uint32_t kGreedy = 4;
 constexpr std::uint32_t kFew = 32;
+constexpr std::uint32_t kFiltered = 40;
+constexpr std::uint32_t kMovedByPenalties = 8;
 constexpr std::uint32_t kOfRace = 32;
 // A nucleus is asked of a race's winner: what stands before it must be read.
 constexpr std::uint32_t kOfNucleus = 48;
@@ -45,8 +47,11 @@ LeanWant want_of(const SamplingParams& params, const proto::Geometry& geometry) 
     if (greedy) {
         want.by_maximum = penalises(params) ? kFew : kGreedy;
     } else if (k > 0) {
-        // As many blocks hold the best k at the most, and those that a penalty puts in their place.
-        want.by_maximum = k + k / 4 + (penalises(params) ? kFew : kGreedy);
+        // The best k + 1 blocks tell the best k tokens. A filter behind them seldom needs so many, and what
+        // is asked for is on its way while other columns are decided.
+        const bool filters = params.top_p < 1.0 || params.min_p > 0.0;
+        want.by_maximum = filters ? std::min(k + 1, kFiltered) : k + 1;
+        if (penalises(params)) want.by_maximum += kMovedByPenalties;
     } else if (params.min_p > 0.0) {
         want.by_maximum = kFew;
     } else {

@@ -63,6 +63,17 @@ shm::Result<Stream> make_stream() {
     return Stream(stream);
 }
 
+shm::Result<Stream> make_urgent_stream() {
+    int least = 0;
+    int most = 0;
+    CROUPIER_TRY(
+        cuda_done(cudaDeviceGetStreamPriorityRange(&least, &most), "the GPU's priorities are not known"));
+    cudaStream_t stream = nullptr;
+    CROUPIER_TRY(cuda_done(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, most),
+                           "cannot create a stream"));
+    return Stream(stream);
+}
+
 shm::Result<Event> make_event() {
     cudaEvent_t event = nullptr;
     CROUPIER_TRY(

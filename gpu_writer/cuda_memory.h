@@ -85,6 +85,9 @@ shm::Result<T*> device_pointer(const T* host, const std::string& what) {
 }
 
 shm::Result<Stream> make_stream();
+// Of the highest priority, which has the GPU's queues to itself: streams of one priority share some, and wait
+// for each other there.
+shm::Result<Stream> make_urgent_stream();
 shm::Result<Event> make_event();
 
 }  // namespace croupier::gpu_writer

@@ -175,7 +175,22 @@ std::uint32_t take_together(std::span<const LeanAnswer> answers, Answers& togeth
     return count;
 }
 
+template <Dtype D>
+struct Loading {
+    static void launch(cudaError_t* status) {
+        cudaFuncAttributes attributes;
+        *status = cudaFuncGetAttributes(&attributes, lay_whole<D>);
+        if (*status == cudaSuccess) *status = cudaFuncGetAttributes(&attributes, lay_answers<D>);
+    }
+};
+
 }  // namespace
+
+cudaError_t load_answer_kernels(Dtype dtype) {
+    cudaError_t status = cudaSuccess;
+    launch_of<Loading>(dtype, &status);
+    return status;
+}
 
 std::size_t answer_scratch_bytes() {
     return kMostTogether * sizeof(std::uint32_t);

@@ -359,7 +359,21 @@ struct Send {
     }
 };
 
+template <Dtype D>
+struct Loading {
+    static void launch(cudaError_t* status) {
+        cudaFuncAttributes attributes;
+        *status = cudaFuncGetAttributes(&attributes, send_lean<D>);
+    }
+};
+
 }  // namespace
+
+cudaError_t load_lean_kernels(Dtype dtype) {
+    cudaError_t status = cudaSuccess;
+    launch_of<Loading>(dtype, &status);
+    return status;
+}
 
 LeanScales lean_scales(const LeanWant& want) {
     constexpr double kLog2E = 1.4426950408889634;

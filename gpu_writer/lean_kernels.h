@@ -77,6 +77,11 @@ struct LeanAnswer {
     std::uint32_t reserved = 0;
 };
 
+// What a stream that waits for tokens would hold up when a kernel is first launched: CUDA loads kernels late,
+// and waits for the GPU then. Before any step.
+cudaError_t load_lean_kernels(proto::Dtype dtype);
+cudaError_t load_answer_kernels(proto::Dtype dtype);
+
 // GPU memory for the steps of one stream, and zero before the first; likewise for the answers of one stream.
 std::size_t lean_scratch_bytes(proto::Dtype dtype, std::uint32_t blocks, std::uint32_t max_batch);
 std::size_t answer_scratch_bytes();

@@ -37,7 +37,10 @@ LeanPath::~LeanPath() {
 shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order) {
     const proto::Geometry& geometry = segment_.geometry();
     const std::size_t columns = std::size_t{geometry.slots} * geometry.max_batch;
-    CROUPIER_TRY(keep(answering_, make_stream()));
+    // The worker's stream may wait for the very tokens that an answer is for.
+    CROUPIER_TRY(keep(answering_, make_urgent_stream()));
+    CROUPIER_TRY(cuda_done(load_lean_kernels(geometry.dtype), "cannot load the kernel of lean steps"));
+    CROUPIER_TRY(cuda_done(load_answer_kernels(geometry.dtype), "cannot load the kernels of wishes"));
     CROUPIER_TRY(keep(
         scratch_,
         device_array<std::byte>(lean_scratch_bytes(geometry.dtype, shape_.slice.blocks, geometry.max_batch),
