@@ -1,0 +1,116 @@
+// What is asked of a lean step's writer is laid where a step of rows has it, also while the worker's stream
+// waits for the tokens that it is for.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "proto/lean_part.h"
+#include "shm/logits_publisher.h"
+#include "shm/step_claims.h"
+#include "shm/wishes.h"
+#include "tests/gpu_writer/writer_under_test.h"
+
+using namespace croupier;
+using testing::Bytes;
+using testing::SessionFiles;
+using testing::Way;
+using testing::WriterUnderTest;
+
+namespace {
+
+constexpr std::uint32_t kColumns = 3;
+constexpr std::uint32_t kOwner = 1;
+
+proto::Geometry lean_geometry() {
+    proto::Geometry geometry = testing::small_geometry();
+    geometry.vocab = 5000;
+    geometry.tp = 2;
+    geometry.tile = proto::kBlockIds;
+    geometry.lean_blocks = proto::kLeanGranule;
+    proto::fill_even_shards(geometry);
+    return geometry;
+}
+
+template <typename Condition>
+bool soon(Condition condition) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > deadline) return false;
+        std::this_thread::yield();
+    }
+    return true;
+}
+
+struct Session {
+    explicit Session(Way way, std::uint32_t its_rank)
+        : files(lean_geometry()),
+          client(testing::need(shm::SchedulePublisher::attach(files.segment))),
+          rank(its_rank),
+          rows(testing::random_rows(lean_geometry(), rank, kColumns, lean_geometry().shards[rank].count, 1)),
+          writer(way, files.segment.path(), rank, rows.bytes.size()) {}
+
+    shm::Wishes wishes() const { return {files.segment, 0, shm::slice_epochs(files.segment, 0)}; }
+    // Of the rank, from the slice; the other rank of the session has no writer.
+    bool answered(std::uint32_t column) const { return wishes().unanswered(column, rank) == 0; }
+    Bytes block(std::uint32_t column, std::uint32_t block) const {
+        constexpr std::size_t kBytes = std::size_t{proto::kBlockIds} * 2;
+        const Bytes slice = testing::slice_of(files.segment, 0, rank, (block + 1) * kColumns * kBytes);
+        const auto at = slice.begin() + static_cast<std::ptrdiff_t>((block * kColumns + column) * kBytes);
+        return {at, at + kBytes};
+    }
+    void decide(std::uint32_t column) {
+        const shm::StepClaims claims(files.segment, 0);
+        REQUIRE(claims.try_claim(column, kOwner));
+        proto::Decision decision;
+        decision.token = static_cast<std::int32_t>(column) + 7;
+        claims.commit(column, kColumns, decision);
+    }
+
+    SessionFiles files;
+    shm::SchedulePublisher client;
+    std::uint32_t rank;
+    testing::Rows rows;
+    WriterUnderTest writer;
+};
+
+}  // namespace
+
+TEST_CASE("a wish is answered while the worker's stream waits for the step's tokens", "[lean]") {
+    const auto way = GENERATE(Way::host, Way::copy);
+    const std::uint32_t rank = GENERATE(0U, 1U);
+    if (!testing::can_run(way)) return;
+    Session session(way, rank);
+    testing::publish_step(session.client, kColumns);
+    REQUIRE(session.writer.begin(0) == 0);
+    session.writer.enqueue(session.rows);
+    std::int32_t* const room = session.writer.memory().token_room();
+    // A host's writer would wait in the call.
+    if (way != Way::host) {
+        REQUIRE(croupier_writer_enqueue_awaited_tokens(session.writer.get(), session.writer.memory().stream(),
+                                                       0, 20000, room, nullptr) == 0);
+    }
+    REQUIRE(soon([&] { return shm::slice_ready(session.files.segment, 0, rank); }));
+    CHECK(session.files.segment.ready(0, rank).format == proto::SliceFormat::lean);
+
+    const Bytes whole = testing::naive_slice(lean_geometry(), rank, kColumns, {}, session.rows);
+    const std::uint32_t first = lean_geometry().shards[rank].first_block();
+    const std::uint32_t own = lean_geometry().shards[rank].blocks();
+    std::vector<std::uint64_t> bits(session.wishes().bits(0).size());
+    for (std::uint32_t block = 0; block < own; block += 3) {
+        bits[(first + block) / 64] |= std::uint64_t{1} << ((first + block) % 64);
+    }
+    for (const std::uint32_t column : {2U, 0U}) session.wishes().ask(column, bits);
+    for (const std::uint32_t column : {2U, 0U}) {
+        REQUIRE(soon([&] { return session.answered(column); }));
+        for (std::uint32_t block = 0; block < own; block += 3) {
+            const auto at = (block * kColumns + column) * proto::kBlockIds * 2;
+            CHECK(session.block(column, block) ==
+                  Bytes(whole.begin() + at, whole.begin() + at + proto::kBlockIds * 2));
+        }
+    }
+    for (std::uint32_t column = 0; column < kColumns; ++column) session.decide(column);
+    if (way == Way::host) return;
+    CHECK(session.writer.memory().tokens(kColumns) == std::vector<std::int32_t>{7, 8, 9});
+    CHECK(session.writer.state().late_steps == 0);
+}
