@@ -23,21 +23,23 @@ bool penalises(const SamplingParams& params) {
 }
 
 // The row is read whole, or what is read of it cannot be told from the largest entries of its blocks.
-bool needs_all(const SamplingParams& params, const proto::SequenceEntry& entry,
-               const proto::ScheduleColumn& column, std::uint32_t room) {
+bool needs_all(const SamplingParams& params, std::uint32_t room) {
     const bool wants_logprob = (params.flags & proto::kNoLogprob) == 0;
     const bool distribution =
         params.support > 0 || (wants_logprob && params.logprob_mode == proto::LogprobMode::processed);
     const bool sums = params.typical_p < 1.0 || params.dynatemp_range > 0.0 || params.top_n_sigma > 0.0;
     const bool replaces_draw = params.mirostat != 0 || params.adaptive_target >= 0.0;
-    const bool listed = entry.allowed_count > 0 || column.mask_row != 0;
     const bool many = params.top_k > static_cast<std::int32_t>(room) || params.logprobs > room;
-    return distribution || sums || replaces_draw || listed || many || params.rng != proto::Rng::race ||
+    return distribution || sums || replaces_draw || many || params.rng != proto::Rng::race ||
            params.order[0] != proto::Step::end;
 }
 
-LeanWant want_of(const SamplingParams& params, const proto::Geometry& geometry) {
+}  // namespace
+
+LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, bool listed, std::uint32_t room) {
     LeanWant want;
+    want.key = key;
+    if (listed || needs_all(params, room)) want.flags |= kWhole;
     const bool greedy = params.temperature < 1e-5;
     const double temperature = std::max(params.temperature, 0.01);
     want.temperature = greedy ? 0.0F : static_cast<float>(temperature);
@@ -63,12 +65,10 @@ LeanWant want_of(const SamplingParams& params, const proto::Geometry& geometry) 
         want.flags |= kSumAtOne;
         want.by_maximum = std::max(want.by_maximum, params.logprobs + params.logprobs / 4 + kGreedy);
     }
-    want.by_maximum = std::min(want.by_maximum, geometry.lean_blocks);
-    want.by_race = std::min(want.by_race, geometry.lean_blocks - want.by_maximum);
+    want.by_maximum = std::min(want.by_maximum, room);
+    want.by_race = std::min(want.by_race, room - want.by_maximum);
     return want;
 }
-
-}  // namespace
 
 void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
                 std::span<LeanWant> wants) {
@@ -84,9 +84,8 @@ void read_wants(const shm::Segment& segment, const proto::StoredArray<const prot
             continue;
         }
         const SamplingParams params = segment.params(column.sequence_slot);
-        wants[i] = want_of(params, geometry);
-        wants[i].key = {params.seed, entry.prompt_length + column.position, params.child};
-        if (needs_all(params, entry, column, geometry.lean_blocks)) wants[i].flags |= kWhole;
+        wants[i] = want_of(params, {params.seed, entry.prompt_length + column.position, params.child},
+                           entry.allowed_count > 0 || column.mask_row != 0, geometry.lean_blocks);
     }
 }
 

@@ -8,6 +8,10 @@
 
 namespace croupier::gpu_writer {
 
+// `listed`: it has allowed ids or a grammar mask. `room`: for so many blocks.
+LeanWant want_of(const proto::SamplingParams& params, const proto::race::Key& key, bool listed,
+                 std::uint32_t room);
+
 // A column whose sequence is not there wants a little: the samplers refuse to decide it.
 void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
                 std::span<LeanWant> wants);

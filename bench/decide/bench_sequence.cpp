@@ -5,7 +5,9 @@
 #include <random>
 #include <stdexcept>
 
+#include "gpu_writer/column_wants.h"
 #include "proto/geometry.h"
+#include "proto/lean_part.h"
 #include "proto/philox.h"
 #include "sampler/race_arrivals.h"
 #include "sampler/race_key.h"
@@ -115,16 +117,20 @@ void BenchSequence::prepare(std::uint32_t draw) {
     sampler::make_first_arrivals(race_, ln_first_arrivals_);
 }
 
-proto::Decision BenchSequence::decide(const LaidRows& rows, std::uint32_t row, bool summarised,
-                                      std::uint32_t draw, sampler::Workspace& workspace) {
+gpu_writer::LeanWant BenchSequence::want(std::uint32_t draw) const {
+    return gpu_writer::want_of(what_->params, sampler::race_key(what_->params, request(draw)),
+                               !what_->mask.empty(), proto::kUsualLeanBlocks);
+}
+
+proto::Decision BenchSequence::decide(const sampler::RowView& row, std::uint32_t draw,
+                                      sampler::Workspace& workspace) {
     const sampler::Request request = this->request(draw);
-    const auto decision = sampler::decide(rows.view(row, summarised), request, *state_, workspace);
+    const auto decision = sampler::decide(row, request, *state_, workspace);
     if (decision.error != proto::DecisionError::none) {
-        throw std::runtime_error("case " + what_->name + ": row " + std::to_string(row) +
-                                 " has no decision: error " +
+        throw std::runtime_error("case " + what_->name + " has no decision: error " +
                                  std::to_string(static_cast<int>(decision.error)));
     }
-    feedback_ = workspace.answer().feedback;
+    if (workspace.answer().missing.empty()) feedback_ = workspace.answer().feedback;
     return decision;
 }
 

@@ -8,6 +8,7 @@
 
 #include "bench/decide/bench_cases.h"
 #include "bench/decide/laid_rows.h"
+#include "gpu_writer/lean_wants.h"
 #include "sampler/decide.h"
 
 namespace croupier::bench {
@@ -39,9 +40,10 @@ class BenchSequence {
 
     // What a sampler does before the row is there.
     void prepare(std::uint32_t draw);
+    // What a lean writer sends for that decision.
+    gpu_writer::LeanWant want(std::uint32_t draw) const;
     // `draw` numbers the decisions: each has randoms of its own. The rest of the answer is the workspace's.
-    proto::Decision decide(const LaidRows& rows, std::uint32_t row, bool summarised, std::uint32_t draw,
-                           sampler::Workspace& workspace);
+    proto::Decision decide(const sampler::RowView& row, std::uint32_t draw, sampler::Workspace& workspace);
     // The last token is to be followed again.
     void rewind() { state_->truncate(history_.size() - 1); }
 

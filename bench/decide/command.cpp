@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "bench/decide/bench_cases.h"
 #include "bench/decide/bench_rows.h"
@@ -31,7 +32,8 @@ Examples:
   croupier bench decide --rows rows0.bf16 --vocab 151936 --json
   croupier bench decide --rows rows0.bf16 --cases all --rounds 10 --markdown
   croupier bench decide --cases full,topp --temperatures 0.6,1 --history 300,16k,128k
-  croupier bench decide --cases topp,typical --dtype bf16,fp32 --ranks 1,4,4x64)";
+  croupier bench decide --cases topp,typical --dtype bf16,fp32 --ranks 1,4,4x64
+  croupier bench decide --in-step --lean --cases full,temperature)";
 
 struct Options {
     std::vector<std::string> files;
@@ -44,6 +46,7 @@ struct Options {
     std::vector<std::string> dtypes = {"bf16"};
     std::vector<std::string> ranks = {"1"};
     bool in_step = false;
+    bool lean = false;
     std::string target;
     bool list = false;
     bool json = false;
@@ -116,6 +119,9 @@ int list_cases() {
 
 int run(const Options& options) {
     if (options.list) return list_cases();
+    const bool one_rank = options.ranks == std::vector<std::string>{"1"};
+    if (options.lean && (!one_rank || options.dtypes != std::vector<std::string>{"bf16"}))
+        throw std::runtime_error("--lean has rows of one rank and of bf16: leave out --ranks and --dtype");
     if (!options.target.empty()) tools::use_target(tools::target_of(options.target));
     Work work{chosen_cases(options.cases), layouts_of(options), {}};
     for (const std::string& each : options.histories) work.histories.push_back(history_of(each));
@@ -128,6 +134,8 @@ int run(const Options& options) {
     DecideReport report{rows.vocab(), rows.count(), options.rounds, {}};
     for (const Layout& layout : work.layouts) {
         const LaidRows laid(rows, layout.dtype, layout.ranks, options.in_step);
+        std::optional<LeanRows> lean;
+        if (options.lean) timer.use(lean.emplace(rows, laid));
         for (Measured& each : measure_layout(options, work, layout, laid, timer, progress))
             report.all.push_back(std::move(each));
     }
@@ -179,6 +187,10 @@ void add_decide_bench(CLI::App& bench, int& status) {
         ->capture_default_str();
     command->add_flag("--in-step", options->in_step,
                       "All rows are columns of one step, as engines write them (default: each lies alone)");
+    command->add_flag(
+        "--lean", options->lean,
+        "In place of rows with summaries, what a lean step sends of them, and more when a decision "
+        "asks: all its tries count (bf16, one rank)");
     command->add_option("--target", options->target, "Force an instruction set, as `croupier decide` does");
     command->add_flag("--list", options->list, "The cases' names and what each is");
     auto* json = command->add_flag("--json", options->json, "One JSON object");

@@ -54,6 +54,15 @@ class Labels {
     bool sliced_ = false;
 };
 
+std::string shown_tries(const CaseTimes& times) {
+    if (times.lean_decisions == 0) return "";
+    const auto each = [&](std::uint64_t all) {
+        return static_cast<double>(all) / static_cast<double>(times.lean_decisions);
+    };
+    return fmt::format("; {:.2f} tries, {:.1f} blocks sent, {:.1f} asked for", each(times.lean_tries),
+                       each(times.blocks_sent), each(times.blocks_asked));
+}
+
 std::string shown_paths(const CaseTimes& times) {
     std::uint64_t all = 0;
     for (const auto& [path, count] : times.paths) all += count;
@@ -82,6 +91,16 @@ std::set<std::string> reads_of(const std::vector<Measured>& all) {
 
 }  // namespace
 
+// Of a decision.
+nlohmann::json lean_of(const CaseTimes& times) {
+    const auto each = [&](std::uint64_t all) {
+        return static_cast<double>(all) / static_cast<double>(times.lean_decisions);
+    };
+    return {{"tries", each(times.lean_tries)},
+            {"blocks_sent", each(times.blocks_sent)},
+            {"blocks_asked", each(times.blocks_asked)}};
+}
+
 void print_json(const DecideReport& report) {
     const Labels labels(report.all);
     nlohmann::json cases;
@@ -90,6 +109,7 @@ void print_json(const DecideReport& report) {
         made = to_json(each.times.plain, each.read_us);
         made["summaries"] = to_json(each.times.summarised, each.read_us);
         made["paths"] = each.times.paths;
+        if (each.times.lean_decisions > 0) made["lean"] = lean_of(each.times);
         made["case"] = each.name;
         made["what"] = each.what;
         made["temperature"] = each.temperature;
@@ -122,7 +142,8 @@ void print_table(const DecideReport& report) {
                                times.p99, times.p99 / each.read_us);
         };
         std::cout << fmt::format("{:<{}} {}   {}   {}\n", labels.of(each), width, columns(each.times.plain),
-                                 columns(each.times.summarised), shown_paths(each.times));
+                                 columns(each.times.summarised),
+                                 shown_paths(each.times) + shown_tries(each.times));
     }
 }
 

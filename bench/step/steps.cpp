@@ -46,7 +46,7 @@ std::uint64_t Steps::step(BenchSequence& first, std::uint32_t columns, std::uint
     const std::uint64_t begin = thread_ns();
     for (std::uint32_t column = 0; column < columns; ++column) {
         BenchSequence& sequence = column == 0 ? first : sequences_[column];
-        sequence.decide(rows_, (column + number) % rows_.count(), summarised, number, workspace_);
+        sequence.decide(rows_.view((column + number) % rows_.count(), summarised), number, workspace_);
     }
     const std::uint64_t end = thread_ns();
     for (BenchSequence& each : sequences_) each.rewind();

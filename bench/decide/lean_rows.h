@@ -1,0 +1,41 @@
+// The benchmarks' rows as a lean step has them: what a writer would have sent of each.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "bench/decide/laid_rows.h"
+#include "gpu_writer/lean_layout.h"
+
+namespace croupier::bench {
+
+class LeanRows {
+  public:
+    // Of one rank; `rows` are what stands in the slice where it is asked for. Both must outlive it.
+    LeanRows(const BenchRows& by_id, const LaidRows& rows);
+
+    // What is sent of the row.
+    void lay(std::uint32_t row, const gpu_writer::LeanWant& want);
+    // Before another row's decision: of a whole one all is there, of others nothing beside what was sent.
+    void forget_granted(const gpu_writer::LeanWant& want);
+    // Until the next call.
+    sampler::RowView view(std::uint32_t row);
+    // How many blocks that was.
+    std::uint32_t grant(std::span<const std::uint64_t> missing);
+    std::uint32_t sent(std::uint32_t row) const { return head(row).sent; }
+
+  private:
+    const proto::LeanHead& head(std::uint32_t row) const;
+
+    const BenchRows& by_id_;
+    const LaidRows& rows_;
+    proto::Geometry geometry_;
+    gpu_writer::LeanShape shape_;
+    std::vector<std::byte> part_;
+    std::vector<std::uint64_t> placed_;
+    sampler::LeanColumn lean_;
+    sampler::Slice slice_;
+};
+
+}  // namespace croupier::bench
