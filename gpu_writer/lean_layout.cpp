@@ -48,12 +48,12 @@ struct MeasuredRow {
     }
     // Of its entries' weights, in units of the largest one's; 0 where one is not finite, but for -inf.
     double weight(double scale) const {
-        double most = -kInfinity;
+        double most = -double{kInfinity};
         for (const float each : maxima) {
             if (std::isnan(each) || each == kInfinity) return 0;
             most = std::max(most, double{each});
         }
-        if (most == -kInfinity) return 0;
+        if (most == -double{kInfinity}) return 0;
         double sum = 0;
         for (std::size_t entry = 0; entry < maxima.size() * proto::kBlockIds; ++entry) {
             sum += std::exp((double{value(entry)} - most) * scale);

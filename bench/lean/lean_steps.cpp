@@ -73,9 +73,7 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
       slice_(std::size_t{shape_.slice.places()} * of.columns * 2),
       bitmaps_((shape_.slice.blocks + 63) / 64),
       words_(kFirstAnswered + kMostAsking),
-      decided_(of.columns),
-      begun_(),
-      ended_() {
+      decided_(of.columns) {
     cudaEvent_t event = nullptr;
     need_cuda(cudaEventCreate(&event), "cannot create an event");
     begun_.reset(event);
@@ -182,7 +180,7 @@ std::uint64_t LeanSteps::to_answers(std::uint32_t columns, std::uint32_t blocks)
     ++step_;
     std::fill_n(&bitmaps_[0], (shape_.slice.blocks + 63) / 64, 0);
     for (std::uint32_t i = 0; i < blocks; ++i) {
-        const std::uint64_t block = (step_ * 31 + i * 277) % shape_.slice.blocks;
+        const std::uint64_t block = (step_ * 31 + std::uint64_t{i} * 277) % shape_.slice.blocks;
         bitmaps_[block / 64] |= std::uint64_t{1} << block % 64;
     }
     const auto begin = Clock::now();

@@ -55,8 +55,10 @@ struct Session {
     bool answered(std::uint32_t column) const { return wishes().unanswered(column, rank) == 0; }
     Bytes block(std::uint32_t column, std::uint32_t block) const {
         constexpr std::size_t kBytes = std::size_t{proto::kBlockIds} * 2;
-        const Bytes slice = testing::slice_of(files.segment, 0, rank, (block + 1) * kColumns * kBytes);
-        const auto at = slice.begin() + static_cast<std::ptrdiff_t>((block * kColumns + column) * kBytes);
+        const Bytes slice =
+            testing::slice_of(files.segment, 0, rank, (std::size_t{block} + 1) * kColumns * kBytes);
+        const auto at =
+            slice.begin() + static_cast<std::ptrdiff_t>((std::size_t{block} * kColumns + column) * kBytes);
         return {at, at + kBytes};
     }
     void decide(std::uint32_t column) {
@@ -104,9 +106,9 @@ TEST_CASE("a wish is answered while the worker's stream waits for the step's tok
     for (const std::uint32_t column : {2U, 0U}) {
         REQUIRE(soon([&] { return session.answered(column); }));
         for (std::uint32_t block = 0; block < own; block += 3) {
-            const auto at = (block * kColumns + column) * proto::kBlockIds * 2;
-            CHECK(session.block(column, block) ==
-                  Bytes(whole.begin() + at, whole.begin() + at + proto::kBlockIds * 2));
+            constexpr std::ptrdiff_t kBytes = std::ptrdiff_t{proto::kBlockIds} * 2;
+            const auto at = whole.begin() + (std::ptrdiff_t{block} * kColumns + column) * kBytes;
+            CHECK(session.block(column, block) == Bytes(at, at + kBytes));
         }
     }
     for (std::uint32_t column = 0; column < kColumns; ++column) session.decide(column);
