@@ -21,8 +21,8 @@ LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank, std::span<co
 
 void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
     const std::uint32_t slot = segment_.slot_of(step.step);
+    server_.watch(step);
     std::vector<std::byte>& kept = kept_[slot];
-    // The slot's last step is decided: nobody asks for its rows any more.
     kept.resize(step.columns * row_bytes_);
     for (std::uint32_t column = 0; column < step.columns; ++column)
         std::memcpy(kept.data() + column * row_bytes_, rows[column], row_bytes_);
@@ -30,7 +30,6 @@ void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
     lay_lean(lean_shape(segment_.geometry(), rank_, step.columns, order_),
              std::span(wants_).first(step.columns), rows,
              {segment_.lean(slot, rank_), segment_.logits(slot, rank_)});
-    server_.watch(step);
 }
 
 void LeanHost::answer(const BegunStep& step, std::span<const Wish> wishes) {

@@ -39,6 +39,7 @@ shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order)
     const std::size_t columns = std::size_t{geometry.slots} * geometry.max_batch;
     // The worker's stream may wait for the very tokens that an answer is for.
     CROUPIER_TRY(keep(answering_, make_urgent_stream()));
+    CROUPIER_TRY(keep(answered_, make_event()));
     CROUPIER_TRY(cuda_done(load_lean_kernels(geometry.dtype), "cannot load the kernel of lean steps"));
     CROUPIER_TRY(cuda_done(load_answer_kernels(geometry.dtype), "cannot load the kernels of wishes"));
     CROUPIER_TRY(keep(
@@ -91,8 +92,8 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
                            "a sampler's wish could not be answered"));
     const std::uint32_t slot = segment_.slot_of(step.step);
     const std::size_t first = std::size_t{slot} * segment_.geometry().max_batch;
-    kept_[slot] = {logits, row_stride};
     server_->watch(step);
+    kept_[slot] = {logits, row_stride};
     LeanStep sent{wants_address_ + first, step.columns, {}};
     scales_.clear();
     bool sums = false;
@@ -106,6 +107,8 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     if (sums) sent.scales = scales_;
     const LeanRows rows = rows_of(kept_[slot]);
     if (!whole.empty()) {
+        // Behind what is still under way of a step that had the slot and was given up.
+        CROUPIER_TRY(cuda_done(cudaStreamWaitEvent(worker, answered_.get(), 0), "a stream cannot wait"));
         CROUPIER_TRY(cuda_done(launch_whole_columns(rows, slice_of(step), whole, worker),
                                "cannot launch a lean step's whole columns"));
     }
@@ -135,6 +138,7 @@ void LeanPath::answer(const BegunStep& step, std::span<const Wish> wishes) {
     }
     const cudaError_t launched = launch_answers(rows_of(kept_[slot]), slice_of(step), answers_,
                                                 answer_scratch_.get(), answering_.get());
+    (void)cudaEventRecord(answered_.get(), answering_.get());
     if (launched != cudaSuccess) failure_.store(launched, std::memory_order_relaxed);
 }
 

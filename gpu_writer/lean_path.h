@@ -63,6 +63,7 @@ class LeanPath {
     LeanWant* wants_address_ = nullptr;
     std::uint64_t* bitmaps_address_ = nullptr;
     Stream answering_;
+    Event answered_;
     std::vector<Kept> kept_;                         // [slot]
     std::vector<LeanScales> scales_;                 // of the step that is sent
     std::vector<LeanAnswer> answers_;                // these are the server's thread's

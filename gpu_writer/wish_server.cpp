@@ -66,18 +66,17 @@ WishServer::~WishServer() {
 
 void WishServer::watch(const BegunStep& step) {
     {
-        const std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] {
+            return over_ || std::none_of(watched_.begin(), watched_.end(), [&](const BegunStep& each) {
+                       return each.step != step.step &&
+                              segment_.slot_of(each.step) == segment_.slot_of(step.step);
+                   });
+        });
+        std::erase_if(watched_, [&](const BegunStep& each) { return each.step == step.step; });
         watched_.push_back(step);
     }
     changed_.notify_all();
-}
-
-void WishServer::await_decided(std::uint64_t step) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] {
-        return over_ || std::none_of(watched_.begin(), watched_.end(),
-                                     [step](const BegunStep& each) { return each.step < step; });
-    });
 }
 
 bool WishServer::is_over(const BegunStep& step) const {
@@ -101,37 +100,43 @@ bool WishServer::look(const BegunStep& step, bool at_all) {
     return !wishes_.empty();
 }
 
+// One look at each of them; those that are over go to `over`.
+WishServer::Found WishServer::look_at(std::span<const BegunStep> steps, std::vector<std::uint64_t>& over) {
+    const auto now = Clock::now();
+    const bool at_all = now - looked_at_all_ >= kLookAtAll;
+    if (at_all) looked_at_all_ = now;
+    Found found;
+    for (const BegunStep& step : steps) {
+        if (is_over(step)) {
+            over.push_back(step.step);
+            continue;
+        }
+        const bool ready = shm::slice_ready(segment_, step.step, rank_);
+        found.logits = found.logits || ready;
+        if (ready && look(step, at_all)) ++found.wishes;
+    }
+    return found;
+}
+
 void WishServer::serve() {
     // The kernel's default slack of 50 us would more than double each sleep.
     ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
     shm::WaitStrategy patience(kAfterLogits);
-    auto last = Clock::now();
+    std::vector<BegunStep> steps;
+    std::vector<std::uint64_t> done;
+    const auto sleep = [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); };
     std::unique_lock lock(mutex_);
     while (true) {
         changed_.wait(lock, [this] { return over_ || !watched_.empty(); });
         if (over_) return;
-        const std::vector<BegunStep> steps(watched_.begin(), watched_.end());
+        steps.assign(watched_.begin(), watched_.end());
+        done.clear();
         lock.unlock();
-        const auto now = Clock::now();
-        const bool at_all = now - last >= kLookAtAll;
-        if (at_all) last = now;
-        std::size_t found = 0;
-        bool logits = false;
-        std::vector<std::uint64_t> done;
-        for (const BegunStep& step : steps) {
-            if (is_over(step)) {
-                done.push_back(step.step);
-                continue;
-            }
-            const bool ready = shm::slice_ready(segment_, step.step, rank_);
-            logits = logits || ready;
-            if (ready && look(step, at_all)) ++found;
-        }
-        const auto sleep = [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); };
-        if (!logits && done.empty()) {
+        const Found found = look_at(steps, done);
+        if (!found.logits && done.empty()) {
             sleep(kBeforeLogits);
         } else {
-            patience.idle(found + done.size(), sleep);
+            patience.idle(found.wishes + done.size(), sleep);
         }
         lock.lock();
         std::erase_if(watched_, [&done](const BegunStep& each) {

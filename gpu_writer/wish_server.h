@@ -1,7 +1,7 @@
 // Answers what samplers ask for of lean steps, by a thread of the writer's own, until each step is decided.
 #pragma once
 
-#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -37,13 +37,18 @@ class WishServer {
     WishServer(const WishServer&) = delete;
     WishServer& operator=(const WishServer&) = delete;
 
-    // Before the step's ready word is stored. Its rows stay until it is decided.
+    // Before anything of the step is laid. Its rows stay until it is decided. Returns when nothing is laid
+    // any more of the step that had its slot before: that may have been given up while it was answered.
     void watch(const BegunStep& step);
-    // Returns when the steps before this one are decided, or over.
-    void await_decided(std::uint64_t step);
 
   private:
+    struct Found {
+        std::size_t wishes = 0;
+        bool logits = false;  // of some step they are there
+    };
+
     void serve();
+    Found look_at(std::span<const BegunStep> steps, std::vector<std::uint64_t>& over);
     bool is_over(const BegunStep& step) const;
     bool look(const BegunStep& step, bool at_all);
 
@@ -52,6 +57,7 @@ class WishServer {
     Answer answer_;
     std::vector<std::uint64_t> seen_;  // of each slot's board
     std::vector<Wish> wishes_;
+    std::chrono::steady_clock::time_point looked_at_all_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<BegunStep> watched_;
