@@ -146,7 +146,9 @@ class LeanTurn {
         : segment_(segment), step_(step.step), epochs_(shm::slice_epochs(segment, step_)) {}
 
     shm::Wishes wishes() const { return {segment_, step_, epochs_}; }
+    bool is_awaited(std::uint32_t column) const { return is_lean() && wishes().awaited(column); }
     bool is_over() const {
+        if (!is_lean()) return false;
         // SYNC: acquire; what was read of the rows was read before the words are.
         std::atomic_thread_fence(std::memory_order_acquire);
         for (std::uint32_t rank = 0; rank < segment_.geometry().tp; ++rank) {
@@ -156,10 +158,18 @@ class LeanTurn {
     }
 
   private:
+    bool is_lean() const { return segment_.geometry().lean_blocks != 0; }
+
     const shm::Segment& segment_;
     std::uint64_t step_;
     std::uint32_t epochs_;
 };
+
+DecidedColumn left_alone() {
+    DecidedColumn left;
+    left.left = true;
+    return left;
+}
 
 void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std::uint32_t prompt_length,
             std::int32_t token) {
@@ -171,12 +181,15 @@ void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std
 }  // namespace
 
 bool is_due(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) {
-    if (segment.geometry().lean_blocks != 0 && LeanTurn(segment, step).wishes().awaited(column)) return false;
-    if (!step.follows) return true;
+    const bool awaited =
+        segment.geometry().lean_blocks != 0 && LeanTurn(segment, step).wishes().awaited(column);
+    if (!step.follows && !awaited) return true;
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     // What names no sequence is refused when it is decided.
-    if (asked.after_steps == 0 || asked.sequence_slot >= segment.geometry().max_sequences) return true;
-    return shm::turn_of(segment, step.step, asked).turn != shm::Turn::later;
+    if (asked.sequence_slot >= segment.geometry().max_sequences) return true;
+    // A void column is answered whatever its writers do.
+    if (awaited) return shm::turn_of(segment, step.step, asked).turn == shm::Turn::never;
+    return asked.after_steps == 0 || shm::turn_of(segment, step.step, asked).turn != shm::Turn::later;
 }
 
 DecisionError check_record(const shm::Segment& segment, std::uint64_t step, CheckedStep& checked) {
@@ -243,9 +256,10 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         stored.is_known() ? check_sequence(segment, step, asked, sequence, lists) : DecisionError::bad_record;
     const auto format = format_of(segment, step);
     if (!format) decision.error = DecisionError::bad_record;
-    const bool lean = format == proto::SliceFormat::lean;
     const LeanTurn turn(segment, step);
     if (decision.error == DecisionError::none) {
+        // Another one may have asked for more between the look at the column and its claim.
+        if (turn.is_awaited(column)) return left_alone();
         sampler::Request request = request_of(sequence, asked.position, lists);
         request.prepared = races.find(sampler::race_key(sequence.params, request), segment.geometry().vocab);
         request.max_length = segment.geometry().max_length;
@@ -264,11 +278,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         decision = sampler::decide(row, request, state, workspace);
         const auto missing = workspace.answer().missing;
         if (!missing.empty()) turn.wishes().ask(column, missing);
-        if (!missing.empty() || (lean && turn.is_over())) {
-            DecidedColumn left;
-            left.left = true;
-            return left;
-        }
+        if (!missing.empty() || turn.is_over()) return left_alone();
         session.states().account(lane.thread, asked.sequence_slot);
         note_owner(segment.sequence(asked.sequence_slot), state, lane);
         if (feeds_back && decision.error == DecisionError::none) {

@@ -15,6 +15,7 @@
 #include "shm/session_record.h"
 #include "shm/step_claims.h"
 #include "shm/step_window.h"
+#include "shm/wishes.h"
 
 namespace croupier::daemon {
 
@@ -34,11 +35,30 @@ std::uint32_t ended_writers(const shm::Segment& segment, std::uint32_t rank) {
     return begun != 0 && segment.is_held(shm::writer_role(rank)) ? begun - 1 : begun;
 }
 
+// How many columns wait for more of a row than the rank sent of a lean step.
+std::uint32_t unanswered_wishes(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank,
+                                std::uint32_t columns) {
+    if (segment.geometry().lean_blocks == 0) return 0;
+    const shm::Wishes wishes(segment, step, shm::slice_epochs(segment, step));
+    const shm::StepClaims claims(segment, step);
+    std::uint32_t unanswered = 0;
+    for (std::uint32_t column = 0; column < columns; ++column) {
+        if (!claims.is_committed(column) && wishes.unanswered(column, rank) != 0) ++unanswered;
+    }
+    return unanswered;
+}
+
 // Empty: none is.
-std::string missing_ranks(const shm::Segment& segment, std::uint64_t step) {
+std::string missing_ranks(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns) {
     std::string ranks;
     for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
-        if (shm::slice_ready(segment, step, rank)) continue;
+        if (shm::slice_ready(segment, step, rank)) {
+            const std::uint32_t unanswered = unanswered_wishes(segment, step, rank, columns);
+            if (unanswered == 0) continue;
+            ranks += (ranks.empty() ? "rank " : ", rank ") + std::to_string(rank) +
+                     " has not answered what " + std::to_string(unanswered) + " columns asked for";
+            continue;
+        }
         ranks += (ranks.empty() ? "rank " : ", rank ") + std::to_string(rank) + " has published " +
                  std::to_string(shm::tiles_ready(segment, step, rank)) + " of " +
                  std::to_string(segment.geometry().tiles(rank)) + " tiles";
@@ -213,7 +233,7 @@ void SessionRegistry::give_up_late_steps(std::uint64_t id, const shm::Segment& s
         }
         const std::uint64_t since = std::max(std::exchange(begins, now), segment.schedule(slot).published_ns);
         if (now < since || now - since <= deadline) return;
-        const std::string missing = missing_ranks(segment, step);
+        const std::string missing = missing_ranks(segment, step, columns);
         if (missing.empty()) return;
         if (shm::StepClaims(segment, step).give_up(columns, shm::StepClaims::kCleaner) == 0) return;
         spdlog::warn("session {} ({}): step {} is given up after sessions.step_deadline_ms: {}",

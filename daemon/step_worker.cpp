@@ -46,6 +46,14 @@ std::uint64_t note_logits_ready(const shm::Segment& segment, const CheckedStep& 
     return now;
 }
 
+// What is asked for of a lean step's rows: an answer takes less than a sleep, unless its writer is gone.
+bool answers_come(const shm::Segment& segment, std::uint32_t slot) {
+    constexpr std::uint64_t kWithinNs = 2'000'000;
+    if (segment.geometry().lean_blocks == 0) return false;
+    const std::uint64_t ready = segment.decision_head(slot).logits_ready_ns.load(std::memory_order_relaxed);
+    return shm::monotonic_ns() - ready < kWithinNs;
+}
+
 }  // namespace
 
 StepWorker::StepWorker(proto::PlaneHeader& plane, std::uint32_t index, std::uint32_t threads, int event_fd)
@@ -101,6 +109,7 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
         const std::uint64_t now = note_logits_ready(segment, step, *entry_);
         const Share share = decide_claimable(session, step, now);
         result.decided += share.decided;
+        result.busy = result.busy || (share.waits && answers_come(segment, slot));
         const bool suspect = reopened != 0 && shm::StepClaims(segment, number).has_suspect(step.columns);
         result.suspect = result.suspect || suspect;
         if (share.whole && !suspect) {
@@ -195,14 +204,17 @@ StepWorker::Share StepWorker::decide_claimable(SessionView& session, const Check
     if (threads_ == 1) return decide_share(session, step, 0, now);
     std::atomic<std::size_t> decided{0};
     std::atomic<bool> whole{true};
+    std::atomic<bool> waits{false};
     arena_.execute([&] {
         tbb::parallel_for(std::size_t{0}, std::size_t{threads_}, [&](std::size_t thread) {
             const Share share = decide_share(session, step, thread, now);
             decided.fetch_add(share.decided, std::memory_order_relaxed);
             if (!share.whole) whole.store(false, std::memory_order_relaxed);
+            if (share.waits) waits.store(true, std::memory_order_relaxed);
         });
     });
-    return {decided.load(std::memory_order_relaxed), whole.load(std::memory_order_relaxed)};
+    return {decided.load(std::memory_order_relaxed), whole.load(std::memory_order_relaxed),
+            waits.load(std::memory_order_relaxed)};
 }
 
 std::uint64_t StepWorker::late_by(const shm::Segment& segment, const CheckedStep& step, std::size_t share,
@@ -233,13 +245,15 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
         if (turn.left) {
             claims.give_back(column, incarnation_);
             waits = true;
+        } else {
+            ++share.decided;
         }
-        ++share.decided;
         share.whole = now < slice_ends_;
         if (!share.whole) break;
     }
     if (share.whole) decide_others(session, step, thread, now, tally, share);
     if (waits) share.whole = false;
+    share.waits = waits;
     if (share.decided > 0) tally.give_to(segment.header());
     if (!share.whole) share.whole = shm::step_complete(segment, step.slot, step.columns);
     return share;
@@ -275,8 +289,8 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
             if (!claims.try_claim(column, incarnation_)) continue;
             const Turn turn = decide_one(session, step, column, thread, now, tally);
             now = turn.end;
-            ++share.decided;
             if (turn.left) claims.give_back(column, incarnation_);
+            if (!turn.left) ++share.decided;
             if (turn.left || now >= slice_ends_) share.whole = false;
             if (now >= slice_ends_) return;
         }
@@ -293,7 +307,11 @@ StepWorker::Turn StepWorker::decide_one(SessionView& session, const CheckedStep&
     const auto [left, decision, hot_choice, read_early] =
         decide_column(session, step, column, lane(thread), races_[thread], memory);
     const shm::StepClaims claims(segment, step.step);
-    if (left) return {shm::monotonic_ns(), true};
+    if (left) {
+        const std::uint64_t end = shm::monotonic_ns();
+        entry_->busy_ns.fetch_add(end - begin, std::memory_order_relaxed);
+        return {end, true};
+    }
     // One reading of the clock for the end of this decision and its commit: a column of a small step takes
     // about a microsecond, and a reading a fortieth of that.
     const std::uint64_t end = shm::monotonic_ns();

@@ -41,7 +41,8 @@ class StepWorker {
   private:
     struct Share {
         std::size_t decided = 0;
-        bool whole = true;  // false: others' columns were left to them, who may yet be late
+        bool whole = true;   // false: others' columns were left to them, who may yet be late
+        bool waits = false;  // own columns are not due
     };
 
     std::uint32_t first_lane() const { return index_ * threads_; }

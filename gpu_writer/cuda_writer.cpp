@@ -204,7 +204,7 @@ void CudaWriter::queue(const BegunStep& step) {
 
     if (lean_ != nullptr) lean_->prepare(step);
     proto::ReadyWord complete = step.word;
-    complete.tiles = host().geometry().tiles(host().rank());
+    complete.tiles = lean_ != nullptr ? proto::ReadyWord::kLean : host().geometry().tiles(host().rank());
     ringer_->watch({&segment.ready(slot, host().rank()).word, complete});
 }
 

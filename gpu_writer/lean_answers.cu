@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kAnswerThreads)
     const Answer& answer = answers.each[blockIdx.y];
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
-    const bool given = answer.count > 0;
+    const bool given = answer.count > 0 || answer.bitmap == 0;
     const std::uint32_t listed = given ? own_part(answer.count) : list_part(answer, rows.blocks, list);
     const auto block_of = [&](std::uint32_t i) {
         return std::uint32_t{given ? answers.lists[answer.first + blockIdx.x + i * gridDim.x] : list[i]};

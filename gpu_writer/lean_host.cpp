@@ -37,7 +37,7 @@ void LeanHost::answer(const BegunStep& step, std::span<const Wish> wishes) {
     const LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns, order_);
     const shm::Wishes board(segment_, step.step, shm::slice_epochs(segment_, step.step));
     for (const Wish& wish : wishes) {
-        own_bits(wish.bits, shape.first_block, bits_);
+        own_bits(wish.bits, shape.first_block, shape.slice.blocks, bits_);
         lay_blocks(shape, wish.column, kept_[slot].data() + wish.column * row_bytes_, bits_,
                    segment_.logits(slot, rank_));
         // SYNC: release; pairs with the acquire in Wishes::awaited: the blocks are there.

@@ -67,7 +67,8 @@ struct LeanSlice {
 };
 
 // Blocks of a column, laid before the word is at its place: those of the list, or where that is empty those
-// whose bits are set (lay_blocks()). A few small reads of host memory take longer than all the rest.
+// whose bits are set (lay_blocks()); none where there is neither. A few small reads of host memory take
+// longer than all the rest.
 struct LeanAnswer {
     std::span<const std::uint16_t> list;  // in any memory
     std::uint64_t bitmap = 0;

@@ -113,7 +113,7 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
                                "cannot launch a lean step's whole columns"));
     }
     proto::ReadyWord complete = step.word;
-    complete.tiles = segment_.geometry().tiles(rank_);
+    complete.tiles = proto::ReadyWord::kLean;
     end.ready = address_(&segment_.ready(slot, rank_).word);
     end.word = complete.pack();
     const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
@@ -122,7 +122,8 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
 }
 
 void LeanPath::answer(const BegunStep& step, std::span<const Wish> wishes) {
-    const DeviceScope scope(device_);
+    // This thread's own, for good: to go back to the device that a new thread has would make a context there.
+    (void)cudaSetDevice(device_);
     const std::uint32_t slot = segment_.slot_of(step.step);
     const shm::Wishes board(segment_, step.step, shm::slice_epochs(segment_, step.step));
     answers_.clear();
@@ -130,11 +131,13 @@ void LeanPath::answer(const BegunStep& step, std::span<const Wish> wishes) {
     for (const Wish& wish : wishes) {
         // A column is asked for again when this is answered: its place is free.
         std::uint64_t* const own = bitmap(slot, wish.column);
-        own_bits(wish.bits, shape_.first_block, {own, bitmap_words_});
+        own_bits(wish.bits, shape_.first_block, shape_.slice.blocks, {own, bitmap_words_});
+        const bool any = std::any_of(own, own + bitmap_words_, [](std::uint64_t word) { return word != 0; });
         std::vector<std::uint16_t>& list = lists_[answers_.size()];
         list_bits({own, bitmap_words_}, list);
-        answers_.push_back({list, reinterpret_cast<std::uint64_t>(bitmaps_address_ + (own - bitmaps_.get())),
-                            address_(&board.answer(wish.column, rank_)), wish.word, wish.column, 0});
+        const auto address = reinterpret_cast<std::uint64_t>(bitmaps_address_ + (own - bitmaps_.get()));
+        answers_.push_back({list, any ? address : 0, address_(&board.answer(wish.column, rank_)), wish.word,
+                            wish.column, 0});
     }
     const cudaError_t launched = launch_answers(rows_of(kept_[slot]), slice_of(step), answers_,
                                                 answer_scratch_.get(), answering_.get());

@@ -17,8 +17,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Nobody asks before the logits are there, which takes a forward pass; then an answer is worth a core.
-constexpr std::chrono::microseconds kBeforeLogits{20};
+// Many sessions ask for nothing. Where somebody did lately, an answer is worth a core while logits are there.
+constexpr std::chrono::microseconds kBetweenLooks{20};
+constexpr std::chrono::milliseconds kWishesFollow{100};
 constexpr shm::WaitSettings kAfterLogits{shm::WaitMode::adaptive, std::chrono::milliseconds(2),
                                          std::chrono::microseconds(20)};
 constexpr std::size_t kLongestList = 1024;
@@ -27,7 +28,8 @@ constexpr std::chrono::milliseconds kLookAtAll{2};
 
 }  // namespace
 
-void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std::span<std::uint64_t> own) {
+void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std::uint32_t blocks,
+              std::span<std::uint64_t> own) {
     const std::size_t word = first_block / 64;
     const std::uint32_t shift = first_block % 64;
     for (std::size_t i = 0; i < own.size(); ++i) {
@@ -35,6 +37,8 @@ void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std
         const bool more = shift > 0 && word + i + 1 < all.size();
         own[i] = more ? low | all[word + i + 1] << (64 - shift) : low;
     }
+    // The next rank's first blocks.
+    if (blocks % 64 != 0) own[blocks / 64] &= (std::uint64_t{1} << (blocks % 64)) - 1;
 }
 
 void list_bits(std::span<const std::uint64_t> own, std::vector<std::uint16_t>& list) {
@@ -53,6 +57,7 @@ WishServer::WishServer(const shm::Segment& segment, std::uint32_t rank, Answer a
       rank_(rank),
       answer_(std::move(answer)),
       seen_(segment.geometry().slots),
+      answered_(std::size_t{segment.geometry().slots} * segment.geometry().max_batch),
       thread_([this] { serve(); }) {}
 
 WishServer::~WishServer() {
@@ -80,9 +85,14 @@ void WishServer::watch(const BegunStep& step) {
 }
 
 bool WishServer::is_over(const BegunStep& step) const {
-    // An error: its slot holds a later step, or the session is over for everybody.
+    // An error: its slot holds a later step.
     const auto decided = is_decided(segment_, step.step, step.columns);
-    return !decided || decided.value();
+    return !decided || decided.value() || session_over();
+}
+
+bool WishServer::session_over() const {
+    const auto state = segment_.header().state.load(std::memory_order_acquire);
+    return state == proto::SessionState::closed || state == proto::SessionState::fenced;
 }
 
 bool WishServer::look(const BegunStep& step, bool at_all) {
@@ -94,7 +104,10 @@ bool WishServer::look(const BegunStep& step, bool at_all) {
     wishes_.clear();
     for (std::uint32_t column = 0; column < step.columns; ++column) {
         const std::uint64_t word = wishes.unanswered(column, rank_);
-        if (word != 0) wishes_.push_back({column, word, wishes.bits(column)});
+        std::uint64_t& answered = answered_[std::size_t{slot} * segment_.geometry().max_batch + column];
+        if (word == 0 || word == answered) continue;
+        answered = word;
+        wishes_.push_back({column, word, wishes.bits(column)});
     }
     if (!wishes_.empty()) answer_(step, wishes_);
     return !wishes_.empty();
@@ -133,10 +146,11 @@ void WishServer::serve() {
         done.clear();
         lock.unlock();
         const Found found = look_at(steps, done);
-        if (!found.logits && done.empty()) {
-            sleep(kBeforeLogits);
-        } else {
-            patience.idle(found.wishes + done.size(), sleep);
+        if (found.wishes > 0) last_wish_ = Clock::now();
+        if (found.logits && Clock::now() - last_wish_ < kWishesFollow) {
+            patience.idle(found.wishes, sleep);
+        } else if (done.empty()) {
+            sleep(kBetweenLooks);
         }
         lock.lock();
         std::erase_if(watched_, [&done](const BegunStep& each) {

@@ -21,8 +21,9 @@ struct Wish {
     std::span<const std::uint64_t> bits;  // of all blocks of the row
 };
 
-// The part of a wish that is a rank's: bit 0 is its first block.
-void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std::span<std::uint64_t> own);
+// The part of a wish that is a rank's, of so many blocks from its first one on: bit 0 is that.
+void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std::uint32_t blocks,
+              std::span<std::uint64_t> own);
 // Which they are; none where they are so many that a bitmap is shorter.
 void list_bits(std::span<const std::uint64_t> own, std::vector<std::uint16_t>& list);
 
@@ -51,13 +52,16 @@ class WishServer {
     Found look_at(std::span<const BegunStep> steps, std::vector<std::uint64_t>& over);
     bool is_over(const BegunStep& step) const;
     bool look(const BegunStep& step, bool at_all);
+    bool session_over() const;
 
     const shm::Segment& segment_;
     std::uint32_t rank_;
     Answer answer_;
-    std::vector<std::uint64_t> seen_;  // of each slot's board
+    std::vector<std::uint64_t> seen_;      // of each slot's board
+    std::vector<std::uint64_t> answered_;  // [slot][column]: the last word, which may be on its way still
     std::vector<Wish> wishes_;
     std::chrono::steady_clock::time_point looked_at_all_;
+    std::chrono::steady_clock::time_point last_wish_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<BegunStep> watched_;

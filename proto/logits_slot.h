@@ -16,6 +16,10 @@ struct ReadyWord {
     static constexpr std::uint32_t kStepMask = (1U << 28U) - 1;
     static constexpr std::uint32_t kTileMask = (1U << 20U) - 1;
 
+    // In place of tiles: a lean step is all there. More than any lean session has, and to builds before 13.3
+    // not what they wait for.
+    static constexpr std::uint32_t kLean = kTileMask;
+
     static constexpr std::uint32_t tag_of(std::uint64_t step) {
         return static_cast<std::uint32_t>(step + 1) & kStepMask;
     }

@@ -22,6 +22,11 @@ std::uint32_t epoch_tag(std::uint32_t epoch) {
 // A driver takes back a killed process's device within seconds.
 constexpr std::chrono::seconds kEndOfPredecessor{10};
 
+bool is_complete(const Segment& segment, std::uint32_t rank, std::uint32_t tiles) {
+    const bool lean = segment.geometry().lean_blocks != 0 && tiles == ReadyWord::kLean;
+    return lean || tiles == segment.geometry().tiles(rank);
+}
+
 ProcessIdentity author_of(const proto::WriterCell& cell) {
     return {cell.pid.load(std::memory_order_acquire), cell.started.load(std::memory_order_relaxed),
             cell.pid_namespace.load(std::memory_order_relaxed)};
@@ -72,9 +77,9 @@ void LogitsPublisher::leave() const {
 
 // A lean step that is not decided may need more of its rows, which went with the process that had them.
 bool LogitsPublisher::vouches_for(std::uint64_t step, ReadyWord ready, Rows rows) const {
-    if (ready.tiles != segment_->geometry().tiles(rank_) || !randoms_await_nobody(step)) return false;
+    if (!is_complete(*segment_, rank_, ready.tiles) || !randoms_await_nobody(step)) return false;
+    if (ready.tiles != ReadyWord::kLean || rows == Rows::here) return true;
     const std::uint32_t slot = segment_->slot_of(step);
-    if (segment_->ready(slot, rank_).format != proto::SliceFormat::lean || rows == Rows::here) return true;
     const std::uint32_t columns = std::min(record(step).columns, segment_->geometry().max_batch);
     return step_complete(*segment_, slot, columns);
 }
@@ -178,21 +183,21 @@ Result<ReadyWord> LogitsPublisher::begin(std::uint64_t step, proto::SliceFormat 
 }
 
 Result<bool> LogitsPublisher::publish(std::uint64_t step, std::uint32_t tiles) {
-    return store_tiles(step, tiles, proto::SliceFormat::full_tiles);
-}
-
-Result<bool> LogitsPublisher::publish_lean(std::uint64_t step) {
-    return store_tiles(step, segment_->geometry().tiles(rank_), proto::SliceFormat::lean);
-}
-
-Result<bool> LogitsPublisher::store_tiles(std::uint64_t step, std::uint32_t tiles,
-                                          proto::SliceFormat format) {
-    CROUPIER_TRY_VALUE(word, begin(step, format));
     if (tiles > segment_->geometry().tiles(rank_)) {
         return fail(Errc::bad_argument, "rank " + std::to_string(rank_) + " has " +
                                             std::to_string(segment_->geometry().tiles(rank_)) +
                                             " tiles, not " + std::to_string(tiles));
     }
+    return store_tiles(step, tiles, proto::SliceFormat::full_tiles);
+}
+
+Result<bool> LogitsPublisher::publish_lean(std::uint64_t step) {
+    return store_tiles(step, ReadyWord::kLean, proto::SliceFormat::lean);
+}
+
+Result<bool> LogitsPublisher::store_tiles(std::uint64_t step, std::uint32_t tiles,
+                                          proto::SliceFormat format) {
+    CROUPIER_TRY_VALUE(word, begin(step, format));
     word.tiles = tiles;
     // SYNC: release; pairs with the acquire in slice_ready: who sees the count sees the tiles and
     // their maxima.
@@ -229,7 +234,7 @@ std::uint32_t tiles_ready(const Segment& segment, std::uint64_t step, std::uint3
 
 bool slice_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank) {
     const auto ready = present(segment, step, rank, segment.ready(segment.slot_of(step), rank).word);
-    return ready && ready->tiles == segment.geometry().tiles(rank);
+    return ready && is_complete(segment, rank, ready->tiles);
 }
 
 bool randoms_ready(const Segment& segment, std::uint64_t step) {

@@ -4,8 +4,13 @@
 #include <csignal>
 #include <thread>
 
+#include "daemon/column_decider.h"
+#include "daemon/session_view.h"
 #include "proto/wish_cell.h"
+#include "sampler/workspace.h"
+#include "shm/logits_publisher.h"
 #include "shm/segment.h"
+#include "shm/wishes.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
 
@@ -165,4 +170,39 @@ TEST_CASE("a lean session of another tile is refused, by name") {
     shape.tile = 1;
     CHECK_THAT(failure_of([&] { const SmallEngine engine(daemon.endpoint(), "engine", shape); }),
                Contains("the lean transport has tiles of 64"));
+}
+
+TEST_CASE("a column that another sampler has asked for is left alone by who claims it next") {
+    DaemonProcess daemon("{count: 1, heartbeat_timeout_ms: 60000}");
+    SmallEngine engine(daemon.endpoint(), "engine", lean_shape(1));
+    engine.admit(8);
+    engine.steps(1);
+    // Nobody decides, and nobody answers.
+    ::kill(daemon.sampler_pid(0), SIGSTOP);
+    REQUIRE(eventually([&] { return is_stopped(daemon.sampler_pid(0)); }));
+    const std::uint64_t number = engine.submit();
+    engine.write(number);
+    engine.detach_writers();
+
+    proto::StateTotals totals{};
+    auto view = daemon::SessionView::attach(engine.segment_path(), 1, totals);
+    REQUIRE(view);
+    daemon::SessionView& session = *view.value();
+    daemon::CheckedStep step;
+    REQUIRE(daemon::check_record(session.segment(), number, step) == proto::DecisionError::none);
+    const shm::Wishes wishes(session.segment(), number, shm::slice_epochs(session.segment(), number));
+    sampler::Workspace workspace(kVocab);
+    const daemon::PreparedRaces races;
+    REQUIRE(daemon::is_due(session.segment(), step, 0));
+    const std::vector<std::uint64_t> all(wishes.bits(0).size(), ~std::uint64_t{0});
+    wishes.ask(0, all);
+    CHECK_FALSE(daemon::is_due(session.segment(), step, 0));
+    CHECK(daemon::decide_column(session, step, 0, {}, races, workspace).left);
+    // What has no token to come is answered, whatever its writer does.
+    engine.finish(1);
+    CHECK(daemon::is_due(session.segment(), step, 0));
+    const auto gone = daemon::decide_column(session, step, 0, {}, races, workspace);
+    CHECK_FALSE(gone.left);
+    CHECK(gone.decision.error == proto::DecisionError::voided);
+    ::kill(daemon.sampler_pid(0), SIGCONT);
 }

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "gpu_writer/wish_server.h"
 #include "proto/lean_part.h"
 #include "shm/logits_publisher.h"
 #include "shm/step_claims.h"
@@ -77,6 +78,21 @@ struct Session {
 };
 
 }  // namespace
+
+TEST_CASE("a rank's part of a wish has none of the next rank's blocks", "[lean]") {
+    const std::vector<std::uint64_t> all(4, ~std::uint64_t{0});
+    for (const std::uint32_t first : {0U, 5U, 64U, 70U}) {
+        for (const std::uint32_t blocks : {1U, 63U, 64U, 65U, 100U}) {
+            std::vector<std::uint64_t> own((blocks + 63) / 64);
+            gpu_writer::own_bits(all, first, blocks, own);
+            std::vector<std::uint16_t> list;
+            gpu_writer::list_bits(own, list);
+            INFO("from " << first << " on, " << blocks);
+            REQUIRE(list.size() == blocks);
+            for (std::uint32_t i = 0; i < blocks; ++i) CHECK(list[i] == i);
+        }
+    }
+}
 
 TEST_CASE("a wish is answered while the worker's stream waits for the step's tokens", "[lean]") {
     const auto way = GENERATE(Way::host, Way::copy);
