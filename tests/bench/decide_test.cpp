@@ -51,7 +51,7 @@ TEST_CASE("bench decide: a row is the same in whatever slices and dtype it lies"
             sequence.begin(request, history);
             const auto token = [&](const LaidRows& each, bool summarised) {
                 const std::uint32_t row = draw % rows.count();
-                const std::int32_t drawn = sequence.decide(each, row, summarised, draw, workspace).token;
+                const std::int32_t drawn = sequence.decide(each.view(row, summarised), draw, workspace).token;
                 sequence.rewind();
                 return drawn;
             };
