@@ -144,4 +144,32 @@ TEST_CASE("whatever changes tokens that a part of a row lacks, the token is the 
     CHECK(tally.first_tries < tally.cases * 9 / 10);
 }
 
+TEST_CASE("a history that was not sent is asked for where it can matter, and only there") {
+    constexpr std::uint32_t kLargeVocab = 151936;
+    std::mt19937_64 generator(20261206);
+    LmCase lm_case;
+    fill_lm_row(lm_case, kLargeVocab, proto::Dtype::bf16, generator);
+    lm_case.shape = lm_shape(kLargeVocab, 2, kBlock, proto::Dtype::bf16, generator);
+    for (int i = 0; i < 300; ++i)
+        lm_case.output.push_back(static_cast<std::int32_t>(generator() % kLargeVocab));
+    Workspace workspace(kLargeVocab);
+    const auto most_asked = [&](double repetition, double top_p) {
+        std::uint32_t most = 0;
+        for (std::uint64_t seed = 0; seed < 20; ++seed) {
+            lm_case.params = {};
+            lm_case.params.flags = proto::kNoLogprob;
+            lm_case.params.seed = seed;
+            lm_case.params.repetition_penalty = repetition;
+            lm_case.params.top_p = top_p;
+            bind_request(lm_case);
+            lm_case.request.max_length = 400;
+            LeanRow row(lm_case.logits, lm_case.shape, 1, offer_of(lm_case, 32, 0.0));
+            most = std::max(most, decide_lean(row, lm_case.request, workspace).asked);
+        }
+        return most;
+    };
+    CHECK(most_asked(1.1, 0.5) == 0);
+    CHECK(most_asked(0.9, 0.5) > 200);
+}
+
 }  // namespace croupier::sampler::test
