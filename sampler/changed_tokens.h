@@ -14,17 +14,21 @@
 namespace croupier::sampler {
 
 // They call visit(token, value, adjusted) for each, in no particular order: the row's value, and what all
-// adjustments of `on` make of it.
+// adjustments of `on` make of it. But for those of which leave(token) says that they need not be read.
+struct LeaveNone {
+    bool operator()(std::uint32_t /*token*/) const { return false; }
+};
 
 // Of those with a rule of their own.
-template <class Visit>
+template <class Visit, class Leave = LeaveNone>
 void visit_special_once(const Adjuster& adjust, Adjustments on, const BlockedRow& row, Workspace& workspace,
-                        Visit visit) {
+                        Visit visit, Leave leave = {}) {
     adjust.visit_special([&](std::uint32_t token) {
         std::uint64_t& listed = workspace.listed[token / 64];
         const std::uint64_t bit = std::uint64_t{1} << (token % 64);
         if ((listed & bit) != 0) return;
         listed |= bit;
+        if (leave(token)) return;
         const float value = row.value_at(token);
         visit(token, value, adjust(token, value, on));
     });
@@ -32,14 +36,14 @@ void visit_special_once(const Adjuster& adjust, Adjustments on, const BlockedRow
 }
 
 // Of the others that are penalised. Values lie anywhere: they are asked for while others are looked at.
-template <class Visit>
-void visit_penalised_once(const Adjuster& adjust, const BlockedRow& row, Visit visit) {
+template <class Visit, class Leave = LeaveNone>
+void visit_penalised_once(const Adjuster& adjust, const BlockedRow& row, Visit visit, Leave leave = {}) {
     constexpr std::size_t kAhead = 16;
     const auto counted = adjust.state().distinct();
     for (std::size_t i = 0; i < counted.size(); ++i) {
         if (i + kAhead < counted.size()) __builtin_prefetch(row.element_ahead(counted[i + kAhead].token));
         const std::uint32_t token = counted[i].token;
-        if (adjust.is_special(token)) continue;
+        if (adjust.is_special(token) || leave(token)) continue;
         const float value = row.value_at(token);
         visit(token, value, adjust.penalised_alone(counted[i], value));
     }

@@ -14,7 +14,6 @@ struct LeanBlocks {
     std::span<std::uint64_t> missing;  // a bit a block; all zero before the first is asked for
     std::span<std::byte> nothing;      // a block of -inf: what is read in place of an absent one
     std::span<float> block_max;        // the workspace's, of the row's blocks
-    std::span<float> absent_max;       // the same of those that are not there
     std::uint32_t asked = 0;           // how many are missing
     std::uint32_t asked_before = 0;    // how many are there because an earlier try of the decision asked
 

@@ -195,12 +195,7 @@ const std::byte* LeanBlocks::ask_for(std::uint32_t block) {
 
 float LeanBlocks::there_from() const {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    std::copy(block_max.begin(), block_max.end(), absent_max.begin());
-    for (std::size_t word = 0; word * 64 < block_max.size(); ++word) {
-        for (std::uint64_t bits = there[word]; bits != 0; bits &= bits - 1)
-            absent_max[word * 64 + static_cast<std::size_t>(std::countr_zero(bits))] = -kInfinity;
-    }
-    const float most = largest_of(absent_max.first(block_max.size()));
+    const float most = largest_without(block_max, there);
     return most == -kInfinity ? most : std::nextafter(most, kInfinity);
 }
 

@@ -72,7 +72,7 @@ float raw_logprobs(std::uint32_t best, const Candidate& drawn, const BlockedRow&
         workspace.logprobs[count++] = {static_cast<std::int32_t>(each.token), logprob_of(each.value), rank};
     }
     const float above = std::nextafter(static_cast<float>(value), std::numeric_limits<float>::infinity());
-    const std::uint32_t own_rank = 1 + search.at_least(above, {}).count;
+    const std::uint32_t own_rank = 1 + count_allowed(row, request.mask, above, workspace);
     workspace.logprobs[0] = {static_cast<std::int32_t>(drawn.token), logprob_of(value), own_rank};
     answer(workspace, count);
     return workspace.logprobs[0].logprob;

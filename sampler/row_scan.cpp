@@ -7,12 +7,15 @@
 #include <cstring>
 #include <limits>
 
+#include "sampler/row_mask.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "sampler/row_scan.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "sampler/codes-inl.h"
+#include "sampler/mask-inl.h"
 #include "sampler/widen-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -130,6 +133,26 @@ float LargestOf(const float* HWY_RESTRICT values, std::size_t count) {
     return largest;
 }
 
+// Of those whose bits are not set.
+float LargestWithout(std::span<const float> values, const std::uint64_t* HWY_RESTRICT bits) {
+    const Floats d;
+    const std::size_t lanes = hn::Lanes(d);
+    const auto nothing = hn::Set(d, -std::numeric_limits<float>::infinity());
+    auto most = nothing;
+    std::size_t i = 0;
+    for (; i + lanes <= values.size(); i += lanes) {
+        const auto without = LanesOf(d, bits[i / 64], i % 64);
+        most = hn::Max(most, hn::IfThenElse(without, nothing, hn::LoadU(d, values.data() + i)));
+    }
+    HWY_ALIGN float last[16];
+    hn::Store(most, d, last);
+    float largest = *std::max_element(last, last + lanes);
+    for (; i < values.size(); ++i) {
+        if ((bits[i / 64] >> (i % 64) & 1U) == 0) largest = std::max(largest, values[i]);
+    }
+    return largest;
+}
+
 void FoldMaxima(const float* HWY_RESTRICT values, std::size_t count, float* HWY_RESTRICT folded,
                 std::size_t size) {
     const Floats d;
@@ -242,6 +265,36 @@ Finds FindAtLeast(const BlockedRow& row, const float* HWY_RESTRICT block_max, fl
     return FindInRow<Fp32>(row, block_max, floor, reached, found);
 }
 
+template <class Format>
+Finds CountInRow(const BlockedRow& row, std::span<const std::uint32_t> mask,
+                 const float* HWY_RESTRICT block_max, float floor, std::uint32_t* HWY_RESTRICT reached) {
+    Finds all;
+    for (const BlockRun& run : row.runs) {
+        const std::size_t blocks =
+            ReachedBlocks(run, sizeof(typename Format::Code), block_max + run.first_block, floor, reached);
+        for (std::size_t i = 0; i < blocks; ++i) {
+            const std::uint64_t found = ReachedInBlock<Format>(run.block(reached[i]), floor);
+            const std::uint64_t allowed = allowed_in_block(mask, run.first_block + reached[i]);
+            all.entries += static_cast<std::size_t>(std::popcount(found & allowed));
+        }
+        all.blocks += blocks;
+    }
+    return all;
+}
+
+Finds CountInRowOf(const BlockedRow& row, std::span<const std::uint32_t> mask,
+                   const float* HWY_RESTRICT block_max, float floor, std::uint32_t* HWY_RESTRICT reached) {
+    switch (row.dtype) {
+        case proto::Dtype::bf16:
+            return CountInRow<Bf16>(row, mask, block_max, floor, reached);
+        case proto::Dtype::fp16:
+            return CountInRow<Fp16>(row, mask, block_max, floor, reached);
+        case proto::Dtype::fp32:
+            break;
+    }
+    return CountInRow<Fp32>(row, mask, block_max, floor, reached);
+}
+
 }  // namespace croupier::sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -254,8 +307,10 @@ HWY_EXPORT(CountAtLeast);
 HWY_EXPORT(CountAtLeastEach);
 HWY_EXPORT(NoneInfinite);
 HWY_EXPORT(LargestOf);
+HWY_EXPORT(LargestWithout);
 HWY_EXPORT(FoldMaxima);
 HWY_EXPORT(FindAtLeast);
+HWY_EXPORT(CountInRowOf);
 
 void widen_codes(proto::Dtype dtype, const void* codes, std::span<float> values) noexcept {
     HWY_DYNAMIC_DISPATCH(WidenCodes)
@@ -288,6 +343,10 @@ float largest_of(std::span<const float> values) noexcept {
     return HWY_DYNAMIC_DISPATCH(LargestOf)(values.data(), values.size());
 }
 
+float largest_without(std::span<const float> values, std::span<const std::uint64_t> bits) noexcept {
+    return HWY_DYNAMIC_DISPATCH(LargestWithout)(values, bits.data());
+}
+
 void fold_maxima(std::span<const float> values, std::span<float> folded) noexcept {
     HWY_DYNAMIC_DISPATCH(FoldMaxima)
     (values.data(), values.size(), folded.data(), folded.size());
@@ -308,6 +367,15 @@ std::uint32_t find_at_least(const BlockedRow& row, float floor, Workspace& works
     const float least = std::max(floor, std::numeric_limits<float>::lowest());
     const auto finds = HWY_DYNAMIC_DISPATCH(FindAtLeast)(
         row, workspace.block_max.data(), least, workspace.reached_blocks.data(), workspace.found.data());
+    workspace.answer_space.blocks_read += static_cast<std::uint32_t>(finds.blocks);
+    return static_cast<std::uint32_t>(finds.entries);
+}
+
+std::uint32_t count_allowed(const BlockedRow& row, std::span<const std::uint32_t> mask, float floor,
+                            Workspace& workspace) noexcept {
+    const float least = std::max(floor, std::numeric_limits<float>::lowest());
+    const auto finds = HWY_DYNAMIC_DISPATCH(CountInRowOf)(row, mask, workspace.block_max.data(), least,
+                                                          workspace.reached_blocks.data());
     workspace.answer_space.blocks_read += static_cast<std::uint32_t>(finds.blocks);
     return static_cast<std::uint32_t>(finds.entries);
 }

@@ -22,6 +22,8 @@ RowFault judge_scan(proto::Dtype dtype, std::uint32_t largest_code,
 RowFault judge_block_maxima(std::span<const float> block_max) noexcept;
 
 float largest_of(std::span<const float> values) noexcept;
+// Of those whose bits are not set; -inf: of none.
+float largest_without(std::span<const float> values, std::span<const std::uint64_t> bits) noexcept;
 
 // Leaves in folded[i] the largest of values[i], values[i + folded.size()] and so on. At least as many values
 // as there is room for.
@@ -50,5 +52,9 @@ struct Finds {
 // All elements of at least `floor`, in the order of their ids, out of the blocks whose maximum in the
 // workspace reaches it, into the workspace's found; -inf is never found. Returns how many.
 std::uint32_t find_at_least(const BlockedRow& row, float floor, Workspace& workspace) noexcept;
+
+// How many of them the mask allows; an empty one allows all.
+std::uint32_t count_allowed(const BlockedRow& row, std::span<const std::uint32_t> mask, float floor,
+                            Workspace& workspace) noexcept;
 
 }  // namespace croupier::sampler

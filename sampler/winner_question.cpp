@@ -1,13 +1,11 @@
 #include "sampler/winner_question.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include "sampler/canonical_order.h"
 #include "sampler/chain.h"
-#include "sampler/changed_tokens.h"
 #include "sampler/exp.h"
 #include "sampler/float_bounds.h"
 #include "sampler/log.h"
@@ -39,12 +37,12 @@ WinnerQuestion::WinnerQuestion(Step filter, const proto::SamplingParams& params,
                                Workspace& workspace)
     : filter_(filter),
       params_(params),
-      adjust_(adjust),
       search_(search),
       on_(pruning.adjustments),
       workspace_(workspace),
       weighed_{row, workspace.block_max.first(row.blocks), adjust.mask(),
                largest_of(workspace.block_max.first(row.blocks)), pruning.scale},
+      changed_(weighed_, adjust, on_, workspace),
       end_{kNothing, kAfterAll},
       first_{kEverything, 0},
       above_{kEverything, kAfterAll},
@@ -53,7 +51,7 @@ WinnerQuestion::WinnerQuestion(Step filter, const proto::SamplingParams& params,
 bool WinnerQuestion::begin() {
     if (filter_ == Step::min_p) return begin_min_p();
     if (weighed_.reference == kNothing || !can_be_weighed(weighed_.reference, weighed_.scale)) return false;
-    if (!list_changed()) return false;
+    if (!changed_.list(!leaves_absent())) return false;
     switch (filter_) {
         case Step::top_p:
             if (total_is_given()) shut_out_absent();
@@ -95,44 +93,9 @@ Verdict WinnerQuestion::ask(const Candidate& winner) {
     }
 }
 
-// Those that the mask hides are not among the row's sums, before or after. False: one stands too far above
-// the row for its sums to mean anything beside it.
-bool WinnerQuestion::list_changed() {
-    if (adjust_.changes_nothing(on_)) return true;
-    std::uint32_t count = 0;
-    double highest = kNothing;
-    visit_changed_once(adjust_, on_, weighed_.row, workspace_,
-                       [&](std::uint32_t token, float raw, double adjusted) {
-                           if (adjust_.masked(token)) return;
-                           highest = std::max(highest, adjusted);
-                           if (adjusted != static_cast<double>(raw))
-                               workspace_.changed[count++] = {adjusted, raw, token, 0, 0};
-                       });
-    changed_ = workspace_.changed.first(count);
-    if (exponent(highest) > kFarthestAbove) return false;
-    if (highest != kNothing) highest_changed_ = highest;
-    weigh_changed();
-    return true;
-}
-
-void WinnerQuestion::weigh_changed() {
-    constexpr std::size_t kBatch = 64;
-    std::array<float, 2 * kBatch> values;
-    std::array<float, 2 * kBatch> weights;
-    for (std::size_t first = 0; first < changed_.size(); first += kBatch) {
-        const auto some = workspace_.changed.subspan(first, std::min(kBatch, changed_.size() - first));
-        for (std::size_t i = 0; i < some.size(); ++i) {
-            values[2 * i] = some[i].raw;
-            values[2 * i + 1] = proto::race::entered(some[i].adjusted);
-        }
-        weigh_each(weighed_.reference, weighed_.scale, std::span(values).first(2 * some.size()), weights);
-        for (std::size_t i = 0; i < some.size(); ++i) {
-            some[i].raw_weight = weights[2 * i];
-            some[i].weight = weights[2 * i + 1];
-            change_ += static_cast<double>(some[i].weight) - static_cast<double>(some[i].raw_weight);
-            moved_ += static_cast<double>(some[i].weight) + static_cast<double>(some[i].raw_weight);
-        }
-    }
+// Whether sums between two bounds are good enough for the question.
+bool WinnerQuestion::leaves_absent() const {
+    return filter_ == Step::top_p || filter_ == Step::xtc;
 }
 
 double WinnerQuestion::value_of(double weight) const {
@@ -144,19 +107,24 @@ double WinnerQuestion::weight(double value) const {
     return x <= 0.0 ? exp_nonpositive(x) : 1.0 / exp_nonpositive(-x);
 }
 
-bool WinnerQuestion::know_total() {
+void WinnerQuestion::sum_row() {
     if (raw_total_ == 0.0) raw_total_ = total_weight(mass_of_row(), workspace_.weighed);
+}
+
+bool WinnerQuestion::know_total() {
+    sum_row();
     return total().low > 0.0;
 }
 
 WinnerQuestion::Between WinnerQuestion::total() const {
-    const double total = raw_total_ + change_;
-    const double error = raw_total_ * kWeightError + moved_ * kChangedError + total * kExactError;
-    return {total - error, total + error};
+    const double total = raw_total_ + changed_.change();
+    const double error = raw_total_ * kWeightError + changed_.moved() * kChangedError + total * kExactError;
+    return {total - error - changed_.unread(), total + error};
 }
 
 // A sum over the row as it was written, of the tokens before `place` in canonical order whose values are
-// below `below`, as it is with the changed tokens.
+// below `below`, as it is with the changed tokens. Where one that was not read could stand before it, the sum
+// has asked for its block.
 WinnerQuestion::Between WinnerQuestion::with_change(double raw, const Candidate& place, double below) const {
     double change = 0.0;
     double moved = 0.0;
@@ -165,15 +133,15 @@ WinnerQuestion::Between WinnerQuestion::with_change(double raw, const Candidate&
         const bool above = (value > place.value) | ((value == place.value) & (token < place.token));
         return static_cast<double>(above & (value < below));
     };
-    for (const ChangedToken& each : changed_) {
+    for (const ChangedToken& each : changed_.moved_tokens()) {
         const double before = counts(each.raw, each.token) * static_cast<double>(each.raw_weight);
         const double after = counts(each.adjusted, each.token) * static_cast<double>(each.weight);
         change += after - before;
         moved += after + before;
     }
     // The reference's masses are whole numbers: what it adds up is off by a share of all there is.
-    const double error =
-        raw * kWeightError + moved * kChangedError + (raw + raw_total_ + moved_ + 1.0) * kExactError;
+    const double error = raw * kWeightError + moved * kChangedError +
+                         (raw + raw_total_ + changed_.moved() + 1.0) * kExactError;
     return {std::max(0.0, raw + change - error), std::max(0.0, raw + change + error)};
 }
 
@@ -193,7 +161,8 @@ void WinnerQuestion::shut_out_absent() {
     const Candidate behind = {from, kAfterAll};
     constexpr std::uint32_t kMostBlocks = 256;  // of more the sum costs as much as what it saves
     const bool has_few = count_at_least(weighed_.block_max, from) <= kMostBlocks;
-    if (!has_few || from == -std::numeric_limits<float>::infinity() || !know_total()) return;
+    if (!has_few || from == -std::numeric_limits<float>::infinity()) return;
+    sum_row();
     if (mass_before(behind, kEverything).low < params_.top_p * total().high) return;
     end_ = behind;
     values_.floor = from;
@@ -203,21 +172,39 @@ void WinnerQuestion::shut_out_absent() {
 Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
     const WeightBefore found = weight_before_and_least(weighed_, winner);
     const Between before = with_change(found.before, winner, kEverything);
-    const double least =
-        found.least_total * (1.0 - kWeightError - kExactError) + change_ - moved_ * kChangedError;
+    const double least = found.least_total * (1.0 - kWeightError - kExactError) + changed_.change() -
+                         changed_.moved() * kChangedError - changed_.unread();
     if (before.high < params_.top_p * least) return Verdict::kept;
-    if (!know_total()) return Verdict::open;
+    sum_row();
     const Between all = total();
     if (before.high < params_.top_p * all.low) return Verdict::kept;
-    if (before.low < params_.top_p * all.high) return Verdict::open;
+    if (before.low < params_.top_p * all.high) {
+        ask_for_changed(before);
+        return Verdict::open;
+    }
     end_ = winner;
     values_.floor = float_below(winner.value);
     return Verdict::gone;
 }
 
-// All that reach the threshold but the least likely of them are gone.
+// What was not read of the changed tokens may be all that leaves the question open. Then it is what the next
+// try needs, and there is one, for what was asked for makes this one void.
+void WinnerQuestion::ask_for_changed(const Between& before) {
+    const double least = total().low + changed_.unread();
+    if (changed_.left_unread()) changed_.ask_for_unread(least - before.high / params_.top_p);
+}
+
+// All that reach the threshold but the least likely of them are gone. Where it cannot tell, or would look far
+// below the threshold, what was not read of the changed tokens is what the next try needs.
 bool WinnerQuestion::begin_xtc() {
-    if (params_.xtc_threshold < kLeastThreshold || !know_total()) return false;
+    constexpr double kMostUnread = 0.1;
+    if (params_.xtc_threshold < kLeastThreshold) return false;
+    if (know_total() && changed_.unread() <= kMostUnread * total().high && find_reaching()) return true;
+    changed_.ask_for_unread(0.0);
+    return false;
+}
+
+bool WinnerQuestion::find_reaching() {
     const Between limit = {params_.xtc_threshold * total().low, params_.xtc_threshold * total().high};
     const double floor = value_of(limit.low * 0.99);
     const std::uint32_t count = search_.at_least(float_below(floor), on_).count;
@@ -258,7 +245,7 @@ bool WinnerQuestion::begin_sigma() {
     Moments all = moments_of(weighed_);
     const double squares_error = all.squares * kMomentError;
     const double distances_error = -all.distances * kMomentError;
-    for (const ChangedToken& each : changed_) {
+    for (const ChangedToken& each : changed_.moved_tokens()) {
         const auto take = [&](double value, double sign) {
             if (value == kNothing) return;
             const double off = value - weighed_.reference;
@@ -300,14 +287,14 @@ bool WinnerQuestion::know_spread() {
         moved += std::abs(product);
         return product;
     };
-    for (const ChangedToken& each : changed_) {
+    for (const ChangedToken& each : changed_.moved_tokens()) {
         exponents += times_exponent(each.weight, each.adjusted);
         exponents -= times_exponent(each.raw_weight, each.raw);
         tokens_ -= each.adjusted == kNothing ? 1.0 : 0.0;
     }
     const Between all = total();
     if (!(all.low > 0.0)) return false;
-    centre_ = exponents / (raw_total_ + change_);
+    centre_ = exponents / (raw_total_ + changed_.change());
     const double sums = 2.0 * kWeightError * -spread.exponents + kChangedError * moved +
                         (all.high - all.low) * std::abs(centre_);
     centre_error_ = sums / all.low + kExactError * (1.0 + std::abs(centre_));
@@ -327,8 +314,9 @@ bool WinnerQuestion::ties_by_rounding(const Candidate& winner) const {
     constexpr double kRounding = 1e-13;
     const double most =
         kRounding * (1.0 + std::abs(exponent(winner.value)) + std::abs(centre_)) / weighed_.scale;
+    const auto tokens = changed_.moved_tokens();
     return std::abs(winner.value) * 0x1p-24 <= most ||
-           std::any_of(changed_.begin(), changed_.end(), [&](const ChangedToken& each) {
+           std::any_of(tokens.begin(), tokens.end(), [&](const ChangedToken& each) {
                return each.adjusted != winner.value && std::abs(each.adjusted - winner.value) <= most;
            });
 }

@@ -2,6 +2,7 @@
 // lies above it and no more. What they cannot tell is left open. And the dynamic temperature's entropy.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include "sampler/adjuster.h"
 #include "sampler/blocked_row.h"
 #include "sampler/candidates.h"
+#include "sampler/changed_weights.h"
 #include "sampler/race_arrivals.h"
 #include "sampler/row_mass.h"
 #include "sampler/row_sums.h"
@@ -36,6 +38,8 @@ class WinnerQuestion {
     WinnerQuestion(proto::Step filter, const proto::SamplingParams& params, const BlockedRow& row,
                    const Adjuster& adjust, CandidateSearch& search, const Pruning& pruning,
                    Workspace& workspace);
+    WinnerQuestion(const WinnerQuestion&) = delete;  // `changed_` looks at its row
+    WinnerQuestion& operator=(const WinnerQuestion&) = delete;
 
     // What is known of every token before one is asked; false: too little.
     bool begin();
@@ -55,23 +59,25 @@ class WinnerQuestion {
     double highest() const { return weighed_.reference; }  // as it was written
 
     // Of those that the adjustments change, as they leave it; 0: of none.
-    double highest_changed() const { return highest_changed_; }
+    double highest_changed() const { return std::isfinite(changed_.highest()) ? changed_.highest() : 0.0; }
 
     // Of a question about the dynamic temperature: the entropy of all tokens, and how many they are.
     Between entropy() const;
     double tokens() const { return tokens_; }
 
   private:
-    bool list_changed();
-    void weigh_changed();
+    bool leaves_absent() const;
     bool begin_xtc();
+    bool find_reaching();
     bool begin_sigma();
     bool begin_min_p();
     std::optional<double> find_maximum();
+    void sum_row();
     bool know_spread();
     void shut_out_absent();
     bool total_is_given() const;
     Verdict ask_top_p(const Candidate& winner);
+    void ask_for_changed(const Between& before);
     Verdict ask_typical(const Candidate& winner);
     bool ties_by_rounding(const Candidate& winner) const;
     MassQuery mass_of_row() const {
@@ -84,23 +90,19 @@ class WinnerQuestion {
 
     proto::Step filter_;
     const proto::SamplingParams& params_;
-    const Adjuster& adjust_;
     CandidateSearch& search_;
     Adjustments on_;
     Workspace& workspace_;
     WeighedRow weighed_;
-    std::span<const ChangedToken> changed_;
+    ChangedWeights changed_;
     BoundedValues values_ = kAllValues;
     Candidate end_;           // itself and what follows it in canonical order are gone
     Candidate first_;         // what stands before it in canonical order is gone
     double raw_total_ = 0.0;  // what the row weighs as it was written; 0: not known yet
-    double change_ = 0.0;     // what the changed tokens weigh more than they did
-    double moved_ = 0.0;      // what they weighed and weigh together
     double maximum_ = 0.0;    // min_p: of all tokens, as their adjustments leave them
     double sure_ = 0.0;       // top_n_sigma: kept from here on
-    double highest_changed_ = 0.0;
-    double tokens_ = 0.0;  // above -inf
-    double centre_ = 0.0;  // the tokens' mean exponent, each by its weight: the nearest to the entropy
+    double tokens_ = 0.0;     // above -inf
+    double centre_ = 0.0;     // the tokens' mean exponent, each by its weight: the nearest to the entropy
     double centre_error_ = 0.0;
     // typical_p: gone is what lies as far above or below, but for smaller ids of these values.
     Candidate above_;

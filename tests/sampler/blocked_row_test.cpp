@@ -177,6 +177,34 @@ void check_found(const BlockedRow& row, const std::vector<std::uint32_t>& codes,
         expected.begin(), expected.end(), workspace.found.begin(),
         [](const Found& a, const Found& b) { return a.token == b.token && identical(a.value, b.value); });
     REQUIRE(same);
+    REQUIRE(count_allowed(row, {}, floor, workspace) == expected.size());
+    // What is counted under a mask are those of the list that it allows.
+    for (const std::uint32_t period : {1U, 3U, 64U, 100000U}) {
+        std::vector<std::uint32_t> mask((codes.size() + 31) / 32);
+        for (std::size_t id = period / 2; id < codes.size(); id += period) mask[id / 32] |= 1U << id % 32;
+        const auto allowed = std::count_if(expected.begin(), expected.end(), [period](const Found& each) {
+            return each.token % period == period / 2;
+        });
+        REQUIRE(count_allowed(row, mask, floor, workspace) == allowed);
+    }
+}
+
+// By bits with holes of all sizes.
+void check_largest_without(std::span<const float> values) {
+    std::mt19937_64 generator(11);
+    std::vector<std::uint64_t> bits((values.size() + 63) / 64);
+    for (const std::uint32_t kind : {0U, 1U, 2U, 3U}) {
+        for (std::uint64_t& word : bits) {
+            word = kind == 0   ? 0
+                   : kind == 1 ? ~std::uint64_t{0}
+                               : generator() | (kind == 2 ? 0 : generator());
+        }
+        float expected = -kInfinity;
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            if ((bits[i / 64] >> (i % 64) & 1U) == 0) expected = std::max(expected, values[i]);
+        }
+        REQUIRE(largest_without(values, bits) == expected);
+    }
 }
 
 // Of tokens that a mask allows, of every second, third, ... or of none.
@@ -209,6 +237,7 @@ void check_scan(const std::vector<std::uint32_t>& codes, const RowShape& shape, 
     check_masked_scan(row, codes, workspace);
     const float largest = *std::max_element(expected.begin(), expected.end());
     REQUIRE(largest_of(maxima) == largest);
+    check_largest_without(maxima);
     for (const float floor :
          {-kInfinity, std::numeric_limits<float>::lowest(), -1e4F, -1.0F, 0.0F, 1e-6F, 3.25F, largest}) {
         const auto reached = std::count_if(expected.begin(), expected.end(),

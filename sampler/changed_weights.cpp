@@ -1,0 +1,101 @@
+#include "sampler/changed_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "proto/race.h"
+#include "sampler/changed_tokens.h"
+
+namespace croupier::sampler {
+namespace {
+
+constexpr double kNothing = -std::numeric_limits<double>::infinity();
+
+// Of each its value as it was written and as the adjustments leave it, both weighed.
+void weigh_all(const WeighedRow& row, std::span<ChangedToken> changed) {
+    constexpr std::size_t kBatch = 64;
+    std::array<float, 2 * kBatch> values;
+    std::array<float, 2 * kBatch> weights;
+    for (std::size_t first = 0; first < changed.size(); first += kBatch) {
+        const auto some = changed.subspan(first, std::min(kBatch, changed.size() - first));
+        for (std::size_t i = 0; i < some.size(); ++i) {
+            values[2 * i] = some[i].raw;
+            values[2 * i + 1] = proto::race::entered(some[i].adjusted);
+        }
+        weigh_each(row.reference, row.scale, std::span(values).first(2 * some.size()), weights);
+        for (std::size_t i = 0; i < some.size(); ++i) {
+            some[i].raw_weight = weights[2 * i];
+            some[i].weight = weights[2 * i + 1];
+        }
+    }
+}
+
+}  // namespace
+
+// Those that can end above where they stood are read: how far above the largest entry of their block, nobody
+// knows. Under a mask the row's own weight asks for every block in any case.
+ChangedWeights::Unread ChangedWeights::may_be_unread(bool reads_all) const {
+    const bool some = !reads_all && row_.row.lean != nullptr && row_.mask.empty() && adjust_.lowers_only(on_);
+    return {some, some && !adjust_.has_raising_bias()};
+}
+
+// Those that the mask hides are not among the row's sums, before or after.
+bool ChangedWeights::list(bool reads_all) {
+    if (adjust_.changes_nothing(on_)) return true;
+    const Unread may = may_be_unread(reads_all);
+    const std::span<ChangedToken> room = workspace_.changed;
+    std::size_t count = 0;
+    std::size_t unread_from = room.size();
+    const auto visit = [&](std::uint32_t token, float raw, double adjusted) {
+        if (adjust_.masked(token)) return;
+        highest_ = std::max(highest_, adjusted);
+        if (adjusted != static_cast<double>(raw)) room[count++] = {adjusted, raw, token, 0, 0};
+    };
+    // From the end of the room on: every token comes once.
+    const auto leave_absent = [&](std::uint32_t token) {
+        if (row_.row.lean->is_there(token / kBlock)) return false;
+        room[--unread_from] = {kNothing, row_.block_max[token / kBlock], token, 0, 0};
+        return true;
+    };
+    visit_special_once(adjust_, on_, row_.row, workspace_, visit,
+                       [&](std::uint32_t token) { return may.special && leave_absent(token); });
+    if (adjust_.penalises(on_)) {
+        visit_penalised_once(adjust_, row_.row, visit,
+                             [&](std::uint32_t token) { return may.plain && leave_absent(token); });
+    }
+    changed_ = room.first(count);
+    unread_ = room.subspan(unread_from);
+    if ((highest_ - row_.reference) * row_.scale > kFarthestAbove) return false;
+    weigh();
+    return true;
+}
+
+void ChangedWeights::weigh() {
+    weigh_all(row_, changed_);
+    for (const ChangedToken& each : changed_) {
+        change_ += static_cast<double>(each.weight) - static_cast<double>(each.raw_weight);
+        moved_ += static_cast<double>(each.weight) + static_cast<double>(each.raw_weight);
+    }
+    weigh_all(row_, unread_);
+    for (const ChangedToken& each : unread_) unread_weight_ += static_cast<double>(each.raw_weight);
+    moved_ += 2.0 * unread_weight_;
+}
+
+// Most weigh next to nothing, so that few of them have to be read. But not so few that there would be many
+// more tries.
+void ChangedWeights::ask_for_unread(double room) {
+    constexpr double kPart = 0.25;  // what is read lowers the row's weight too
+    std::sort(unread_.begin(), unread_.end(), [](const ChangedToken& a, const ChangedToken& b) {
+        return a.raw_weight != b.raw_weight ? a.raw_weight > b.raw_weight : a.token < b.token;
+    });
+    const std::uint32_t asked_before = row_.row.asked();
+    double left = unread_weight_;
+    for (const ChangedToken& each : unread_) {
+        if (left <= room * kPart && row_.row.asked_enough(asked_before)) return;
+        (void)row_.row.block(each.token / kBlock);
+        left -= static_cast<double>(each.raw_weight);
+    }
+}
+
+}  // namespace croupier::sampler

@@ -1,0 +1,62 @@
+// What a request's adjustments change of what a row weighs. Of a row that is there in part, as far as the
+// tokens' values are there: of the others it is enough to know how much they can take away.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "sampler/adjuster.h"
+#include "sampler/row_sums.h"
+#include "sampler/workspace.h"
+
+namespace croupier::sampler {
+
+class ChangedWeights {
+  public:
+    ChangedWeights(const WeighedRow& row, const Adjuster& adjust, Adjustments on, Workspace& workspace)
+        : row_(row), adjust_(adjust), on_(on), workspace_(workspace) {}
+
+    // `reads_all`: what is absent is asked for, and nothing is left unread. False: one stands too far above
+    // the row for its sums to mean anything beside it.
+    bool list(bool reads_all);
+
+    // Those that were read and moved.
+    std::span<const ChangedToken> moved_tokens() const { return changed_; }
+    // What these weigh more than they did.
+    double change() const { return change_; }
+    // What they weighed and weigh together; of an unread one what it can at most.
+    double moved() const { return moved_; }
+    // By how much less than they did the unread ones weigh at most; they weigh no more. None of them stands,
+    // or stood, above the largest entry of its block.
+    double unread() const { return unread_weight_; }
+    bool left_unread() const { return !unread_.empty(); }
+    // Of those that were read, as the adjustments leave them; -inf: of none.
+    double highest() const { return highest_; }
+
+    // Asks for unread ones, those with the largest bounds first, until what is left can take away no more
+    // than a part of `room`.
+    void ask_for_unread(double room);
+
+  private:
+    // Tokens without a rule of their own, and those with one.
+    struct Unread {
+        bool plain;
+        bool special;
+    };
+    Unread may_be_unread(bool reads_all) const;
+    void weigh();
+
+    const WeighedRow& row_;
+    const Adjuster& adjust_;
+    Adjustments on_;
+    Workspace& workspace_;
+    std::span<ChangedToken> changed_;
+    std::span<ChangedToken> unread_;  // in place of its values, its block's largest entry, and nothing
+    double change_ = 0.0;
+    double moved_ = 0.0;
+    double unread_weight_ = 0.0;
+    double highest_ = -std::numeric_limits<double>::infinity();
+};
+
+}  // namespace croupier::sampler
