@@ -343,3 +343,17 @@ def test_the_last_engine_ends_its_daemon(tmp_path: Path, monkeypatch: Any) -> No
     assert not list(Path(f"/dev/shm/croupier-test-{os.getpid()}").glob("*segment*"))
     state = Path(f"/proc/{daemon}/stat")
     assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_lean_steps_have_the_tokens_of_whole_rows(tmp_path: Path, monkeypatch: Any, stages: int) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    engine = Engine(tmp_path, croupier={"transport": "lean"}, stages=stages)
+    prompts = [list(range(1, 3 + 9 * place)) for place in range(6)]
+    greedily = {"temperature": 0.0, "ignore_eos": True}
+    outputs = engine.generate(prompts, [greedily] * 5 + [{"temperature": 0.9, "top_p": 0.9, "seed": 3}])
+    for prompt, output in zip(prompts[:5], outputs, strict=False):
+        assert list(output.token_ids) == greedy(prompt, 12)
+    assert engine.verifier.verified > 0
+    assert engine.verifier.differing == []
+    engine.close()
