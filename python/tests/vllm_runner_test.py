@@ -161,7 +161,9 @@ def test_the_logits_of_the_steps_in_flight_are_kept(
         assert [logits.data_ptr() for logits in runner.croupier_logits] == writer.borrowed
         assert len(set(writer.borrowed)) == min(step, 3)
         if not strided:
-            assert [logits() is not None for logits in made] == [step - place < 3 for place in range(1, step + 1)]
+            assert [logits() is not None for logits in made] == [
+                step - place < 3 for place in range(1, step + 1)
+            ]
     runner.croupier_detach()
     assert not runner.croupier_logits
 
