@@ -229,6 +229,36 @@ def test_a_reset_of_the_prefix_cache_draws_the_dropped_tokens_again(engine: Engi
     assert engine.verifier.differing == []
 
 
+def drop(request: Any) -> None:
+    request._all_token_ids.pop()
+    request._output_token_ids.pop()
+    request.num_computed_tokens -= 1
+
+
+def repeat(request: Any) -> None:
+    request.append_output_token_ids(request.output_token_ids[-1])
+
+
+@pytest.mark.parametrize("change", [drop, repeat])
+def test_an_engine_whose_vllm_drops_or_repeats_a_token_ends(
+    engine: Engine, monkeypatch: Any, change: Callable[[Any], None]
+) -> None:
+    scheduler = engine.scheduler
+    schedule, changed = scheduler.schedule, []
+
+    def schedule_another(*args: Any) -> Any:
+        victims = [request for request in scheduler.running if request.num_output_tokens == 5]
+        if victims and not changed:
+            changed.append(victims[-1].request_id)
+            change(victims[-1])
+        return schedule(*args)
+
+    monkeypatch.setattr(scheduler, "schedule", schedule_another)
+    with pytest.raises(RuntimeError, match=r"request .*: vLLM counts \d+ .* the session \d+") as ended:
+        engine.generate([[1, 2, 3], [4, 5]], [{"temperature": 0.0, "ignore_eos": True}] * 2)
+    assert changed[0] in str(ended.value)
+
+
 def test_a_grammars_rows_are_those_of_their_requests(engine: Engine, monkeypatch: Any) -> None:
     scheduler = engine.scheduler
     allowed = np.zeros((1, (host_engine.VOCAB + 31) // 32), dtype=np.int32)
@@ -313,3 +343,17 @@ def test_the_last_engine_ends_its_daemon(tmp_path: Path, monkeypatch: Any) -> No
     assert not list(Path(f"/dev/shm/croupier-test-{os.getpid()}").glob("*segment*"))
     state = Path(f"/proc/{daemon}/stat")
     assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_lean_steps_have_the_tokens_of_whole_rows(tmp_path: Path, monkeypatch: Any, stages: int) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    engine = Engine(tmp_path, croupier={"transport": "lean"}, stages=stages)
+    prompts = [list(range(1, 3 + 9 * place)) for place in range(6)]
+    greedily = {"temperature": 0.0, "ignore_eos": True}
+    outputs = engine.generate(prompts, [greedily] * 5 + [{"temperature": 0.9, "top_p": 0.9, "seed": 3}])
+    for prompt, output in zip(prompts[:5], outputs, strict=False):
+        assert list(output.token_ids) == greedy(prompt, 12)
+    assert engine.verifier.verified > 0
+    assert engine.verifier.differing == []
+    engine.close()

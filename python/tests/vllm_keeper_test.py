@@ -391,6 +391,37 @@ def test_a_lock_that_the_dead_daemon_left_is_named(tmp_path: Path, monkeypatch: 
     assert not Path(options_of(tmp_path).shm_dir).exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("link", "is a link"),
+        ("dangling", "is a link"),
+        ("file", "is no directory"),
+        ("open", r"is writable by others \(mode 0770\)"),
+        ("theirs", rf"is user {os.geteuid()}'s"),
+    ],
+)
+def test_a_directory_that_is_not_this_users_alone_is_refused(
+    tmp_path: Path, monkeypatch: Any, kind: str, said: str
+) -> None:
+    directory, target = tmp_path / "croupier-vllm", tmp_path / "target"
+    if kind in ("link", "dangling"):
+        directory.symlink_to(target)
+        if kind == "link":
+            target.mkdir(mode=0o700)
+    elif kind == "file":
+        directory.touch()
+    else:
+        directory.mkdir()
+        directory.chmod(0o770 if kind == "open" else 0o700)
+    if kind == "theirs":
+        user = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+    with pytest.raises(PermissionError, match=rf"croupier-vllm {said}; .* would be right"):
+        PrivateDaemon.join(options_of(tmp_path), directory)
+    assert not target.exists() or not list(target.iterdir())
+
+
 def test_a_daemon_of_another_container_is_left_alone(tmp_path: Path, monkeypatch: Any) -> None:
     here = PrivateDaemon.join(options_of(tmp_path), tmp_path)
     monkeypatch.setattr(private_daemon, "pid_namespace", lambda: "pid:[1]")

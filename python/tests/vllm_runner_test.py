@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -106,6 +107,65 @@ def sample(ranks: list[Any], order: Order, hidden: Any, batch: Any) -> list[Any]
 
     with ThreadPoolExecutor(len(ranks)) as threads:
         return list(threads.map(one, ranks))
+
+
+class Lender:
+    """A lean step's writer: it notes what it may still read, and where."""
+
+    info = SimpleNamespace(steps_in_flight=3)
+    state = SimpleNamespace(late_steps=0)
+
+    def __init__(self) -> None:
+        self.borrowed: list[int] = []
+
+    def begin(self, step: int) -> bool:
+        return True
+
+    def enqueue_pointer(self, address: int, stride: int, stream: int) -> None:
+        self.borrowed = [*self.borrowed, address][-3:]
+
+    def enqueue_awaited_tokens_pointer(self, *_: Any) -> None:
+        pass
+
+    def detach(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("strided", [False, True])
+@pytest.mark.parametrize("drawing", [["a", "b"], ["b"]], ids=["all draw", "some draw"])
+def test_the_logits_of_the_steps_in_flight_are_kept(
+    monkeypatch: Any, strided: bool, drawing: list[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: SimpleNamespace(cuda_stream=0))
+    monkeypatch.setattr(runners, "get_tensor_model_parallel_rank", lambda: 0)
+    writer = Lender()
+    monkeypatch.setattr(runners, "Writer", lambda *_, **__: writer)
+    runner = make_runner(0, torch.ones(PADDED, HIDDEN, dtype=torch.bfloat16))
+    made = []
+
+    def compute_logits(hidden: Any) -> Any:
+        # As PyTorch's memory of a GPU: what nobody keeps is the next tensor's.
+        logits = torch.zeros(len(hidden), VOCAB).T.contiguous().T if strided else torch.zeros(2, VOCAB)
+        made.append(weakref.ref(logits))
+        return logits
+
+    runner.model = SimpleNamespace(compute_logits=compute_logits)
+    runner.croupier_attach("segment", 1.0, 0)
+    batch = SimpleNamespace(req_ids=["a", "b"], num_reqs=2, logits_indices=torch.tensor([0, 1]))
+    for step in range(1, 8):
+        runner.croupier_order = Order(step, drawing)
+        runner.sample(torch.zeros(2, HIDDEN), batch, None)
+        # A step without a column borrows nothing, and ends no loan.
+        runner.croupier_order = Order(None, [])
+        runner.sample(torch.zeros(2, HIDDEN), batch, None)
+        assert [logits.data_ptr() for logits in runner.croupier_logits] == writer.borrowed
+        assert len(set(writer.borrowed)) == min(step, 3)
+        if not strided:
+            assert [logits() is not None for logits in made] == [
+                step - place < 3 for place in range(1, step + 1)
+            ]
+    runner.croupier_detach()
+    assert not runner.croupier_logits
 
 
 @pytest.mark.parametrize("last", [True, False])

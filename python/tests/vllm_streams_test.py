@@ -166,6 +166,7 @@ def runner_of(device: Device, batch: Any, stages: int) -> Any:
         speculator=None,
         num_speculative_steps=0,
         croupier_writer=device,
+        croupier_logits=deque(maxlen=2),
         croupier_timeout=1.0,
         eplb=SimpleNamespace(step=lambda *_, **__: None),
         kv_connector=SimpleNamespace(post_forward=lambda _: None),

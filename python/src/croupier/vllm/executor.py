@@ -129,12 +129,16 @@ class WithSession:
         endpoint = options.endpoint
         if not endpoint and not options.private and (system := system_endpoint()):
             try:
-                return Session(endpoint=system, **asked)
+                session = Session(endpoint=system, **asked)
             except Error as error:
                 logger.warning("the host's daemon at %s is not used: %s", system, error)
+            else:
+                tell_ignored(options, system)
+                return session
         if not endpoint:
             self.croupier_daemon = PrivateDaemon.join(options)
-            endpoint = self.croupier_daemon.endpoint
+            return Session(endpoint=self.croupier_daemon.endpoint, **asked)
+        tell_ignored(options, endpoint)
         return Session(endpoint=endpoint, **asked)
 
     def _use_session(self, options: Options, geometry: dict[str, Any]) -> None:
@@ -200,6 +204,15 @@ def with_session(executor: type) -> type:
             f"distributed_executor_backend is {executor.__name__}; with Croupier 'mp' or 'uni' would be right"
         )
     return known[executor]
+
+
+def tell_ignored(options: Options, endpoint: str) -> None:
+    if ignored := options.ignored_by_another_daemon():
+        logger.warning(
+            "the daemon at %s is configured otherwise: the option %s; a private daemon takes both",
+            endpoint,
+            ", and the option ".join(ignored),
+        )
 
 
 def _rank(described: dict[str, Any]) -> int:

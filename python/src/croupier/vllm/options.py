@@ -90,6 +90,15 @@ class Options:
             )
         return cls.parse(given)
 
+    def ignored_by_another_daemon(self) -> list[str]:
+        """Of a daemon that this engine does not start itself: what is given and has no effect there."""
+        ignored = [f"'shm_dir' ({self.shm_dir}) is not used"] if self.shm_dir else []
+        if self.samplers and self.stand_in:
+            ignored.append(f"'samplers' ({self.samplers}) is the stand-in's alone")
+        elif self.samplers:
+            ignored.append(f"'samplers' ({self.samplers}) is not used")
+        return ignored
+
     def session_name(self, replica: int) -> str:
         """Process ids are not unique among containers that share a daemon."""
         name = self.name or f"vllm-{os.getpid()}-{secrets.token_hex(4)}"

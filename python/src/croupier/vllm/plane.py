@@ -11,7 +11,7 @@ import numpy as np
 from croupier import Error
 
 from .order import Order
-from .sequences import Sequence, Sequences
+from .sequences import Sequence, Sequences, ended_by_count
 from .verify import Verifier
 
 # Between the workers' sight of a decision and this process's.
@@ -74,7 +74,10 @@ class Plane:
                     f"request {name} is scheduled and was never among scheduled_new_reqs; "
                     "this vLLM announces requests otherwise than Croupier's plugin knows"
                 )
-            if computed[name] + count >= sequence.prefill_len:
+            counted = computed[name] + count
+            if counted >= sequence.prefill_len:
+                if counted != sequence.due:
+                    raise ended_by_count(name, counted - len(sequence.prompt), sequence)
                 self._names.append(name)
 
     def submit(self, grammar: Any) -> Batch:
@@ -92,7 +95,7 @@ class Plane:
                 masks = [None if mask is None else mask.copy() for mask in masks]
         step = self._session.submit([sequence.uid for sequence in sequences], masks)
         self._last_step = step
-        self._sequences.in_flight.append(sequences)
+        self._sequences.submitted(sequences)
         return Batch(Order(step, names), sequences, masks)
 
     def collect(self, batch: Batch, output: Any) -> Any:
@@ -166,6 +169,7 @@ class Plane:
                 continue
             decision = answer.decisions[column]
             if decision.error == _VOID and self._may_be_void(name, batch, column):
+                self._sequences.void(name, batch.sequences[column], batch.order.step)
                 continue
             errors[name] = f"step {batch.order.step}: {decision.error_text or decision.error}"
 

@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 import time
 import zlib
 from collections.abc import Iterator
@@ -51,11 +52,7 @@ class PrivateDaemon:
     @classmethod
     def join(cls, options: Options, directory: Path | None = None) -> PrivateDaemon:
         daemon = cls(directory or default_directory())
-        daemon._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if daemon._directory.stat().st_uid != os.geteuid():
-            raise PermissionError(
-                f"{daemon._directory} is another user's; remove it, or give the option 'endpoint'"
-            )
+        make_own(daemon._directory)
         with daemon._turn():
             users = daemon._open("users.lock")
             try:
@@ -280,6 +277,28 @@ def _unlock(file: IO[bytes]) -> None:
 def default_directory() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return Path(runtime, "croupier-vllm") if runtime else Path(f"/tmp/croupier-vllm-{os.geteuid()}")
+
+
+def make_own(directory: Path) -> None:
+    """A directory that is nobody else's: who can write to it could put a daemon or a file of theirs there.
+
+    Its name in /tmp is known beforehand, and anybody may have been there first.
+    """
+    with contextlib.suppress(FileExistsError):
+        directory.mkdir(mode=0o700, parents=True)
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        what = "a link" if stat.S_ISLNK(found.st_mode) else "no directory"
+    elif found.st_uid != os.geteuid():
+        what = f"user {found.st_uid}'s"
+    elif found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        what = f"writable by others (mode {stat.S_IMODE(found.st_mode):04o})"
+    else:
+        return
+    raise PermissionError(
+        f"{directory} is {what}; a directory of user {os.geteuid()} that nobody else may write to "
+        "(mode 0700) would be right: remove it, set XDG_RUNTIME_DIR, or give the option 'endpoint'"
+    )
 
 
 def find_croupierd() -> str:

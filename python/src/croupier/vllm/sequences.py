@@ -23,12 +23,28 @@ class Sequence:
     prompt: list[int]
     prefill_len: int
     """So many tokens the workers must have seen before the next one is drawn: those it was admitted with."""
+    due: int
+    """So many tokens vLLM counts when the next one is drawn: the prompt, and what is drawn or in flight."""
+    counted_at: int = 0
+    """The last step at its admission: columns up to this one are no part of `due` any more."""
     live: bool = True
     """In the session's table."""
     parked: bool = False
     """Preempted: nothing of it is scheduled."""
     void_until: int = 0
     """Steps up to this one were in flight when it was truncated or stopped: their columns may be void."""
+
+    @property
+    def drawn(self) -> int:
+        return self.due - len(self.prompt)
+
+
+def ended_by_count(name: str, theirs: int, sequence: Sequence) -> RuntimeError:
+    return RuntimeError(
+        f"request {name}: vLLM counts {theirs} output tokens, those in flight among them, and the session "
+        f"{sequence.drawn}; equal counts would be right. vLLM or Croupier's plugin has dropped or repeated a "
+        "token, and this engine cannot go on, because later tokens would be other ones"
+    )
 
 
 class Sequences:
@@ -47,9 +63,22 @@ class Sequences:
         """Requests that the session did not take, with the reason; they end with an error."""
         self.in_flight: deque[list[Sequence]] = deque()
         """Of each step that is submitted and not collected, the oldest first."""
+        self._most_in_flight = 0
 
     def get(self, name: str) -> Sequence | None:
         return self._by_name.get(name)
+
+    def submitted(self, sequences: list[Sequence]) -> None:
+        """Each has a token more in flight."""
+        self.in_flight.append(sequences)
+        self._most_in_flight = max(self._most_in_flight, len(self.in_flight))
+        for sequence in sequences:
+            sequence.due += 1
+
+    def void(self, name: str, sequence: Sequence, step: int) -> None:
+        """That step brings it no token."""
+        if self._by_name.get(name) is sequence and step > sequence.counted_at:
+            sequence.due -= 1
 
     def finish(self, name: str) -> None:
         self.refused.pop(name, None)
@@ -72,6 +101,10 @@ class Sequences:
         ):
             self.finish(new.req_id)  # A request of streamed input: its prompt has grown.
             known = None
+        # A reset of the prefix cache drops what was in flight then, and nothing else is ever lost. How much
+        # that was is not told here: at most as many as there have ever been.
+        if known is not None and not 0 <= known.drawn - len(outputs) <= self._most_in_flight:
+            raise ended_by_count(new.req_id, len(outputs), known)
         try:
             if known is None:
                 known = self._translated(new, list(prompt))
@@ -88,13 +121,14 @@ class Sequences:
             self._log(f"request {new.req_id} is refused: {error}")
             return
         known.parked = False
-        known.prefill_len = len(tokens)
+        known.prefill_len = known.due = len(tokens)
+        known.counted_at = last_step
 
     def _translated(self, new: Any, prompt: list[int]) -> Sequence:
         request = translate(new.sampling_params, self._limits)
         if request.seed is None:
             request.seed = self._seeds.getrandbits(64)
-        return Sequence(0, new.sampling_params, request, prompt, len(prompt))
+        return Sequence(0, new.sampling_params, request, prompt, len(prompt), len(prompt))
 
     def _add(self, sequence: Sequence, outputs: list[int]) -> None:
         params = Params(seed=sequence.request.seed, **sequence.request.params)

@@ -11,6 +11,7 @@ import numpy as np
 from croupier import Decider, Params
 
 _TOLD = 20
+_KEPT = 100
 
 
 def as_float32(rows: np.ndarray) -> np.ndarray:
@@ -29,7 +30,9 @@ class Verifier:
         self._log = log
         self.verified = 0
         self.skipped = 0
+        self.differ = 0
         self.differing: list[dict[str, Any]] = []
+        """The first of them; `differ` counts all."""
 
     def look(self, batch: Any, answer: Any, output: Any, session: Any) -> None:
         """Does nothing for a step whose rows the workers did not copy."""
@@ -67,13 +70,15 @@ class Verifier:
             "daemon": decision.token,
             "here": again.token,
         }
-        self.differing.append(found)
-        if len(self.differing) <= _TOLD:
+        self.differ += 1
+        if self.differ <= _KEPT:
+            self.differing.append(found)
+        if self.differ <= _TOLD:
             self._log(f"verify: a decision differs: {json.dumps(found)}")
 
     def close(self) -> None:
-        counts = {"verified": self.verified, "skipped": self.skipped, "differ": len(self.differing)}
+        counts = {"verified": self.verified, "skipped": self.skipped, "differ": self.differ}
         self._log(f"verify: {json.dumps(counts)}")
         if self._report:
             with open(self._report, "w", encoding="utf-8") as file:
-                json.dump({**counts, "differing": self.differing[:_TOLD]}, file, indent=1)
+                json.dump({**counts, "differing": self.differing}, file, indent=1)

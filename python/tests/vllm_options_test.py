@@ -1,0 +1,84 @@
+"""What the options' dictionary may say, how it is refused, and what its options do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from croupier.vllm.options import TRANSPORTS, Options
+from croupier.vllm.order import Order
+from croupier.vllm.verify import Verifier
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_transport_is_taken_by_its_name(transport: str) -> None:
+    assert Options.parse({"transport": transport}).transport == transport
+
+
+@pytest.mark.parametrize(
+    ("given", "right"),
+    [("fast", "auto, rows, lean"), ("Lean", "auto, rows, lean"), ("", "auto, rows, lean"), (2, "a str")],
+)
+def test_another_transport_is_refused_by_name(given: Any, right: str) -> None:
+    with pytest.raises(ValueError, match=rf"\['transport'\] is {given!r}; {right} would be right"):
+        Options.parse({"transport": given})
+    assert Options.parse({}).transport == "auto"
+
+
+@pytest.fixture
+def warnings(monkeypatch: Any) -> list[str]:
+    """Of an executor whose host has a daemon that takes every session."""
+    pytest.importorskip("vllm")
+    pytest.importorskip("host_engine", exc_type=ImportError)
+    from croupier.vllm import executor
+
+    said: list[str] = []
+    monkeypatch.setattr(executor.logger, "warning", lambda text, *given: said.append(text % given))
+    monkeypatch.setattr(executor, "system_endpoint", lambda: "ipc://host")
+    monkeypatch.setattr(executor, "Session", lambda **asked: asked["endpoint"])
+    daemon = SimpleNamespace(endpoint="ipc://private")
+    monkeypatch.setattr(executor, "PrivateDaemon", SimpleNamespace(join=lambda _: daemon))
+    return said
+
+
+@pytest.mark.parametrize(
+    ("given", "endpoint", "told"),
+    [
+        ({"shm_dir": "/x"}, "ipc://host", ["'shm_dir' (/x) is not used"]),
+        ({"samplers": 3}, "ipc://host", ["'samplers' (3) is the stand-in's alone"]),
+        ({"samplers": 3, "stand_in": False}, "ipc://host", ["'samplers' (3) is not used"]),
+        (
+            {"samplers": 3, "shm_dir": "/x", "endpoint": "ipc://given"},
+            "ipc://given",
+            ["'shm_dir' (/x)", "'samplers' (3)"],
+        ),
+        ({"samplers": 3, "shm_dir": "/x", "private": True}, "ipc://private", []),
+        ({}, "ipc://host", []),
+    ],
+)
+def test_what_a_daemon_of_the_host_ignores_is_said_once(
+    warnings: list[str], given: dict[str, Any], endpoint: str, told: list[str]
+) -> None:
+    from croupier.vllm.executor import WithSession
+
+    assert WithSession()._opened(Options.parse(given)) == endpoint
+    assert len(warnings) == bool(told)
+    assert all(text in warnings[0] and endpoint in warnings[0] for text in told)
+
+
+def test_verify_mode_keeps_the_first_differences_and_counts_all(tmp_path: Path) -> None:
+    said: list[str] = []
+    verifier = Verifier(64, 16, str(tmp_path / "report"), said.append)
+    for step in range(250):
+        batch = SimpleNamespace(order=Order(step, ["r"]))
+        verifier._tell(batch, 0, SimpleNamespace(position=step, token=1), SimpleNamespace(token=2))
+    assert len(verifier.differing) == 100
+    assert len(said) == 20
+    verifier.close()
+    report = json.loads((tmp_path / "report").read_text())
+    assert report["differ"] == 250
+    assert [found["step"] for found in report["differing"]] == list(range(100))

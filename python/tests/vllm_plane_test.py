@@ -1,0 +1,207 @@
+"""The engine core's half alone: vLLM's count of a request's tokens is the session's, or the engine ends."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("vllm")
+pytest.importorskip("host_engine", exc_type=ImportError)
+
+from vllm import SamplingParams  # noqa: E402
+
+from croupier.vllm.parameters import Limits  # noqa: E402
+from croupier.vllm.plane import Plane  # noqa: E402
+from croupier.vllm.sequences import Sequences  # noqa: E402
+
+LIMITS = Limits(max_bias=4, max_stop_ids=4, max_list_tokens=4, max_logprobs=0, logprobs_mode="raw_logprobs")
+SAMPLING = SamplingParams(temperature=0.0, detokenize=False)
+TOKEN, VOID, STOPPED = 7, 13, 1
+
+
+class Session:
+    """Decides the same token everywhere, but where the test says otherwise."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.waiting: list[tuple[int, int]] = []
+        self.void: set[int] = set()
+        self.stops: set[int] = set()
+        self.truncated: list[int] = []
+
+    def add(self, *_: Any, **__: Any) -> None:
+        pass
+
+    finish = add
+
+    def truncate(self, uid: int, outputs: int) -> None:
+        self.truncated.append(outputs)
+
+    def submit(self, uids: list[int], masks: Any) -> int:
+        self.steps += 1
+        self.waiting.append((self.steps, len(uids)))
+        return self.steps
+
+    def wait(self, timeout: float) -> Any:
+        step, columns = self.waiting.pop(0)
+        token = -1 if step in self.void else TOKEN
+        return SimpleNamespace(
+            step=step,
+            tokens=np.full(columns, token),
+            flags=np.full(columns, STOPPED if step in self.stops else 0),
+            decisions=[SimpleNamespace(error=VOID, error_text="void")] * columns,
+        )
+
+
+class Engine:
+    """As vLLM's: batches are scheduled and submitted, and collected when they are to be."""
+
+    def __init__(self) -> None:
+        self.session = Session()
+        sequences = Sequences(self.session, LIMITS, random.Random(1), print)
+        self.plane = Plane(self.session, sequences, 1.0, print)
+        self.batches: list[Any] = []
+
+    def schedule(
+        self,
+        new: Iterable[Any] = (),
+        cached: dict[str, tuple[int, int]] | None = None,
+        finished: Iterable[str] = (),
+        preempted: Iterable[str] = (),
+    ) -> None:
+        """`cached` has each request's computed and scheduled tokens; a new one has all of its own."""
+        cached = cached or {}
+        counts = {name: count for name, (_, count) in cached.items()}
+        counts |= {one.req_id: len(one.prefill_token_ids) - one.num_computed_tokens for one in new}
+        self.plane.schedule(
+            SimpleNamespace(
+                finished_req_ids=set(finished),
+                preempted_req_ids=set(preempted),
+                scheduled_new_reqs=list(new),
+                scheduled_cached_reqs=SimpleNamespace(
+                    req_ids=list(cached), num_computed_tokens=[computed for computed, _ in cached.values()]
+                ),
+                num_scheduled_tokens=counts,
+            )
+        )
+        self.batches.append(self.plane.submit(None))
+
+    def collect(self) -> None:
+        batch = self.batches.pop(0)
+        names = batch.order.req_ids
+        token = 0 if batch.order.step in self.session.void else TOKEN
+        self.plane.collect(
+            batch,
+            SimpleNamespace(
+                req_ids=names,
+                req_id_to_index={name: row for row, name in enumerate(names)},
+                sampled_token_ids=[[token] for _ in names],
+                prompt_logprobs_dict={},
+            ),
+        )
+
+
+def new(name: str, prompt: int = 3, outputs: int = 0, computed: int = 0) -> SimpleNamespace:
+    return SimpleNamespace(
+        req_id=name,
+        prompt_token_ids=[1] * prompt,
+        prefill_token_ids=[1] * prompt + [TOKEN] * outputs,
+        num_computed_tokens=computed,
+        sampling_params=SAMPLING,
+    )
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.mark.parametrize(
+    ("place", "told"), [((4, 1), 2), ((3, 1), 1), ((5, 2), 4)], ids=["right", "dropped", "repeated"]
+)
+def test_a_count_other_than_the_sessions_ends_the_engine(
+    engine: Engine, place: tuple[int, int], told: int
+) -> None:
+    engine.schedule([new("r")])
+    engine.schedule(cached={"r": (3, 1)})
+    if told == 2:
+        engine.schedule(cached={"r": place})
+        return
+    with pytest.raises(
+        RuntimeError, match=rf"request r: vLLM counts {told} .* the session 2; .*would be right"
+    ):
+        engine.schedule(cached={"r": place})
+
+
+def test_parts_of_a_prompt_and_a_cached_prefix_draw_and_count_nothing(engine: Engine) -> None:
+    part = new("r", prompt=40, computed=16)
+    part.prefill_token_ids = part.prompt_token_ids
+    engine.schedule([part])
+    engine.schedule([new("s")], {"r": (40, 1)})
+    with pytest.raises(RuntimeError, match="request r: vLLM counts 1 .* the session 2"):
+        engine.schedule(cached={"s": (3, 1), "r": (40, 1)})
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_preempted_request_may_lose_what_was_in_flight(engine: Engine, kept: int) -> None:
+    engine.schedule([new("r")])
+    engine.schedule(cached={"r": (3, 1)})
+    engine.collect()
+    engine.schedule(preempted=["r"])
+    engine.collect()
+    engine.schedule([new("r", outputs=1 + kept, computed=2)])
+    assert engine.session.truncated == [1 + kept]
+    engine.schedule(cached={"r": (4 + kept, 1)})
+    with pytest.raises(RuntimeError, match=rf"vLLM counts {2 + kept} .* the session {3 + kept}"):
+        engine.schedule(cached={"r": (4 + kept, 1)})
+
+
+@pytest.mark.parametrize("outputs", [1, 6])
+def test_a_preempted_request_that_comes_back_with_other_tokens_ends_the_engine(
+    engine: Engine, outputs: int
+) -> None:
+    engine.schedule([new("r")])
+    for drawn in range(4):
+        engine.schedule(cached={"r": (3 + drawn, 1)})
+        engine.collect()
+    engine.schedule(preempted=["r"])
+    # Five are drawn, and never were more than two in flight.
+    with pytest.raises(RuntimeError, match=rf"request r: vLLM counts {outputs} .* the session 5"):
+        engine.schedule([new("r", outputs=outputs)])
+
+
+def test_a_void_column_is_no_token(engine: Engine) -> None:
+    engine.session.stops, engine.session.void = {2}, {3}
+    engine.schedule([new("r")])
+    engine.schedule(cached={"r": (3, 1)})
+    engine.schedule(cached={"r": (4, 1)})
+    for _ in range(3):
+        engine.collect()
+    # vLLM would have had to stop as the session did.
+    with pytest.raises(RuntimeError, match="vLLM counts 3 .* the session 2"):
+        engine.schedule(cached={"r": (5, 1)})
+
+
+def test_a_void_column_of_before_a_preemption_is_not_counted_twice(engine: Engine) -> None:
+    engine.session.void = {2}
+    engine.schedule([new("r")])
+    engine.schedule(cached={"r": (3, 1)})
+    engine.collect()
+    engine.schedule(preempted=["r"])
+    engine.schedule([new("r", outputs=1)])
+    engine.collect()
+    engine.schedule(cached={"r": (4, 1)})
+    with pytest.raises(RuntimeError, match="vLLM counts 2 .* the session 3"):
+        engine.schedule(cached={"r": (4, 1)})
+
+
+def test_a_name_that_is_used_again_begins_anew(engine: Engine) -> None:
+    engine.schedule([new("r")])
+    engine.schedule(cached={"r": (3, 1)})
+    engine.schedule([new("r", prompt=9)], finished=["r"])
+    engine.schedule(cached={"r": (9, 1)})
