@@ -9,6 +9,7 @@
 #include "agreement.h"
 #include "case_generator.h"
 #include "lm_cases.h"
+#include "more_cases.h"
 #include "sampler/reference/decide.h"
 #include "testing/deciding.h"
 
@@ -27,17 +28,6 @@ proto::DecisionError check_against_reference(const RandomCase& random_case, Work
                      << describe(random_case));
     }
     return expected.decision.error;
-}
-
-// How many cases a run compares; the environment may ask for more than every run can afford.
-std::uint64_t cases_to_compare(const char* variable, std::uint64_t usually) {
-    const char* asked = std::getenv(variable);
-    return asked != nullptr ? std::strtoull(asked, nullptr, 10) : usually;
-}
-
-std::mt19937_64 seeded(std::uint64_t usual) {
-    const char* seed = std::getenv("CROUPIER_ORACLE_SEED");
-    return std::mt19937_64(seed != nullptr ? std::strtoull(seed, nullptr, 10) : usual);
 }
 
 // How often each path decided, and left a question open.

@@ -14,6 +14,7 @@
 #include "case_generator.h"
 #include "lean_fixture.h"
 #include "lm_cases.h"
+#include "more_cases.h"
 #include "sampler/plan.h"
 #include "sampler/row_mass.h"
 #include "testing/deciding.h"
@@ -73,8 +74,13 @@ void check_case(RandomCase& random_case, const LeanOffer& offer, Workspace& work
     ++tally.cases;
 }
 
+// Of every test, so many times as many cases as usual.
+int times() {
+    return static_cast<int>(cases_to_compare("CROUPIER_LEAN_TIMES", 1));
+}
+
 void check_random_cases(std::uint32_t least_vocab, std::uint32_t most_vocab, int cases, std::uint64_t seed) {
-    std::mt19937_64 generator(seed);
+    std::mt19937_64 generator = seeded(seed);
     RandomCase random_case;
     Tally tally;
     constexpr int kCasesOfOne = 20;  // a workspace costs more than a decision
@@ -137,19 +143,19 @@ float of_dtype(float value, proto::Dtype dtype) {
 }  // namespace
 
 TEST_CASE("a decision over a part of a row is that over the whole row") {
-    check_random_cases(1, 700, 20000, 20261201);
+    check_random_cases(1, 700, 20000 * times(), 20261201);
 }
 
 TEST_CASE("a decision over a part of a row of many blocks is that over the whole row") {
-    check_random_cases(700, 20000, 3000, 20261202);
+    check_random_cases(700, 20000, 3000 * times(), 20261202);
 }
 
 TEST_CASE("requests as people send them are decided alike over a part of a row") {
-    std::mt19937_64 generator(20261203);
+    std::mt19937_64 generator = seeded(20261203);
     LmCase lm_case;
     Tally tally;
-    constexpr int kCases = 3000;
-    for (int number = 0; number < kCases; ++number) {
+    const int rows = 3000 * times();
+    for (int number = 0; number < rows; ++number) {
         const auto vocab = static_cast<std::uint32_t>(5000 + generator() % 3000);
         const auto dtype = static_cast<proto::Dtype>(generator() % 3);
         Workspace workspace(vocab);
@@ -162,17 +168,17 @@ TEST_CASE("requests as people send them are decided alike over a part of a row")
             check_case(lm_case, random_offer(lm_case, generator), workspace, tally);
         }
     }
-    CHECK(tally.decided > kCases);
+    CHECK(tally.decided > rows);
     CHECK(tally.tries < 3 * tally.cases);
 }
 
 TEST_CASE("a part of a real vocabulary's row decides as the whole row") {
     constexpr std::uint32_t kVocab = 151936;
-    std::mt19937_64 generator(20261204);
+    std::mt19937_64 generator = seeded(20261204);
     Workspace workspace(kVocab);
     RandomCase random_case;
     Tally tally;
-    for (int number = 0; number < 40; ++number) {
+    for (int number = 0; number < 40 * times(); ++number) {
         fill_case(random_case, kVocab, generator);
         check_case(random_case, random_offer(random_case, generator), workspace, tally);
     }
@@ -180,12 +186,12 @@ TEST_CASE("a part of a real vocabulary's row decides as the whole row") {
 }
 
 TEST_CASE("strange rows of which a part is there are decided alike, after few tries") {
-    std::mt19937_64 generator(20261205);
+    std::mt19937_64 generator = seeded(20261205);
     RandomCase random_case;
     Tally tally;
     for (const std::uint32_t vocab : {64U, 65U, 1000U, 40000U}) {
         Workspace workspace(vocab);
-        const int requests = vocab == 40000U ? 20 : 60;
+        const int requests = (vocab == 40000U ? 20 : 60) * times();
         for (std::uint32_t kind = 0; kind < 9 * static_cast<std::uint32_t>(requests); ++kind) {
             fill_case(random_case, vocab, generator);
             random_case.logits = strange_row(kind % 9, vocab, generator);
@@ -193,7 +199,7 @@ TEST_CASE("strange rows of which a part is there are decided alike, after few tr
             check_case(random_case, random_offer(random_case, generator), workspace, tally);
         }
     }
-    CHECK(tally.cases == 1800);
+    CHECK(tally.cases == std::int64_t{1800} * times());
 }
 
 }  // namespace croupier::sampler::test
