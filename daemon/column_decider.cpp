@@ -255,7 +255,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     decision.error =
         stored.is_known() ? check_sequence(segment, step, asked, sequence, lists) : DecisionError::bad_record;
     const auto format = format_of(segment, step);
-    if (!format) decision.error = DecisionError::bad_record;
+    if (!format && decision.error == DecisionError::none) decision.error = DecisionError::bad_record;
     const LeanTurn turn(segment, step);
     if (decision.error == DecisionError::none) {
         // Another one may have asked for more between the look at the column and its claim.
