@@ -143,7 +143,7 @@ void leave_support(const shm::Segment& segment, std::uint32_t slot, std::uint32_
 class LeanTurn {
   public:
     LeanTurn(const shm::Segment& segment, const CheckedStep& step)
-        : segment_(segment), step_(step.step), epochs_(shm::slice_epochs(segment, step_)) {}
+        : segment_(segment), step_(step.step), epochs_(is_lean() ? shm::slice_epochs(segment, step_) : 0) {}
 
     shm::Wishes wishes() const { return {segment_, step_, epochs_}; }
     bool is_awaited(std::uint32_t column) const { return is_lean() && wishes().awaited(column); }
@@ -181,8 +181,7 @@ void append(const shm::Segment& segment, const proto::ScheduleColumn& asked, std
 }  // namespace
 
 bool is_due(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) {
-    const bool awaited =
-        segment.geometry().lean_blocks != 0 && LeanTurn(segment, step).wishes().awaited(column);
+    const bool awaited = LeanTurn(segment, step).is_awaited(column);
     if (!step.follows && !awaited) return true;
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     // What names no sequence is refused when it is decided.

@@ -19,9 +19,7 @@ shm::Result<std::optional<BegunStep>> BegunSteps::begin(std::uint64_t step) {
     // gone with the session.
     const bool published = step < shm::steps_in_flight(segment).end;
     if (!published && host_->session_open()) return std::optional<BegunStep>();
-    const auto format =
-        host_->geometry().lean_blocks == 0 ? proto::SliceFormat::full_tiles : proto::SliceFormat::lean;
-    CROUPIER_TRY_VALUE(word, host_->publisher().begin(step, format));
+    CROUPIER_TRY_VALUE(word, host_->publisher().begin(step, format_of(host_->geometry())));
     if (shm::slice_ready(segment, step, host_->rank())) {
         return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
                                                  " has the whole slice of rank " +
@@ -37,20 +35,23 @@ void BegunSteps::abandon(std::uint64_t finished) {
     next_wanted_ = 0;
 }
 
+const proto::SequenceEntry* live_sequence(const shm::Segment& segment, const proto::ScheduleColumn& column) {
+    if (column.sequence_slot >= segment.geometry().max_sequences) return nullptr;
+    const proto::SequenceEntry& entry = segment.sequence(column.sequence_slot);
+    // acquire: the parameters of a live entry are there.
+    const bool live = entry.state.load(std::memory_order_acquire) == proto::SequenceState::live;
+    return live && entry.uid == column.sequence_uid ? &entry : nullptr;
+}
+
 void read_seeds(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
                 std::span<ColumnSeed> seeds) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
         const proto::ScheduleColumn column = columns[i];
         seeds[i] = {0, column.position, 0};
-        if (column.sequence_slot >= segment.geometry().max_sequences) continue;
-        const proto::SequenceEntry& entry = segment.sequence(column.sequence_slot);
-        // acquire: the parameters of a live entry are there.
-        if (entry.state.load(std::memory_order_acquire) != proto::SequenceState::live ||
-            entry.uid != column.sequence_uid) {
-            continue;
-        }
+        const proto::SequenceEntry* entry = live_sequence(segment, column);
+        if (entry == nullptr) continue;
         const proto::SamplingParams params = segment.params(column.sequence_slot);
-        seeds[i] = {params.seed, entry.prompt_length + column.position, params.child};
+        seeds[i] = {params.seed, entry->prompt_length + column.position, params.child};
     }
 }
 

@@ -35,6 +35,14 @@ class BegunSteps {
     std::uint64_t next_wanted_ = 0;
 };
 
+// How the session's writers send a step.
+inline proto::SliceFormat format_of(const proto::Geometry& geometry) {
+    return geometry.lean_blocks == 0 ? proto::SliceFormat::full_tiles : proto::SliceFormat::lean;
+}
+
+// The column's sequence, whose parameters are there; null: it is not there.
+const proto::SequenceEntry* live_sequence(const shm::Segment& segment, const proto::ScheduleColumn& column);
+
 // A column whose sequence is not there has the seed 0: the samplers refuse to decide it.
 void read_seeds(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
                 std::span<ColumnSeed> seeds);

@@ -1,7 +1,8 @@
 #include "gpu_writer/column_wants.h"
 
 #include <algorithm>
-#include <atomic>
+
+#include "gpu_writer/begun_steps.h"
 
 namespace croupier::gpu_writer {
 namespace {
@@ -72,20 +73,14 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, bool
 
 void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
                 std::span<LeanWant> wants) {
-    const proto::Geometry& geometry = segment.geometry();
     for (std::size_t i = 0; i < columns.size(); ++i) {
         const proto::ScheduleColumn column = columns[i];
         wants[i] = {};
-        if (column.sequence_slot >= geometry.max_sequences) continue;
-        const proto::SequenceEntry& entry = segment.sequence(column.sequence_slot);
-        // acquire: the parameters of a live entry are there.
-        if (entry.state.load(std::memory_order_acquire) != proto::SequenceState::live ||
-            entry.uid != column.sequence_uid) {
-            continue;
-        }
+        const proto::SequenceEntry* entry = live_sequence(segment, column);
+        if (entry == nullptr) continue;
         const SamplingParams params = segment.params(column.sequence_slot);
-        wants[i] = want_of(params, {params.seed, entry.prompt_length + column.position, params.child},
-                           entry.allowed_count > 0 || column.mask_row != 0, geometry.lean_blocks);
+        wants[i] = want_of(params, {params.seed, entry->prompt_length + column.position, params.child},
+                           entry->allowed_count > 0 || column.mask_row != 0, segment.geometry().lean_blocks);
     }
 }
 

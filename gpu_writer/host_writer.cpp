@@ -130,7 +130,7 @@ shm::Result<bool> HostWriter::publish_all(std::uint64_t step) {
 }
 
 shm::Result<bool> HostWriter::send(std::uint64_t step, std::span<const void* const> column_values) {
-    if (geometry().lean_blocks == 0) {
+    if (format_of(geometry()) == proto::SliceFormat::full_tiles) {
         write_all(step, column_values);
         return publish_all(step);
     }

@@ -7,6 +7,7 @@
 #include "shm/wishes.h"
 
 namespace croupier::gpu_writer {
+
 LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank, std::span<const std::uint32_t> order)
     : segment_(segment),
       rank_(rank),

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "gpu_writer/column_wants.h"
+#include "proto/hotness_order.h"
 #include "shm/wishes.h"
 
 namespace croupier::gpu_writer {
+
 shm::Result<std::unique_ptr<LeanPath>> LeanPath::make(const shm::Segment& segment, std::uint32_t rank,
                                                       std::span<const std::uint32_t> order, int device,
                                                       Address address) {
@@ -56,8 +58,7 @@ shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order)
 
 shm::Result<bool> LeanPath::keep_places(std::span<const std::uint32_t> order) {
     if (order.empty()) return true;
-    std::vector<std::uint32_t> places(order.size());
-    for (std::uint32_t place = 0; place < order.size(); ++place) places[order[place]] = place;
+    const std::vector<std::uint32_t> places = proto::places_of(order, 0);
     CROUPIER_TRY(keep(places_, device_array<std::uint32_t>(places.size(), "the blocks' places")));
     return cuda_done(
         cudaMemcpy(places_.get(), places.data(), places.size() * sizeof(places[0]), cudaMemcpyHostToDevice),

@@ -135,9 +135,8 @@ void LeanSteps::answer_tokens() {
     std::atomic_ref(words_[kAnswer]).store(step_, std::memory_order_release);
 }
 
-std::uint64_t LeanSteps::to_tokens() {
-    const auto begin = Clock::now();
-    launch();
+// The stream waits for tokens, which are answered when the step's word is there.
+std::uint64_t LeanSteps::until_tokens(Clock::time_point begin) {
     wait_.until(words_.address(kAnswer), step_, stream_.get());
     launch_take(decided_.device, static_cast<std::int32_t*>(tokens_.get()), case_.columns,
                 words_.device + kFlag, step_, stream_.get());
@@ -147,6 +146,12 @@ std::uint64_t LeanSteps::to_tokens() {
     const std::uint64_t took = since(begin);
     stream_.synchronise();
     return took;
+}
+
+std::uint64_t LeanSteps::to_tokens() {
+    const auto begin = Clock::now();
+    launch();
+    return until_tokens(begin);
 }
 
 std::uint64_t LeanSteps::empty_to_flag() {
@@ -165,15 +170,7 @@ std::uint64_t LeanSteps::empty_to_tokens() {
     const auto begin = Clock::now();
     launch_take(decided_.device, static_cast<std::int32_t*>(tokens_.get()), 0, words_.device + kReady, step_,
                 stream_.get());
-    wait_.until(words_.address(kAnswer), step_, stream_.get());
-    launch_take(decided_.device, static_cast<std::int32_t*>(tokens_.get()), case_.columns,
-                words_.device + kFlag, step_, stream_.get());
-    spin_until(words_[kReady], step_);
-    answer_tokens();
-    spin_until(words_[kFlag], step_);
-    const std::uint64_t took = since(begin);
-    stream_.synchronise();
-    return took;
+    return until_tokens(begin);
 }
 
 std::uint64_t LeanSteps::to_answers(std::uint32_t columns, std::uint32_t blocks) {

@@ -1,6 +1,7 @@
 // Lean steps of one shape on GPU 0, and a CPU that spins on their words: the transport alone.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -63,6 +64,7 @@ class LeanSteps {
   private:
     void launch();
     void answer_tokens();
+    std::uint64_t until_tokens(std::chrono::steady_clock::time_point begin);
     gpu_writer::LeanRows next_rows();
 
     Case case_;

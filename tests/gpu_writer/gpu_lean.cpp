@@ -9,6 +9,7 @@
 
 #include "gpu_writer/lean_layout.h"
 #include "gpu_writer/wish_server.h"
+#include "proto/hotness_order.h"
 #include "testing/session_files.h"
 
 namespace croupier::testing {
@@ -107,8 +108,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
         nullptr, gpu_writer::lean_scratch_bytes(dtype, shape.slice.blocks, of.geometry.max_batch));
     answer_scratch_ = on_gpu<std::byte>(nullptr, gpu_writer::answer_scratch_bytes());
     if (!of.order.empty()) {
-        std::vector<std::uint32_t> places(of.order.size());
-        for (std::uint32_t place = 0; place < places.size(); ++place) places[of.order[place]] = place;
+        const std::vector<std::uint32_t> places = proto::places_of(of.order, 0);
         places_ = on_gpu<std::uint32_t>(places.data(), places.size());
     }
     slice_ = {slice.address(), places_.get(), of.geometry.tile, of.geometry.tiles(of.rank), columns_};

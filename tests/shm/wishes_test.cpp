@@ -90,7 +90,7 @@ TEST_CASE("a wish of another step, or of writers that are gone, is none of this 
     CHECK(anew.placed(0)[1] == 16);
 }
 
-TEST_CASE("bits that somebody died while he wrote are not believed, nor is an earlier answer") {
+TEST_CASE("bits of which the writer died half-way are not believed, nor is an earlier answer") {
     Stage stage;
     stage.wishes.ask(0, Bits{1, 0});
     stage.answer(0);
