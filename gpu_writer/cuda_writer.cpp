@@ -55,8 +55,9 @@ CudaWriter::CudaWriter(HostWriter host, const WriterOptions& options)
 
 CudaWriter::~CudaWriter() {
     const DeviceScope scope(device_);
-    // First: a stream may wait for tokens.
+    // First: streams may wait for tokens, and for wishes.
     if (courier_ != nullptr) courier_->deliver_all();
+    if (lean_ != nullptr) lean_->end_answers();
     // What still runs stores into memory that the members' destructors give back.
     (void)cudaDeviceSynchronize();
     lean_.reset();
@@ -79,7 +80,7 @@ shm::Result<bool> CudaWriter::prepare() {
     CROUPIER_TRY(keep_order());
     const proto::Geometry& geometry = host().geometry();
     if (geometry.lean_blocks != 0) {
-        CROUPIER_TRY(keep(lean_, LeanPath::make(host().segment(), host().rank(), host().order(), device_,
+        CROUPIER_TRY(keep(lean_, LeanPath::make(host().segment(), host().rank(), host().order(),
                                                 [this](const void* place) { return address(place); })));
     } else if (path_ != Path::store) {
         const std::uint64_t maxima =

@@ -17,12 +17,14 @@ LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank, std::span<co
       kept_(segment.geometry().slots),
       wants_(segment.geometry().max_batch),
       bits_((segment.geometry().shards[rank].blocks() + 63) / 64),
-      server_(segment, rank,
-              [this](const BegunStep& step, std::span<const Wish> wishes) { answer(step, wishes); }) {}
+      server_(
+          segment, rank,
+          [this](const WatchedStep& step, std::span<const Wish> wishes) { answer(step.begun, wishes); },
+          [](const WatchedStep& /*step*/) {}) {}
 
 void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
     const std::uint32_t slot = segment_.slot_of(step.step);
-    server_.watch(step);
+    server_.watch({step, ++watched_});
     std::vector<std::byte>& kept = kept_[slot];
     kept.resize(step.columns * row_bytes_);
     for (std::uint32_t column = 0; column < step.columns; ++column)

@@ -29,6 +29,7 @@ class LeanHost {
     std::vector<std::vector<std::byte>> kept_;  // [slot]
     std::vector<LeanWant> wants_;
     std::vector<std::uint64_t> bits_;  // of the rank's blocks
+    std::uint64_t watched_ = 0;
     // Last: its thread reads all of the above.
     WishServer server_;
 };

@@ -1,5 +1,5 @@
 // A lean step on the GPU, as plain calls that enqueue and never wait. All addresses are the device's; those
-// of LeanTarget, LeanSlice, LeanEnd and LeanAnswer may be of mapped host memory.
+// of LeanTarget, LeanSlice and LeanEnd may be of mapped host memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -66,26 +66,13 @@ struct LeanSlice {
     std::uint32_t columns = 0;
 };
 
-// Blocks of a column, laid before the word is at its place: those of the list, or where that is empty those
-// whose bits are set (lay_blocks()); none where there is neither. A few small reads of host memory take
-// longer than all the rest.
-struct LeanAnswer {
-    std::span<const std::uint16_t> list;  // in any memory
-    std::uint64_t bitmap = 0;
-    std::uint64_t answered = 0;
-    std::uint64_t word = 0;
-    std::uint32_t column = 0;
-    std::uint32_t reserved = 0;
-};
-
 // What a stream that waits for tokens would hold up when a kernel is first launched: CUDA loads kernels late,
 // and waits for the GPU then. Before any step.
 cudaError_t load_lean_kernels(proto::Dtype dtype);
-cudaError_t load_answer_kernels(proto::Dtype dtype);
+cudaError_t load_whole_columns_kernel(proto::Dtype dtype);
 
-// GPU memory for the steps of one stream, and zero before the first; likewise for the answers of one stream.
+// GPU memory for the steps of one stream, and zero before the first.
 std::size_t lean_scratch_bytes(proto::Dtype dtype, std::uint32_t blocks, std::uint32_t max_batch);
-std::size_t answer_scratch_bytes();
 
 // One kernel. Of a rank so large that shared memory does not hold its blocks' ranks (eight bytes a block), it
 // fails with cudaErrorInvalidValue.
@@ -94,7 +81,5 @@ cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, const Le
 // The columns that a lean step has whole: before it on its stream, so that its word covers them.
 cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,
                                  std::span<const std::uint32_t> columns, cudaStream_t stream);
-cudaError_t launch_answers(const LeanRows& rows, const LeanSlice& slice, std::span<const LeanAnswer> answers,
-                           void* scratch, cudaStream_t stream);
 
 }  // namespace croupier::gpu_writer

@@ -3,7 +3,6 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <string>
 
 #include "gpu_writer/decided_tokens.h"
 #include "shm/logits_publisher.h"
@@ -33,24 +32,14 @@ shm::Result<bool> refuse_capture(cudaStream_t stream) {
 
 shm::Result<std::unique_ptr<TokenCourier>> TokenCourier::make(const shm::Segment& segment,
                                                               std::uint32_t rank) {
-    std::unique_ptr<TokenCourier> courier(new TokenCourier(segment, rank));
+    CROUPIER_TRY_VALUE(wait, StreamWait::find());
+    std::unique_ptr<TokenCourier> courier(new TokenCourier(segment, rank, wait));
     CROUPIER_TRY(courier->prepare());
     courier->thread_ = std::thread([raw = courier.get()] { raw->serve(); });
     return courier;
 }
 
 shm::Result<bool> TokenCourier::prepare() {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    CROUPIER_TRY(cuda_done(
-        cudaGetDriverEntryPointByVersion("cuStreamWaitValue64", &entry, 11070, cudaEnableDefault, &found),
-        "cannot look for cuStreamWaitValue64 in the driver"));
-    if (found != cudaDriverEntryPointSuccess || entry == nullptr) {
-        return shm::fail(Errc::system_error,
-                         "the driver has no cuStreamWaitValue64, by which a stream waits for tokens: "
-                         "wait with croupier_writer_wait_tokens()");
-    }
-    wait_value_ = reinterpret_cast<PFN_cuStreamWaitValue64_v11070>(entry);
     const proto::Geometry& geometry = segment_.geometry();
     // As many again as may be begun: a place is used again when the GPU has long had its tokens.
     places_ = 2 * geometry.slots;
@@ -96,12 +85,7 @@ shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::millis
     more_.notify_one();
     // From here on the courier delivers this ticket, whatever becomes of the stream.
     ticket_ = ticket;
-    const CUresult waits = wait_value_(stream, delivered_address_, ticket, CU_STREAM_WAIT_VALUE_GEQ);
-    if (waits != CUDA_SUCCESS) {
-        return shm::fail(Errc::system_error, "cuStreamWaitValue64 failed with CUDA driver error " +
-                                                 std::to_string(static_cast<int>(waits)) +
-                                                 ": wait with croupier_writer_wait_tokens()");
-    }
+    CROUPIER_TRY(wait_.until(stream, delivered_address_, ticket));
     CROUPIER_TRY(
         cuda_done(cudaMemcpyAsync(tokens, room_of(ticket), std::size_t{step.columns} * sizeof(*tokens),
                                   cudaMemcpyHostToDevice, stream),

@@ -3,7 +3,6 @@
 // that is dead hangs neither it nor the GPU.
 #pragma once
 
-#include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -18,6 +17,7 @@
 
 #include "gpu_writer/begun_steps.h"
 #include "gpu_writer/cuda_memory.h"
+#include "gpu_writer/stream_wait.h"
 #include "shm/segment.h"
 
 namespace croupier::gpu_writer {
@@ -49,7 +49,8 @@ class TokenCourier {
         Clock::time_point deadline;
     };
 
-    TokenCourier(const shm::Segment& segment, std::uint32_t rank) : segment_(segment), rank_(rank) {}
+    TokenCourier(const shm::Segment& segment, std::uint32_t rank, StreamWait wait)
+        : segment_(segment), rank_(rank), wait_(wait) {}
     shm::Result<bool> prepare();
     void serve();
     bool decided(const Awaited& awaited) const;
@@ -58,7 +59,7 @@ class TokenCourier {
 
     const shm::Segment& segment_;
     std::uint32_t rank_;
-    PFN_cuStreamWaitValue64_v11070 wait_value_ = nullptr;
+    StreamWait wait_;
     std::uint32_t places_ = 0;
     PinnedMemory<std::uint64_t> delivered_;  // up to this ticket; the GPU waits for it
     std::uint64_t delivered_address_ = 0;

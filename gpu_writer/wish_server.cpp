@@ -3,7 +3,6 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <utility>
 
@@ -22,9 +21,11 @@ constexpr std::chrono::microseconds kBetweenLooks{20};
 constexpr std::chrono::milliseconds kWishesFollow{100};
 constexpr shm::WaitSettings kAfterLogits{shm::WaitMode::adaptive, std::chrono::milliseconds(2),
                                          std::chrono::microseconds(20)};
-constexpr std::size_t kLongestList = 1024;
 // A sampler may die between its wish and the count that announces it.
 constexpr std::chrono::milliseconds kLookAtAll{2};
+// A GPU that waits for what nobody will ask for, because the daemon is gone for good, hangs who waits for the
+// GPU: as long as engines wait for one call of a worker, no longer.
+constexpr std::chrono::seconds kAnsweredAtMost{300};
 
 }  // namespace
 
@@ -41,21 +42,11 @@ void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std
     if (blocks % 64 != 0) own[blocks / 64] &= (std::uint64_t{1} << (blocks % 64)) - 1;
 }
 
-void list_bits(std::span<const std::uint64_t> own, std::vector<std::uint16_t>& list) {
-    list.clear();
-    for (std::size_t word = 0; word < own.size(); ++word) {
-        for (std::uint64_t bits = own[word]; bits != 0; bits &= bits - 1) {
-            const std::size_t block = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
-            list.push_back(static_cast<std::uint16_t>(block));
-        }
-        if (list.size() > kLongestList) return list.clear();
-    }
-}
-
-WishServer::WishServer(const shm::Segment& segment, std::uint32_t rank, Answer answer)
+WishServer::WishServer(const shm::Segment& segment, std::uint32_t rank, Answer answer, End end)
     : segment_(segment),
       rank_(rank),
       answer_(std::move(answer)),
+      end_(std::move(end)),
       seen_(segment.geometry().slots),
       answered_(std::size_t{segment.geometry().slots} * segment.geometry().max_batch),
       thread_([this] { serve(); }) {}
@@ -69,16 +60,21 @@ WishServer::~WishServer() {
     thread_.join();
 }
 
-void WishServer::watch(const BegunStep& step) {
+void WishServer::watch(const WatchedStep& step) {
+    const std::uint64_t number = step.begun.step;
     {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] {
-            return over_ || std::none_of(watched_.begin(), watched_.end(), [&](const BegunStep& each) {
-                       return each.step != step.step &&
-                              segment_.slot_of(each.step) == segment_.slot_of(step.step);
+            return over_ || std::none_of(watched_.begin(), watched_.end(), [&](const WatchedStep& each) {
+                       return each.begun.step != number &&
+                              segment_.slot_of(each.begun.step) == segment_.slot_of(number);
                    });
         });
-        std::erase_if(watched_, [&](const BegunStep& each) { return each.step == step.step; });
+        std::erase_if(watched_, [&](const WatchedStep& each) {
+            if (each.begun.step != number) return false;
+            end_(each);
+            return true;
+        });
         watched_.push_back(step);
     }
     changed_.notify_all();
@@ -95,7 +91,8 @@ bool WishServer::session_over() const {
     return state == proto::SessionState::closed || state == proto::SessionState::fenced;
 }
 
-bool WishServer::look(const BegunStep& step, bool at_all) {
+bool WishServer::look(const WatchedStep& watched, bool at_all) {
+    const BegunStep& step = watched.begun;
     const std::uint32_t slot = segment_.slot_of(step.step);
     const shm::Wishes wishes(segment_, step.step, shm::slice_epochs(segment_, step.step));
     const std::uint64_t posted = wishes.posted();
@@ -109,22 +106,21 @@ bool WishServer::look(const BegunStep& step, bool at_all) {
         answered = word;
         wishes_.push_back({column, word, wishes.bits(column)});
     }
-    if (!wishes_.empty()) answer_(step, wishes_);
+    if (!wishes_.empty()) answer_(watched, wishes_);
     return !wishes_.empty();
 }
 
-// One look at each of them; those that are over go to `over`.
-WishServer::Found WishServer::look_at(std::span<const BegunStep> steps, std::vector<std::uint64_t>& over) {
+WishServer::Found WishServer::look_at(std::span<const WatchedStep> steps) {
     const auto now = Clock::now();
     const bool at_all = now - looked_at_all_ >= kLookAtAll;
     if (at_all) looked_at_all_ = now;
     Found found;
-    for (const BegunStep& step : steps) {
-        if (is_over(step)) {
-            over.push_back(step.step);
+    for (const WatchedStep& step : steps) {
+        if (is_over(step.begun) || now - step.since > kAnsweredAtMost) {
+            ended_.push_back(step);
             continue;
         }
-        const bool ready = shm::slice_ready(segment_, step.step, rank_);
+        const bool ready = shm::slice_ready(segment_, step.begun.step, rank_);
         found.logits = found.logits || ready;
         if (ready && look(step, at_all)) ++found.wishes;
     }
@@ -135,29 +131,38 @@ void WishServer::serve() {
     // The kernel's default slack of 50 us would more than double each sleep.
     ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
     shm::WaitStrategy patience(kAfterLogits);
-    std::vector<BegunStep> steps;
-    std::vector<std::uint64_t> done;
+    std::vector<WatchedStep> steps;
     const auto sleep = [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); };
     std::unique_lock lock(mutex_);
     while (true) {
         changed_.wait(lock, [this] { return over_ || !watched_.empty(); });
         if (over_) return;
         steps.assign(watched_.begin(), watched_.end());
-        done.clear();
         lock.unlock();
-        const Found found = look_at(steps, done);
+        const Found found = look_at(steps);
         if (found.wishes > 0) last_wish_ = Clock::now();
         if (found.logits && Clock::now() - last_wish_ < kWishesFollow) {
             patience.idle(found.wishes, sleep);
-        } else if (done.empty()) {
+        } else if (ended_.empty()) {
             sleep(kBetweenLooks);
         }
         lock.lock();
-        std::erase_if(watched_, [&done](const BegunStep& each) {
-            return std::find(done.begin(), done.end(), each.step) != done.end();
-        });
-        if (!done.empty()) changed_.notify_all();
+        forget_ended();
     }
+}
+
+// One that is watched anew meanwhile has another opening.
+void WishServer::forget_ended() {
+    if (ended_.empty()) return;
+    std::erase_if(watched_, [this](const WatchedStep& each) {
+        const bool ended = std::any_of(ended_.begin(), ended_.end(), [&each](const WatchedStep& of) {
+            return of.begun.step == each.begun.step && of.opening == each.opening;
+        });
+        if (ended) end_(each);
+        return ended;
+    });
+    ended_.clear();
+    changed_.notify_all();
 }
 
 }  // namespace croupier::gpu_writer

@@ -24,23 +24,30 @@ struct Wish {
 // The part of a wish that is a rank's, of so many blocks from its first one on: bit 0 is that.
 void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std::uint32_t blocks,
               std::span<std::uint64_t> own);
-// Which they are; none where they are so many that a bitmap is shorter.
-void list_bits(std::span<const std::uint64_t> own, std::vector<std::uint16_t>& list);
+
+// A step whose rows stay until it is decided.
+struct WatchedStep {
+    BegunStep begun;
+    std::uint64_t opening = 0;  // the writer's own count of what it has watched
+    std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
+};
 
 class WishServer {
   public:
     // `answer` lays what is the rank's of each wish at its place in the slice, and then stores its word. It
     // is called by the server's thread.
-    using Answer = std::function<void(const BegunStep& step, std::span<const Wish> wishes)>;
+    using Answer = std::function<void(const WatchedStep& step, std::span<const Wish> wishes)>;
+    // The step is answered no more; also called by the thread that watches it anew.
+    using End = std::function<void(const WatchedStep& step)>;
 
-    WishServer(const shm::Segment& segment, std::uint32_t rank, Answer answer);
+    WishServer(const shm::Segment& segment, std::uint32_t rank, Answer answer, End end);
     ~WishServer();
     WishServer(const WishServer&) = delete;
     WishServer& operator=(const WishServer&) = delete;
 
-    // Before anything of the step is laid. Its rows stay until it is decided. Returns when nothing is laid
-    // any more of the step that had its slot before: that may have been given up while it was answered.
-    void watch(const BegunStep& step);
+    // Before anything of the step is laid. Returns when the step that had its slot before is answered no
+    // more: that may have been given up.
+    void watch(const WatchedStep& step);
 
   private:
     struct Found {
@@ -49,22 +56,25 @@ class WishServer {
     };
 
     void serve();
-    Found look_at(std::span<const BegunStep> steps, std::vector<std::uint64_t>& over);
+    Found look_at(std::span<const WatchedStep> steps);
     bool is_over(const BegunStep& step) const;
-    bool look(const BegunStep& step, bool at_all);
+    bool look(const WatchedStep& step, bool at_all);
+    void forget_ended();
     bool session_over() const;
 
     const shm::Segment& segment_;
     std::uint32_t rank_;
     Answer answer_;
+    End end_;
     std::vector<std::uint64_t> seen_;      // of each slot's board
     std::vector<std::uint64_t> answered_;  // [slot][column]: the last word, which may be on its way still
     std::vector<Wish> wishes_;
+    std::vector<WatchedStep> ended_;  // as one look at all of them found
     std::chrono::steady_clock::time_point looked_at_all_;
     std::chrono::steady_clock::time_point last_wish_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::deque<BegunStep> watched_;
+    std::deque<WatchedStep> watched_;
     bool over_ = false;
     std::thread thread_;
 };

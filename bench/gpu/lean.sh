@@ -1,16 +1,36 @@
 #!/usr/bin/env bash
 # A lean step's kernels on a GPU host: whether they lay what the host lays, their words last, and how long a step takes:
 # from the repository's root, with build/bundle made by `./dev bundle`.
-#   OUT=FOLDER bench/gpu/lean.sh     lean.json and lean.log go to FOLDER (default: bench/results)
-set -euo pipefail
-cd "$(dirname "$0")/../.."
+#   [PARTS=tests,kernels,sanitizer] [BATCHES=1,256] OUT=FOLDER bench/gpu/lean.sh
+# OUT (default: bench/results) gets lean.log, lean.json and the checkers' logs.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit
 bundle=$PWD/build/bundle
-out=${OUT:-bench/results}
+out=${OUT:-bench/results} parts=${PARTS:-tests,kernels,sanitizer}
+failures=0
 
 [ -x "$bundle/run" ] || { echo "there is no $bundle: make it with ./dev bundle" >&2; exit 1; }
 mkdir -p "$out"
+wants() { [[ ,$parts, == *,$1,* ]]; }
 # Without it the tests would skip what they cannot run, and pass.
 export CROUPIER_TEST_GPU=required
-timeout 120 "$bundle/run" test_gpu_writer "[lean]" -d yes 2>&1 | tee "$out/lean.log"
-timeout 100 "$bundle/run" croupier-bench lean --json >"$out/lean.json"
-echo "$out/lean.json"
+
+if wants tests; then
+    timeout 60 "$bundle/run" test_gpu_writer "[lean]" -d yes >"$out/lean.log" 2>&1 || failures=$((failures + 1))
+    tail -n 25 "$out/lean.log"
+fi
+if wants kernels; then
+    timeout 100 "$bundle/run" croupier-bench lean ${BATCHES:+--batches "$BATCHES"} --json >"$out/lean.json" ||
+        failures=$((failures + 1))
+    echo "$out/lean.json"
+fi
+if wants sanitizer; then
+    checker=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+    for tool in memcheck racecheck; do
+        timeout 45 "$bundle/run" "$checker" --tool "$tool" --error-exitcode 9 "$bundle/bin/test_gpu_writer" \
+            "[lean][sanitized]" >"$out/lean-$tool.log" 2>&1 || failures=$((failures + 1))
+        tail -n 5 "$out/lean-$tool.log"
+    done
+fi
+echo "$failures part(s) failed; results are in $out"
+exit "$failures"

@@ -69,15 +69,15 @@ json measure(const Case& of, const lean::ColdRows& rows, std::uint32_t steps) {
 json measure_answers(const Case& of, const lean::ColdRows& rows, std::uint32_t steps) {
     LeanSteps session(of, rows);
     json results = json::array();
-    for (const std::uint32_t columns : {1U, 16U}) {
-        results.push_back({{"columns", columns},
-                           {"blocks_each", 8},
-                           {"us", percentiles_of(steps, [&] { return session.to_answers(columns, 8); })}});
+    const auto add = [&](std::uint32_t columns, std::uint32_t blocks, bool first) {
+        const auto times = percentiles_of(steps, [&] { return session.to_answers(columns, blocks, !first); });
+        results.push_back(
+            {{"columns", columns}, {"blocks_each", blocks}, {"first_of_step", first}, {"us", times}});
+    };
+    for (const bool first : {true, false}) {
+        for (const std::uint32_t columns : {1U, 16U, 64U}) add(columns, 8, first);
+        add(1, of.vocab / proto::kBlockIds, first);
     }
-    results.push_back(
-        {{"columns", 1},
-         {"blocks_each", of.vocab / proto::kBlockIds},
-         {"us", percentiles_of(steps, [&] { return session.to_answers(1, of.vocab / proto::kBlockIds); })}});
     return results;
 }
 
@@ -99,7 +99,7 @@ json run(const Options& options) {
     return {{"vocab", options.vocab},
             {"steps", options.steps},
             {"results", results},
-            {"answers", measure_answers({options.vocab, 16, 16, 16, false}, rows, options.steps)},
+            {"answers", measure_answers({options.vocab, 64, 16, 16, false}, rows, options.steps)},
             {"environment", where}};
 }
 
@@ -119,8 +119,9 @@ void print_table(const json& answer) {
             each["empty_to_tokens_us"]["p50"].get<double>(), each["bytes_sent"].get<double>() * 1e-3);
     }
     for (const json& each : answer["answers"]) {
-        std::cout << fmt::format("{} columns ask for {} blocks each: {:.1f} us, p99 {:.1f}\n",
+        std::cout << fmt::format("{} columns ask for {} blocks each, {}: {:.1f} us, p99 {:.1f}\n",
                                  each["columns"].get<int>(), each["blocks_each"].get<int>(),
+                                 each["first_of_step"].get<bool>() ? "first of their step" : "later",
                                  each["us"]["p50"].get<double>(), each["us"]["p99"].get<double>());
     }
 }

@@ -1,7 +1,5 @@
 #include <cuda_bf16.h>
 
-#include <stdexcept>
-
 #include "bench/lean/gpu.h"
 #include "bench/writer/gpu.h"
 #include "proto/philox.h"
@@ -44,24 +42,6 @@ void launch_take(const std::int32_t* from, std::int32_t* to, std::uint32_t count
                  std::uint64_t value, cudaStream_t stream) {
     take<<<1, kThreads, 0, stream>>>(from, to, count, flag, value);
     need_cuda(cudaGetLastError(), "cannot launch the taking of tokens");
-}
-
-StreamWait::StreamWait() {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    need_cuda(
-        cudaGetDriverEntryPointByVersion("cuStreamWaitValue64", &entry, 11070, cudaEnableDefault, &found),
-        "cannot look for cuStreamWaitValue64 in the driver");
-    if (found != cudaDriverEntryPointSuccess || entry == nullptr) {
-        throw std::runtime_error("the driver has no cuStreamWaitValue64");
-    }
-    wait_value_ = reinterpret_cast<PFN_cuStreamWaitValue64_v11070>(entry);
-}
-
-void StreamWait::until(std::uint64_t address, std::uint64_t value, cudaStream_t stream) const {
-    if (wait_value_(stream, address, value, CU_STREAM_WAIT_VALUE_GEQ) != CUDA_SUCCESS) {
-        throw std::runtime_error("a stream cannot be told to wait");
-    }
 }
 
 }  // namespace croupier::bench::lean

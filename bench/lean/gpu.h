@@ -1,7 +1,6 @@
 // What the measurement of lean steps asks of the GPU besides their kernels.
 #pragma once
 
-#include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -15,15 +14,5 @@ void fill_logits(void* to, std::uint64_t count);
 // A kernel that copies as many tokens and then stores the value where a CPU spins.
 void launch_take(const std::int32_t* from, std::int32_t* to, std::uint32_t count, std::uint64_t* flag,
                  std::uint64_t value, cudaStream_t stream);
-
-// What a stream waits for, at an address of the GPU's.
-class StreamWait {
-  public:
-    StreamWait();
-    void until(std::uint64_t address, std::uint64_t value, cudaStream_t stream) const;
-
-  private:
-    PFN_cuStreamWaitValue64_v11070 wait_value_ = nullptr;
-};
 
 }  // namespace croupier::bench::lean

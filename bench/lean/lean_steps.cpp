@@ -6,8 +6,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "gpu_writer/wish_server.h"
-
 namespace croupier::bench::lean {
 namespace {
 
@@ -65,13 +63,13 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
     : case_(of),
       cold_(rows),
       shape_(shape_of(of)),
+      wait_(need(gpu_writer::StreamWait::find())),
+      desk_(need(gpu_writer::AnswerDesk::make(proto::Dtype::bf16, shape_.slice.blocks))),
       scratch_(gpu_writer::lean_scratch_bytes(proto::Dtype::bf16, shape_.slice.blocks, of.columns)),
-      answer_scratch_(gpu_writer::answer_scratch_bytes()),
       tokens_(of.columns * sizeof(std::int32_t)),
       wants_(of.columns),
       part_(shape_.layout.bytes),
       slice_(std::size_t{shape_.slice.places()} * of.columns * 2),
-      bitmaps_((shape_.slice.blocks + 63) / 64),
       words_(kFirstAnswered + kMostAsking),
       decided_(of.columns) {
     cudaEvent_t event = nullptr;
@@ -81,8 +79,6 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
     ended_.reset(event);
     need_cuda(cudaMemset(scratch_.get(), 0,
                          gpu_writer::lean_scratch_bytes(proto::Dtype::bf16, shape_.slice.blocks, of.columns)),
-              "cannot clear GPU memory");
-    need_cuda(cudaMemset(answer_scratch_.get(), 0, gpu_writer::answer_scratch_bytes()),
               "cannot clear GPU memory");
     need_cuda(cudaDeviceSynchronize(), "cannot clear GPU memory");
     for (std::uint32_t column = 0; column < of.columns; ++column) {
@@ -137,7 +133,7 @@ void LeanSteps::answer_tokens() {
 
 // The stream waits for tokens, which are answered when the step's word is there.
 std::uint64_t LeanSteps::until_tokens(Clock::time_point begin) {
-    wait_.until(words_.address(kAnswer), step_, stream_.get());
+    need(wait_.until(stream_.get(), words_.address(kAnswer), step_));
     launch_take(decided_.device, static_cast<std::int32_t*>(tokens_.get()), case_.columns,
                 words_.device + kFlag, step_, stream_.get());
     spin_until(words_[kReady], step_);
@@ -173,29 +169,38 @@ std::uint64_t LeanSteps::empty_to_tokens() {
     return until_tokens(begin);
 }
 
-std::uint64_t LeanSteps::to_answers(std::uint32_t columns, std::uint32_t blocks) {
+void LeanSteps::ask(std::uint32_t columns, std::span<const std::uint64_t> blocks) {
+    ++asked_;
+    for (std::uint32_t column = 0; column < columns; ++column) {
+        desk_->post(step_, {column, blocks, words_.address(kFirstAnswered + column), asked_});
+    }
+}
+
+void LeanSteps::wait_for_answers(std::uint32_t columns) {
+    for (std::uint32_t column = 0; column < columns; ++column) {
+        spin_until(words_[kFirstAnswered + column], asked_);
+    }
+}
+
+std::uint64_t LeanSteps::to_answers(std::uint32_t columns, std::uint32_t blocks, bool running) {
     ++step_;
-    std::fill_n(&bitmaps_[0], (shape_.slice.blocks + 63) / 64, 0);
+    std::vector<std::uint64_t> wanted((shape_.slice.blocks + 63) / 64);
     for (std::uint32_t i = 0; i < blocks; ++i) {
         const std::uint64_t block = (step_ * 31 + std::uint64_t{i} * 277) % shape_.slice.blocks;
-        bitmaps_[block / 64] |= std::uint64_t{1} << block % 64;
+        wanted[block / 64] |= std::uint64_t{1} << block % 64;
+    }
+    const gpu_writer::LeanSlice slice{slice_.address(), nullptr, proto::kBlockIds, shape_.slice.blocks,
+                                      case_.columns};
+    need(desk_->open(next_rows(), slice, step_));
+    if (running) {
+        ask(1, std::vector<std::uint64_t>(wanted.size()));
+        wait_for_answers(1);
     }
     const auto begin = Clock::now();
-    std::vector<std::uint16_t> list;
-    gpu_writer::list_bits({&bitmaps_[0], (shape_.slice.blocks + 63) / 64}, list);
-    std::vector<gpu_writer::LeanAnswer> answers;
-    for (std::uint32_t column = 0; column < std::min(columns, kMostAsking); ++column) {
-        answers.push_back(
-            {list, bitmaps_.address(), words_.address(kFirstAnswered + column), step_, column, 0});
-    }
-    const gpu_writer::LeanRows rows = next_rows();
-    need_cuda(gpu_writer::launch_answers(
-                  rows, {slice_.address(), nullptr, proto::kBlockIds, shape_.slice.blocks, case_.columns},
-                  answers, answer_scratch_.get(), stream_.get()),
-              "cannot launch answers");
-    for (std::size_t i = 0; i < answers.size(); ++i) spin_until(words_[kFirstAnswered + i], step_);
+    ask(columns, wanted);
+    wait_for_answers(columns);
     const std::uint64_t took = since(begin);
-    stream_.synchronise();
+    desk_->close(step_);
     return took;
 }
 

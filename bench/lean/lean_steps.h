@@ -4,10 +4,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "bench/lean/gpu.h"
 #include "bench/writer/gpu.h"
+#include "gpu_writer/answer_desk.h"
 #include "gpu_writer/cuda_memory.h"
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/lean_layout.h"
@@ -52,8 +55,9 @@ class LeanSteps {
     // The same of a kernel that does nothing.
     std::uint64_t empty_to_flag();
     std::uint64_t empty_to_tokens();
-    // Of each of the first columns so many blocks.
-    std::uint64_t to_answers(std::uint32_t columns, std::uint32_t blocks);
+    // Of each of the first columns so many blocks: from the wish to the word of the last one's answer.
+    // `running`: not the step's first wish, which brings the answers' kernel to the GPU.
+    std::uint64_t to_answers(std::uint32_t columns, std::uint32_t blocks, bool running);
     // The GPU's own time of a step's kernel.
     std::uint64_t of_kernel();
 
@@ -64,6 +68,8 @@ class LeanSteps {
   private:
     void launch();
     void answer_tokens();
+    void ask(std::uint32_t columns, std::span<const std::uint64_t> blocks);
+    void wait_for_answers(std::uint32_t columns);
     std::uint64_t until_tokens(std::chrono::steady_clock::time_point begin);
     gpu_writer::LeanRows next_rows();
 
@@ -71,20 +77,20 @@ class LeanSteps {
     const ColdRows& cold_;
     gpu_writer::LeanShape shape_;
     writer::GpuStream stream_;
-    StreamWait wait_;
+    gpu_writer::StreamWait wait_;
+    std::unique_ptr<gpu_writer::AnswerDesk> desk_;
     writer::GpuBuffer scratch_;
-    writer::GpuBuffer answer_scratch_;
     writer::GpuBuffer tokens_;
     Mapped<gpu_writer::LeanWant> wants_;
     std::vector<gpu_writer::LeanScales> scales_;
     Mapped<std::byte> part_;
     Mapped<std::byte> slice_;
-    Mapped<std::uint64_t> bitmaps_;
     Mapped<std::uint64_t> words_;
     Mapped<std::int32_t> decided_;
     gpu_writer::Event begun_;
     gpu_writer::Event ended_;
     std::uint64_t step_ = 0;
+    std::uint64_t asked_ = 0;
 };
 
 }  // namespace croupier::bench::lean

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import kinds
+import stages
 from engines import (
     SETTLE,
     Run,
@@ -94,11 +95,13 @@ def time_kind(llm: Any, kind: str, batch: int, steps: int, runs: int, length: in
     Prompts are over by then and kernels compiled, so that no run is needed to warm up and none to subtract.
     """
     found = []
+    before = stages.totals()
     for _ in range(runs):
         run = Run(llm, kinds.batch_of(kind, batch), SETTLE + steps, length)
         run.outputs()
         found.append(run.us_per_step())
-    return {"best": min(found), "runs": found}
+    daemon = stages.per_column(before, stages.totals())
+    return {"best": min(found), "runs": found, **({"daemon": daemon} if daemon else {})}
 
 
 def verify_round(llm: Any, turn: int, count: int, tokens: int, length: int) -> int:
@@ -130,7 +133,8 @@ class Table:
 
     def timed(self, side: str, name: str, found: dict[str, Any]) -> None:
         self.sides[side].setdefault("us_per_step", {})[name] = found
-        print(f"{side:9} {name:20} {found['best']:9.0f} us a step", flush=True)
+        daemon = "".join(f", {key} {value}" for key, value in found.get("daemon", {}).items())
+        print(f"{side:9} {name:20} {found['best']:9.0f} us a step{daemon}", flush=True)
         self.write(side)
 
     def write(self, side: str) -> None:

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "gpu_writer/lean_layout.h"
-#include "gpu_writer/wish_server.h"
 #include "proto/hotness_order.h"
 #include "testing/session_files.h"
 
@@ -50,7 +49,7 @@ class GpuLean final : public LeanSide {
     }
     Bytes answer(const LeanCase& of, const std::vector<Asked>& asked) override {
         GpuLeanStep step(of);
-        step.launch_answers(asked, 78);
+        step.ask(asked, 78);
         for (std::size_t i = 0; i < asked.size(); ++i) wait_until([&] { return step.answered(i, 78); });
         Bytes slice = bytes_of(step.slice);
         step.synchronise();
@@ -65,7 +64,7 @@ class GpuLean final : public LeanSide {
         while (!there()) {
             if (std::chrono::steady_clock::now() > deadline) {
                 throw std::runtime_error("a word of a lean step is not there after ten seconds: " +
-                                         std::string(cudaGetErrorString(cudaDeviceSynchronize())));
+                                         std::string(cudaGetErrorString(cudaPeekAtLastError())));
             }
         }
     }
@@ -91,7 +90,6 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
       stream_(need(gpu_writer::make_stream())),
       logits_(on_gpu<std::byte>(of.rows.bytes.data(), of.rows.bytes.size())),
       wants_(of.wants.size() * sizeof(gpu_writer::LeanWant), 0),
-      bitmaps_(of.wants.size() * (of.blocks() / 64 + 1) * 8, 0),
       words_((kFirstAnswer + of.wants.size()) * 8, 0),
       columns_(of.columns()) {
     const gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, columns_, of.order);
@@ -106,7 +104,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
     target_ = {part.address(), shape.layout, shape.room};
     scratch_ = on_gpu<std::byte>(
         nullptr, gpu_writer::lean_scratch_bytes(dtype, shape.slice.blocks, of.geometry.max_batch));
-    answer_scratch_ = on_gpu<std::byte>(nullptr, gpu_writer::answer_scratch_bytes());
+    desk_ = need(gpu_writer::AnswerDesk::make(dtype, shape.slice.blocks));
     if (!of.order.empty()) {
         const std::vector<std::uint32_t> places = proto::places_of(of.order, 0);
         places_ = on_gpu<std::uint32_t>(places.data(), places.size());
@@ -134,20 +132,14 @@ void GpuLeanStep::launch(std::uint64_t word) {
               "launch a lean step");
 }
 
-void GpuLeanStep::launch_answers(const std::vector<Asked>& asked, std::uint64_t word) {
-    std::vector<gpu_writer::LeanAnswer> answers;
-    std::vector<std::vector<std::uint16_t>> lists(asked.size());
-    std::size_t at = 0;
+void GpuLeanStep::ask(const std::vector<Asked>& asked, std::uint64_t word) {
+    desk_->close(opening_);
+    need(desk_->open(rows_, slice_, ++opening_));
+    std::size_t answer = kFirstAnswer;
     for (const Asked& each : asked) {
-        std::memcpy(bitmaps_.data() + at, each.bitmap.data(), each.bitmap.size() * 8);
-        // One so, the next one so.
-        if (answers.size() % 2 == 0) gpu_writer::list_bits(each.bitmap, lists[answers.size()]);
-        answers.push_back({lists[answers.size()], bitmaps_.address() + at,
-                           words_.address() + (kFirstAnswer + answers.size()) * 8, word, each.column, 0});
-        at += each.bitmap.size() * 8;
+        const auto blocks = std::span(each.bitmap).first((rows_.blocks + 63) / 64);
+        desk_->post(opening_, {each.column, blocks, words_.address() + answer++ * 8, word});
     }
-    need_cuda(gpu_writer::launch_answers(rows_, slice_, answers, answer_scratch_.get(), stream_.get()),
-              "launch answers");
 }
 
 std::uint64_t GpuLeanStep::load(std::size_t word) {
@@ -169,6 +161,7 @@ std::uint64_t GpuLeanStep::finished() {
 }
 
 void GpuLeanStep::synchronise() {
+    desk_->close(opening_);
     need_cuda(cudaStreamSynchronize(stream_.get()), "a lean step failed");
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "gpu_writer/answer_desk.h"
 #include "gpu_writer/cuda_memory.h"
 #include "gpu_writer/lean_kernels.h"
 #include "tests/gpu_writer/lean_side.h"
@@ -36,7 +37,7 @@ class GpuLeanStep {
 
     // Whole columns too. Neither waits.
     void launch(std::uint64_t word);
-    void launch_answers(const std::vector<Asked>& asked, std::uint64_t word);
+    void ask(const std::vector<Asked>& asked, std::uint64_t word);
     bool ready(std::uint64_t word);
     bool answered(std::size_t asked, std::uint64_t word);
     // Waits for the stream, and throws what failed there; then the ticket must be there too.
@@ -53,15 +54,15 @@ class GpuLeanStep {
     gpu_writer::Stream stream_;
     gpu_writer::DeviceMemory<std::byte> logits_;
     gpu_writer::DeviceMemory<std::byte> scratch_;
-    gpu_writer::DeviceMemory<std::byte> answer_scratch_;
     gpu_writer::DeviceMemory<std::uint32_t> places_;
     MappedBytes wants_;
-    MappedBytes bitmaps_;
     MappedBytes words_;  // ready, finished, and one for each column that asks
     gpu_writer::LeanRows rows_;
     gpu_writer::LeanTarget target_;
     gpu_writer::LeanSlice slice_;
+    std::unique_ptr<gpu_writer::AnswerDesk> desk_;
     std::uint32_t columns_;
+    std::uint64_t opening_ = 0;
     std::vector<gpu_writer::LeanScales> scales_;
 };
 

@@ -69,11 +69,12 @@ void check_answered_words(const LeanCase& of, std::size_t blocks, int steps) {
         }
     }
     GpuLeanStep step(of);
-    step.launch_answers(asked, 1);
+    step.ask(asked, 1);
+    for (std::size_t i = 0; i < asked.size(); ++i) spin_until([&] { return step.answered(i, 1); });
     const testing::Bytes expected = first_bytes(step, step.slice);
     INFO(of.columns() << " columns ask for " << blocks << " blocks");
     CHECK(count_early_words(
-              step.slice, expected, steps, [&](std::uint64_t word) { step.launch_answers(asked, word); },
+              step.slice, expected, steps, [&](std::uint64_t word) { step.ask(asked, word); },
               [&](std::uint64_t word) {
                   std::size_t there = 0;
                   while (there < asked.size() && step.answered(there, word)) ++there;

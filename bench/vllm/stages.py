@@ -1,0 +1,49 @@
+"""Where a private daemon's time goes while something runs: differences of what `croupier status` counts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from typing import Any
+
+_COUNTERS = ("columns_decided", "column_delay_ns", "wishes")
+
+
+def totals() -> Counter[str]:
+    """Of all samplers and sessions of this user's private daemon; nothing where there is none."""
+    from croupier._programs import program_path
+    from croupier.vllm.options import Options
+    from croupier.vllm.private_daemon import default_directory, instance_of, shm_dir_of
+
+    asked = [str(program_path("croupier")), "status", "--json", "-i", instance_of(default_directory())]
+    said = subprocess.run([*asked, "--shm-dir", shm_dir_of(Options())], capture_output=True, text=True)
+    found: Counter[str] = Counter()
+    if said.returncode != 0:
+        return found
+    status = json.loads(said.stdout)
+    for sampler in status["samplers"]:
+        for stage, of in sampler["stages"].items():
+            found[f"{stage}_count"] += of["count"]
+            found[f"{stage}_us"] += of["sum_seconds"] * 1e6
+    for session in status["sessions"]:
+        for name in _COUNTERS:
+            found[name] += session["counters"][name]
+    return found
+
+
+def per_column(before: Counter[str], after: Counter[str]) -> dict[str, Any]:
+    """Microseconds from the logits to the decision's begin and its length, and wishes, each a column.
+
+    `step_us` is from the logits to the last sampler's last decision, a step.
+    """
+    passed = {name: after[name] - before[name] for name in after}
+    columns = passed.get("columns_decided", 0)
+    if not columns:
+        return {}
+    return {
+        "delay_us": round(passed["column_delay_ns"] / 1000 / columns, 1),
+        "decide_us": round(passed["decide_us"] / columns, 2),
+        "wishes": round(passed["wishes"] / columns, 3),
+        "step_us": round(passed["step_us"] / max(passed["step_count"], 1), 1),
+    }

@@ -1,0 +1,119 @@
+#include "gpu_writer/answer_desk.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+
+namespace croupier::gpu_writer {
+
+shm::Result<std::unique_ptr<AnswerDesk>> AnswerDesk::make(proto::Dtype dtype, std::uint32_t blocks) {
+    CROUPIER_TRY(cuda_done(load_answer_kernel(dtype), "cannot load the kernel of wishes"));
+    CROUPIER_TRY_VALUE(wait, StreamWait::find());
+    std::unique_ptr<AnswerDesk> desk(new AnswerDesk(wait, blocks));
+    CROUPIER_TRY(desk->prepare());
+    return desk;
+}
+
+AnswerDesk::AnswerDesk(StreamWait wait, std::uint32_t blocks)
+    : wait_(wait), bitmap_words_(std::max((blocks + 127) / 128, 1U) * 2) {}
+
+shm::Result<bool> AnswerDesk::prepare() {
+    const std::string what = "wishes";
+    CROUPIER_TRY(keep(word_, pinned_array<std::uint64_t>(1, what)));
+    CROUPIER_TRY(keep(entries_, pinned_array<DeskEntry>(kPlaces, what)));
+    CROUPIER_TRY(keep(bitmaps_, pinned_array<std::uint64_t>(std::size_t{kPlaces} * bitmap_words_, what)));
+    CROUPIER_TRY(keep(taken_, pinned_array<std::uint64_t>(kPlaces, what)));
+    CROUPIER_TRY(keep(relay_, device_array<std::uint64_t>(1, what)));
+    std::uint64_t* bitmaps = nullptr;
+    std::uint64_t* word = nullptr;
+    DeskEntry* entries = nullptr;
+    CROUPIER_TRY(keep(word, device_pointer(word_.get(), what)));
+    CROUPIER_TRY(keep(entries, device_pointer(entries_.get(), what)));
+    CROUPIER_TRY(keep(bitmaps, device_pointer(bitmaps_.get(), what)));
+    CROUPIER_TRY(keep(addresses_.taken, device_pointer(taken_.get(), what)));
+    addresses_.word = word;
+    addresses_.entries = entries;
+    addresses_.bitmaps = reinterpret_cast<const std::uint32_t*>(bitmaps);
+    addresses_.relay = relay_.get();
+    addresses_.places = kPlaces;
+    addresses_.bitmap_words = 2 * bitmap_words_;
+    CROUPIER_TRY(keep(stream_, make_urgent_stream()));
+    return keep(ended_, make_event());
+}
+
+AnswerDesk::~AnswerDesk() {
+    if (word_ == nullptr || stream_ == nullptr) return;
+    close(kEveryOpening);
+    (void)cudaStreamSynchronize(stream_.get());
+}
+
+shm::Result<bool> AnswerDesk::open(const LeanRows& rows, const LeanSlice& slice, std::uint64_t opening) {
+    const auto address = reinterpret_cast<std::uint64_t>(addresses_.word);
+    CROUPIER_TRY(wait_.until(stream_.get(), address, DeskWord::of(opening, 1)));
+    CROUPIER_TRY(cuda_done(launch_answering(rows, slice, addresses_, opening, stream_.get()),
+                           "cannot launch the kernel that answers wishes"));
+    return cuda_done(cudaEventRecord(ended_.get(), stream_.get()), "cannot mark the end of wishes");
+}
+
+shm::Result<bool> AnswerDesk::hold(cudaStream_t stream) const {
+    if (cudaEventQuery(ended_.get()) == cudaSuccess) return true;
+    return cuda_done(cudaStreamWaitEvent(stream, ended_.get(), 0), "a stream cannot wait for wishes");
+}
+
+bool AnswerDesk::raise_word(std::uint64_t to) {
+    const std::atomic_ref word(word_[0]);
+    std::uint64_t now = word.load(std::memory_order_relaxed);
+    // SYNC: release; the GPU, which waits for the word, then finds the entries.
+    while (now < to && !word.compare_exchange_weak(now, to, std::memory_order_release)) {
+    }
+    return now < to;
+}
+
+void AnswerDesk::close(std::uint64_t opening) {
+    raise_word(DeskWord::of(opening + 1, 0));
+}
+
+void AnswerDesk::post(std::uint64_t opening, const DeskWish& wish) {
+    if (opening != opening_) posted_ = 0;
+    opening_ = opening;
+    if (!wait_for_place(opening, posted_)) return;
+    write_entry(posted_ % kPlaces, wish);
+    raise_word(DeskWord::of(opening, ++posted_));
+}
+
+// What the place had before is read, and nothing of it will be again.
+bool AnswerDesk::wait_for_place(std::uint64_t opening, std::uint32_t entry) const {
+    if (entry < kPlaces) return true;
+    const std::atomic_ref taken(taken_[entry % kPlaces]);
+    const std::atomic_ref word(word_[0]);
+    while (taken.load(std::memory_order_acquire) != DeskWord::of(opening, entry - kPlaces + 1)) {
+        if (DeskWord::opening(word.load(std::memory_order_relaxed)) != opening) return false;
+    }
+    return true;
+}
+
+void AnswerDesk::write_entry(std::uint32_t place, const DeskWish& wish) {
+    DeskEntry& entry = entries_[place];
+    entry.answered = wish.answered;
+    entry.word = wish.word;
+    entry.column = wish.column;
+    std::size_t count = 0;
+    for (const std::uint64_t bits : wish.blocks) count += static_cast<std::size_t>(std::popcount(bits));
+    if (count > DeskEntry::kListed) {
+        entry.count = DeskEntry::kInBitmap;
+        std::uint64_t* const to = bitmaps_.get() + std::size_t{place} * bitmap_words_;
+        std::fill_n(std::copy(wish.blocks.begin(), wish.blocks.end(), to), bitmap_words_ - wish.blocks.size(),
+                    0);
+        return;
+    }
+    entry.count = static_cast<std::uint32_t>(count);
+    std::uint16_t* listed = entry.list;
+    for (std::size_t word = 0; word < wish.blocks.size(); ++word) {
+        for (std::uint64_t bits = wish.blocks[word]; bits != 0; bits &= bits - 1) {
+            *listed++ =
+                static_cast<std::uint16_t>(word * 64 + static_cast<std::size_t>(std::countr_zero(bits)));
+        }
+    }
+}
+
+}  // namespace croupier::gpu_writer

@@ -1,0 +1,62 @@
+// The kernel that brings what samplers ask for of a lean step, and the memory by which the CPU tells it. It
+// is on the GPU before anybody asks: a thread that waits for the GPU in a call into CUDA, as a copy to
+// pageable memory does, keeps other threads from launching anything meanwhile.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu_writer/lean_kernels.h"
+
+namespace croupier::gpu_writer {
+
+// [opening: 40][entries that are posted in it: 24]. It only grows; another opening ends the kernel of this
+// one.
+struct DeskWord {
+    static constexpr std::uint32_t kPostedBits = 24;
+
+    static constexpr std::uint64_t of(std::uint64_t opening, std::uint64_t posted) {
+        return opening << kPostedBits | posted;
+    }
+    static constexpr std::uint64_t opening(std::uint64_t word) { return word >> kPostedBits; }
+    static constexpr std::uint32_t posted(std::uint64_t word) {
+        return static_cast<std::uint32_t>(word) & ((1U << kPostedBits) - 1);
+    }
+};
+
+// One wish: read with one load of 16 bytes by each of a few threads, a single round trip over the link.
+struct alignas(256) DeskEntry {
+    static constexpr std::uint32_t kListed = 112;
+    // The blocks are too many for the list: the entry's bitmap has them.
+    static constexpr std::uint32_t kInBitmap = 0xFFFFFFFFU;
+
+    std::uint64_t answered;  // the device's address of the word that says so
+    std::uint64_t word;
+    std::uint32_t column;
+    std::uint32_t count;
+    std::uint64_t reserved;
+    std::uint16_t list[kListed];
+};
+static_assert(sizeof(DeskEntry) == 256);
+
+// All are the device's addresses; all but `relay` of pinned memory.
+struct Desk {
+    const std::uint64_t* word = nullptr;
+    const DeskEntry* entries = nullptr;      // entry i stands at the place i % places
+    const std::uint32_t* bitmaps = nullptr;  // [place]
+    std::uint64_t* taken = nullptr;          // [place]: the word up to the entry that was read last
+    std::uint64_t* relay = nullptr;          // in GPU memory, for one block alone reads over the link
+    std::uint32_t places = 0;
+    std::uint32_t bitmap_words = 0;  // of an entry; whole 16 bytes
+};
+
+// Before the first launch: see load_lean_kernels().
+cudaError_t load_answer_kernel(proto::Dtype dtype);
+
+// Runs until the desk's word has another opening.
+cudaError_t launch_answering(const LeanRows& rows, const LeanSlice& slice, const Desk& desk,
+                             std::uint64_t opening, cudaStream_t stream);
+
+}  // namespace croupier::gpu_writer

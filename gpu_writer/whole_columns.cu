@@ -1,0 +1,75 @@
+#include <algorithm>
+
+#include "gpu_writer/lean_slice.cuh"
+
+namespace croupier::gpu_writer {
+namespace {
+
+using proto::Dtype;
+
+constexpr std::uint32_t kWholeThreads = 256;
+// CUDA blocks that share a column.
+constexpr std::uint32_t kWholeParts = 16;
+// They are the kernel's argument: host memory would be read a few words at a time.
+constexpr std::uint32_t kMostTogether = 64;
+
+struct WholeColumns {
+    std::uint32_t each[kMostTogether];
+};
+
+template <Dtype D>
+__global__ void __launch_bounds__(kWholeThreads)
+    lay_whole(LeanRows rows, LeanSlice slice, const __grid_constant__ WholeColumns columns) {
+    const SliceRows in_order = rows_in_order(rows);
+    const RowReader<D> reader(in_order);
+    const std::uint32_t column = columns.each[blockIdx.y];
+    // Behind the last block, the padding that makes the last tile whole.
+    const std::uint32_t blocks = proto::blocks_of(slice.tiles * slice.tile);
+    if (blockIdx.x >= blocks) return;
+    const std::uint32_t own = (blocks - blockIdx.x + gridDim.x - 1) / gridDim.x;
+    const auto block_of = [&](std::uint32_t i) { return blockIdx.x + i * gridDim.x; };
+    copy_blocks<D, kWholeThreads>(
+        reader, column, own, block_of, [&](std::uint32_t i, std::uint32_t within, const Unit<D>& unit) {
+            const std::uint32_t block = block_of(i);
+            store_in_slice(slice, column, block < rows.blocks ? place_of(slice, block) : block, within, unit);
+        });
+}
+
+template <Dtype D>
+struct LayingWhole {
+    static void launch(const LeanRows& rows, const LeanSlice& slice, std::span<const std::uint32_t> columns,
+                       cudaStream_t stream) {
+        WholeColumns together;
+        std::copy(columns.begin(), columns.end(), together.each);
+        const dim3 grid(kWholeParts, static_cast<std::uint32_t>(columns.size()));
+        lay_whole<D><<<grid, kWholeThreads, 0, stream>>>(rows, slice, together);
+    }
+};
+
+template <Dtype D>
+struct Loading {
+    static void launch(cudaError_t* status) {
+        cudaFuncAttributes attributes;
+        *status = cudaFuncGetAttributes(&attributes, lay_whole<D>);
+    }
+};
+
+}  // namespace
+
+cudaError_t load_whole_columns_kernel(Dtype dtype) {
+    cudaError_t status = cudaSuccess;
+    launch_of<Loading>(dtype, &status);
+    return status;
+}
+
+cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,
+                                 std::span<const std::uint32_t> columns, cudaStream_t stream) {
+    while (!columns.empty()) {
+        const auto some = columns.first(std::min<std::size_t>(kMostTogether, columns.size()));
+        launch_of<LayingWhole>(rows.dtype, rows, slice, some, stream);
+        columns = columns.subspan(some.size());
+    }
+    return cudaGetLastError();
+}
+
+}  // namespace croupier::gpu_writer
