@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -64,24 +65,21 @@ class Sampler {
         follow_session_table();
         // Read before the look: a ring after it ends the sleep below at once.
         const std::uint32_t seen = bell_.seen();
-        std::size_t decided = 0;
-        bool pending = false;
+        Look all;
         const std::uint64_t slice = sessions_.size() > 1 ? kSliceNs : StepWorker::kEndless;
-        bool suspect = false;
         for (auto& [id, session] : sessions_) {
-            const Look look = worker_.look(*session, slice);
-            decided += look.decided + (look.busy ? 1 : 0);
-            pending = pending || look.pending;
+            all.add(worker_.look(*session, slice));
             if (session->segment().mapping().lost()) report_lost(id, *session);
-            suspect = suspect || look.suspect;
         }
+        std::size_t found = all.decided + (all.busy ? 1 : 0);
         // When nobody else's column is left to wait for it.
-        if (suspect) decided += decide_suspect();
+        if (all.suspect) found += decide_suspect();
         bound_states();
-        wait_.idle(decided, [&](std::chrono::nanoseconds longest) {
+        const auto sleep = [&](std::chrono::nanoseconds longest) {
             entry().heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
-            bell_.sleep(options_.index, seen, pending ? longest : std::chrono::nanoseconds(kIdleSleep));
-        });
+            bell_.sleep(options_.index, seen, all.pending ? std::min(longest, all.until_soon) : kIdleSleep);
+        };
+        wait_.idle(found, sleep, all.soon);
         // A spinning sampler must not take the clock at every turn.
         if (++turns_ % 1024 == 0) entry().heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
     }

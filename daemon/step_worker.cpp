@@ -46,6 +46,13 @@ std::uint64_t note_logits_ready(const shm::Segment& segment, const CheckedStep& 
     return now;
 }
 
+void foresee(const LogitsForecast& forecast, Look& look) {
+    const std::uint64_t now = shm::monotonic_ns();
+    look.soon = forecast.due(now);
+    const std::uint64_t until = forecast.until_due(now);
+    if (until > 0) look.until_soon = std::chrono::nanoseconds(until);
+}
+
 // What is asked for of a lean step's rows: an answer takes less than a sleep, unless its writer is gone.
 bool answers_come(const shm::Segment& segment, std::uint32_t slot) {
     constexpr std::uint64_t kWithinNs = 2'000'000;
@@ -100,6 +107,7 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
         }
         session.shares().divide(segment, step, first_lane(), lanes());
         if (!logits_complete(segment, step)) {
+            if (!result.pending) foresee(session.forecast(), result);
             result.pending = true;
             // What is ready goes before what is void.
             if (result.decided == 0) result.decided += answer_void(session, step);
@@ -107,6 +115,7 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
             continue;
         }
         const std::uint64_t now = note_logits_ready(segment, step, *entry_);
+        session.forecast().note(number, head.logits_ready_ns.load(std::memory_order_relaxed));
         const Share share = decide_claimable(session, step, now);
         result.decided += share.decided;
         result.busy = result.busy || (share.waits && answers_come(segment, slot));

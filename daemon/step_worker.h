@@ -5,6 +5,8 @@
 #include <oneapi/tbb/task_arena.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -22,6 +24,18 @@ struct Look {
     bool pending = false;  // a step waits for logits that may come without a ring of the bell
     bool busy = false;     // and there was something to do meanwhile
     bool suspect = false;  // a column that samplers died of waits for one that decides it alone
+    // As far as steps before tell: such logits may come at any moment, or not for so long.
+    bool soon = false;
+    std::chrono::nanoseconds until_soon = std::chrono::nanoseconds::max();
+
+    void add(const Look& other) {
+        decided += other.decided;
+        pending = pending || other.pending;
+        busy = busy || other.busy;
+        suspect = suspect || other.suspect;
+        soon = soon || other.soon;
+        until_soon = std::min(until_soon, other.until_soon);
+    }
 };
 
 class StepWorker {

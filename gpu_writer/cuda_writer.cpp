@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -312,8 +313,8 @@ shm::Result<bool> CudaWriter::send_tokens(void* stream,
                                           const proto::StoredArray<const proto::Decision>& decisions,
                                           std::int32_t* tokens) {
     const DeviceScope scope(device_);
-    return cuda_done(launch_tokens({address(decisions[0].place()), decisions.stride(),
-                                    static_cast<std::uint32_t>(decisions.size())},
+    const std::uint64_t first = address(decisions[0].place()) + offsetof(proto::Decision, token);
+    return cuda_done(launch_tokens({first, decisions.stride(), static_cast<std::uint32_t>(decisions.size())},
                                    tokens, static_cast<cudaStream_t>(stream)),
                      "cannot launch the fetch of a step's tokens");
 }

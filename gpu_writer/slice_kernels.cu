@@ -148,11 +148,10 @@ __global__ void __launch_bounds__(kBlockThreads) make_randoms(LaunchRing ring) {
     store_now(reinterpret_cast<std::uint64_t*>(record.randoms_ready), record.word + 1);
 }
 
-__global__ void __launch_bounds__(kBlockThreads) fetch_tokens(DecidedColumns decided, std::int32_t* tokens) {
+__global__ void __launch_bounds__(kBlockThreads) fetch_tokens(TokensToFetch from, std::int32_t* tokens) {
     const std::uint32_t column = blockIdx.x * kBlockThreads + threadIdx.x;
-    if (column >= decided.count) return;
-    const std::uint64_t decision = decided.first + column * decided.stride;
-    tokens[column] = load_now(&reinterpret_cast<const proto::Decision*>(decision)->token);
+    if (column >= from.count) return;
+    tokens[column] = load_now(reinterpret_cast<const std::int32_t*>(from.first + column * from.stride));
 }
 
 template <Dtype D>
@@ -206,10 +205,15 @@ cudaError_t launch_randoms(const LaunchRing& ring, cudaStream_t stream) {
     return cudaGetLastError();
 }
 
-cudaError_t launch_tokens(const DecidedColumns& decided, std::int32_t* tokens, cudaStream_t stream) {
-    const std::uint32_t blocks = (decided.count + kBlockThreads - 1) / kBlockThreads;
-    fetch_tokens<<<blocks, kBlockThreads, 0, stream>>>(decided, tokens);
+cudaError_t launch_tokens(const TokensToFetch& from, std::int32_t* tokens, cudaStream_t stream) {
+    const std::uint32_t blocks = (from.count + kBlockThreads - 1) / kBlockThreads;
+    fetch_tokens<<<blocks, kBlockThreads, 0, stream>>>(from, tokens);
     return cudaGetLastError();
+}
+
+cudaError_t load_tokens_kernel() {
+    cudaFuncAttributes attributes;
+    return cudaFuncGetAttributes(&attributes, fetch_tokens);
 }
 
 }  // namespace croupier::gpu_writer

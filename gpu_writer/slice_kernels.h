@@ -72,12 +72,15 @@ cudaError_t launch_tiling(const SliceRows& rows, const SliceTarget& target, Tile
                           std::uint64_t* next, cudaStream_t stream);
 // The randoms of the next record's columns, and their ready word. The record stays the next one.
 cudaError_t launch_randoms(const LaunchRing& ring, cudaStream_t stream);
-// In registered memory, at this address of the device's.
-struct DecidedColumns {
+// In pinned or registered memory: the device's address of the first token, and the bytes from each to the
+// next.
+struct TokensToFetch {
     std::uint64_t first;
     std::uint64_t stride;
     std::uint32_t count;
 };
-cudaError_t launch_tokens(const DecidedColumns& decided, std::int32_t* tokens, cudaStream_t stream);
+cudaError_t launch_tokens(const TokensToFetch& from, std::int32_t* tokens, cudaStream_t stream);
+// Before a stream waits for what it then launches: CUDA loads kernels late, and waits for the GPU then.
+cudaError_t load_tokens_kernel();
 
 }  // namespace croupier::gpu_writer

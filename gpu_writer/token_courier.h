@@ -64,7 +64,8 @@ class TokenCourier {
     PinnedMemory<std::uint64_t> delivered_;  // up to this ticket; the GPU waits for it
     std::uint64_t delivered_address_ = 0;
     PinnedMemory<std::int32_t> tokens_;  // [place][column]
-    std::vector<Event> fetched_;         // by place: the GPU has its tokens
+    std::uint64_t tokens_address_ = 0;
+    std::vector<Event> fetched_;  // by place: the GPU has its tokens
     std::uint64_t ticket_ = 0;
 
     std::mutex mutex_;

@@ -14,6 +14,19 @@ from croupier.vllm.order import Order
 from croupier.vllm.verify import Verifier
 
 
+@pytest.mark.parametrize(
+    ("given", "device", "used"),
+    [
+        ("auto", "cuda", "lean"),
+        ("auto", "cpu", "rows"),
+        ("rows", "cuda", "rows"),
+        ("lean", "cpu", "lean"),
+    ],
+)
+def test_the_usual_transport_is_lean_from_a_gpu_alone(given: str, device: str, used: str) -> None:
+    assert Options(transport=given).transport_from(device) == used
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_transport_is_taken_by_its_name(transport: str) -> None:
     assert Options.parse({"transport": transport}).transport == transport

@@ -148,6 +148,7 @@ class WithSession:
         # Room for the tokens of steps that the engine has in flight beyond a sequence's last one.
         longest = config.model_config.max_model_len + batches + 1
         limits = limits_of(options, config)
+        transport = options.transport_from(config.device_config.device_type)
         # Of the engine among its replicas; the rank is 0 in each where they are apart.
         replica = config.parallel_config.data_parallel_index
         session = self._opened(
@@ -164,8 +165,8 @@ class WithSession:
             mask_rows=most,
             max_logprobs=limits.max_logprobs,
             # A lean step has them in another way.
-            summaries=int(options.summaries and options.transport != "lean"),
-            transport=TRANSPORTS[options.transport],
+            summaries=int(options.summaries and transport != "lean"),
+            transport=TRANSPORTS[transport],
             **({"hotness_file": options.hotness_file} if options.hotness_file else {}),
             **geometry,
         )

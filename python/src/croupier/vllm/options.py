@@ -38,7 +38,8 @@ class Options:
     summaries: bool = True
     """Ranks send the largest logit of each tile too, and samplers read less of a row."""
     transport: str = "auto"
-    """How ranks send their logits: rows, lean (what can matter of each row, and more on demand), or auto."""
+    """How ranks send their logits: rows, lean (what can matter of each row, and more on demand), or auto,
+    which is lean from a GPU."""
     shm_dir: str = ""
     """Of a private daemon: where its segments lie."""
     samplers: int = 0
@@ -89,6 +90,12 @@ class Options:
                 f"additional_config[{KEY!r}] is {given!r}; a dictionary of options would be right"
             )
         return cls.parse(given)
+
+    def transport_from(self, device_type: str) -> str:
+        """Rows stay in a GPU's memory until they are decided, and little of them crosses the link."""
+        if self.transport != "auto":
+            return self.transport
+        return "lean" if device_type == "cuda" else "rows"
 
     def ignored_by_another_daemon(self) -> list[str]:
         """Of a daemon that this engine does not start itself: what is given and has no effect there."""

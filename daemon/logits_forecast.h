@@ -1,0 +1,35 @@
+// When a session's next logits are likely to come, by the steps before: an engine's steps take about as long
+// as each other. A sampler that sleeps then is late by its wakening, tens of microseconds of every token.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace croupier::daemon {
+
+class LogitsForecast {
+  public:
+    // All logits of the step were there then. A step before the last one, or the same, changes nothing.
+    void note(std::uint64_t step, std::uint64_t ready_ns);
+
+    // Whether a step may come at any moment now.
+    bool due(std::uint64_t now_ns) const;
+    // How long until it may; 0: it is due, or nothing is known, or it did not come.
+    std::uint64_t until_due(std::uint64_t now_ns) const;
+
+  private:
+    struct Window {
+        std::uint64_t begin = 0;
+        std::uint64_t end = 0;
+    };
+    Window window() const;
+
+    std::uint64_t step_ = 0;
+    std::uint64_t ready_ns_ = 0;             // 0: no step was seen
+    std::array<std::uint64_t, 8> passed_{};  // from step to step, the last ones
+    std::size_t known_ = 0;
+};
+
+}  // namespace croupier::daemon
