@@ -10,12 +10,12 @@
 
 #include "daemon/early_maxima.h"
 #include "daemon/lean_rows.h"
-#include "daemon/logits_forecast.h"
 #include "daemon/sequence_lists.h"
 #include "daemon/sequence_states.h"
 #include "daemon/step_shares.h"
 #include "daemon/void_watch.h"
 #include "sampler/row_view.h"
+#include "shm/logits_forecast.h"
 #include "shm/prefault.h"
 #include "shm/segment.h"
 
@@ -36,7 +36,7 @@ class SessionView {
     sampler::RowView row(const CheckedStep& step, std::uint32_t column, std::size_t thread,
                          proto::SliceFormat format, bool& read_early);
     EarlyMaxima& early() { return early_; }
-    LogitsForecast& forecast() { return forecast_; }
+    shm::LogitsForecast& forecast() { return forecast_; }
     // The blocks of a sequence's hot set; empty: it has none.
     std::span<const std::uint32_t> hot_blocks(std::uint32_t choice) const;
     // How many of this sampler's columns of the step were prepared: the caller counts on.
@@ -82,7 +82,7 @@ class SessionView {
     std::vector<std::vector<sampler::Slice>> slices_;        // [slot][rank]
     std::vector<std::vector<sampler::Slice>> early_slices_;  // [thread][rank]
     EarlyMaxima early_;
-    LogitsForecast forecast_;
+    shm::LogitsForecast forecast_;
     LeanRows lean_;
     std::vector<Exhausted> exhausted_;  // [slot]
     std::vector<Prepared> prepared_;    // [slot]

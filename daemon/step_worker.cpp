@@ -46,7 +46,7 @@ std::uint64_t note_logits_ready(const shm::Segment& segment, const CheckedStep& 
     return now;
 }
 
-void foresee(const LogitsForecast& forecast, Look& look) {
+void foresee(const shm::LogitsForecast& forecast, Look& look) {
     const std::uint64_t now = shm::monotonic_ns();
     look.soon = forecast.due(now);
     const std::uint64_t until = forecast.until_due(now);

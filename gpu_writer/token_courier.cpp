@@ -6,6 +6,7 @@
 
 #include "gpu_writer/decided_tokens.h"
 #include "gpu_writer/slice_kernels.h"
+#include "shm/clock.h"
 #include "shm/logits_publisher.h"
 #include "shm/wait_strategy.h"
 
@@ -15,7 +16,7 @@ namespace {
 using shm::Errc;
 
 // A GPU idles until the tokens are there, which is within a few milliseconds of the logits: then it spins.
-// Before them, while the model runs, it sleeps.
+// Before them, while the model runs, it sleeps, unless they are due.
 constexpr shm::WaitSettings kAfterLogits{shm::WaitMode::adaptive, std::chrono::milliseconds(5),
                                          std::chrono::microseconds(50)};
 constexpr std::chrono::microseconds kBeforeLogits{20};
@@ -98,15 +99,19 @@ shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::millis
     return cuda_done(cudaEventRecord(fetched, stream), "cannot mark the fetch of a step's tokens");
 }
 
-bool TokenCourier::decided(const Awaited& awaited) const {
+bool TokenCourier::decided(const Awaited& awaited) {
     shm::WaitStrategy patience(kAfterLogits);
     while (true) {
         const auto there = is_decided(segment_, awaited.step, awaited.columns);
         if (!there) return false;
-        if (there.value()) return true;
+        if (there.value()) {
+            const auto& head = segment_.decision_head(segment_.slot_of(awaited.step));
+            forecast_.note(awaited.step, head.logits_ready_ns.load(std::memory_order_relaxed));
+            return true;
+        }
         if (over_.load(std::memory_order_relaxed) || Clock::now() >= awaited.deadline) return false;
         if (!shm::slice_ready(segment_, awaited.step, rank_)) {
-            std::this_thread::sleep_for(kBeforeLogits);
+            if (!forecast_.due(shm::monotonic_ns())) std::this_thread::sleep_for(kBeforeLogits);
             continue;
         }
         patience.idle(0, [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); });

@@ -18,6 +18,7 @@
 #include "gpu_writer/begun_steps.h"
 #include "gpu_writer/cuda_memory.h"
 #include "gpu_writer/stream_wait.h"
+#include "shm/logits_forecast.h"
 #include "shm/segment.h"
 
 namespace croupier::gpu_writer {
@@ -53,7 +54,7 @@ class TokenCourier {
         : segment_(segment), rank_(rank), wait_(wait) {}
     shm::Result<bool> prepare();
     void serve();
-    bool decided(const Awaited& awaited) const;
+    bool decided(const Awaited& awaited);
     void deliver(const Awaited& awaited, bool decided);
     std::int32_t* room_of(std::uint64_t ticket) const;
 
@@ -70,7 +71,8 @@ class TokenCourier {
 
     std::mutex mutex_;
     std::condition_variable more_;
-    std::deque<Awaited> awaited_;  // the oldest first
+    std::deque<Awaited> awaited_;   // the oldest first
+    shm::LogitsForecast forecast_;  // the courier's thread's
     std::atomic<bool> over_ = false;
     std::atomic<std::uint64_t> late_ = 0;
     std::thread thread_;

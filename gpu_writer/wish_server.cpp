@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gpu_writer/decided_tokens.h"
+#include "shm/clock.h"
 #include "shm/logits_publisher.h"
 #include "shm/wait_strategy.h"
 #include "shm/wishes.h"
@@ -122,6 +123,7 @@ WishServer::Found WishServer::look_at(std::span<const WatchedStep> steps) {
         }
         const bool ready = shm::slice_ready(segment_, step.begun.step, rank_);
         found.logits = found.logits || ready;
+        if (ready) forecast_.note(step.begun.step, shm::monotonic_ns());
         if (ready && look(step, at_all)) ++found.wishes;
     }
     return found;
@@ -141,7 +143,7 @@ void WishServer::serve() {
         lock.unlock();
         const Found found = look_at(steps);
         if (found.wishes > 0) last_wish_ = Clock::now();
-        if (found.logits && Clock::now() - last_wish_ < kWishesFollow) {
+        if (expects_wishes(found.logits)) {
             patience.idle(found.wishes, sleep);
         } else if (ended_.empty()) {
             sleep(kBetweenLooks);
@@ -149,6 +151,11 @@ void WishServer::serve() {
         lock.lock();
         forget_ended();
     }
+}
+
+bool WishServer::expects_wishes(bool logits) const {
+    if (Clock::now() - last_wish_ >= kWishesFollow) return false;
+    return logits || forecast_.due(shm::monotonic_ns());
 }
 
 // One that is watched anew meanwhile has another opening.

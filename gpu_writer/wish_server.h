@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpu_writer/begun_steps.h"
+#include "shm/logits_forecast.h"
 
 namespace croupier::gpu_writer {
 
@@ -58,6 +59,7 @@ class WishServer {
     void serve();
     Found look_at(std::span<const WatchedStep> steps);
     bool is_over(const BegunStep& step) const;
+    bool expects_wishes(bool logits) const;
     bool look(const WatchedStep& step, bool at_all);
     void forget_ended();
     bool session_over() const;
@@ -72,6 +74,7 @@ class WishServer {
     std::vector<WatchedStep> ended_;  // as one look at all of them found
     std::chrono::steady_clock::time_point looked_at_all_;
     std::chrono::steady_clock::time_point last_wish_;
+    shm::LogitsForecast forecast_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<WatchedStep> watched_;

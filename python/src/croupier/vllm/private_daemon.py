@@ -314,8 +314,8 @@ def find_croupierd() -> str:
 
 
 def samplers_of(options: Options) -> int:
-    """The engine's own processes spin and copy on the other half of the cores."""
-    return options.samplers or max(1, min(_usable_cores() // 2, _MOST_SAMPLERS))
+    """The engine's own processes need the other cores; a sampler needs its own for a small part of a step."""
+    return options.samplers or max(1, min(_usable_cores() * 3 // 4, _MOST_SAMPLERS))
 
 
 def _usable_cores() -> int:

@@ -1,8 +1,8 @@
-#include "daemon/logits_forecast.h"
+#include "shm/logits_forecast.h"
 
 #include <algorithm>
 
-namespace croupier::daemon {
+namespace croupier::shm {
 namespace {
 
 // What steps of one kind differ by, and what a sleep ends late by.
@@ -43,4 +43,4 @@ std::uint64_t LogitsForecast::until_due(std::uint64_t now_ns) const {
     return now_ns < expected.begin ? expected.begin - now_ns : 0;
 }
 
-}  // namespace croupier::daemon
+}  // namespace croupier::shm

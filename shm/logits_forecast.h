@@ -1,5 +1,5 @@
 // When a session's next logits are likely to come, by the steps before: an engine's steps take about as long
-// as each other. A sampler that sleeps then is late by its wakening, tens of microseconds of every token.
+// as each other. Who sleeps then is late by its wakening, tens of microseconds of every token.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace croupier::daemon {
+namespace croupier::shm {
 
 class LogitsForecast {
   public:
@@ -32,4 +32,4 @@ class LogitsForecast {
     std::size_t known_ = 0;
 };
 
-}  // namespace croupier::daemon
+}  // namespace croupier::shm

@@ -1,9 +1,9 @@
-// A sampler is awake when logits come at the pace of those before, and sleeps between them.
-#include "daemon/logits_forecast.h"
+// Who waits for logits is awake when they come at the pace of those before, and sleeps between them.
+#include "shm/logits_forecast.h"
 
 #include <catch2/catch.hpp>
 
-using croupier::daemon::LogitsForecast;
+using croupier::shm::LogitsForecast;
 
 namespace {
 
