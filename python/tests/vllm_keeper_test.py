@@ -236,10 +236,10 @@ def test_a_daemon_that_a_killed_engine_left_serves_only_who_asks_for_such_a_one(
 @pytest.mark.parametrize(
     ("files", "cores"),
     [
-        ({}, 32),
-        ({"cgroup": "0::/\n", "cpu.max": "max 100000\n"}, 32),
-        ({"cgroup": "0::/\n", "cpu.max": "1600000 100000\n"}, 8),
-        ({"cgroup": "0::/a/b\n", "a/cpu.max": "1000000 100000\n", "a/b/cpu.max": "max 100000\n"}, 5),
+        ({}, 48),
+        ({"cgroup": "0::/\n", "cpu.max": "max 100000\n"}, 48),
+        ({"cgroup": "0::/\n", "cpu.max": "1600000 100000\n"}, 12),
+        ({"cgroup": "0::/a/b\n", "a/cpu.max": "1000000 100000\n", "a/b/cpu.max": "max 100000\n"}, 7),
         # The host's path, as within a container.
         ({"cgroup": "0::/not/here\n", "cpu.max": "50000 100000\n"}, 1),
         (
@@ -248,12 +248,12 @@ def test_a_daemon_that_a_killed_engine_left_serves_only_who_asks_for_such_a_one(
                 "cpu/cpu.cfs_quota_us": "400000",
                 "cpu/cpu.cfs_period_us": "100000",
             },
-            2,
+            3,
         ),
-        ({"cgroup": "3:cpu:/\n", "cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 32),
+        ({"cgroup": "3:cpu:/\n", "cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 48),
     ],
 )
-def test_half_of_the_cores_that_the_control_group_may_use_are_samplers(
+def test_three_quarters_of_the_cores_that_the_control_group_may_use_are_samplers(
     tmp_path: Path, monkeypatch: Any, files: dict[str, str], cores: int
 ) -> None:
     for name, text in files.items():
