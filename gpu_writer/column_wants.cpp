@@ -35,17 +35,26 @@ bool needs_all(const SamplingParams& params, std::uint32_t room) {
            params.order[0] != proto::Step::end;
 }
 
+proto::RequestRules rules_of(const SamplingParams& params, const proto::SequenceEntry& entry,
+                             const proto::ScheduleColumn& column) {
+    const bool bans_stops = column.position < params.min_tokens;
+    return {entry.allowed_count > 0 || column.mask_row != 0,
+            entry.bias_count > 0 || entry.bad_words_count > 0 || bans_stops};
+}
+
 }  // namespace
 
-LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, bool listed, std::uint32_t room) {
+LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, const proto::RequestRules& rules,
+                 std::uint32_t vocab, std::uint32_t room) {
     LeanWant want;
     want.key = key;
-    if (listed || needs_all(params, room)) want.flags |= kWhole;
-    const bool greedy = params.temperature < 1e-5;
-    const double temperature = std::max(params.temperature, 0.01);
-    want.temperature = greedy ? 0.0F : static_cast<float>(temperature);
-    want.scale = 1.0 / temperature;
-    const auto k = static_cast<std::uint32_t>(std::max(params.top_k, 0));
+    const bool plain = proto::draws_plainly(params, rules, vocab);
+    if (plain) want.flags |= kDraw;
+    if (rules.limits || (!plain && needs_all(params, room))) want.flags |= kWhole;
+    want.temperature = proto::race_temperature(params);
+    want.scale = 1.0 / std::max(params.temperature, 0.01);
+    const bool greedy = want.temperature == 0.0F;
+    const auto k = plain ? 0 : static_cast<std::uint32_t>(std::max(params.top_k, 0));
     const bool nucleus = params.top_p < 1.0 || params.xtc_probability > 0.0;
     if (greedy) {
         want.by_maximum = penalises(params) ? kFew : kGreedy;
@@ -80,7 +89,8 @@ void read_wants(const shm::Segment& segment, const proto::StoredArray<const prot
         if (entry == nullptr) continue;
         const SamplingParams params = segment.params(column.sequence_slot);
         wants[i] = want_of(params, {params.seed, entry->prompt_length + column.position, params.child},
-                           entry->allowed_count > 0 || column.mask_row != 0, segment.geometry().lean_blocks);
+                           rules_of(params, *entry, column), segment.geometry().vocab,
+                           segment.geometry().lean_blocks);
     }
 }
 

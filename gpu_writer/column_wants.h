@@ -4,13 +4,14 @@
 #include <span>
 
 #include "gpu_writer/lean_wants.h"
+#include "proto/plain_draw.h"
 #include "shm/segment.h"
 
 namespace croupier::gpu_writer {
 
-// `listed`: it has allowed ids or a grammar mask. `room`: for so many blocks.
-LeanWant want_of(const proto::SamplingParams& params, const proto::race::Key& key, bool listed,
-                 std::uint32_t room);
+// `room`: for so many blocks.
+LeanWant want_of(const proto::SamplingParams& params, const proto::race::Key& key,
+                 const proto::RequestRules& rules, std::uint32_t vocab, std::uint32_t room);
 
 // A column whose sequence is not there wants a little: the samplers refuse to decide it.
 void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,

@@ -24,10 +24,11 @@ constexpr float value_of_rank(std::uint32_t rank) {
 // Blocks of this rank are not chosen: all of their entries are -inf.
 constexpr std::uint32_t kEmptyRank = rank_of(-std::numeric_limits<float>::infinity());
 
-// By the bound of all that the block's members may score, of its largest entry.
+// By the bound of all that the block's members may score, of its largest entry. There is one zero, as scores
+// compare.
 constexpr std::uint32_t race_rank(std::uint32_t maximum_rank, float temperature, float ln_first) {
     if (maximum_rank <= kEmptyRank) return kEmptyRank;
-    return rank_of(proto::race::score(value_of_rank(maximum_rank), temperature, ln_first));
+    return rank_of(proto::race::score(value_of_rank(maximum_rank), temperature, ln_first) + 0.0F);
 }
 
 // Of a rank's blocks, where its entries begin and end within them.

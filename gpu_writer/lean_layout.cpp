@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "gpu_writer/element_codes.h"
@@ -48,12 +49,12 @@ struct MeasuredRow {
     }
     // Of its entries' weights, in units of the largest one's; 0 where one is not finite, but for -inf.
     double weight(double scale) const {
-        double most = -double{kInfinity};
+        double most = -std::numeric_limits<double>::infinity();
         for (const float each : maxima) {
             if (std::isnan(each) || each == kInfinity) return 0;
             most = std::max(most, double{each});
         }
-        if (most == -double{kInfinity}) return 0;
+        if (std::isinf(most)) return 0;
         double sum = 0;
         for (std::size_t entry = 0; entry < maxima.size() * proto::kBlockIds; ++entry) {
             sum += std::exp((double{value(entry)} - most) * scale);
@@ -96,6 +97,26 @@ std::vector<bool> chosen_blocks(const LeanShape& shape, const LeanWant& want, co
     return chosen;
 }
 
+// The winner among the row's tokens. Nothing: a logit is NaN or +inf, or none is above -inf.
+std::optional<proto::race::Draw> draw_of(const LeanShape& shape, const LeanWant& want,
+                                         const MeasuredRow& row) {
+    namespace race = proto::race;
+    std::optional<race::Draw> best;
+    for (std::uint32_t entry = 0; entry < row.maxima.size() * proto::kBlockIds; ++entry) {
+        const float logit = row.value(entry);
+        if (std::isnan(logit) || logit == kInfinity) return std::nullopt;
+        if (logit == -kInfinity) continue;
+        race::Draw draw{want.key, want.temperature, shape.first_block * proto::kBlockIds + entry, logit, 0};
+        if (want.temperature > 0.0F) {
+            draw.score = race::score(logit, want.temperature, race::ln(race::arrival(want.key, draw.token)));
+        }
+        // One zero, as with maxima.
+        draw.score += 0.0F;
+        if (!best || draw.beats(*best)) best = draw;
+    }
+    return best;
+}
+
 void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& want, const MeasuredRow& row,
                 std::byte* part) {
     const std::size_t element = proto::element_bytes(shape.slice.dtype);
@@ -105,18 +126,21 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
         std::memcpy(maxima + block * element, &code, element);
     }
     proto::LeanHead head{};
+    const bool whole = (want.flags & kWhole) != 0;
+    const auto draw = !whole && (want.flags & kDraw) != 0 ? draw_of(shape, want, row) : std::nullopt;
+    if (draw) head.draw = *draw;
     std::byte* ids = part + shape.layout.blocks + column * shape.layout.blocks_stride;
     std::byte* elements = part + shape.layout.elements + column * shape.layout.elements_stride;
     const std::vector<bool> chosen = chosen_blocks(shape, want, row);
     for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
-        if (!chosen[block]) continue;
+        if (!chosen[block] || draw) continue;
         const auto id = static_cast<std::uint16_t>(block);
         std::memcpy(ids + head.sent * sizeof(id), &id, sizeof(id));
         std::memcpy(elements + head.sent * row.block_bytes, row.elements.data() + block * row.block_bytes,
                     row.block_bytes);
         ++head.sent;
     }
-    head.flags = (want.flags & kWhole) != 0 ? proto::kStandsWhole : 0;
+    head.flags = whole ? proto::kStandsWhole : draw ? proto::kDrawn : 0;
     head.scale = want.scale;
     if ((want.flags & kSumAtOne) != 0) head.weight = row.weight(1.0);
     if ((want.flags & kSumAtScale) != 0) head.weight_at_scale = row.weight(want.scale);

@@ -11,6 +11,8 @@ constexpr std::uint32_t kSumAtOne = 1U << 0U;
 constexpr std::uint32_t kSumAtScale = 1U << 1U;
 // The column stands in the slice, whole; no block of it is sent beside.
 constexpr std::uint32_t kWhole = 1U << 2U;
+// The column is drawn where its row is, if that can be told; else its blocks are sent as without this.
+constexpr std::uint32_t kDraw = 1U << 3U;
 
 // Four loads of 16 bytes, which one warp makes at once.
 struct alignas(64) LeanWant {

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "proto/geometry.h"
+#include "proto/race.h"
 
 namespace croupier::proto {
 
@@ -18,6 +19,8 @@ constexpr std::uint32_t kUsualLeanBlocks = 96;
 
 // The column stands in the slice as well, whole, as in a step of rows.
 constexpr std::uint32_t kStandsWhole = 1U << 0U;
+// The head has the winner among the rank's ids; no block was sent. Never of a row with NaN or +inf.
+constexpr std::uint32_t kDrawn = 1U << 1U;
 
 struct alignas(64) LeanHead {
     std::uint32_t flags;
@@ -27,9 +30,9 @@ struct alignas(64) LeanHead {
     double weight;
     double weight_at_scale;
     double scale;
-    std::uint64_t reserved[3];
+    race::Draw draw;  // with kDrawn
 };
-static_assert(sizeof(LeanHead) == 64);
+static_assert(sizeof(LeanHead) == 64 && offsetof(LeanHead, draw) == 32);
 
 // Where the parts lie in a rank's bytes of a slot. Each is by column of the largest batch.
 struct LeanLayout {

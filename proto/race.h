@@ -113,4 +113,18 @@ constexpr float score(float logit, float temperature, float ln_arrival) {
     return exact < constants::kLeastScore ? constants::kLeastScore : exact;
 }
 
+// The winner among some of a race's tokens, and of which race: what a reader takes for it depends on nothing
+// else. At a temperature of 0 nobody races, and a token's score is its logit.
+struct Draw {
+    Key key;
+    float temperature = 0.0F;
+    std::uint32_t token = 0;
+    float score = 0.0F;
+    std::uint32_t reserved = 0;
+
+    constexpr bool beats(const Draw& other) const {
+        return score > other.score || (score == other.score && token < other.token);
+    }
+};
+
 }  // namespace croupier::proto::race

@@ -119,7 +119,7 @@ void BenchSequence::prepare(std::uint32_t draw) {
 
 gpu_writer::LeanWant BenchSequence::want(std::uint32_t draw) const {
     return gpu_writer::want_of(what_->params, sampler::race_key(what_->params, request(draw)),
-                               !what_->mask.empty(), proto::kUsualLeanBlocks);
+                               {!what_->mask.empty(), !what_->bias.empty()}, vocab_, proto::kUsualLeanBlocks);
 }
 
 proto::Decision BenchSequence::decide(const sampler::RowView& row, std::uint32_t draw,

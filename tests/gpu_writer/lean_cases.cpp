@@ -14,7 +14,7 @@ namespace {
 using proto::Dtype;
 using Random = std::mt19937_64;
 
-enum class Row { near, any, flat, empty, sparse, nan, infinite, two_values, count_ };
+enum class Row { near, any, flat, empty, sparse, nan, infinite, two_values, lures, count_ };
 
 std::uint32_t below(Random& random, std::uint64_t end) {
     return static_cast<std::uint32_t>(random() % end);
@@ -23,6 +23,11 @@ std::uint32_t below(Random& random, std::uint64_t end) {
 std::uint32_t minus_infinity_of(Dtype dtype) {
     if (dtype == Dtype::bf16) return 0xFF80;
     return dtype == Dtype::fp16 ? 0xFC00 : 0xFF800000;
+}
+
+std::uint32_t one_of(Dtype dtype) {
+    if (dtype == Dtype::bf16) return 0x3F80;
+    return dtype == Dtype::fp16 ? 0x3C00 : 0x3F800000;
 }
 
 // Below 16, of either sign; in fp16 not below 1, in the others seldom.
@@ -46,6 +51,9 @@ std::uint32_t code_in(Row row, Dtype dtype, Random& random) {
             return random() % 700 == 0 ? all - below(random, 2) * (all / 2 + 1) : near_code(dtype, random);
         case Row::infinite:
             return random() % 700 == 0 ? minus_infinity_of(dtype) & all / 2 : near_code(dtype, random);
+        case Row::lures:
+            // Most blocks have one, and seldom is it their first to arrive.
+            return random() % 64 == 0 ? one_of(dtype) : minus_infinity_of(dtype);
         case Row::two_values:
             return random() % 300 == 0 ? 0 : all / 2 + 1;  // zeros of either sign
         default:
@@ -82,6 +90,7 @@ gpu_writer::LeanWant random_want(Random& random) {
     want.by_race = kCounts[random() % std::size(kCounts)];
     want.flags = below(random, 4);
     if (random() % 5 == 0) want.flags |= gpu_writer::kWhole;
+    if (random() % 2 == 0) want.flags |= gpu_writer::kDraw;
     return want;
 }
 
@@ -143,6 +152,21 @@ LeanCase usual_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t le
     made.rows.stride = vocab;
     made.rows.bytes.resize(std::size_t{vocab} * columns * 2);
     fill_row(Row::near, Dtype::bf16, made.rows.bytes.data(), std::size_t{vocab} * columns, random);
+    return made;
+}
+
+LeanCase drawn_case(std::uint32_t vocab, Random& random) {
+    constexpr float kTemperatures[] = {0.0F, 0.01F, 0.3F, 0.7F, 1.0F, 1.5F, 5.0F};
+    constexpr auto kRows = static_cast<std::uint32_t>(Row::count_);
+    LeanCase made = usual_case(vocab, kRows, 32);
+    const Dtype dtype = made.geometry.dtype = static_cast<Dtype>(random() % 3);
+    const std::size_t row_bytes = std::size_t{vocab} * proto::element_bytes(dtype);
+    made.rows.bytes.resize(row_bytes * kRows);
+    for (std::uint32_t row = 0; row < kRows; ++row) {
+        made.wants[row].flags = gpu_writer::kDraw;
+        made.wants[row].temperature = kTemperatures[random() % std::size(kTemperatures)];
+        fill_row(static_cast<Row>(row), dtype, made.rows.bytes.data() + row * row_bytes, vocab, random);
+    }
     return made;
 }
 

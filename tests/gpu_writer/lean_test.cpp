@@ -28,6 +28,11 @@ bool near(double found, double expected) {
     return found == Approx(expected).epsilon(1e-5).margin(0);
 }
 
+bool is_same(const proto::race::Draw& found, const proto::race::Draw& expected) {
+    return found.key == expected.key && found.temperature == expected.temperature &&
+           found.token == expected.token && found.score == expected.score;
+}
+
 void check_column(const LeanCase& of, const testing::Laid& laid, std::uint32_t column) {
     const testing::LaidColumn found = testing::laid_column(of, laid, column);
     const testing::NaiveColumn naive = testing::naive_column(of, column);
@@ -36,6 +41,8 @@ void check_column(const LeanCase& of, const testing::Laid& laid, std::uint32_t c
                       << naive.head.weight_at_scale);
     CHECK(found.head.flags == naive.head.flags);
     CHECK(found.head.scale == naive.head.scale);
+    INFO("token " << found.head.draw.token << " for " << naive.head.draw.token);
+    CHECK(is_same(found.head.draw, naive.head.draw));
     CHECK(near(found.head.weight, naive.head.weight));
     CHECK(near(found.head.weight_at_scale, naive.head.weight_at_scale));
     CHECK(found.maxima == naive.maxima);
@@ -43,7 +50,7 @@ void check_column(const LeanCase& of, const testing::Laid& laid, std::uint32_t c
     REQUIRE(found.sent == naive.sent);
     std::vector<std::uint32_t> codes;
     for (const std::uint32_t block : naive.sent) {
-        const auto first = naive.codes.begin() + block * 64;
+        const auto first = naive.codes.begin() + std::ptrdiff_t{block} * 64;
         codes.insert(codes.end(), first, first + 64);
     }
     CHECK(found.codes == codes);
@@ -110,6 +117,15 @@ TEST_CASE("a lean step of a usual vocabulary", "[lean]") {
     const auto side = side_of(way);
     check_lay(*side, testing::usual_case(151936, 9, 64));
     check_lay(*side, testing::usual_case(128256, 3, 1024));
+}
+
+TEST_CASE("columns of any rows are drawn as all their tokens race", "[lean]") {
+    const auto way = GENERATE(testing::Way::host, testing::Way::store);
+    if (!testing::can_run(way)) return;
+    const auto side = side_of(way);
+    std::mt19937_64 random(5);
+    for (std::uint32_t i = 0; i < 60; ++i) check_lay(*side, testing::drawn_case(2000 + i * 100, random));
+    for (int i = 0; i < 3; ++i) check_lay(*side, testing::drawn_case(151936, random));
 }
 
 TEST_CASE("many columns ask at once, more than one launch holds", "[lean]") {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "proto/race.h"
 
@@ -83,8 +84,33 @@ std::vector<bool> blocks_to_send(const LeanCase& of, const gpu_writer::LeanWant&
     return sent;
 }
 
+float naive_score(const gpu_writer::LeanWant& want, std::uint32_t token, float logit) {
+    namespace race = proto::race;
+    if (want.temperature == 0) return logit;
+    return race::score(logit, want.temperature, race::ln(race::arrival(want.key, token)));
+}
+
+// The best score first, and then the first token that has it. Nothing where the row has NaN or +inf, or
+// nothing above -inf.
+std::optional<proto::race::Draw> naive_draw(const LeanCase& of, const gpu_writer::LeanWant& want,
+                                            const std::vector<std::uint32_t>& codes) {
+    const std::uint32_t first = of.geometry.shards[of.rank].first_block() * 64;
+    proto::race::Draw draw{want.key, want.temperature, 0, -kInfinity, 0};
+    std::vector<float> scores;
+    for (std::uint32_t i = 0; i < codes.size(); ++i) {
+        const float logit = naive_value(of.geometry.dtype, codes[i]);
+        if (std::isnan(logit) || logit == kInfinity) return std::nullopt;
+        scores.push_back(logit == -kInfinity ? logit : naive_score(want, first + i, logit));
+        draw.score = std::max(draw.score, scores.back());
+    }
+    const auto winner = std::find(scores.begin(), scores.end(), draw.score);
+    if (winner == scores.end() || draw.score == -kInfinity) return std::nullopt;
+    draw.token = first + static_cast<std::uint32_t>(winner - scores.begin());
+    return draw;
+}
+
 double naive_weight(proto::Dtype dtype, const std::vector<std::uint32_t>& codes, double scale) {
-    double most = -kInfinity;
+    double most = -std::numeric_limits<double>::infinity();
     for (const std::uint32_t code : codes) {
         const float value = naive_value(dtype, code);
         if (std::isnan(value) || value == kInfinity) return 0;
@@ -110,11 +136,15 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
     for (std::size_t block = 0; block < maxima.size(); ++block) {
         naive.maxima.push_back(code_of_maximum(dtype, maxima[block], naive.codes.data() + block * 64));
     }
+    const bool whole = (want.flags & gpu_writer::kWhole) != 0;
+    const bool draws = !whole && (want.flags & gpu_writer::kDraw) != 0;
+    const auto draw = draws ? naive_draw(of, want, naive.codes) : std::nullopt;
     const std::vector<bool> sent = blocks_to_send(of, want, maxima);
     for (std::uint32_t block = 0; block < sent.size(); ++block) {
-        if (sent[block]) naive.sent.push_back(block);
+        if (sent[block] && !draw) naive.sent.push_back(block);
     }
-    naive.head.flags = (want.flags & gpu_writer::kWhole) != 0 ? proto::kStandsWhole : 0;
+    naive.head.flags = whole ? proto::kStandsWhole : draw ? proto::kDrawn : 0;
+    if (draw) naive.head.draw = *draw;
     naive.head.sent = static_cast<std::uint32_t>(naive.sent.size());
     naive.head.scale = want.scale;
     if ((want.flags & gpu_writer::kSumAtOne) != 0) naive.head.weight = naive_weight(dtype, naive.codes, 1);
