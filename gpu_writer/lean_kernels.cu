@@ -4,6 +4,7 @@
 
 #include "gpu_writer/device_words.cuh"
 #include "gpu_writer/element_codes.h"
+#include "gpu_writer/lean_draw.cuh"
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/lean_ranks.cuh"
 #include "gpu_writer/lean_rows.cuh"
@@ -224,24 +225,6 @@ __device__ void send_maxima(const LeanTarget& target, const Scratch& scratch, co
     }
 }
 
-// The blocks' ranks in the race. One counter of the randoms is of four blocks.
-__device__ void rank_by_race(const LeanWant& want, std::uint32_t first_block, const BlockRanks& ranks) {
-    namespace race = proto::race;
-    const std::uint32_t end = (first_block + ranks.blocks + 3) / 4;
-    for (std::uint32_t counter = first_block / 4 + threadIdx.x; counter < end; counter += kLeanThreads) {
-        const auto words =
-            proto::randoms_at(want.key.seed, want.key.position, want.key.child, race::kBlockStream, counter);
-#pragma unroll
-        for (std::uint32_t i = 0; i < 4; ++i) {
-            // Of blocks before the first one, a number near the largest.
-            const std::uint32_t block = counter * 4 + i - first_block;
-            if (block >= ranks.blocks) continue;
-            const float ln_first = race::ln(race::first_arrival(words[i]));
-            ranks.of[1][block] = race_rank(ranks.of[0][block], want.temperature, ln_first);
-        }
-    }
-}
-
 template <Dtype D>
 __device__ void send_blocks(const RowReader<D>& reader, const LeanTarget& target, const ChoiceRoom& room) {
     constexpr std::uint32_t kListed = 16 / sizeof(std::uint16_t);
@@ -271,12 +254,29 @@ __device__ void sum_row(const LeanScales& scales, const ChunkSums* of_chunks, pr
     if (scales.at_scale != 0.0F) head.weight_at_scale = all.at_scale;
 }
 
+// The winner, where the column is drawn, or what a sampler needs to draw.
+template <Dtype D>
+__device__ void draw_or_send(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
+                             const LeanWant& want, const BlockRanks& ranks, ChoiceRoom& room,
+                             Contender& winner) {
+    const bool draws = (want.flags & kDraw) != 0;
+    if (ranks.ways > 1 || (draws && want.temperature > 0.0F)) rank_by_race(want, rows.first_block, ranks);
+    __syncthreads();
+    if (draws && can_be_drawn(ranks)) {
+        draw_token(reader, want, rows.first_block, ranks, winner);
+        return;
+    }
+    choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, room);
+    send_blocks(reader, target, room);
+}
+
 template <Dtype D>
 __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
                             const LeanWant* wants, const LeanScales& scales, const Scratch& scratch) {
     __shared__ FetchedWant fetched;
     extern __shared__ std::uint32_t rank_memory[];
     __shared__ ChoiceRoom room;
+    __shared__ Contender winner;  // 0: the column is not drawn
     const BlockSpan span{rows.lead, rows.entries, rows.blocks};
     BlockRanks ranks(rank_memory, rows.blocks);
     // It is on its way while the maxima are sent.
@@ -289,20 +289,17 @@ __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, co
     ranks.ways = shares.by_race > 0 ? 2 : 1;
     if (threadIdx.x == 0) {
         room.sent = 0;
+        winner = 0;
         room.choices[0].seek(shares.by_maximum);
         room.choices[1].seek(shares.by_race);
     }
     __syncthreads();
     const bool whole = (want.flags & kWhole) != 0;
-    if (!whole) {
-        if (shares.by_race > 0) rank_by_race(want, rows.first_block, ranks);
-        __syncthreads();
-        choose_blocks(ranks, span, room);
-        send_blocks(reader, target, room);
-    }
+    if (!whole) draw_or_send(reader, rows, target, want, ranks, room, winner);
     if (threadIdx.x >= 32) return;
     proto::LeanHead head{};
-    head.flags = whole ? proto::kStandsWhole : 0;
+    head.flags = whole ? proto::kStandsWhole : winner > 0 ? proto::kDrawn : 0;
+    if (winner > 0) head.draw = {want.key, want.temperature, token_of(winner), score_of(winner), 0};
     head.sent = room.sent;
     head.scale = want.scale;
     sum_row(scales, scratch.sums + std::uint64_t{blockIdx.y} * gridDim.x, head);

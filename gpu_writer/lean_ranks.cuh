@@ -50,6 +50,25 @@ inline std::size_t rank_bytes(std::uint32_t blocks) {
            sizeof(std::uint32_t);
 }
 
+// The blocks' ranks in the race. One counter of the randoms is of four blocks.
+__device__ inline void rank_by_race(const LeanWant& want, std::uint32_t first_block,
+                                    const BlockRanks& ranks) {
+    namespace race = proto::race;
+    const std::uint32_t end = (first_block + ranks.blocks + 3) / 4;
+    for (std::uint32_t counter = first_block / 4 + threadIdx.x; counter < end; counter += kLeanThreads) {
+        const auto words =
+            proto::randoms_at(want.key.seed, want.key.position, want.key.child, race::kBlockStream, counter);
+#pragma unroll
+        for (std::uint32_t i = 0; i < 4; ++i) {
+            // Of blocks before the first one, a number near the largest.
+            const std::uint32_t block = counter * 4 + i - first_block;
+            if (block >= ranks.blocks) continue;
+            const float ln_first = race::ln(race::first_arrival(words[i]));
+            ranks.of[1][block] = race_rank(ranks.of[0][block], want.temperature, ln_first);
+        }
+    }
+}
+
 struct ChoiceRoom {
     Choice choices[kWays];
     std::uint32_t bins[kWays][kBins];
