@@ -58,6 +58,7 @@ sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t ran
     lean.weight = head.weight;
     lean.weight_at_scale = head.weight_at_scale;
     lean.scale = head.scale;
+    if ((head.flags & proto::kDrawn) != 0) lean.draw = head.draw;
     return lean;
 }
 

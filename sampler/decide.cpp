@@ -1,6 +1,9 @@
 #include "sampler/decide.h"
 
+#include <limits>
+
 #include "sampler/decider.h"
+#include "sampler/lean_draw.h"
 #include "sampler/request_check.h"
 #include "sampler/stops.h"
 
@@ -11,8 +14,21 @@ using proto::Decision;
 using proto::DecisionError;
 using proto::SamplingParams;
 
+bool take_drawn(const RowView& view, const SamplingParams& params, const Request& request,
+                Workspace& workspace, Decision& decision) {
+    const auto token = drawn_token(view, params, request);
+    if (!token) return false;
+    workspace.answer_space.path = Path::drawn;
+    workspace.answer_space.blocks = (view.vocab + kBlock - 1) / kBlock;
+    decision.token = static_cast<std::int32_t>(*token);
+    decision.logprob = std::numeric_limits<float>::quiet_NaN();
+    decision.flags = flags_of(params, request, decision.token);
+    return true;
+}
+
 DecisionError decide_checked(const RowView& view, const SamplingParams& params, const Request& request,
                              SequenceState& state, Workspace& workspace, Decision& decision) {
+    if (take_drawn(view, params, request, workspace, decision)) return DecisionError::none;
     Decider decider(view, params, request, state, workspace);
     const DecisionError row_fault = decider.scan();
     if (row_fault != DecisionError::none) return row_fault;

@@ -80,6 +80,7 @@ DecisionError Decider::take(Path path) {
         case Path::classes:
             return from_classes();
         case Path::none:
+        case Path::drawn:
         case Path::count_:
             break;
     }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "proto/race.h"
 #include "proto/sampling.h"
 
 namespace croupier::sampler {
@@ -32,6 +34,9 @@ struct LeanColumn {
     double weight = 0.0;
     double weight_at_scale = 0.0;
     double scale = 0.0;
+    // The winner among the rank's ids, believed as the maxima are; then no entry is NaN or +inf. Of which
+    // race it says itself.
+    std::optional<proto::race::Draw> draw;
 };
 
 // A rank's slice: [tiles][columns][tile] elements. It holds whole blocks, block b being the ids 64 b to 64 b

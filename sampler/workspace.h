@@ -57,6 +57,7 @@ constexpr std::uint32_t kSortDigits = 8;  // 2 of the token id, 6 of the logit
 // How a decision is reached: what is read, and what proves that the rest cannot matter.
 enum class Path : std::uint8_t {
     none,
+    drawn,      // the row was drawn where it is, and nothing is read
     listed,     // only the tokens that the request allows by id
     head,       // the best blocks, down to a threshold: all others are certified to lie below it
     race,       // all tokens run, blocks being opened best bound first until none can beat the winner

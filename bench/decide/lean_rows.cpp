@@ -61,6 +61,8 @@ sampler::RowView LeanRows::view(std::uint32_t row) {
     lean_.weight = sent.weight;
     lean_.weight_at_scale = sent.weight_at_scale;
     lean_.scale = sent.scale;
+    lean_.draw.reset();
+    if ((sent.flags & proto::kDrawn) != 0) lean_.draw = sent.draw;
     sampler::RowView view = rows_.view(row, false);
     slice_ = view.slices.front();
     slice_.lean = &lean_;

@@ -6,6 +6,7 @@
 
 #include "daemon/column_decider.h"
 #include "daemon/session_view.h"
+#include "proto/lean_part.h"
 #include "proto/wish_cell.h"
 #include "sampler/workspace.h"
 #include "shm/logits_publisher.h"
@@ -70,6 +71,31 @@ std::vector<client::Sequence> demanding() {
     return all;
 }
 
+// Which of the last step's columns a rank drew.
+std::vector<bool> drawn_by(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank,
+                           std::uint32_t columns) {
+    const std::uint32_t slot = segment.slot_of(step);
+    const proto::LeanLayout layout = proto::lean_layout_of(segment.geometry(), rank);
+    const auto* heads = reinterpret_cast<const proto::LeanHead*>(segment.lean(slot, rank) + layout.heads);
+    std::vector<bool> drawn;
+    for (std::uint32_t column = 0; column < columns; ++column)
+        drawn.push_back((heads[column].flags & proto::kDrawn) != 0);
+    return drawn;
+}
+
+// Greedy, or drawn at a temperature alone.
+client::Sequence plain(std::uint64_t uid) {
+    client::Sequence made = SmallEngine::sequence(uid, kVocab);
+    made.params.top_k = 0;
+    made.params.top_p = 1.0;
+    made.params.repetition_penalty = 1.0;
+    made.params.frequency_penalty = made.params.presence_penalty = 0.0;
+    made.params.temperature = uid % 3 == 0 ? 0.0 : 0.4 * static_cast<double>(uid);
+    made.params.flags |= CROUPIER_NO_LOGPROB;
+    made.bias.clear();
+    return made;
+}
+
 }  // namespace
 
 TEST_CASE("lean steps change no token, whatever the ranks, the order and the samplers") {
@@ -89,6 +115,48 @@ TEST_CASE("what was not sent of a row is asked for, and decides it") {
     for (const auto& sequence : demanding()) engine.admit(sequence);
     engine.steps(12);
     CHECK(wishes_of(engine) > 0);
+}
+
+TEST_CASE("plain requests are drawn by who sends their rows, and nothing is asked for") {
+    const DaemonProcess daemon(GENERATE("{count: 1}", "{count: 3, wait: spin}"));
+    EngineShape shape = lean_shape(GENERATE(1U, 3U));
+    if (GENERATE(false, true)) order_blocks(shape);
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) engine.admit(plain(uid));
+    engine.steps(20);
+    CHECK(wishes_of(engine) == 0);
+    const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+    REQUIRE(segment);
+    for (std::uint32_t rank = 0; rank < shape.tp; ++rank)
+        CHECK(drawn_by(segment.value(), 19, rank, 8) == std::vector<bool>(8, true));
+}
+
+TEST_CASE("what may change a token keeps a column from being drawn") {
+    const DaemonProcess daemon(kTwoSamplers);
+    EngineShape shape = lean_shape(2);
+    shape.masked = GENERATE(false, true);
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    client::Sequence biased = plain(1);
+    biased.bias.push_back({7, 3.0F});
+    client::Sequence unstopped = plain(2);
+    unstopped.params.min_tokens = 3;
+    unstopped.stop_ids = {5, 6};
+    client::Sequence limited = plain(3);
+    limited.allowed_ids = {4, 400, 4000, 14000};
+    client::Sequence forbidden = plain(4);
+    forbidden.bad_words = {1, 9};
+    const std::vector<client::Sequence> sequences{biased, unstopped, limited, forbidden, plain(5)};
+    for (const auto& sequence : sequences) engine.admit(sequence);
+    const auto drawn = [&](std::uint64_t step) {
+        const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+        REQUIRE(segment);
+        return drawn_by(segment.value(), step, 1, 5);
+    };
+    const bool free = !shape.masked;
+    engine.steps(3);
+    CHECK(drawn(2) == std::vector<bool>{false, false, false, false, free});
+    engine.steps(3);
+    CHECK(drawn(5) == std::vector<bool>{false, free, false, false, free});
 }
 
 TEST_CASE("a lean step carries masks, log-probs and supports") {

@@ -9,8 +9,10 @@
 #include <numeric>
 
 #include "agreement.h"
+#include "proto/plain_draw.h"
 #include "sampler/blocked_row.h"
 #include "sampler/decide.h"
+#include "sampler/race_key.h"
 
 namespace croupier::sampler::test {
 namespace {
@@ -34,6 +36,10 @@ float largest(std::span<const float> values) {
 }
 
 }  // namespace
+
+DrawnBy drawn_by(const Request& request) {
+    return {race_key(*request.params, request), proto::race_temperature(*request.params)};
+}
 
 LeanRow::LeanRow(const std::vector<float>& logits, RowShape shape, std::uint64_t order_seed,
                  const LeanOffer& offer)
@@ -72,6 +78,7 @@ std::unique_ptr<LeanRow::Rank> LeanRow::rank_of(const Slice& slice, const std::v
     send(*rank, slice, offer);
     rank->column.placed = placed_.data();
     if (offer.sums) give_sums(*rank, slice, logits, offer);
+    if (offer.drawn_by) give_draw(*rank, slice, logits, *offer.drawn_by);
     return rank;
 }
 
@@ -159,6 +166,27 @@ void LeanRow::give_sums(Rank& rank, const Slice& slice, const std::vector<float>
         rank.column.weight += std::exp(below) * (1.0 + offer.error);
         rank.column.weight_at_scale += std::exp(below * offer.scale) * (1.0 + offer.error);
     }
+}
+
+// The best score first, and then the first id that has it.
+void LeanRow::give_draw(Rank& rank, const Slice& slice, const std::vector<float>& logits,
+                        const DrawnBy& by) const {
+    namespace race = proto::race;
+    const std::size_t end = std::min<std::size_t>(slice.first_id + slice.entries, logits.size());
+    if (end <= slice.first_id) return;
+    const float most = largest(std::span(logits).subspan(slice.first_id, end - slice.first_id));
+    if (!std::isfinite(most)) return;
+    const auto score_of = [&](std::uint32_t id) {
+        if (by.temperature == 0.0F) return logits[id];
+        return race::score(logits[id], by.temperature, race::ln(race::arrival(by.key, id)));
+    };
+    race::Draw draw{by.key, by.temperature, 0, kNothing, 0};
+    for (auto id = slice.first_id; id < end; ++id) {
+        if (logits[id] != kNothing) draw.score = std::max(draw.score, score_of(id));
+    }
+    draw.token = slice.first_id;
+    while (logits[draw.token] == kNothing || score_of(draw.token) != draw.score) ++draw.token;
+    rank.column.draw = draw;
 }
 
 RowView LeanRow::view() const {

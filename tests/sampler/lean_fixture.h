@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -16,15 +17,23 @@
 
 namespace croupier::sampler::test {
 
+// What a draw is made by; at a temperature of 0 greedily.
+struct DrawnBy {
+    proto::race::Key key;
+    float temperature = 0.0F;
+};
+DrawnBy drawn_by(const Request& request);
+
 // What is sent of a row beside its maxima.
 struct LeanOffer {
     std::uint32_t best = 0;            // blocks of the row, by their largest entry
     std::uint32_t random = 0;          // blocks of each rank
     std::vector<std::uint32_t> named;  // blocks of the row
     bool all = false;
-    bool sums = false;   // what the row weighs, at 1 and at `scale`
-    double scale = 1.0;  // of the second sum
-    double error = 0.0;  // which the sums are off, as a share of themselves
+    bool sums = false;                // what the row weighs, at 1 and at `scale`
+    double scale = 1.0;               // of the second sum
+    double error = 0.0;               // which the sums are off, as a share of themselves
+    std::optional<DrawnBy> drawn_by;  // each rank's ids
 };
 
 class LeanRow {
@@ -65,6 +74,7 @@ class LeanRow {
     void give_maxima(Rank& rank, const Slice& slice, const std::vector<float>& logits) const;
     void give_sums(Rank& rank, const Slice& slice, const std::vector<float>& logits,
                    const LeanOffer& offer) const;
+    void give_draw(Rank& rank, const Slice& slice, const std::vector<float>& logits, const DrawnBy& by) const;
     std::size_t offset_of(const Slice& slice, std::uint32_t block) const;
 
     RowShape shape_;

@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -17,12 +15,11 @@
 #include "more_cases.h"
 #include "sampler/plan.h"
 #include "sampler/row_mass.h"
+#include "strange_rows.h"
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 template <typename T, std::size_t N>
 T one_of(const std::array<T, N>& choices, std::mt19937_64& generator) {
@@ -44,6 +41,8 @@ LeanOffer random_offer(const RandomCase& of, std::mt19937_64& generator) {
     offer.all = kind == 6;
     offer.sums = generator() % 2 == 0;
     offer.scale = generator() % 4 == 0 ? 0.75 : scale_of(of);
+    // Whatever it asks for: it is the decision that knows what may be drawn so.
+    if (generator() % 2 == 0) offer.drawn_by = drawn_by(of.request);
     const double most = (of.params.flags & proto::kNoLogprob) != 0 ? 0.99 : 0.7;
     offer.error = one_of(std::array{0.0, most, -most}, generator) * kWeightError;
     return offer;
@@ -98,48 +97,6 @@ void check_random_cases(std::uint32_t least_vocab, std::uint32_t most_vocab, int
     CHECK(tally.tries < 3 * tally.cases);
 }
 
-// A row that is hard to tell from few of its blocks.
-std::vector<float> strange_row(std::uint32_t kind, std::uint32_t vocab, std::mt19937_64& generator) {
-    std::vector<float> logits(vocab, 1.0F);
-    const auto any = [&] { return static_cast<std::uint32_t>(generator() % vocab); };
-    switch (kind) {
-        case 0:  // all equal
-            break;
-        case 1:  // two values
-            for (float& logit : logits) logit = generator() % 2 == 0 ? 1.0F : 0.5F;
-            break;
-        case 2:  // the best in the last block
-            logits.back() = 9.0F;
-            break;
-        case 3:  // -inf but for a few
-            std::fill(logits.begin(), logits.end(), -kInfinity);
-            for (int i = 0; i < 5; ++i) logits[any()] = static_cast<float>(i);
-            break;
-        case 4:  // -inf from somewhere on
-            std::fill(logits.begin() + any(), logits.end(), -kInfinity);
-            break;
-        case 5:  // nothing at all
-            std::fill(logits.begin(), logits.end(), -kInfinity);
-            break;
-        case 6:
-            logits[any()] = std::numeric_limits<float>::quiet_NaN();
-            break;
-        case 7:
-            logits[any()] = kInfinity;
-            break;
-        default:  // a slope: each block a little better than the one before
-            for (std::uint32_t i = 0; i < vocab; ++i) {
-                const std::uint32_t block = i / kBlock;
-                logits[i] = static_cast<float>(block) * 0.0625F;
-            }
-    }
-    return logits;
-}
-
-float of_dtype(float value, proto::Dtype dtype) {
-    return std::isfinite(value) ? quantised(value, dtype) : value;
-}
-
 }  // namespace
 
 TEST_CASE("a decision over a part of a row is that over the whole row") {
@@ -192,14 +149,13 @@ TEST_CASE("strange rows of which a part is there are decided alike, after few tr
     for (const std::uint32_t vocab : {64U, 65U, 1000U, 40000U}) {
         Workspace workspace(vocab);
         const int requests = (vocab == 40000U ? 20 : 60) * times();
-        for (std::uint32_t kind = 0; kind < 9 * static_cast<std::uint32_t>(requests); ++kind) {
+        for (std::uint32_t kind = 0; kind < kStrangeRows * static_cast<std::uint32_t>(requests); ++kind) {
             fill_case(random_case, vocab, generator);
-            random_case.logits = strange_row(kind % 9, vocab, generator);
-            for (float& logit : random_case.logits) logit = of_dtype(logit, random_case.shape.dtype);
+            random_case.logits = strange_row(kind % kStrangeRows, vocab, random_case.shape.dtype, generator);
             check_case(random_case, random_offer(random_case, generator), workspace, tally);
         }
     }
-    CHECK(tally.cases == std::int64_t{1800} * times());
+    CHECK(tally.cases == std::int64_t{200} * kStrangeRows * times());
 }
 
 }  // namespace croupier::sampler::test

@@ -1,0 +1,201 @@
+// A row that was drawn by those who sent it has the token that its whole row decides, and a draw of anything
+// else than what the request asks for is not taken.
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "agreement.h"
+#include "case_generator.h"
+#include "lean_fixture.h"
+#include "lm_cases.h"
+#include "more_cases.h"
+#include "strange_rows.h"
+#include "testing/deciding.h"
+
+namespace croupier::sampler::test {
+namespace {
+
+constexpr std::array kTemperatures = {0.0, 0.001, 0.01, 0.05, 0.3, 0.7, 0.8, 1.0, 1.3, 2.0, 5.0};
+
+// A token drawn at a temperature alone, or greedily, of the case's row.
+void ask_plainly(RandomCase& out, std::mt19937_64& generator) {
+    out.params = {};
+    out.params.flags = proto::kNoLogprob;
+    out.params.seed = generator();
+    out.params.temperature = kTemperatures[generator() % kTemperatures.size()];
+    out.params.child = static_cast<std::uint32_t>(generator() % 3);
+    out.params.eos_token_id = 0;
+    for (auto* list :
+         {&out.prompt, &out.output, &out.stop_ids, &out.allowed_ids, &out.bad_words, &out.breakers})
+        list->clear();
+    out.bias.clear();
+    out.mask.clear();
+    out.prompt.assign(1 + generator() % 5, 0);
+    out.output.assign(generator() % 5, 0);
+    bind_request(out);
+    out.request.max_length = 100;
+}
+
+// What engines write for controls that are off, and what is off for the greedy.
+void add_idle_controls(RandomCase& out, std::mt19937_64& generator) {
+    if (generator() % 4 == 0) out.params.top_k = static_cast<std::int32_t>(out.logits.size());
+    if (generator() % 4 == 0) out.params.min_tokens = static_cast<std::uint32_t>(out.output.size());
+    if (out.params.temperature >= 0.01) return;
+    out.params.temperature = 0.0;
+    if (generator() % 4 == 0) out.params.top_p = 0.5;
+    if (generator() % 4 == 0) out.params.mirostat = 2;
+}
+
+void check_drawn(RandomCase& of, bool drawn, Workspace& workspace) {
+    LeanOffer offer;
+    offer.drawn_by = drawn_by(of.request);
+    LeanRow row(of.logits, of.shape, of.order_seed, offer);
+    const proto::Decision whole = decide_once(row.whole(), of.request, workspace);
+    const reference::Outcome expected = outcome_of(whole, workspace.answer());
+    const LeanDecision lean = decide_lean(row, of.request, workspace);
+    const std::string fault = difference(lean.outcome, expected, Logprobs::bit_for_bit);
+    if (!fault.empty()) FAIL(fault << "; " << describe(of));
+    if (!drawn) return;
+    INFO(describe(of));
+    REQUIRE(lean.asked == 0);
+    REQUIRE(workspace.answer().path == Path::drawn);
+    REQUIRE(workspace.answer().blocks_read == 0);
+}
+
+LmCase& plain_case(LmCase& out, std::uint32_t vocab) {
+    std::mt19937_64 generator(20261211);
+    fill_lm_row(out, vocab, proto::Dtype::bf16, generator);
+    out.shape.shards = {vocab / 2 + 7, vocab - vocab / 2 - 7};
+    ask_plainly(out, generator);
+    out.params.temperature = 0.8;
+    out.params.child = 0;  // other engines have none
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("rows that their writers drew are decided as whole rows, wherever ranks were cut") {
+    std::mt19937_64 generator = seeded(20261209);
+    LmCase lm_case;
+    const auto cases = cases_to_compare("CROUPIER_LEAN_TIMES", 1) * 400;
+    for (std::uint64_t number = 0; number < cases; ++number) {
+        const auto vocab = static_cast<std::uint32_t>(1000 + generator() % 3000);
+        const auto dtype = static_cast<proto::Dtype>(generator() % 3);
+        Workspace workspace(vocab);
+        fill_lm_row(lm_case, vocab, dtype, generator);
+        constexpr std::array kRanks = {1U, 2U, 4U};
+        lm_case.shape = lm_shape(vocab, kRanks[generator() % 3], kBlock, dtype, generator);
+        lm_case.order_seed = generator();
+        for (int i = 0; i < 5; ++i) {
+            ask_plainly(lm_case, generator);
+            add_idle_controls(lm_case, generator);
+            // Of a rank with nothing above -inf nobody draws.
+            check_drawn(lm_case, lm_case.shape.shards.size() < 2, workspace);
+        }
+    }
+}
+
+TEST_CASE("strange rows that their writers drew are decided as whole rows") {
+    std::mt19937_64 generator = seeded(20261210);
+    RandomCase random_case;
+    for (const std::uint32_t vocab : {1U, 64U, 65U, 1000U, 20000U}) {
+        Workspace workspace(vocab);
+        const auto times = cases_to_compare("CROUPIER_LEAN_TIMES", 1) * (vocab == 20000 ? 10 : 60);
+        for (std::uint32_t kind = 0; kind < kStrangeRows * times; ++kind) {
+            fill_case(random_case, vocab, generator);
+            random_case.logits = strange_row(kind % kStrangeRows, vocab, random_case.shape.dtype, generator);
+            ask_plainly(random_case, generator);
+            add_idle_controls(random_case, generator);
+            check_drawn(random_case, false, workspace);
+        }
+    }
+}
+
+TEST_CASE("a draw of another race, of nobody's token or of less than all ranks is not taken") {
+    constexpr std::uint32_t kVocab = 5000;
+    LmCase lm_case;
+    plain_case(lm_case, kVocab);
+    Workspace workspace(kVocab);
+    LeanOffer offer;
+    offer.drawn_by = drawn_by(lm_case.request);
+    const auto path_with = [&](auto spoil) {
+        LeanRow row(lm_case.logits, lm_case.shape, 1, offer);
+        const std::int32_t token = decide_once(row.whole(), lm_case.request, workspace).token;
+        // The winner among all, as far as the draws say.
+        auto& draw = row.column(0).draw->beats(*row.column(1).draw) ? row.column(0).draw : row.column(1).draw;
+        spoil(draw);
+        const LeanDecision made = decide_lean(row, lm_case.request, workspace);
+        CHECK(made.outcome.decision.token == token);
+        return workspace.answer().path;
+    };
+    using Draw = std::optional<proto::race::Draw>;
+    CHECK(path_with([](Draw&) {}) == Path::drawn);
+    CHECK(path_with([](Draw& draw) { draw.reset(); }) == Path::race);
+    CHECK(path_with([](Draw& draw) { draw->key.seed ^= std::uint64_t{1} << 40U; }) == Path::race);
+    CHECK(path_with([](Draw& draw) { ++draw->key.position; }) == Path::race);
+    CHECK(path_with([](Draw& draw) { ++draw->key.child; }) == Path::race);
+    CHECK(path_with([](Draw& draw) { draw->temperature = 0.0F; }) == Path::race);
+    CHECK(path_with([](Draw& draw) { draw->temperature = std::nextafter(draw->temperature, 1.0F); }) ==
+          Path::race);
+    CHECK(path_with([](Draw& draw) { draw->token = kVocab; }) == Path::race);
+    CHECK(path_with([](Draw& draw) { draw->token = ~0U; }) == Path::race);
+    CHECK(path_with([](Draw& draw) { draw->token = draw->token < 2507 ? 2507 : 2506; }) == Path::race);
+    CHECK(path_with([](Draw& draw) { draw->score = std::numeric_limits<float>::quiet_NaN(); }) == Path::race);
+}
+
+TEST_CASE("what asks for more than a draw is decided by the row") {
+    constexpr std::uint32_t kVocab = 5000;
+    LmCase lm_case;
+    Workspace workspace(kVocab);
+    const auto path_with = [&](auto change) {
+        plain_case(lm_case, kVocab);
+        change(lm_case);
+        LeanOffer offer;
+        offer.drawn_by = drawn_by(lm_case.request);
+        LeanRow row(lm_case.logits, lm_case.shape, 1, offer);
+        const proto::Decision whole = decide_once(row.whole(), lm_case.request, workspace);
+        REQUIRE(whole.error == proto::DecisionError::none);
+        const reference::Outcome expected = outcome_of(whole, workspace.answer());
+        const LeanDecision made = decide_lean(row, lm_case.request, workspace);
+        CHECK(difference(made.outcome, expected, Logprobs::within_error).empty());
+        return workspace.answer().path;
+    };
+    using Case = LmCase;
+    CHECK(path_with([](Case&) {}) == Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.temperature = 0.0; }) == Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.top_k = kVocab; }) == Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.dry_allowed_length = 5; }) == Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.flags = 0; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.support = 3; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.request.wants_support = true; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.min_tokens = 9; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.top_k = 10; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.top_p = 0.9; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.min_p = 0.1; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.typical_p = 0.9; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.top_n_sigma = 1.0; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.xtc_probability = 0.5; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.dynatemp_range = 0.5; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.mirostat = 1; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.adaptive_target = 0.5; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.repetition_penalty = 1.1; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.frequency_penalty = 0.1; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.presence_penalty = -0.1; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.dry_multiplier = 1.0; }) != Path::drawn);
+    CHECK(path_with([](Case& c) { c.params.order = {proto::Step::penalties}; }) != Path::drawn);
+    for (const auto rng : {proto::Rng::shvs, proto::Rng::sglang, proto::Rng::vllm})
+        CHECK(path_with([rng](Case& c) { c.params.rng = rng; }) != Path::drawn);
+    const std::vector<std::int32_t> ids = {1, 2, 3};
+    const std::vector<proto::TokenBias> bias = {{5, 1.0F}};
+    const std::vector<std::uint32_t> mask((kVocab + 31) / 32, 0xFFFFFFFEU);
+    CHECK(path_with([&](Case& c) { c.request.allowed_ids = ids; }) != Path::drawn);
+    CHECK(path_with([&](Case& c) { c.request.bad_words = std::span(ids).first(2); }) != Path::drawn);
+    CHECK(path_with([&](Case& c) { c.request.bias = bias; }) != Path::drawn);
+    CHECK(path_with([&](Case& c) { c.request.mask = mask; }) != Path::drawn);
+    CHECK(path_with([&](Case& c) { c.request.stop_ids = ids; }) == Path::drawn);
+}
+
+}  // namespace croupier::sampler::test
