@@ -87,6 +87,7 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
         want.temperature = 0.7F;
         want.scale = 1 / 0.7;
         want.flags = of.sums ? gpu_writer::kSumAtOne | gpu_writer::kSumAtScale : 0;
+        if (of.drawn) want.flags |= gpu_writer::kDraw;
         want.by_maximum = of.by_maximum;
         want.by_race = of.by_race;
         if (of.sums) scales_.push_back(gpu_writer::lean_scales(want));

@@ -23,6 +23,7 @@ struct Case {
     std::uint32_t by_maximum = 16;
     std::uint32_t by_race = 16;
     bool sums = false;
+    bool drawn = false;
 };
 
 // Pinned memory, and where the GPU finds it.
