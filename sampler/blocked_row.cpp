@@ -197,9 +197,4 @@ BlockedRow lay_in_blocks(const RowView& view, Workspace& workspace) noexcept {
     return is_lean(view) ? lay_lean(view, workspace) : BlockLayer(view, workspace).lay();
 }
 
-float BlockedRow::value_in(const std::byte* elements, std::uint32_t entry) const {
-    if (dtype == Dtype::fp32) return reinterpret_cast<const float*>(elements)[entry];
-    return value_of_code(dtype, reinterpret_cast<const std::uint16_t*>(elements)[entry]);
-}
-
 }  // namespace croupier::sampler

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,6 +13,9 @@
 #include "sampler/workspace.h"
 
 namespace croupier::sampler {
+
+// A 16-bit or 32-bit element's value, exactly.
+float value_of_code(proto::Dtype dtype, std::uint32_t code) noexcept;
 
 // Consecutive blocks at equal distances in memory, or at such places; or wherever they lie, if they are
 // there.
@@ -59,6 +63,7 @@ struct BlockedRow {
         const BlockRun& run = run_of(b);
         return run.ahead(b - run.first_block);
     }
+    bool is_there(std::uint32_t b) const { return lean == nullptr || lean->is_there(b); }
     // How many absent blocks were asked for. Where some were, whatever is decided is void.
     std::uint32_t asked() const { return lean == nullptr ? 0 : lean->asked; }
     bool lacks_blocks() const { return asked() > 0; }
@@ -74,7 +79,12 @@ struct BlockedRow {
     const std::byte* element_ahead(std::uint32_t id) const {
         return ahead(id / kBlock) + std::size_t{id % kBlock} * proto::element_bytes(dtype);
     }
-    float value_in(const std::byte* elements, std::uint32_t entry) const;
+    float value_in(const std::byte* elements, std::uint32_t entry) const {
+        if (dtype == proto::Dtype::fp32) return reinterpret_cast<const float*>(elements)[entry];
+        const std::uint16_t code = reinterpret_cast<const std::uint16_t*>(elements)[entry];
+        if (dtype == proto::Dtype::bf16) return std::bit_cast<float>(std::uint32_t{code} << 16U);
+        return value_of_code(dtype, code);
+    }
     float value_at(std::uint32_t id) const { return value_in(block(id / kBlock), id % kBlock); }
 
   private:
@@ -89,8 +99,6 @@ struct BlockedRow {
 // other columns. The view must be consistent.
 BlockedRow lay_in_blocks(const RowView& view, Workspace& workspace) noexcept;
 
-// A 16-bit or 32-bit element's value, exactly.
-float value_of_code(proto::Dtype dtype, std::uint32_t code) noexcept;
 std::uint32_t negative_infinity_code(proto::Dtype dtype) noexcept;
 
 }  // namespace croupier::sampler

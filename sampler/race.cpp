@@ -1,8 +1,8 @@
 #include "sampler/race.h"
 
 #include <algorithm>
-#include <array>
 
+#include "sampler/candidates.h"
 #include "sampler/changed_tokens.h"
 
 namespace croupier::sampler {
@@ -30,11 +30,30 @@ std::uint32_t Race::best_block(std::span<const float> bounds, float most) {
 
 // The first opened block is among them: opened again it changes nothing, and to leave it out costs as much.
 std::span<std::uint32_t> Race::list_waiting(std::span<const float> bounds) const {
-    const auto waiting =
-        workspace_.reached_blocks.first(list_reaching(bounds, score_ - margin_, workspace_.reached_blocks));
+    return workspace_.reached_blocks.first(
+        list_reaching(bounds, score_ - margin_, workspace_.reached_blocks));
+}
+
+// Most that wait after one block was opened do no more after the best few: those go last, and are so many.
+std::size_t Race::set_best_apart(std::span<std::uint32_t> waiting, std::span<const float> bounds) {
+    constexpr std::uint32_t kBest = 12;
+    const float floor = floor_for_blocks(bounds, kBest);
+    const auto best = std::partition(waiting.begin(), waiting.end(),
+                                     [&](std::uint32_t block) { return bounds[block] < floor; });
+    return static_cast<std::size_t>(waiting.end() - best);
+}
+
+std::span<std::uint32_t> Race::still_waiting(std::span<std::uint32_t> waiting,
+                                             std::span<const float> bounds) const {
+    const float least = score_ - margin_;
+    const auto late = std::remove_if(waiting.begin(), waiting.end(),
+                                     [&](std::uint32_t block) { return bounds[block] < least; });
+    return waiting.first(static_cast<std::size_t>(late - waiting.begin()));
+}
+
+void Race::order_by_bound(std::span<std::uint32_t> waiting, std::span<const float> bounds) {
     std::make_heap(waiting.begin(), waiting.end(),
                    [bounds](std::uint32_t a, std::uint32_t b) { return bounds[a] < bounds[b]; });
-    return waiting;
 }
 
 std::uint32_t Race::take_best(std::span<std::uint32_t>& waiting, std::span<const float> bounds) {
@@ -56,10 +75,8 @@ float Race::score_of(std::uint32_t token, double logit) const {
     return proto::race::score(proto::race::entered(logit), temperature_, ln_arrival);
 }
 
-// In batches, a vector's worth of hashes at a time. Where they are many, those whose block arrives too late
-// are passed over.
+// Where they are many, those whose block arrives too late are passed over.
 Candidate Race::winner_among(double temperature, std::span<const Candidate> candidates) {
-    constexpr std::size_t kBatch = 64;
     constexpr std::size_t kMany = 256;
     const bool many = candidates.size() > kMany;
     if (many) {
@@ -69,25 +86,12 @@ Candidate Race::winner_among(double temperature, std::span<const Candidate> cand
         found_ = false;
         score_ = kLeastScore;
     }
-    std::array<std::uint32_t, kBatch> tokens;
-    std::array<const Candidate*, kBatch> batch;
-    std::array<float, kBatch> ln_arrivals;
-    std::size_t count = 0;
-    const auto race_batch = [&] {
-        make_arrivals(key_, std::span(tokens).first(count), ln_arrivals);
-        for (std::size_t i = 0; i < count; ++i) {
-            const float entered = proto::race::entered(batch[i]->value);
-            offer(*batch[i], proto::race::score(entered, temperature_, ln_arrivals[i]), runs_anywhere);
-        }
-        count = 0;
-    };
     for (const Candidate& each : candidates) {
         if (many && !may_win(each.token, each.value)) continue;
-        tokens[count] = each.token;
-        batch[count++] = &each;
-        if (count == kBatch) race_batch();
+        enter(each);
+        if (entered_ == kMostEntered) settle(runs_anywhere);
     }
-    if (count > 0) race_batch();
+    settle(runs_anywhere);
     return best_;
 }
 

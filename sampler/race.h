@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -40,8 +41,9 @@ class Race {
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible) {
         begin(temperature);
-        run_blocks(workspace_.block_max.first(row_.blocks), values,
-                   [&](std::uint32_t block) { open(block, eligible); });
+        run_blocks(
+            workspace_.block_max.first(row_.blocks), values,
+            [&](std::uint32_t block) { open(block, eligible); }, [&] { settle(eligible); });
         for (const Candidate& each : lifted()) {
             if (may_win(each.token, each.value)) offer(each, score_of(each.token, each.value), eligible);
         }
@@ -64,8 +66,9 @@ class Race {
     std::optional<Candidate> winner_replaced(std::span<const float> most, Eligible eligible,
                                              Replace replace) {
         begin(1.0);
-        run_blocks(most, kAllValues,
-                   [&](std::uint32_t block) { open_replaced(block, most[block], eligible, replace); });
+        run_blocks(
+            most, kAllValues,
+            [&](std::uint32_t block) { open_replaced(block, most[block], eligible, replace); }, [] {});
         for (const Candidate& each : lifted()) {
             const double logit = replace(each.value);
             if (may_win(each.token, logit)) offer(each, score_of(each.token, logit), eligible);
@@ -81,31 +84,90 @@ class Race {
     std::span<const Candidate> lifted();
     static std::uint32_t best_block(std::span<const float> bounds, float most);
     std::span<std::uint32_t> list_waiting(std::span<const float> bounds) const;
+    static std::size_t set_best_apart(std::span<std::uint32_t> waiting, std::span<const float> bounds);
+    std::span<std::uint32_t> still_waiting(std::span<std::uint32_t> waiting,
+                                           std::span<const float> bounds) const;
+    static void order_by_bound(std::span<std::uint32_t> waiting, std::span<const float> bounds);
     static std::uint32_t take_best(std::span<std::uint32_t>& waiting, std::span<const float> bounds);
     bool may_win(std::uint32_t token, double logit) const;
     float score_of(std::uint32_t token, double logit) const;
 
-    template <class Open>
-    void run_blocks(std::span<const float> maxima, const BoundedValues& values, Open open_one) {
+    // `settle_all`: what was opened may have left members whose scores nobody knows yet.
+    template <class Open, class Settle>
+    void run_blocks(std::span<const float> maxima, const BoundedValues& values, Open open_one,
+                    Settle settle_all) {
         const std::span<float> bounds = workspace_.race_bounds.first(row_.blocks);
         const float most = bound_blocks(maxima, ln_first_, temperature_, values, bounds);
         if (most < proto::race::constants::kLeastScore) return;
         const std::uint32_t asked_before = row_.asked();
         open_one(best_block(bounds, most));
+        settle_all();
         std::span<std::uint32_t> waiting = list_waiting(bounds);
-        // One that is not there holds nothing, so that the others go on to tell which are needed beside it.
-        while (!waiting.empty() && !row_.asked_enough(asked_before)) {
-            const std::uint32_t block = take_best(waiting, bounds);
-            if (bounds[block] < score_ - margin_) break;
-            open_one(block);
+        const auto run = [&](std::span<std::uint32_t> some) {
+            order_by_bound(some, bounds);
+            // One that is not there holds nothing, so that the others go on to tell which are needed beside
+            // it.
+            while (!some.empty() && !row_.asked_enough(asked_before)) {
+                const std::uint32_t block = take_best(some, bounds);
+                // What is asked for should not be more than the best score of those that are there leaves.
+                if (!row_.is_there(block)) settle_all();
+                if (bounds[block] < score_ - margin_) break;
+                open_one(block);
+            }
+            settle_all();
+        };
+        if (waiting.size() > kFewWaiting) {
+            const std::size_t best = set_best_apart(waiting, bounds);
+            run(waiting.last(best));
+            waiting = still_waiting(waiting.first(waiting.size() - best), bounds);
         }
+        run(waiting);
+    }
+
+    // Few of a block's members could win even if each were the first to arrive: only those run, together with
+    // other blocks' ones. Until they have, the score to beat stays a little lower than it could be.
+    template <class Eligible>
+    void open(std::uint32_t block, const Eligible& eligible) {
+        const std::byte* elements = row_.block(block);
+        ++workspace_.answer_space.blocks_read;
+        std::uint64_t reached = reach_members(row_.dtype, elements, ln_first_[block], temperature_,
+                                              score_ - margin_, opened_.values);
+        if (std::popcount(reached) > kFewMembers) return open_all(block, elements, eligible);
+        for (; reached != 0; reached &= reached - 1) {
+            const auto member = static_cast<std::uint32_t>(std::countr_zero(reached));
+            const std::uint32_t token = block * kBlock + member;
+            const float raw = opened_.values[member];
+            // Padding too: nothing is known of its ids.
+            if (static_cast<double>(raw) == kNothing) continue;
+            const double value = changes_ ? adjust_(token, raw, on_) : static_cast<double>(raw);
+            if (value == kNothing || !may_win(token, value)) continue;
+            enter({value, token});
+        }
+        if (entered_ >= kSettledAtOnce) settle(eligible);
+    }
+
+    void enter(const Candidate& candidate) {
+        tokens_[entered_] = candidate.token;
+        values_[entered_++] = candidate.value;
+    }
+
+    // A vector's worth of hashes at a time.
+    template <class Eligible>
+    void settle(const Eligible& eligible) {
+        if (entered_ == 0) return;
+        make_arrivals(key_, std::span(tokens_).first(entered_), ln_arrivals_);
+        for (std::size_t i = 0; i < entered_; ++i) {
+            const float logit = proto::race::entered(values_[i]);
+            offer({values_[i], tokens_[i]}, proto::race::score(logit, temperature_, ln_arrivals_[i]),
+                  eligible);
+        }
+        entered_ = 0;
     }
 
     template <class Eligible>
-    void open(std::uint32_t block, const Eligible& eligible) {
+    void open_all(std::uint32_t block, const std::byte* elements, const Eligible& eligible) {
         std::uint64_t reached =
-            open_block(row_.dtype, row_.block(block), key_, block, temperature_, score_ - margin_, opened_);
-        ++workspace_.answer_space.blocks_read;
+            open_block(row_.dtype, elements, key_, block, temperature_, score_ - margin_, opened_);
         for (; reached != 0; reached &= reached - 1) {
             const auto member = static_cast<std::uint32_t>(std::countr_zero(reached));
             const std::uint32_t token = block * kBlock + member;
@@ -156,6 +218,11 @@ class Race {
     }
 
     static constexpr double kNothing = -std::numeric_limits<double>::infinity();
+    // All members of a block cost as much as so many of any blocks.
+    static constexpr int kFewMembers = 12;
+    static constexpr std::size_t kSettledAtOnce = 16;
+    static constexpr std::size_t kMostEntered = 64;
+    static constexpr std::size_t kFewWaiting = 24;
 
     const BlockedRow& row_;
     const Adjuster& adjust_;
@@ -167,6 +234,11 @@ class Race {
     std::optional<std::span<const Candidate>>
         lifts_;  // what ends above where it stood, once it was looked for
     OpenedBlock opened_;
+    // Who runs, and has not arrived yet.
+    std::array<std::uint32_t, kMostEntered> tokens_;
+    std::array<double, kMostEntered> values_;
+    std::array<float, kMostEntered> ln_arrivals_;
+    std::size_t entered_ = 0;
     float temperature_ = 1.0F;
     bool found_ = false;
     Candidate best_{};

@@ -189,22 +189,40 @@ std::size_t ListReaching(const float* HWY_RESTRICT values, std::size_t count, fl
     return found;
 }
 
+// Those that reach `least`, a bit each.
+HWY_INLINE std::uint64_t LanesFrom(hn::Vec<Floats> scores, float least) {
+    const Floats d;
+    std::uint8_t bits[8] = {};
+    hn::StoreMaskBits(d, hn::Ge(scores, hn::Set(d, least)), bits);
+    return bits[0] | std::uint64_t{bits[1]} << 8U;
+}
+
 std::uint64_t OpenBlock(proto::Dtype dtype, const std::byte* HWY_RESTRICT elements, const Key& key,
                         std::uint32_t block, float temperature, float least, OpenedBlock& opened) {
     WidenBlock(dtype, elements, opened.values.data());
     ArriveMembers(key, block, opened.ln_arrivals.data());
     const Floats d;
     const auto t = hn::Set(d, temperature);
-    const auto bound = hn::Set(d, least);
     std::uint64_t reached = 0;
     for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
         const auto values = hn::LoadU(d, opened.values.data() + i);
         const auto arrivals = hn::LoadU(d, opened.ln_arrivals.data() + i);
         const auto scores = Score(values, t, arrivals);
         hn::StoreU(scores, d, opened.scores.data() + i);
-        std::uint8_t bits[8] = {};
-        hn::StoreMaskBits(d, hn::Ge(scores, bound), bits);
-        reached |= (bits[0] | std::uint64_t{bits[1]} << 8U) << i;
+        reached |= LanesFrom(scores, least) << i;
+    }
+    return reached;
+}
+
+std::uint64_t ReachMembers(proto::Dtype dtype, const std::byte* HWY_RESTRICT elements, float ln_first,
+                           float temperature, float least, float* HWY_RESTRICT values) {
+    WidenBlock(dtype, elements, values);
+    const Floats d;
+    const auto t = hn::Set(d, temperature);
+    const auto first = hn::Set(d, ln_first);
+    std::uint64_t reached = 0;
+    for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
+        reached |= LanesFrom(Score(hn::LoadU(d, values + i), t, first), least) << i;
     }
     return reached;
 }
@@ -219,6 +237,7 @@ HWY_EXPORT(MakeFirstArrivals);
 HWY_EXPORT(BoundBlocks);
 HWY_EXPORT(ListReaching);
 HWY_EXPORT(OpenBlock);
+HWY_EXPORT(ReachMembers);
 HWY_EXPORT(MakeArrivals);
 
 void make_first_arrivals(const proto::race::Key& key, std::span<float> ln_first) noexcept {
@@ -240,6 +259,11 @@ std::uint32_t list_reaching(std::span<const float> values, float floor,
 std::uint64_t open_block(proto::Dtype dtype, const std::byte* elements, const proto::race::Key& key,
                          std::uint32_t block, float temperature, float least, OpenedBlock& opened) noexcept {
     return HWY_DYNAMIC_DISPATCH(OpenBlock)(dtype, elements, key, block, temperature, least, opened);
+}
+
+std::uint64_t reach_members(proto::Dtype dtype, const std::byte* elements, float ln_first, float temperature,
+                            float least, std::span<float, kBlock> values) noexcept {
+    return HWY_DYNAMIC_DISPATCH(ReachMembers)(dtype, elements, ln_first, temperature, least, values.data());
 }
 
 void make_arrivals(const proto::race::Key& key, std::span<const std::uint32_t> tokens,

@@ -40,6 +40,10 @@ struct OpenedBlock {
 std::uint64_t open_block(proto::Dtype dtype, const std::byte* elements, const proto::race::Key& key,
                          std::uint32_t block, float temperature, float least, OpenedBlock& opened) noexcept;
 
+// Which members would score `least` or more if each were the block's first to arrive, and what they hold.
+std::uint64_t reach_members(proto::Dtype dtype, const std::byte* elements, float ln_first, float temperature,
+                            float least, std::span<float, proto::race::kBlockTokens> values) noexcept;
+
 // The logarithms of these tokens' arrivals.
 void make_arrivals(const proto::race::Key& key, std::span<const std::uint32_t> tokens,
                    std::span<float> ln_arrivals) noexcept;
