@@ -42,6 +42,7 @@ class Adjuster {
     // are not among them: where there are some, only they are looked at.
     template <typename Visit>
     void visit_special(Visit visit) const;
+    bool has_special() const { return has_special_; }
     bool is_special(std::uint32_t token) const { return (special_[token / 64] >> (token % 64) & 1U) != 0; }
 
     // Of a token that has no rule of its own, by what is known of it.

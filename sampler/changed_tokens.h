@@ -36,14 +36,14 @@ void visit_special_once(const Adjuster& adjust, Adjustments on, const BlockedRow
 }
 
 // Of the others that are penalised. Values lie anywhere: they are asked for while others are looked at.
-template <class Visit, class Leave = LeaveNone>
-void visit_penalised_once(const Adjuster& adjust, const BlockedRow& row, Visit visit, Leave leave = {}) {
+template <class Visit>
+void visit_penalised_once(const Adjuster& adjust, const BlockedRow& row, Visit visit) {
     constexpr std::size_t kAhead = 16;
     const auto counted = adjust.state().distinct();
     for (std::size_t i = 0; i < counted.size(); ++i) {
         if (i + kAhead < counted.size()) __builtin_prefetch(row.element_ahead(counted[i + kAhead].token));
         const std::uint32_t token = counted[i].token;
-        if (adjust.is_special(token) || leave(token)) continue;
+        if (adjust.is_special(token)) continue;
         const float value = row.value_at(token);
         visit(token, value, adjust.penalised_alone(counted[i], value));
     }

@@ -54,15 +54,21 @@ bool ChangedWeights::list(bool reads_all) {
     };
     // From the end of the room on: every token comes once.
     const auto leave_absent = [&](std::uint32_t token) {
-        if (row_.row.lean->is_there(token / kBlock)) return false;
+        if (!is_absent(token)) return false;
         room[--unread_from] = {kNothing, row_.block_max[token / kBlock], token, 0, 0};
         return true;
     };
     visit_special_once(adjust_, on_, row_.row, workspace_, visit,
                        [&](std::uint32_t token) { return may.special && leave_absent(token); });
     if (adjust_.penalises(on_)) {
-        visit_penalised_once(adjust_, row_.row, visit,
-                             [&](std::uint32_t token) { return may.plain && leave_absent(token); });
+        if (may.plain) {
+            for (const TokenCounts::Counted& each : set_absent_apart()) {
+                const float value = row_.row.value_at(each.token);
+                visit(each.token, value, adjust_.penalised_alone(each, value));
+            }
+        } else {
+            visit_penalised_once(adjust_, row_.row, visit);
+        }
     }
     changed_ = room.first(count);
     unread_ = room.subspan(unread_from);
@@ -82,10 +88,54 @@ void ChangedWeights::weigh() {
     moved_ += 2.0 * unread_weight_;
 }
 
+// Those without a rule of their own, of blocks that are there. The others, most of a history, are weighed by
+// their blocks' largest entries. Without a branch on what no processor could predict.
+std::span<const TokenCounts::Counted> ChangedWeights::set_absent_apart() {
+    constexpr std::size_t kBatch = 64;
+    std::array<float, kBatch> bounds;
+    std::array<float, kBatch> weights;
+    std::size_t absent = 0;
+    const auto take_in = [&] {
+        weigh_each(row_.reference, row_.scale, std::span(bounds).first(absent), weights);
+        for (std::size_t i = 0; i < absent; ++i) unread_weight_ += static_cast<double>(weights[i]);
+        absent = 0;
+    };
+    const LeanBlocks& lean = *row_.row.lean;
+    const bool some_special = adjust_.has_special();
+    const std::span<TokenCounts::Counted> read = workspace_.counted;
+    std::size_t count = 0;
+    for (const TokenCounts::Counted& each : adjust_.state().distinct()) {
+        if (some_special && adjust_.is_special(each.token)) continue;
+        const std::uint32_t block = each.token / kBlock;
+        const std::size_t there = lean.is_there(block) ? 1 : 0;
+        read[count] = each;
+        count += there;
+        bounds[absent] = row_.block_max[block];
+        absent += 1 - there;
+        if (absent == kBatch) take_in();
+    }
+    take_in();
+    leaves_plain_ = true;
+    return read.first(count);
+}
+
+// Beside those that are listed already.
+void ChangedWeights::list_unread_plain() {
+    std::size_t unread_from = workspace_.changed.size() - unread_.size();
+    for (const TokenCounts::Counted& each : adjust_.state().distinct()) {
+        if (!is_absent(each.token) || adjust_.is_special(each.token)) continue;
+        workspace_.changed[--unread_from] = {kNothing, row_.block_max[each.token / kBlock], each.token, 0, 0};
+    }
+    unread_ = workspace_.changed.subspan(unread_from);
+    leaves_plain_ = false;
+    weigh_all(row_, unread_);
+}
+
 // Most weigh next to nothing, so that few of them have to be read. But not so few that there would be many
 // more tries.
 void ChangedWeights::ask_for_unread(double room) {
     constexpr double kPart = 0.25;  // what is read lowers the row's weight too
+    if (leaves_plain_) list_unread_plain();
     std::sort(unread_.begin(), unread_.end(), [](const ChangedToken& a, const ChangedToken& b) {
         return a.raw_weight != b.raw_weight ? a.raw_weight > b.raw_weight : a.token < b.token;
     });

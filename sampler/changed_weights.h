@@ -30,7 +30,7 @@ class ChangedWeights {
     // By how much less than they did the unread ones weigh at most; they weigh no more. None of them stands,
     // or stood, above the largest entry of its block.
     double unread() const { return unread_weight_; }
-    bool left_unread() const { return !unread_.empty(); }
+    bool left_unread() const { return unread_weight_ > 0.0; }
     // Of those that were read, as the adjustments leave them; -inf: of none.
     double highest() const { return highest_; }
 
@@ -46,6 +46,9 @@ class ChangedWeights {
     };
     Unread may_be_unread(bool reads_all) const;
     void weigh();
+    bool is_absent(std::uint32_t token) const { return !row_.row.is_there(token / kBlock); }
+    std::span<const TokenCounts::Counted> set_absent_apart();
+    void list_unread_plain();
 
     const WeighedRow& row_;
     const Adjuster& adjust_;
@@ -53,6 +56,7 @@ class ChangedWeights {
     Workspace& workspace_;
     std::span<ChangedToken> changed_;
     std::span<ChangedToken> unread_;  // in place of its values, its block's largest entry, and nothing
+    bool leaves_plain_ = false;       // unread ones without a rule of their own, which are not listed
     double change_ = 0.0;
     double moved_ = 0.0;
     double unread_weight_ = 0.0;

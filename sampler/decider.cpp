@@ -100,8 +100,16 @@ DecisionError Decider::ask_winners() {
     WinnerQuestion question(plan_.asked, params_, row_, adjust_, search_, plan_.pruning, workspace_);
     if (!question.begin()) return answer_exactly();
     const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
+    // Else what is forgotten below was not asked for by the race alone.
+    const bool knows_changes = !row_.lacks_blocks();
     for (int asks = 0; asks < most_asks(plan_.asked) || row_.dtype == proto::Dtype::fp32; ++asks) {
-        const auto asked = winner(temperature, question.values(), may_be_kept);
+        auto asked = winner(temperature, question.values(), may_be_kept);
+        if (row_.lacks_blocks() && knows_changes && question.shuts_out_absent()) {
+            row_.lean->forget_asked();
+            asked = winner(temperature, question.values(), may_be_kept);
+        }
+        // Who leads among what is there wins most often: what it will be asked comes with the rest.
+        if (asked && row_.lacks_blocks()) (void)question.ask(*asked);
         if (!asked || row_.lacks_blocks()) return answer_exactly();
         const Verdict verdict = question.ask(*asked);
         if (verdict == Verdict::kept) return drawn(asked);

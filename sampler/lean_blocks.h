@@ -29,6 +29,12 @@ struct LeanBlocks {
     // needs everything is there after few tries.
     std::uint32_t most_asked_at_once() const { return std::max(32U, 2 * asked_before); }
 
+    // As if nothing had been asked for.
+    void forget_asked() {
+        std::fill(missing.begin(), missing.end(), 0);
+        asked = 0;
+    }
+
     // The least value from which on every entry is there; -inf: all are.
     float there_from() const;
 

@@ -34,6 +34,15 @@ struct WeightBefore {
 };
 WeightBefore weight_before_and_least(const WeighedRow& of, const Candidate& place) noexcept;
 
+// Of a row that is there in part, without a mask and without asking for anything: what stands before the
+// place and what behind it, as far as it is there, and of each other block its largest.
+struct KnownWeights {
+    double before = 0.0;
+    double behind = 0.0;
+    bool all_before = false;  // nothing that is absent can stand before the place
+};
+KnownWeights weigh_known(const WeighedRow& of, const Candidate& place) noexcept;
+
 // What some values weigh, which may be up to kFarthestAbove nats above the reference.
 constexpr double kFarthestAbove = 60.0;
 void weigh_each(double reference, double scale, std::span<const float> values,

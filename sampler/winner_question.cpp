@@ -43,6 +43,7 @@ WinnerQuestion::WinnerQuestion(Step filter, const proto::SamplingParams& params,
       weighed_{row, workspace.block_max.first(row.blocks), adjust.mask(),
                largest_of(workspace.block_max.first(row.blocks)), pruning.scale},
       changed_(weighed_, adjust, on_, workspace),
+      lowers_(adjust.lowers_only(on_) && !adjust.has_raising_bias()),
       end_{kNothing, kAfterAll},
       first_{kEverything, 0},
       above_{kEverything, kAfterAll},
@@ -54,7 +55,6 @@ bool WinnerQuestion::begin() {
     if (!changed_.list(!leaves_absent())) return false;
     switch (filter_) {
         case Step::top_p:
-            if (total_is_given()) shut_out_absent();
             return true;
         case Step::xtc:
             return begin_xtc();
@@ -155,36 +155,67 @@ bool WinnerQuestion::total_is_given() const {
 }
 
 // Where the entries above all that are not there have the share already, none of the others is kept: no
-// winner among them needs to be asked about.
-void WinnerQuestion::shut_out_absent() {
+// winner among them needs to be asked about. It costs a sum, and few races need it. What ends above where it
+// stood, the race has looked for among them.
+bool WinnerQuestion::shuts_out_absent() {
+    if (filter_ != Step::top_p || !total_is_given() || !lowers_ || is_shut_) return false;
     const float from = weighed_.row.lean->there_from();
     const Candidate behind = {from, kAfterAll};
     constexpr std::uint32_t kMostBlocks = 256;  // of more the sum costs as much as what it saves
     const bool has_few = count_at_least(weighed_.block_max, from) <= kMostBlocks;
-    if (!has_few || from == -std::numeric_limits<float>::infinity()) return;
+    if (!has_few || from == -std::numeric_limits<float>::infinity()) return false;
     sum_row();
-    if (mass_before(behind, kEverything).low < params_.top_p * total().high) return;
+    if (mass_before(behind, kEverything).low < params_.top_p * total().high) return false;
     end_ = behind;
     values_.floor = from;
+    is_shut_ = true;
+    return true;
+}
+
+// What is known of a row that is there in part is most often enough. Where it is not, all is asked for that
+// the next try can need.
+Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
+    sum_row();
+    const KnownWeights known = weigh_known(weighed_, winner);
+    Between before = with_change(known.before, winner, kEverything);
+    if (!known.all_before) {
+        const double most = raw_total_ * (1.0 + kWeightError) - known.behind * (1.0 - kWeightError);
+        before = {before.low - changed_.unread(), with_change(most, winner, kEverything).high};
+    }
+    const Verdict verdict = judge_top_p(before, winner);
+    if (verdict != Verdict::open) return verdict;
+    if (known.all_before) {
+        ask_for_changed(before);
+        return verdict;
+    }
+    (void)weight_before(weighed_, winner);
+    // How much the next try leaves room for, nobody knows yet.
+    constexpr double kPart = 0.04;
+    if (changed_.left_unread()) changed_.ask_for_unread(kPart * total().high);
+    return verdict;
+}
+
+Verdict WinnerQuestion::judge_top_p(const Between& before, const Candidate& winner) {
+    const Between all = total();
+    if (before.high < params_.top_p * all.low) return Verdict::kept;
+    if (before.low < params_.top_p * all.high) return Verdict::open;
+    end_ = winner;
+    values_.floor = float_below(winner.value);
+    return Verdict::gone;
 }
 
 // Most winners have so little above them that what was read of the row on the way outweighs it.
 Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
+    if (total_is_given()) return ask_top_p_of_lean(winner);
     const WeightBefore found = weight_before_and_least(weighed_, winner);
     const Between before = with_change(found.before, winner, kEverything);
     const double least = found.least_total * (1.0 - kWeightError - kExactError) + changed_.change() -
                          changed_.moved() * kChangedError - changed_.unread();
     if (before.high < params_.top_p * least) return Verdict::kept;
     sum_row();
-    const Between all = total();
-    if (before.high < params_.top_p * all.low) return Verdict::kept;
-    if (before.low < params_.top_p * all.high) {
-        ask_for_changed(before);
-        return Verdict::open;
-    }
-    end_ = winner;
-    values_.floor = float_below(winner.value);
-    return Verdict::gone;
+    const Verdict verdict = judge_top_p(before, winner);
+    if (verdict == Verdict::open) ask_for_changed(before);
+    return verdict;
 }
 
 // What was not read of the changed tokens may be all that leaves the question open. Then it is what the next

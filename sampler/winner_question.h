@@ -50,6 +50,10 @@ class WinnerQuestion {
 
     Verdict ask(const Candidate& winner);
 
+    // Of a row that is there in part: whether nothing of what is absent is kept, so that no winner needs to
+    // be looked for there. If so, values() says so from now on.
+    bool shuts_out_absent();
+
     // What all tokens weigh, as their adjustments leave them, in units of which weight() tells a value's.
     // False: nothing.
     bool know_total();
@@ -74,9 +78,10 @@ class WinnerQuestion {
     std::optional<double> find_maximum();
     void sum_row();
     bool know_spread();
-    void shut_out_absent();
     bool total_is_given() const;
     Verdict ask_top_p(const Candidate& winner);
+    Verdict ask_top_p_of_lean(const Candidate& winner);
+    Verdict judge_top_p(const Between& before, const Candidate& winner);
     void ask_for_changed(const Between& before);
     Verdict ask_typical(const Candidate& winner);
     bool ties_by_rounding(const Candidate& winner) const;
@@ -95,9 +100,11 @@ class WinnerQuestion {
     Workspace& workspace_;
     WeighedRow weighed_;
     ChangedWeights changed_;
+    bool lowers_;  // no token ends above where it stood
     BoundedValues values_ = kAllValues;
     Candidate end_;           // itself and what follows it in canonical order are gone
     Candidate first_;         // what stands before it in canonical order is gone
+    bool is_shut_ = false;    // what is absent is gone
     double raw_total_ = 0.0;  // what the row weighs as it was written; 0: not known yet
     double maximum_ = 0.0;    // min_p: of all tokens, as their adjustments leave them
     double sure_ = 0.0;       // top_n_sigma: kept from here on

@@ -63,6 +63,8 @@ std::size_t deal_all(Workspace& workspace, std::byte* memory) {
     carver.deal(workspace.raised, vocab);
     carver.deal(workspace.lifts, vocab);
     carver.deal(workspace.changed, vocab);
+    // One more than there are tokens: what is not read is written over by the next.
+    carver.deal(workspace.counted, vocab + 1);
     carver.deal(workspace.contenders, vocab + kBlock);
     carver.deal(workspace.classes, vocab);
     carver.deal(workspace.class_order, vocab);

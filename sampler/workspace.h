@@ -10,6 +10,7 @@
 #include "sampler/lean_blocks.h"
 #include "sampler/mass.h"
 #include "sampler/request.h"
+#include "sampler/token_counts.h"
 
 namespace croupier::sampler {
 
@@ -140,7 +141,8 @@ class Workspace {
     std::span<Candidate> raised;  // of a search: what ends above where it stood
     std::span<Candidate> lifts;   // of a race
     std::span<ChangedToken> changed;
-    std::span<std::uint32_t> contenders;  // of a draw by hashes
+    std::span<TokenCounts::Counted> counted;  // of a history, those that are read
+    std::span<std::uint32_t> contenders;      // of a draw by hashes
     std::span<EqualClass> classes;
     std::span<std::uint32_t> class_order;
     std::span<ValueClass> value_classes;

@@ -1,0 +1,128 @@
+// Compiled once for each instruction set and chosen at run time.
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "sampler/row_sums.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "sampler/known_weights.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "sampler/mask-inl.h"
+#include "sampler/row_sums-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace croupier::sampler::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The blocks of a row that are there, each as EachRegister() shows it.
+template <class Visit, class EndBlock>
+HWY_INLINE void EachThere(const WeighedRow& of, const PlaceFloors& floors, Visit visit, EndBlock end_block) {
+    const SumLanes d;
+    const std::size_t lanes = hn::Lanes(d);
+    const LeanBlocks& lean = *of.row.lean;
+    HWY_ALIGN float values[kBlock];
+    for (std::uint32_t first = 0; first < of.row.blocks; first += 64) {
+        for (std::uint64_t bits = lean.there[first / 64]; bits != 0; bits &= bits - 1) {
+            const std::uint32_t block = first + static_cast<std::uint32_t>(std::countr_zero(bits));
+            const auto least = hn::Set(d, floors.of_block(block));
+            if (of.row.dtype == proto::Dtype::bf16 && block != floors.block) {
+                EachOfBf16(lean.at[block], [&](V low, V high) HWY_ATTR { visit(low, high, least); });
+            } else {
+                WidenBlock(of.row.dtype, lean.at[block], values);
+                if (block == floors.block) floors.hide_equal(values);
+                for (std::size_t at = 0; at < kBlock; at += 2 * lanes) {
+                    visit(hn::LoadU(d, values + at), hn::LoadU(d, values + at + lanes), least);
+                }
+            }
+            end_block();
+        }
+    }
+}
+
+// Of the blocks that are not there the largest entries, where they stand before or behind the place for sure.
+void AddAbsentMaxima(const WeighedRow& of, const Weights& weights, const PlaceFloors& floors,
+                     KnownWeights& known) {
+    const SumLanes d;
+    const std::size_t lanes = hn::Lanes(d);
+    const LeanBlocks& lean = *of.row.lean;
+    const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());
+    const auto as_large = hn::Set(d, floors.as_large);
+    const auto larger = hn::Set(d, floors.larger);
+    GroupedSum sums[2];
+    bool some_reach = false;
+    std::size_t b = 0;
+    const auto add = [&](V value, hn::Mask<SumLanes> absent) HWY_ATTR {
+        const auto weight = weights(value);
+        const auto reaches = hn::And(absent, hn::Ge(value, as_large));
+        some_reach = some_reach || !hn::AllFalse(d, reaches);
+        const auto behind = hn::And(hn::And(absent, hn::Ge(value, lowest)), hn::Lt(value, as_large));
+        sums[0].add(hn::IfThenElseZero(hn::And(reaches, hn::Ge(value, larger)), weight), hn::Zero(d));
+        sums[1].add(hn::IfThenElseZero(behind, weight), hn::Zero(d));
+        if (b / lanes % 4 == 3) sums[0].end_block(), sums[1].end_block();
+    };
+    HWY_ALIGN float rest[kLanes];
+    for (; b < of.block_max.size(); b += lanes) {
+        const std::size_t some = std::min(lanes, of.block_max.size() - b);
+        const float* values = of.block_max.data() + b;
+        if (some < lanes) {
+            std::fill_n(rest, kLanes, kNone);
+            values = std::copy_n(values, some, rest) - some;
+        }
+        add(hn::LoadU(d, values), hn::Not(LanesOf(d, lean.there[b / 64], b % 64)));
+    }
+    known.before += sums[0].total();
+    known.behind += sums[1].total();
+    known.all_before = !some_reach;
+}
+
+KnownWeights WeighKnown(const WeighedRow& of, const Candidate& place) {
+    const SumLanes d;
+    const Weights weights(of.reference, of.scale);
+    const PlaceFloors floors(place);
+    const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());
+    GroupedSum before;
+    GroupedSum behind;
+    EachThere(
+        of, floors,
+        [&](V low, V high, V least) HWY_ATTR {
+            const auto low_weight = hn::IfThenElseZero(hn::Ge(low, lowest), weights(low));
+            const auto high_weight = hn::IfThenElseZero(hn::Ge(high, lowest), weights(high));
+            const auto low_before = hn::Ge(low, least);
+            const auto high_before = hn::Ge(high, least);
+            before.add(hn::IfThenElseZero(low_before, low_weight),
+                       hn::IfThenElseZero(high_before, high_weight));
+            behind.add(hn::IfThenZeroElse(low_before, low_weight),
+                       hn::IfThenZeroElse(high_before, high_weight));
+        },
+        [&]() HWY_ATTR {
+            before.end_block();
+            behind.end_block();
+        });
+    KnownWeights known{before.total(), behind.total(), false};
+    AddAbsentMaxima(of, weights, floors, known);
+    const double units = weights.units_of(of.reference);
+    known.before *= units;
+    known.behind *= units;
+    return known;
+}
+
+}  // namespace croupier::sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace croupier::sampler {
+
+HWY_EXPORT(WeighKnown);
+
+KnownWeights weigh_known(const WeighedRow& of, const Candidate& place) noexcept {
+    return HWY_DYNAMIC_DISPATCH(WeighKnown)(of, place);
+}
+
+}  // namespace croupier::sampler
+#endif  // HWY_ONCE
