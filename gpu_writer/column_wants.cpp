@@ -12,7 +12,6 @@ using proto::SamplingParams;
 // Blocks by what decides: the best token is in the first; a few more where penalties may move it.
 constexpr std::uint32_t kGreedy = 4;
 constexpr std::uint32_t kFew = 32;
-constexpr std::uint32_t kFiltered = 40;
 constexpr std::uint32_t kMovedByPenalties = 8;
 constexpr std::uint32_t kOfRace = 32;
 // A nucleus is asked of a race's winner: what stands before it must be read.
@@ -59,10 +58,10 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
     if (greedy) {
         want.by_maximum = penalises(params) ? kFew : kGreedy;
     } else if (k > 0) {
-        // The best k + 1 blocks tell the best k tokens. A filter behind them seldom needs so many, and what
-        // is asked for is on its way while other columns are decided.
-        const bool filters = params.top_p < 1.0 || params.min_p > 0.0;
-        want.by_maximum = filters ? std::min(k + 1, kFiltered) : k + 1;
+        // The best k + 1 blocks tell the best k tokens, if the next has another largest entry; where many
+        // have the same, a few more. A filter behind them may need fewer, but who knows: a step waits for
+        // each of its columns that has to ask.
+        want.by_maximum = k + 1 + k / 8;
         if (penalises(params)) want.by_maximum += kMovedByPenalties;
     } else if (params.min_p > 0.0) {
         want.by_maximum = kFew;

@@ -22,6 +22,8 @@ constexpr float kNoCeiling = std::numeric_limits<float>::infinity();
 constexpr std::size_t kGroups = 512;
 // Beyond it another path costs less than the list and its sort.
 constexpr std::uint32_t kMostListed = 512;
+// To begin a search with, where not many tokens are looked for.
+constexpr std::uint32_t kFewBlocks = 4;
 
 std::uint64_t bit_of(std::uint32_t token) {
     return std::uint64_t{1} << (token % 64);
@@ -198,7 +200,6 @@ double CandidateSearch::keep_needed(const Pruning& pruning, std::uint32_t& count
 }
 
 Gathered CandidateSearch::prune(const Pruning& pruning) {
-    constexpr std::uint32_t kFewBlocks = 4;
     // The best of them hold several of the best tokens each.
     constexpr std::uint32_t kManyBlocks = 96;
     const auto k = static_cast<std::uint32_t>(pruning.top_k);
@@ -210,31 +211,29 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     if (penalises) wanted = std::max(wanted, std::min(adjust_.state().search_width(), row_.blocks / 4));
     Gathered gathered;
     gathered.count = take_raised(pruning.adjustments);
-    Range range = {floor_for_blocks(block_max, wanted), kNoCeiling, kNothing};
-    // Of a row that is there in part, what is there first: it is often enough.
-    const float there_from = row_.lean == nullptr || wanted == 1 ? kNoFloor : row_.lean->there_from();
-    bool only_there = there_from > range.floor;
-    range.floor = std::max(range.floor, there_from);
+    Range range = {first_floor(wanted), kNoCeiling, kNothing};
+    bool only_there = row_.lean != nullptr && wanted > 1 && range.floor > kNoFloor;
+    const std::uint32_t asked_before = row_.asked();
+    const std::uint32_t first_wanted = wanted;
     for (;;) {
         gather(range, pruning.adjustments, gathered);
-        if (row_.lacks_blocks()) {
-            ask_ahead(pruning, range, wanted, gathered.count);
-            break;
-        }
         range.least = keep_needed(pruning, gathered.count);
         gathered.gave_up = pruning.gives_up && gathered.count > kMostListed;
+        const bool is_lowest = gathered.gave_up || range.floor == kNoFloor;
+        if (row_.lacks_blocks()) {
+            if (!is_lowest && range.least == kNothing) {
+                range = {lower_floor(range, wanted *= 2), range.floor, kNothing};
+                continue;
+            }
+            if (asked_before > 0 || ask_for_needed(pruning, range.least, first_wanted)) break;
+        }
         // What was not found is below the floor, raw, and adjusted no higher.
-        if (gathered.gave_up || range.floor == kNoFloor || range.least >= static_cast<double>(range.floor))
-            break;
+        if (is_lowest || range.least >= static_cast<double>(range.floor)) break;
         // Lower, but not at once to a bound that few of the best, penalised, left far below: the next ones
         // raise it.
         if (!only_there) wanted *= 2;
         only_there = false;
-        range.ceiling = range.floor;
-        // It may come out higher than for fewer blocks, which are counted by groups: what lies above the last
-        // floor is taken already.
-        range.floor =
-            std::min(range.floor, std::max(floor_for_blocks(block_max, wanted), float_below(range.least)));
+        range = {lower_floor(range, wanted), range.floor, range.least};
     }
     forget_raised();
     // The next decision is not to search by what a void one found.
@@ -244,17 +243,37 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     return gathered;
 }
 
-// Of what is not there, what the next steps down would read, as far as what is there tells where they end. A
-// top_k alone needs no more blocks than tokens.
-void CandidateSearch::ask_ahead(const Pruning& pruning, const Range& range, std::uint32_t wanted,
-                                std::uint32_t found) {
-    const auto k = static_cast<std::uint32_t>(pruning.top_k);
-    if (pruning.min_p == 0.0 && wanted >= k) return;
+// Of a row that is there in part, what is there first: it is often enough, and where no more blocks are there
+// than are wanted, what is there tells where they end.
+float CandidateSearch::first_floor(std::uint32_t wanted) const {
     const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
-    const double least = keep_needed(pruning, found);
-    const std::uint32_t more = pruning.min_p > 0.0 ? 4 * wanted : std::min(4 * wanted, k);
-    const float floor = std::max(floor_for_blocks(block_max, more), float_below(least));
-    if (floor < range.floor) (void)find_at_least(row_, floor, workspace_);
+    if (row_.lean == nullptr || wanted == 1) return floor_for_blocks(block_max, wanted);
+    const float there_from = row_.lean->there_from();
+    const bool many = wanted > kFewBlocks && there_from > kNoFloor;
+    // A quarter more is near enough.
+    if (many && count_at_least(block_max, there_from) <= wanted + wanted / 4) return there_from;
+    return std::max(there_from, floor_for_blocks(block_max, wanted));
+}
+
+// It may come out higher than for fewer blocks, which are counted by groups: what lies above the last floor
+// is taken already.
+float CandidateSearch::lower_floor(const Range& range, std::uint32_t wanted) const {
+    const float floor = floor_for_blocks(workspace_.block_max.first(row_.blocks), wanted);
+    return std::min(range.floor, std::max(floor, float_below(range.least)));
+}
+
+// Of what is absent, what can pass as far as what is there tells, and no more. The best k tokens stand in no
+// more than k blocks, or in a few more where penalties lower some; where many may pass, the first of them
+// raise what passes at least. False: nothing of it can pass.
+bool CandidateSearch::ask_for_needed(const Pruning& pruning, double least, std::uint32_t wanted) {
+    const auto k = static_cast<std::uint32_t>(pruning.top_k);
+    std::uint32_t most = 4 * wanted;
+    if (k > 0) most = std::max(k, wanted) + (adjust_.penalises(pruning.adjustments) ? k / 2 : 0);
+    row_.lean->forget_asked();
+    const float floor = floor_for_blocks(workspace_.block_max.first(row_.blocks), most);
+    (void)find_at_least(row_, std::max(floor, float_below(least)), workspace_);
+    if (!row_.lacks_blocks()) (void)find_at_least(row_, float_below(least), workspace_);
+    return row_.lacks_blocks();
 }
 
 Gathered CandidateSearch::search(const Pruning& pruning) {

@@ -51,7 +51,9 @@ class CandidateSearch {
 
     Gathered listed(Adjustments on);
     Gathered prune(const Pruning& pruning);
-    void ask_ahead(const Pruning& pruning, const Range& range, std::uint32_t wanted, std::uint32_t found);
+    float first_floor(std::uint32_t wanted) const;
+    float lower_floor(const Range& range, std::uint32_t wanted) const;
+    bool ask_for_needed(const Pruning& pruning, double least, std::uint32_t wanted);
     void gather(const Range& range, Adjustments on, Gathered& gathered);
     std::uint32_t found_below(float ceiling, std::uint32_t found);
     void drop_below(double floor, std::uint32_t& count);
