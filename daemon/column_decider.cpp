@@ -218,6 +218,7 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
     __builtin_prefetch(&segment.sequence(sequence));
     __builtin_prefetch(params);
     __builtin_prefetch(params + 64);
+    if (segment.geometry().lean_blocks != 0) __builtin_prefetch(&segment.wish(step.slot, column));
     __builtin_prefetch(segment.token_log(sequence));
 }
 
@@ -233,10 +234,12 @@ void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t
     if (sampler::awaits_race(sequence.params, request, {geometry.dtype, geometry.vocab}))
         races.prepare(sampler::race_key(sequence.params, request), geometry.vocab);
     SequenceStates& states = session.states();
-    if (states.knows(lane.thread, asked.sequence_slot, sequence.admission)) return;
+    const bool is_known = states.knows(lane.thread, asked.sequence_slot, sequence.admission);
     auto& state =
         states.of(lane.thread, sequence.which(asked.sequence_slot), sequence.params, request.dry_breakers);
+    // Of one that is known by the tokens since its last decision.
     (void)state.follow(request.prompt, request.output);
+    if (is_known) return;
     states.account(lane.thread, asked.sequence_slot);
     note_owner(segment.sequence(asked.sequence_slot), state, lane);
 }

@@ -41,6 +41,23 @@ std::span<const sampler::Slice> LeanRows::lay(const shm::Segment& segment, const
     return laid.slices;
 }
 
+void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const {
+    constexpr std::size_t kLine = 64;
+    constexpr std::size_t kLikeliest = 4096;  // bytes of elements
+    const auto fetch = [](const std::byte* from, std::size_t bytes) {
+        for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
+    };
+    for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
+        const proto::LeanLayout& layout = layouts_[rank];
+        const std::byte* part = segment.lean(step.slot, rank);
+        fetch(part + layout.heads + column * sizeof(proto::LeanHead), sizeof(proto::LeanHead));
+        fetch(part + layout.maxima + column * layout.maxima_stride, layout.maxima_stride);
+        fetch(part + layout.blocks + column * layout.blocks_stride, layout.blocks_stride);
+        fetch(part + layout.elements + column * layout.elements_stride,
+              std::min(layout.elements_stride, kLikeliest / layouts_.size()));
+    }
+}
+
 sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t rank, std::uint32_t column,
                                         std::span<const std::uint64_t> placed) const {
     const proto::LeanLayout& layout = layouts_[rank];

@@ -243,12 +243,19 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
     Share share;
     DrawTally tally;
     bool waits = false;  // for a column of an earlier step, or for more of a row
-    for (const std::uint32_t column : session.shares().own(step, thread)) {
+    const auto own = session.shares().own(step, thread);
+    for (std::size_t place = 0; place < own.size(); ++place) {
+        const std::uint32_t column = own[place];
         if (!is_due(segment, step, column)) {
             waits = true;
             continue;
         }
         if (!claims.try_claim(column, incarnation_)) continue;
+        // The next one's lines come over while this one is decided.
+        if (place + 1 < own.size()) {
+            prefetch_column(segment, step, own[place + 1]);
+            session.prefetch_row(step, own[place + 1]);
+        }
         const Turn turn = decide_one(session, step, column, thread, now, tally);
         now = turn.end;
         if (turn.left) {

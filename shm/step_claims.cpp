@@ -1,6 +1,7 @@
 #include "shm/step_claims.h"
 
 #include <atomic>
+#include <bit>
 
 #include "shm/clock.h"
 #include "shm/futex.h"
@@ -57,13 +58,30 @@ bool StepClaims::is_committed(std::uint32_t column) const {
     return (bits >> (column % 64) & 1U) != 0;
 }
 
+// What is noted on the way is written over by the last ones: until then the head's line, which all samplers
+// read for each column, stays with all of them. So many columns are not all decided between a look at the
+// bits and a commit but by samplers whose own commits are later.
+bool StepClaims::nears_end(std::uint32_t columns) const {
+    constexpr std::uint32_t kNear = 64;
+    if (columns <= kNear) return true;
+    const std::atomic<std::uint64_t>* bits = segment_->committed(slot_);
+    std::uint32_t decided = 0;
+    for (std::uint32_t word = 0; word * 64 < columns; ++word)
+        decided += static_cast<std::uint32_t>(std::popcount(bits[word].load(std::memory_order_relaxed)));
+    return decided + kNear >= columns;
+}
+
+void StepClaims::note_commit(std::uint64_t now) const {
+    auto& noted = segment_->decision_head(slot_).last_commit_ns;
+    std::uint64_t last = noted.load(std::memory_order_relaxed);
+    while (last < now && !noted.compare_exchange_weak(last, now, std::memory_order_relaxed)) {
+    }
+}
+
 bool StepClaims::commit(std::uint32_t column, std::uint32_t columns, const proto::Decision& decision,
                         std::uint64_t now) const {
     segment_->decisions(slot_)[column].store(decision);
-    auto& head = segment_->decision_head(slot_);
-    std::uint64_t last = head.last_commit_ns.load(std::memory_order_relaxed);
-    while (last < now && !head.last_commit_ns.compare_exchange_weak(last, now, std::memory_order_relaxed)) {
-    }
+    if (nears_end(columns)) note_commit(now);
     // SYNC: release; pairs with the acquire in step_complete: the decision and the token in the log
     // are visible with the bit. fetch_or is idempotent, so a column cannot count twice towards the step.
     segment_->committed(slot_)[column / 64].fetch_or(1ULL << (column % 64), std::memory_order_seq_cst);

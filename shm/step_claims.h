@@ -62,6 +62,8 @@ class StepClaims {
 
   private:
     bool exchange_claim(std::uint32_t column, std::uint32_t from, std::uint32_t to) const;
+    bool nears_end(std::uint32_t columns) const;
+    void note_commit(std::uint64_t now) const;
     void count_reopened(std::uint32_t freed) const;
     void suspect_or_answer(std::uint32_t column, std::uint32_t columns, bool alone) const;
     void announce() const;
