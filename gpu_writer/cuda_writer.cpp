@@ -83,6 +83,9 @@ shm::Result<bool> CudaWriter::prepare() {
     if (geometry.lean_blocks != 0) {
         CROUPIER_TRY(keep(lean_, LeanPath::make(host().segment(), host().rank(), host().order(),
                                                 [this](const void* place) { return address(place); })));
+        // Not when tokens are first awaited: to allocate what it needs waits for the GPU, which by then may
+        // wait for what this thread has still to do.
+        CROUPIER_TRY(keep(courier_, TokenCourier::make(host().segment(), host().rank())));
     } else if (path_ != Path::store) {
         const std::uint64_t maxima =
             geometry.has_summaries == 0
