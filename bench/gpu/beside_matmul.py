@@ -41,7 +41,7 @@ class Daemon:
         self.endpoint = f"ipc://{self.folder}/control.sock"
         config = self.folder / "croupierd.yaml"
         settings = {
-            "instance": self.folder.name,
+            "instance": self.folder.name.replace("_", "-").lower(),
             "run_dir": str(self.folder),
             "samplers": {"count": samplers},
             "control": {"endpoint": self.endpoint},
