@@ -53,7 +53,8 @@ json measure(const Case& of, const lean::ColdRows& rows, std::uint32_t steps) {
                    {"drawn", of.drawn},
                    {"to_ready_us", percentiles_of(steps, [&] { return session.to_ready(); })},
                    {"to_tokens_us", percentiles_of(steps, [&] { return session.to_tokens(); })},
-                   {"kernel_us", percentiles_of(steps, [&] { return session.of_kernel(); })},
+                   {"kernel_us", percentiles_of(steps, [&] { return session.of_kernel(false); })},
+                   {"cold_kernel_us", percentiles_of(steps, [&] { return session.of_kernel(true); })},
                    {"empty_to_flag_us", percentiles_of(steps, [&] { return session.empty_to_flag(); })},
                    {"empty_to_tokens_us", percentiles_of(steps, [&] { return session.empty_to_tokens(); })}};
     const std::uint32_t sent = session.blocks_sent();

@@ -26,6 +26,7 @@ std::uint64_t since(Clock::time_point begin) {
 // Words of a step, one in a cache line.
 enum Word : std::size_t { kReady = 0, kFinished = 8, kAnswer = 16, kFlag = 24, kFirstAnswered = 32 };
 constexpr std::uint32_t kMostAsking = 64;
+constexpr std::size_t kSweepBytes = std::size_t{1} << 30U;
 
 void spin_until(std::uint64_t& word, std::uint64_t value) {
     std::atomic_ref at(word);
@@ -66,6 +67,7 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
       wait_(need(gpu_writer::StreamWait::find())),
       desk_(need(gpu_writer::AnswerDesk::make(proto::Dtype::bf16, shape_.slice.blocks))),
       scratch_(gpu_writer::lean_scratch_bytes(proto::Dtype::bf16, shape_.slice.blocks, of.columns)),
+      sweep_(kSweepBytes),
       tokens_(of.columns * sizeof(std::int32_t)),
       wants_(of.columns),
       part_(shape_.layout.bytes),
@@ -205,7 +207,11 @@ std::uint64_t LeanSteps::to_answers(std::uint32_t columns, std::uint32_t blocks,
     return took;
 }
 
-std::uint64_t LeanSteps::of_kernel() {
+std::uint64_t LeanSteps::of_kernel(bool cold) {
+    if (cold) {
+        need_cuda(cudaMemsetAsync(sweep_.get(), static_cast<int>(step_ % 256), kSweepBytes, stream_.get()),
+                  "cannot sweep the GPU's caches");
+    }
     need_cuda(cudaEventRecord(begun_.get(), stream_.get()), "cannot time a step");
     launch();
     need_cuda(cudaEventRecord(ended_.get(), stream_.get()), "cannot time a step");

@@ -59,8 +59,9 @@ class LeanSteps {
     // Of each of the first columns so many blocks: from the wish to the word of the last one's answer.
     // `running`: not the step's first wish, which brings the answers' kernel to the GPU.
     std::uint64_t to_answers(std::uint32_t columns, std::uint32_t blocks, bool running);
-    // The GPU's own time of a step's kernel.
-    std::uint64_t of_kernel();
+    // The GPU's own time of a step's kernel. `cold`: after work that leaves nothing of it in the GPU's
+    // caches, its code neither, as a model's step does.
+    std::uint64_t of_kernel(bool cold);
 
     // Of the last step: what the GPU stored in host memory.
     std::size_t bytes_sent() const;
@@ -81,6 +82,7 @@ class LeanSteps {
     gpu_writer::StreamWait wait_;
     std::unique_ptr<gpu_writer::AnswerDesk> desk_;
     writer::GpuBuffer scratch_;
+    writer::GpuBuffer sweep_;
     writer::GpuBuffer tokens_;
     Mapped<gpu_writer::LeanWant> wants_;
     std::vector<gpu_writer::LeanScales> scales_;
