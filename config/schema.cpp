@@ -87,7 +87,7 @@ std::vector<Key> sampler_keys() {
         key("samplers.wait", wait, restart,
             "How a sampler waits for work: spin (lowest latency, a whole core), sleep (least power) or "
             "adaptive "
-            "(spins for spin_us, then sleeps).",
+            "(spins for spin_us and when logits are due by the steps before, else sleeps).",
             &Config::samplers, &Samplers::wait),
         key("samplers.spin_us", whole_number(0, 100000), reload,
             "Microseconds that an adaptive wait spins before it sleeps.", &Config::samplers,

@@ -41,6 +41,14 @@ std::span<const sampler::Slice> LeanRows::lay(const shm::Segment& segment, const
     return laid.slices;
 }
 
+void LeanRows::prefetch_head(const shm::Segment& segment, const CheckedStep& step,
+                             std::uint32_t column) const {
+    for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
+        const std::byte* part = segment.lean(step.slot, rank);
+        __builtin_prefetch(part + layouts_[rank].heads + column * sizeof(proto::LeanHead));
+    }
+}
+
 void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const {
     constexpr std::size_t kLine = 64;
     constexpr std::size_t kLikeliest = 4096;  // bytes of elements
@@ -50,11 +58,14 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
     for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
         const proto::LeanLayout& layout = layouts_[rank];
         const std::byte* part = segment.lean(step.slot, rank);
-        fetch(part + layout.heads + column * sizeof(proto::LeanHead), sizeof(proto::LeanHead));
+        const auto& head =
+            *reinterpret_cast<const proto::LeanHead*>(part + layout.heads + column * sizeof(proto::LeanHead));
+        if ((head.flags & proto::kDrawn) != 0) continue;
         fetch(part + layout.maxima + column * layout.maxima_stride, layout.maxima_stride);
-        fetch(part + layout.blocks + column * layout.blocks_stride, layout.blocks_stride);
+        const std::size_t sent = std::min(head.sent, lean_blocks_);
+        fetch(part + layout.blocks + column * layout.blocks_stride, sent * sizeof(std::uint16_t));
         fetch(part + layout.elements + column * layout.elements_stride,
-              std::min(layout.elements_stride, kLikeliest / layouts_.size()));
+              std::min(sent * (layout.elements_stride / lean_blocks_), kLikeliest / layouts_.size()));
     }
 }
 

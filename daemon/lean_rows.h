@@ -25,8 +25,10 @@ class LeanRows {
     std::span<const sampler::Slice> lay(const shm::Segment& segment, const CheckedStep& step,
                                         std::uint32_t column, std::size_t thread,
                                         std::span<const sampler::Slice> slices);
-    // Brings near what every decision of the column reads of what was sent, and the likeliest blocks: nobody
-    // of this host has touched it since its writer's device wrote it.
+    // Brings near what a decision of the column reads of what was sent, the likeliest blocks of it, by its
+    // head, which is brought near before: nobody of this host has touched it since its writer's device wrote
+    // it.
+    void prefetch_head(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const;
     void prefetch(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const;
 
   private:

@@ -35,10 +35,7 @@ class SessionView {
     // made of it while the last tiles were in flight.
     sampler::RowView row(const CheckedStep& step, std::uint32_t column, std::size_t thread,
                          proto::SliceFormat format, bool& read_early);
-    // Brings near what was sent of a lean step's column.
-    void prefetch_row(const CheckedStep& step, std::uint32_t column) const {
-        lean_.prefetch(segment_, step, column);
-    }
+    const LeanRows& lean() const { return lean_; }
     EarlyMaxima& early() { return early_; }
     shm::LogitsForecast& forecast() { return forecast_; }
     // The blocks of a sequence's hot set; empty: it has none.

@@ -40,7 +40,10 @@ std::uint64_t note_logits_ready(const shm::Segment& segment, const CheckedStep& 
     const std::uint64_t now = shm::monotonic_ns();
     auto& ready = segment.decision_head(step.slot).logits_ready_ns;
     std::uint64_t unset = ready.load(std::memory_order_relaxed);
-    if (unset != 0 || !ready.compare_exchange_strong(unset, now, std::memory_order_relaxed)) return now;
+    if (unset != 0 || !ready.compare_exchange_strong(unset, now, std::memory_order_seq_cst)) return now;
+    // The slot may be a later step's by now, whose logits are not there.
+    std::uint64_t noted = now;
+    if (segment.schedule(step.slot).step != step.step) ready.compare_exchange_strong(noted, 0);
     const std::uint64_t published = segment.schedule(step.slot).published_ns;
     record_stage(entry, Stage::logits_wait, now > published ? now - published : 0);
     return now;
@@ -107,7 +110,9 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
         }
         session.shares().divide(segment, step, first_lane(), lanes());
         if (!logits_complete(segment, step)) {
-            if (!result.pending) foresee(session.forecast(), result);
+            // Who has none of its columns need not be awake for it.
+            if (!result.pending && !session.shares().all_own(step).empty())
+                foresee(session.forecast(), result);
             result.pending = true;
             // What is ready goes before what is void.
             if (result.decided == 0) result.decided += answer_void(session, step);
@@ -115,7 +120,8 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
             continue;
         }
         const std::uint64_t now = note_logits_ready(segment, step, *entry_);
-        session.forecast().note(number, head.logits_ready_ns.load(std::memory_order_relaxed));
+        const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
+        if (ready != 0 && ready <= now) session.forecast().note(number, ready);
         const Share share = decide_claimable(session, step, now);
         result.decided += share.decided;
         result.busy = result.busy || (share.waits && answers_come(segment, slot));
@@ -251,11 +257,12 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
             continue;
         }
         if (!claims.try_claim(column, incarnation_)) continue;
-        // The next one's lines come over while this one is decided.
+        // The next ones' lines come over while this one is decided.
         if (place + 1 < own.size()) {
             prefetch_column(segment, step, own[place + 1]);
-            session.prefetch_row(step, own[place + 1]);
+            session.lean().prefetch(segment, step, own[place + 1]);
         }
+        if (place + 2 < own.size()) session.lean().prefetch_head(segment, step, own[place + 2]);
         const Turn turn = decide_one(session, step, column, thread, now, tally);
         now = turn.end;
         if (turn.left) {

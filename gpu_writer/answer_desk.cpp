@@ -3,8 +3,16 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <chrono>
+#include <thread>
 
 namespace croupier::gpu_writer {
+namespace {
+
+// A GPU that takes nothing for so long takes no more: its kernel was not launched, or failed.
+constexpr std::chrono::seconds kTakenWithin{1};
+
+}  // namespace
 
 shm::Result<std::unique_ptr<AnswerDesk>> AnswerDesk::make(proto::Dtype dtype, std::uint32_t blocks) {
     CROUPIER_TRY(cuda_done(load_answer_kernel(dtype), "cannot load the kernel of wishes"));
@@ -86,8 +94,11 @@ bool AnswerDesk::wait_for_place(std::uint64_t opening, std::uint32_t entry) cons
     if (entry < kPlaces) return true;
     const std::atomic_ref taken(taken_[entry % kPlaces]);
     const std::atomic_ref word(word_[0]);
+    const auto deadline = std::chrono::steady_clock::now() + kTakenWithin;
     while (taken.load(std::memory_order_acquire) != DeskWord::of(opening, entry - kPlaces + 1)) {
         if (DeskWord::opening(word.load(std::memory_order_relaxed)) != opening) return false;
+        if (std::chrono::steady_clock::now() > deadline) return false;
+        std::this_thread::yield();
     }
     return true;
 }

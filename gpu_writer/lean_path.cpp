@@ -123,6 +123,7 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
     CROUPIER_TRY(
         cuda_done(launch_lean(rows, target, sent, end, scratch_.get(), worker), "cannot launch a lean step"));
+    // Behind it, for the step is waited for and wishes come later.
     return desk.open(rows, slice_of(step), watched.opening);
 }
 

@@ -123,7 +123,7 @@ WishServer::Found WishServer::look_at(std::span<const WatchedStep> steps) {
         }
         const bool ready = shm::slice_ready(segment_, step.begun.step, rank_);
         found.logits = found.logits || ready;
-        if (ready) forecast_.note(step.begun.step, shm::monotonic_ns());
+        found.fresh = found.fresh || (ready && note_ready(step.begun.step));
         if (ready && look(step, at_all)) ++found.wishes;
     }
     return found;
@@ -144,13 +144,22 @@ void WishServer::serve() {
         const Found found = look_at(steps);
         if (found.wishes > 0) last_wish_ = Clock::now();
         if (expects_wishes(found.logits)) {
-            patience.idle(found.wishes, sleep);
+            const bool soon = forecast_.due(shm::monotonic_ns());
+            patience.idle(found.wishes + (found.fresh ? 1 : 0), sleep, soon);
         } else if (ended_.empty()) {
             sleep(kBetweenLooks);
         }
         lock.lock();
         forget_ended();
     }
+}
+
+// Whether nobody had seen the step's logits.
+bool WishServer::note_ready(std::uint64_t step) {
+    if (step < next_ready_) return false;
+    next_ready_ = step + 1;
+    forecast_.note(step, shm::monotonic_ns());
+    return true;
 }
 
 bool WishServer::expects_wishes(bool logits) const {

@@ -54,12 +54,14 @@ class WishServer {
     struct Found {
         std::size_t wishes = 0;
         bool logits = false;  // of some step they are there
+        bool fresh = false;   // since the last look
     };
 
     void serve();
     Found look_at(std::span<const WatchedStep> steps);
     bool is_over(const BegunStep& step) const;
     bool expects_wishes(bool logits) const;
+    bool note_ready(std::uint64_t step);
     bool look(const WatchedStep& step, bool at_all);
     void forget_ended();
     bool session_over() const;
@@ -75,6 +77,7 @@ class WishServer {
     std::chrono::steady_clock::time_point looked_at_all_;
     std::chrono::steady_clock::time_point last_wish_;
     shm::LogitsForecast forecast_;
+    std::uint64_t next_ready_ = 0;  // a step before it has had its logits
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<WatchedStep> watched_;

@@ -8,6 +8,10 @@ namespace {
 // What steps of one kind differ by, and what a sleep ends late by.
 constexpr std::uint64_t kMarginNs = 100'000;
 constexpr std::uint64_t kMarginShare = 16;
+constexpr std::uint64_t margin_of(std::uint64_t interval) {
+    return kMarginNs + interval / kMarginShare;
+}
+
 // Engines that idle between steps are not worth a spinning core.
 constexpr std::uint64_t kLongestNs = 200'000'000;
 
@@ -23,24 +27,27 @@ void LogitsForecast::note(std::uint64_t step, std::uint64_t ready_ns) {
     ready_ns_ = ready_ns;
 }
 
-// From before the earliest to behind the latest of them. One that takes twice as long, a prompt's, is not
-// waited for.
-LogitsForecast::Window LogitsForecast::window() const {
-    if (known_ == 0) return {};
-    const auto* const end = passed_.begin() + std::min(known_, passed_.size());
-    const auto [least, most] = std::minmax_element(passed_.begin(), end);
-    const std::uint64_t margin = kMarginNs + *least / kMarginShare;
-    return {ready_ns_ + *least - std::min(*least, margin), ready_ns_ + std::min(*most, 2 * *least) + margin};
-}
-
+// Around each of the last times from step to step: pipelines have two of them, in turn.
 bool LogitsForecast::due(std::uint64_t now_ns) const {
-    const Window expected = window();
-    return expected.begin <= now_ns && now_ns < expected.end;
+    const std::uint64_t passed = now_ns - std::min(now_ns, ready_ns_);
+    const auto of = known();
+    return std::any_of(of.begin(), of.end(), [passed](std::uint64_t each) {
+        const std::uint64_t margin = margin_of(each);
+        return passed + margin >= each && passed < each + margin;
+    });
 }
 
 std::uint64_t LogitsForecast::until_due(std::uint64_t now_ns) const {
-    const Window expected = window();
-    return now_ns < expected.begin ? expected.begin - now_ns : 0;
+    const std::uint64_t passed = now_ns - std::min(now_ns, ready_ns_);
+    if (due(now_ns)) return 0;
+    std::uint64_t least = 0;
+    for (const std::uint64_t each : known()) {
+        const std::uint64_t margin = margin_of(each);
+        if (passed + margin >= each) continue;
+        const std::uint64_t left = each - margin - passed;
+        if (least == 0 || left < least) least = left;
+    }
+    return least;
 }
 
 }  // namespace croupier::shm

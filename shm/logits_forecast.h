@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace croupier::shm {
 
@@ -20,11 +21,9 @@ class LogitsForecast {
     std::uint64_t until_due(std::uint64_t now_ns) const;
 
   private:
-    struct Window {
-        std::uint64_t begin = 0;
-        std::uint64_t end = 0;
-    };
-    Window window() const;
+    std::span<const std::uint64_t> known() const {
+        return std::span(passed_).first(std::min(known_, passed_.size()));
+    }
 
     std::uint64_t step_ = 0;
     std::uint64_t ready_ns_ = 0;             // 0: no step was seen

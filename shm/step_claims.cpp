@@ -86,6 +86,10 @@ bool StepClaims::commit(std::uint32_t column, std::uint32_t columns, const proto
     // are visible with the bit. fetch_or is idempotent, so a column cannot count twice towards the step.
     segment_->committed(slot_)[column / 64].fetch_or(1ULL << (column % 64), std::memory_order_seq_cst);
     const bool complete = step_complete(*segment_, slot_, columns);
+    // Where more samplers than that looked before any of them committed.
+    if (complete && segment_->decision_head(slot_).last_commit_ns.load(std::memory_order_relaxed) == 0) {
+        note_commit(now);
+    }
     if (complete) announce();
     // Counted last: the line is shared by all samplers, and who waits should not wait for it. A sampler that
     // dies before this line leaves a statistic one too low, and no decision.

@@ -24,8 +24,8 @@ class WaitStrategy {
     const WaitSettings& settings() const { return settings_; }
 
     // Called after each look. `found` > 0 starts the patience anew; `soon`: work is about to come, and an
-    // adaptive wait is awake for it. `sleep` is called, with the longest time it may take, when the patience
-    // is over and the mode allows to sleep.
+    // adaptive wait that spins at all is awake for it. `sleep` is called, with the longest time it may take,
+    // when the patience is over and the mode allows to sleep.
     template <typename Sleep>
     void idle(std::size_t found, Sleep&& sleep, bool soon = false) {
         if (found > 0) {
@@ -33,7 +33,9 @@ class WaitStrategy {
             return;
         }
         if (settings_.mode == WaitMode::spin) return pause();
-        if (settings_.mode == WaitMode::adaptive && (soon || within_patience())) return pause();
+        if (settings_.mode == WaitMode::adaptive &&
+            ((soon && settings_.spin.count() > 0) || within_patience()))
+            return pause();
         sleep(std::chrono::nanoseconds(settings_.max_sleep));
     }
 

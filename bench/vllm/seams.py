@@ -117,9 +117,7 @@ class Source:
         return self._read[file]
 
 
-def fault(
-    source: Source, file: str, owner: str, name: str, parameters: list[str] | None
-) -> str | None:
+def fault(source: Source, file: str, owner: str, name: str, parameters: list[str] | None) -> str | None:
     module = source.module(file)
     if module is None:
         return "there is no such file"
@@ -137,21 +135,13 @@ def fault(
     if not found:
         return f"there is no function {name}"
     has = [argument.arg for argument in found[-1].args.args]
-    return (
-        None
-        if has[: len(parameters)] == parameters
-        else f"it takes {has}, and {parameters} was known"
-    )
+    return None if has[: len(parameters)] == parameters else f"it takes {has}, and {parameters} was known"
 
 
 def names_set(body: ast.AST) -> Iterator[str]:
     """Fields of the class, and attributes that its functions give `self`."""
     for node in ast.walk(body):
-        targets = (
-            node.targets
-            if isinstance(node, ast.Assign)
-            else [getattr(node, "target", None)]
-        )
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         for target in targets if isinstance(node, ast.Assign | ast.AnnAssign) else ():
             for part in target.elts if isinstance(target, ast.Tuple) else [target]:
                 if isinstance(part, ast.Name):
@@ -168,9 +158,7 @@ def main() -> int:
     for place in sys.argv[1:]:
         source = Source(Path(place))
         faults = [(seam, found) for seam in SEAMS if (found := fault(source, *seam))]
-        print(
-            f"{place}: {len(SEAMS) - len(faults)} of {len(SEAMS)} places are as the plugin knows them"
-        )
+        print(f"{place}: {len(SEAMS) - len(faults)} of {len(SEAMS)} places are as the plugin knows them")
         for (file, owner, name, _), found in faults:
             print(f"  vllm/{file}: {owner + '.' if owner else ''}{name}: {found}")
         moved += len(faults)

@@ -15,16 +15,47 @@ from croupier.vllm.verify import Verifier
 
 
 @pytest.mark.parametrize(
-    ("given", "device", "used"),
+    ("given", "device", "ranks", "requests", "used"),
     [
-        ("auto", "cuda", "lean"),
-        ("auto", "cpu", "rows"),
-        ("rows", "cuda", "rows"),
-        ("lean", "cpu", "lean"),
+        ("auto", "cuda", 1, 256, "lean"),
+        ("auto", "cuda", 1, 512, "rows"),
+        ("auto", "cuda", 2, 256, "rows"),
+        ("auto", "cpu", 1, 256, "rows"),
+        ("rows", "cuda", 1, 256, "rows"),
+        ("lean", "cpu", 2, 512, "lean"),
     ],
 )
-def test_the_usual_transport_is_lean_from_a_gpu_alone(given: str, device: str, used: str) -> None:
-    assert Options(transport=given).transport_from(device) == used
+def test_the_usual_transport_is_lean_from_one_gpu_alone(
+    given: str, device: str, ranks: int, requests: int, used: str
+) -> None:
+    assert Options(transport=given).transport_from(device, ranks, requests) == used
+
+
+@pytest.mark.parametrize(("given", "falls_back"), [("auto", True), ("lean", False)])
+def test_an_older_daemon_is_given_rows_where_nobody_chose(
+    given: str, falls_back: bool, monkeypatch: Any
+) -> None:
+    pytest.importorskip("vllm")
+    from croupier import Error
+    from croupier.vllm import executor
+
+    asked: list[dict[str, Any]] = []
+
+    def session(**options: Any) -> str:
+        asked.append(options)
+        if options["transport"] == TRANSPORTS["lean"]:
+            raise Error(0, "bad_geometry", "the daemon is older than this library: update it")
+        return "a session"
+
+    monkeypatch.setattr(executor, "Session", session)
+    options, lean = Options(transport=given), {"transport": TRANSPORTS["lean"], "summaries": 0}
+    if not falls_back:
+        with pytest.raises(Error, match="older"):
+            executor.session_at("ipc://here", options, lean)
+        return
+    assert executor.session_at("ipc://here", options, lean) == "a session"
+    assert [each["summaries"] for each in asked] == [0, 1]
+    assert asked[-1]["transport"] == TRANSPORTS["rows"]
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

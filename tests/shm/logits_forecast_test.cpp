@@ -31,7 +31,7 @@ TEST_CASE("nothing is forecast of a session's first step", "[forecast]") {
 TEST_CASE("logits are due around the time that steps took before, no earlier and not for ever",
           "[forecast]") {
     const LogitsForecast forecast = of_steps_every(5 * kMs, 20);
-    const std::uint64_t last = kBegin + 19 * 5 * kMs;
+    const std::uint64_t last = kBegin + kMs * 5 * 19;
     CHECK_FALSE(forecast.due(last + 1));
     CHECK_FALSE(forecast.due(last + 4 * kMs));
     CHECK(forecast.due(last + 5 * kMs - 300'000));
@@ -44,23 +44,36 @@ TEST_CASE("logits are due around the time that steps took before, no earlier and
     CHECK(forecast.until_due(last + 50 * kMs) == 0);
 }
 
-TEST_CASE("one long step changes no forecast by more than twice the usual time", "[forecast]") {
+TEST_CASE("one long step keeps nobody awake between the usual ones", "[forecast]") {
     LogitsForecast forecast = of_steps_every(5 * kMs, 10);
-    const std::uint64_t late = kBegin + 9 * 5 * kMs + 60 * kMs;
+    const std::uint64_t late = kBegin + kMs * 5 * 9 + 60 * kMs;
     forecast.note(10, late);
     CHECK(forecast.due(late + 5 * kMs));
-    CHECK(forecast.due(late + 10 * kMs));
-    CHECK_FALSE(forecast.due(late + 12 * kMs));
+    CHECK_FALSE(forecast.due(late + 8 * kMs));
+    CHECK_FALSE(forecast.due(late + 30 * kMs));
+    CHECK(forecast.due(late + 60 * kMs));
+}
+
+TEST_CASE("steps of two microbatches, in turn, are due at both of their times", "[forecast]") {
+    LogitsForecast forecast;
+    std::uint64_t at = kBegin;
+    for (std::uint64_t step = 0; step < 20; ++step)
+        forecast.note(step, at += step % 2 == 0 ? 2 * kMs : 8 * kMs);
+    CHECK(forecast.due(at + 2 * kMs));
+    CHECK_FALSE(forecast.due(at + 5 * kMs));
+    CHECK(forecast.until_due(at + 5 * kMs) > 2 * kMs);
+    CHECK(forecast.due(at + 8 * kMs));
+    CHECK_FALSE(forecast.due(at + 10 * kMs));
 }
 
 TEST_CASE("steps faster than the margin are due at once", "[forecast]") {
     const LogitsForecast forecast = of_steps_every(60'000, 10);
-    CHECK(forecast.due(kBegin + 9 * 60'000 + 1));
+    CHECK(forecast.due(kBegin + std::uint64_t{60'000} * 9 + 1));
 }
 
 TEST_CASE("an idle engine, an older step and a gap leave the pace as it was", "[forecast]") {
     LogitsForecast forecast = of_steps_every(5 * kMs, 10);
-    std::uint64_t last = kBegin + 9 * 5 * kMs;
+    std::uint64_t last = kBegin + kMs * 5 * 9;
     forecast.note(3, last + kMs);
     CHECK(forecast.due(last + 5 * kMs));
     last += 3000 * kMs;

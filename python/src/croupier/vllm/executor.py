@@ -129,7 +129,7 @@ class WithSession:
         endpoint = options.endpoint
         if not endpoint and not options.private and (system := system_endpoint()):
             try:
-                session = Session(endpoint=system, **asked)
+                session = session_at(system, options, asked)
             except Error as error:
                 logger.warning("the host's daemon at %s is not used: %s", system, error)
             else:
@@ -137,9 +137,9 @@ class WithSession:
                 return session
         if not endpoint:
             self.croupier_daemon = PrivateDaemon.join(options)
-            return Session(endpoint=self.croupier_daemon.endpoint, **asked)
+            return session_at(self.croupier_daemon.endpoint, options, asked)
         tell_ignored(options, endpoint)
-        return Session(endpoint=endpoint, **asked)
+        return session_at(endpoint, options, asked)
 
     def _use_session(self, options: Options, geometry: dict[str, Any]) -> None:
         config = self.vllm_config
@@ -148,7 +148,9 @@ class WithSession:
         # Room for the tokens of steps that the engine has in flight beyond a sequence's last one.
         longest = config.model_config.max_model_len + batches + 1
         limits = limits_of(options, config)
-        transport = options.transport_from(config.device_config.device_type)
+        transport = options.transport_from(
+            config.device_config.device_type, config.parallel_config.world_size, most
+        )
         # Of the engine among its replicas; the rank is 0 in each where they are apart.
         replica = config.parallel_config.data_parallel_index
         session = self._opened(
@@ -214,6 +216,19 @@ def tell_ignored(options: Options, endpoint: str) -> None:
             endpoint,
             ", and the option ".join(ignored),
         )
+
+
+def session_at(endpoint: str, options: Options, asked: dict[str, Any]) -> Session:
+    """Of a daemon that does not know lean steps one of rows, where the user left the choice."""
+    try:
+        return Session(endpoint=endpoint, **asked)
+    except Error as error:
+        chosen = options.transport != "auto" or asked.get("transport") != TRANSPORTS["lean"]
+        if chosen or error.name != "bad_geometry":
+            raise
+        logger.warning("the daemon at %s is given rows: %s", endpoint, error)
+        rows = {"transport": TRANSPORTS["rows"], "summaries": int(options.summaries)}
+        return Session(endpoint=endpoint, **(asked | rows))
 
 
 def _rank(described: dict[str, Any]) -> int:

@@ -12,6 +12,8 @@ from typing import Any
 KEY = "croupier"
 # vLLM's own calls of a worker end after 300 seconds.
 _LONGEST = 240
+# As gpu_writer/lean_kernels.h has it.
+_MOST_SUMMED = 448
 # As CROUPIER_TRANSPORT_* has them.
 TRANSPORTS = {"auto": 0, "rows": 1, "lean": 2}
 
@@ -39,7 +41,7 @@ class Options:
     """Ranks send the largest logit of each tile too, and samplers read less of a row."""
     transport: str = "auto"
     """How ranks send their logits: rows, lean (what can matter of each row, and more on demand), or auto,
-    which is lean from a GPU."""
+    which is lean from a single GPU and at most 448 requests at once."""
     shm_dir: str = ""
     """Of a private daemon: where its segments lie."""
     samplers: int = 0
@@ -91,11 +93,16 @@ class Options:
             )
         return cls.parse(given)
 
-    def transport_from(self, device_type: str) -> str:
-        """Rows stay in a GPU's memory until they are decided, and little of them crosses the link."""
+    def transport_from(self, device_type: str, ranks: int, requests: int) -> str:
+        """Rows stay in a GPU's memory until they are decided, and little of them crosses the link.
+
+        `ranks`: of all stages; lean steps of several GPUs were not run under vLLM so far.
+        `requests`: at once; a lean step tells the sums of so many rows alone, and others are asked for whole.
+        """
         if self.transport != "auto":
             return self.transport
-        return "lean" if device_type == "cuda" else "rows"
+        fits = ranks == 1 and requests <= _MOST_SUMMED
+        return "lean" if device_type == "cuda" and fits else "rows"
 
     def ignored_by_another_daemon(self) -> list[str]:
         """Of a daemon that this engine does not start itself: what is given and has no effect there."""
