@@ -122,9 +122,9 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error
  * graph that is replayed once after each begin: only `logits` and `row_stride` are fixed in it.
  * The rows may be overwritten by later work of the stream. But where the session's transport is lean, a GPU's
  * rows must stay as they are until the step is decided (croupier_writer_wait_tokens), the call cannot be
- * captured, and work of the writer's own waits on the GPU until the step is decided, given up or, at the most,
- * 300 seconds old: who waits for all of the device, as cudaDeviceSynchronize() does, waits for that. Successive calls use one stream, or streams that wait for each other. A host's writer has a NULL
- * stream. */
+ * captured, and work of the writer's own waits on the GPU until the step is decided, given up or, at the
+ * most, 300 seconds old: who waits for all of the device, as cudaDeviceSynchronize() does, waits for that.
+ * Successive calls use one stream, or streams that wait for each other. A host's writer has a NULL stream. */
 int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
                             croupier_error* error);
 
