@@ -143,8 +143,8 @@ void WishServer::serve() {
         lock.unlock();
         const Found found = look_at(steps);
         if (found.wishes > 0) last_wish_ = Clock::now();
-        if (expects_wishes(found.logits)) {
-            const bool soon = forecast_.due(shm::monotonic_ns());
+        const bool soon = forecast_.due(shm::monotonic_ns());
+        if ((found.logits || soon) && Clock::now() - last_wish_ < kWishesFollow) {
             patience.idle(found.wishes + (found.fresh ? 1 : 0), sleep, soon);
         } else if (ended_.empty()) {
             sleep(kBetweenLooks);
@@ -160,11 +160,6 @@ bool WishServer::note_ready(std::uint64_t step) {
     next_ready_ = step + 1;
     forecast_.note(step, shm::monotonic_ns());
     return true;
-}
-
-bool WishServer::expects_wishes(bool logits) const {
-    if (Clock::now() - last_wish_ >= kWishesFollow) return false;
-    return logits || forecast_.due(shm::monotonic_ns());
 }
 
 // One that is watched anew meanwhile has another opening.

@@ -60,7 +60,6 @@ class WishServer {
     void serve();
     Found look_at(std::span<const WatchedStep> steps);
     bool is_over(const BegunStep& step) const;
-    bool expects_wishes(bool logits) const;
     bool note_ready(std::uint64_t step);
     bool look(const WatchedStep& step, bool at_all);
     void forget_ended();

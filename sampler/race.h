@@ -130,20 +130,27 @@ class Race {
     void open(std::uint32_t block, const Eligible& eligible) {
         const std::byte* elements = row_.block(block);
         ++workspace_.answer_space.blocks_read;
-        std::uint64_t reached = reach_members(row_.dtype, elements, ln_first_[block], temperature_,
-                                              score_ - margin_, opened_.values);
+        const std::uint64_t reached = reach_members(row_.dtype, elements, ln_first_[block], temperature_,
+                                                    score_ - margin_, opened_.values);
         if (std::popcount(reached) > kFewMembers) return open_all(block, elements, eligible);
+        each_member(block, reached, [&](const Candidate& candidate, std::uint32_t /*member*/) {
+            if (candidate.value == kNothing || !may_win(candidate.token, candidate.value)) return;
+            enter(candidate);
+        });
+        if (entered_ >= kSettledAtOnce) settle(eligible);
+    }
+
+    // The block's members that are reached, as they are adjusted: of the values that were opened.
+    template <class Visit>
+    void each_member(std::uint32_t block, std::uint64_t reached, Visit visit) {
         for (; reached != 0; reached &= reached - 1) {
             const auto member = static_cast<std::uint32_t>(std::countr_zero(reached));
             const std::uint32_t token = block * kBlock + member;
             const float raw = opened_.values[member];
             // Padding too: nothing is known of its ids.
             if (static_cast<double>(raw) == kNothing) continue;
-            const double value = changes_ ? adjust_(token, raw, on_) : static_cast<double>(raw);
-            if (value == kNothing || !may_win(token, value)) continue;
-            enter({value, token});
+            visit({changes_ ? adjust_(token, raw, on_) : static_cast<double>(raw), token}, member);
         }
-        if (entered_ >= kSettledAtOnce) settle(eligible);
     }
 
     void enter(const Candidate& candidate) {
@@ -166,21 +173,15 @@ class Race {
 
     template <class Eligible>
     void open_all(std::uint32_t block, const std::byte* elements, const Eligible& eligible) {
-        std::uint64_t reached =
+        const std::uint64_t reached =
             open_block(row_.dtype, elements, key_, block, temperature_, score_ - margin_, opened_);
-        for (; reached != 0; reached &= reached - 1) {
-            const auto member = static_cast<std::uint32_t>(std::countr_zero(reached));
-            const std::uint32_t token = block * kBlock + member;
-            const float raw = opened_.values[member];
-            // Padding too: nothing is known of its ids.
-            if (static_cast<double>(raw) == kNothing) continue;
-            const double value = changes_ ? adjust_(token, raw, on_) : static_cast<double>(raw);
-            const bool as_it_stands = value == static_cast<double>(raw);
+        each_member(block, reached, [&](const Candidate& candidate, std::uint32_t member) {
+            const bool as_it_stands = candidate.value == static_cast<double>(opened_.values[member]);
             const float score = as_it_stands ? opened_.scores[member]
-                                             : proto::race::score(proto::race::entered(value), temperature_,
-                                                                  opened_.ln_arrivals[member]);
-            offer({value, token}, score, eligible);
-        }
+                                             : proto::race::score(proto::race::entered(candidate.value),
+                                                                  temperature_, opened_.ln_arrivals[member]);
+            offer(candidate, score, eligible);
+        });
     }
 
     template <class Eligible, class Replace>

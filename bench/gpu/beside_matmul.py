@@ -2,8 +2,8 @@
 
     beside_matmul.py OUT.json [--columns 256] [--samplers 12] [--rounds 3]
 
-PYTHONPATH has the package croupier with its programs, and torch. A CUDA graph of products runs over and over;
-in turns nothing runs beside it, then a step every 5 ms, then steps back to back, as rows and lean.
+PYTHONPATH has the package croupier with its programs, torch and bench/vllm. A CUDA graph of
+products runs over and over; in turns nothing runs beside it, then a step every 5 ms, then steps back to back, as rows and lean.
 """
 
 from __future__ import annotations
@@ -18,20 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from kinds import FULL
 
 import croupier
 from croupier._programs import program_path
 
 VOCAB = 151936
-FULL = {
-    "temperature": 0.8,
-    "top_k": 50,
-    "top_p": 0.95,
-    "min_p": 0.02,
-    "repetition_penalty": 1.1,
-    "frequency_penalty": 0.1,
-    "presence_penalty": 0.1,
-}
 PACES = {"every 5 ms": 0.005, "back to back": 0.0}
 
 
