@@ -2,8 +2,9 @@
 
     beside_matmul.py OUT.json [--columns 256] [--samplers 12] [--rounds 3]
 
-PYTHONPATH has the package croupier with its programs, torch and bench/vllm. A CUDA graph of products runs over
-and over; in turns nothing runs beside it, then a step every 5 ms, then steps back to back, as rows and lean.
+PYTHONPATH has the package croupier with its programs, torch and bench/vllm. A CUDA graph of products runs
+over and over; in turns nothing runs beside it, then a step every 5 ms, then steps back to back, as rows and
+lean.
 """
 
 from __future__ import annotations
