@@ -45,6 +45,7 @@ shm::Result<bool> AnswerDesk::prepare() {
     addresses_.relay = relay_.get();
     addresses_.places = kPlaces;
     addresses_.bitmap_words = 2 * bitmap_words_;
+    CROUPIER_TRY(cuda_done(cudaGetDevice(&device_), "the GPU of wishes is not known"));
     CROUPIER_TRY(keep(stream_, make_urgent_stream()));
     return keep(ended_, make_event());
 }
@@ -55,17 +56,35 @@ AnswerDesk::~AnswerDesk() {
     (void)cudaStreamSynchronize(stream_.get());
 }
 
-shm::Result<bool> AnswerDesk::open(const LeanRows& rows, const LeanSlice& slice, std::uint64_t opening) {
+void AnswerDesk::open(const LeanRows& rows, const LeanSlice& slice, std::uint64_t opening) {
+    const std::lock_guard lock(mutex_);
+    rows_ = rows;
+    slice_ = slice;
+    opened_ = opening;
+}
+
+shm::Result<std::uint64_t> AnswerDesk::answer_in(cudaStream_t stream, const DeliveredTokens& tokens,
+                                                 cudaEvent_t brought) {
+    const std::lock_guard lock(mutex_);
+    if (enqueued_ == opened_) return std::uint64_t{0};
+    CROUPIER_TRY(enqueue(stream, tokens, brought));
+    return opened_;
+}
+
+shm::Result<bool> AnswerDesk::enqueue(cudaStream_t stream, const DeliveredTokens& tokens, cudaEvent_t ended) {
     const auto address = reinterpret_cast<std::uint64_t>(addresses_.word);
-    CROUPIER_TRY(wait_.until(stream_.get(), address, DeskWord::of(opening, 1)));
-    CROUPIER_TRY(cuda_done(launch_answering(rows, slice, addresses_, opening, stream_.get()),
+    CROUPIER_TRY(wait_.until(stream, address, DeskWord::of(opened_, 1)));
+    CROUPIER_TRY(cuda_done(launch_answering(rows_, slice_, addresses_, opened_, tokens, stream),
                            "cannot launch the kernel that answers wishes"));
-    return cuda_done(cudaEventRecord(ended_.get(), stream_.get()), "cannot mark the end of wishes");
+    enqueued_ = opened_;
+    last_ended_ = ended;
+    return cuda_done(cudaEventRecord(ended, stream), "cannot mark the end of wishes");
 }
 
 shm::Result<bool> AnswerDesk::hold(cudaStream_t stream) const {
-    if (cudaEventQuery(ended_.get()) == cudaSuccess) return true;
-    return cuda_done(cudaStreamWaitEvent(stream, ended_.get(), 0), "a stream cannot wait for wishes");
+    const std::lock_guard lock(mutex_);
+    if (last_ended_ == nullptr || cudaEventQuery(last_ended_) == cudaSuccess) return true;
+    return cuda_done(cudaStreamWaitEvent(stream, last_ended_, 0), "a stream cannot wait for wishes");
 }
 
 bool AnswerDesk::raise_word(std::uint64_t to) {
@@ -84,9 +103,19 @@ void AnswerDesk::close(std::uint64_t opening) {
 void AnswerDesk::post(std::uint64_t opening, const DeskWish& wish) {
     if (opening != opening_) posted_ = 0;
     opening_ = opening;
+    if (!has_kernel(opening)) return;
     if (!wait_for_place(opening, posted_)) return;
     write_entry(posted_ % kPlaces, wish);
     raise_word(DeskWord::of(opening, ++posted_));
+}
+
+// Where nothing waits for the tokens, no thread sits in CUDA until they are there, and this one can launch.
+bool AnswerDesk::has_kernel(std::uint64_t opening) {
+    const std::lock_guard lock(mutex_);
+    if (opening != opened_) return false;
+    if (enqueued_ == opening) return true;
+    const DeviceScope scope(device_);
+    return enqueue(stream_.get(), {}, ended_.get()).has_value();
 }
 
 // What the place had before is read, and nothing of it will be again.

@@ -144,6 +144,32 @@ TEST_CASE("a wish is answered while the worker's stream waits for the step's tok
     CHECK(session.writer.state().late_steps == 0);
 }
 
+TEST_CASE("tokens come to a stream that waits for them only after a first wish", "[lean]") {
+    if (!testing::can_run(Way::copy)) return;
+    Session session(Way::copy, 0);
+    session.send();
+    std::vector<std::uint64_t> bits(session.wishes().bits(0).size());
+    bits[0] = 1;
+    session.wishes().ask(1, bits);
+    REQUIRE(soon([&] { return session.answered(1); }));
+    auto tokens = session.fetch_tokens();
+    session.wishes().ask(2, bits);
+    REQUIRE(soon([&] { return session.answered(2); }));
+    for (std::uint32_t column = 0; column < kColumns; ++column) session.decide(column);
+    CHECK(tokens.get() == std::vector<std::int32_t>{7, 8, 9});
+}
+
+TEST_CASE("tokens that are late are missing, and nothing waits for wishes any more", "[lean]") {
+    if (!testing::can_run(Way::copy)) return;
+    Session session(Way::copy, 0);
+    session.send();
+    auto& memory = session.writer.memory();
+    REQUIRE(croupier_writer_enqueue_awaited_tokens(session.writer.get(), memory.stream(), 0, 20,
+                                                   memory.token_room(), nullptr) == 0);
+    CHECK(memory.tokens(kColumns) == std::vector<std::int32_t>{-1, -1, -1});
+    CHECK(session.writer.state().late_steps == 1);
+}
+
 TEST_CASE("a writer can go while its step may still have wishes", "[lean]") {
     const auto way = GENERATE(Way::host, Way::copy);
     const bool asked = GENERATE(false, true);
