@@ -86,14 +86,18 @@ class Top {
     Account account_;
 };
 
+// Of one frame.
 int exit_status(const View& view) {
     if (view.daemon_alive) return 0;
-    if (view.fault.empty()) return 3;
-    std::cerr << "is croupierd running, and its instance called '" << view.instance << "'?\n";
-    return 1;
+    return view.fault.empty() ? 3 : 1;
 }
 
 void print(const View& view) {
+    if (!view.fault.empty()) {
+        std::cerr << view.fault << "\nis croupierd running, and its instance called '" << view.instance
+                  << "'?\n";
+        return;
+    }
     for (const FrameLine& line : frame_of(view, {~std::size_t{0}, 0})) std::cout << line.text << "\n";
 }
 

@@ -149,7 +149,10 @@ std::vector<FrameLine> frame_of(const View& view, const FrameSize& size) {
         for (std::size_t i = 0; i < each.shown; ++i) lines.push_back({each.rows[i]});
     }
     if (size.rows > 0 && lines.size() > size.rows) lines.resize(size.rows);
-    for (FrameLine& line : lines) line.text.resize(std::min(line.text.size(), size.columns));
+    for (FrameLine& line : lines) {
+        line.text.resize(std::min(line.text.size(), size.columns));
+        while (line.text.ends_with(' ')) line.text.pop_back();
+    }
     return lines;
 }
 

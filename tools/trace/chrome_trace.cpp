@@ -10,7 +10,7 @@ using nlohmann::json;
 namespace {
 
 double microseconds(std::uint64_t ns) {
-    return static_cast<double>(ns) * 1e-3;
+    return static_cast<double>(ns) / 1e3;
 }
 
 std::string text_of(const json& event) {
