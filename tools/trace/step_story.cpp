@@ -17,6 +17,8 @@ using nlohmann::json;
 namespace {
 
 constexpr std::uint32_t kSamplers = 1;  // the viewer's process; sessions are those behind it
+// Perfetto takes a thread that has its process's number for the main one, and puts it first.
+constexpr std::uint32_t kFirstThread = 1000;
 
 using StepKey = std::pair<std::uint64_t, std::uint64_t>;  // session, step
 
@@ -67,7 +69,7 @@ class Story {
 
     // Threads of samplers are numbered through: a sampler has no more of them than fit between two.
     static TraceTrack track_of(const shm::JournalColumn& column) {
-        return {kSamplers, column.sampler * 64 + column.thread};
+        return {kSamplers, kFirstThread + column.sampler * 64 + column.thread};
     }
 
     std::string session_name(std::uint64_t id) const {
@@ -107,9 +109,9 @@ class Story {
     TraceTrack slot_track(const proto::StepRecord& step) {
         const std::uint32_t slots = std::max<std::uint32_t>(step.slots, 1);
         const TraceTrack track{processes_.at(step.session_id),
-                               static_cast<std::uint32_t>(step.step % slots) + 1};
+                               kFirstThread + static_cast<std::uint32_t>(step.step % slots)};
         if (slot_ends_.emplace(std::pair(track.process, track.thread), 0).second)
-            trace_.name_track(track, fmt::format("slot {}", track.thread - 1));
+            trace_.name_track(track, fmt::format("slot {}", track.thread - kFirstThread));
         return track;
     }
 
@@ -136,7 +138,8 @@ class Story {
         }
         trace_.span(track, fmt::format("step {}", step.step), begin, slot_end, std::move(about));
         if (has_published) flights_[track.process].push_back({begin, 1});
-        if (has_published && has_taken) flights_[track.process].push_back({slot_end, -1});
+        // Of one that nobody told the taking of, until it was decided.
+        if (has_published) flights_[track.process].push_back({slot_end, -1});
         if (has_taken) trace_.span(track, "waits to be taken", commit, slot_end);
         if (!has_ready) return;
         trace_.span(track, "is decided", step.ready_ns, commit);
