@@ -9,6 +9,8 @@
 #include "tools/program_beside.h"
 #include "tools/relay/command.h"
 #include "tools/status/command.h"
+#include "tools/top/command.h"
+#include "tools/trace/command.h"
 
 namespace {
 
@@ -22,6 +24,8 @@ int run(int argc, char** argv) {
 Examples:
   croupier sim --demo                     a simulated engine against a daemon of its own
   croupier status                         what the running daemon does
+  croupier top                            the same as it goes on, and what of it is slow
+  croupier trace --seconds 5 -o t.json    the life of steps and columns, for Perfetto
   echo '{"logits": [1, 3, 2], "seed": 7}' | croupier decide
                                           a decision, by the code that the daemon runs
   croupier explain request.json           why this token: step by step, with a picture
@@ -42,6 +46,8 @@ Each command has its own --help.)");
     croupier::tools::add_explain_command(app, status);
     croupier::tools::add_hotset_commands(app, status);
     croupier::tools::add_relay_command(app, status);
+    croupier::tools::add_top_command(app, status);
+    croupier::tools::add_trace_command(app, status);
     CLI11_PARSE(app, argc, argv);
     return status;
 }
