@@ -60,7 +60,9 @@ void log_configuration(const config::Config& config, const std::string& path) {
     for (const config::Key& key : config::keys()) {
         const std::string value = key.write(config);
         if (value == key.write(unset)) continue;
-        event_log::write(Event::setting, {{"key", key.path}, {"value", value}}, "{}: {}", key.path, value);
+        const bool quoted = value.size() >= 2 && value.front() == '"';
+        const std::string text = quoted ? value.substr(1, value.size() - 2) : value;
+        event_log::write(Event::setting, {{"key", key.path}, {"value", text}}, "{} is {}", key.path, text);
     }
 }
 

@@ -25,8 +25,6 @@ class Budget {
     bool admit(Event event, Clock::time_point now);
     // Of each event that has had a second to be counted.
     std::vector<LeftOut> take_left_out(Clock::time_point now);
-    // All that was not told.
-    std::vector<LeftOut> take_left_out() { return take_left_out(Clock::time_point::max()); }
 
   private:
     struct Kind {
