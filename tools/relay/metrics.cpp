@@ -97,16 +97,10 @@ std::unique_ptr<prometheus::Exposer> listening(const std::string& listen) {
 }  // namespace
 
 RelayMetrics::RelayMetrics(const std::string& listen, const fan_out::Relay& relay)
-    : host_(listen.substr(0, listen.rfind(':'))),
-      counts_(std::make_shared<Counts>(relay.counts())),
-      exposer_(listening(listen)) {
+    : counts_(std::make_shared<Counts>(relay.counts())), exposer_(listening(listen)) {
     exposer_->RegisterCollectable(counts_);
 }
 
 RelayMetrics::~RelayMetrics() = default;
-
-std::string RelayMetrics::address() const {
-    return host_ + ":" + std::to_string(exposer_->GetListeningPorts().front());
-}
 
 }  // namespace croupier::tools

@@ -22,10 +22,7 @@ class RelayMetrics {
     RelayMetrics& operator=(const RelayMetrics&) = delete;
     ~RelayMetrics();
 
-    std::string address() const;
-
   private:
-    std::string host_;
     std::shared_ptr<prometheus::Collectable> counts_;
     std::unique_ptr<prometheus::Exposer> exposer_;
 };
