@@ -49,6 +49,13 @@ int serve(const std::string& path, bool check_only, bool print_only) {
     return croupier::daemon::run_supervisor(*loaded.config, path);
 }
 
+int refuse_log_options(const std::string& path) {
+    std::cerr
+        << "--log-level and --log-format go with --stand-in; the daemon has log.level and log.format in "
+        << path << "\n";
+    return 2;
+}
+
 int run(int argc, char** argv) {
     CLI::App app{"croupierd: turns logits in shared memory into tokens, off the GPUs"};
     app.footer(kFooter);
@@ -92,7 +99,10 @@ int run(int argc, char** argv) {
     }
     croupier::event_log::configure(log);
     if (standing_in->count() != 0) return croupier::daemon::run_stand_in(stand_in);
-    if (index->count() == 0) return serve(path, check_only, print_only);
+    if (index->count() == 0) {
+        const bool misplaced = app.count("--log-level") + app.count("--log-format") != 0;
+        return misplaced ? refuse_log_options(path) : serve(path, check_only, print_only);
+    }
     return croupier::daemon::run_sampler(sampler);
 }
 
