@@ -1,6 +1,7 @@
 #include "bench/fan_out/ways.h"
 
 #include <stdexcept>
+#include <thread>
 #include <zmq.hpp>
 
 #include "fan_out/fan_out.h"
@@ -39,7 +40,10 @@ class GroupRoot final : public RootEnd {
         : group_(need(fan_out::open_fan_out(group_options(way, meeting, 0)))) {}
     void send(std::span<const std::uint8_t> record) override {
         // Busy: the window is full until a receipt comes, which is heard while it waits for answers.
-        while (!need(group_->send(record))) (void)need(group_->receive_answer(milliseconds(0)));
+        while (!need(group_->send(record))) {
+            (void)need(group_->receive_answer(milliseconds(0)));
+            std::this_thread::yield();
+        }
     }
 
   private:
