@@ -1,6 +1,5 @@
 #include "daemon/foundation.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,11 +13,14 @@
 #include "daemon/instance_lock.h"
 #include "daemon/placement.h"
 #include "daemon/signals.h"
+#include "event_log/event_log.h"
 #include "shm/random_number.h"
 #include "shm/snapshot.h"
 
 namespace croupier::daemon {
 namespace {
+
+using event_log::Event;
 
 // How often deaths of clients and writers, back-offs and hung samplers are looked for.
 constexpr std::chrono::milliseconds kHousekeepingPeriod{25};
@@ -41,7 +43,8 @@ void raise_descriptor_limit() {
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
     limit.rlim_cur = limit.rlim_max;
     if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        spdlog::warn("the limit of open files stays: {}", std::strerror(errno));
+        event_log::write(Event::open_files_limited, {{"limit", limit.rlim_cur}},
+                         "the limit of open files stays: {}", std::strerror(errno));
     }
 }
 
