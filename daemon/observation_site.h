@@ -1,0 +1,34 @@
+// What the metrics port tells: its table of routes, and the look at the instance once a second behind it.
+#pragma once
+
+#include <string>
+
+#include "daemon/health.h"
+#include "daemon/http_message.h"
+#include "daemon/recent_minutes.h"
+
+namespace croupier::daemon {
+
+// Used by the server's thread alone.
+class ObservationSite {
+  public:
+    ObservationSite(std::string shm_directory, std::string instance, const Health& health);
+
+    // They refer to this object.
+    HttpRoutes routes();
+    void look();
+
+  private:
+    HttpReply metrics() const;
+    HttpReply livez() const;
+    HttpReply readyz() const;
+    HttpReply snapshot() const;
+    HttpReply recent(const HttpRequest& request) const;
+
+    std::string shm_directory_;
+    std::string instance_;
+    const Health* health_;
+    RecentMinutes recent_;
+};
+
+}  // namespace croupier::daemon
