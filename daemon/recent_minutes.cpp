@@ -54,16 +54,18 @@ void RecentMinutes::add(const shm::Snapshot& snapshot, Moment now) {
 }
 
 void RecentMinutes::add_sessions(const shm::Snapshot& snapshot, Second& second) {
-    std::map<std::uint64_t, SessionCounts> counts;
+    std::map<std::string, std::optional<SessionCounts>> looked_at;
     for (const auto& session : snapshot.sessions) {
+        auto& counts = looked_at[session.path];
         if (!session.fault.empty()) continue;
-        counts.emplace(session.id, session.counters);
-        const auto before = session_counts_.find(session.id);
-        // An adopted session's counters are those of its whole life.
-        const SessionCounts& from = before == session_counts_.end() ? session.counters : before->second;
+        counts = session.counters;
+        const auto before = session_counts_.find(session.path);
+        SessionCounts from = session.counters;
+        if (before == session_counts_.end() && last_) from = {};
+        if (before != session_counts_.end() && before->second) from = *before->second;
         second.sessions.push_back(session_second(session, from));
     }
-    session_counts_ = std::move(counts);
+    session_counts_ = std::move(looked_at);
 }
 
 void RecentMinutes::add_samplers(const shm::Snapshot& snapshot, Second& second) {

@@ -51,7 +51,8 @@ class RecentMinutes {
   public:
     explicit RecentMinutes(Moment began) : began_(began) {}
 
-    // The first one, of a session too, only says from where to count.
+    // The first one only says from where to count: sessions may have been adopted. Later ones begin at
+    // nothing.
     void add(const shm::Snapshot& snapshot, Moment now);
 
     // Of all seconds that end within `window_ns` before the last one's end: what each session counted, by
@@ -71,7 +72,8 @@ class RecentMinutes {
     Moment began_;
     std::optional<Moment> last_;
     std::uint64_t next_number_ = 1;
-    std::map<std::uint64_t, SessionCounts> session_counts_;  // by id, at the last look
+    // By path, at the last look; nullopt: it could not be read.
+    std::map<std::string, std::optional<SessionCounts>> session_counts_;
     std::vector<std::uint64_t> busy_ns_;
     std::vector<StageCounts> stages_;  // by sampler
     std::deque<Second> seconds_;       // at most kSecondsKept; 64 sessions make 25 MB of it

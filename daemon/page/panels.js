@@ -101,7 +101,7 @@ class SessionPanel {
     this.ring = new Chart({
       title: 'Steps in flight',
       series: ['in flight', 'decided and not taken'],
-      format: words.count,
+      format: words.rate,
     });
     this.ranks = new Chart({title: 'How far the latest rank is behind', series: ['behind'], format: words.duration});
     const charts = element('div', {class: 'charts'});
