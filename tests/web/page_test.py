@@ -318,18 +318,21 @@ PICTURE_SECONDS = 70
 def make_pictures(programs, folder):
     folder = pathlib.Path(folder)
     with real_processes.Daemon(programs, samplers=2) as daemon:
+        engines = []
         for number, options in enumerate(PICTURED):
-            daemon.engine(*options, "--steps", 1000000, "--output-max", 64, "--seed", number + 1, "--verify-after")
+            engines.append(daemon.engine(*options, "--steps", 1000000, "--output-max", 64, "--seed", number + 1, "--verify", "after"))
         real_processes.eventually(
             lambda: recent(daemon, PICTURE_SECONDS),
             PICTURE_SECONDS + 60,
             "seconds to draw",
         )
+        ended = [output.read_text() for engine, output in engines if engine.poll() is not None]
+        assert not ended, f"an engine has ended: {ended}"
         for name, width, height, scheme in (("page", 1280, 1000, "light"), ("page-phone", 360, 1100, "dark")):
             with Browser() as browser:
                 browser.prefer(scheme)
-                browser.resize(width, height, touch=width < 700)
                 browser.open(daemon.url)
+                browser.resize(width, height, touch=width < 700)
                 browser.until("document.querySelectorAll('.session path').length > 3")
                 browser.run("document.querySelector('#ranges button').click()")
                 browser.picture(folder / f"{name}.png")
