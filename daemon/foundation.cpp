@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "daemon/instance_lock.h"
+#include "daemon/placement.h"
 #include "daemon/signals.h"
 #include "shm/random_number.h"
 #include "shm/snapshot.h"
@@ -43,6 +45,12 @@ void raise_descriptor_limit() {
     }
 }
 
+std::uint32_t samplers_of(const config::Samplers& samplers) {
+    const std::uint32_t count =
+        samplers.count != 0 ? samplers.count : default_sampler_count(samplers.threads_per_sampler);
+    return std::min(count, proto::kMaxSamplers);
+}
+
 }  // namespace
 
 void remove_own_files(const config::Config& config) {
@@ -68,7 +76,8 @@ shm::Result<bool> acquire_resources(const config::Config& config, Foundation& ma
     CROUPIER_TRY(await_predecessor(config.shm.dir, config.instance));
     CROUPIER_TRY_VALUE(keys, load_curve_keys(config.control.curve));
     CROUPIER_TRY_VALUE(bell, shm::Bell::create_or_adopt(config.shm.dir, config.instance, ownership));
-    auto plane = shm::Plane::create(config.shm.dir, config.instance);
+    auto plane = shm::Plane::create(config.shm.dir, config.instance, samplers_of(config.samplers),
+                                    config.samplers.threads_per_sampler);
     if (!plane) {
         remove_own_files(config);
         return plane.error();

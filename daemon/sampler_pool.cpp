@@ -47,16 +47,13 @@ shm::WaitMode wait_mode(config::Wait wait) {
 SamplerPool::SamplerPool(const config::Config& config, shm::Plane& plane, shm::Bell& bell, int event_fd,
                          OnDeath on_death)
     : config_(config), plane_(&plane), bell_(&bell), event_fd_(event_fd), on_death_(std::move(on_death)) {
-    const std::uint32_t threads = config.samplers.threads_per_sampler;
-    const std::uint32_t count =
-        config.samplers.count != 0 ? config.samplers.count : default_sampler_count(threads);
-    children_.resize(std::min(count, proto::kMaxSamplers));
+    const std::uint32_t threads = plane.header().threads_per_sampler;
+    children_.resize(plane.header().sampler_count);
     if (config.samplers.pin) {
         const auto cores =
             place_samplers(static_cast<std::uint32_t>(children_.size()), threads, config.samplers.cores);
         for (std::size_t i = 0; i < children_.size(); ++i) children_[i].cores = cores[i];
     }
-    plane.header().sampler_count = static_cast<std::uint32_t>(children_.size());
     tune_samplers();
 }
 

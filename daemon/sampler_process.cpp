@@ -36,7 +36,7 @@ class Sampler {
         : options_(options),
           plane_(std::move(plane)),
           bell_(std::move(bell)),
-          worker_(plane_.header(), options.index, options.threads, options.event_fd),
+          worker_(plane_.header(), journals(), options.index, options.threads, options.event_fd),
           wait_(settings()) {}
 
     void run() {
@@ -53,6 +53,14 @@ class Sampler {
 
   private:
     proto::SamplerEntry& entry() { return plane_.header().samplers[options_.index]; }
+
+    std::vector<shm::JournalWriter> journals() const {
+        std::vector<shm::JournalWriter> own;
+        const auto all = plane_.journals();
+        for (std::uint32_t thread = 0; thread < options_.threads; ++thread)
+            own.emplace_back(all[options_.index * options_.threads + thread]);
+        return own;
+    }
 
     shm::WaitSettings settings() const {
         const auto& header = plane_.header();

@@ -49,7 +49,8 @@ int decide_until_told(const std::string& path, proto::PlaneHeader& plane, std::u
         return 1;
     }
     SessionView& session = *attached.value();
-    StepWorker worker(plane, index, 1, -1);
+    // Nobody could read what it kept: its plane has no name.
+    StepWorker worker(plane, {shm::JournalWriter()}, index, 1, -1);
     worker.make_room(session);
     shm::WaitStrategy wait(kWait);
     std::array<SequenceStates*, 1> states = {&session.states()};

@@ -195,6 +195,7 @@ Result<Snapshot> observe(const std::string& directory, const std::string& instan
     snapshot.daemon_alive = plane.daemon_alive();
     snapshot.daemon_pid = header.daemon_pid;
     snapshot.up_ns = since(header.started_ns, now);
+    snapshot.threads_per_sampler = header.threads_per_sampler;
     const std::uint32_t samplers = std::min(header.sampler_count, proto::kMaxSamplers);
     for (std::uint32_t index = 0; index < samplers; ++index) {
         snapshot.samplers.push_back(read_sampler(plane, index, now));

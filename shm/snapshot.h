@@ -73,6 +73,7 @@ struct Snapshot {
     bool daemon_alive = false;
     std::int32_t daemon_pid = 0;
     std::uint64_t up_ns = 0;
+    std::uint32_t threads_per_sampler = 1;
     std::vector<SamplerSnapshot> samplers;
     std::vector<SessionSnapshot> sessions;
 };

@@ -52,7 +52,7 @@ class World {
     World()
         : liar_(make(directory_.path(), kLiar, "liar")),
           neighbour_(make(directory_.path(), kNeighbour, "neighbour")),
-          plane_(shm::Plane::create(directory_.path(), "fuzz").value()),
+          plane_(shm::Plane::create(directory_.path(), "fuzz", 1, 1).value()),
           bell_(shm::Bell::create_or_adopt(directory_.path(), "fuzz", {}).value()) {
         spdlog::set_level(spdlog::level::off);
         config_.instance = "fuzz";
