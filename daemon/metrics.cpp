@@ -182,13 +182,20 @@ void add_recent_session_families(std::vector<MetricFamily>& families, const shm:
                "minutes",
                mean_column_delay_seconds);
     MetricFamily steps = family(
-        "recent_step_seconds",
+        "recent_step_part_seconds",
         "Mean time of a step's parts over the last five minutes; exposed is the part of decision during "
-        "which the scheduler waited",
+        "which the scheduler waited, taking follows the last commit",
         MetricType::Gauge);
     for (const auto& [part, counter] : kStepParts) {
         add(steps, {{"part", part}},
             [counter = counter](const SessionCounts& counts) { return mean_step_seconds(counts, counter); });
+    }
+    const auto times = recent.steps(kAlarmWindowNs);
+    for (const auto& session : snapshot.sessions) {
+        const auto found = times.find(session.name);
+        if (!session.fault.empty() || found == times.end() || found->second.taken == 0) continue;
+        add_value(steps, {{"session", session.name}, {"part", "taking"}},
+                  seconds(found->second.taking_ns) / static_cast<double>(found->second.taken));
     }
     families.push_back(std::move(steps));
 }
@@ -208,9 +215,34 @@ void add_recent_stages(std::vector<MetricFamily>& families, const RecentMinutes&
     families.push_back(std::move(made));
 }
 
+// Of a session's own steps; stage_seconds has those of all sessions together.
+void add_step_families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot,
+                       const RecentMinutes& recent, const JournalDigest& journal) {
+    MetricFamily steps = family("session_step_seconds", "Time from logits complete to a step's last commit",
+                                MetricType::Histogram);
+    MetricFamily quantiles = family(
+        "recent_step_seconds",
+        "Quantiles of the time from logits complete to a step's last commit, over the last five minutes",
+        MetricType::Gauge);
+    const auto times = recent.steps(kAlarmWindowNs);
+    for (const auto& session : snapshot.sessions) {
+        if (!session.fault.empty()) continue;
+        add_histogram(steps, {{"session", session.name}}, journal.all_steps(session.id).decision);
+        const auto found = times.find(session.name);
+        for (const auto& [label, quantile] : kRecentQuantiles) {
+            const auto value =
+                found == times.end() ? std::nullopt : found->second.decision.quantile_seconds(quantile);
+            if (value) add_value(quantiles, {{"session", session.name}, {"quantile", label}}, *value);
+        }
+    }
+    families.push_back(std::move(steps));
+    families.push_back(std::move(quantiles));
+}
+
 }  // namespace
 
-std::vector<MetricFamily> to_metrics(const shm::Snapshot& snapshot, const RecentMinutes& recent) {
+std::vector<MetricFamily> to_metrics(const shm::Snapshot& snapshot, const RecentMinutes& recent,
+                                     const JournalDigest& journal) {
     std::vector<MetricFamily> families;
     MetricFamily up = family("daemon_up_seconds", "Time since the daemon started", MetricType::Gauge);
     add_value(up, {{"instance_name", snapshot.instance}}, seconds(snapshot.up_ns));
@@ -219,6 +251,7 @@ std::vector<MetricFamily> to_metrics(const shm::Snapshot& snapshot, const Recent
     add_session_families(families, snapshot);
     add_recent_session_families(families, snapshot, recent);
     add_recent_stages(families, recent);
+    add_step_families(families, snapshot, recent, journal);
     return families;
 }
 

@@ -10,6 +10,7 @@
 
 namespace croupier::daemon {
 
-std::vector<prometheus::MetricFamily> to_metrics(const shm::Snapshot& snapshot, const RecentMinutes& recent);
+std::vector<prometheus::MetricFamily> to_metrics(const shm::Snapshot& snapshot, const RecentMinutes& recent,
+                                                 const JournalDigest& journal);
 
 }  // namespace croupier::daemon

@@ -7,6 +7,7 @@
 
 #include "daemon/metrics.h"
 #include "daemon/page/page_files.h"
+#include "daemon/recent_json.h"
 #include "shm/clock.h"
 #include "shm/snapshot.h"
 
@@ -25,10 +26,13 @@ const char* serving(const Health& health) {
 
 }  // namespace
 
-ObservationSite::ObservationSite(std::string shm_directory, std::string instance, const Health& health)
+ObservationSite::ObservationSite(std::string shm_directory, std::string instance, const shm::Plane& plane,
+                                 const Health& health)
     : shm_directory_(std::move(shm_directory)),
       instance_(std::move(instance)),
+      plane_(&plane),
       health_(&health),
+      journal_(plane),
       recent_(Moment::now()) {}
 
 HttpRoutes ObservationSite::routes() {
@@ -48,15 +52,16 @@ HttpRoutes ObservationSite::routes() {
 }
 
 void ObservationSite::look() {
-    if (const auto snapshot = shm::observe(shm_directory_, instance_)) {
-        recent_.add(snapshot.value(), Moment::now());
-    }
+    const auto snapshot = shm::observe(shm_directory_, instance_);
+    if (!snapshot) return;
+    journal_.look(*plane_, snapshot.value());
+    recent_.add(snapshot.value(), journal_, Moment::now());
 }
 
 HttpReply ObservationSite::metrics() const {
     const auto snapshot = shm::observe(shm_directory_, instance_);
     if (!snapshot) return {503, "# " + snapshot.error().message + "\n"};
-    return {200, prometheus::TextSerializer().Serialize(to_metrics(snapshot.value(), recent_)),
+    return {200, prometheus::TextSerializer().Serialize(to_metrics(snapshot.value(), recent_, journal_)),
             "text/plain; version=0.0.4; charset=utf-8"};
 }
 
@@ -88,7 +93,7 @@ HttpReply ObservationSite::recent(const HttpRequest& request) const {
         return {400,
                 "after= wants the number of a second that is known already, as in /recent.json?after=120\n"};
     }
-    return {200, recent_.to_json(number, serving(*health_)), kJson};
+    return {200, recent_json(recent_, journal_, number, serving(*health_)), kJson};
 }
 
 }  // namespace croupier::daemon

@@ -5,6 +5,7 @@
 
 #include "daemon/health.h"
 #include "daemon/http_message.h"
+#include "daemon/journal_digest.h"
 #include "daemon/recent_minutes.h"
 
 namespace croupier::daemon {
@@ -12,7 +13,8 @@ namespace croupier::daemon {
 // Used by the server's thread alone.
 class ObservationSite {
   public:
-    ObservationSite(std::string shm_directory, std::string instance, const Health& health);
+    ObservationSite(std::string shm_directory, std::string instance, const shm::Plane& plane,
+                    const Health& health);
 
     // They refer to this object.
     HttpRoutes routes();
@@ -27,7 +29,9 @@ class ObservationSite {
 
     std::string shm_directory_;
     std::string instance_;
+    const shm::Plane* plane_;
     const Health* health_;
+    JournalDigest journal_;
     RecentMinutes recent_;
 };
 

@@ -39,11 +39,11 @@ Moment Moment::now() {
             static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(wall).count())};
 }
 
-void RecentMinutes::add(const shm::Snapshot& snapshot, Moment now) {
+void RecentMinutes::add(const shm::Snapshot& snapshot, const JournalDigest& journal, Moment now) {
     Second second;
     second.end = now;
     if (last_) second.length_ns = grown(last_->monotonic_ns, now.monotonic_ns);
-    add_sessions(snapshot, second);
+    add_sessions(snapshot, journal, second);
     add_samplers(snapshot, second);
     if (last_) {
         second.number = next_number_++;
@@ -53,7 +53,8 @@ void RecentMinutes::add(const shm::Snapshot& snapshot, Moment now) {
     last_ = now;
 }
 
-void RecentMinutes::add_sessions(const shm::Snapshot& snapshot, Second& second) {
+void RecentMinutes::add_sessions(const shm::Snapshot& snapshot, const JournalDigest& journal,
+                                 Second& second) {
     std::map<std::string, std::optional<SessionCounts>> looked_at;
     for (const auto& session : snapshot.sessions) {
         auto& counts = looked_at[session.path];
@@ -64,6 +65,7 @@ void RecentMinutes::add_sessions(const shm::Snapshot& snapshot, Second& second) 
         if (before == session_counts_.end() && last_) from = {};
         if (before != session_counts_.end() && before->second) from = *before->second;
         second.sessions.push_back(session_second(session, from));
+        second.sessions.back().steps = journal.last_steps(session.id);
     }
     session_counts_ = std::move(looked_at);
 }
@@ -96,6 +98,14 @@ std::map<std::string, SessionCounts> RecentMinutes::sessions(std::uint64_t windo
             SessionCounts& sum = sums[session.name];
             for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += session.counts[i];
         }
+    }
+    return sums;
+}
+
+std::map<std::string, StepTimes> RecentMinutes::steps(std::uint64_t window_ns) const {
+    std::map<std::string, StepTimes> sums;
+    for (auto second = begin_of(window_ns); second != seconds_.end(); ++second) {
+        for (const auto& session : second->sessions) sums[session.name].add(session.steps);
     }
     return sums;
 }

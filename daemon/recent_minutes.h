@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/journal_digest.h"
 #include "shm/snapshot.h"
 
 namespace croupier::daemon {
@@ -36,6 +37,7 @@ struct SessionSecond {
     std::uint64_t steps_decided_not_taken = 0;
     std::uint64_t live_sequences = 0;
     std::uint64_t latest_rank_ns = 0;  // how far the rank is behind that is farthest behind
+    StepTimes steps;
 };
 
 struct Second {
@@ -53,18 +55,21 @@ class RecentMinutes {
 
     // The first one only says from where to count: sessions may have been adopted. Later ones begin at
     // nothing.
-    void add(const shm::Snapshot& snapshot, Moment now);
+    void add(const shm::Snapshot& snapshot, const JournalDigest& journal, Moment now);
 
     // Of all seconds that end within `window_ns` before the last one's end: what each session counted, by
     // name.
     std::map<std::string, SessionCounts> sessions(std::uint64_t window_ns) const;
     StageCounts stages(std::uint64_t window_ns) const;
 
-    // The seconds with numbers above `after`; `serving` is what /readyz says, in a word.
-    std::string to_json(std::uint64_t after, const char* serving) const;
+    // The times of each session's steps, by name.
+    std::map<std::string, StepTimes> steps(std::uint64_t window_ns) const;
+
+    Moment began() const { return began_; }
+    const std::deque<Second>& seconds() const { return seconds_; }
 
   private:
-    void add_sessions(const shm::Snapshot& snapshot, Second& second);
+    void add_sessions(const shm::Snapshot& snapshot, const JournalDigest& journal, Second& second);
     void add_samplers(const shm::Snapshot& snapshot, Second& second);
     // The first of those that end within the window.
     std::deque<Second>::const_iterator begin_of(std::uint64_t window_ns) const;
@@ -76,7 +81,7 @@ class RecentMinutes {
     std::map<std::string, std::optional<SessionCounts>> session_counts_;
     std::vector<std::uint64_t> busy_ns_;
     std::vector<StageCounts> stages_;  // by sampler
-    std::deque<Second> seconds_;       // at most kSecondsKept; 64 sessions make 25 MB of it
+    std::deque<Second> seconds_;       // at most kSecondsKept; 64 sessions make 40 MB of it
 };
 
 // Of the counts of any time: nullopt where there was nothing to take a share or a mean of.

@@ -52,7 +52,7 @@ class Supervisor {
                 }),
           control_(context_, config.control.max_message_bytes),
           decisions_(context_, config.decisions.high_water_mark),
-          site_(config.shm.dir, config.instance, health_) {}
+          site_(config.shm.dir, config.instance, *foundation.plane, health_) {}
 
     shm::Result<bool> bind_endpoints() {
         if (!base_.keys.secret.empty()) gate_.emplace(context_, base_.keys.authorized);

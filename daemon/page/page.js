@@ -1,6 +1,6 @@
 // Asks the daemon once a second and shows the answers; says when there is none, and goes on when it comes back.
 import {element} from './chart.js';
-import {SamplerPanel, SessionPanels, WholePanel} from './panels.js';
+import {SamplerPanel, SessionPanels, SlowestPanel, WholePanel} from './panels.js';
 import {Recent} from './recent.js';
 import * as words from './words.js';
 
@@ -9,7 +9,7 @@ const kPauseMs = 1000;
 const kPatienceMs = 5000;
 
 const store = new Recent();
-const panels = [new WholePanel(), new SessionPanels(), new SamplerPanel()];
+const panels = [new WholePanel(), new SessionPanels(), new SlowestPanel(), new SamplerPanel()];
 const state = document.getElementById('state');
 let range = kRanges[1];
 let snapshot = null;

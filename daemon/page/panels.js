@@ -94,9 +94,14 @@ class SessionPanel {
     this.tokens = new Chart({title: 'Tokens a second', series: ['tokens'], format: words.rate});
     this.steps = new Chart({
       title: 'A step’s time, on average',
-      series: ['waiting for logits', 'deciding, hidden', 'deciding, the scheduler waits'],
+      series: ['waiting for logits', 'deciding, hidden', 'deciding, the scheduler waits', 'waiting to be taken'],
       format: words.duration,
       stacked: true,
+    });
+    this.latency = new Chart({
+      title: 'From logits complete to the last commit',
+      series: ['half below', '99 % below'],
+      format: words.duration,
     });
     this.ring = new Chart({
       title: 'Steps in flight',
@@ -105,7 +110,7 @@ class SessionPanel {
     });
     this.ranks = new Chart({title: 'How far the latest rank is behind', series: ['behind'], format: words.duration});
     const charts = element('div', {class: 'charts'});
-    charts.append(...[this.tokens, this.steps, this.ring, this.ranks].map((chart) => chart.figure));
+    charts.append(...[this.tokens, this.steps, this.latency, this.ring, this.ranks].map((chart) => chart.figure));
     const head = element('summary', {}, element('h3', {}, name), this.said);
     this.root = element('details', {class: 'session'}, head, facts, charts);
     this.root.open = open;
@@ -159,7 +164,10 @@ class SessionPanel {
       per_step((session) => session.logits_wait_us),
       per_step((session) => Math.max(0, session.decision_us - session.exposed_us)),
       per_step((session) => Math.min(session.exposed_us, session.decision_us)),
+      values(recent.until_taken),
     ], range);
+    const quantiles = ['step_half_us', 'step_99_us'];
+    this.latency.show(ages, quantiles.map((field) => values((session) => recent.known_seconds(session, field))), range);
     this.ring.show(ages, [state('steps_in_flight'), state('steps_decided_not_taken')], range);
     this.ranks.show(ages, [state('latest_rank_us', 1e-6)], range);
   }
@@ -186,6 +194,27 @@ export class SessionPanels {
       }
       this.panels.get(name).show(session, store, pictures);
     }
+  }
+}
+
+export class SlowestPanel {
+  constructor() {
+    this.body = document.querySelector('#slowest tbody');
+    this.note = document.getElementById('slowest-note');
+  }
+
+  show(snapshot, store) {
+    const rows = store.slowest.map((column) => {
+      const cell = (text, kind = '') => element('td', kind ? {class: kind} : {}, text);
+      return element('tr', {},
+        cell(column.session, 'name'), cell(column.uid), cell(words.duration(column.took_us / 1e6)),
+        cell(words.duration(column.waited_us / 1e6)), cell(column.path.replaceAll('_', ' ')),
+        cell(`${words.count(column.blocks_read)} of ${words.count(column.blocks)}`, 'wide'),
+        cell(String(column.sampler), 'wide'));
+    });
+    this.body.replaceChildren(...rows);
+    const missed = store.lost > 0 ? ` ${words.count(store.lost)} columns and steps were too many to be looked at.` : '';
+    this.note.textContent = (rows.length > 0 ? 'Of the last minute, the slowest first.' : 'None in the last minute.') + missed;
   }
 }
 

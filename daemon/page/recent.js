@@ -12,8 +12,9 @@ function largest(a, b) {
   return b === null ? a : Math.max(a, b);
 }
 
-// What stands at a second's end: of several seconds the most is shown. All other fields are counts.
-const kStates = new Set(['steps_in_flight', 'steps_decided_not_taken', 'live_sequences', 'latest_rank_us']);
+// What stands at a second's end, or is no sum: of several seconds the most is shown. All other fields are counts.
+const kStates = new Set(['steps_in_flight', 'steps_decided_not_taken', 'live_sequences', 'latest_rank_us', 'step_half_us',
+  'step_99_us']);
 
 function merge_session(into, more) {
   for (const [field, value] of Object.entries(more)) {
@@ -43,6 +44,8 @@ export class Recent {
     this.began = null;
     this.seconds = [];
     this.stage_names = [];
+    this.slowest = [];
+    this.lost = 0;
   }
 
   get last_number() {
@@ -58,6 +61,8 @@ export class Recent {
       if (!is_whole) return false;
     }
     this.stage_names = reply.stages;
+    this.slowest = reply.slowest;
+    this.lost = reply.journal_entries_lost;
     for (const each of reply.seconds) {
       this.seconds.push({
         number: each.number,
@@ -96,6 +101,9 @@ export const tokens_per_second = (session, point) => (session ? session.columns_
 export const steps_per_second = (session, point) => (session ? session.steps_taken / point.seconds : null);
 // Seconds a step, on average.
 export const per_step = (session, us) => (session ? ratio(us(session) / 1e6, session.steps_taken) : null);
+export const until_taken = (session) => (session ? ratio(session.taking_us / 1e6, session.takings) : null);
+// Of a field that is 0 where nothing was counted.
+export const known_seconds = (session, field) => (session && session[field] > 0 ? session[field] / 1e6 : null);
 export const overlap = (session) =>
   (session && session.decision_us > 0 ? Math.min(1, Math.max(0, 1 - session.exposed_us / session.decision_us)) : null);
 export const hot_acceptance = (session) =>

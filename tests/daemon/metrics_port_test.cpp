@@ -143,8 +143,12 @@ TEST_CASE("/snapshot.json and the sum of /recent.json tell what /metrics tells")
     CHECK(session.at("counters").at("columns_decided") == 40);
     const auto metrics = watched.metrics();
     CHECK(metrics.at("croupier_columns_decided_total{session=\"engine\"}") == 40);
-    CHECK(metrics.at("croupier_recent_step_seconds{session=\"engine\",part=\"decision\"}") ==
+    CHECK(metrics.at("croupier_recent_step_part_seconds{session=\"engine\",part=\"decision\"}") ==
           Approx(metrics.at("croupier_decision_seconds_total{session=\"engine\"}") / 5).epsilon(0.01));
+    CHECK(metrics.at("croupier_session_step_seconds_count{session=\"engine\"}") == 5);
+    CHECK(metrics.at("croupier_session_step_seconds_sum{session=\"engine\"}") ==
+          Approx(metrics.at("croupier_decision_seconds_total{session=\"engine\"}")).epsilon(0.01));
+    CHECK(metrics.at("croupier_recent_step_seconds{session=\"engine\",quantile=\"0.99\"}") > 0);
     CHECK(metrics.at("croupier_overlap_ratio{session=\"engine\"}") <= 1.0);
     CHECK(metrics.at("croupier_recent_column_delay_seconds{session=\"engine\"}") > 0);
     CHECK(metrics.at("croupier_recent_stage_seconds{stage=\"decide\",quantile=\"0.99\"}") >=

@@ -121,6 +121,20 @@ def opened_now_has_the_last_minutes(browser, daemon):
         assert browser.until(line).count("L") >= 2, browser.run(line)
 
 
+def names_the_slowest_columns(browser, daemon):
+    with ToldEngine(daemon, "slow") as engine:
+        engine.tell("steps 10")
+        browser.open(daemon.url)
+        rows = browser.until(
+            "(r => r.length > 0 && r)([...document.querySelectorAll('#slowest tbody tr')].map(r => "
+            "[...r.cells].map(c => c.textContent)).filter(r => r[0] === 'slow'))"
+        )
+        for name, uid, took, waited, path, blocks, sampler in rows:
+            assert uid in "1234" and sampler in "01" and blocks.endswith(" of 64"), rows
+            assert re.fullmatch(r"[0-9.]+ [µm]s", took) and re.fullmatch(r"0|[0-9.]+ [µm]s", waited), rows
+            assert path in ("race", "whole row", "head", "proposals"), rows
+
+
 def fits_a_phone(browser, daemon):
     with ToldEngine(daemon, "A_NAME_OF_SIXTY_THREE_LETTERS_THAT_NO_LINE_OF_A_PHONE_CAN_HOLD_") as engine:
         engine.tell("steps 20")
@@ -228,12 +242,12 @@ def can_be_read_without_seeing_it(browser, daemon):
         browser.open(daemon.url)
         browser.until("document.querySelector('.session path') !== null")
         labels = browser.run("[...document.querySelectorAll('svg.chart')].map(e => [e.getAttribute('role'), e.ariaLabel])")
-        assert len(labels) == 7 and all(role == "img" and ": now " in label for role, label in labels), labels
+        assert len(labels) == 8 and all(role == "img" and ": now " in label for role, label in labels), labels
         assert browser.run("document.documentElement.lang") == "en"
         assert browser.run("document.getElementById('state').getAttribute('role')") == "status"
         browser.run("document.querySelectorAll('details').forEach(e => { e.open = true; })")
         rows = browser.until("[...document.querySelectorAll('figure')].map(e => e.querySelectorAll('tbody tr').length)")
-        assert len(rows) == 7 and 0 < min(rows) and max(rows) <= 16, rows
+        assert len(rows) == 8 and 0 < min(rows) and max(rows) <= 16, rows
         assert browser.run("[...document.querySelectorAll('th')].every(e => e.scope === 'col')")
         for seconds, text in ((60, "60 s ago"), (900, "15 min ago")):
             browser.run(f"document.querySelectorAll('#ranges button')[{0 if seconds == 60 else 2}].click()")
@@ -282,6 +296,7 @@ def asks_nobody_else(browser, daemon):
 TESTS = (
     shows_the_numbers_of_metrics,
     opened_now_has_the_last_minutes,
+    names_the_slowest_columns,
     fits_a_phone,
     reads_well_in_light_and_dark,
     names_are_text,

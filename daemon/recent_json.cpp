@@ -1,10 +1,12 @@
-// /recent.json. A list a second instead of objects: a page that opens asks for fifteen minutes of it.
+#include "daemon/recent_json.h"
+
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "daemon/recent_minutes.h"
+#include "sampler/workspace.h"
 
 namespace croupier::daemon {
 namespace {
@@ -29,6 +31,13 @@ std::uint64_t microseconds(const SessionSecond& second) {
     return count<kWhich>(second) / 1000;
 }
 
+template <int kPercent>
+std::uint64_t step_quantile_us(const SessionSecond& second) {
+    const double seconds = second.steps.decision.quantile_seconds(kPercent * 0.01).value_or(0);
+    return static_cast<std::uint64_t>(seconds * 1e6);
+}
+
+// A list a second instead of objects: a page that opens asks for fifteen minutes of them.
 constexpr std::array kSessionFields = {
     Field{"columns_decided", count<SessionCounter::columns_decided>},
     Field{"columns_failed", count<SessionCounter::columns_failed>},
@@ -44,6 +53,10 @@ constexpr std::array kSessionFields = {
           [](const SessionSecond& second) { return second.steps_decided_not_taken; }},
     Field{"live_sequences", [](const SessionSecond& second) { return second.live_sequences; }},
     Field{"latest_rank_us", [](const SessionSecond& second) { return second.latest_rank_ns / 1000; }},
+    Field{"takings", [](const SessionSecond& second) { return second.steps.taken; }},
+    Field{"taking_us", [](const SessionSecond& second) { return second.steps.taking_ns / 1000; }},
+    Field{"step_half_us", step_quantile_us<50>},
+    Field{"step_99_us", step_quantile_us<99>},
 };
 
 // Each session is named once, by its place in `names`.
@@ -94,20 +107,50 @@ json second_json(const Second& second, Names& names) {
             {"stages_us", stages}};
 }
 
+json slowest_json(const JournalDigest& journal) {
+    json slowest = json::array();
+    for (const auto& [session, column] : journal.slowest()) {
+        const proto::ColumnRecord& record = column.record;
+        const auto path =
+            std::min<std::uint32_t>(record.path, static_cast<std::uint32_t>(sampler::Path::count_) - 1);
+        const std::uint64_t waited =
+            record.ready_ns != 0 && record.begin_ns > record.ready_ns ? record.begin_ns - record.ready_ns : 0;
+        slowest.push_back({{"session", session},
+                           // As text: a script's numbers are exact up to 2^53 only.
+                           {"uid", std::to_string(record.sequence_uid)},
+                           {"step", record.step},
+                           {"column", record.column},
+                           {"sampler", column.sampler},
+                           {"took_us", record.duration_ns / 1000},
+                           {"waited_us", waited / 1000},
+                           {"path", sampler::name_of(static_cast<sampler::Path>(path))},
+                           {"blocks_read", record.blocks_read},
+                           {"blocks", record.blocks}});
+    }
+    return slowest;
+}
+
 }  // namespace
 
-std::string RecentMinutes::to_json(std::uint64_t after, const char* serving) const {
+std::string recent_json(const RecentMinutes& recent, const JournalDigest& journal, std::uint64_t after,
+                        const char* serving) {
     Names names;
     json fields = json::array();
     for (const Field& field : kSessionFields) fields.push_back(field.name);
     json seconds = json::array();
-    for (const Second& second : seconds_) {
+    for (const Second& second : recent.seconds()) {
         if (second.number > after) seconds.push_back(second_json(second, names));
     }
-    const json answer = {{"serving", serving},           {"began_unix_ms", began_.unix_ms},
-                         {"seconds_kept", kSecondsKept}, {"session_fields", fields},
-                         {"stages", proto::kStageNames}, {"quantiles", kQuantiles},
-                         {"names", names.list()},        {"seconds", seconds}};
+    const json answer = {{"serving", serving},
+                         {"began_unix_ms", recent.began().unix_ms},
+                         {"seconds_kept", kSecondsKept},
+                         {"session_fields", fields},
+                         {"stages", proto::kStageNames},
+                         {"quantiles", kQuantiles},
+                         {"names", names.list()},
+                         {"seconds", seconds},
+                         {"slowest", slowest_json(journal)},
+                         {"journal_entries_lost", journal.lost()}};
     // Names are bytes of another process.
     return answer.dump(-1, ' ', false, json::error_handler_t::replace);
 }
