@@ -9,7 +9,7 @@
 namespace croupier::daemon {
 namespace {
 
-// A step is taken before its slot is used again, which another thread's journal may tell first.
+// More than a session has in flight: another thread's journal may tell of a step's end later.
 constexpr std::size_t kCommitsKept = 2 * std::size_t{proto::kMaxSlots};
 
 void keep_slowest(std::vector<SlowColumn>& columns) {
@@ -32,18 +32,18 @@ void StepTimes::add(const StepTimes& more) {
 
 JournalDigest::JournalDigest(const shm::Plane& plane) : reader_(plane, shm::JournalReader::From::now) {}
 
-void JournalDigest::look(const shm::Plane& plane, const shm::Snapshot& snapshot) {
+void JournalDigest::read(const shm::Plane& plane, const shm::Snapshot& snapshot) {
     keep_sessions(snapshot);
     const shm::JournalPart part = reader_.read(plane);
     count_steps(part.steps);
-    Look look{{}, part.lost};
+    Reading reading{{}, part.lost};
     for (const shm::JournalColumn& column : part.columns) {
         const auto session = sessions_.find(column.record.session_id);
-        if (session != sessions_.end()) look.slowest.push_back({session->second.name, column});
+        if (session != sessions_.end()) reading.slowest.push_back({session->second.name, column});
     }
-    keep_slowest(look.slowest);
-    looks_.push_back(std::move(look));
-    if (looks_.size() > kLooksOfSlowest) looks_.pop_front();
+    keep_slowest(reading.slowest);
+    readings_.push_back(std::move(reading));
+    if (readings_.size() > kReadingsOfSlowest) readings_.pop_front();
 }
 
 void JournalDigest::keep_sessions(const shm::Snapshot& snapshot) {
@@ -96,14 +96,15 @@ StepTimes JournalDigest::all_steps(std::uint64_t session) const {
 
 std::vector<SlowColumn> JournalDigest::slowest() const {
     std::vector<SlowColumn> columns;
-    for (const Look& look : looks_) columns.insert(columns.end(), look.slowest.begin(), look.slowest.end());
+    for (const Reading& reading : readings_)
+        columns.insert(columns.end(), reading.slowest.begin(), reading.slowest.end());
     keep_slowest(columns);
     return columns;
 }
 
 std::uint64_t JournalDigest::lost() const {
     std::uint64_t lost = 0;
-    for (const Look& look : looks_) lost += look.lost;
+    for (const Reading& reading : readings_) lost += reading.lost;
     return lost;
 }
 

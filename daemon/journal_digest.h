@@ -1,4 +1,4 @@
-// What the samplers' journals told since the last look: how long each session's steps took, and which
+// What the samplers' journals told in each second: how long each session's steps took, and which
 // columns took longest.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace croupier::daemon {
 
 constexpr std::size_t kSlowestColumns = 10;
-constexpr std::size_t kLooksOfSlowest = 60;
+constexpr std::size_t kReadingsOfSlowest = 60;
 
 struct StepTimes {
     shm::HistogramSnapshot decision;  // logits complete to last commit
@@ -29,21 +29,22 @@ struct SlowColumn {
     shm::JournalColumn column;
 };
 
-// Entries that samplers write over before a look are lost to it: at more than kJournalEntries columns a
+// Entries that samplers write over before they are read are lost: at more than kJournalEntries columns a
 // second of one thread it knows a part of them.
 class JournalDigest {
   public:
     explicit JournalDigest(const shm::Plane& plane);
 
-    // The snapshot says which sessions there are; those that are gone are forgotten.
-    void look(const shm::Plane& plane, const shm::Snapshot& snapshot);
+    // What has come since the last reading. The snapshot says which sessions there are; those that are gone
+    // are forgotten.
+    void read(const shm::Plane& plane, const shm::Snapshot& snapshot);
 
-    // Of a session, by id: since the look before the last one, and of its life under this daemon.
+    // Of a session, by id: of the last reading, and of its life under this daemon.
     StepTimes last_steps(std::uint64_t session) const;
     StepTimes all_steps(std::uint64_t session) const;
-    // Of the last kLooksOfSlowest looks, the slowest first.
+    // Of the last kReadingsOfSlowest readings, the slowest first.
     std::vector<SlowColumn> slowest() const;
-    // Entries that these looks missed.
+    // Entries that these readings missed.
     std::uint64_t lost() const;
 
   private:
@@ -53,7 +54,7 @@ class JournalDigest {
         StepTimes all;
         std::map<std::uint64_t, std::uint64_t> commits_ns;  // by step, of the last ones
     };
-    struct Look {
+    struct Reading {
         std::vector<SlowColumn> slowest;
         std::uint64_t lost = 0;
     };
@@ -63,7 +64,7 @@ class JournalDigest {
 
     shm::JournalReader reader_;
     std::map<std::uint64_t, Session> sessions_;  // by id
-    std::deque<Look> looks_;
+    std::deque<Reading> readings_;
 };
 
 }  // namespace croupier::daemon

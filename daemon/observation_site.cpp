@@ -51,10 +51,10 @@ HttpRoutes ObservationSite::routes() {
     return routes;
 }
 
-void ObservationSite::look() {
+void ObservationSite::observe_second() {
     const auto snapshot = shm::observe(shm_directory_, instance_);
     if (!snapshot) return;
-    journal_.look(*plane_, snapshot.value());
+    journal_.read(*plane_, snapshot.value());
     recent_.add(snapshot.value(), journal_, Moment::now());
 }
 

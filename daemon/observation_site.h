@@ -1,4 +1,4 @@
-// What the metrics port tells: its table of routes, and the look at the instance once a second behind it.
+// What the metrics port tells: its table of routes, and what it keeps of each second.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class ObservationSite {
 
     // They refer to this object.
     HttpRoutes routes();
-    void look();
+    void observe_second();
 
   private:
     HttpReply metrics() const;

@@ -141,7 +141,8 @@ std::string recent_json(const RecentMinutes& recent, const JournalDigest& journa
     for (const Second& second : recent.seconds()) {
         if (second.number > after) seconds.push_back(second_json(second, names));
     }
-    const json answer = {{"serving", serving},
+    const json answer = {{"version", CROUPIER_VERSION},
+                         {"serving", serving},
                          {"began_unix_ms", recent.began().unix_ms},
                          {"seconds_kept", kSecondsKept},
                          {"session_fields", fields},

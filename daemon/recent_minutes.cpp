@@ -55,9 +55,9 @@ void RecentMinutes::add(const shm::Snapshot& snapshot, const JournalDigest& jour
 
 void RecentMinutes::add_sessions(const shm::Snapshot& snapshot, const JournalDigest& journal,
                                  Second& second) {
-    std::map<std::string, std::optional<SessionCounts>> looked_at;
+    std::map<std::string, std::optional<SessionCounts>> seen;
     for (const auto& session : snapshot.sessions) {
-        auto& counts = looked_at[session.path];
+        auto& counts = seen[session.path];
         if (!session.fault.empty()) continue;
         counts = session.counters;
         const auto before = session_counts_.find(session.path);
@@ -67,7 +67,7 @@ void RecentMinutes::add_sessions(const shm::Snapshot& snapshot, const JournalDig
         second.sessions.push_back(session_second(session, from));
         second.sessions.back().steps = journal.last_steps(session.id);
     }
-    session_counts_ = std::move(looked_at);
+    session_counts_ = std::move(seen);
 }
 
 void RecentMinutes::add_samplers(const shm::Snapshot& snapshot, Second& second) {

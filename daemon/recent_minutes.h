@@ -43,7 +43,7 @@ struct SessionSecond {
 struct Second {
     std::uint64_t number = 0;  // of the daemon's life: 1, 2, ...
     Moment end;
-    std::uint64_t length_ns = 0;  // more than a second where the daemon was kept from looking
+    std::uint64_t length_ns = 0;  // more than a second where the daemon was kept from it
     std::vector<SessionSecond> sessions;
     std::vector<std::uint64_t> sampler_busy_ns;
     StageCounts stages;  // of all samplers
@@ -77,7 +77,7 @@ class RecentMinutes {
     Moment began_;
     std::optional<Moment> last_;
     std::uint64_t next_number_ = 1;
-    // By path, at the last look; nullopt: it could not be read.
+    // By path, as seen last; nullopt: it could not be read.
     std::map<std::string, std::optional<SessionCounts>> session_counts_;
     std::vector<std::uint64_t> busy_ns_;
     std::vector<StageCounts> stages_;  // by sampler

@@ -14,6 +14,7 @@ const state = document.getElementById('state');
 let range = kRanges[1];
 let snapshot = null;
 let answered_at = null;
+let version = null;
 
 class NoAnswer extends Error {}
 
@@ -47,8 +48,11 @@ function show() {
   document.title = `${tokens} tokens/s – Croupier ${snapshot.instance}`;
 }
 
-async function look() {
+async function refresh() {
   const recent = await ask(`recent.json?after=${store.last_number}`);
+  // A daemon that was upgraded has another page.
+  if (version !== null && version !== recent.version) return location.reload();
+  version = recent.version;
   if (!store.take(recent)) store.take(await ask('recent.json'));
   snapshot = await ask('snapshot.json');
   answered_at = new Date();
@@ -67,7 +71,7 @@ async function watch() {
   // A page that nobody sees asks nothing; the daemon keeps the seconds for it.
   if (document.hidden && answered_at) return;
   try {
-    await look();
+    await refresh();
   } catch (failure) {
     say_failure(failure);
   }

@@ -127,7 +127,7 @@ TEST_CASE("what is told to everybody has no session's id, file or process in it"
 TEST_CASE("/snapshot.json and the sum of /recent.json tell what /metrics tells") {
     Watched watched;
     watched.engine.admit(8);
-    // The daemon's first look says from where to count.
+    // The first observation says from where to count.
     REQUIRE(eventually([&] { return !seconds_at(watched.port).empty(); }));
     watched.engine.steps(5);
     REQUIRE(watched.engine.counted(40));

@@ -104,7 +104,7 @@ TEST_CASE("an overlap that falls is seen within the window, however long it was 
     RecentMinutes recent(at(0));
     std::uint64_t decision = 0;
     std::uint64_t exposed = 0;
-    const auto look = [&](std::uint64_t second) {
+    const auto observe = [&](std::uint64_t second) {
         add(recent,
             snapshot(
                 {session(1, "engine",
@@ -112,14 +112,14 @@ TEST_CASE("an overlap that falls is seen within the window, however long it was 
             at(second));
     };
     std::uint64_t second = 0;
-    for (; second < 5000; ++second, decision += 1000) look(second);
+    for (; second < 5000; ++second, decision += 1000) observe(second);
     CHECK(daemon::overlap_ratio(counted(recent)) == 1.0);
-    for (; second < 5150; ++second, decision += 1000, exposed += 1000) look(second);
+    for (; second < 5150; ++second, decision += 1000, exposed += 1000) observe(second);
     CHECK(daemon::overlap_ratio(counted(recent)).value() == Approx(0.5).margin(0.01));
-    for (; second < 5301; ++second, decision += 1000, exposed += 1000) look(second);
+    for (; second < 5301; ++second, decision += 1000, exposed += 1000) observe(second);
     CHECK(daemon::overlap_ratio(counted(recent)) == 0.0);
     // Nothing is decided any more: then there is no share, and no alarm on it.
-    for (; second < 5700; ++second) look(second);
+    for (; second < 5700; ++second) observe(second);
     CHECK(daemon::overlap_ratio(counted(recent)) == std::nullopt);
 }
 
@@ -139,7 +139,7 @@ TEST_CASE(
 
 TEST_CASE("counters that a client writes at will make no share outside of 0 to 1, and no negative count") {
     RecentMinutes recent(at(0));
-    const auto look = [&](std::uint64_t second, std::uint64_t decision, std::uint64_t exposed) {
+    const auto observe = [&](std::uint64_t second, std::uint64_t decision, std::uint64_t exposed) {
         add(recent,
             snapshot({session(1, "engine",
                               {{SessionCounter::decision_ns, decision},
@@ -147,11 +147,11 @@ TEST_CASE("counters that a client writes at will make no share outside of 0 to 1
                                {SessionCounter::columns_decided, exposed}})}),
             at(second));
     };
-    look(0, 1000, 1000);
-    look(1, 1001, ~0ULL);
+    observe(0, 1000, 1000);
+    observe(1, 1001, ~0ULL);
     CHECK(daemon::overlap_ratio(counted(recent)) == 0.0);
-    look(2, 5000, 7);
-    look(3, 0, 0);
+    observe(2, 5000, 7);
+    observe(3, 0, 0);
     CHECK(count(counted(recent), SessionCounter::decision_ns) == 4000);
     CHECK(daemon::overlap_ratio(counted(recent)) == 0.0);
 }
@@ -195,7 +195,7 @@ TEST_CASE("a second that took longer says so") {
     add(recent, snapshot({}), at(0));
     add(recent, snapshot({}), at(7));
     CHECK(told(recent).at("seconds").at(0).at("length_us") == 7'000'000);
-    // 300 seconds are 300 seconds, not 300 looks.
+    // 300 seconds are 300 seconds, not 300 observations.
     for (std::uint64_t second = 1; second < 40; ++second) {
         add(recent, snapshot({session(1, "engine", {{SessionCounter::columns_decided, second}})}),
             at(7 + 10 * second));
@@ -217,17 +217,17 @@ TEST_CASE("names that are no UTF-8, or markup, come out of the JSON as they can"
 
 TEST_CASE("quantiles are those of the window, over all samplers, and samplers' busy time is each one's own") {
     RecentMinutes recent(at(0));
-    shm::Snapshot looked;
-    looked.samplers.resize(2);
+    shm::Snapshot seen;
+    seen.samplers.resize(2);
     const auto stage = static_cast<std::size_t>(proto::Stage::decide);
-    add(recent, looked, at(0));
+    add(recent, seen, at(0));
     CHECK(told(recent).at("seconds").empty());
     CHECK(recent.stages(daemon::kAlarmWindowNs)[stage].quantile_seconds(0.5) == std::nullopt);
     // 99 decisions of 4 to 8 µs by one sampler, one of 64 to 128 µs by the other.
-    looked.samplers[0].stages[stage].buckets[5] = 99;
-    looked.samplers[1].stages[stage].buckets[9] = 1;
-    looked.samplers[1].busy_ns = 250'000'000;
-    add(recent, looked, at(1));
+    seen.samplers[0].stages[stage].buckets[5] = 99;
+    seen.samplers[1].stages[stage].buckets[9] = 1;
+    seen.samplers[1].busy_ns = 250'000'000;
+    add(recent, seen, at(1));
     const auto window = recent.stages(daemon::kAlarmWindowNs)[stage];
     CHECK(window.quantile_seconds(0.5).value() == Approx(6.02e-6).epsilon(0.01));
     CHECK(window.quantile_seconds(0.99).value() == Approx(8e-6));
@@ -236,40 +236,40 @@ TEST_CASE("quantiles are those of the window, over all samplers, and samplers' b
     CHECK(second.at("sampler_busy_us") == nlohmann::json({0, 250'000}));
     CHECK(second.at("stages_us").at(stage).at(2) == 8.0);
     CHECK(second.at("stages_us").at(0).at(0).is_null());
-    for (std::uint64_t later = 2; later < 400; ++later) add(recent, looked, at(later));
+    for (std::uint64_t later = 2; later < 400; ++later) add(recent, seen, at(later));
     CHECK(recent.stages(daemon::kAlarmWindowNs)[stage].count() == 0);
 }
 
 TEST_CASE("a session's steps are counted from the journal, each once, and until it is gone") {
     Journal journal;
     const auto both = snapshot({session(1, "engine"), session(2, "other")});
-    journal.digest.look(journal.plane, both);
+    journal.digest.read(journal.plane, both);
     // Logits to commit: 8 µs. Step 13 says that step 10 was taken 3 µs after its commit.
     journal.writer.write(step_record(10, 1000, 9000, 0));
     journal.writer.write(step_record(13, 21000, 29000, 12000));
-    journal.digest.look(journal.plane, both);
+    journal.digest.read(journal.plane, both);
     const auto counted = journal.digest.last_steps(1);
     CHECK(counted.decision.count() == 2);
     CHECK(counted.decision.sum_ns == 16000);
     CHECK(counted.taken == 1);
     CHECK(counted.taking_ns == 3000);
     CHECK(journal.digest.last_steps(2).decision.count() == 0);
-    journal.digest.look(journal.plane, both);
+    journal.digest.read(journal.plane, both);
     CHECK(journal.digest.last_steps(1).decision.count() == 0);
     CHECK(journal.digest.all_steps(1).decision.count() == 2);
-    journal.digest.look(journal.plane, snapshot({session(2, "other")}));
+    journal.digest.read(journal.plane, snapshot({session(2, "other")}));
     CHECK(journal.digest.all_steps(1).decision.count() == 0);
 }
 
 TEST_CASE("times that a client wrote, and that contradict the samplers', count as nothing") {
     Journal journal;
     const auto one = snapshot({session(1, "engine")});
-    journal.digest.look(journal.plane, one);
+    journal.digest.read(journal.plane, one);
     journal.writer.write(step_record(1, 0, 9000, 0));       // logits that were not complete
     journal.writer.write(step_record(2, 10000, 9000, 0));   // or later than the commit
     journal.writer.write(step_record(4, 8000, 9000, 100));  // step 1 taken before its commit
     journal.writer.write(step_record(2, 8000, 9000, ~0ULL));
-    journal.digest.look(journal.plane, one);
+    journal.digest.read(journal.plane, one);
     CHECK(journal.digest.last_steps(1).decision.count() == 2);
     CHECK(journal.digest.last_steps(1).taken == 0);
 }
@@ -279,12 +279,12 @@ TEST_CASE(
     Journal journal;
     RecentMinutes recent(at(0));
     const auto one = snapshot({session(1, "engine")});
-    journal.digest.look(journal.plane, one);
+    journal.digest.read(journal.plane, one);
     for (std::uint32_t i = 1; i <= 50; ++i) journal.writer.write(column_record(1, i, i * 1000));
     journal.writer.write(column_record(7, 99, 1'000'000));  // of a session that is not there
-    journal.digest.look(journal.plane, one);
+    journal.digest.read(journal.plane, one);
     journal.writer.write(column_record(1, ~0ULL, 2'000'000));
-    journal.digest.look(journal.plane, one);
+    journal.digest.read(journal.plane, one);
     auto slowest = told(recent, journal.digest).at("slowest");
     REQUIRE(slowest.size() == daemon::kSlowestColumns);
     CHECK(slowest.at(0).at("uid") == "18446744073709551615");
@@ -294,14 +294,13 @@ TEST_CASE(
     CHECK(slowest.at(0).at("session") == "engine");
     for (std::size_t i = 1; i < slowest.size(); ++i) CHECK(slowest.at(i).at("took_us") == 51 - i);
     CHECK(told(recent, journal.digest).at("journal_entries_lost") == 0);
-    // More than the journal holds between two looks.
+    // More than the journal holds between two readings.
     for (std::uint64_t i = 0; i < proto::kJournalEntries + 100; ++i)
         journal.writer.write(column_record(1, i, 1));
-    for (std::size_t look = 0; look < daemon::kLooksOfSlowest; ++look)
-        journal.digest.look(journal.plane, one);
+    for (std::size_t i = 0; i < daemon::kReadingsOfSlowest; ++i) journal.digest.read(journal.plane, one);
     CHECK(told(recent, journal.digest).at("journal_entries_lost") == 100);
     CHECK(told(recent, journal.digest).at("slowest").at(0).at("took_us") == 0);
-    journal.digest.look(journal.plane, one);
+    journal.digest.read(journal.plane, one);
     CHECK(told(recent, journal.digest).at("slowest").empty());
     CHECK(told(recent, journal.digest).at("journal_entries_lost") == 0);
 }

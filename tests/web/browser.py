@@ -1,4 +1,4 @@
-"""Chromium without a window, told what to do over its DevTools protocol (on a pipe: no port, no websocket)."""
+"""Chromium without a window, told what to do over its DevTools protocol on a pipe: no port, no websocket."""
 
 import base64
 import contextlib
@@ -13,15 +13,27 @@ import tempfile
 import time
 
 FLAGS = (
-    "--headless=new --remote-debugging-pipe --no-first-run --no-proxy-server --disable-gpu --disable-extensions "
-    "--disable-background-networking --disable-component-update --disable-sync --hide-scrollbars"
-).split()
+    "--headless=new",
+    "--remote-debugging-pipe",
+    "--no-first-run",
+    "--no-proxy-server",
+    "--disable-gpu",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
 # What it reads commands from and writes answers to, by its own definition.
 COMMANDS, ANSWERS = 3, 4
 
 
+def what_failed(details):
+    return details.get("exception", {}).get("description") or details["text"]
+
+
 class Browser:
-    """One page of it. `errors` is what scripts threw and what the page was refused, `asked` all URLs asked for."""
+    """One page of it. `errors`: what scripts threw and what it was refused; `asked`: all URLs asked for."""
 
     def __init__(self, program="chromium"):
         self.errors, self.asked = [], []
@@ -80,13 +92,12 @@ class Browser:
         return json.loads(text)
 
     def note(self, event):
-        params = event.get("params", {})
-        if event.get("method") == "Runtime.exceptionThrown":
-            details = params["exceptionDetails"]
-            self.errors.append(details.get("exception", {}).get("description") or details["text"])
-        elif event.get("method") == "Log.entryAdded" and params["entry"]["source"] in ("security", "javascript"):
+        method, params = event.get("method"), event.get("params", {})
+        if method == "Runtime.exceptionThrown":
+            self.errors.append(what_failed(params["exceptionDetails"]))
+        elif method == "Log.entryAdded" and params["entry"]["source"] in ("security", "javascript"):
             self.errors.append(params["entry"]["text"])
-        elif event.get("method") == "Network.requestWillBeSent":
+        elif method == "Network.requestWillBeSent":
             self.asked.append(params["request"]["url"])
 
     def open(self, url):
@@ -96,8 +107,7 @@ class Browser:
     def run(self, script):
         answer = self.command("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
-            details = answer["exceptionDetails"]
-            raise RuntimeError(f"{script}: {details.get('exception', {}).get('description', details['text'])}")
+            raise RuntimeError(f"{script}: {what_failed(answer['exceptionDetails'])}")
         return answer["result"].get("value")
 
     def until(self, script, seconds=20):
@@ -114,12 +124,18 @@ class Browser:
 
     def resize(self, width, height, scale=1, touch=False):
         self.command(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=touch
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=scale,
+            mobile=touch,
         )
         self.until(f"innerWidth === {width}")
 
     def prefer(self, scheme):
-        self.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.command(
+            "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
+        )
 
     def picture(self, path, whole=False):
         made = self.command("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
