@@ -148,19 +148,21 @@ def opened_now_has_the_last_minutes(browser, daemon):
         assert line.count("L") >= 2, line
 
 
+# The first of all: later the daemon has others' slow columns to tell of.
 def names_the_slowest_columns(browser, daemon):
-    with ToldEngine(daemon, "slow") as engine:
+    with ToldEngine(daemon, HOSTILE) as engine:
         engine.tell("steps 10")
         show(browser, daemon)
-        browser.until("cells('#slowest tbody tr').some((row) => row[0] === 'slow')")
-        rows = [row for row in browser.run("cells('#slowest tbody tr')") if row[0] == "slow"]
-        for _, uid, took, waited, path, blocks, sampler in rows:
-            assert uid in "1234", rows
-            assert re.fullmatch(r"[0-9.]+ [µm]s", took), rows
-            assert re.fullmatch(r"0|[0-9.]+ [µm]s", waited), rows
-            assert path in ("race", "whole row", "head", "proposals"), rows
-            assert blocks.endswith(" of 64"), rows
-            assert sampler in "01", rows
+        browser.until("cells('#slowest tbody tr').length === 10")
+        for name, uid, took, waited, path, blocks, sampler in browser.run("cells('#slowest tbody tr')"):
+            shown = (name, uid, took, waited, path, blocks, sampler)
+            assert name == HOSTILE, shown
+            assert uid in "1234", shown
+            assert re.fullmatch(r"[0-9.]+ [µm]s", took), shown
+            assert re.fullmatch(r"0|[0-9.]+ [µm]s", waited), shown
+            assert path in ("race", "whole row", "head", "proposals"), shown
+            assert blocks.endswith(" of 64"), shown
+            assert sampler in "01", shown
 
 
 def fits_a_phone(browser, daemon):
@@ -173,7 +175,8 @@ def fits_a_phone(browser, daemon):
             browser.resize(width, 800, touch=width < 700)
             browser.until(f"document.querySelector('svg.chart').viewBox.baseVal.width < {width}")
             wide = browser.run(
-                "all('body *').filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5).map(start)"
+                "all('body *').filter((e) => !e.closest('.scroll table, figure table'))"
+                ".filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5).map(start)"
             )
             assert not wide, f"{width}: {wide}"
             assert browser.run("document.documentElement.scrollWidth") <= width
@@ -209,7 +212,6 @@ def names_are_text(browser, daemon):
         for name in (HOSTILE, "__proto__", "constructor"):
             browser.until(f"Boolean(session({json.dumps(name)}))")
         browser.until(f"{fact(HOSTILE, 'columns_decided')} === '20'")
-        browser.until(f"all('#slowest .name').some((e) => e.textContent === {json.dumps(HOSTILE)})")
         assert browser.run("document.images.length") == 0
         assert "owned" not in browser.run("document.title")
     browser.until("all('.session').length === 0")
@@ -345,9 +347,9 @@ def asks_nobody_else_and_runs_no_foreign_script(browser, daemon):
 
 
 TESTS = (
+    names_the_slowest_columns,
     shows_the_numbers_of_metrics,
     opened_now_has_the_last_minutes,
-    names_the_slowest_columns,
     fits_a_phone,
     reads_well_in_light_and_dark,
     names_are_text,
