@@ -69,8 +69,8 @@ class Supervisor {
         if (!decisions) return decisions.error();
         base_.paths = {std::move(control).value(), std::move(decisions).value()};
         if (config_.metrics.listen == "off") return true;
-        CROUPIER_TRY_VALUE(
-            server, HttpServer::start(config_.metrics.listen, site_.routes(), [this] { site_.observe_second(); }));
+        CROUPIER_TRY_VALUE(server, HttpServer::start(config_.metrics.listen, site_.routes(),
+                                                     [this] { site_.observe_second(); }));
         http_ = std::move(server);
         return true;
     }

@@ -31,6 +31,25 @@ function round_up(value) {
   return [1, 2, 5, 10].map((step) => step * unit).find((bound) => bound >= value * 0.9999);
 }
 
+// Where on the axis a value stands, from 0 to 1, and at which values it has its marks.
+function linear(values) {
+  const top = round_up(Math.max(0, ...values));
+  return {marks: [0, top / 2, top], place: (value) => value / top};
+}
+
+// For values of which some are a thousand times others. Decades, and of many every second or third.
+export function logarithmic(values) {
+  const exponents = values.filter((value) => value > 0).map(Math.log10);
+  if (exponents.length === 0) return linear(values);
+  const lowest = Math.floor(Math.min(...exponents));
+  const highest = Math.max(Math.ceil(Math.max(...exponents)), lowest + 1);
+  const step = Math.ceil((highest - lowest) / 3);
+  const marks = [];
+  for (let exponent = lowest; exponent <= highest; exponent += step) marks.push(10 ** exponent);
+  const place = (value) => Math.max(0, (Math.log10(value) - lowest) / (highest - lowest));
+  return {marks, place};
+}
+
 // From-to pairs of the stretches in which every value is known.
 function stretches(values) {
   const found = [];
@@ -48,11 +67,12 @@ function stretches(values) {
 
 export class Chart {
   // `series` are names; `format` shows a value of theirs.
-  constructor({title, series, format, stacked = false}) {
+  constructor({title, series, format, stacked = false, scale = linear}) {
     this.title = title;
     this.series = series;
     this.format = format;
     this.stacked = stacked;
+    this.scale = scale;
     this.svg = drawn('svg', {class: 'chart', role: 'img'});
     this.shown_values = series.map(() => element('b'));
     const legend = element('ul', {class: 'legend'});
@@ -97,11 +117,11 @@ export class Chart {
     this.width = Math.max(this.svg.clientWidth, 180);
     this.svg.setAttribute('viewBox', `0 0 ${this.width} ${kHeight}`);
     const tops = this.tops();
-    const highest = Math.max(0, ...tops.flat().filter((value) => value !== null));
-    const top = round_up(highest);
+    const values = tops.flat().filter((value) => value !== null);
+    const {marks, place} = this.scale(values);
     const x = (age) => kLeft + (1 - age / this.range) * (this.width - kLeft - kRight);
-    const y = (value) => kTop + (1 - value / top) * (kHeight - kTop - kBottom);
-    const parts = [0, top / 2, top].flatMap((value) => [
+    const y = (value) => kTop + (1 - place(value)) * (kHeight - kTop - kBottom);
+    const parts = marks.flatMap((value) => [
       drawn('line', {class: 'grid', x1: kLeft, x2: this.width - kRight, y1: y(value), y2: y(value)}),
       drawn('text', {x: kLeft - 6, y: y(value) + 4, 'text-anchor': 'end'}, this.format(value)),
     ]);
@@ -115,7 +135,7 @@ export class Chart {
     this.place_x = x;
     this.tell_values(this.ages.length - 1);
     const now = this.series.map((name, i) => `${name} ${this.shown_values[i].textContent}`).join(', ');
-    const most = `at most ${this.format(highest)} in the last ${words.duration(this.range)}`;
+    const most = `at most ${this.format(Math.max(0, ...values))} in the last ${words.duration(this.range)}`;
     this.svg.setAttribute('aria-label', `${this.title}: now ${now}; ${most}`);
     this.point();
   }

@@ -1,6 +1,6 @@
 // The parts of the page. Each is made once and then shows what it is given, so that what a reader has opened
 // or points at stays.
-import {Chart, element} from './chart.js';
+import {Chart, element, logarithmic} from './chart.js';
 import * as recent from './recent.js';
 import * as words from './words.js';
 
@@ -38,7 +38,7 @@ export class WholePanel {
       ['up', 'The daemon is up for'],
     ]);
     const quantiles = ['half below', '90 % below', '99 % below'];
-    const chart = (title) => new Chart({title, series: quantiles, format: words.duration});
+    const chart = (title) => new Chart({title, series: quantiles, format: words.duration, scale: logarithmic});
     this.charts = new Map([
       ['step', chart('From logits complete to a step’s last commit')],
       ['decide', chart('Deciding one column')],
@@ -102,6 +102,7 @@ class SessionPanel {
       title: 'From logits complete to the last commit',
       series: ['half below', '99 % below'],
       format: words.duration,
+      scale: logarithmic,
     });
     this.ring = new Chart({
       title: 'Steps in flight',
@@ -143,7 +144,7 @@ class SessionPanel {
     this.facts.show('steps_taken', words.count(counters.steps_taken));
     this.facts.show('live_sequences', words.count(session.live_sequences));
     this.facts.show('shape', [session.vocab, session.tp, session.max_batch].map(words.count).join(', '));
-    this.facts.show('bytes', words.mebibytes(session.bytes));
+    this.facts.show('bytes', words.bytes(session.bytes));
   }
 
   show_ranks(behind) {

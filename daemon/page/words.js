@@ -26,4 +26,8 @@ export function duration(seconds) {
 
 export const share = (value) => (known(value) ? `${three.format(value * 100)} %` : dash);
 
-export const mebibytes = (bytes) => (known(bytes) ? `${plain.format(bytes / 2 ** 20)} MiB` : dash);
+export function bytes(value) {
+  if (!known(value)) return dash;
+  if (value < 2 ** 20) return `${three.format(value / 2 ** 10)} KiB`;
+  return value < 2 ** 30 ? `${three.format(value / 2 ** 20)} MiB` : `${three.format(value / 2 ** 30)} GiB`;
+}
