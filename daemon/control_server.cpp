@@ -114,11 +114,7 @@ DetachedBuffer answer_drain(const ControlContext& context, const Asker& asker) {
 // What this peer may know: of others' sessions neither the name of the file nor the id, which is in it.
 shm::Snapshot shown_to(const Peer& peer, shm::Snapshot snapshot, const SessionRegistry& registry) {
     for (auto& session : snapshot.sessions) {
-        if (peer.trusted || registry.find_for(session.id, peer)) continue;
-        session.id = 0;
-        session.path.clear();
-        session.client_pid = 0;
-        if (!session.fault.empty()) session.fault = "it cannot be read";
+        if (!peer.trusted && !registry.find_for(session.id, peer)) shm::hide_from_others(session);
     }
     return snapshot;
 }

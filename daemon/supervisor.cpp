@@ -18,8 +18,10 @@
 #include "daemon/decision_stream.h"
 #include "daemon/endpoint.h"
 #include "daemon/foundation.h"
+#include "daemon/health.h"
 #include "daemon/http_server.h"
 #include "daemon/logging.h"
+#include "daemon/observation_site.h"
 #include "daemon/sampler_pool.h"
 #include "daemon/session_registry.h"
 #include "daemon/signals.h"
@@ -50,7 +52,8 @@ class Supervisor {
                     registry_.reopen_claims(dead, at);
                 }),
           control_(context_, config.control.max_message_bytes),
-          decisions_(context_, config.decisions.high_water_mark) {}
+          decisions_(context_, config.decisions.high_water_mark),
+          site_(config.shm.dir, config.instance, *foundation.plane, health_) {}
 
     shm::Result<bool> bind_endpoints() {
         if (!base_.keys.secret.empty()) gate_.emplace(context_, base_.keys.authorized);
@@ -68,8 +71,8 @@ class Supervisor {
         if (!decisions) return decisions.error();
         base_.paths = {std::move(control).value(), std::move(decisions).value()};
         if (config_.metrics.listen == "off") return true;
-        CROUPIER_TRY_VALUE(
-            server, HttpServer::start(config_.metrics.listen, config_.shm.dir, config_.instance, health_));
+        CROUPIER_TRY_VALUE(server, HttpServer::start(config_.metrics.listen, site_.routes(),
+                                                     [this] { site_.observe_second(); }));
         http_ = std::move(server);
         return true;
     }
@@ -312,6 +315,7 @@ class Supervisor {
     ControlServer control_;
     DecisionStream decisions_;
     Health health_;
+    ObservationSite site_;
     std::unique_ptr<HttpServer> http_;
     std::optional<Clock::time_point> drain_deadline_;
     std::chrono::microseconds watchdog_{0};
