@@ -72,8 +72,10 @@ def described(*words):
 
 
 def described_dev():
-    names = re.findall(r"^  (\w+)", said("./dev", "help"), re.M) + ["help"]
-    return Command(set(), {name: Command(set(), {}) for name in names})
+    commands = {"help": Command(set(), {})}
+    for name, rest in re.findall(r"^  (\w+)(.*)", said("./dev", "help"), re.M):
+        commands.setdefault(name, Command(set(), {})).flags.update(re.findall(r"--[a-z]+", rest))
+    return Command(set(), commands)
 
 
 def keys_of(yaml):
