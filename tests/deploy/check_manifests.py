@@ -218,8 +218,8 @@ def check_compose(image):
     assert size(daemon["mem_limit"]) >= image.bytes_needed(daemon["cpus"]), "too little memory"
     options = {name: volume["driver_opts"]["o"] for name, volume in compose["volumes"].items()}
     assert f"uid={image.uid},gid={image.gid}," in options["croupier-run"], options
-    room, gid = re.match(r"size=(\w+),gid=(\d+),", options["croupier-shm"]).groups()
-    assert size(room) > image.total_bytes() and int(gid) == image.gid, options
+    blocks, gid = re.match(r"nr_blocks=(\d+)k,gid=(\d+),", options["croupier-shm"]).groups()
+    assert int(blocks) * 1024 * 4096 > image.total_bytes() and int(gid) == image.gid, options
 
 
 def check_schemas(documents):
