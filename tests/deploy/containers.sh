@@ -3,7 +3,8 @@
 set -euo pipefail
 mount -t tmpfs tmpfs /run
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
-[ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ] || { umount -l /sys/fs/cgroup; mount -t cgroup2 cgroup2 /sys/fs/cgroup; }
+# crun knows control groups of version 1 and of version 2, and no machine that mixes them.
+umount /sys/fs/cgroup/unified 2>/dev/null || true
 ip link set lo up
 rm -rf "$place/run"
 image=localhost/croupier:$version
@@ -16,6 +17,7 @@ end() {
     podman pod rm --all --force --time 0
     podman rm --all --force --time 0
     podman volume rm --all --force
+    find /sys/fs/cgroup -depth -type d -path '*/libpod_parent*' -exec rmdir {} + || true
 } >/dev/null 2>&1
 trap end EXIT
 end
@@ -39,10 +41,20 @@ until_true() {
 }
 ready() { podman exec "$1" croupier-healthy /readyz; }
 verified() { grep -q '"ok":true' "$1" && grep -q '"mismatched":0' "$1" && grep -q '"lost":0' "$1"; }
+# status_from ADDRESS PATH: asked over the network.
+status_from() (
+    exec 3<>"/dev/tcp/$1/9464"
+    printf 'GET %s HTTP/1.0\r\n\r\n' "$2" >&3
+    head -n 1 <&3 | cut -d' ' -f 2
+)
+# As the kubelet probes: from the node, at the pod's address.
+probed() { [ "$(status_from "$(podman exec "$1" hostname -i | cut -d' ' -f 1)" "$2")" = 200 ]; }
 engine() {
     podman run --rm --name engine --user "$1" "${sealed[@]}" "${volumes[@]}" --entrypoint croupier "$image" sim --endpoint ipc:///run/croupier/control.sock \
         --vocab 4096 --batch 8 --tp 2 --prompt-max 32 --output-max 16 --json "${@:2}"
 }
+
+can_run() { podman run --rm "${sealed[@]}" --entrypoint true "$image" >"$place/first.log" 2>&1; }
 
 by_hand() {
     podman volume create --opt type=tmpfs --opt device=tmpfs --opt o=nr_blocks=256,uid=10001,gid=4200,mode=0711 croupier-run >/dev/null
@@ -80,7 +92,7 @@ by_compose() {
     [ "$(timeout 60 podman wait "$engine")" = 0 ] || fail "the engine of compose.yaml"
     podman logs "$engine" >"$place/compose.json" 2>&1
     verified "$place/compose.json" || fail "the engine of compose.yaml: $(cat "$place/compose.json")"
-    [ "$(exec 3<>/dev/tcp/127.0.0.1/9464 && printf 'GET /livez HTTP/1.0\r\n\r\n' >&3 && head -n 1 <&3 | cut -d' ' -f 2)" = 200 ] || fail "/livez at the host's port"
+    [ "$(status_from 127.0.0.1 /livez)" = 200 ] || fail "/livez at the host's port"
     podman-compose -f "$top/deploy/container/compose.yaml" down >>"$place/compose.log" 2>&1
     said "compose.yaml: $(grep -o '"verified":[0-9]*' "$place/compose.json") tokens, and /livez at the host's port"
     end
@@ -88,7 +100,7 @@ by_compose() {
 
 play() {
     /usr/bin/python3 "$here/podman_pod.py" "$top/deploy/kubernetes/$1" "$image" >"$place/pod.yaml" &&
-        podman play kube --network none "$place/pod.yaml" >"$place/play.log" 2>&1 || { cat "$place/play.log"; fail "$1"; }
+        podman play kube "$place/pod.yaml" >"$place/play.log" 2>&1 || { cat "$place/play.log"; fail "$1"; }
 }
 
 by_sidecar() {
@@ -97,7 +109,7 @@ by_sidecar() {
     mount -t tmpfs -o size=4352m tmpfs /dev/shm/pod/shm
     chown 0:4200 /dev/shm/pod/{run,shm} && chmod 2777 /dev/shm/pod/{run,shm}
     play sidecar/deployment.yaml
-    until_true 20 ready engine-croupierd || fail "the sidecar does not become ready"
+    until_true 20 probed engine-croupierd /readyz || fail "the sidecar does not become ready"
     decides() { podman exec engine-croupierd croupier status --json | grep -qE '"columns_decided": ?[1-9][0-9]{2,}'; }
     until_true 20 decides || fail "the sidecar decides nothing: $(podman exec engine-croupierd croupier status)"
     said "the pod of sidecar/: $(podman exec engine-croupierd croupier status | grep -m 1 sim-)"
@@ -109,7 +121,7 @@ by_sidecar() {
 by_daemonset() {
     systemd-tmpfiles --create "$top/deploy/kubernetes/daemonset/node.tmpfiles.conf" || fail "node.tmpfiles.conf"
     play daemonset/daemonset.yaml
-    until_true 20 ready croupierd-croupierd || fail "the daemon of the DaemonSet does not become ready"
+    until_true 20 probed croupierd-croupierd /readyz || fail "the daemon of the DaemonSet does not become ready"
     play daemonset/engine-pod.yaml
     [ "$(timeout 60 podman wait engine-engine)" = 0 ] || fail "the engine's pod"
     podman logs engine-engine >"$place/pod.json" 2>&1
@@ -123,6 +135,7 @@ by_daemonset() {
     end
 }
 
+can_run || { echo "no container runs here: $(tail -n 1 "$place/first.log")"; exit 77; }
 by_hand
 by_compose
 by_sidecar

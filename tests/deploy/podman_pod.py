@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """podman_pod.py MANIFEST IMAGE: a manifest of deploy/kubernetes as `podman play kube` can run it, on standard output. What podman does
 not know is put as near as it can be: a DaemonSet or a Deployment is one pod; a sidecar is its first container; a volume in memory is a
-folder of the tmpfs /dev/shm/pod. Left out are probes by HTTP (podman would need curl in the image), hooks, and resources, for which a
-machine without control groups of version 2 has no limits.
+folder of the tmpfs /dev/shm/pod. Left out are probes by HTTP (podman would need curl in the image) and hooks.
 """
 
 import pathlib
@@ -19,7 +18,7 @@ def pod_for_podman(path, image):
     pod.pop("initContainers", None)
     pod["restartPolicy"] = "Never"
     for container in pod["containers"]:
-        for key in ("startupProbe", "readinessProbe", "livenessProbe", "lifecycle", "resources", "restartPolicy"):
+        for key in ("startupProbe", "readinessProbe", "livenessProbe", "lifecycle", "restartPolicy"):
             container.pop(key, None)
         container["image"] = image
         # podman takes no user and no group from the pod.

@@ -7,7 +7,7 @@ build=$(cd "$1" && pwd) debian=${2:-$build/container/debian.tar}
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 export place=$build/container
-for program in podman podman-compose mmdebstrap; do
+for program in podman mmdebstrap; do
     command -v $program >/dev/null || { echo "no $program"; exit 77; }
 done
 unshare --mount --net --pid --ipc --fork true 2>/dev/null || { echo "this process may not make namespaces"; exit 77; }
@@ -20,11 +20,10 @@ driver = "overlay"
 graphroot = "$place/storage"
 runroot = "$place/run"
 END
-# Limits that need no right to raise them; no control groups where they are not of version 2.
+# Limits that need no right to raise them.
 cat >"$place/containers.conf" <<END
 [containers]
 default_ulimits = ["nofile=8192:8192", "nproc=8192:8192"]
-cgroups = "disabled"
 [engine]
 cgroup_manager = "cgroupfs"
 events_logger = "file"
@@ -33,12 +32,16 @@ export CONTAINERS_STORAGE_CONF=$place/storage.conf CONTAINERS_CONF=$place/contai
 # Health checks on their own time need systemd; here the test asks.
 export DISABLE_HC_SYSTEMD=true
 
+# Debian's is older than volumes with options.
+[ -x "$place/compose/bin/podman-compose" ] || { python3 -m venv "$place/compose" && "$place/compose/bin/pip" install -q --disable-pip-version-check podman-compose==1.6.0; }
+export PATH=$place/compose/bin:$PATH
+
 said() { echo "  $1"; }
 if [ ! -s "$debian" ]; then
     mmdebstrap --quiet --variant=minbase bookworm "$debian" /etc/apt/sources.list.d/*.sources 2>"$place/debian.log" ||
         { cat "$place/debian.log"; rm -f "$debian"; exit 1; }
 fi
-cpack --config "$build/CPackConfig.cmake" -B "$place/packages" >"$place/cpack.log" || { cat "$place/cpack.log"; exit 1; }
+cpack --config "$build/CPackConfig.cmake" -B "$place/packages" >"$place/cpack.log" 2>&1 || { cat "$place/cpack.log"; exit 1; }
 podman image exists localhost/debian:bookworm || podman import --quiet "$debian" localhost/debian:bookworm >/dev/null
 version=$(sed -n 's/^project(croupier VERSION \([0-9.]*\).*/\1/p' "$top/CMakeLists.txt")
 podman build --quiet --isolation chroot --network host --volume /etc/apt:/etc/apt:ro --format docker --build-arg DEBIAN=localhost/debian:bookworm \
@@ -48,4 +51,4 @@ said "the image is built: $(podman image inspect --format '{{.Config.User}}, {{.
 
 # In namespaces of its own, where a /run, a /dev/shm and a bridge of the network disturb nobody, and end with the test.
 export here top version
-exec unshare --mount --net --pid --ipc --fork --kill-child --mount-proc "$here/containers.sh"
+exec unshare --mount --net --pid --ipc --cgroup --fork --kill-child --mount-proc "$here/containers.sh"
