@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""deploy/kubernetes, deploy/container and deploy/prometheus agree with each other and with the daemon's configuration: who runs as whom,
-what is mounted where, which port, how much memory. With the package kubernetes-validate, Kubernetes' own schemas are asked too.
+"""deploy/kubernetes, deploy/container and deploy/prometheus agree with each other and with the daemon's
+configuration: who runs as whom, what is mounted where, which port, how much memory. With the package
+kubernetes-validate, Kubernetes' own schemas are asked too.
 
-    tests/deploy/check_manifests.py CROUPIERD            checks
-    tests/deploy/check_manifests.py --write-alerts       writes deploy/kubernetes/monitoring/prometheusrule.yaml from rules.yaml
+    check_manifests.py CROUPIERD        checks
+    check_manifests.py --write-alerts   writes the PrometheusRule of deploy/kubernetes/monitoring from rules.yaml
 """
 
 import pathlib
@@ -90,7 +91,9 @@ class Image:
         self.config_text = (DEPLOY / "container/croupierd.yaml").read_text()
         self.config = yaml.safe_load(self.config_text)
         assert str(self.gid) == self.config["shm"]["group"], "the image's group is not shm.group"
-        assert self.config["metrics"]["listen"] == f"0.0.0.0:{self.port}", "the image's port is not metrics.listen"
+        assert self.config["metrics"]["listen"] == f"0.0.0.0:{self.port}", (
+            "the image's port is not metrics.listen"
+        )
 
     def total_bytes(self):
         return size(self.config["sessions"]["max_total_bytes"])
@@ -125,7 +128,9 @@ def check_mounts(name, pod):
         mounted |= mounts
         paths = {mount["mountPath"] for mount in container["volumeMounts"]}
         assert "/run/croupier" in paths, f"{name}, {container['name']}: the sockets are not mounted"
-        assert paths & {"/dev/shm", "/dev/shm/croupier"}, f"{name}, {container['name']}: no segments are mounted"
+        assert paths & {"/dev/shm", "/dev/shm/croupier"}, (
+            f"{name}, {container['name']}: no segments are mounted"
+        )
     assert mounted == volumes, f"{name}: {volumes - mounted} is mounted nowhere"
 
 
@@ -135,10 +140,16 @@ def check_daemon(name, pod, image):
     assert (context["runAsUser"], context["runAsGroup"]) == (image.uid, image.gid), name
     ports = {port["name"]: port["containerPort"] for port in daemon["ports"]}
     assert ports == {"metrics": image.port}, f"{name}: {ports}"
-    for probe, path in (("startupProbe", "/readyz"), ("readinessProbe", "/readyz"), ("livenessProbe", "/livez")):
+    for probe, path in (
+        ("startupProbe", "/readyz"),
+        ("readinessProbe", "/readyz"),
+        ("livenessProbe", "/livez"),
+    ):
         assert daemon[probe]["httpGet"] == {"path": path, "port": "metrics"}, f"{name}: {probe}"
     config = {mount["name"]: mount["mountPath"] for mount in daemon["volumeMounts"]}["config"]
-    assert config == str(pathlib.PurePosixPath(image.config_path).parent), f"{name}: the configuration is at {config}"
+    assert config == str(pathlib.PurePosixPath(image.config_path).parent), (
+        f"{name}: the configuration is at {config}"
+    )
     resources = daemon["resources"]
     assert resources["requests"] == resources["limits"], f"{name}: not of the quality Guaranteed"
     needed = image.bytes_needed(int(resources["limits"]["cpu"]))
@@ -146,9 +157,13 @@ def check_daemon(name, pod, image):
     for volume in pod["volumes"]:
         if volume["name"] == "shm" and "emptyDir" in volume:
             assert volume["emptyDir"]["medium"] == "Memory", f"{name}: segments on a disk"
-            assert size(volume["emptyDir"]["sizeLimit"]) > image.total_bytes(), f"{name}: /dev/shm is too small"
+            assert size(volume["emptyDir"]["sizeLimit"]) > image.total_bytes(), (
+                f"{name}: /dev/shm is too small"
+            )
             assert pod["securityContext"]["fsGroup"] == image.gid, name
-    return {c["name"]: {**pod["securityContext"], **c["securityContext"]}["runAsUser"] for c in containers_of(pod)}
+    return {
+        c["name"]: {**pod["securityContext"], **c["securityContext"]}["runAsUser"] for c in containers_of(pod)
+    }
 
 
 def check_images(name, pod, image):
@@ -194,7 +209,16 @@ def check_node(image):
     assert {(path, str(image.uid), str(image.gid)) for path in paths} == set(made), made
     patch = load(KUBERNETES / "prepare-node/daemonset.yaml")[0]
     (prepare,) = pod_of(patch)["initContainers"]
-    assert prepare["command"][:8] == ["install", "-d", "-o", str(image.uid), "-g", str(image.gid), "-m", "0711"]
+    assert prepare["command"][:8] == [
+        "install",
+        "-d",
+        "-o",
+        str(image.uid),
+        "-g",
+        str(image.gid),
+        "-m",
+        "0711",
+    ]
     assert set(prepare["command"][8:]) == paths == {m["mountPath"] for m in prepare["volumeMounts"]}
     assert {v["hostPath"]["path"] for v in pod_of(patch)["volumes"]} == paths
     check_images("prepare-node", {"containers": [prepare]}, image)
@@ -207,19 +231,23 @@ def check_compose(image):
     for name, service in compose["services"].items():
         uid, gid = map(int, service["user"].split(":"))
         users.add(uid)
-        assert uid > 0 and gid == image.gid, f"{name}: {service['user']}"
-        assert service["read_only"] is True and service["cap_drop"] == ["ALL"], name
+        assert uid > 0, f"{name} runs as root"
+        assert gid == image.gid, f"{name}: {service['user']}"
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert service["volumes"] == ["croupier-run:/run/croupier", "croupier-shm:/dev/shm"], name
         assert service["image"].endswith(f":{image.version}}}"), service["image"]
     daemon = compose["services"]["croupierd"]
-    assert daemon["user"] == f"{image.uid}:{image.gid}" and len(users) == 2, users
+    assert daemon["user"] == f"{image.uid}:{image.gid}", daemon["user"]
+    assert len(users) == 2, f"daemon and engine are one user: {users}"
     assert daemon["ports"] == [f"127.0.0.1:{image.port}:{image.port}"], "the metrics are for this host alone"
     assert size(daemon["mem_limit"]) >= image.bytes_needed(daemon["cpus"]), "too little memory"
     options = {name: volume["driver_opts"]["o"] for name, volume in compose["volumes"].items()}
     assert f"uid={image.uid},gid={image.gid}," in options["croupier-run"], options
     blocks, gid = re.match(r"nr_blocks=(\d+)k,gid=(\d+),", options["croupier-shm"]).groups()
-    assert int(blocks) * 1024 * 4096 > image.total_bytes() and int(gid) == image.gid, options
+    assert int(blocks) * 1024 * 4096 > image.total_bytes(), options
+    assert int(gid) == image.gid, options
 
 
 def check_schemas(documents):
@@ -227,7 +255,7 @@ def check_schemas(documents):
     try:
         import kubernetes_validate
     except ImportError:
-        return "not asked: no package kubernetes-validate"
+        return "not asked here"
     count = 0
     for document in documents:
         if document["apiVersion"].startswith("monitoring.coreos.com"):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""podman_pod.py MANIFEST IMAGE: a manifest of deploy/kubernetes as `podman play kube` can run it, on standard output. What podman does
-not know is put as near as it can be: a DaemonSet or a Deployment is one pod; a sidecar is its first container; a volume in memory is a
-folder of the tmpfs /dev/shm/pod. Left out are probes by HTTP (podman would need curl in the image) and hooks.
+"""podman_pod.py MANIFEST IMAGE: a manifest of deploy/kubernetes as `podman play kube` can run it, on
+standard output. What podman does not know is put as near as it can be: a DaemonSet or a Deployment is one
+pod; a sidecar is its first container; a volume in memory is a folder of the tmpfs /dev/shm/pod. Left out
+are probes by HTTP (podman would need curl in the image) and hooks.
 """
 
 import pathlib
@@ -23,7 +24,11 @@ def pod_for_podman(path, image):
         container["image"] = image
         # podman takes no user and no group from the pod.
         container["securityContext"] = {
-            **{key: pod["securityContext"][key] for key in ("runAsUser", "runAsGroup") if key in pod["securityContext"]},
+            **{
+                key: pod["securityContext"][key]
+                for key in ("runAsUser", "runAsGroup")
+                if key in pod["securityContext"]
+            },
             **container["securityContext"],
         }
     for volume in pod["volumes"]:

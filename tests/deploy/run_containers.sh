@@ -32,11 +32,15 @@ export CONTAINERS_STORAGE_CONF=$place/storage.conf CONTAINERS_CONF=$place/contai
 # Health checks on their own time need systemd; here the test asks.
 export DISABLE_HC_SYSTEMD=true
 
-# Debian's is older than volumes with options.
-[ -x "$place/compose/bin/podman-compose" ] || { python3 -m venv "$place/compose" && "$place/compose/bin/pip" install -q --disable-pip-version-check podman-compose==1.6.0; }
-export PATH=$place/compose/bin:$PATH
+# Debian's podman-compose is older than volumes with options.
+[ -x "$place/python/bin/podman-compose" ] || {
+    python3 -m venv "$place/python"
+    "$place/python/bin/pip" install -q --disable-pip-version-check podman-compose==1.6.0 kubernetes-validate==1.37.0
+}
+export PATH=$place/python/bin:$PATH
 
 said() { echo "  $1"; }
+said "$("$place/python/bin/python" "$here/check_manifests.py" "$build/bin/croupierd")"
 if [ ! -s "$debian" ]; then
     mmdebstrap --quiet --variant=minbase bookworm "$debian" /etc/apt/sources.list.d/*.sources 2>"$place/debian.log" ||
         { cat "$place/debian.log"; rm -f "$debian"; exit 1; }
@@ -45,7 +49,7 @@ cpack --config "$build/CPackConfig.cmake" -B "$place/packages" >"$place/cpack.lo
 podman image exists localhost/debian:bookworm || podman import --quiet "$debian" localhost/debian:bookworm >/dev/null
 version=$(sed -n 's/^project(croupier VERSION \([0-9.]*\).*/\1/p' "$top/CMakeLists.txt")
 podman build --quiet --isolation chroot --network host --volume /etc/apt:/etc/apt:ro --format docker --build-arg DEBIAN=localhost/debian:bookworm \
-    --build-context packages="$place/packages" -f "$top/deploy/container/Containerfile" -t "localhost/croupier:$version" "$top" \
+    --build-context packages="$place/packages" --file "$top/deploy/container/Containerfile" --tag "localhost/croupier:$version" "$top" \
     >"$place/build.log" 2>&1 || { cat "$place/build.log"; exit 1; }
 said "the image is built: $(podman image inspect --format '{{.Config.User}}, {{.Size}} bytes' "localhost/croupier:$version")"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""deploy/grafana: the dashboard is well formed, and each of its queries returns data from a real Prometheus that reads a real daemon
-while engines decode.
+"""deploy/grafana: the dashboard is well formed, and each of its queries returns data from a real Prometheus
+that reads a real daemon while engines decode.
 
     tests/web/grafana_test.py BIN_FOLDER
 """
@@ -120,7 +120,7 @@ def main(programs):
         )
         values = values_of_variables(prometheus)
         assert len(values["session"]) == 3, values
-        # Rates over some seconds need some seconds: until the dashboard's last panels have what the first have.
+        # Rates over some seconds need some seconds.
         count = eventually_whole(lambda: each_query_returns_data(prometheus, values))
         alerts = expand(DASHBOARD["annotations"]["list"][0]["expr"], values)
         prometheus.series(alerts, 5)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""deploy/prometheus: the rules are sound, each alert is tried both ways and explained, and a real Prometheus that reads a real
-daemon raises them when samplers and the daemon are killed, and none before.
+"""deploy/prometheus: the rules are sound, each alert is tried both ways and explained, and a real
+Prometheus that reads a real daemon raises them when samplers and the daemon are killed, and none before.
 
     tests/web/prometheus_test.py BIN_FOLDER
 """
@@ -71,12 +71,12 @@ def a_real_prometheus_raises_them(programs):
         decided = "sum(rate(croupier_columns_decided_total[10s])) > 0"
         eventually(lambda: prometheus.series(decided, 5), 30, "tokens, in Prometheus")
         page = fetch(daemon.url + "/metrics")
-        print("  " + (promtool("check", "metrics", given=page).strip() or "promtool finds nothing in /metrics"))
+        print(
+            "  " + (promtool("check", "metrics", given=page).strip() or "promtool finds nothing in /metrics")
+        )
         the_metrics_that_rules_ask_for_are_there(page)
         eventually(
-            lambda: all(
-                r["health"] == "ok" for g in prometheus.ask("rules")["groups"] for r in g["rules"]
-            ),
+            lambda: all(r["health"] == "ok" for g in prometheus.ask("rules")["groups"] for r in g["rules"]),
             20,
             f"a rule that Prometheus cannot reckon: {prometheus.ask('rules')}",
         )
