@@ -4,7 +4,7 @@ configuration: who runs as whom, what is mounted where, which port, how much mem
 kubernetes-validate, Kubernetes' own schemas are asked too.
 
     check_manifests.py CROUPIERD        checks
-    check_manifests.py --write-alerts   writes the PrometheusRule of deploy/kubernetes/monitoring from rules.yaml
+    check_manifests.py --write-alerts   writes the PrometheusRule in deploy/kubernetes/ from the rules
 """
 
 import pathlib

@@ -15,7 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What pages say of other programs.
 FOREIGN = {
-    "Docker, Kubernetes": "--shm-size --cpus --user",
+    "Docker, podman, Kubernetes": "--shm-size --cpus --user --format --signal",
     "llama.cpp": "llama.cpp --samplers typ_p",
     "vLLM, OpenAI": "SamplingParams gumbel_sample include_stop_str_in_output prompt_logprobs",
     "SGLang": "multinomial_with_seed",
