@@ -3,6 +3,8 @@
 # system, which mmdebstrap makes where there is none); podman runs daemon and engine of it, by hand, by compose.yaml, and by the
 # manifests of deploy/kubernetes. What is kept of it lies in BUILD/container. Exit status 77 where no container can be run.
 set -euo pipefail
+apart=
+[ "$1" != apart ] || { apart=yes && shift; }
 build=$(cd "$1" && pwd) debian=${2:-$build/container/debian.tar}
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
@@ -12,8 +14,13 @@ for program in podman mmdebstrap; do
 done
 unshare --mount --net --pid --ipc --fork true 2>/dev/null || { echo "this process may not make namespaces"; exit 77; }
 
+# Everything of podman's is in one folder of ours. Where it writes all the same is covered in a mount namespace of its own, so that
+# nothing of this machine's own podman is seen or changed.
+[ "$apart" ] || exec unshare --mount "$0" apart "$build" "$debian"
+for covered in /var/lib/containers /var/lib/cni /etc/cni /etc/containers/networks; do
+    [ ! -d "$covered" ] || mount -t tmpfs -o mode=755 tmpfs "$covered"
+done
 mkdir -p "$place"
-# Everything of podman's is in one folder of ours, and nothing of it in the places that another podman of this machine has.
 cat >"$place/storage.conf" <<END
 [storage]
 driver = "overlay"
@@ -24,6 +31,9 @@ END
 cat >"$place/containers.conf" <<END
 [containers]
 default_ulimits = ["nofile=8192:8192", "nproc=8192:8192"]
+[network]
+network_backend = "netavark"
+network_config_dir = "$place/networks"
 [engine]
 cgroup_manager = "cgroupfs"
 events_logger = "file"
