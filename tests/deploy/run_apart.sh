@@ -41,10 +41,16 @@ chmod 0750 "$place/shared/run"
 
 sides=()
 daemon= daemon_side=
+# The first process of a namespace takes the others with it. unshare's own --kill-child would not reach one that changes its user.
+kill_all() {
+    local child
+    for child in $(cat "/proc/$1/task/$1/children" 2>/dev/null); do kill_all "$child"; done
+    kill -KILL "$1" 2>/dev/null || true
+}
 end() {
     local side
     for side in "${sides[@]}"; do
-        kill -KILL "$side" 2>/dev/null || true
+        kill_all "$side"
         wait "$side" 2>/dev/null || true
     done
     umount "$place/shared/shm"
@@ -60,7 +66,7 @@ fail() {
 }
 said() { echo "  $1"; }
 # Runs in the place of the shell that calls it.
-apart() { exec unshare --mount --net --pid --ipc --fork --kill-child bash "$place/side" "$place" "$@"; }
+apart() { exec unshare --mount --net --pid --ipc --fork bash "$place/side" "$place" "$@"; }
 engine() (
     apart "$1" "$2" "$place/bin/croupier" sim --endpoint ipc:///run/croupier/control.sock --vocab 4096 --batch 8 --tp 2 --prompt-max 32 \
         --output-max 16 --json "${@:3}"
@@ -110,6 +116,7 @@ said "somebody of another group does not: $(sed -n "1s/.*scheduler: //p" "$folde
 # An engine decodes on, while its daemon is killed, and while one leaves its sessions to the next.
 engine 10002 4200 --steps 1200 --stage-ms 4 >"$folder/sim.json" 2>"$folder/sim.log" &
 decoding=$!
+sides+=("$decoding")
 has_session() { ls "$place"/shared/shm/croupier/*.seg; }
 until_true 20 has_session || fail "no session"
 kill -KILL "$daemon"
