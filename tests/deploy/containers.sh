@@ -122,6 +122,8 @@ by_daemonset() {
     systemd-tmpfiles --create "$top/deploy/kubernetes/daemonset/node.tmpfiles.conf" || fail "node.tmpfiles.conf"
     play daemonset/daemonset.yaml
     until_true 20 probed croupierd-croupierd /readyz || fail "the daemon of the DaemonSet does not become ready"
+    [ "$(podman inspect --format '{{.HostConfig.Memory}} {{.HostConfig.NanoCpus}}' croupierd-croupierd)" = "5368709120 4000000000" ] ||
+        fail "the pod's limits are not those of the manifest"
     play daemonset/engine-pod.yaml
     [ "$(timeout 60 podman wait engine-engine)" = 0 ] || fail "the engine's pod"
     podman logs engine-engine >"$place/pod.json" 2>&1
