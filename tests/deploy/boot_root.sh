@@ -21,6 +21,8 @@ cat >"$root/root/list-files" <<'END'
 find /etc /opt /usr /var -xdev ! -path '/var/lib/dpkg/*' ! -path '/var/lib/apt/lists/*' ! -path '/var/log/*' ! -path '/var/cache/*' | sort
 END
 chmod +x "$root/root/list-files"
+# What a boot makes for the packages that are there already is not ours.
+chroot "$root" systemd-tmpfiles --boot --create --prefix=/var >/dev/null 2>&1 || true
 chroot "$root" /root/list-files >"$root/root/files-before"
 install() {
     DEBIAN_FRONTEND=noninteractive chroot "$root" sh -c 'exec apt-get install -y --no-install-recommends /tmp/*.deb' \
