@@ -9,7 +9,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "daemon/placement.h"
+#include "host/placement.h"
 #include "shm/clock.h"
 #include "shm/wait_strategy.h"
 
@@ -49,11 +49,11 @@ SamplerPool::SamplerPool(const config::Config& config, shm::Plane& plane, shm::B
     : config_(config), plane_(&plane), bell_(&bell), event_fd_(event_fd), on_death_(std::move(on_death)) {
     const std::uint32_t threads = config.samplers.threads_per_sampler;
     const std::uint32_t count =
-        config.samplers.count != 0 ? config.samplers.count : default_sampler_count(threads);
+        config.samplers.count != 0 ? config.samplers.count : host::default_sampler_count(threads);
     children_.resize(std::min(count, proto::kMaxSamplers));
     if (config.samplers.pin) {
-        const auto cores =
-            place_samplers(static_cast<std::uint32_t>(children_.size()), threads, config.samplers.cores);
+        const auto cores = host::place_samplers(static_cast<std::uint32_t>(children_.size()), threads,
+                                                config.samplers.cores);
         for (std::size_t i = 0; i < children_.size(); ++i) children_[i].cores = cores[i];
     }
     plane.header().sampler_count = static_cast<std::uint32_t>(children_.size());
@@ -109,7 +109,7 @@ void SamplerPool::spawn(std::size_t index) {
     // Never 0, which is a free claim's owner.
     shared.incarnation.store(next_incarnation_++, std::memory_order_relaxed);
     shared.state.store(proto::SamplerState::starting, std::memory_order_relaxed);
-    shared.core.store(first_core(child.cores), std::memory_order_relaxed);
+    shared.core.store(host::first_core(child.cores), std::memory_order_relaxed);
     shared.heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_release);
     std::vector<std::string> words = arguments(index);
     std::vector<char*> argv;
@@ -208,7 +208,7 @@ bool SamplerPool::ready() const {
 std::int32_t SamplerPool::node() const {
     std::vector<std::string> cores;
     for (const Child& child : children_) cores.push_back(child.cores);
-    return node_of(cores);
+    return host::node_of(cores);
 }
 
 void SamplerPool::stop() {

@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/placement.h"
 #include "daemon/sampler_end.h"
 #include "daemon/session_view.h"
 #include "daemon/step_worker.h"
+#include "host/placement.h"
 #include "shm/bell.h"
 #include "shm/clock.h"
 #include "shm/plane.h"
@@ -169,7 +169,7 @@ class Sampler {
 int run_sampler(const SamplerOptions& options) {
     end_as_samplers_do(options.supervisor_pid);
     shm::survive_lost_pages();
-    if (!options.cores.empty() && !bind_this_process(options.cores)) {
+    if (!options.cores.empty() && !host::bind_this_process(options.cores)) {
         spdlog::warn("sampler {} could not be pinned to cores {}", options.index, options.cores);
     }
     auto plane = shm::Plane::attach(options.shm_directory, options.instance, shm::Access::read_write);

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "daemon/dead_claims.h"
-#include "daemon/placement.h"
 #include "daemon/signals.h"
 #include "daemon/stand_in_samplers.h"
+#include "host/placement.h"
 #include "shm/segment.h"
 
 namespace croupier::daemon {
@@ -98,7 +98,7 @@ class StandIn {
         begin_generation(header());
         header().counter(SessionCounter::stand_ins).fetch_add(1, std::memory_order_relaxed);
         const std::uint32_t count =
-            options_.samplers != 0 ? options_.samplers : (default_sampler_count(1) + 1) / 2;
+            options_.samplers != 0 ? options_.samplers : (host::default_sampler_count(1) + 1) / 2;
         spdlog::warn(
             "session {} ({}): its daemon is gone; {} samplers decide in its stead, {} half-decided columns "
             "again",

@@ -1,14 +1,15 @@
-#include "daemon/placement.h"
+#include "host/placement.h"
 
 #include <hwloc.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 
-#include "daemon/cpu_quota.h"
+#include "host/control_group.h"
 
-namespace croupier::daemon {
+namespace croupier::host {
 namespace {
 
 struct TopologyDeleter {
@@ -21,7 +22,25 @@ struct BitmapDeleter {
 };
 using Bitmap = std::unique_ptr<hwloc_bitmap_s, BitmapDeleter>;
 
-Topology load_topology() {
+// hwloc reads another root folder where its environment says so.
+class OtherRoot {
+  public:
+    explicit OtherRoot(const HostView& host) : set_(!host.is_real()) {
+        if (set_) ::setenv(kVariable, host.root.c_str(), 1);
+    }
+    ~OtherRoot() {
+        if (set_) ::unsetenv(kVariable);
+    }
+    OtherRoot(const OtherRoot&) = delete;
+    OtherRoot& operator=(const OtherRoot&) = delete;
+
+  private:
+    static constexpr const char* kVariable = "HWLOC_FSROOT";
+    bool set_;
+};
+
+Topology load_topology(const HostView& host) {
+    const OtherRoot root(host);
     hwloc_topology_t raw = nullptr;
     if (hwloc_topology_init(&raw) != 0) return nullptr;
     Topology topology(raw);
@@ -29,10 +48,17 @@ Topology load_topology() {
     return topology;
 }
 
+// False: not known, so it may run everywhere.
+bool bound_to(hwloc_topology_t topology, const HostView& host, hwloc_bitmap_t cores) {
+    if (host.is_this_process()) return hwloc_get_cpubind(topology, cores, HWLOC_CPUBIND_PROCESS) == 0;
+    const auto list = field_of(host.read_of_process("status").value_or(""), "Cpus_allowed_list");
+    return list && hwloc_bitmap_list_sscanf(cores, list->c_str()) == 0;
+}
+
 // Processing units in hwloc's logical order: neighbours share caches and a NUMA node.
-std::vector<std::uint32_t> usable_cores(hwloc_topology_t topology) {
+std::vector<std::uint32_t> cores_in(hwloc_topology_t topology, const HostView& host) {
     Bitmap bound(hwloc_bitmap_alloc());
-    const bool known = hwloc_get_cpubind(topology, bound.get(), HWLOC_CPUBIND_PROCESS) == 0;
+    const bool known = bound_to(topology, host, bound.get());
     std::vector<std::uint32_t> cores;
     for (hwloc_obj_t unit = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, nullptr); unit != nullptr;
          unit = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, unit)) {
@@ -41,10 +67,10 @@ std::vector<std::uint32_t> usable_cores(hwloc_topology_t topology) {
     return cores;
 }
 
-std::vector<std::uint32_t> choose_cores(std::size_t wanted, const std::vector<std::uint32_t>& allowed) {
-    const Topology topology = load_topology();
-    std::vector<std::uint32_t> cores =
-        topology ? usable_cores(topology.get()) : std::vector<std::uint32_t>{0};
+std::vector<std::uint32_t> choose_cores(std::size_t wanted, const std::vector<std::uint32_t>& allowed,
+                                        const HostView& host) {
+    std::vector<std::uint32_t> cores = usable_cores(host);
+    if (cores.empty()) cores = {0};
     if (!allowed.empty()) {
         std::erase_if(cores, [&](std::uint32_t core) {
             return std::find(allowed.begin(), allowed.end(), core) == allowed.end();
@@ -59,9 +85,14 @@ std::vector<std::uint32_t> choose_cores(std::size_t wanted, const std::vector<st
 
 }  // namespace
 
+std::vector<std::uint32_t> usable_cores(const HostView& host) {
+    const Topology topology = load_topology(host);
+    return topology ? cores_in(topology.get(), host) : std::vector<std::uint32_t>();
+}
+
 std::vector<std::string> place_samplers(std::uint32_t samplers, std::uint32_t threads_each,
-                                        const std::vector<std::uint32_t>& allowed) {
-    const auto cores = choose_cores(std::size_t{samplers} * threads_each, allowed);
+                                        const std::vector<std::uint32_t>& allowed, const HostView& host) {
+    const auto cores = choose_cores(std::size_t{samplers} * threads_each, allowed, host);
     std::vector<std::string> lists(samplers);
     std::size_t next = 0;
     for (auto& list : lists) {
@@ -73,16 +104,15 @@ std::vector<std::string> place_samplers(std::uint32_t samplers, std::uint32_t th
     return lists;
 }
 
-std::uint32_t default_sampler_count(std::uint32_t threads_each) {
-    const Topology topology = load_topology();
-    std::size_t cores = topology ? usable_cores(topology.get()).size() : 1;
-    if (const auto quota = cpu_quota())
+std::uint32_t default_sampler_count(std::uint32_t threads_each, const HostView& host) {
+    std::size_t cores = std::max<std::size_t>(1, usable_cores(host).size());
+    if (const auto quota = cpu_quota(host))
         cores = std::clamp<std::size_t>(static_cast<std::size_t>(*quota), 1, cores);
     return std::max(1U, static_cast<std::uint32_t>((cores - 1) / threads_each));
 }
 
-std::int32_t node_of(const std::vector<std::string>& core_lists) {
-    const Topology topology = load_topology();
+std::int32_t node_of(const std::vector<std::string>& core_lists, const HostView& host) {
+    const Topology topology = load_topology(host);
     if (!topology) return -1;
     std::map<std::int32_t, std::size_t> cores_on;
     const Bitmap cores(hwloc_bitmap_alloc());
@@ -101,7 +131,7 @@ std::int32_t node_of(const std::vector<std::string>& core_lists) {
 }
 
 bool bind_this_process(const std::string& cores) {
-    const Topology topology = load_topology();
+    const Topology topology = load_topology({});
     Bitmap set(hwloc_bitmap_alloc());
     if (!topology || hwloc_bitmap_list_sscanf(set.get(), cores.c_str()) != 0) return false;
     if (hwloc_set_cpubind(topology.get(), set.get(), HWLOC_CPUBIND_PROCESS) != 0) return false;
@@ -116,4 +146,4 @@ std::int32_t first_core(const std::string& cores) {
     return hwloc_bitmap_first(set.get());
 }
 
-}  // namespace croupier::daemon
+}  // namespace croupier::host
