@@ -48,11 +48,31 @@ Topology load_topology(const HostView& host) {
     return topology;
 }
 
+bool read_allowed_cores(const HostView& host, hwloc_bitmap_t cores) {
+    const auto list = field_of(host.read_of_process("status").value_or(""), "Cpus_allowed_list");
+    return list && hwloc_bitmap_list_sscanf(cores, list->c_str()) == 0;
+}
+
 // False: not known, so it may run everywhere.
 bool bound_to(hwloc_topology_t topology, const HostView& host, hwloc_bitmap_t cores) {
     if (host.is_this_process()) return hwloc_get_cpubind(topology, cores, HWLOC_CPUBIND_PROCESS) == 0;
-    const auto list = field_of(host.read_of_process("status").value_or(""), "Cpus_allowed_list");
-    return list && hwloc_bitmap_list_sscanf(cores, list->c_str()) == 0;
+    return read_allowed_cores(host, cores);
+}
+
+void count_cores(hwloc_topology_t topology, const std::string& list,
+                 std::map<std::int32_t, std::size_t>& cores_on) {
+    const Bitmap cores(hwloc_bitmap_alloc());
+    if (list.empty() || hwloc_bitmap_list_sscanf(cores.get(), list.c_str()) != 0) return;
+    for (int core = hwloc_bitmap_first(cores.get()); core >= 0; core = hwloc_bitmap_next(cores.get(), core)) {
+        const hwloc_obj_t unit = hwloc_get_pu_obj_by_os_index(topology, static_cast<unsigned>(core));
+        if (unit != nullptr) ++cores_on[hwloc_bitmap_first(unit->nodeset)];
+    }
+}
+
+std::int32_t node_of_most(const std::map<std::int32_t, std::size_t>& cores_on) {
+    const auto most = std::max_element(cores_on.begin(), cores_on.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    return most == cores_on.end() ? -1 : most->first;
 }
 
 // Processing units in hwloc's logical order: neighbours share caches and a NUMA node.
@@ -111,23 +131,29 @@ std::uint32_t default_sampler_count(std::uint32_t threads_each, const HostView& 
     return std::max(1U, static_cast<std::uint32_t>((cores - 1) / threads_each));
 }
 
+std::vector<std::int32_t> nodes_of(const std::vector<std::string>& core_lists, const HostView& host) {
+    std::vector<std::int32_t> nodes;
+    const Topology topology = load_topology(host);
+    for (const std::string& list : core_lists) {
+        std::map<std::int32_t, std::size_t> cores_on;
+        if (topology) count_cores(topology.get(), list, cores_on);
+        nodes.push_back(node_of_most(cores_on));
+    }
+    return nodes;
+}
+
 std::int32_t node_of(const std::vector<std::string>& core_lists, const HostView& host) {
     const Topology topology = load_topology(host);
     if (!topology) return -1;
     std::map<std::int32_t, std::size_t> cores_on;
+    for (const std::string& list : core_lists) count_cores(topology.get(), list, cores_on);
+    return node_of_most(cores_on);
+}
+
+std::optional<std::size_t> allowed_cores(const HostView& host) {
     const Bitmap cores(hwloc_bitmap_alloc());
-    for (const std::string& list : core_lists) {
-        if (list.empty() || hwloc_bitmap_list_sscanf(cores.get(), list.c_str()) != 0) continue;
-        for (int core = hwloc_bitmap_first(cores.get()); core >= 0;
-             core = hwloc_bitmap_next(cores.get(), core)) {
-            const hwloc_obj_t unit =
-                hwloc_get_pu_obj_by_os_index(topology.get(), static_cast<unsigned>(core));
-            if (unit != nullptr) ++cores_on[hwloc_bitmap_first(unit->nodeset)];
-        }
-    }
-    const auto most = std::max_element(cores_on.begin(), cores_on.end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; });
-    return most == cores_on.end() ? -1 : most->first;
+    if (!read_allowed_cores(host, cores.get())) return std::nullopt;
+    return static_cast<std::size_t>(std::max(0, hwloc_bitmap_weight(cores.get())));
 }
 
 bool bind_this_process(const std::string& cores) {

@@ -166,7 +166,7 @@ Finding check_pinning(const Examined& examined) {
         // In another PID namespace the number is another process's.
         if (sampler.pid <= 0 || view.read_of_process("comm") != "croupierd") continue;
         ++seen;
-        if (host::usable_cores(view).size() > examined.config.samplers.threads_per_sampler &&
+        if (host::allowed_cores(view).value_or(0) > examined.config.samplers.threads_per_sampler &&
             examined.usable_cores.size() > 1) {
             loose += (loose.empty() ? "" : ", ") + view.process;
         }

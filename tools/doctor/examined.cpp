@@ -55,14 +55,13 @@ void place(Examined& examined) {
                             : host::default_sampler_count(samplers.threads_per_sampler, examined.host);
     examined.sampler_cores =
         host::place_samplers(count, samplers.threads_per_sampler, samplers.cores, examined.host);
+    examined.sampler_nodes = host::nodes_of(examined.sampler_cores, examined.host);
+    const auto& wanted = examined.config.shm.node;
+    examined.segment_node =
+        wanted ? static_cast<std::int32_t>(*wanted) : host::node_of(examined.sampler_cores, examined.host);
 }
 
 }  // namespace
-
-std::int32_t Examined::segment_node() const {
-    if (config.shm.node) return static_cast<std::int32_t>(*config.shm.node);
-    return host::node_of(sampler_cores, host);
-}
 
 Examined examine(const Request& request) {
     Examined examined;

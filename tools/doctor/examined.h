@@ -37,15 +37,15 @@ struct Examined {
     Account daemon_user;    // of the daemon that lives; else the one asked for, `croupier`, or who asks
     Account engine_user;
     std::vector<std::uint32_t> usable_cores;
-    std::vector<std::string> sampler_cores;  // for each sampler, as the daemon would choose them
+    std::vector<std::string> sampler_cores;   // for each sampler, as the daemon would choose them
+    std::vector<std::int32_t> sampler_nodes;  // -1: not known
+    std::int32_t segment_node = -1;           // of the segments' memory; -1: not known
     DaemonAnswer daemon;
     PythonAnswer python;
     std::vector<CoreSpeed> core_speeds;
 
     std::uint32_t samplers() const { return static_cast<std::uint32_t>(sampler_cores.size()); }
     std::uint32_t sampler_threads() const { return samplers() * config.samplers.threads_per_sampler; }
-    // The node of the segments' memory; -1: not known.
-    std::int32_t segment_node() const;
     bool daemon_lives() const { return daemon.state == DaemonState::answers; }
 };
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 
-#include "host/placement.h"
 #include "tools/doctor/checks.h"
 #include "tools/doctor/gpus.h"
 
@@ -29,10 +28,9 @@ std::string in_words(const LinkSide& side) {
 }  // namespace
 
 Finding check_sampler_nodes(const Examined& examined) {
-    const std::int32_t segment = examined.segment_node();
+    const std::int32_t segment = examined.segment_node;
     std::map<std::int32_t, std::size_t> samplers_on;
-    for (const std::string& cores : examined.sampler_cores)
-        ++samplers_on[host::node_of({cores}, examined.host)];
+    for (const std::int32_t node : examined.sampler_nodes) ++samplers_on[node];
     if (samplers_on.empty() || samplers_on.begin()->first < 0) {
         return skipped("this host tells no NUMA nodes, or not those of its cores");
     }
@@ -58,7 +56,7 @@ Finding check_sampler_nodes(const Examined& examined) {
 Finding check_gpu_nodes(const Examined& examined) {
     const auto gpus = gpus_of(examined.host);
     if (gpus.empty()) return skipped("no NVIDIA GPU is on this host's PCI bus");
-    const std::int32_t segment = examined.segment_node();
+    const std::int32_t segment = examined.segment_node;
     std::set<std::int32_t> nodes;
     for (const Gpu& gpu : gpus) nodes.insert(gpu.node);
     std::vector<Fact> facts = {{"gpus", static_cast<std::int64_t>(gpus.size())},
