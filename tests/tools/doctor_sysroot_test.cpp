@@ -215,7 +215,7 @@ TEST_CASE("doctor: a shm.dir on a disk is slower") {
     host.put("croupierd.yaml", "samplers: {count: 3, cores: \"0-3\"}\nshm: {dir: /var/lib/croupier}\n");
     const auto told = host.ask();
     CHECK(told.status == 1);
-    CHECK_THAT(told.what("shm.mount"), Contains("ext4") && Contains("no memory"));
+    CHECK_THAT(told.what("memory.mount"), Contains("ext4") && Contains("no memory"));
 }
 
 TEST_CASE("doctor: locked memory matters where NCCL has InfiniBand") {

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kOneSampler = "{count: 1}";
 // Of the machine that runs the tests nothing is known: it may have one core, or a neighbour.
-constexpr const char* kNotThisMachine = " --skip cpu --skip memory --skip shm.mount --skip engine";
+constexpr const char* kNotThisMachine = " --skip cpu --skip memory --skip engine";
 constexpr const char* kAsNobody = "setpriv --reuid 65534 --regid 65534 --clear-groups ";
 
 std::string config_of(const Sandbox& sandbox) {
@@ -60,7 +60,7 @@ TEST_CASE("doctor: a daemon that serves is found fit, and every check is told on
     CHECK(told.level("daemon.samplers") == "fine");
     CHECK(told.level("daemon.version") == "fine");
     CHECK(told.level("user.daemon") == "fine");
-    CHECK(told.level("shm.directory") == "fine");
+    CHECK(told.level("files.directory") == "fine");
     std::set<std::string> checks;
     for (const auto& finding : told.answer["findings"]) {
         checks.insert(finding["check"].get<std::string>());
@@ -73,7 +73,7 @@ TEST_CASE("doctor: a daemon that serves is found fit, and every check is told on
           std::set<std::string>{
               "config.file",    "cpu.instructions", "cpu.cores",         "cpu.cpuset",     "cpu.quota",
               "cpu.pinning",    "cpu.speed",        "numa.samplers",     "numa.gpus",      "pcie.links",
-              "shm.mount",      "shm.space",        "shm.directory",     "shm.files",      "run.files",
+              "memory.mount",   "memory.space",     "files.directory",   "files.segments", "files.sockets",
               "memory.limit",   "memory.locked",    "memory.huge_pages", "user.daemon",    "user.engine",
               "daemon.answers", "daemon.samplers",  "daemon.version",    "engine.library", "engine.plugin"});
     CHECK(told.answer["findings"].size() == checks.size());
@@ -87,14 +87,14 @@ TEST_CASE("doctor: a shared memory without room for a session is named, with its
     const auto told = ask_doctor(place, config_of(sandbox),
                                  "unshare --mount " + after("mount -t tmpfs -o size=8m tmpfs /dev/shm"));
     CHECK(told.status == 2);
-    CHECK(told.level("shm.space") == "broken");
-    CHECK_THAT(told.what("shm.space"), Contains("8 MiB"));
-    CHECK_THAT(told.remedy("shm.space"), Contains("remount,size="));
-    CHECK(told.finding("shm.space")["facts"]["total_bytes"] == 8 << 20U);
+    CHECK(told.level("memory.space") == "broken");
+    CHECK_THAT(told.what("memory.space"), Contains("8 MiB"));
+    CHECK_THAT(told.remedy("memory.space"), Contains("remount,size="));
+    CHECK(told.finding("memory.space")["facts"]["total_bytes"] == 8 << 20U);
     // A session of another shape fits.
     const auto small = ask_doctor(place, config_of(sandbox) + " --vocab 1000 --batch 1",
                                   "unshare --mount " + after("mount -t tmpfs -o size=8m tmpfs /dev/shm"));
-    CHECK(small.level("shm.space") == "fine");
+    CHECK(small.level("memory.space") == "fine");
 }
 
 TEST_CASE("doctor: a shared memory that cannot be written, or is a disk, is named") {
@@ -105,8 +105,8 @@ TEST_CASE("doctor: a shared memory that cannot be written, or is a disk, is name
     const auto told = ask_doctor(place, config_of(sandbox),
                                  "unshare --mount " + after("mount -t tmpfs -o ro tmpfs /dev/shm"));
     CHECK(told.status == 2);
-    CHECK(told.level("shm.mount") == "broken");
-    CHECK_THAT(told.what("shm.mount"), Contains("read-only"));
+    CHECK(told.level("memory.mount") == "broken");
+    CHECK_THAT(told.what("memory.mount"), Contains("read-only"));
 }
 
 TEST_CASE("doctor: a group that is not there, or has not the daemon's user, is named") {
@@ -200,8 +200,8 @@ TEST_CASE("doctor: a daemon that is not started, is stopped or has died is told 
         SmallEngine(daemon.endpoint(), "left");
         daemon.kill_now();
         const auto told = ask_doctor(place, question + " --skip daemon");
-        CHECK(told.level("shm.files") == "slower");
-        CHECK_THAT(told.remedy("shm.files"), Contains("croupier cleanup"));
+        CHECK(told.level("files.segments") == "slower");
+        CHECK_THAT(told.remedy("files.segments"), Contains("croupier cleanup"));
         CHECK(told.status == 1);
     }
 }
@@ -233,33 +233,33 @@ TEST_CASE("doctor: squatted names are told, each with whose they are") {
         REQUIRE(::mkfifo(plane.c_str(), 0600) == 0);
         const auto told = ask_doctor(place, config_of(sandbox));
         CHECK(told.status == 2);
-        CHECK(told.level("shm.files") == "broken");
-        CHECK_THAT(told.what("shm.files"), Contains("squatted") && Contains(plane));
+        CHECK(told.level("files.segments") == "broken");
+        CHECK_THAT(told.what("files.segments"), Contains("squatted") && Contains(plane));
     }
     SECTION("a link where the lock goes") {
         fs::create_symlink("/etc/passwd", sandbox.directory() + "/" + sandbox.instance() + ".lock");
         const auto told = ask_doctor(place, config_of(sandbox));
-        CHECK(told.level("run.files") == "broken");
-        CHECK_THAT(told.what("run.files"), Contains("squatted") && Contains("is a link"));
+        CHECK(told.level("files.sockets") == "broken");
+        CHECK_THAT(told.what("files.sockets"), Contains("squatted") && Contains("is a link"));
     }
     SECTION("a file where the socket goes") {
         std::ofstream(sandbox.directory() + "/control.sock") << "mine";
-        CHECK_THAT(ask_doctor(place, config_of(sandbox)).what("run.files"),
+        CHECK_THAT(ask_doctor(place, config_of(sandbox)).what("files.sockets"),
                    Contains("control.sock is no socket"));
     }
     SECTION("another user's folder and file") {
         if (!shm::can_change_user()) return;
         std::ofstream(plane) << "mine";
         REQUIRE(::chown(plane.c_str(), shm::kNobody, shm::kNobody) == 0);
-        CHECK_THAT(ask_doctor(place, config_of(sandbox)).what("shm.files"), Contains("uid 65534"));
+        CHECK_THAT(ask_doctor(place, config_of(sandbox)).what("files.segments"), Contains("uid 65534"));
         REQUIRE(::chown(sandbox.shm_directory().c_str(), shm::kNobody, shm::kNobody) == 0);
         const auto told = ask_doctor(place, config_of(sandbox) + " --user root");
-        CHECK(told.level("shm.directory") == "broken");
-        CHECK_THAT(told.what("shm.directory"), Contains("uid 65534"));
+        CHECK(told.level("files.directory") == "broken");
+        CHECK_THAT(told.what("files.directory"), Contains("uid 65534"));
     }
     SECTION("a folder that all may write to") {
         fs::permissions(sandbox.shm_directory(), fs::perms(0777));
-        CHECK_THAT(ask_doctor(place, config_of(sandbox)).what("shm.directory"), Contains("mode 0777"));
+        CHECK_THAT(ask_doctor(place, config_of(sandbox)).what("files.directory"), Contains("mode 0777"));
     }
 }
 
@@ -276,7 +276,7 @@ TEST_CASE("doctor: a user who may not connect is told which group would let it")
     CHECK(told.level("daemon.answers") == "broken");
     CHECK_THAT(told.what("daemon.answers"), Contains("no permission"));
     CHECK(told.level("user.engine") == "broken");
-    CHECK(told.level("shm.files") == "skipped");
+    CHECK(told.level("files.segments") == "skipped");
     const auto asked_for = ask_doctor(place, config_of(daemon) + kNotThisMachine + " --engine-user nobody");
     CHECK(asked_for.level("daemon.answers") == "fine");
     CHECK(asked_for.level("user.engine") == "broken");
@@ -293,7 +293,7 @@ TEST_CASE("doctor: a daemon's user who may not make its folders is told so") {
     const Workplace place;
     const auto told = ask_doctor(place, config_of(sandbox) + " --user nobody");
     CHECK(told.status == 2);
-    CHECK(told.level("run.files") == "broken");
-    CHECK_THAT(told.what("run.files"), Contains("no permission") && Contains("nobody"));
-    CHECK_THAT(told.remedy("run.files"), Contains("install -d -o nobody"));
+    CHECK(told.level("files.sockets") == "broken");
+    CHECK_THAT(told.what("files.sockets"), Contains("no permission") && Contains("nobody"));
+    CHECK_THAT(told.remedy("files.sockets"), Contains("install -d -o nobody"));
 }

@@ -41,12 +41,8 @@ std::size_t cores_for_samplers(const Examined& examined) {
         }));
 }
 
-std::string core_limits(const Examined& examined) {
-    std::string limits;
-    const std::uint64_t stops = host::quota_stops(examined.host);
-    if (stops > 0)
-        limits = fmt::format("the kernel has stopped this control group {} times for its quota", stops);
-    return limits;
+std::string stops_in_words(std::uint64_t stops) {
+    return stops == 0 ? "" : fmt::format("; the kernel has stopped the control group {} times for it", stops);
 }
 
 // Of cpufreq: a governor or a limit that keeps a core below what it could do. Empty: none, or not told.
@@ -132,9 +128,9 @@ Finding check_quota(const Examined& examined) {
     const auto quota = host::cpu_quota(examined.host);
     if (!quota) return fine("no control group limits the processor time");
     const std::uint32_t wanted = examined.sampler_threads();
-    const std::vector<Fact> facts = {{"quota", *quota},
-                                     {"wanted", number(wanted)},
-                                     {"stops", static_cast<std::int64_t>(host::quota_stops(examined.host))}};
+    const std::uint64_t stops = host::quota_stops(examined.host);
+    const std::vector<Fact> facts = {
+        {"quota", *quota}, {"wanted", number(wanted)}, {"stops", static_cast<std::int64_t>(stops)}};
     if (*quota < wanted || *quota < 2) {
         return slower(
             fmt::format("a quota of {:g} CPU{} for {} and the supervisor: the kernel stops them in the "
@@ -147,9 +143,8 @@ Finding check_quota(const Examined& examined) {
                                                        examined.config.samplers.threads_per_sampler)),
             facts);
     }
-    const std::string stops = core_limits(examined);
     return fine(fmt::format("a quota of {:g} CPUs, {} will run{}", *quota, samplers_in_words(examined),
-                            stops.empty() ? "" : "; " + stops),
+                            stops_in_words(stops)),
                 facts);
 }
 
@@ -164,7 +159,8 @@ Finding check_pinning(const Examined& examined) {
         host::HostView view = examined.host;
         view.process = std::to_string(sampler.pid);
         // In another PID namespace the number is another process's.
-        if (sampler.pid <= 0 || view.read_of_process("comm") != "croupierd") continue;
+        const auto parent = host::field_of(view.read_of_process("status").value_or(""), "PPid");
+        if (examined.host.is_this_process() || parent != examined.host.process) continue;
         ++seen;
         if (host::allowed_cores(view).value_or(0) > examined.config.samplers.threads_per_sampler &&
             examined.usable_cores.size() > 1) {
@@ -176,7 +172,9 @@ Finding check_pinning(const Examined& examined) {
                       "look in the daemon's log for why it could not bind them, then restart it");
     }
     if (seen == 0) return fine("samplers will be bound, one thread a core");
-    return fine(fmt::format("{} samplers run, each bound to its core", seen), {{"samplers", number(seen)}});
+    return fine(fmt::format("{} sampler{} seen, bound to {}", seen, seen == 1 ? " is" : "s are",
+                            seen == 1 ? "its core" : "their cores"),
+                {{"samplers", number(seen)}});
 }
 
 Finding check_speed(const Examined& examined) {
@@ -219,10 +217,14 @@ Finding check_speed(const Examined& examined) {
             "keep others off the samplers' cores (taskset, cpusets), or name free ones in samplers.cores",
             facts);
     }
-    return fine(
-        fmt::format("{} core{} of samplers measured: the slowest does {:.0f} % of the fastest", speeds.size(),
-                    plural(speeds.size()), 100 * slowest->turns_per_us / fastest->turns_per_us),
-        facts);
+    if (speeds.size() == 1) {
+        return fine(fmt::format("the sampler's core {} was had for {:.0f} % of the time", least->core,
+                                100 * least->share),
+                    facts);
+    }
+    return fine(fmt::format("{} cores of samplers measured: the slowest does {:.0f} % of the fastest",
+                            speeds.size(), 100 * slowest->turns_per_us / fastest->turns_per_us),
+                facts);
 }
 
 }  // namespace croupier::tools::doctor

@@ -98,7 +98,7 @@ Finding check_daemon_samplers(const Examined& examined) {
             fmt::format("all {} samplers live, after {} restart{}", all, restarts, restarts == 1 ? "" : "s"),
             remedy, facts);
     }
-    return fine(fmt::format("all {} samplers live", all), facts);
+    return fine(all == 1 ? "the one sampler lives" : fmt::format("all {} samplers live", all), facts);
 }
 
 Finding check_daemon_version(const Examined& examined) {

@@ -1,7 +1,5 @@
 #include "tools/doctor/examined.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <future>
@@ -21,13 +19,13 @@ Account named_account(const std::string& user, const char* option) {
                              "); give a name of `getent passwd`, or a number");
 }
 
-// Only root can start a daemon as another user.
-Account daemon_account(const Request& request, const DaemonAnswer& daemon) {
+// The package's daemon has the default folder; a daemon that somebody runs alone has one of its own.
+Account daemon_account(const Request& request, const config::Config& config, const DaemonAnswer& daemon) {
     if (!request.user.empty()) return named_account(request.user, "--user");
     if (daemon.uid) {
         if (auto found = account_of(std::to_string(*daemon.uid))) return *std::move(found);
     }
-    if (::geteuid() == 0) {
+    if (config.shm.dir == config::Shm().dir) {
         if (auto found = account_of(std::string(kPackagedUser))) return *std::move(found);
     }
     return own_account();
@@ -84,7 +82,7 @@ Examined examine(const Request& request) {
         const std::string process = std::to_string(*examined.daemon.pid);
         if (examined.host.list("/proc/" + process).size() > 1) examined.host.process = process;
     }
-    examined.daemon_user = daemon_account(request, examined.daemon);
+    examined.daemon_user = daemon_account(request, examined.config, examined.daemon);
     examined.engine_user =
         request.engine_user.empty() ? own_account() : named_account(request.engine_user, "--engine-user");
     place(examined);

@@ -119,13 +119,14 @@ Finding check_shm_directory(const Examined& examined) {
     }
     if (!may(user, status, kMayWrite | kMayEnter)) {
         return broken(
-            fmt::format("no permission: {} may not write to shm.dir {}, which is {}'s with mode {:04o}",
-                        user.name, path, owner_in_words(status.st_uid),
-                        static_cast<unsigned>(status.st_mode) & 07777U),
+            fmt::format(
+                "no permission: {} may not write to shm.dir {}, which belongs to {} and has mode {:04o}",
+                user.name, path, owner_in_words(status.st_uid),
+                static_cast<unsigned>(status.st_mode) & 07777U),
             fmt::format("chown {} {}", user.name, path), facts);
     }
     return fine(
-        fmt::format("{} is {}'s, and nobody else may write to it", path, owner_in_words(status.st_uid)),
+        fmt::format("{} belongs to {}, and nobody else may write to it", path, owner_in_words(status.st_uid)),
         facts);
 }
 
@@ -162,18 +163,15 @@ Finding check_run_files(const Examined& examined) {
     const Account& user = examined.daemon_user;
     const std::string how = how_to_make(folder, user, "0750");
     struct stat status {};
-    if (::lstat(folder.c_str(), &status) != 0) {
+    if (::stat(folder.c_str(), &status) != 0) {
         // The unit's RuntimeDirectory=.
         if (folder == config::Config().run_dir && user.name == "croupier") {
             return fine(folder + " is made when the unit starts");
         }
         return absent_folder(folder, "run_dir", user, how);
     }
-    const std::string fault = fault_of_folder(folder, status, user);
-    if (!fault.empty() && !S_ISLNK(status.st_mode)) {
-        return broken("run_dir " + fault + "; it should be " + user.name + "'s own",
-                      "remove it, then " + how);
-    }
+    if (!S_ISDIR(status.st_mode))
+        return broken("run_dir " + folder + " is no folder", "remove it, then " + how);
     if (!may(user, status, kMayWrite | kMayEnter)) {
         return broken(fmt::format("no permission: {} may not write to run_dir {}", user.name, folder),
                       fmt::format("chown {} {}", user.name, folder));

@@ -56,7 +56,9 @@ std::string Mount::value(const std::string& option) const {
 
 std::optional<Mount> mount_of(const host::HostView& host, const std::string& path) {
     std::optional<Mount> best;
-    std::istringstream lines(host.read_of_process("mountinfo").value_or(""));
+    // Of another user's process only root may see them; they are mostly the same.
+    const auto own = host.read_of_process("mountinfo");
+    std::istringstream lines(own ? *own : host.read("/proc/self/mountinfo").value_or(""));
     for (std::string line; std::getline(lines, line);) {
         const auto mount = mount_in(line);
         // Of two on one point the later one hides the other.
