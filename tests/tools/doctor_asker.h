@@ -32,7 +32,8 @@ inline DoctorAnswer ask_doctor(const Workplace& place, const std::string& argume
                                const std::string& before = "") {
     const std::string python =
         arguments.find("--python") == std::string::npos ? " --python no-python-here" : "";
-    const Ended ended = place.run("doctor --json " + arguments + python, before);
+    const std::string patience = arguments.find("--patience") == std::string::npos ? " --patience 60000" : "";
+    const Ended ended = place.run("doctor --json " + arguments + python + patience, before);
     INFO(ended.output);
     DoctorAnswer told{ended.status, nlohmann::json::parse(ended.output, nullptr, false)};
     REQUIRE(told.answer.is_object());

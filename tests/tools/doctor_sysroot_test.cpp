@@ -139,10 +139,12 @@ TEST_CASE("doctor: a host without nodes, or GPUs whose node is not told, is no f
     CHECK(told.status == 0);
     CHECK(told.level("numa.gpus") == "skipped");
     CHECK(told.level("pcie.links") == "skipped");
+    fs::remove_all(host.path() / "sys/devices/system/node");
+    CHECK(host.ask().status == 0);
     fs::remove_all(host.path() / "sys");
-    const auto bare = host.ask();
-    CHECK(bare.status == 0);
-    CHECK(bare.level("pcie.links") == "skipped");
+    const Ended bare = host.run("doctor --sysroot . --config croupierd.yaml");
+    CHECK(bare.status == 3);
+    CHECK_THAT(bare.output, Contains("has no folder /sys/devices/system/cpu"));
 }
 
 TEST_CASE("doctor: a link with fewer lanes is slower, one that saves power is not") {

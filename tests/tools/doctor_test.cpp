@@ -178,7 +178,7 @@ TEST_CASE("doctor: a daemon that is not started, is stopped or has died is told 
     SECTION("stopped by a signal") {
         daemon.signal(SIGSTOP);
         REQUIRE(eventually([&] { return is_stopped(daemon.pid()); }));
-        const auto told = ask_doctor(place, question);
+        const auto told = ask_doctor(place, question + " --patience 400");
         daemon.signal(SIGCONT);
         CHECK(told.status == 2);
         CHECK(told.level("daemon.answers") == "broken");
@@ -217,7 +217,7 @@ TEST_CASE("doctor: who listens in the daemon's place and says nothing is named")
     REQUIRE(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
     REQUIRE(::listen(listener.get(), 4) == 0);
     const Workplace place;
-    const auto told = ask_doctor(place, config_of(sandbox));
+    const auto told = ask_doctor(place, config_of(sandbox) + " --patience 400");
     CHECK(told.status == 2);
     CHECK_THAT(told.what("daemon.answers"),
                Contains("test_tools") && Contains(std::to_string(::getpid())) && Contains("does not answer"));

@@ -76,6 +76,11 @@ void add_doctor_command(CLI::App& app, int& status) {
     command->add_option("--engine-user", request.engine_user, "The engine's user; by default who asks");
     command->add_option("--python", request.python, "The engine's Python")->capture_default_str();
     command->add_option("--library", request.library, "The libcroupier.so that the engine loads");
+    command
+        ->add_option("--patience", request.patience_ms,
+                     "Milliseconds that Python may take to answer; the daemon may take half of it")
+        ->check(CLI::Range(10U, 600000U))
+        ->capture_default_str();
     command->add_option("--vocab", request.vocab, "Vocabulary of the session that must find room")
         ->check(CLI::Range(1U, proto::kMaxVocab))
         ->capture_default_str();

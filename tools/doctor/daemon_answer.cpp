@@ -4,7 +4,6 @@
 #include <sys/un.h>
 
 #include <cerrno>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <zmq.hpp>
@@ -20,8 +19,6 @@ using nlohmann::json;
 using shm::Errc;
 
 constexpr std::string_view kIpc = "ipc://";
-// A daemon answers in some milliseconds, at the worst after the tens that its housekeeping takes.
-constexpr std::chrono::milliseconds kPatience{400};
 
 // Who listens is known before it is asked, also where it does not answer.
 int connect_and_see(const std::string& path, DaemonAnswer& answer) {
@@ -77,9 +74,9 @@ DaemonState state_of(Errc code) {
     }
 }
 
-shm::Result<std::string> ask_statistics(const std::string& endpoint) {
+shm::Result<std::string> ask_statistics(const std::string& endpoint, std::chrono::milliseconds patience) {
     zmq::context_t context;
-    CROUPIER_TRY_VALUE(channel, client::ControlChannel::connect(context, endpoint, {}, kPatience));
+    CROUPIER_TRY_VALUE(channel, client::ControlChannel::connect(context, endpoint, {}, patience));
     flatbuffers::FlatBufferBuilder builder;
     std::string text;
     CROUPIER_TRY(channel.ask<wire::StatisticsReply>(builder, wire::CreateStatistics(builder),
@@ -92,7 +89,7 @@ shm::Result<std::string> ask_statistics(const std::string& endpoint) {
 
 }  // namespace
 
-DaemonAnswer ask_daemon(const std::string& endpoint) {
+DaemonAnswer ask_daemon(const std::string& endpoint, std::chrono::milliseconds patience) {
     DaemonAnswer answer;
     if (!endpoint.starts_with(kIpc)) return answer;
     if (connect_and_see(endpoint.substr(kIpc.size()), answer) != 0) {
@@ -102,7 +99,7 @@ DaemonAnswer ask_daemon(const std::string& endpoint) {
         return answer;
     }
     try {
-        const auto statistics = ask_statistics(endpoint);
+        const auto statistics = ask_statistics(endpoint, patience);
         if (statistics) {
             read_statistics(statistics.value(), answer);
         } else {

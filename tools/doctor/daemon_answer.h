@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,6 +38,7 @@ struct DaemonAnswer {
     std::size_t sessions = 0;
 };
 
-DaemonAnswer ask_daemon(const std::string& endpoint);
+// A daemon answers in some milliseconds, at the worst after the tens that its housekeeping takes.
+DaemonAnswer ask_daemon(const std::string& endpoint, std::chrono::milliseconds patience);
 
 }  // namespace croupier::tools::doctor

@@ -176,7 +176,7 @@ Finding check_plugin(const Examined& examined) {
     }
     if (python.state != PythonState::answers) {
         return skipped(fmt::format("{} was asked for its packages: {}", python.program, python.error),
-                       "--python FILE names the engine's Python");
+                       "--python FILE names the engine's Python; --patience gives it longer");
     }
     const std::string where = fmt::format("{} (Python {})", python.program, python.version);
     if (python.vllm.empty()) {

@@ -1,6 +1,7 @@
 #include "tools/doctor/examined.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <future>
 #include <stdexcept>
@@ -65,9 +66,10 @@ Examined examine(const Request& request) {
     Examined examined;
     examined.request = request;
     examined.host.root = request.sysroot;
-    if (!request.sysroot.empty() && !std::filesystem::is_directory(request.sysroot)) {
-        throw std::runtime_error("--sysroot " + request.sysroot +
-                                 " is no folder; it should hold the folders proc and sys of a host");
+    for (const char* folder : {"/proc/self", "/sys/devices/system/cpu"}) {
+        if (request.sysroot.empty() || std::filesystem::is_directory(request.sysroot + folder)) continue;
+        throw std::runtime_error("--sysroot " + request.sysroot + " has no folder " + folder +
+                                 "; it should hold copies of a host's /proc and /sys");
     }
     examined.loaded = config::load_file(request.config_file);
     if (examined.loaded.config) examined.config = *examined.loaded.config;
@@ -75,9 +77,10 @@ Examined examine(const Request& request) {
         place(examined);
         return examined;
     }
+    const std::chrono::milliseconds patience(request.patience_ms);
     // The longest wait first; its answer is needed last.
-    auto python = std::async(std::launch::async, [&] { return ask_python(request.python); });
-    examined.daemon = ask_daemon(examined.config.control.endpoint);
+    auto python = std::async(std::launch::async, [&] { return ask_python(request.python, patience); });
+    examined.daemon = ask_daemon(examined.config.control.endpoint, patience / 2);
     if (examined.daemon.pid) {
         const std::string process = std::to_string(*examined.daemon.pid);
         if (examined.host.list("/proc/" + process).size() > 1) examined.host.process = process;

@@ -24,7 +24,8 @@ struct Request {
     std::string user;         // of the daemon; empty: see Examined::daemon_user
     std::string engine_user;  // empty: who asks
     std::string python = "python3";
-    std::string library;  // libcroupier.so of the engine; empty: where it is usually
+    std::string library;              // libcroupier.so of the engine; empty: where it is usually
+    std::uint32_t patience_ms = 800;  // with Python; with the daemon half of it
     std::uint32_t vocab = 151936;
     std::uint32_t batch = 64;
 };

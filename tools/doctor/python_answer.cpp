@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -20,9 +19,6 @@ namespace croupier::tools::doctor {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// What remains of a second when the rest has had its part.
-constexpr std::chrono::milliseconds kPatience{800};
 
 constexpr const char* kQuestion = R"(
 import json, sys
@@ -91,12 +87,13 @@ std::string read_all(const shm::FileDescriptor& from, Clock::time_point deadline
     return text;
 }
 
-void read_answer(const std::string& text, bool in_time, PythonAnswer& answer) {
+// `late`: how long it was waited for in vain; 0: it has ended.
+void read_answer(const std::string& text, std::chrono::milliseconds late, PythonAnswer& answer) {
     const auto told = nlohmann::json::parse(text, nullptr, false);
     if (!told.is_object()) {
         answer.state = PythonState::failed;
-        answer.error = in_time ? "it did not answer as a Python 3.8 or later does"
-                               : "it did not answer within " + std::to_string(kPatience.count()) + " ms";
+        answer.error = late.count() == 0 ? "it did not answer as a Python 3.8 or later does"
+                                         : "it did not answer within " + std::to_string(late.count()) + " ms";
         return;
     }
     answer.state = PythonState::answers;
@@ -111,11 +108,11 @@ void read_answer(const std::string& text, bool in_time, PythonAnswer& answer) {
 
 }  // namespace
 
-PythonAnswer ask_python(const std::string& program) {
+PythonAnswer ask_python(const std::string& program, std::chrono::milliseconds patience) {
     PythonAnswer answer;
     answer.program =
         program.find('/') == std::string::npos ? program : std::filesystem::absolute(program).string();
-    const auto deadline = Clock::now() + kPatience;
+    const auto deadline = Clock::now() + patience;
     Pipe pipe = open_pipe();
     pid_t pid = 0;
     const int error = pipe.read.valid() ? start(answer.program, pipe, pid) : errno;
@@ -126,12 +123,12 @@ PythonAnswer ask_python(const std::string& program) {
     }
     pipe.write = shm::FileDescriptor();
     const std::string text = read_all(pipe.read, deadline);
-    const bool in_time = Clock::now() < deadline;
+    const auto late = Clock::now() < deadline ? std::chrono::milliseconds(0) : patience;
     // It has nothing more to say; one that hangs must not hold up the others.
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
     try {
-        read_answer(text, in_time, answer);
+        read_answer(text, late, answer);
     } catch (const nlohmann::json::exception& fault) {
         answer.state = PythonState::failed;
         answer.error = fault.what();

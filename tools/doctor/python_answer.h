@@ -2,6 +2,7 @@
 // seconds.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 namespace croupier::tools::doctor {
@@ -20,6 +21,6 @@ struct PythonAnswer {
     std::string library;      // libcroupier.so of the package; empty: it has none
 };
 
-PythonAnswer ask_python(const std::string& program);
+PythonAnswer ask_python(const std::string& program, std::chrono::milliseconds patience);
 
 }  // namespace croupier::tools::doctor
