@@ -7,6 +7,7 @@
 #include "client/known_structs.h"
 #include "croupier/client.h"
 #include "proto/sampling.h"
+#include "shm/build_note.h"
 #include "shm/c_abi.h"
 #include "shm/caller_struct.h"
 
@@ -23,6 +24,9 @@ struct croupier_session {
 };
 
 namespace {
+
+// Read in the library's file by who may not run it, such as `croupier doctor`.
+[[gnu::used]] constexpr shm::BuildNote kBuildNote = shm::build_note();
 
 template <typename Body>
 auto guarded_session(const croupier_session* session, croupier_error* error, Body&& body) {

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "daemon/instance_lock.h"
-#include "daemon/placement.h"
 #include "daemon/signals.h"
 #include "event_log/event_log.h"
+#include "host/placement.h"
 #include "shm/random_number.h"
 #include "shm/snapshot.h"
 
@@ -50,7 +50,7 @@ void raise_descriptor_limit() {
 
 std::uint32_t samplers_of(const config::Samplers& samplers) {
     const std::uint32_t count =
-        samplers.count != 0 ? samplers.count : default_sampler_count(samplers.threads_per_sampler);
+        samplers.count != 0 ? samplers.count : host::default_sampler_count(samplers.threads_per_sampler);
     return std::min(count, proto::kMaxSamplers);
 }
 

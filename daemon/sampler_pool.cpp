@@ -9,9 +9,9 @@
 #include <cstring>
 
 #include "daemon/logging.h"
-#include "daemon/placement.h"
 #include "daemon/sampler_end.h"
 #include "event_log/event_log.h"
+#include "host/placement.h"
 #include "shm/clock.h"
 #include "shm/wait_strategy.h"
 
@@ -48,8 +48,8 @@ SamplerPool::SamplerPool(const config::Config& config, shm::Plane& plane, shm::B
     const std::uint32_t threads = plane.header().threads_per_sampler;
     children_.resize(plane.header().sampler_count);
     if (config.samplers.pin) {
-        const auto cores =
-            place_samplers(static_cast<std::uint32_t>(children_.size()), threads, config.samplers.cores);
+        const auto cores = host::place_samplers(static_cast<std::uint32_t>(children_.size()), threads,
+                                                config.samplers.cores);
         for (std::size_t i = 0; i < children_.size(); ++i) children_[i].cores = cores[i];
     }
     tune_samplers();
@@ -108,7 +108,7 @@ void SamplerPool::spawn(std::size_t index) {
     // Never 0, which is a free claim's owner.
     shared.incarnation.store(next_incarnation_++, std::memory_order_relaxed);
     shared.state.store(proto::SamplerState::starting, std::memory_order_relaxed);
-    shared.core.store(first_core(child.cores), std::memory_order_relaxed);
+    shared.core.store(host::first_core(child.cores), std::memory_order_relaxed);
     shared.heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_release);
     std::vector<std::string> words = arguments(index);
     std::vector<char*> argv;
@@ -226,7 +226,7 @@ bool SamplerPool::ready() const {
 std::int32_t SamplerPool::node() const {
     std::vector<std::string> cores;
     for (const Child& child : children_) cores.push_back(child.cores);
-    return node_of(cores);
+    return host::node_of(cores);
 }
 
 void SamplerPool::stop() {

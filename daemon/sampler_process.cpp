@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "daemon/logging.h"
-#include "daemon/placement.h"
 #include "daemon/sampler_end.h"
 #include "daemon/session_view.h"
 #include "daemon/step_worker.h"
 #include "event_log/event_log.h"
+#include "host/placement.h"
 #include "shm/bell.h"
 #include "shm/clock.h"
 #include "shm/plane.h"
@@ -182,7 +182,7 @@ int run_sampler(const SamplerOptions& options) {
     end_as_samplers_do(options.supervisor_pid);
     follow_log_settings();
     shm::survive_lost_pages();
-    if (!options.cores.empty() && !bind_this_process(options.cores)) {
+    if (!options.cores.empty() && !host::bind_this_process(options.cores)) {
         event_log::write(Event::sampler_not_pinned, {{"sampler", options.index}, {"cores", options.cores}},
                          "sampler {} could not be pinned to cores {}", options.index, options.cores);
     }

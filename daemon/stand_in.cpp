@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "daemon/dead_claims.h"
-#include "daemon/placement.h"
 #include "daemon/signals.h"
 #include "daemon/stand_in_samplers.h"
 #include "event_log/event_log.h"
+#include "host/placement.h"
 #include "shm/segment.h"
 
 namespace croupier::daemon {
@@ -100,7 +100,7 @@ class StandIn {
         begin_generation(header());
         header().counter(SessionCounter::stand_ins).fetch_add(1, std::memory_order_relaxed);
         const std::uint32_t count =
-            options_.samplers != 0 ? options_.samplers : (default_sampler_count(1) + 1) / 2;
+            options_.samplers != 0 ? options_.samplers : (host::default_sampler_count(1) + 1) / 2;
         event_log::write(
             Event::stand_in_began,
             {{"session", segment_.name()},

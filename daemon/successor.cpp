@@ -13,9 +13,7 @@
 #include <filesystem>
 
 #include "config/load.h"
-#include "proto/bell.h"
-#include "proto/segment_header.h"
-#include "proto/wire.h"
+#include "shm/build_note.h"
 #include "shm/file.h"
 
 namespace croupier::daemon {
@@ -73,8 +71,7 @@ std::string read_all(const FileDescriptor& from) {
 }  // namespace
 
 std::string layout_versions() {
-    return "segment " + std::to_string(proto::kSegmentVersion) + ", bell " +
-           std::to_string(proto::kBellVersion) + ", messages " + std::to_string(wire::kWireVersion);
+    return std::string(shm::build_note().layouts());
 }
 
 std::string moved_key(const config::Config& now, const std::string& config_path) {

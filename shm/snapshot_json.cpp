@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "shm/build_note.h"
 #include "shm/snapshot.h"
 
 namespace croupier::shm {
@@ -71,6 +72,7 @@ json session_json(const SessionSnapshot& session) {
 
 std::string to_json(const Snapshot& snapshot) {
     json answer = {{"instance", snapshot.instance},
+                   {"build", {{"version", CROUPIER_VERSION}, {"layouts", build_note().layouts()}}},
                    {"daemon",
                     {{"alive", snapshot.daemon_alive},
                      {"pid", snapshot.daemon_pid},

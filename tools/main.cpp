@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "tools/decide/command.h"
+#include "tools/doctor/command.h"
 #include "tools/explain/command.h"
 #include "tools/hotset/command.h"
 #include "tools/program_beside.h"
@@ -23,6 +24,7 @@ int run(int argc, char** argv) {
     app.footer(R"(
 Examples:
   croupier sim --demo                     a simulated engine against a daemon of its own
+  croupier doctor                         is this host fit, and what to do where it is not
   croupier status                         what the running daemon does
   croupier top                            the same as it goes on, and what of it is slow
   croupier trace --seconds 5 -o t.json    the life of steps and columns, for Perfetto
@@ -41,6 +43,7 @@ Each command has its own --help.)");
     // Listed for --help: main() runs both before anything is parsed.
     app.add_subcommand("sim", "Simulated engine: serves requests and verifies every decision");
     app.add_subcommand("bench", "Measurements; every answer is a ratio of one run");
+    croupier::tools::add_doctor_command(app, status);
     croupier::tools::add_status_commands(app, status);
     croupier::tools::add_decide_command(app, status);
     croupier::tools::add_explain_command(app, status);

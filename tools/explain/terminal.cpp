@@ -1,24 +1,16 @@
 #include "tools/explain/terminal.h"
 
 #include <spdlog/fmt/fmt.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
-#include <string_view>
 
 namespace croupier::tools {
 namespace {
 
 constexpr std::size_t kBarColumn = 24;
 constexpr std::size_t kStepColumns = 45;  // what stands before the text of what a step did
-
-std::string painted(const std::string& text, const char* code, const TerminalStyle& style) {
-    return style.colour ? fmt::format("\033[{}m{}\033[0m", code, text) : text;
-}
 
 std::string bar(double share, std::size_t width, const TerminalStyle& style) {
     const double cells = std::clamp(share, 0.0, 1.0) * static_cast<double>(width);
@@ -28,19 +20,6 @@ std::string bar(double share, std::size_t width, const TerminalStyle& style) {
     std::string text;
     for (std::size_t i = 0; i < eighths / 8; ++i) text += "█";
     return text + kEighths[eighths % 8];
-}
-
-// Long texts go on under their own column.
-std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
-    const std::size_t room = std::max<std::size_t>(20, width > indent ? width - indent : 0);
-    std::string result;
-    while (text.size() > room) {
-        const std::size_t space = text.rfind(' ', room);
-        const std::size_t cut = space == std::string_view::npos || space == 0 ? room : space;
-        result += std::string(text.substr(0, cut)) + "\n" + std::string(indent, ' ');
-        text.remove_prefix(cut + (text[cut] == ' ' ? 1 : 0));
-    }
-    return result + std::string(text);
 }
 
 std::string head(const Explained& e, const TerminalStyle& style) {
@@ -93,18 +72,6 @@ std::string picture(const Explained& e, const TerminalStyle& style) {
 }
 
 }  // namespace
-
-TerminalStyle style_of_stdout() {
-    TerminalStyle style;
-    style.blocks = ::isatty(STDOUT_FILENO) != 0;
-    const char* refused = std::getenv("NO_COLOR");
-    style.colour = style.blocks && (refused == nullptr || *refused == '\0');
-    winsize size{};
-    if (style.blocks && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-        style.width = size.ws_col;
-    }
-    return style;
-}
 
 std::string to_terminal(const Explained& explained, const TerminalStyle& style) {
     return head(explained, style) + "\n" + steps(explained, style) + "\n" + picture(explained, style);

@@ -4,15 +4,9 @@
 #include <string>
 
 #include "tools/explain/explained.h"
+#include "tools/terminal_style.h"
 
 namespace croupier::tools {
-
-struct TerminalStyle {
-    bool colour = false;
-    bool blocks = false;  // bars of block characters, else of '#'
-    std::size_t width = 80;
-};
-TerminalStyle style_of_stdout();
 
 std::string to_terminal(const Explained& explained, const TerminalStyle& style);
 

@@ -1,5 +1,5 @@
 // Which cores and which memory samplers and segments get, on machines that this one is not.
-#include "daemon/placement.h"
+#include "host/placement.h"
 
 #include <unistd.h>
 
@@ -74,15 +74,15 @@ class QuotaGroup {
 
 TEST_CASE("segments go to the node of most samplers' cores") {
     const FakeMachine machine(kTwoNodes);
-    CHECK(daemon::node_of(daemon::place_samplers(4, 1, {8, 9, 10, 11})) == 1);
-    CHECK(daemon::node_of(daemon::place_samplers(4, 1, {0, 1, 2, 3})) == 0);
-    CHECK(daemon::node_of(daemon::place_samplers(3, 1, {7, 8, 9})) == 1);
-    CHECK(daemon::node_of({"", ""}) == -1);
+    CHECK(host::node_of(host::place_samplers(4, 1, {8, 9, 10, 11})) == 1);
+    CHECK(host::node_of(host::place_samplers(4, 1, {0, 1, 2, 3})) == 0);
+    CHECK(host::node_of(host::place_samplers(3, 1, {7, 8, 9})) == 1);
+    CHECK(host::node_of({"", ""}) == -1);
 }
 
 TEST_CASE("samplers are as many as the CPU quota lets run, though more cores are seen") {
     const FakeMachine machine(kTwoNodes);
-    CHECK(daemon::default_sampler_count(1) == 15);
+    CHECK(host::default_sampler_count(1) == 15);
     const QuotaGroup group;
     if (!group.allow(4)) {
         WARN("skipped: no control group with a CPU quota can be made here");
@@ -90,7 +90,7 @@ TEST_CASE("samplers are as many as the CPU quota lets run, though more cores are
     }
     auto limited = ChildProcess::start([&] {
         if (!group.enter()) return 100;
-        return static_cast<int>(daemon::default_sampler_count(1));
+        return static_cast<int>(host::default_sampler_count(1));
     });
     CHECK(limited.wait() == 3);
 }

@@ -1,0 +1,136 @@
+#include "host/control_group.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace croupier::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One line of /proc/<pid>/cgroup: "4:cpu,cpuacct:/path", or "0::/path" of the unified hierarchy.
+struct Membership {
+    bool unified = false;
+    std::string path;
+};
+
+bool lists(const std::string& comma_separated, const std::string& word) {
+    return ("," + comma_separated + ",").find("," + word + ",") != std::string::npos;
+}
+
+std::vector<Membership> memberships(const HostView& host, const std::string& controller) {
+    std::vector<Membership> found;
+    std::istringstream lines(host.read_of_process("cgroup").value_or(""));
+    for (std::string line; std::getline(lines, line);) {
+        const auto first = line.find(':');
+        const auto second = line.find(':', first + 1);
+        if (first == std::string::npos || second == std::string::npos) continue;
+        const std::string controllers = line.substr(first + 1, second - first - 1);
+        if (controllers.empty() || lists(controllers, controller)) {
+            found.push_back({controllers.empty(), line.substr(second + 1)});
+        }
+    }
+    return found;
+}
+
+// Where the hierarchy is mounted for who looks; empty: nowhere here.
+std::string mount_point(const HostView& host, bool unified, const std::string& controller) {
+    std::istringstream lines(host.read("/proc/self/mountinfo").value_or(""));
+    for (std::string line; std::getline(lines, line);) {
+        const auto dash = line.find(" - ");
+        if (dash == std::string::npos) continue;
+        std::istringstream before(line.substr(0, dash));
+        std::istringstream after(line.substr(dash + 3));
+        std::string skipped;
+        std::string point;
+        std::string type;
+        std::string options;
+        before >> skipped >> skipped >> skipped >> skipped >> point;
+        after >> type >> skipped >> options;
+        if (unified ? type == "cgroup2" : type == "cgroup" && lists(options, controller)) return point;
+    }
+    return "";
+}
+
+std::optional<std::uint64_t> number_in(const fs::path& file) {
+    std::uint64_t number = 0;
+    // "max" where there is no limit: no number, so nothing is read.
+    if (!(std::ifstream(file) >> number)) return std::nullopt;
+    return number;
+}
+
+std::optional<double> quota_at(const ControlGroup& group) {
+    double quota = 0;
+    double period = 0;
+    if (group.unified) {
+        if (!(std::ifstream(group.folder / "cpu.max") >> quota >> period)) return std::nullopt;
+    } else {
+        if (!(std::ifstream(group.folder / "cpu.cfs_quota_us") >> quota)) return std::nullopt;
+        if (!(std::ifstream(group.folder / "cpu.cfs_period_us") >> period)) return std::nullopt;
+    }
+    if (quota <= 0 || period <= 0) return std::nullopt;
+    return quota / period;
+}
+
+std::uint64_t stops_at(const ControlGroup& group) {
+    std::ifstream file(group.folder / "cpu.stat");
+    std::string name;
+    for (std::uint64_t count = 0; file >> name >> count;) {
+        if (name == "nr_throttled") return count;
+    }
+    return 0;
+}
+
+template <typename Number>
+std::optional<Number> lesser(std::optional<Number> a, std::optional<Number> b) {
+    if (a && b) return std::min(*a, *b);
+    return a ? a : b;
+}
+
+}  // namespace
+
+std::vector<ControlGroup> control_groups(const HostView& host, const std::string& controller) {
+    std::vector<ControlGroup> groups;
+    for (const Membership& member : memberships(host, controller)) {
+        const std::string root = mount_point(host, member.unified, controller);
+        if (root.empty()) continue;
+        // Within a container the path may be the host's, and not be there: then the root is the group.
+        fs::path folder = host.path(root);
+        groups.push_back({member.unified, folder});
+        for (const fs::path& part : fs::path(member.path).relative_path()) {
+            folder /= part;
+            groups.push_back({member.unified, folder});
+        }
+    }
+    return groups;
+}
+
+std::optional<double> cpu_quota(const HostView& host) {
+    std::optional<double> least;
+    for (const auto& group : control_groups(host, "cpu")) least = lesser(least, quota_at(group));
+    return least;
+}
+
+std::uint64_t quota_stops(const HostView& host) {
+    std::uint64_t most = 0;
+    for (const auto& group : control_groups(host, "cpu")) {
+        if (quota_at(group)) most = std::max(most, stops_at(group));
+    }
+    return most;
+}
+
+std::optional<std::uint64_t> memory_limit(const HostView& host) {
+    // Version 1 writes a number near the largest where there is no limit.
+    constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60U;
+    std::optional<std::uint64_t> least;
+    for (const auto& group : control_groups(host, "memory")) {
+        least =
+            lesser(least, number_in(group.folder / (group.unified ? "memory.max" : "memory.limit_in_bytes")));
+    }
+    return least && *least < kNoLimit ? least : std::nullopt;
+}
+
+}  // namespace croupier::host

@@ -1,0 +1,230 @@
+// Cores: which instructions they have, how many are had, and how fast they are.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "host/control_group.h"
+#include "host/placement.h"
+#include "sampler/instruction_set.h"
+#include "tools/doctor/checks.h"
+
+namespace croupier::tools::doctor {
+namespace {
+
+std::int64_t number(std::size_t count) {
+    return static_cast<std::int64_t>(count);
+}
+
+const char* plural(std::size_t count) {
+    return count == 1 ? "" : "s";
+}
+
+std::string samplers_in_words(const Examined& examined) {
+    const std::uint32_t threads = examined.config.samplers.threads_per_sampler;
+    const std::uint32_t samplers = examined.samplers();
+    if (threads == 1) return fmt::format("{} sampler{}", samplers, plural(samplers));
+    return fmt::format("{} sampler{} of {} threads", samplers, plural(samplers), threads);
+}
+
+std::uint32_t samplers_that_fit(std::size_t cores, std::uint32_t threads) {
+    return std::max(1U, static_cast<std::uint32_t>(cores) / std::max(1U, threads));
+}
+
+// Of the usable ones, those that the configuration lets samplers use.
+std::size_t cores_for_samplers(const Examined& examined) {
+    const auto& allowed = examined.config.samplers.cores;
+    if (allowed.empty()) return examined.usable_cores.size();
+    return static_cast<std::size_t>(
+        std::count_if(examined.usable_cores.begin(), examined.usable_cores.end(), [&](std::uint32_t core) {
+            return std::find(allowed.begin(), allowed.end(), core) != allowed.end();
+        }));
+}
+
+std::string stops_in_words(std::uint64_t stops) {
+    return stops == 0 ? "" : fmt::format("; the kernel has stopped the control group {} times for it", stops);
+}
+
+// Of cpufreq: a governor or a limit that keeps a core below what it could do. Empty: none, or not told.
+std::string frequency_limit(const host::HostView& host, std::uint32_t core) {
+    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/cpufreq/", core);
+    const auto governor = host.read(folder + "scaling_governor");
+    const auto driver = host.read(folder + "scaling_driver");
+    // intel_pstate's and amd-pstate's own powersave goes up to the whole frequency.
+    const bool chooses_itself =
+        driver && (driver->starts_with("intel_pstate") || driver->starts_with("amd-pstate"));
+    if (governor == "powersave" && !chooses_itself) return "its governor is powersave";
+    const auto limit = host.read(folder + "scaling_max_freq");
+    const auto most = host.read(folder + "cpuinfo_max_freq");
+    if (!limit || !most) return "";
+    const double share = std::atof(limit->c_str()) / std::max(1.0, std::atof(most->c_str()));
+    return share < 0.9 ? fmt::format("its frequency is limited to {:.0f} % (scaling_max_freq)", share * 100)
+                       : "";
+}
+
+}  // namespace
+
+Finding check_instructions(const Examined&) {
+    const sampler::InstructionSet set = sampler::instruction_set();
+    const std::vector<Fact> facts = {{"instruction_set", set.name},
+                                     {"vector_bytes", static_cast<std::int64_t>(set.vector_bytes)}};
+    const std::string what =
+        fmt::format("samplers decide by the code for {}, {} bits at once", set.name, set.vector_bytes * 8);
+    if (set.vector_bytes >= 32) return fine(what, facts);
+    return slower(what + "; AVX2 and later have 256 and more",
+                  "a newer processor; in a virtual machine, one that is shown the host's own (-cpu host)",
+                  facts);
+}
+
+Finding check_cores(const Examined& examined) {
+    const std::size_t usable = examined.usable_cores.size();
+    if (usable == 0) return skipped("the cores of this host cannot be read in /sys/devices/system/cpu");
+    const std::string online = examined.host.read("/sys/devices/system/cpu/online").value_or("?");
+    const std::vector<Fact> facts = {
+        {"usable", number(usable)}, {"online", online}, {"samplers", number(examined.samplers())}};
+    if (usable == 1) {
+        return slower(
+            "one core for samplers, supervisor and the engine's scheduler: each waits for the others",
+            "give the container or the machine more cores; two are the least that overlaps", facts);
+    }
+    return fine(fmt::format("{} cores can be used (online: {}), {} will run", usable, online,
+                            samplers_in_words(examined)),
+                facts);
+}
+
+Finding check_cpuset(const Examined& examined) {
+    const std::size_t cores = cores_for_samplers(examined);
+    const std::size_t usable = examined.usable_cores.size();
+    const std::uint32_t wanted = examined.sampler_threads();
+    const std::uint32_t threads = examined.config.samplers.threads_per_sampler;
+    const std::vector<Fact> facts = {
+        {"cores", number(cores)}, {"usable", number(usable)}, {"wanted", number(wanted)}};
+    if (usable == 0) return skipped("the cores of this host cannot be read in /sys/devices/system/cpu");
+    const auto& listed = examined.config.samplers.cores;
+    if (cores < listed.size()) {
+        return slower(
+            fmt::format("samplers.cores lists {} core{}, and the daemon may run on {} of them: samplers "
+                        "share those, or are not bound",
+                        listed.size(), plural(listed.size()), cores),
+            "list in samplers.cores what `taskset -pc` says of the daemon, or widen its cpuset "
+            "(AllowedCPUs=, --cpuset-cpus)",
+            facts);
+    }
+    if (wanted > cores && usable > 1) {
+        return slower(fmt::format("{} share {} core{}: they wait for each other", samplers_in_words(examined),
+                                  cores, plural(cores)),
+                      fmt::format("samplers.count: {}, or a larger cpuset (AllowedCPUs=, --cpuset-cpus)",
+                                  samplers_that_fit(cores - (listed.empty() ? 1 : 0), threads)),
+                      facts);
+    }
+    if (wanted == usable && usable > 1) {
+        return slower("samplers take every core: none is left to the supervisor and the engine's scheduler",
+                      fmt::format("samplers.count: {}", samplers_that_fit(usable - 1, threads)), facts);
+    }
+    return fine(fmt::format("{} of the {} cores that may be used", wanted, cores), facts);
+}
+
+Finding check_quota(const Examined& examined) {
+    const auto quota = host::cpu_quota(examined.host);
+    if (!quota) return fine("no control group limits the processor time");
+    const std::uint32_t wanted = examined.sampler_threads();
+    const std::uint64_t stops = host::quota_stops(examined.host);
+    const std::vector<Fact> facts = {
+        {"quota", *quota}, {"wanted", number(wanted)}, {"stops", static_cast<std::int64_t>(stops)}};
+    if (*quota < wanted || *quota < 2) {
+        return slower(
+            fmt::format("a quota of {:g} CPU{} for {} and the supervisor: the kernel stops them in the "
+                        "middle of a step",
+                        *quota, *quota == 1 ? "" : "s", samplers_in_words(examined)),
+            *quota < 2 ? "a quota of 2 or more (Docker --cpus, systemd CPUQuota=), or a cpuset instead"
+                       : fmt::format("samplers.count: {}, or a larger quota (Docker --cpus, systemd "
+                                     "CPUQuota=), or a cpuset instead",
+                                     samplers_that_fit(static_cast<std::size_t>(*quota) - 1,
+                                                       examined.config.samplers.threads_per_sampler)),
+            facts);
+    }
+    return fine(fmt::format("a quota of {:g} CPUs, {} will run{}", *quota, samplers_in_words(examined),
+                            stops_in_words(stops)),
+                facts);
+}
+
+Finding check_pinning(const Examined& examined) {
+    if (!examined.config.samplers.pin) {
+        return slower("samplers.pin is off: the kernel moves samplers between cores, away from their caches",
+                      "samplers.pin: true");
+    }
+    std::size_t seen = 0;
+    std::string loose;
+    for (const SamplerAnswer& sampler : examined.daemon.samplers) {
+        host::HostView view = examined.host;
+        view.process = std::to_string(sampler.pid);
+        // In another PID namespace the number is another process's.
+        const auto parent = host::field_of(view.read_of_process("status").value_or(""), "PPid");
+        if (examined.host.is_this_process() || parent != examined.host.process) continue;
+        ++seen;
+        if (host::allowed_cores(view).value_or(0) > examined.config.samplers.threads_per_sampler &&
+            examined.usable_cores.size() > 1) {
+            loose += (loose.empty() ? "" : ", ") + view.process;
+        }
+    }
+    if (!loose.empty()) {
+        return slower("samplers that are bound to no core of their own: pid " + loose,
+                      "look in the daemon's log for why it could not bind them, then restart it");
+    }
+    if (seen == 0) return fine("samplers will be bound, one thread a core");
+    return fine(fmt::format("{} sampler{} seen, bound to {}", seen, seen == 1 ? " is" : "s are",
+                            seen == 1 ? "its core" : "their cores"),
+                {{"samplers", number(seen)}});
+}
+
+Finding check_speed(const Examined& examined) {
+    std::string limited;
+    std::size_t limits = 0;
+    for (const std::uint32_t core : examined.usable_cores) {
+        const std::string limit = frequency_limit(examined.host, core);
+        if (!limit.empty() && limits++ == 0) limited = fmt::format("core {}: {}", core, limit);
+    }
+    const std::string remedy =
+        "cpupower frequency-set -g performance; look for heat and power limits in the BMC";
+    if (limits > 0) {
+        return slower(limited + (limits > 1 ? fmt::format(" (and {} more)", limits - 1) : ""), remedy,
+                      {{"limited", number(limits)}});
+    }
+    const auto& speeds = examined.core_speeds;
+    if (speeds.empty()) return skipped("no core of the samplers could be measured from here");
+    const auto by_speed = [](const CoreSpeed& a, const CoreSpeed& b) {
+        return a.turns_per_us < b.turns_per_us;
+    };
+    const auto [slowest, fastest] = std::minmax_element(speeds.begin(), speeds.end(), by_speed);
+    const auto least = std::min_element(speeds.begin(), speeds.end(),
+                                        [](const auto& a, const auto& b) { return a.share < b.share; });
+    const std::vector<Fact> facts = {{"measured", number(speeds.size())},
+                                     {"slowest_core", number(slowest->core)},
+                                     {"slowest_to_fastest", slowest->turns_per_us / fastest->turns_per_us},
+                                     {"least_share_core", number(least->core)},
+                                     {"least_share", least->share}};
+    if (slowest->turns_per_us < 0.75 * fastest->turns_per_us) {
+        return slower(
+            fmt::format("core {} does {:.0f} % of what core {} does: it is throttled, or has a neighbour",
+                        slowest->core, 100 * slowest->turns_per_us / fastest->turns_per_us, fastest->core),
+            remedy + "; or leave it out of samplers.cores", facts);
+    }
+    // Samplers that decide take their cores, and rightly.
+    if (least->share < 0.5 && !examined.daemon_lives()) {
+        return slower(
+            fmt::format("core {} was had for {:.0f} % of the time: other processes use it", least->core,
+                        100 * least->share),
+            "keep others off the samplers' cores (taskset, cpusets), or name free ones in samplers.cores",
+            facts);
+    }
+    if (speeds.size() == 1) {
+        return fine(fmt::format("the sampler's core {} was had for {:.0f} % of the time", least->core,
+                                100 * least->share),
+                    facts);
+    }
+    return fine(fmt::format("{} cores of samplers measured: the slowest does {:.0f} % of the fastest",
+                            speeds.size(), 100 * slowest->turns_per_us / fastest->turns_per_us),
+                facts);
+}
+
+}  // namespace croupier::tools::doctor

@@ -1,0 +1,197 @@
+// The daemon that runs, and what engines bring: versions that fit each other.
+#include <spdlog/fmt/fmt.h>
+
+#include <filesystem>
+
+#include "shm/build_note.h"
+#include "tools/doctor/checks.h"
+#include "tools/doctor/library_note.h"
+
+namespace croupier::tools::doctor {
+namespace {
+
+const char* kStart =
+    "systemctl start croupierd, or croupierd --config FILE; the vLLM plugin starts one of its own "
+    "where there is none";
+const char* kRestart =
+    "systemctl restart croupierd: sessions go on in the new daemon where the layouts are the same";
+
+std::string pid_in_words(const Examined& examined) {
+    return examined.daemon.pid ? fmt::format(" (pid {})", *examined.daemon.pid) : "";
+}
+
+std::string name_of(const Examined& examined) {
+    if (examined.host.is_this_process()) return "";
+    return examined.host.read_of_process("comm").value_or("");
+}
+
+// 'T': by a signal; 't': by a debugger.
+bool is_stopped(const Examined& examined) {
+    if (examined.host.is_this_process()) return false;
+    const std::string state =
+        host::field_of(examined.host.read_of_process("status").value_or(""), "State").value_or("");
+    return state.starts_with("T") || state.starts_with("t");
+}
+
+bool program_was_replaced(const Examined& examined) {
+    std::error_code failure;
+    const auto program = std::filesystem::read_symlink(examined.host.of_process("exe"), failure);
+    return !failure && program.string().ends_with(" (deleted)");
+}
+
+}  // namespace
+
+Finding check_daemon(const Examined& examined) {
+    const DaemonAnswer& daemon = examined.daemon;
+    const std::string& endpoint = examined.config.control.endpoint;
+    const std::vector<Fact> facts = {{"endpoint", endpoint},
+                                     {"pid", static_cast<std::int64_t>(daemon.pid.value_or(0))},
+                                     {"sessions", static_cast<std::int64_t>(daemon.sessions)}};
+    switch (daemon.state) {
+        case DaemonState::unasked:
+            return skipped(fmt::format("{} wants a CURVE key, which this command is not given", endpoint),
+                           "croupier status, on the daemon's host");
+        case DaemonState::answers:
+            return fine(fmt::format("a daemon answers at {}{}, {} session{}", endpoint,
+                                    pid_in_words(examined), daemon.sessions, daemon.sessions == 1 ? "" : "s"),
+                        facts);
+        case DaemonState::absent:
+            return broken(fmt::format("no daemon runs: nobody listens at {}", endpoint), kStart, facts);
+        case DaemonState::forbidden:
+            return broken("no permission: " + daemon.error,
+                          "run it as root, or as a member of the daemon's group", facts);
+        case DaemonState::silent:
+            if (is_stopped(examined)) {
+                return broken(fmt::format("the daemon{} is stopped by a signal and answers nobody",
+                                          pid_in_words(examined)),
+                              fmt::format("kill -CONT {}", daemon.pid.value_or(0)), facts);
+            }
+            return broken(fmt::format("{} listens at {}{} and does not answer",
+                                      name_of(examined).empty() ? "somebody" : name_of(examined), endpoint,
+                                      pid_in_words(examined)),
+                          "is it croupierd? Its log tells whether it is overloaded, or still starts", facts);
+        case DaemonState::other:
+            break;
+    }
+    return broken("what listens does not answer as this build's daemon does: " + daemon.error,
+                  "update the older of croupier and croupierd", facts);
+}
+
+Finding check_daemon_samplers(const Examined& examined) {
+    if (!examined.daemon_lives()) return skipped("no daemon answers");
+    std::size_t alive = 0;
+    std::uint64_t restarts = 0;
+    for (const SamplerAnswer& sampler : examined.daemon.samplers) {
+        alive += sampler.alive ? 1 : 0;
+        restarts += sampler.restarts;
+    }
+    const std::size_t all = examined.daemon.samplers.size();
+    const std::vector<Fact> facts = {{"samplers", static_cast<std::int64_t>(all)},
+                                     {"alive", static_cast<std::int64_t>(alive)},
+                                     {"restarts", static_cast<std::int64_t>(restarts)}};
+    const std::string remedy = "journalctl -u croupierd names what each died of";
+    if (alive == 0)
+        return broken(fmt::format("none of the {} samplers lives: nobody decides", all), remedy, facts);
+    if (alive < all) return slower(fmt::format("{} of {} samplers live", alive, all), remedy, facts);
+    if (restarts > 0) {
+        return slower(
+            fmt::format("all {} samplers live, after {} restart{}", all, restarts, restarts == 1 ? "" : "s"),
+            remedy, facts);
+    }
+    return fine(all == 1 ? "the one sampler lives" : fmt::format("all {} samplers live", all), facts);
+}
+
+Finding check_daemon_version(const Examined& examined) {
+    const DaemonAnswer& daemon = examined.daemon;
+    if (!examined.daemon_lives()) return skipped("no daemon answers");
+    const std::string ours(shm::build_note().layouts());
+    const std::vector<Fact> facts = {{"daemon", daemon.version},
+                                     {"layouts", daemon.layouts},
+                                     {"own", CROUPIER_VERSION},
+                                     {"own_layouts", ours}};
+    if (program_was_replaced(examined)) {
+        return slower("the daemon's program was replaced after it was started: the old one runs on", kRestart,
+                      facts);
+    }
+    if (daemon.layouts.empty()) {
+        return slower(
+            "the daemon is of a build that does not tell its version: an older one than this command",
+            kRestart, facts);
+    }
+    if (daemon.layouts != ours || daemon.version != CROUPIER_VERSION) {
+        return slower(fmt::format("the daemon is {} ({}), this command {} ({})", daemon.version,
+                                  daemon.layouts, CROUPIER_VERSION, ours),
+                      kRestart, facts);
+    }
+    return fine(fmt::format("daemon and command are {} ({})", daemon.version, daemon.layouts), facts);
+}
+
+Finding check_library(const Examined& examined) {
+    const std::string against =
+        examined.daemon.layouts.empty() ? std::string(shm::build_note().layouts()) : examined.daemon.layouts;
+    const char* whose = examined.daemon.layouts.empty() ? "this build" : "the daemon";
+    const auto libraries = engine_libraries(examined);
+    std::vector<Fact> facts = {{"layouts", against}};
+    for (const EngineLibrary& library : libraries) {
+        const std::string name = library.path + (library.loaded.empty() ? "" : " (" + library.loaded + ")");
+        if (library.replaced) {
+            return slower(fmt::format("{} was replaced while {} has it loaded", library.path, library.loaded),
+                          "start the engine anew when it suits you", facts);
+        }
+        const auto note = note_of(library.file);
+        facts.emplace_back(library.path,
+                           note ? note->version + "; " + note->layouts : "says nothing of itself");
+        if (!note) {
+            if (!std::filesystem::exists(library.file)) {
+                return broken(fmt::format("the engine's library {} is not there", name),
+                              "install libcroupier0", facts);
+            }
+            return broken(
+                fmt::format("old library: {} does not say which build it is of; {} speaks {}", name, whose,
+                            against),
+                "install libcroupier0 or the wheel of the daemon's build, then start the engine anew", facts);
+        }
+        if (note->layouts != against) {
+            return broken(fmt::format("old library: {} speaks {}, {} speaks {}: sessions are refused", name,
+                                      note->layouts, whose, against),
+                          "update the older of the two, then start the engine anew", facts);
+        }
+    }
+    if (libraries.empty()) {
+        return skipped("no libcroupier.so is where the system or this Python looks for it",
+                       "--library FILE names the one that the engine loads");
+    }
+    return fine(fmt::format("{} and {} speak the same: {}", libraries.front().path, whose, against), facts);
+}
+
+Finding check_plugin(const Examined& examined) {
+    const PythonAnswer& python = examined.python;
+    const std::vector<Fact> facts = {{"python", python.version},
+                                     {"program", python.program},
+                                     {"croupier", python.croupier},
+                                     {"vllm", python.vllm},
+                                     {"sglang", python.sglang}};
+    if (python.state == PythonState::absent) {
+        return skipped("there is no " + python.program, "--python FILE names the engine's Python");
+    }
+    if (python.state != PythonState::answers) {
+        return skipped(fmt::format("{} was asked for its packages: {}", python.program, python.error),
+                       "--python FILE names the engine's Python; --patience gives it longer");
+    }
+    const std::string where = fmt::format("{} (Python {})", python.program, python.version);
+    if (python.vllm.empty()) {
+        const std::string engine = python.sglang.empty()
+                                       ? "neither vLLM nor SGLang"
+                                       : "SGLang " + python.sglang + ", which has no plugin yet, and no vLLM";
+        return skipped(fmt::format("{} has {}", where, engine), "--python FILE names the engine's Python");
+    }
+    if (python.croupier.empty() || !python.has_plugin) {
+        return slower(fmt::format("{} has vLLM {} without Croupier's plugin: vLLM samples by itself", where,
+                                  python.vllm),
+                      python.program + " -m pip install croupier-*.whl (./dev wheel builds it)", facts);
+    }
+    return fine(fmt::format("{} has vLLM {} and Croupier's plugin {}", where, python.vllm, python.croupier),
+                facts);
+}
+
+}  // namespace croupier::tools::doctor

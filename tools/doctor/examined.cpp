@@ -1,0 +1,109 @@
+#include "tools/doctor/examined.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <stdexcept>
+
+#include "host/placement.h"
+#include "proto/segment_layout.h"
+
+namespace croupier::tools::doctor {
+namespace {
+
+constexpr const char* kPackagedUser = "croupier";
+
+Account named_account(const std::string& user, const char* option) {
+    if (auto found = account_of(user)) return *std::move(found);
+    throw std::runtime_error("this host has no user '" + user + "' (" + option +
+                             "); give a name of `getent passwd`, or a number");
+}
+
+// The package's daemon has the default folder; a daemon that somebody runs alone has one of its own.
+Account daemon_account(const Request& request, const config::Config& config, const DaemonAnswer& daemon) {
+    if (!request.user.empty()) return named_account(request.user, "--user");
+    if (daemon.uid) {
+        if (auto found = account_of(std::to_string(*daemon.uid))) return *std::move(found);
+    }
+    if (config.shm.dir == config::Shm().dir) {
+        if (auto found = account_of(std::string(kPackagedUser))) return *std::move(found);
+    }
+    return own_account();
+}
+
+std::vector<std::uint32_t> every_core(const std::vector<std::string>& lists) {
+    std::vector<std::uint32_t> cores;
+    for (const std::string& list : lists) {
+        for (std::size_t at = 0; at < list.size();) {
+            const std::size_t comma = std::min(list.find(',', at), list.size());
+            cores.push_back(static_cast<std::uint32_t>(std::stoul(list.substr(at, comma - at))));
+            at = comma + 1;
+        }
+    }
+    std::sort(cores.begin(), cores.end());
+    cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
+    return cores;
+}
+
+void place(Examined& examined) {
+    const auto& samplers = examined.config.samplers;
+    examined.usable_cores = host::usable_cores(examined.host);
+    const std::uint32_t count =
+        samplers.count != 0 ? samplers.count
+                            : host::default_sampler_count(samplers.threads_per_sampler, examined.host);
+    examined.sampler_cores =
+        host::place_samplers(count, samplers.threads_per_sampler, samplers.cores, examined.host);
+    examined.sampler_nodes = host::nodes_of(examined.sampler_cores, examined.host);
+    const auto& wanted = examined.config.shm.node;
+    examined.segment_node =
+        wanted ? static_cast<std::int32_t>(*wanted) : host::node_of(examined.sampler_cores, examined.host);
+}
+
+}  // namespace
+
+Examined examine(const Request& request) {
+    Examined examined;
+    examined.request = request;
+    examined.host.root = request.sysroot;
+    for (const char* folder : {"/proc/self", "/sys/devices/system/cpu"}) {
+        if (request.sysroot.empty() || std::filesystem::is_directory(request.sysroot + folder)) continue;
+        throw std::runtime_error("--sysroot " + request.sysroot + " has no folder " + folder +
+                                 "; it should hold copies of a host's /proc and /sys");
+    }
+    examined.loaded = config::load_file(request.config_file);
+    if (examined.loaded.config) examined.config = *examined.loaded.config;
+    if (!examined.host.is_real()) {
+        place(examined);
+        return examined;
+    }
+    const std::chrono::milliseconds patience(request.patience_ms);
+    // The longest wait first; its answer is needed last.
+    auto python = std::async(std::launch::async, [&] { return ask_python(request.python, patience); });
+    examined.daemon = ask_daemon(examined.config.control.endpoint, patience / 2);
+    if (examined.daemon.pid) {
+        const std::string process = std::to_string(*examined.daemon.pid);
+        if (examined.host.list("/proc/" + process).size() > 1) examined.host.process = process;
+    }
+    examined.daemon_user = daemon_account(request, examined.config, examined.daemon);
+    examined.engine_user =
+        request.engine_user.empty() ? own_account() : named_account(request.engine_user, "--engine-user");
+    place(examined);
+    examined.core_speeds = measure_cores(every_core(examined.sampler_cores));
+    examined.python = python.get();
+    return examined;
+}
+
+std::uint64_t session_bytes(const Request& request) {
+    proto::Geometry geometry;
+    geometry.vocab = request.vocab;
+    geometry.max_batch = request.batch;
+    geometry.slots = 3;
+    geometry.max_sequences = request.batch;
+    geometry.max_length = 8192;
+    geometry.has_summaries = 1;
+    proto::fill_even_shards(geometry);
+    return proto::layout_of(geometry).total_bytes;
+}
+
+}  // namespace croupier::tools::doctor

@@ -1,0 +1,186 @@
+// The daemon's folders and files: its own, or somebody else's who was there first.
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "shm/file.h"
+#include "shm/snapshot.h"
+#include "tools/doctor/checks.h"
+
+namespace croupier::tools::doctor {
+namespace {
+
+constexpr std::string_view kIpc = "ipc://";
+constexpr unsigned kOthersWrite = 0022;
+
+std::string owner_in_words(uid_t uid) {
+    const auto account = account_of(std::to_string(uid));
+    const std::string number = std::to_string(uid);
+    return account && account->name != number ? fmt::format("{} (uid {})", account->name, uid)
+                                              : "uid " + number;
+}
+
+// Why the daemon would refuse the file in its own one's place; empty: it is its own, or not there.
+std::string squatted(const std::string& path, uid_t owner) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) return "";
+    if (S_ISLNK(status.st_mode)) return path + " is a link";
+    if (!S_ISREG(status.st_mode)) return path + " is no regular file";
+    if (status.st_uid != owner && status.st_uid != 0)
+        return path + " belongs to " + owner_in_words(status.st_uid);
+    return "";
+}
+
+std::string how_to_make(const std::string& path, const Account& user, const char* mode) {
+    return fmt::format("install -d -o {} -g {} -m {} {}", user.name, user.name, mode, path);
+}
+
+// Of a folder that is not there: whether the daemon can make it, and all that is missing above it.
+Finding absent_folder(const std::string& path, const std::string& key, const Account& user,
+                      const std::string& how) {
+    std::filesystem::path parent = std::filesystem::path(path).parent_path();
+    struct stat status {};
+    while (::stat(parent.c_str(), &status) != 0 && parent.has_relative_path()) parent = parent.parent_path();
+    if (may(user, status, kMayWrite | kMayEnter))
+        return fine(fmt::format("{} will be made by the daemon", path));
+    return broken(fmt::format("no permission: {} {} is not there, and {} may not make it in {}", key, path,
+                              user.name, parent.string()),
+                  how);
+}
+
+// Of a folder that is there: why it is not the daemon's; empty: it is.
+std::string fault_of_folder(const std::string& path, const struct stat& status, const Account& user) {
+    if (S_ISLNK(status.st_mode)) return path + " is a link";
+    if (!S_ISDIR(status.st_mode)) return path + " is no folder";
+    if (status.st_uid != user.uid && status.st_uid != 0) {
+        return fmt::format("{} belongs to {}, who can replace every file in it", path,
+                           owner_in_words(status.st_uid));
+    }
+    const auto mode = static_cast<unsigned>(status.st_mode) & 07777U;
+    if ((mode & kOthersWrite) != 0)
+        return fmt::format("{} has mode {:04o}: others may write to it", path, mode);
+    return "";
+}
+
+std::string left_behind(const Examined& examined) {
+    std::size_t count = 0;
+    std::uint64_t bytes = 0;
+    for (const auto& path : shm::segment_files(examined.config.shm.dir, examined.config.instance)) {
+        const auto file = shm::open_file(path, shm::Access::read_only);
+        if (!file || shm::first_locked_byte(file.value())) continue;
+        ++count;
+        if (const auto size = shm::file_size(file.value(), path)) bytes += size.value();
+    }
+    if (count == 0) return "";
+    return fmt::format("{} segment{} of {} MiB that nobody holds", count, count == 1 ? "" : "s",
+                       bytes >> 20U);
+}
+
+// What stands where the daemon's sockets and locks go; empty: nothing that is in its way.
+std::string squatted_run_file(const Examined& examined) {
+    const auto& config = examined.config;
+    std::string fault = squatted(config.run_dir + "/" + config.instance + ".lock", examined.daemon_user.uid);
+    for (const std::string& endpoint : {config.control.endpoint, config.decisions.endpoint}) {
+        if (!fault.empty() || !endpoint.starts_with(kIpc)) continue;
+        const std::string path = endpoint.substr(kIpc.size());
+        if (path.size() >= sizeof(sockaddr_un::sun_path)) {
+            return fmt::format("{} is too long for a socket: {} bytes, at most {}", path, path.size(),
+                               sizeof(sockaddr_un::sun_path) - 1);
+        }
+        fault = squatted(path + ".lock", examined.daemon_user.uid);
+        struct stat status {};
+        if (fault.empty() && ::lstat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
+            fault = path + " is no socket";
+        }
+    }
+    return fault;
+}
+
+}  // namespace
+
+Finding check_shm_directory(const Examined& examined) {
+    const std::string& path = examined.config.shm.dir;
+    const Account& user = examined.daemon_user;
+    const std::string how = "systemd-tmpfiles --create croupier.conf, or " + how_to_make(path, user, "0711");
+    const std::vector<Fact> facts = {{"folder", path}, {"daemon_user", user.name}};
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) {
+        if (errno == ENOENT) return absent_folder(path, "shm.dir", user, how);
+        return skipped(fmt::format("shm.dir {} cannot be looked at: {}", path, std::strerror(errno)),
+                       "run it as root");
+    }
+    if (const std::string fault = fault_of_folder(path, status, user); !fault.empty()) {
+        return broken(fmt::format("shm.dir {}; it should be {}'s own, with mode 0711", fault, user.name),
+                      "remove it, then " + how, facts);
+    }
+    if (!may(user, status, kMayWrite | kMayEnter)) {
+        return broken(
+            fmt::format(
+                "no permission: {} may not write to shm.dir {}, which belongs to {} and has mode {:04o}",
+                user.name, path, owner_in_words(status.st_uid),
+                static_cast<unsigned>(status.st_mode) & 07777U),
+            fmt::format("chown {} {}", user.name, path), facts);
+    }
+    return fine(
+        fmt::format("{} belongs to {}, and nobody else may write to it", path, owner_in_words(status.st_uid)),
+        facts);
+}
+
+Finding check_shm_files(const Examined& examined) {
+    const std::string& folder = examined.config.shm.dir;
+    struct stat status {};
+    if (::stat(folder.c_str(), &status) != 0) return fine(folder + " holds nothing yet");
+    if (!may(own_account(), status, kMayRead)) {
+        return skipped("only root and the daemon's user may list " + folder, "run it as root");
+    }
+    std::size_t count = 0;
+    std::string first;
+    for (const std::string& name : examined.host.list(folder)) {
+        if (!name.starts_with("croupier-" + examined.config.instance)) continue;
+        const std::string fault = squatted(folder + "/" + name, status.st_uid);
+        if (!fault.empty() && count++ == 0) first = fault;
+    }
+    const std::vector<Fact> facts = {{"squatted", static_cast<std::int64_t>(count)}};
+    if (count > 0) {
+        return broken(fmt::format("squatted: {}{}; the daemon makes its own files there", first,
+                                  count == 1 ? "" : fmt::format(" (and {} more)", count - 1)),
+                      "find out whose it is, and remove it", facts);
+    }
+    const std::string left = examined.daemon_lives() ? "" : left_behind(examined);
+    if (!left.empty()) {
+        return slower("a daemon left " + left,
+                      "start the daemon, which goes on with them, or `croupier cleanup`", facts);
+    }
+    return fine("no file in " + folder + " is in the way", facts);
+}
+
+Finding check_run_files(const Examined& examined) {
+    const std::string& folder = examined.config.run_dir;
+    const Account& user = examined.daemon_user;
+    const std::string how = how_to_make(folder, user, "0750");
+    struct stat status {};
+    if (::stat(folder.c_str(), &status) != 0) {
+        // The unit's RuntimeDirectory=.
+        if (folder == config::Config().run_dir && user.name == "croupier") {
+            return fine(folder + " is made when the unit starts");
+        }
+        return absent_folder(folder, "run_dir", user, how);
+    }
+    if (!S_ISDIR(status.st_mode))
+        return broken("run_dir " + folder + " is no folder", "remove it, then " + how);
+    if (!may(user, status, kMayWrite | kMayEnter)) {
+        return broken(fmt::format("no permission: {} may not write to run_dir {}", user.name, folder),
+                      fmt::format("chown {} {}", user.name, folder));
+    }
+    if (const std::string file = squatted_run_file(examined); !file.empty()) {
+        return broken("squatted: " + file + "; the daemon makes its own there",
+                      "find out whose it is, and remove it; or another run_dir and endpoints");
+    }
+    return fine(folder + " and the sockets' paths are the daemon's");
+}
+
+}  // namespace croupier::tools::doctor

@@ -1,0 +1,23 @@
+// Which file system a path lies on, as the process sees it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "host/host_view.h"
+
+namespace croupier::tools::doctor {
+
+struct Mount {
+    std::string point;
+    std::string type;
+    std::string options;  // of the mount and of its file system, separated by commas
+
+    bool has(const std::string& option) const;
+    // Behind "size=": "8192k". Empty where the option is not there.
+    std::string value(const std::string& option) const;
+};
+
+std::optional<Mount> mount_of(const host::HostView& host, const std::string& path);
+
+}  // namespace croupier::tools::doctor

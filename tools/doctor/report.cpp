@@ -1,0 +1,122 @@
+#include "tools/doctor/report.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+namespace croupier::tools::doctor {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct LevelText {
+    Level level;
+    const char* name;   // in JSON
+    const char* title;  // for a person
+    const char* colour;
+};
+constexpr std::array<LevelText, 4> kLevels = {{{Level::broken, "broken", "WILL NOT WORK", "1;31"},
+                                               {Level::slower, "slower", "WORKS, BUT SLOWER", "1;33"},
+                                               {Level::fine, "fine", "FINE", "1;32"},
+                                               {Level::skipped, "skipped", "NOT LOOKED AT", "1"}}};
+constexpr std::size_t kTextColumn = 20;
+
+const LevelText& text_of(Level level) {
+    return *std::find_if(kLevels.begin(), kLevels.end(),
+                         [&](const auto& each) { return each.level == level; });
+}
+
+std::size_t count_of(const std::vector<Finding>& findings, Level level) {
+    return static_cast<std::size_t>(std::count_if(findings.begin(), findings.end(),
+                                                  [&](const auto& each) { return each.level == level; }));
+}
+
+// Names of files and users are others' bytes, and a terminal obeys some of them.
+std::string printable(const std::string& text) {
+    std::string line;
+    for (const char c : text) {
+        if (c >= ' ' && c < 127) {
+            line += c;
+        } else {
+            line += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+        }
+    }
+    return line;
+}
+
+std::string verdict(Level level) {
+    switch (level) {
+        case Level::broken:
+            return "Croupier will not work on this host as it is";
+        case Level::slower:
+            return "Croupier works on this host, but slower than it could";
+        default:
+            return "This host is fit for Croupier";
+    }
+}
+
+std::string lines_of(const Finding& finding, const TerminalStyle& style) {
+    std::string text = fmt::format("  {:<{}}{}\n", finding.check, kTextColumn - 2,
+                                   wrapped(printable(finding.what), kTextColumn, style.width));
+    if (finding.remedy.empty()) return text;
+    return text + std::string(kTextColumn, ' ') + painted("-> ", "36", style) +
+           wrapped(printable(finding.remedy), kTextColumn + 3, style.width) + "\n";
+}
+
+}  // namespace
+
+const char* level_name(Level level) {
+    return text_of(level).name;
+}
+
+Level worst(const std::vector<Finding>& findings) {
+    if (count_of(findings, Level::broken) > 0) return Level::broken;
+    return count_of(findings, Level::slower) > 0 ? Level::slower : Level::fine;
+}
+
+int exit_status(Level worst) {
+    return worst == Level::broken ? 2 : worst == Level::slower ? 1 : 0;
+}
+
+std::string to_json(const std::vector<Finding>& findings, double seconds) {
+    const Level level = worst(findings);
+    Json answer = {{"schema", kSchemaVersion},     {"version", CROUPIER_VERSION},
+                   {"verdict", level_name(level)}, {"exit", exit_status(level)},
+                   {"seconds", seconds},           {"findings", Json::array()}};
+    for (const Finding& finding : findings) {
+        Json facts = Json::object();
+        for (const auto& [name, value] : finding.facts) {
+            std::visit([&, key = name](const auto& known) { facts[key] = known; }, value);
+        }
+        answer["findings"].push_back({{"check", finding.check},
+                                      {"level", level_name(finding.level)},
+                                      {"what", finding.what},
+                                      {"remedy", finding.remedy},
+                                      {"facts", facts}});
+    }
+    // Names of files are bytes: what is no UTF-8 is shown as such instead of thrown over.
+    return answer.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string to_terminal(const std::vector<Finding>& findings, double seconds, const TerminalStyle& style) {
+    const Level level = worst(findings);
+    std::string counts;
+    for (const LevelText& each : kLevels) {
+        const std::size_t count = count_of(findings, each.level);
+        if (count > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, each.name);
+    }
+    std::string text = painted(verdict(level), text_of(level).colour, style) +
+                       fmt::format(": {} ({:.2f} s)\n", counts, seconds);
+    for (const LevelText& each : kLevels) {
+        if (count_of(findings, each.level) == 0) continue;
+        text += "\n" + painted(each.title, each.colour, style) + "\n";
+        for (const Finding& finding : findings) {
+            if (finding.level == each.level) text += lines_of(finding, style);
+        }
+    }
+    return text;
+}
+
+}  // namespace croupier::tools::doctor
