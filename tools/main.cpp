@@ -6,6 +6,7 @@
 #include "tools/decide/command.h"
 #include "tools/explain/command.h"
 #include "tools/hotset/command.h"
+#include "tools/plan/command.h"
 #include "tools/program_beside.h"
 #include "tools/relay/command.h"
 #include "tools/status/command.h"
@@ -29,6 +30,7 @@ Examples:
                                           which tokens occur most, for a session's hotness_file
   croupier hotset size --rows rows.bf16 --hot M.hot
                                           which size of a hot set draws fastest here
+  croupier plan --batch 256 --stage-ms 12  how many samplers, what a step costs, which memory
   croupier bench ipc --json               the plane's latency beside a bare ring and ZMQ
 Each command has its own --help.)");
     app.set_version_flag("--version", CROUPIER_VERSION);
@@ -41,6 +43,7 @@ Each command has its own --help.)");
     croupier::tools::add_decide_command(app, status);
     croupier::tools::add_explain_command(app, status);
     croupier::tools::add_hotset_commands(app, status);
+    croupier::tools::add_plan_command(app, status);
     croupier::tools::add_relay_command(app, status);
     CLI11_PARSE(app, argc, argv);
     return status;
