@@ -1,6 +1,7 @@
 #include "tools/plan/command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -34,6 +35,8 @@ name the smallest and the largest of each that plans will be asked for.
 Example:
   croupier plan measure --vocab 32000,151936 --batch 16,64,256 --tp 1,4 --mix fixed,mixed --save host.json)";
 
+constexpr double kMeasuredStageMs = 5.0;
+
 struct PlanOptions {
     PlanQuestion question;
     SimPlace place;
@@ -45,7 +48,8 @@ struct PlanOptions {
 };
 
 struct MeasureOptions {
-    MeasuredSettings settings{{"mixed"}, {151936}, {64}, {1}, {}, {}};
+    MeasureOptions() { settings.other.stage_ms = kMeasuredStageMs; }
+    MeasuredSettings settings{{"mixed"}, {151936}, {64}, {1}, {}, {}, false};
     SimPlace place;
     std::string save;
 };
@@ -130,8 +134,11 @@ void add_engine(CLI::App& command, PlanQuestion& question) {
 MeasuredSettings settings_of(const PlanQuestion& question) {
     const Setting& setting = question.setting;
     MeasuredSettings settings{
-        {setting.requests.mix}, {setting.vocab}, {setting.batch}, {setting.tp}, {}, setting};
-    if (question.samplers > 0) settings.samplers = {1, question.samplers};
+        {setting.requests.mix}, {setting.vocab}, {setting.batch}, {setting.tp}, {}, setting, true};
+    // A longer stage tells no more, and takes longer.
+    settings.other.stage_ms = std::min(setting.stage_ms, kMeasuredStageMs);
+    if (question.samplers > 0) settings.samplers = {question.samplers};
+    if (question.samplers > 1) settings.samplers.insert(settings.samplers.begin(), 1);
     return settings;
 }
 

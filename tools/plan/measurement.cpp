@@ -30,10 +30,6 @@ std::vector<std::uint32_t> one_half_all(std::uint32_t most) {
     return {counts.begin(), counts.end()};
 }
 
-std::uint64_t combinations(const MeasuredSettings& settings) {
-    return settings.mixes.size() * settings.vocabs.size() * settings.batches.size() * settings.ranks.size();
-}
-
 class Measuring {
   public:
     Measuring(const MeasuredSettings& settings, const SimPlace& place)
@@ -41,8 +37,10 @@ class Measuring {
 
     Measurement all() {
         find_cores();
-        const std::uint64_t counts = settings_.samplers.empty() ? 3 : settings_.samplers.size();
-        progress_.begin("measuring with croupier sim", combinations(settings_) * counts);
+        std::uint64_t counts = 0;
+        for (const std::uint32_t tp : settings_.ranks) counts += counts_of(tp).size();
+        progress_.begin("measuring with croupier sim",
+                        settings_.mixes.size() * settings_.vocabs.size() * settings_.batches.size() * counts);
         for (const std::string& mix : settings_.mixes) {
             for (const std::uint32_t vocab : settings_.vocabs) {
                 for (const std::uint32_t batch : settings_.batches) {
@@ -70,12 +68,19 @@ class Measuring {
         setting.vocab = vocab;
         setting.batch = batch;
         setting.tp = tp;
-        const auto counts = settings_.samplers.empty() ? one_half_all(measurement_.host.most_samplers(tp))
-                                                       : settings_.samplers;
-        for (const std::uint32_t samplers : counts) {
+        for (const std::uint32_t samplers : counts_of(tp)) {
+            setting.batch = batch;
             measurement_.steps.push_back(run_sim(setting, samplers, place_));
             progress_.advance(1);
+            if (!settings_.starts || samplers >= batch) continue;
+            setting.batch = samplers;
+            measurement_.steps.push_back(run_sim(setting, samplers, place_));
         }
+    }
+
+    std::vector<std::uint32_t> counts_of(std::uint32_t tp) const {
+        if (!settings_.samplers.empty()) return settings_.samplers;
+        return one_half_all(measurement_.host.most_samplers(tp));
     }
 
     const MeasuredSettings& settings_;

@@ -33,6 +33,7 @@ struct MeasuredSettings {
     std::vector<std::uint32_t> ranks;
     std::vector<std::uint32_t> samplers;  // empty: one, half of all and all that the cores have room for
     Setting other;                        // what is the same in all
+    bool starts = false;                  // steps of one column a sampler, too: what they take to start
 };
 
 Measurement measure(const MeasuredSettings& settings, const SimPlace& place);

@@ -7,9 +7,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json prediction_json(const Plan& plan, const Prediction& prediction) {
-    return {{"samplers", prediction.samplers},     {"p50_us", prediction.p50_us},
-            {"p99_us", prediction.p99_us},         {"column_us", prediction.column_us},
-            {"beyond_columns", prediction.beyond}, {"share_of_stage", plan.share_of_stage(prediction)},
+    return {{"samplers", prediction.samplers},
+            {"p50_us", prediction.p50_us},
+            {"p99_us", prediction.p99_us},
+            {"column_us", prediction.column_us},
+            {"columns_alone_us", prediction.played_us},
+            {"share_of_stage", plan.share_of_stage(prediction)},
             {"hides", plan.hides(prediction)}};
 }
 

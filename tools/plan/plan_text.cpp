@@ -59,9 +59,8 @@ std::string samplers_text(const Plan& plan) {
 std::string step_text(const Plan& plan) {
     const double share = plan.share_of_stage(plan.chosen) * 100.0;
     return fmt::format(
-               "a step       {} from its last logit to its last token, p50; {:.2f} times of what its columns "
-               "take\n",
-               time_text(plan.chosen.p50_us), plan.chosen.beyond) +
+               "a step       {} from its last logit to its last token, p50; its columns alone take {}\n",
+               time_text(plan.chosen.p50_us), time_text(plan.chosen.played_us)) +
            fmt::format("behind       F = {}, T_cycle = {}: decisions {}\n", time_text(plan.chosen.p50_us),
                        time_text(plan.stage_us()),
                        plan.hides(plan.chosen) ? "hide behind another microbatch's stage"

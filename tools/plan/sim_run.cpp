@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -21,7 +22,9 @@ namespace fs = std::filesystem;
 
 // Requests of fixed mixes fill whole microbatches: two of them, each with as many generations of requests.
 constexpr std::uint32_t kOutputMost = 32;
-constexpr std::uint32_t kSteps = 64;
+constexpr std::uint32_t kLeastSteps = 2 * kOutputMost;
+constexpr std::uint32_t kMostSteps = 6 * kLeastSteps;
+constexpr std::uint32_t kColumns = 6144;  // that a run should decide
 constexpr std::uint32_t kPromptMost = 2048;
 
 class OutputFile {
@@ -69,7 +72,8 @@ std::vector<std::string> arguments_of(const Setting& setting, std::uint32_t samp
     add("--tp", setting.tp);
     add("--stage-ms", setting.stage_ms);
     add("--samplers", samplers);
-    add("--steps", kSteps);
+    const std::uint32_t steps = kColumns / setting.batch / kLeastSteps * kLeastSteps;
+    add("--steps", std::clamp(steps, kLeastSteps, kMostSteps));
     add("--output-max", kOutputMost);
     add("--prompt-max", kPromptMost);
     add("--timeout-s", place.timeout_s);

@@ -3,9 +3,9 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -23,61 +23,86 @@ struct Coordinate {
     double at;
 };
 
-std::array<Coordinate, 4> coordinates_of(const Setting& setting, std::uint32_t samplers) {
-    // Twice the batch, not a column more, is what may change a column's cost: where its rows lie.
-    return {
-        {{[](const MeasuredStep& step) { return double(step.setting.vocab); }, double(setting.vocab)},
-         {[](const MeasuredStep& step) { return double(step.setting.tp); }, double(setting.tp)},
-         {[](const MeasuredStep& step) { return std::log2(step.setting.batch); }, std::log2(setting.batch)},
-         {[](const MeasuredStep& step) { return double(step.samplers); }, double(samplers)}}};
+std::vector<Coordinate> coordinates_of(const Setting& setting, std::uint32_t samplers) {
+    return {{[](const MeasuredStep& step) { return step.setting.vocab; }, double(setting.vocab)},
+            {[](const MeasuredStep& step) { return step.setting.tp; }, double(setting.tp)},
+            {[](const MeasuredStep& step) { return step.samplers; }, double(samplers)}};
 }
 
+// Twice the batch, not a column more, is what may change a column's cost: where its rows lie.
+Coordinate batch_coordinate(const Setting& setting) {
+    return {[](const MeasuredStep& step) { return std::log2(step.setting.batch); }, std::log2(setting.batch)};
+}
+
+using Steps = std::vector<const PlayedStep*>;
+
+struct Corner {
+    Steps steps;  // that were measured there
+    double weight;
+};
+
 // Linear between the nearest measured ones on either side, coordinate by coordinate; outside, the nearest.
-void weigh(const std::vector<const FittedStep*>& steps, std::span<const Coordinate> coordinates,
-           double weight, std::vector<WeighedStep>& into) {
+void weigh(const Steps& steps, std::span<const Coordinate> coordinates, double weight,
+           std::vector<Corner>& into) {
     if (coordinates.empty()) {
-        // What was measured more than once counts alike.
-        for (const FittedStep* step : steps)
-            into.push_back({step, weight / static_cast<double>(steps.size())});
+        into.push_back({steps, weight});
         return;
     }
     const Coordinate& coordinate = coordinates.front();
     std::set<double> places;
-    for (const FittedStep* each : steps) places.insert(coordinate.of(each->step));
+    for (const PlayedStep* each : steps) places.insert(coordinate.of(each->step));
     const double at = std::clamp(coordinate.at, *places.begin(), *places.rbegin());
     const double above = *places.lower_bound(at);
     const double below = *std::prev(places.upper_bound(at));
     const double share = above > below ? (at - below) / (above - below) : 0.0;
     for (const auto& [place, part] : {std::pair{below, 1.0 - share}, std::pair{above, share}}) {
         if (part <= 0.0) continue;
-        std::vector<const FittedStep*> there;
-        for (const FittedStep* each : steps) {
+        Steps there;
+        for (const PlayedStep* each : steps) {
             if (coordinate.of(each->step) == place) there.push_back(each);
         }
         weigh(there, coordinates.subspan(1), weight * part, into);
     }
 }
 
-std::vector<WeighedStep> around(const std::vector<FittedStep>& fitted, const Setting& setting,
-                                std::uint32_t samplers) {
-    std::vector<const FittedStep*> all;
-    for (const FittedStep& each : fitted) all.push_back(&each);
-    const auto coordinates = coordinates_of(setting, samplers);
-    std::vector<WeighedStep> weighed;
-    weigh(all, coordinates, 1.0, weighed);
-    return weighed;
-}
-
+// What was measured more than once counts alike.
 template <typename Value>
-double mean_of(const std::vector<WeighedStep>& weighed, Value&& value) {
+double mean_of(const std::vector<Corner>& corners, Value&& value) {
     double sum = 0.0;
-    for (const WeighedStep& each : weighed) sum += each.weight * value(*each.fitted);
+    for (const Corner& corner : corners) {
+        for (const PlayedStep* each : corner.steps)
+            sum += corner.weight * value(each->step) / static_cast<double>(corner.steps.size());
+    }
     return sum;
 }
 
-FittedStep fit(const MeasuredStep& step) {
-    const double played = median_of(step_spans(step.columns, step.setting.batch, step.samplers));
-    return {step, played > 0.0 ? step.p50_us / played : 1.0};
+const PlayedStep& nearest_of(const std::vector<Corner>& corners) {
+    const auto lighter = [](const Corner& a, const Corner& b) { return a.weight < b.weight; };
+    return *std::max_element(corners.begin(), corners.end(), lighter)->steps.front();
+}
+
+// What a step takes for what its columns alone take, from the batches that so many samplers decided: one is a
+// start and a pace. Nobody knows the pace beyond the largest: it is the last one's, within reason.
+double step_us(const Steps& steps, double played_us) {
+    constexpr double kSlowest = 1.5;
+    constexpr double kFastest = 0.75;
+    std::map<double, double> curve;
+    for (const PlayedStep* each : steps) curve[each->played_us] = each->step.p50_us;
+    const auto above = curve.lower_bound(played_us);
+    if (curve.size() == 1) {
+        const auto [played, measured] = *curve.begin();
+        return played_us + (measured - played) * std::min(1.0, played_us / std::max(played, 1e-3));
+    }
+    if (above == curve.begin()) return std::max(played_us / 2, played_us + above->second - above->first);
+    const auto high = above == curve.end() ? std::prev(above) : above;
+    const auto low = std::prev(high);
+    double pace = (high->second - low->second) / (high->first - low->first);
+    if (above == curve.end()) pace = std::clamp(pace, kFastest, kSlowest);
+    return high->second + (played_us - high->first) * pace;
+}
+
+double played_of(const MeasuredStep& step) {
+    return median_of(step_spans(step.columns, step.setting.batch, step.samplers));
 }
 
 }  // namespace
@@ -91,12 +116,12 @@ StepModel::StepModel(const std::vector<MeasuredStep>& measured, const Setting& s
     std::set<std::string> others;
     for (const MeasuredStep& step : measured) {
         if (step.setting.requests == setting.requests) {
-            fitted_.push_back(fit(step));
+            played_.push_back({step, played_of(step)});
         } else {
             others.insert(step.setting.requests.text());
         }
     }
-    if (fitted_.empty()) {
+    if (played_.empty()) {
         std::string text = "nothing is measured of: " + setting.requests.text() + "; there is:";
         for (const std::string& other : others) text += "\n  " + other;
         throw std::runtime_error(text + (others.empty() ? " nothing" : "") +
@@ -110,7 +135,7 @@ StepModel::StepModel(const std::vector<MeasuredStep>& measured, const Setting& s
 void StepModel::check_vocabulary() const {
     std::uint32_t least = UINT32_MAX;
     std::uint32_t most = 0;
-    for (const FittedStep& each : fitted_) {
+    for (const PlayedStep& each : played_) {
         least = std::min(least, each.step.setting.vocab);
         most = std::max(most, each.step.setting.vocab);
     }
@@ -127,7 +152,7 @@ void StepModel::check_vocabulary() const {
 void StepModel::note_outside(const char* what, std::uint32_t asked, std::uint32_t Setting::*field) {
     std::uint32_t least = UINT32_MAX;
     std::uint32_t most = 0;
-    for (const FittedStep& each : fitted_) {
+    for (const PlayedStep& each : played_) {
         least = std::min(least, each.step.setting.*field);
         most = std::max(most, each.step.setting.*field);
     }
@@ -138,37 +163,44 @@ void StepModel::note_outside(const char* what, std::uint32_t asked, std::uint32_
 }
 
 Prediction StepModel::predict(std::uint32_t samplers) const {
-    const auto weighed = around(fitted_, setting_, samplers);
-    const auto nearest = std::max_element(weighed.begin(), weighed.end(),
-                                          [](const auto& a, const auto& b) { return a.weight < b.weight; });
-    ColumnTimes columns = nearest->fitted->step.columns;
-    columns.mean_us = mean_of(weighed, [](const FittedStep& each) { return each.step.columns.mean_us; });
+    Steps all;
+    for (const PlayedStep& each : played_) all.push_back(&each);
+    std::vector<Coordinate> coordinates = coordinates_of(setting_, samplers);
+    std::vector<Corner> curves;
+    weigh(all, coordinates, 1.0, curves);
+    coordinates.push_back(batch_coordinate(setting_));
+    std::vector<Corner> corners;
+    weigh(all, coordinates, 1.0, corners);
+
+    ColumnTimes columns = nearest_of(corners).step.columns;
+    columns.mean_us = mean_of(corners, [](const MeasuredStep& step) { return step.columns.mean_us; });
     Prediction prediction;
     prediction.samplers = samplers;
     prediction.column_us = columns.mean_us;
-    prediction.beyond = mean_of(weighed, [](const FittedStep& each) { return each.beyond; });
-    prediction.p50_us = prediction.beyond * median_of(step_spans(columns, setting_.batch, samplers));
-    prediction.p99_us = prediction.p50_us * mean_of(weighed, [](const FittedStep& each) {
-                            return each.step.p99_us / std::max(each.step.p50_us, 1e-3);
+    prediction.played_us = median_of(step_spans(columns, setting_.batch, samplers));
+    for (const Corner& curve : curves)
+        prediction.p50_us += curve.weight * step_us(curve.steps, prediction.played_us);
+    prediction.p99_us = prediction.p50_us * mean_of(corners, [](const MeasuredStep& step) {
+                            return step.p99_us / std::max(step.p50_us, 1e-3);
                         });
     return prediction;
 }
 
 std::uint32_t StepModel::most_samplers() const {
     std::uint32_t most = 1;
-    for (const FittedStep& each : fitted_) most = std::max(most, each.step.samplers);
+    for (const PlayedStep& each : played_) most = std::max(most, each.step.samplers);
     return most;
 }
 
 std::uint64_t StepModel::sampler_bytes() const {
     std::uint64_t most = 0;
-    for (const FittedStep& each : fitted_) most = std::max(most, each.step.sampler_bytes);
+    for (const PlayedStep& each : played_) most = std::max(most, each.step.sampler_bytes);
     return most;
 }
 
 std::uint64_t StepModel::supervisor_bytes() const {
     std::uint64_t most = 0;
-    for (const FittedStep& each : fitted_) most = std::max(most, each.step.supervisor_bytes);
+    for (const PlayedStep& each : played_) most = std::max(most, each.step.supervisor_bytes);
     return most;
 }
 

@@ -15,17 +15,12 @@ struct Prediction {
     double p50_us = 0.0;
     double p99_us = 0.0;     // as far above p50 as it was measured
     double column_us = 0.0;  // mean of a column, with so many samplers at work
-    double beyond = 1.0;     // what a step takes, in times of what its columns take its samplers
+    double played_us = 0.0;  // p50 of what the columns alone take, divided among the samplers
 };
 
-struct FittedStep {
+struct PlayedStep {
     MeasuredStep step;
-    double beyond = 1.0;
-};
-
-struct WeighedStep {
-    const FittedStep* fitted;
-    double weight;
+    double played_us = 0.0;
 };
 
 class StepModel {
@@ -46,7 +41,7 @@ class StepModel {
     void note_outside(const char* what, std::uint32_t asked, std::uint32_t Setting::*field);
 
     Setting setting_;
-    std::vector<FittedStep> fitted_;
+    std::vector<PlayedStep> played_;
     std::vector<std::string> notes_;
 };
 
