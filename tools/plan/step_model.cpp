@@ -105,6 +105,36 @@ double played_of(const MeasuredStep& step) {
     return median_of(step_spans(step.columns, step.setting.batch, step.samplers));
 }
 
+bool alike(const MeasuredStep& a, const MeasuredStep& b) {
+    return a.setting.vocab == b.setting.vocab && a.setting.tp == b.setting.tp && a.samplers == b.samplers;
+}
+
+// The columns' factor by the largest step that so many samplers took, less what a small one shows to be the
+// start.
+double factor_of(const std::vector<PlayedStep>& all, const MeasuredStep& step) {
+    const PlayedStep* small = nullptr;
+    const PlayedStep* large = nullptr;
+    for (const PlayedStep& each : all) {
+        if (!alike(each.step, step)) continue;
+        if (small == nullptr || each.played_us < small->played_us) small = &each;
+        if (large == nullptr || each.played_us > large->played_us) large = &each;
+    }
+    if (large->played_us <= 0.0) return 1.0;
+    const double whole = large->step.p50_us / large->played_us;
+    if (large->played_us < 2.0 * small->played_us) return whole;
+    const double slope = (large->step.p50_us - small->step.p50_us) / (large->played_us - small->played_us);
+    return std::clamp(slope, whole / 2, whole * 1.5);
+}
+
+void fit(std::vector<PlayedStep>& all) {
+    std::vector<double> factors;
+    for (const PlayedStep& each : all) factors.push_back(factor_of(all, each.step));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        all[i].step.columns.factor = factors[i];
+        all[i].played_us = played_of(all[i].step);
+    }
+}
+
 }  // namespace
 
 std::string Requests::text() const {
@@ -127,6 +157,7 @@ StepModel::StepModel(const std::vector<MeasuredStep>& measured, const Setting& s
         throw std::runtime_error(text + (others.empty() ? " nothing" : "") +
                                  "\n`croupier plan measure` measures more");
     }
+    fit(played_);
     check_vocabulary();
     note_outside("the batch", setting.batch, &Setting::batch);
     note_outside("ranks", setting.tp, &Setting::tp);
@@ -174,9 +205,12 @@ Prediction StepModel::predict(std::uint32_t samplers) const {
 
     ColumnTimes columns = nearest_of(corners).step.columns;
     columns.mean_us = mean_of(corners, [](const MeasuredStep& step) { return step.columns.mean_us; });
+    const double usual_us =
+        mean_of(corners, [](const MeasuredStep& step) { return step.columns.usual_us(); });
+    columns.factor *= usual_us / std::max(columns.usual_us(), 1e-3);
     Prediction prediction;
     prediction.samplers = samplers;
-    prediction.column_us = columns.mean_us;
+    prediction.column_us = usual_us;
     prediction.played_us = median_of(step_spans(columns, setting_.batch, samplers));
     for (const Corner& curve : curves)
         prediction.p50_us += curve.weight * step_us(curve.steps, prediction.played_us);

@@ -14,7 +14,7 @@ struct Prediction {
     std::uint32_t samplers = 1;
     double p50_us = 0.0;
     double p99_us = 0.0;     // as far above p50 as it was measured
-    double column_us = 0.0;  // mean of a column, with so many samplers at work
+    double column_us = 0.0;  // that a column usually takes, with so many samplers at work
     double played_us = 0.0;  // p50 of what the columns alone take, divided among the samplers
 };
 

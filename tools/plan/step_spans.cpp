@@ -1,6 +1,7 @@
 #include "tools/plan/step_spans.h"
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 
 namespace croupier::tools {
@@ -11,17 +12,18 @@ constexpr std::uint32_t kSteps = 401;
 constexpr double kLateUs = 25.0;
 constexpr double kSharesUntilLate = 2.0;
 
+double upper_us(std::size_t bucket) {
+    return 0.25 * static_cast<double>(1ULL << bucket);
+}
+double lower_us(std::size_t bucket) {
+    return bucket == 0 ? 0.0 : upper_us(bucket - 1);
+}
+
 class ColumnDraw {
   public:
-    explicit ColumnDraw(const ColumnTimes& columns) {
-        double sum = 0.0;
+    explicit ColumnDraw(const ColumnTimes& columns) : factor_(columns.factor) {
         std::uint64_t all = 0;
-        for (std::size_t bucket = 0; bucket < columns.buckets.size(); ++bucket) {
-            all += columns.buckets[bucket];
-            sum += static_cast<double>(columns.buckets[bucket]) * (lower(bucket) + upper(bucket)) / 2.0;
-            below_.push_back(all);
-        }
-        if (all > 0 && sum > 0.0) scale_ = columns.mean_us * static_cast<double>(all) / sum;
+        for (const std::uint64_t count : columns.buckets) below_.push_back(all += count);
     }
 
     double operator()(std::mt19937_64& random) const {
@@ -30,15 +32,12 @@ class ColumnDraw {
         const auto bucket =
             static_cast<std::size_t>(std::upper_bound(below_.begin(), below_.end(), which) - below_.begin());
         const double within = static_cast<double>(random() >> 11U) * 0x1p-53;
-        return scale_ * (lower(bucket) + within * (upper(bucket) - lower(bucket)));
+        return factor_ * (lower_us(bucket) + within * (upper_us(bucket) - lower_us(bucket)));
     }
 
   private:
-    static double upper(std::size_t bucket) { return 0.25 * static_cast<double>(1ULL << bucket); }
-    static double lower(std::size_t bucket) { return bucket == 0 ? 0.0 : upper(bucket - 1); }
-
     std::vector<std::uint64_t> below_;
-    double scale_ = 1.0;  // so that the mean is the measured one
+    double factor_;
 };
 
 struct Lane {
@@ -67,6 +66,19 @@ double span_of(std::vector<Lane>& lanes) {
 }
 
 }  // namespace
+
+double ColumnTimes::usual_us() const {
+    const std::uint64_t all = std::accumulate(buckets.begin(), buckets.end(), std::uint64_t{0});
+    const double counted = 0.95 * static_cast<double>(all);
+    double left = counted;
+    double sum = 0.0;
+    for (std::size_t bucket = 0; bucket < buckets.size() && left > 0.0; ++bucket) {
+        const double taken = std::min(left, static_cast<double>(buckets[bucket]));
+        sum += taken * (lower_us(bucket) + upper_us(bucket)) / 2.0;
+        left -= taken;
+    }
+    return counted > 0.0 ? factor * sum / counted : 0.0;
+}
 
 std::vector<double> step_spans(const ColumnTimes& columns, std::uint32_t batch, std::uint32_t samplers) {
     const ColumnDraw draw(columns);
