@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# How far `croupier plan` is from `croupier sim` on this host, over twelve settings of which none was measured: from the
-# repository's root, with build/bundle made by `./dev bundle`. Some four minutes on 16 cores; needs no GPU and no network.
+# How far `croupier plan` is from `croupier sim` on this host, over twelve settings of which none was measured: from
+# the repository's root, with build/bundle made by `./dev bundle`. Some four minutes on 16 cores; no GPU, no network.
 #   OUT=FOLDER bench/plan/grid.sh           default: bench/results; writes plan-measured.json, plan-grid.json and plan.txt
-#   CORES=2 OUT=FOLDER bench/plan/grid.sh   smaller settings, for a host of fewer cores: does it run at all?
+#   CORES=2 OUT=FOLDER bench/plan/grid.sh   smaller settings, as on a host of fewer cores: does it run at all?
 # Exits 1 when an error at p50 is above 20 %.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -22,11 +22,11 @@ if [ "$cores" -ge 16 ]; then
         "32000 192 1 5 8 fixed" "64000 32 1 10 2 full" "151936 32 2 10 6 fixed"
         "151936 128 4 10 8 fixed" "128256 64 4 10 9 full" "100000 96 2 15 5 full")
 else
-    measured=(--vocab 2000,8000 --batch 4,16 --tp 1 --samplers 1,2 --mix fixed,full)
+    measured=(--vocab 16000,64000 --batch 4,32 --tp 1 --samplers 1,2 --mix fixed,full)
     settings=(
-        "8000 8 1 5 1 fixed" "8000 8 1 5 2 fixed" "8000 12 1 5 1 full" "8000 12 1 5 2 full"
-        "4000 8 1 5 1 fixed" "4000 8 1 5 2 fixed" "4000 12 1 5 1 full" "4000 12 1 5 2 full"
-        "2000 8 1 5 1 fixed" "2000 8 1 5 2 fixed" "2000 12 1 5 1 full" "2000 12 1 5 2 full")
+        "24000 8 1 5 1 fixed" "24000 8 1 5 2 fixed" "24000 16 1 5 1 full" "24000 16 1 5 2 full"
+        "32000 8 1 5 1 fixed" "32000 8 1 5 2 fixed" "32000 16 1 5 1 full" "32000 16 1 5 2 full"
+        "48000 8 1 5 1 fixed" "48000 8 1 5 2 fixed" "48000 16 1 5 1 full" "48000 16 1 5 2 full")
 fi
 
 "$run" croupier plan measure "${measured[@]}" --save "$out/plan-measured.json"

@@ -17,8 +17,6 @@ namespace {
 
 constexpr std::uint64_t kMib = 1ULL << 20U;
 constexpr std::uint64_t kBellBytes = 4096;  // a page (proto/bell.h)
-// One may be restarting.
-constexpr std::uint32_t kLeastSamplers = 2;
 // What a sampler derives of a token log at most, as docs/configuration.md says of samplers.state_mb.
 constexpr std::uint64_t kStateBytesOfToken = 100;
 constexpr std::uint64_t kRoomBeside = 64 * kMib;
@@ -74,6 +72,7 @@ std::vector<Prediction> around(const StepModel& model, std::uint32_t chosen, std
     std::set<std::uint32_t> counts = {chosen, most};
     for (std::uint32_t count = 1; count < most; count *= 2) counts.insert(count);
     std::vector<Prediction> predictions;
+    predictions.reserve(counts.size());
     for (const std::uint32_t count : counts) predictions.push_back(model.predict(count));
     return predictions;
 }

@@ -28,6 +28,9 @@ struct PlanQuestion {
     double share_of_stage = 0.5;  // that decisions may take
 };
 
+// Where there is room: one may be restarting.
+constexpr std::uint32_t kLeastSamplers = 2;
+
 struct PlannedMemory {
     std::uint64_t segment_bytes = 0;  // of one session
     std::uint64_t shm_bytes = 0;      // of all, and of one more while one is taken over

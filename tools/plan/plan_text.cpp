@@ -38,22 +38,28 @@ std::string table_text(const Plan& plan) {
     return text;
 }
 
-std::string samplers_text(const Plan& plan) {
+std::string why_text(const Plan& plan) {
     const double share = plan.question.share_of_stage * 100.0;
-    std::string text = fmt::format(
-        "\nsamplers     {} of the {} that this host has room for beside a scheduler and {} "
-        "rank{}",
-        plan.chosen.samplers, plan.host.most_samplers(plan.question.setting.tp), plan.question.setting.tp,
-        plan.question.setting.tp == 1 ? "" : "s");
-    if (plan.question.samplers != 0) return text + ", as was asked\n";
+    if (plan.question.samplers != 0) return "as was asked";
     if (!plan.enough) {
-        return text + fmt::format(
-                          ": not enough to keep a step within {:.0f} % of a stage.\n"
-                          "             Try --summaries, --transport lean, a smaller --batch or more cores\n",
-                          share);
+        return fmt::format(
+            "not enough to keep a step within {:.0f} % of a stage.\n"
+            "             Try --summaries, --transport lean, a smaller --batch or more cores",
+            share);
     }
-    return text + fmt::format(": the fewest, and two at least, that keep a step within {:.0f} % of a stage\n",
-                              share);
+    if (plan.chosen.samplers < kLeastSamplers)
+        return fmt::format("it keeps a step within {:.0f} % of a stage, and nobody decides while it restarts",
+                           share);
+    return fmt::format(
+        "the fewest that keep a step within {:.0f} % of a stage{}", share,
+        plan.chosen.samplers == kLeastSamplers ? ", and one to go on while the other restarts" : "");
+}
+
+std::string samplers_text(const Plan& plan) {
+    const std::uint32_t tp = plan.question.setting.tp;
+    return fmt::format(
+        "\nsamplers     {} of the {} that have room here beside a scheduler and {} rank{}\n             {}\n",
+        plan.chosen.samplers, plan.host.most_samplers(tp), tp, tp == 1 ? "" : "s", why_text(plan));
 }
 
 std::string step_text(const Plan& plan) {
@@ -118,7 +124,7 @@ std::string plan_kubernetes(const Plan& plan) {
     const std::uint32_t cpus = kubernetes_cpus(plan);
     const std::uint64_t memory = kubernetes_memory_mib(plan);
     return fmt::format(
-        "# croupier plan: {} samplers and the supervisor; whole CPUs, so that a static CPU manager gives "
+        "# croupier plan: {} sampler{} and the supervisor; whole CPUs, so that a static CPU manager gives "
         "them alone.\n"
         "# The memory volume's pages are charged to the daemon's container.\n"
         "resources:\n"
@@ -127,7 +133,8 @@ std::string plan_kubernetes(const Plan& plan) {
         "# of the pod:\n"
         "volumes:\n"
         "- {{name: croupier-shm, emptyDir: {{medium: Memory, sizeLimit: {}Mi}}}}\n",
-        plan.chosen.samplers, cpus, memory, cpus, memory, kubernetes_shm_mib(plan));
+        plan.chosen.samplers, plan.chosen.samplers == 1 ? "" : "s", cpus, memory, cpus, memory,
+        kubernetes_shm_mib(plan));
 }
 
 }  // namespace croupier::tools

@@ -128,6 +128,7 @@ double factor_of(const std::vector<PlayedStep>& all, const MeasuredStep& step) {
 
 void fit(std::vector<PlayedStep>& all) {
     std::vector<double> factors;
+    factors.reserve(all.size());
     for (const PlayedStep& each : all) factors.push_back(factor_of(all, each.step));
     for (std::size_t i = 0; i < all.size(); ++i) {
         all[i].step.columns.factor = factors[i];
