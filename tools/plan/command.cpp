@@ -1,5 +1,8 @@
 #include "tools/plan/command.h"
 
+#include <spdlog/fmt/fmt.h>
+#include <sys/statvfs.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
@@ -142,6 +145,18 @@ MeasuredSettings settings_of(const PlanQuestion& question) {
     return settings;
 }
 
+// A plan of this host that does not fit it.
+void note_room(Plan& plan, const std::string& directory) {
+    struct statvfs room {};
+    if (::statvfs(directory.c_str(), &room) != 0) return;
+    const std::uint64_t free = std::uint64_t{room.f_bavail} * room.f_frsize;
+    if (free >= plan.memory.shm_bytes) return;
+    plan.notes.push_back(
+        fmt::format("{} has {} MiB free here, which is not enough: mount it larger "
+                    "(docker: --shm-size; a tmpfs: -o remount,size=)",
+                    directory, free >> 20U));
+}
+
 void plan(const PlanOptions& options) {
     const Measurement measurement = options.from.empty()
                                         ? measure(settings_of(options.question), options.place)
@@ -150,6 +165,8 @@ void plan(const PlanOptions& options) {
     PlanQuestion question = options.question;
     question.hot_set.vocab = question.setting.vocab;
     Plan plan = make_plan(question, measurement);
+    if (options.from.empty())
+        note_room(plan, options.place.shm_dir.empty() ? "/dev/shm" : options.place.shm_dir);
     if (options.check) plan.check = run_sim(question.setting, plan.chosen.samplers, options.place);
     std::cout << (options.json         ? plan_json(plan) + "\n"
                   : options.kubernetes ? plan_kubernetes(plan)

@@ -40,7 +40,10 @@ std::string table_text(const Plan& plan) {
 
 std::string why_text(const Plan& plan) {
     const double share = plan.question.share_of_stage * 100.0;
-    if (plan.question.samplers != 0) return "as was asked";
+    if (plan.question.samplers != 0) {
+        const bool crowded = plan.question.samplers > plan.host.most_samplers(plan.question.setting.tp);
+        return crowded ? "as was asked, more than have a core to themselves" : "as was asked";
+    }
     if (!plan.enough) {
         return fmt::format(
             "not enough to keep a step within {:.0f} % of a stage.\n"
