@@ -7,7 +7,10 @@
 namespace croupier::tools {
 namespace {
 
-constexpr std::uint32_t kSteps = 401;
+// Fewer of large ones, whose medians vary less.
+constexpr std::uint32_t kMostSteps = 401;
+constexpr std::uint32_t kLeastSteps = 41;
+constexpr std::uint32_t kMostWork = 4'000'000;
 // When a sampler that has none of its own left takes others' columns (daemon/step_worker.cpp).
 constexpr double kLateUs = 25.0;
 constexpr double kSharesUntilLate = 2.0;
@@ -85,7 +88,8 @@ std::vector<double> step_spans(const ColumnTimes& columns, std::uint32_t batch, 
     std::mt19937_64 random(20261123);
     std::vector<double> spans;
     std::vector<Lane> lanes(samplers);
-    for (std::uint32_t step = 0; step < kSteps; ++step) {
+    const std::uint32_t steps = std::clamp(kMostWork / (batch * samplers), kLeastSteps, kMostSteps);
+    for (std::uint32_t step = 0; step < steps; ++step) {
         for (Lane& lane : lanes) lane = {};
         for (std::uint32_t column = 0; column < batch; ++column)
             lanes[column % samplers].own.push_back(draw(random));

@@ -9,8 +9,8 @@
 
 namespace croupier::tools {
 
-// Microseconds from logits that every sampler sees at once to the last column's end, ascending, of some
-// hundred steps. The same for the same arguments.
+// Microseconds from logits that every sampler sees at once to the last column's end, ascending, of many
+// steps. The same for the same arguments.
 std::vector<double> step_spans(const ColumnTimes& columns, std::uint32_t batch, std::uint32_t samplers);
 
 // Of ascending values.
