@@ -7,6 +7,7 @@
 #include "tools/doctor/command.h"
 #include "tools/explain/command.h"
 #include "tools/hotset/command.h"
+#include "tools/plan/command.h"
 #include "tools/program_beside.h"
 #include "tools/relay/command.h"
 #include "tools/status/command.h"
@@ -35,6 +36,7 @@ Examples:
                                           which tokens occur most, for a session's hotness_file
   croupier hotset size --rows rows.bf16 --hot M.hot
                                           which size of a hot set draws fastest here
+  croupier plan --batch 256 --stage-ms 12  how many samplers, what a step costs, which memory
   croupier bench ipc --json               the plane's latency beside a bare ring and ZMQ
 Each command has its own --help.)");
     app.set_version_flag("--version", CROUPIER_VERSION);
@@ -48,6 +50,7 @@ Each command has its own --help.)");
     croupier::tools::add_decide_command(app, status);
     croupier::tools::add_explain_command(app, status);
     croupier::tools::add_hotset_commands(app, status);
+    croupier::tools::add_plan_command(app, status);
     croupier::tools::add_relay_command(app, status);
     croupier::tools::add_top_command(app, status);
     croupier::tools::add_trace_command(app, status);
