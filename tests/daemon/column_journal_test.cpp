@@ -52,7 +52,8 @@ client::Session two_ranks(const DaemonProcess& daemon) {
 }  // namespace
 
 TEST_CASE("samplers keep every column and every step, with times in their order") {
-    const char* samplers = GENERATE(kTwoSamplers, "{count: 1, threads_per_sampler: 2, wait: adaptive}");
+    const auto samplers = GENERATE(std::string(kTwoSamplers),
+                                   std::string("{count: 1, threads_per_sampler: 2, wait: adaptive}"));
     const DaemonProcess daemon(samplers);
     const shm::Plane plane = daemon.plane();
     JournalReader reader(plane, JournalReader::From::oldest);
