@@ -19,9 +19,6 @@ constexpr std::array<std::pair<const char*, proto::SessionCounter>, 3> kStepPart
     {{"logits_wait", proto::SessionCounter::logits_wait_ns},
      {"decision", proto::SessionCounter::decision_ns},
      {"exposed", proto::SessionCounter::exposed_ns}}};
-constexpr std::array<std::pair<const char*, double>, 3> kRecentQuantiles = {
-    {{"0.5", 0.5}, {"0.9", 0.9}, {"0.99", 0.99}}};
-
 double seconds(std::uint64_t ns) {
     return static_cast<double>(ns) * 1e-9;
 }
@@ -200,17 +197,34 @@ void add_recent_session_families(std::vector<MetricFamily>& families, const shm:
     families.push_back(std::move(steps));
 }
 
-void add_recent_stages(std::vector<MetricFamily>& families, const RecentMinutes& recent) {
-    MetricFamily made = family("recent_stage_seconds",
-                               "Quantiles of the stages' times over the last five minutes, interpolated "
-                               "between bounds that are a factor of two apart",
-                               MetricType::Gauge);
-    const StageCounts stages = recent.stages(kAlarmWindowNs);
-    for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-        for (const auto& [label, quantile] : kRecentQuantiles) {
-            const auto value = stages[stage].quantile_seconds(quantile);
-            if (value) add_value(made, {{"stage", proto::kStageNames[stage]}, {"quantile", label}}, *value);
-        }
+// As summaries have it: quantiles of late, and the sum and the count of the whole life.
+void add_summary(MetricFamily& to, const Labels& labels, const shm::HistogramSnapshot& life,
+                 const shm::HistogramSnapshot& recent) {
+    ClientMetric metric;
+    metric.label = labels;
+    metric.summary.sample_count = life.count();
+    metric.summary.sample_sum = seconds(life.sum_ns);
+    for (const double quantile : {0.5, 0.9, 0.99}) {
+        const auto value = recent.quantile_seconds(quantile);
+        if (value) metric.summary.quantile.push_back({quantile, *value});
+    }
+    to.metric.push_back(std::move(metric));
+}
+
+void add_recent_stages(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot,
+                       const RecentMinutes& recent) {
+    MetricFamily made =
+        family("recent_stage_seconds",
+               "Time a stage of the decision plane takes, of all samplers; quantiles over the "
+               "last five minutes, interpolated between bounds a factor of two apart",
+               MetricType::Summary);
+    StageCounts life;
+    for (const auto& sampler : snapshot.samplers) {
+        for (std::size_t stage = 0; stage < life.size(); ++stage) life[stage].add(sampler.stages[stage]);
+    }
+    const StageCounts window = recent.stages(kAlarmWindowNs);
+    for (std::size_t stage = 0; stage < life.size(); ++stage) {
+        add_summary(made, {{"stage", proto::kStageNames[stage]}}, life[stage], window[stage]);
     }
     families.push_back(std::move(made));
 }
@@ -218,22 +232,17 @@ void add_recent_stages(std::vector<MetricFamily>& families, const RecentMinutes&
 // Of a session's own steps; stage_seconds has those of all sessions together.
 void add_step_families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot,
                        const RecentMinutes& recent, const JournalDigest& journal) {
-    MetricFamily steps = family("session_step_seconds", "Time from logits complete to a step's last commit",
-                                MetricType::Histogram);
-    MetricFamily quantiles = family(
-        "recent_step_seconds",
-        "Quantiles of the time from logits complete to a step's last commit, over the last five minutes",
-        MetricType::Gauge);
-    const auto times = recent.steps(kAlarmWindowNs);
+    constexpr const char* kHelp = "Time from logits complete to a step's last commit";
+    MetricFamily steps = family("session_step_seconds", kHelp, MetricType::Histogram);
+    MetricFamily quantiles =
+        family("recent_step_seconds", std::string(kHelp) + "; quantiles over the last five minutes",
+               MetricType::Summary);
+    auto times = recent.steps(kAlarmWindowNs);
     for (const auto& session : snapshot.sessions) {
         if (!session.fault.empty()) continue;
-        add_histogram(steps, {{"session", session.name}}, journal.all_steps(session.id).decision);
-        const auto found = times.find(session.name);
-        for (const auto& [label, quantile] : kRecentQuantiles) {
-            const auto value =
-                found == times.end() ? std::nullopt : found->second.decision.quantile_seconds(quantile);
-            if (value) add_value(quantiles, {{"session", session.name}, {"quantile", label}}, *value);
-        }
+        const shm::HistogramSnapshot life = journal.all_steps(session.id).decision;
+        add_histogram(steps, {{"session", session.name}}, life);
+        add_summary(quantiles, {{"session", session.name}}, life, times[session.name].decision);
     }
     families.push_back(std::move(steps));
     families.push_back(std::move(quantiles));
@@ -250,7 +259,7 @@ std::vector<MetricFamily> to_metrics(const shm::Snapshot& snapshot, const Recent
     add_sampler_families(families, snapshot);
     add_session_families(families, snapshot);
     add_recent_session_families(families, snapshot, recent);
-    add_recent_stages(families, recent);
+    add_recent_stages(families, snapshot, recent);
     add_step_families(families, snapshot, recent, journal);
     return families;
 }

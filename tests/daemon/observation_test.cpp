@@ -94,7 +94,8 @@ TEST_CASE("every family of /metrics has its help and type, and every counter of 
     for (const auto& [name, value] : samples(page)) {
         std::string family = name.substr(0, name.find('{'));
         for (const char* part : {"_bucket", "_sum", "_count"}) {
-            for (const char* histogram : {"croupier_stage_seconds", "croupier_session_step_seconds"}) {
+            for (const char* histogram : {"croupier_stage_seconds", "croupier_session_step_seconds",
+                                          "croupier_recent_stage_seconds", "croupier_recent_step_seconds"}) {
                 if (family == std::string(histogram) + part) family = histogram;
             }
         }

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
 shm::SessionSnapshot session(std::uint64_t id, const std::string& name,
-                             std::map<SessionCounter, std::uint64_t> counts = {}) {
+                             const std::map<SessionCounter, std::uint64_t>& counts = {}) {
     shm::SessionSnapshot made;
     made.path = "/dev/shm/croupier/croupier-test-" + std::to_string(id) + ".seg";
     made.id = id;

@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """The page at / of the metrics port, in a real browser that looks at a real croupierd.
 
-page_test.py BIN_FOLDER                       the tests
-page_test.py BIN_FOLDER --pictures FOLDER     pictures of a daemon with several sessions at work
+page_test.py BIN_FOLDER
 """
 
 import contextlib
 import json
-import pathlib
 import re
 import signal
 import subprocess
@@ -378,41 +376,7 @@ def run_tests(programs):
             print(f"  {test.__name__.replace('_', ' ')}: {time.monotonic() - begun:.1f} s")
 
 
-# So that pictures show different engines.
-PICTURED = (
-    "--batch 16 --vocab 32000 --tp 2 --stage-ms 40 --mix mixed --prompt-max 512",
-    "--batch 8 --vocab 151936 --stage-ms 25 --mix plain --prompt-max 256 --summaries",
-    "--batch 4 --vocab 8192 --stage-ms 15 --mix greedy --prompt-max 64",
-)
-ENDLESS = "--steps 1000000 --output-max 64 --verify after"
-PICTURE_SECONDS = 70
-
-
-def make_pictures(programs, folder):
-    folder = pathlib.Path(folder)
-    with real_processes.Daemon(programs, samplers=2) as daemon:
-        engines = []
-        for number, options in enumerate(PICTURED):
-            engines.append(daemon.engine(*options.split(), *ENDLESS.split(), "--seed", number + 1))
-        real_processes.eventually(
-            lambda: recent(daemon, PICTURE_SECONDS), PICTURE_SECONDS + 60, "seconds to draw"
-        )
-        ended = [output.read_text() for engine, output in engines if engine.poll() is not None]
-        assert not ended, f"an engine has ended: {ended}"
-        for name, width, height, scheme in (("page", 1280, 1000, "light"), ("page-phone", 360, 1100, "dark")):
-            with Browser() as browser:
-                browser.prefer(scheme)
-                show(browser, daemon)
-                browser.resize(width, height, touch=width < 700)
-                browser.until("all('.session path').length > 3")
-                browser.run("document.querySelector('#ranges button').click()")
-                browser.picture(folder / f"{name}.png")
-
-
 if __name__ == "__main__":
-    if len(sys.argv) == 4 and sys.argv[2] == "--pictures":
-        make_pictures(sys.argv[1], sys.argv[3])
-    elif len(sys.argv) == 2:
-        run_tests(sys.argv[1])
-    else:
+    if len(sys.argv) != 2:
         sys.exit(__doc__.strip())
+    run_tests(sys.argv[1])
