@@ -2,7 +2,6 @@
 # Called by run_containers.sh in namespaces of its own, which also says what $top, $place and $version are.
 set -euo pipefail
 mount -t tmpfs tmpfs /run
-mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 # crun knows control groups of version 1 and of version 2, and no machine that mixes them.
 umount /sys/fs/cgroup/unified 2>/dev/null || true
 ip link set lo up

@@ -20,6 +20,7 @@ unshare --mount --net --pid --ipc --fork true 2>/dev/null || { echo "this proces
 for covered in /var/lib/containers /var/lib/cni /etc/cni /etc/containers/networks; do
     [ ! -d "$covered" ] || mount -t tmpfs -o mode=755 tmpfs "$covered"
 done
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mkdir -p "$place"
 cat >"$place/storage.conf" <<END
 [storage]
