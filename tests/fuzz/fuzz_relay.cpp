@@ -146,7 +146,7 @@ class Session {
         }
     }
 
-    void check() const {
+    void check() {
         require(shm::steps_in_flight(segment_).sound);
         require(shm::SequenceTable(segment_).live().size() <= segment_.geometry().max_sequences);
     }
@@ -200,7 +200,8 @@ void give_number(Bytes& bytes, std::uint64_t& last) {
     const auto* message = std::get_if<const wire::Message*>(&parsed);
     if (message == nullptr) return;
     const std::uint64_t number = ++last;
-    const auto* at = (*message)->GetAddressOf(wire::Message::VT_REQUEST);
+    const auto* table = reinterpret_cast<const flatbuffers::Table*>(*message);
+    const auto* at = table->GetAddressOf(wire::Message::VT_REQUEST);
     if (at != nullptr) std::memcpy(const_cast<std::uint8_t*>(at), &number, sizeof(number));
 }
 
