@@ -132,7 +132,7 @@ Finding check_shm_directory(const Examined& examined) {
 Finding check_shm_files(const Examined& examined) {
     const std::string& folder = examined.config.shm.dir;
     struct stat status {};
-    if (::stat(folder.c_str(), &status) != 0) return fine("nothing is in " + folder + " yet");
+    if (::stat(folder.c_str(), &status) != 0) return fine("nothing is yet in " + folder);
     if (!may(own_account(), status, kMayRead)) {
         return skipped("only root and the daemon's user may list " + folder, "run it as root");
     }
