@@ -45,8 +45,7 @@ Finding absent_folder(const std::string& path, const std::string& key, const Acc
     std::filesystem::path parent = std::filesystem::path(path).parent_path();
     struct stat status {};
     while (::stat(parent.c_str(), &status) != 0 && parent.has_relative_path()) parent = parent.parent_path();
-    if (may(user, status, kMayWrite | kMayEnter))
-        return fine(fmt::format("{} will be made by the daemon", path));
+    if (may(user, status, kMayWrite | kMayEnter)) return fine("the daemon will make " + path);
     return broken(fmt::format("no permission: {} {} is not there, and {} may not make it in {}", key, path,
                               user.name, parent.string()),
                   how);
@@ -133,15 +132,16 @@ Finding check_shm_directory(const Examined& examined) {
 Finding check_shm_files(const Examined& examined) {
     const std::string& folder = examined.config.shm.dir;
     struct stat status {};
-    if (::stat(folder.c_str(), &status) != 0) return fine(folder + " holds nothing yet");
+    if (::stat(folder.c_str(), &status) != 0) return fine("nothing is yet in " + folder);
     if (!may(own_account(), status, kMayRead)) {
         return skipped("only root and the daemon's user may list " + folder, "run it as root");
     }
+    const std::string prefix = "croupier-" + examined.config.instance;
     std::size_t count = 0;
     std::string first;
     for (const std::string& name : examined.host.list(folder)) {
-        if (!name.starts_with("croupier-" + examined.config.instance)) continue;
-        const std::string fault = squatted(folder + "/" + name, status.st_uid);
+        if (!name.starts_with(prefix)) continue;
+        const std::string fault = squatted(fmt::format("{}/{}", folder, name), status.st_uid);
         if (!fault.empty() && count++ == 0) first = fault;
     }
     const std::vector<Fact> facts = {{"squatted", static_cast<std::int64_t>(count)}};
@@ -166,7 +166,7 @@ Finding check_run_files(const Examined& examined) {
     if (::stat(folder.c_str(), &status) != 0) {
         // The unit's RuntimeDirectory=.
         if (folder == config::Config().run_dir && user.name == "croupier") {
-            return fine(folder + " is made when the unit starts");
+            return fine("the unit will make " + folder);
         }
         return absent_folder(folder, "run_dir", user, how);
     }

@@ -34,7 +34,8 @@ void add_mapped(pid_t process, std::vector<EngineLibrary>& found) {
         if (replaced) path.resize(path.size() - std::string_view(kDeleted).size());
         if (!is_library(path)) continue;
         // By the process's own root: it may be in a container.
-        found.push_back({path, "engine " + std::to_string(process), folder + "/root" + path, replaced});
+        found.push_back({path, "engine " + std::to_string(process),
+                         std::string(folder).append("/root").append(path), replaced});
         return;
     }
 }
