@@ -21,7 +21,7 @@ std::string text_of(const std::filesystem::path& path) {
 
 std::set<std::string> events_that_code_logs() {
     std::set<std::string> names;
-    for (const char* folder : {"daemon", "fan_out", "tools", "event_log"}) {
+    for (const char* folder : {"daemon", "fan_out", "tools/relay", "event_log"}) {
         const std::filesystem::path root = std::filesystem::path(CROUPIER_SOURCE_DIR) / folder;
         for (const auto& file : std::filesystem::recursive_directory_iterator(root)) {
             if (file.path().extension() != ".cpp" || file.path().filename() == "events.cpp") continue;
