@@ -40,6 +40,8 @@ exec unshare --mount --pid --ipc --uts --net --cgroup --fork --kill-child bash -
     rm -rf "$root"/etc/systemd/system/*.wants "$root/etc/systemd/system/default.target" "$root/etc/fstab"
     hostname croupier-test
     cd "$root" && mkdir -p old && pivot_root . old && umount -l /old
+    # As nspawn does it: systemd mounts the credentials of a unit elsewhere, and counts on propagation.
+    mount --make-rshared /
     exec env -i container=croupier-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \
         /lib/systemd/systemd --unit=basic.target --log-target=null --show-status=0
 '

@@ -25,7 +25,7 @@ within() { nsenter --target "$init" --mount --pid --ipc --net --uts --cgroup --w
 as() { within setpriv --reuid "$1" --regid "$1" --init-groups "${@:2}"; }
 fail() {
     echo "FAILED: $*"
-    within journalctl --no-pager -n 60 -u croupierd 2>/dev/null || cat "$folder/boot.log"
+    within journalctl --no-pager -n 60 -u croupierd -u "croupier-relay@*" 2>/dev/null || cat "$folder/boot.log"
     exit 1
 }
 # until_true SECONDS COMMAND...: a system that boots has no signal for who stands outside.

@@ -26,7 +26,7 @@ FOREIGN = {
     "the imaginary filter of docs/how-to-add-a-control.md": "floor_p keep_floor_p",
 }
 FOREIGN_NAMES = {name for names in FOREIGN.values() for name in names.split()}
-CODE = "h hpp c cpp cu cuh fbs sh py service yaml cmake".split()
+CODE = "h hpp c cpp cu cuh fbs sh py service env yaml cmake".split()
 
 
 def files_of_tree():

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <map>
@@ -53,7 +55,9 @@ void stop_on(int signal) {
 // The first word of the file; its public half is computed.
 void read_keys(const std::string& path, fan_out::FanOutKeys& keys) {
     std::ifstream file(path);
-    if (!(file >> keys.own_secret)) throw std::runtime_error("cannot read a key from " + path);
+    if (!file) throw std::runtime_error("cannot read the key in " + path + ": " + std::strerror(errno));
+    if (!(file >> keys.own_secret))
+        throw std::runtime_error(path + " is empty; it should hold a secret CURVE key");
     std::array<char, proto::kCurveKeyLength + 1> open{};
     if (keys.own_secret.size() != proto::kCurveKeyLength ||
         zmq_curve_public(open.data(), keys.own_secret.c_str()) != 0) {

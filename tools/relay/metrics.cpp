@@ -24,7 +24,7 @@ MetricFamily family(const char* name, const char* help, MetricType type, double 
     } else {
         metric.gauge.value = value;
     }
-    return {std::string("croupier_relay_") + name, help, type, {metric}};
+    return {name, help, type, {metric}};
 }
 
 double behind_seconds(const RelayCounts& counts) {
@@ -48,28 +48,32 @@ class Counts : public prometheus::Collectable {
         };
         const RelayCounts& all = *counts_;
         return {
-            counter("groups_joined_total", "Groups that this relay joined: schedulers, and their returns",
-                    all.groups),
-            counter("groups_lost_total", "Groups that ended under it: the scheduler left or died",
-                    all.groups_lost),
-            counter("joins_refused_total", "Attempts to join that a scheduler refused", all.joins_refused),
-            counter("sessions_attached_total", "Sessions that it became the client of", all.attachments),
-            counter("records_total", "Records that came from schedulers", all.records),
-            counter("record_bytes_total", "Bytes of these records", all.record_bytes),
-            counter("records_refused_total", "Records that could not be carried out", all.records_refused),
-            counter("answers_total", "Answers that went to schedulers", all.answers),
-            family("apply_seconds_total", "Time in which records were carried out", MetricType::Counter,
+            counter("croupier_relay_groups_joined_total",
+                    "Groups that this relay joined: schedulers, and their returns", all.groups),
+            counter("croupier_relay_groups_lost_total",
+                    "Groups that ended under it: the scheduler left or died", all.groups_lost),
+            counter("croupier_relay_joins_refused_total", "Attempts to join that a scheduler refused",
+                    all.joins_refused),
+            counter("croupier_relay_sessions_attached_total", "Sessions that it became the client of",
+                    all.attachments),
+            counter("croupier_relay_records_total", "Records that came from schedulers", all.records),
+            counter("croupier_relay_record_bytes_total", "Bytes of these records", all.record_bytes),
+            counter("croupier_relay_records_refused_total", "Records that could not be carried out",
+                    all.records_refused),
+            counter("croupier_relay_answers_total", "Answers that went to schedulers", all.answers),
+            family("croupier_relay_apply_seconds_total", "Time in which records were carried out",
+                   MetricType::Counter,
                    static_cast<double>(all.apply_ns.load(std::memory_order_relaxed)) * 1e-9),
-            gauge("behind_seconds",
+            gauge("croupier_relay_behind_seconds",
                   "For how long a record has waited whenever the relay looked; 0: none waits",
                   behind_seconds(all)),
-            gauge("answers_waiting", "Answers that the scheduler has not made room for",
+            gauge("croupier_relay_answers_waiting", "Answers that the scheduler has not made room for",
                   static_cast<double>(all.answers_waiting.load(std::memory_order_relaxed))),
-            gauge("steps_in_flight", "Steps that are published and not taken",
+            gauge("croupier_relay_steps_in_flight", "Steps that are published and not taken",
                   static_cast<double>(all.steps_in_flight.load(std::memory_order_relaxed))),
-            gauge("joined", "1 while a scheduler's group is complete",
+            gauge("croupier_relay_joined", "1 while a scheduler's group is complete",
                   all.joined.load(std::memory_order_relaxed) ? 1 : 0),
-            gauge("attached", "1 while it is a session's client",
+            gauge("croupier_relay_attached", "1 while it is a session's client",
                   all.attached.load(std::memory_order_relaxed) ? 1 : 0),
         };
     }
