@@ -15,9 +15,7 @@ shm::Result<std::unique_ptr<LeanPath>> LeanPath::make(const shm::Segment& segmen
     CROUPIER_TRY(path->prepare_memory(order));
     path->server_.emplace(
         segment, rank,
-        [lean = path.get()](const WatchedStep& step, std::span<const Wish> wishes) {
-            lean->answer(step, wishes);
-        },
+        [lean = path.get()](const WatchedStep& step, const Wish& wish) { return lean->answer(step, wish); },
         [lean = path.get()](const WatchedStep& step) { lean->end_answers(step.begun.step, step.opening); });
     return path;
 }
@@ -110,7 +108,7 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     server_->watch(watched);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
     CROUPIER_TRY(desk.hold(worker));
-    desk.open(rows, slice_of(step), watched.opening);
+    desk.open(rows, slice_of(step), step.step, watched.opening);
     const std::uint32_t slot = segment_.slot_of(step.step);
     const LeanStep sent = arguments_of(step);
     if (!whole_.empty()) {
@@ -128,22 +126,20 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
 }
 
 shm::Result<std::uint64_t> LeanPath::answer_in(cudaStream_t stream, std::uint64_t step,
-                                               const DeliveredTokens& tokens, cudaEvent_t brought) {
-    return desk_of(step).answer_in(stream, tokens, brought);
+                                               const DeliveredTokens& tokens) {
+    return desk_of(step).answer_in(stream, tokens);
 }
 
 void LeanPath::end_answers(std::uint64_t step, std::uint64_t opening) {
     desk_of(step).close(opening);
 }
 
-void LeanPath::answer(const WatchedStep& step, std::span<const Wish> wishes) {
+bool LeanPath::answer(const WatchedStep& step, const Wish& wish) {
     const std::uint64_t number = step.begun.step;
     const shm::Wishes board(segment_, number, shm::slice_epochs(segment_, number));
-    for (const Wish& wish : wishes) {
-        own_bits(wish.bits, shape_.first_block, shape_.slice.blocks, bits_);
-        desk_of(number).post(step.opening,
-                             {wish.column, bits_, address_(&board.answer(wish.column, rank_)), wish.word});
-    }
+    own_bits(wish.bits, shape_.first_block, shape_.slice.blocks, bits_);
+    return desk_of(number).post(step.opening,
+                                {wish.column, bits_, address_(&board.answer(wish.column, rank_)), wish.word});
 }
 
 }  // namespace croupier::gpu_writer

@@ -37,9 +37,10 @@ class LeanPath {
     shm::Result<bool> send(const void* logits, std::uint64_t row_stride, const BegunStep& step, LeanEnd end,
                            cudaStream_t worker);
 
-    // The step that was sent last with this number: see AnswerDesk.
+    // Of the step that was sent last in its slot: see AnswerDesk.
+    bool is_sent(std::uint64_t step) const { return desk_of(step).is_open_for(step); }
     shm::Result<std::uint64_t> answer_in(cudaStream_t stream, std::uint64_t step,
-                                         const DeliveredTokens& tokens, cudaEvent_t brought);
+                                         const DeliveredTokens& tokens);
     void end_answers(std::uint64_t step, std::uint64_t opening);
 
   private:
@@ -50,8 +51,8 @@ class LeanPath {
     LeanSlice slice_of(const BegunStep& step) const;
     std::size_t first_want(std::uint64_t step) const;
     LeanStep arguments_of(const BegunStep& step);
-    void answer(const WatchedStep& step, std::span<const Wish> wishes);
-    AnswerDesk& desk_of(std::uint64_t step) { return *desks_[segment_.slot_of(step)]; }
+    bool answer(const WatchedStep& step, const Wish& wish);
+    AnswerDesk& desk_of(std::uint64_t step) const { return *desks_[segment_.slot_of(step)]; }
 
     const shm::Segment& segment_;
     std::uint32_t rank_;

@@ -70,10 +70,6 @@ void TokenCourier::deliver_all() {
     }
     more_.notify_one();
     if (thread_.joinable()) thread_.join();
-    // A call that failed may have left a kernel that waits for the next ticket.
-    if (delivered_ != nullptr) {
-        std::atomic_ref(delivered_[0]).store(ticket_ + 1, std::memory_order_release);
-    }
 }
 
 std::int32_t* TokenCourier::room_of(std::uint64_t ticket) const {
@@ -83,22 +79,30 @@ std::int32_t* TokenCourier::room_of(std::uint64_t ticket) const {
 shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::milliseconds timeout,
                                       cudaStream_t stream, std::int32_t* tokens) {
     CROUPIER_TRY(refuse_capture(stream));
+    if (lean_ != nullptr && !lean_->is_sent(step.step)) {
+        return shm::fail(Errc::bad_argument, "step " + std::to_string(step.step) +
+                                                 " is not enqueued yet, or is long over: a lean step's "
+                                                 "tokens are awaited behind its enqueue");
+    }
     const std::uint64_t ticket = ticket_ + 1;
     const cudaEvent_t fetched = fetched_[ticket % places_].get();
     CROUPIER_TRY(cuda_done(cudaEventSynchronize(fetched), "the GPU has not fetched earlier tokens"));
     const DeliveredTokens delivered = to_deliver(ticket, step.columns, tokens);
-    std::uint64_t opening = 0;
-    if (lean_ != nullptr) {
-        CROUPIER_TRY(keep(opening, lean_->answer_in(stream, step.step, delivered, fetched)));
-    }
+    shm::Result<std::uint64_t> opening = std::uint64_t{0};
+    if (lean_ != nullptr) opening = lean_->answer_in(stream, step.step, delivered);
     {
         const std::lock_guard lock(mutex_);
-        awaited_.push_back({ticket, step.step, step.columns, Clock::now() + timeout, opening});
+        awaited_.push_back(
+            {ticket, step.step, step.columns, Clock::now() + timeout, opening ? opening.value() : 0});
     }
     more_.notify_one();
     // From here on the courier delivers this ticket, whatever becomes of the stream.
     ticket_ = ticket;
-    return opening != 0 ? true : enqueue_fetch(delivered, stream, fetched);
+    if (!opening) return opening.error();
+    if (opening.value() == 0) {
+        CROUPIER_TRY(enqueue_fetch(delivered, stream));
+    }
+    return cuda_done(cudaEventRecord(fetched, stream), "cannot mark the fetch of a step's tokens");
 }
 
 DeliveredTokens TokenCourier::to_deliver(std::uint64_t ticket, std::uint32_t columns,
@@ -106,14 +110,12 @@ DeliveredTokens TokenCourier::to_deliver(std::uint64_t ticket, std::uint32_t col
     return {delivered_address_, ticket, tokens_address_ + (room_of(ticket) - tokens_.get()), tokens, columns};
 }
 
-shm::Result<bool> TokenCourier::enqueue_fetch(const DeliveredTokens& tokens, cudaStream_t stream,
-                                              cudaEvent_t fetched) const {
+shm::Result<bool> TokenCourier::enqueue_fetch(const DeliveredTokens& tokens, cudaStream_t stream) const {
     CROUPIER_TRY(wait_.until(stream, reinterpret_cast<std::uint64_t>(tokens.delivered), tokens.ticket));
     // Not a copy: what waits for a copy engine begins some microseconds later than a kernel.
     const auto from = reinterpret_cast<std::uint64_t>(tokens.from);
-    CROUPIER_TRY(cuda_done(launch_tokens({from, sizeof(*tokens.from), tokens.columns}, tokens.to, stream),
-                           "cannot enqueue the fetch of a step's tokens"));
-    return cuda_done(cudaEventRecord(fetched, stream), "cannot mark the fetch of a step's tokens");
+    return cuda_done(launch_tokens({from, sizeof(*tokens.from), tokens.columns}, tokens.to, stream),
+                     "cannot enqueue the fetch of a step's tokens");
 }
 
 bool TokenCourier::decided(const Awaited& awaited) {

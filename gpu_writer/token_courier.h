@@ -60,8 +60,7 @@ class TokenCourier {
         : segment_(segment), rank_(rank), lean_(lean), wait_(wait) {}
     shm::Result<bool> prepare();
     DeliveredTokens to_deliver(std::uint64_t ticket, std::uint32_t columns, std::int32_t* tokens) const;
-    shm::Result<bool> enqueue_fetch(const DeliveredTokens& tokens, cudaStream_t stream,
-                                    cudaEvent_t fetched) const;
+    shm::Result<bool> enqueue_fetch(const DeliveredTokens& tokens, cudaStream_t stream) const;
     void serve();
     bool decided(const Awaited& awaited);
     void deliver(const Awaited& awaited, bool decided);

@@ -148,9 +148,9 @@ int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64
 /* The same of a step that this writer began and that need not be decided yet: what follows in the stream
  * waits for its tokens, at most timeout_ms from now on, and this call does not. A column has -1 where its
  * decision is an error or did not come in time, so that a daemon that is dead holds up a GPU for that long
- * and no longer; what samplers ask of a lean step after that time is not answered. Not while a CUDA graph is
- * captured. A thread of the library looks for the tokens; the first call starts it, if the session is not
- * lean. A host's writer waits in the call. */
+ * and no longer. A lean step's enqueue comes first, and what its samplers ask for after that time is not
+ * answered. Not while a CUDA graph is captured. A thread of the library looks for the tokens; the first call
+ * starts it, if the session is not lean. A host's writer waits in the call. */
 int croupier_writer_enqueue_awaited_tokens(croupier_writer* writer, void* stream, uint64_t step,
                                            uint32_t timeout_ms, int32_t* tokens, croupier_error* error);
 

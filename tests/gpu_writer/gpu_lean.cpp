@@ -86,7 +86,6 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
     : part(poisoned(of).part.size(), kPoison),
       slice(poisoned(of).slice.size(), kPoison),
       stream_(need(gpu_writer::make_stream())),
-      answering_(need(gpu_writer::make_event())),
       logits_(on_gpu<std::byte>(of.rows.bytes.data(), of.rows.bytes.size())),
       wants_(of.wants.size() * sizeof(gpu_writer::LeanWant), 0),
       words_((kFirstAnswer + of.wants.size()) * 8, 0),
@@ -134,9 +133,10 @@ void GpuLeanStep::launch(std::uint64_t word) {
 
 void GpuLeanStep::ask(const std::vector<Asked>& asked, std::uint64_t word) {
     desk_->close(opening_);
-    desk_->open(rows_, slice_, ++opening_);
+    ++opening_;
+    desk_->open(rows_, slice_, opening_, opening_);
     // By the first wish where no stream waits for the tokens, and in that stream where there is one.
-    if (asked.size() % 2 == 0) need(desk_->answer_in(stream_.get(), {}, answering_.get()));
+    if (asked.size() % 2 == 0) need(desk_->answer_in(stream_.get(), {}));
     std::size_t answer = kFirstAnswer;
     for (const Asked& each : asked) {
         const auto blocks = std::span(each.bitmap).first((rows_.blocks + 63) / 64);

@@ -52,7 +52,6 @@ class GpuLeanStep {
 
     std::vector<std::uint32_t> whole_;
     gpu_writer::Stream stream_;
-    gpu_writer::Event answering_;
     gpu_writer::DeviceMemory<std::byte> logits_;
     gpu_writer::DeviceMemory<std::byte> scratch_;
     gpu_writer::DeviceMemory<std::uint32_t> places_;
