@@ -3,10 +3,12 @@
 #include <poll.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
 
@@ -15,14 +17,21 @@ namespace {
 
 static_assert(kLongestLine <= PIPE_BUF);
 
+// Without waiting, also where other processes with the same standard error have filled it since it was
+// asked. What knows no such way, as a terminal and a file, was asked before.
+ssize_t write_now(const char* text, std::size_t bytes) {
+    iovec part{const_cast<char*>(text), bytes};
+    const auto written = ::pwritev2(STDERR_FILENO, &part, 1, -1, RWF_NOWAIT);
+    return written < 0 && errno == EOPNOTSUPP ? ::write(STDERR_FILENO, text, bytes) : written;
+}
+
 bool write(std::string_view text) {
     while (!text.empty()) {
         pollfd item{STDERR_FILENO, POLLOUT, 0};
-        // Anything else beside it: the other end is gone, and writing would be SIGPIPE.
+        // Anything else beside it: the other end is gone.
         if (::poll(&item, 1, 0) != 1 || item.revents != POLLOUT) return false;
         // So much a pipe takes at once when it says that it takes anything.
-        const auto written =
-            ::write(STDERR_FILENO, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+        const auto written = write_now(text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
         if (written <= 0) return false;
         text.remove_prefix(static_cast<std::size_t>(written));
     }
