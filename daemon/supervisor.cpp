@@ -66,8 +66,16 @@ class Supervisor {
         if (!decisions) return decisions.error();
         base_.paths = {std::move(control).value(), std::move(decisions).value()};
         if (config_.metrics.listen == "off") return true;
-        CROUPIER_TRY_VALUE(
-            server, HttpServer::start(config_.metrics.listen, config_.shm.dir, config_.instance, health_));
+        std::unique_ptr<ExplainRoute> explains;
+        if (config_.metrics.explain) {
+            CROUPIER_TRY_VALUE(
+                route, ExplainRoute::start(config_.shm.dir, config_.instance, config_.metrics.tokenizer));
+            explains = std::move(route);
+            spdlog::warn("metrics.explain: whoever reaches {} can read what users say",
+                         config_.metrics.listen);
+        }
+        CROUPIER_TRY_VALUE(server, HttpServer::start(config_.metrics.listen, config_.shm.dir,
+                                                     config_.instance, health_, std::move(explains)));
         http_ = std::move(server);
         return true;
     }

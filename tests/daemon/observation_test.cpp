@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstring>
@@ -16,6 +15,7 @@
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
+#include "tests/daemon/http_get.h"
 #include "tests/daemon/loopback.h"
 
 using namespace croupier;
@@ -24,23 +24,6 @@ using Catch::Contains;
 using proto::SessionCounter;
 
 namespace {
-
-std::string http_get(std::uint16_t port, const std::string& path) {
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const timeval patience{20, 0};
-    ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    const sockaddr_in address = loopback(port);
-    REQUIRE(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
-    const std::string request = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    REQUIRE(::send(fd, request.data(), request.size(), 0) == static_cast<ssize_t>(request.size()));
-    std::string answer;
-    std::array<char, 4096> buffer{};
-    for (ssize_t got = 0; (got = ::recv(fd, buffer.data(), buffer.size(), 0)) > 0;) {
-        answer.append(buffer.data(), static_cast<std::size_t>(got));
-    }
-    ::close(fd);
-    return answer;
-}
 
 // Samples by name and labels, as text lines have them.
 std::map<std::string, double> samples(const std::string& page) {

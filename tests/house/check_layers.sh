@@ -13,12 +13,14 @@ declare -A MAY_INCLUDE=(
     [gpu_writer]="croupier proto shm gpu_writer"
     [fan_out]="croupier proto shm client gpu_writer fan_out"
     [in_process]="croupier proto shm sampler client in_process"
-    [daemon]="proto shm sampler hot_sets config daemon"
+    [html]="html"
+    [explain]="proto sampler config html explain"
+    [daemon]="proto shm sampler hot_sets config html explain daemon"
     [testing]="croupier proto shm sampler client gpu_writer testing"
-    [tools]="croupier proto shm sampler hot_sets config client gpu_writer fan_out tools bench"
+    [tools]="croupier proto shm sampler hot_sets config client gpu_writer fan_out html explain tools bench"
     [sim]="croupier proto shm sampler config client gpu_writer testing sim"
     [python]="croupier proto python"
-    [bench]="croupier proto shm sampler hot_sets config client gpu_writer testing tools bench"
+    [bench]="croupier proto shm sampler hot_sets config client gpu_writer testing html explain tools bench"
     [include]="croupier"
 )
 

@@ -11,6 +11,8 @@
 #include <string>
 
 namespace croupier::tools {
+
+using namespace explain;
 namespace {
 
 struct Ended {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/explain/explained.h"
+#include "explain/explained.h"
 
 namespace croupier::tools {
 
@@ -14,6 +14,6 @@ struct TerminalStyle {
 };
 TerminalStyle style_of_stdout();
 
-std::string to_terminal(const Explained& explained, const TerminalStyle& style);
+std::string to_terminal(const explain::Explained& explained, const TerminalStyle& style);
 
 }  // namespace croupier::tools
