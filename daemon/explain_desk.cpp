@@ -62,13 +62,16 @@ bool has_sequence(const shm::Segment& segment, std::uint64_t uid) {
 }
 
 std::vector<std::string> live_uids(const shm::Segment& segment) {
-    std::vector<std::string> uids;
+    std::vector<std::uint64_t> uids;
     for (std::uint32_t slot = 0; slot < segment.geometry().max_sequences; ++slot) {
         const auto& entry = segment.sequence(slot);
         if (entry.state.load(std::memory_order_acquire) == proto::SequenceState::live)
-            uids.push_back(std::to_string(entry.uid));
+            uids.push_back(entry.uid);
     }
-    return uids;
+    std::sort(uids.begin(), uids.end());
+    std::vector<std::string> names;
+    for (const std::uint64_t uid : uids) names.push_back(std::to_string(uid));
+    return names;
 }
 
 bool is_over(const shm::Segment& segment) {

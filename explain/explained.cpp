@@ -125,7 +125,7 @@ Explained explain_case(Case of, Decider& decider, const TokenTexts& texts) {
 std::string agreement_in_words(const Explained& explained) {
     if (!explained.decided) return "";
     const Decided& decided = *explained.decided;
-    const std::string where = fmt::format("in step {} the daemon decided", decided.step);
+    const std::string where = fmt::format("in step {} it decided", decided.step);
     if (decided.token == explained.outcome.decision.token)
         return fmt::format("{} the same token, by the path '{}'", where, decided.path);
     return fmt::format("{} ANOTHER token, {}, by the path '{}': please report this", where, decided.token,

@@ -89,8 +89,9 @@ std::string steps(const Explained& e) {
             "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{:.6f}</td><td>{}</td></tr>\n",
             escaped(step.step), step.tokens_left, step.mass_left, escaped(step.did));
     }
-    return "<table>\n<tr><th>step</th><th>tokens left</th><th>mass left</th><th>what it did</th></tr>\n" +
-           rows + "</table>\n";
+    return "<div class=\"wide\"><table>\n<tr><th>step</th><th>tokens left</th><th>mass left</th><th>what it "
+           "did</th></tr>\n" +
+           rows + "</table></div>\n";
 }
 
 std::string likeliest(const Explained& e) {
@@ -104,9 +105,9 @@ std::string likeliest(const Explained& e) {
             standing_in_words(each));
     }
     std::string table =
-        "<table>\n<tr><th>id</th><th>text</th><th>in the row</th><th>drawn from</th>"
+        "<div class=\"wide\"><table>\n<tr><th>id</th><th>text</th><th>in the row</th><th>drawn from</th>"
         "<th>stands</th></tr>\n" +
-        rows + "</table>\n";
+        rows + "</table></div>\n";
     const std::size_t more = e.outcome.support.size() - e.top.size();
     if (more > 0) table += fmt::format("<p>{} more tokens, {:.6f} together.</p>\n", more, e.others);
     return table;
@@ -122,7 +123,7 @@ std::string summary(const Explained& e) {
                     e.drawn().after, logprob.logprob, logprob.rank, flags_in_words(e));
     text += fmt::format("<p>Chosen by {}.</p>\n", escaped(e.chooser));
     if (const std::string agreement = agreement_in_words(e); !agreement.empty())
-        text += fmt::format("<p>{}.</p>\n", escaped(agreement));
+        text += fmt::format("<p>The daemon: {}.</p>\n", escaped(agreement));
     if (!e.history.empty()) text += fmt::format("<p>It follows on <code>{}</code></p>\n", escaped(e.history));
     if (!e.note.empty()) text += fmt::format("<p>{}.</p>\n", escaped(e.note));
     return text + fmt::format("<p>The daemon's code took the path <b>{}</b> to token {}.</p>\n",

@@ -215,8 +215,8 @@ TokenizerFile TokenizerReader::finish() && {
         std::adjacent_find(file_.vocabulary.begin(), file_.vocabulary.end(),
                            [](const TokenPiece& a, const TokenPiece& b) { return a.id == b.id; });
     if (twice != file_.vocabulary.end()) {
-        throw RequestError("model.vocab: " + in_quotes(twice->piece) + " and " + in_quotes((twice + 1)->piece) +
-                           " both have the id " + std::to_string(twice->id));
+        throw RequestError("model.vocab: " + in_quotes(twice->piece) + " and " +
+                           in_quotes((twice + 1)->piece) + " both have the id " + std::to_string(twice->id));
     }
     return std::move(file_);
 }

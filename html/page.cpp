@@ -24,7 +24,8 @@ svg { width: 100%; height: auto; } svg text { font: 11px system-ui, sans-serif; 
 .mark { stroke: var(--mark); stroke-dasharray: 4 3; fill: none; }
 .dot { fill: var(--bar); } .other { fill: var(--mark); } .thin { stroke: var(--mark); fill: none; }
 .first { color: var(--bar); } .second { color: var(--mark); }
-tr.chosen { font-weight: bold; color: var(--mark); } code { overflow-wrap: anywhere; }
+tr.chosen { font-weight: bold; color: var(--mark); } p code { overflow-wrap: anywhere; }
+.wide { overflow-x: auto; } @media (max-width: 30em) { th, td { padding: .25em .4em; } }
 .part { fill: var(--mark); opacity: .25; }
 )";
 

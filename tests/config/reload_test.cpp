@@ -42,7 +42,7 @@ Config changed_everywhere() {
                       .max_message_bytes = 9 * mib,
                       .curve = {.secret_key_file = "/s", .authorized_keys_file = "/a"}};
     config.decisions = {.endpoint = "ipc:///decisions", .high_water_mark = 9};
-    config.metrics = {.listen = "off"};
+    config.metrics.listen = "off";
     config.log = {.level = LogLevel::error, .format = LogFormat::json};
     return config;
 }

@@ -249,7 +249,7 @@ TEST_CASE("the page is the one of croupier explain, and no cache or other page g
     CHECK_THAT(page, StartsWith("HTTP/1.1 200 OK") && Contains("Content-Type: text/html; charset=utf-8") &&
                          Contains("Cache-Control: no-store") && Contains("default-src 'none'"));
     CHECK_THAT(page, Contains("Why token " + token + ", &quot;&lt;w" + token + "&gt;&quot;?"));
-    CHECK_THAT(page, Contains("in step 0 the daemon decided the same token"));
+    CHECK_THAT(page, Contains("in step 0 it decided the same token"));
     // Its prompt: 62, 79, 96 and so on.
     CHECK_THAT(page, Contains("&lt;w62&gt;&lt;w79&gt;&lt;w96&gt;"));
     std::filesystem::remove(tokenizer);
@@ -492,8 +492,8 @@ TEST_CASE("a sampler that dies with a captured decision costs neither the decisi
 
 TEST_CASE("a daemon that ends, or is killed, leaves no request unanswered for long and nothing of users") {
     Explaining explaining;
-    SmallEngine engine(explaining.daemon.endpoint(), "engine");
-    engine.admit(2);
+    std::optional<SmallEngine> engine(std::in_place, explaining.daemon.endpoint(), "engine");
+    engine->admit(2);
     Asked asked = explaining.ask(1);
     SECTION("it ends") {
         CHECK(explaining.daemon.terminate() == 0);
@@ -512,14 +512,13 @@ TEST_CASE("a daemon that ends, or is killed, leaves no request unanswered for lo
         REQUIRE(explaining.daemon.await_ready());
         CHECK_FALSE(explaining.has_captured());
         Asked again = explaining.ask(1);
-        engine.step();
-        check_explained(again.json(), engine.streams().at(1).back(), 0);
+        engine->step();
+        check_explained(again.json(), engine->streams().at(1).back(), 0);
     }
     SECTION("it is killed, and somebody cleans up") {
         const auto desk =
             shm::CaptureDesk::attach(explaining.daemon.shm_directory(), explaining.daemon.instance());
-        engine.session().detach();
-        engine.detach_writers();
+        engine.reset();
         explaining.daemon.kill_now();
         CHECK(asked.get().empty());
         const std::vector<std::byte> captured(64);

@@ -44,7 +44,8 @@ TEST_CASE("bytes that are no UTF-8 are shown one by one") {
     CHECK(shown_text("\xff\xfe") == "\\xff\\xfe");
     for (int first = 0; first < 256; ++first) {
         for (int second = 0; second < 256; ++second) {
-            const std::string shown = shown_text({static_cast<char>(first), static_cast<char>(second)});
+            const char bytes[] = {static_cast<char>(first), static_cast<char>(second)};
+            const std::string shown = shown_text({bytes, sizeof(bytes)});
             for (const char c : shown) CHECK((static_cast<unsigned char>(c) >= 0x20 && c != 0x7f));
         }
     }

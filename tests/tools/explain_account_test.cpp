@@ -184,11 +184,11 @@ TEST_CASE("explain: an answer of a daemon's is compared, and said to be another'
     const std::int32_t token = own.outcome.decision.token;
     asked["decided"] = {{"step", 12}, {"token", token}, {"path", "head"}};
     CHECK_THAT(to_terminal(explained(asked), {}),
-               Contains("in step 12 the daemon decided the same token, by the path 'head'"));
+               Contains("in step 12 it decided the same token, by the path 'head'"));
     asked["decided"]["token"] = token + 1;
     const Explained other = explained(asked);
     CHECK_THAT(to_terminal(other, {}),
-               Contains("in step 12 the daemon decided ANOTHER token, " + std::to_string(token + 1)));
+               Contains("in step 12 it decided ANOTHER token, " + std::to_string(token + 1)));
     CHECK_THAT(to_page(other), Contains("please report this"));
     CHECK(to_json(other).at("decided").at("token") == token + 1);
 }

@@ -61,7 +61,7 @@ std::string head(const explain::Explained& e, const TerminalStyle& style) {
                         same ? std::string("the same token")
                              : fmt::format("ANOTHER token, {}: please report this", e.fast.token));
     if (const std::string agreement = explain::agreement_in_words(e); !agreement.empty())
-        text += "  " + agreement + "\n";
+        text += "  the daemon: " + agreement + "\n";
     if (!e.history.empty()) text += "  after: " + e.history + "\n";
     return text;
 }
