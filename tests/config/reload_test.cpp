@@ -43,6 +43,8 @@ Config changed_everywhere() {
                       .curve = {.secret_key_file = "/s", .authorized_keys_file = "/a"}};
     config.decisions = {.endpoint = "ipc:///decisions", .high_water_mark = 9};
     config.metrics.listen = "off";
+    config.metrics.explain = true;
+    config.metrics.tokenizer = "/t.json";
     config.log = {.level = LogLevel::error, .format = LogFormat::json};
     return config;
 }

@@ -92,9 +92,7 @@ void check_explained(const nlohmann::json& request, std::int32_t token, std::siz
 
 // One sequence after the other is asked for, each in a step of its own.
 void explain_all(const Explaining& explaining, SmallEngine& engine) {
-    std::vector<std::uint64_t> uids;
-    for (const auto& [uid, stream] : engine.streams()) uids.push_back(uid);
-    for (const std::uint64_t uid : uids) {
+    for (const std::uint64_t uid : engine.session().live()) {
         INFO("sequence " << uid);
         Asked asked = explaining.ask(uid);
         engine.step();

@@ -11,8 +11,6 @@
 #include <string>
 
 namespace croupier::tools {
-
-using namespace explain;
 namespace {
 
 struct Ended {

@@ -5,6 +5,7 @@
 #include "explain/explained.h"
 #include "explain/page.h"
 #include "testing/workplace.h"
+#include "tools/decide/answer.h"
 #include "tools/explain/terminal.h"
 
 namespace croupier::tools {
@@ -170,7 +171,7 @@ TEST_CASE("explain: tokens have texts where a tokenizer is given, and no text ac
         const std::string text = to_terminal(account, {});
         CHECK_THAT(text, !Contains("\033") && !Contains("\u202e") && Contains("\"␣over\""));
         CHECK_THAT(text,
-                   Contains("  after: ␣oncea␣very") && Contains("\"a␣very␣long␣text␣of␣a␣token␣th… (1 in"));
+                   Contains("  after: ␣oncea␣very") && Contains("\"a␣very␣long␣text␣of␣a␣to… (1 in"));
         CHECK(to_json(account).at("text") == texts.shown(account.outcome.decision.token));
     }
     CHECK_THROWS_WITH(explain_case(read_case(Json{{"logits", {1, 2}}}, files), decider, texts),

@@ -11,8 +11,6 @@
 
 namespace croupier::tools {
 
-using namespace explain;
-
 using namespace testing;
 namespace {
 

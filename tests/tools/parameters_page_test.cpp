@@ -6,8 +6,6 @@
 
 namespace croupier::tools {
 
-using namespace explain;
-
 TEST_CASE("the page of the parameters is the table's: croupier decide --parameters > docs/parameters.md") {
     std::ifstream in(std::string(CROUPIER_SOURCE_DIR) + "/docs/parameters.md", std::ios::binary);
     REQUIRE(in.good());
