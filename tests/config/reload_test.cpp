@@ -91,7 +91,9 @@ TEST_CASE("the changed keys that take a restart are named") {
                                             "control.curve.authorized_keys_file",
                                             "decisions.endpoint",
                                             "decisions.high_water_mark",
-                                            "metrics.listen"};
+                                            "metrics.listen",
+                                            "metrics.explain",
+                                            "metrics.tokenizer"};
     CHECK(unreloadable_changes(Config{}, changed_everywhere()) == expected);
     Config only_log;
     only_log.log.level = LogLevel::trace;
