@@ -70,6 +70,7 @@ std::vector<std::string> live_uids(const shm::Segment& segment) {
     }
     std::sort(uids.begin(), uids.end());
     std::vector<std::string> names;
+    names.reserve(uids.size());
     for (const std::uint64_t uid : uids) names.push_back(std::to_string(uid));
     return names;
 }

@@ -135,11 +135,9 @@ bool TokenizerReader::number_float(number_float_t value, const string_t& /*text*
 
 bool TokenizerReader::string(string_t& value) {
     begin_value("a text");
-    if (levels_.size() == 4 && levels_[3].is_array && levels_[3].index == 0 && levels_[1].key == "vocab" &&
-        levels_[0].key == "model") {
-        content_ = std::move(value);
-        has_content_ = true;
-    } else if (is_at({"added_tokens", "", "content"})) {
+    const bool is_piece = levels_.size() == 4 && levels_[3].is_array && levels_[3].index == 0 &&
+                          levels_[1].key == "vocab" && levels_[0].key == "model";
+    if (is_piece || is_at({"added_tokens", "", "content"})) {
         content_ = std::move(value);
         has_content_ = true;
     } else if (!levels_.empty() && levels_.back().key == "type") {

@@ -388,8 +388,7 @@ TEST_CASE("a sequence or a session that ends while it is waited for is said to h
 TEST_CASE("the decision that ends its sequence is explained") {
     const Explaining explaining;
     SmallEngine engine(explaining.daemon.endpoint(), "engine");
-    for (int round = 0; round < 10; ++round) {
-        const auto uid = static_cast<std::uint64_t>(round + 1);
+    for (std::uint64_t uid = 1; uid <= 10; ++uid) {
         client::Sequence last = SmallEngine::sequence(uid, EngineShape().vocab);
         last.params.max_tokens = 1;
         engine.admit(last);
@@ -412,6 +411,7 @@ TEST_CASE("requests wait for one another, each gets a decision of its own, and t
     engine.step();
     check_explained(second.json(), engine.streams().at(1).back(), 1);
     std::vector<Asked> many;
+    many.reserve(21);
     many.push_back(explaining.ask(1));
     for (int i = 0; i < 20; ++i) many.push_back(explaining.ask_only("session=engine&uid=1"));
     int refused = 0;

@@ -95,7 +95,7 @@ TEST_CASE("explain: the picture for a terminal marks the drawn token and keeps t
     const std::string plain = to_terminal(account, {});
     CHECK_THAT(plain, Contains("token " + token + " at position 2") && Contains("#") && Contains("\n> "));
     CHECK_THAT(plain, Contains("kept the best 30") && Contains("more tokens, "));
-    CHECK(plain.find("\033") == std::string::npos);
+    CHECK(plain.find('\033') == std::string::npos);
     CHECK(plain.find("█") == std::string::npos);
     const std::string coloured = to_terminal(account, {.colour = true, .blocks = true, .width = 100});
     CHECK_THAT(coloured, Contains("\033[32m>") && Contains("█"));

@@ -80,7 +80,7 @@ std::string steps(const explain::Explained& e, const TerminalStyle& style) {
 // What is known of a token beside its number, behind its bar.
 std::string label(const explain::TokenShare& share, const TerminalStyle& style) {
     const std::string standing = explain::standing_in_words(share);
-    const std::string text = explain::cut_to(share.text, std::clamp(style.width / 3, kLeastText, kMostText));
+    std::string text = explain::cut_to(share.text, std::clamp(style.width / 3, kLeastText, kMostText));
     if (standing.empty()) return text;
     return (text.empty() ? "" : text + " ") + "(" + standing + ")";
 }
