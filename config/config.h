@@ -90,6 +90,8 @@ struct Decisions {
 
 struct Metrics {
     std::string listen = "127.0.0.1:9464";  // host:port, or off
+    bool explain = false;
+    std::string tokenizer;  // empty: none
     bool operator==(const Metrics&) const = default;
 };
 

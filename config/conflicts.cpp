@@ -43,6 +43,10 @@ std::vector<Conflict> find_conflicts(const Config& config) {
                              quoted(config.decisions.endpoint) +
                                  " is control.endpoint too; the two need different endpoints"});
     }
+    if (config.metrics.explain && config.metrics.listen == "off") {
+        conflicts.push_back({{"metrics.explain", "metrics.listen"},
+                             "is true, and metrics.listen is off; /explain needs an address to be asked at"});
+    }
     require_curve(config, "control.endpoint", config.control.endpoint, conflicts);
     require_curve(config, "decisions.endpoint", config.decisions.endpoint, conflicts);
     const Curve& curve = config.control.curve;

@@ -202,9 +202,17 @@ std::vector<Key> observation_keys() {
         choice<LogFormat>({{"text", LogFormat::text}, {"json", LogFormat::json}});
     return {
         key("metrics.listen", listen_address(), restart,
-            "Address of the HTTP server for the page at /, /metrics, /livez and /readyz; port 0 takes a free "
-            "one.",
+            "Address of the HTTP server for the page at /, /metrics, /livez, /readyz and /explain; port 0 "
+            "takes "
+            "a free one.",
             &Config::metrics, &Metrics::listen),
+        key("metrics.explain", on_off(), restart,
+            "Whether /explain shows the next decision of a sequence to whoever reaches metrics.listen, with "
+            "its row of logits and what its user wrote (docs/security.md).",
+            &Config::metrics, &Metrics::explain),
+        key("metrics.tokenizer", optional_file(), restart,
+            "A model's tokenizer.json, by which /explain shows tokens as text; empty: by their ids.",
+            &Config::metrics, &Metrics::tokenizer),
         key("log.level", level, reload, "Least severe level that is logged.", &Config::log, &Log::level),
         key("log.format", format, reload, "Form of the log lines: text for people, json for collectors.",
             &Config::log, &Log::format),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 
 #include "proto/philox.h"
 #include "sampler/params.h"
@@ -165,6 +166,20 @@ class LeanTurn {
     std::uint32_t epochs_;
 };
 
+// A copy of a decision that was asked for, while all that it was made of is there. False: not of its whole
+// row, whose absent blocks the workspace has.
+bool capture(CapturedColumn& captured, const sampler::RowView& row, const sampler::Request& request,
+             bool randoms_supplied, sampler::Workspace& workspace) {
+    try {
+        const sampler::Path path = workspace.answer().path;
+        if (!captured.keep_row(row, workspace)) return false;
+        captured.keep_request(request, randoms_supplied, path);
+    } catch (const std::bad_alloc&) {
+        captured.forget();
+    }
+    return true;
+}
+
 DecidedColumn left_alone() {
     DecidedColumn left;
     left.left = true;
@@ -280,9 +295,16 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
                                           request.dry_breakers);
         const sampler::RowView row = session.row(step, column, lane.thread, *format, read_early);
         decision = sampler::decide(row, request, state, workspace);
-        const auto missing = workspace.answer().missing;
+        auto missing = workspace.answer().missing;
+        const bool is_asked = session.asked() && session.asked()->uid == asked.sequence_uid;
+        CapturedColumn& captured = session.captured(lane.thread);
+        if (is_asked && missing.empty() && !capture(captured, row, request, step.randoms_supplied, workspace))
+            missing = workspace.lean.missing;
         if (!missing.empty()) turn.wishes().ask(column, missing);
-        if (!missing.empty() || turn.is_over()) return left_alone();
+        if (!missing.empty() || turn.is_over()) {
+            captured.forget();
+            return left_alone();
+        }
         session.states().account(lane.thread, asked.sequence_slot);
         note_owner(segment.sequence(asked.sequence_slot), state, lane);
         if (feeds_back && decision.error == DecisionError::none) {

@@ -14,6 +14,7 @@
 #include "daemon/signals.h"
 #include "event_log/event_log.h"
 #include "host/placement.h"
+#include "shm/capture_desk.h"
 #include "shm/random_number.h"
 #include "shm/snapshot.h"
 
@@ -58,6 +59,7 @@ std::uint32_t samplers_of(const config::Samplers& samplers) {
 
 void remove_own_files(const config::Config& config) {
     ::unlink(shm::plane_path(config.shm.dir, config.instance).c_str());
+    shm::CaptureDesk::remove(config.shm.dir, config.instance);
     // Clients that outlive their daemon ring the bell that they have mapped: it stays for the next start.
     if (!shm::segment_files(config.shm.dir, config.instance).empty()) return;
     ::unlink(shm::bell_path(config.shm.dir, config.instance).c_str());
@@ -79,6 +81,8 @@ shm::Result<bool> acquire_resources(const config::Config& config, Foundation& ma
     CROUPIER_TRY(await_predecessor(config.shm.dir, config.instance));
     CROUPIER_TRY_VALUE(keys, load_curve_keys(config.control.curve));
     CROUPIER_TRY_VALUE(bell, shm::Bell::create_or_adopt(config.shm.dir, config.instance, ownership));
+    // What a killed daemon left there is of users.
+    shm::CaptureDesk::remove(config.shm.dir, config.instance);
     auto plane = shm::Plane::create(config.shm.dir, config.instance, samplers_of(config.samplers),
                                     config.samplers.threads_per_sampler);
     if (!plane) {

@@ -11,12 +11,20 @@ const char* reason(int status) {
             return "OK";
         case 400:
             return "Bad Request";
+        case 403:
+            return "Forbidden";
         case 404:
             return "Not Found";
         case 405:
             return "Method Not Allowed";
+        case 422:
+            return "Unprocessable Content";
         case 431:
             return "Request Header Fields Too Large";
+        case 500:
+            return "Internal Server Error";
+        case 504:
+            return "Gateway Timeout";
         default:
             return "Service Unavailable";
     }
@@ -39,23 +47,8 @@ HttpReply not_found(const HttpRoutes& routes) {
     return {404, text + "\n"};
 }
 
-HttpReply reply_to(std::string_view text, const HttpRequest& request, const HttpRoutes& routes) {
-    if (text.find("\r\n\r\n") == std::string_view::npos) {
-        return {431, "a request has at most " + std::to_string(kLongestRequest) + " bytes\n"};
-    }
-    if (request.method != "GET" && request.method != "HEAD") {
-        return {405, "only GET and HEAD are answered\n"};
-    }
-    const auto route = std::find_if(routes.begin(), routes.end(),
-                                    [&](const HttpRoute& each) { return each.path == request.path; });
-    return route == routes.end() ? not_found(routes) : route->answer(request);
-}
-
-// The page loads nothing from elsewhere and runs no script but its own, whatever a session is called; no
-// other site may frame it or read its answers.
+// No other site reads an answer, and no cache keeps it.
 constexpr std::string_view kSecurityHeaders =
-    "Content-Security-Policy: default-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'\r\n"
     "X-Content-Type-Options: nosniff\r\n"
     "Cross-Origin-Resource-Policy: same-origin\r\n"
     "Referrer-Policy: no-referrer\r\n"
@@ -74,16 +67,28 @@ std::string_view query_value(std::string_view query, std::string_view name) {
     return {};
 }
 
-std::string http_answer(std::string_view text, const HttpRoutes& routes) {
+HttpReply reply_to(std::string_view text, const HttpRoutes& routes) {
+    if (text.find("\r\n\r\n") == std::string_view::npos) {
+        return {431, "a request has at most " + std::to_string(kLongestRequest) + " bytes\n"};
+    }
     const HttpRequest request = parse(text);
-    const HttpReply reply = reply_to(text, request, routes);
+    if (request.method != "GET" && request.method != "HEAD") {
+        return {405, "only GET and HEAD are answered\n"};
+    }
+    const auto route = std::find_if(routes.begin(), routes.end(),
+                                    [&](const HttpRoute& each) { return each.path == request.path; });
+    return route == routes.end() ? not_found(routes) : route->answer(request);
+}
+
+std::string http_answer(std::string_view text, const HttpReply& reply) {
     std::string answer = "HTTP/1.1 " + std::to_string(reply.status) + " " + reason(reply.status) +
                          "\r\nContent-Type: " + std::string(reply.content_type) +
                          "\r\nContent-Length: " + std::to_string(reply.body.size()) + "\r\n";
     if (reply.status == 405) answer += "Allow: GET, HEAD\r\n";
+    answer += "Content-Security-Policy: " + std::string(reply.content_policy) + "\r\n";
     answer += kSecurityHeaders;
     answer += "Connection: close\r\n\r\n";
-    if (request.method != "HEAD") answer += reply.body;
+    if (parse(text).method != "HEAD") answer += reply.body;
     return answer;
 }
 

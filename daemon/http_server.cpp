@@ -59,13 +59,21 @@ struct HttpServer::Connection {
     std::string answer;
     std::size_t sent = 0;
     bool answered = false;
+    std::unique_ptr<LateReply> later;  // what it waits for, or reads
+
+    bool waits() const { return later != nullptr && !answered; }
+    void answer_with(const HttpReply& reply) {
+        answer = http_answer(request, reply);
+        answered = true;
+    }
 };
 
 HttpServer::HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpRoutes routes,
-                       std::function<void()> each_second)
+                       int late_event, std::function<void()> each_second)
     : listener_(std::move(listener)),
       stop_(std::move(stop)),
       routes_(std::move(routes)),
+      late_event_(late_event),
       each_second_(std::move(each_second)),
       thread_([this] { serve(); }) {}
 
@@ -76,12 +84,13 @@ HttpServer::~HttpServer() {
 }
 
 shm::Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& listen, HttpRoutes routes,
+                                                           int late_event,
                                                            std::function<void()> each_second) {
     CROUPIER_TRY_VALUE(listener, listen_on(listen));
     shm::FileDescriptor stop(::eventfd(0, EFD_CLOEXEC));
     if (!stop.valid()) return shm::system_failure("cannot open", "eventfd", errno);
-    return std::unique_ptr<HttpServer>(
-        new HttpServer(std::move(listener), std::move(stop), std::move(routes), std::move(each_second)));
+    return std::unique_ptr<HttpServer>(new HttpServer(std::move(listener), std::move(stop), std::move(routes),
+                                                      late_event, std::move(each_second)));
 }
 
 void HttpServer::serve() {
@@ -93,7 +102,8 @@ void HttpServer::serve() {
             // From now on, not from when it was due: after a freeze of the host it is called once.
             next_second = Clock::now() + std::chrono::seconds(1);
         }
-        items = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+        items = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}, {late_event_, POLLIN, 0}};
+        const std::size_t first = items.size();
         for (const Connection& each : connections_) {
             const short wanted = each.answered ? POLLOUT : POLLIN;
             items.push_back({each.socket.get(), wanted, 0});
@@ -103,10 +113,11 @@ void HttpServer::serve() {
         if (items[0].revents != 0) return;
         std::vector<Connection> kept;
         for (std::size_t i = 0; i < connections_.size(); ++i) {
-            if (items[i + 2].revents == 0 || go_on(connections_[i]))
+            if (items[i + first].revents == 0 || go_on(connections_[i]))
                 kept.push_back(std::move(connections_[i]));
         }
         connections_ = std::move(kept);
+        if (items[2].revents != 0) take_late_replies();
         bound_memory();
         if (items[1].revents != 0) accept_one();
     }
@@ -116,7 +127,17 @@ void HttpServer::accept_one() {
     shm::FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
     if (connections_.size() >= kMostConnections) connections_.erase(connections_.begin());
-    connections_.push_back({std::move(socket), "", "", 0, false});
+    connections_.emplace_back();
+    connections_.back().socket = std::move(socket);
+}
+
+void HttpServer::take_late_replies() {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto got = ::read(late_event_, &count, sizeof(count));
+    for (Connection& each : connections_) {
+        if (!each.waits()) continue;
+        if (const auto reply = each.later->take()) each.answer_with(*reply);
+    }
 }
 
 void HttpServer::bound_memory() {
@@ -130,6 +151,12 @@ void HttpServer::bound_memory() {
 
 // False: it is done with.
 bool HttpServer::go_on(Connection& connection) const {
+    if (connection.waits()) {
+        // Its peer is gone, or says what nobody asked for.
+        char byte = 0;
+        const auto got = ::recv(connection.socket.get(), &byte, sizeof(byte), 0);
+        return got < 0 && (errno == EAGAIN || errno == EINTR);
+    }
     if (!connection.answered) {
         std::array<char, 1024> buffer{};
         const auto got = ::recv(connection.socket.get(), buffer.data(), buffer.size(), 0);
@@ -137,8 +164,10 @@ bool HttpServer::go_on(Connection& connection) const {
         connection.request.append(buffer.data(), static_cast<std::size_t>(got));
         const bool whole = connection.request.find("\r\n\r\n") != std::string::npos;
         if (!whole && connection.request.size() < kLongestRequest) return true;
-        connection.answer = http_answer(connection.request, routes_);
-        connection.answered = true;
+        HttpReply reply = reply_to(connection.request, routes_);
+        connection.later = std::move(reply.later);
+        if (connection.waits()) return true;
+        connection.answer_with(reply);
     }
     const std::string_view rest = std::string_view(connection.answer).substr(connection.sent);
     const auto sent = ::send(connection.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);

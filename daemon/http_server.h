@@ -14,9 +14,10 @@ namespace croupier::daemon {
 
 class HttpServer {
   public:
-    // `listen` is host:port. The routes and `each_second` are called by the server's thread alone.
+    // `listen` is host:port. The routes, their late replies and `each_second` are called by the server's
+    // thread alone. `late_event`: an eventfd that is readable when a late reply came; -1: none is late.
     static shm::Result<std::unique_ptr<HttpServer>> start(const std::string& listen, HttpRoutes routes,
-                                                          std::function<void()> each_second);
+                                                          int late_event, std::function<void()> each_second);
     ~HttpServer();
     HttpServer(const HttpServer&) = delete;
     HttpServer& operator=(const HttpServer&) = delete;
@@ -24,16 +25,18 @@ class HttpServer {
   private:
     struct Connection;
 
-    HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpRoutes routes,
+    HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpRoutes routes, int late_event,
                std::function<void()> each_second);
     void serve();
     void accept_one();
+    void take_late_replies();
     bool go_on(Connection& connection) const;
     void bound_memory();
 
     shm::FileDescriptor listener_;
     shm::FileDescriptor stop_;
     HttpRoutes routes_;
+    int late_event_;
     std::function<void()> each_second_;
     std::vector<Connection> connections_;  // the oldest first
     std::thread thread_;

@@ -38,7 +38,8 @@ class Sampler {
         : options_(options),
           plane_(std::move(plane)),
           bell_(std::move(bell)),
-          worker_(plane_.header(), journals(), options.index, options.threads, options.event_fd),
+          worker_(plane_.header(), journals(), options.index, options.threads, options.event_fd,
+                  Captures::attach(options.shm_directory, options.instance)),
           wait_(settings()) {}
 
     void run() {

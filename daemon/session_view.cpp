@@ -42,6 +42,7 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
       prepared_(segment_.geometry().slots),
       void_watch_(segment_.geometry().slots),
       late_ranks_(segment_.geometry().slots),
+      captured_(threads),
       prefault_(segment_.mapping()) {
     const auto& geometry = segment_.geometry();
     id_ = segment_.id();

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "daemon/capture.h"
 #include "daemon/early_maxima.h"
 #include "daemon/late_rank.h"
 #include "daemon/lean_rows.h"
@@ -51,6 +53,11 @@ class SessionView {
     // What one thread has copied of the sequence that it decides.
     SequenceLists& lists(std::size_t thread) { return lists_[thread]; }
 
+    // Of whose next decision a copy is wanted.
+    void note_asked(const std::optional<AskedCapture>& asked) { asked_ = asked; }
+    const std::optional<AskedCapture>& asked() const { return asked_; }
+    CapturedColumn& captured(std::size_t thread) { return captured_[thread]; }
+
     // A step whose claims are all taken needs no second look, unless claims are freed again.
     bool exhausted(std::uint64_t step) const;
     void note_exhausted(std::uint64_t step, std::uint32_t reopened_before);
@@ -91,6 +98,8 @@ class SessionView {
     std::vector<Prepared> prepared_;    // [slot]
     VoidWatch void_watch_;
     LateRankWatch late_ranks_;
+    std::optional<AskedCapture> asked_;
+    std::vector<CapturedColumn> captured_;  // [thread]
     shm::Prefault prefault_;
 };
 

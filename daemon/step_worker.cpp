@@ -69,13 +69,14 @@ bool answers_come(const shm::Segment& segment, std::uint32_t slot) {
 }  // namespace
 
 StepWorker::StepWorker(proto::PlaneHeader& plane, std::vector<shm::JournalWriter> journals,
-                       std::uint32_t index, std::uint32_t threads, int event_fd)
+                       std::uint32_t index, std::uint32_t threads, int event_fd, Captures captures)
     : plane_(&plane),
       entry_(&plane.samplers[index]),
       index_(index),
       incarnation_(entry_->incarnation.load(std::memory_order_acquire)),
       threads_(threads),
       journals_(std::move(journals)),
+      captures_(std::move(captures)),
       event_fd_(event_fd),
       races_(threads),
       arena_(static_cast<int>(threads)) {}
@@ -92,6 +93,7 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
     slice_ends_ = slice_ns == kEndless ? kEndless : shm::monotonic_ns() + slice_ns;
     const shm::Segment& segment = session.segment();
     const shm::StepWindow window = shm::steps_in_flight(segment);
+    session.note_asked(captures_.asked(session.id()));
     session.states().note_look(++looks_);
     session.states().sweep(segment, first_lane());
     if (!window.sound) return result;  // the supervisor closes such a session and says why
@@ -336,6 +338,14 @@ void StepWorker::decide_others(SessionView& session, const CheckedStep& step, st
     }
 }
 
+void StepWorker::give_captured(SessionView& session, const CheckedStep& step, std::uint32_t column,
+                               std::size_t thread, const proto::Decision& decision) const {
+    CapturedColumn& captured = session.captured(thread);
+    if (const auto& asked = session.asked())
+        captures_.give(*asked, captured.take(*asked, session.id(), step.step, column, decision));
+    captured.forget();
+}
+
 StepWorker::Turn StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
                                         std::size_t thread, std::uint64_t begin, DrawTally& tally) {
     const shm::Segment& segment = session.segment();
@@ -356,6 +366,7 @@ StepWorker::Turn StepWorker::decide_one(SessionView& session, const CheckedStep&
     // about a microsecond, and a reading a fortieth of that.
     const std::uint64_t end = shm::monotonic_ns();
     const bool last = claims.commit(column, step.columns, decided.decision, end);
+    if (session.captured(thread).is_kept()) give_captured(session, step, column, thread, decided.decision);
     tally.add(memory.answer(), decided.hot_choice, decided.read_early, end - begin);
     const std::uint64_t delay = begin > ready ? begin - ready : 0;
     tally.add_delay(delay);

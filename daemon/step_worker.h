@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "daemon/capture.h"
 #include "daemon/column_decider.h"
 #include "daemon/draw_tally.h"
 #include "daemon/session_view.h"
@@ -46,7 +47,7 @@ class StepWorker {
     // `index` of `samplers`: where in a batch this sampler begins, so that they seldom meet.
     // `journals`: one a thread.
     StepWorker(proto::PlaneHeader& plane, std::vector<shm::JournalWriter> journals, std::uint32_t index,
-               std::uint32_t threads, int event_fd);
+               std::uint32_t threads, int event_fd, Captures captures = {});
 
     // Before the first look at it: what the session needs of this sampler.
     void make_room(const SessionView& session);
@@ -95,6 +96,9 @@ class StepWorker {
     // Begins at that reading.
     Turn decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column, std::size_t thread,
                     std::uint64_t begin, DrawTally& tally);
+    // Of a decision that was asked for, when it is committed.
+    void give_captured(SessionView& session, const CheckedStep& step, std::uint32_t column,
+                       std::size_t thread, const proto::Decision& decision) const;
     sampler::Workspace& workspace(std::uint32_t vocab, std::size_t thread) {
         return *workspaces_.at(vocab)[thread];
     }
@@ -107,6 +111,7 @@ class StepWorker {
     std::uint64_t looks_ = 0;
     std::uint64_t slice_ends_ = kEndless;
     std::vector<shm::JournalWriter> journals_;  // [thread]
+    Captures captures_;
     int event_fd_;                      // wakes the supervisor for sessions whose decisions go over ZMQ
     std::vector<PreparedRaces> races_;  // [thread]
     tbb::task_arena arena_;

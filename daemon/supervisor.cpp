@@ -17,6 +17,7 @@
 #include "daemon/curve_gate.h"
 #include "daemon/decision_stream.h"
 #include "daemon/endpoint.h"
+#include "daemon/explain_route.h"
 #include "daemon/foundation.h"
 #include "daemon/health.h"
 #include "daemon/http_server.h"
@@ -71,10 +72,7 @@ class Supervisor {
         if (!decisions) return decisions.error();
         base_.paths = {std::move(control).value(), std::move(decisions).value()};
         if (config_.metrics.listen == "off") return true;
-        CROUPIER_TRY_VALUE(server, HttpServer::start(config_.metrics.listen, site_.routes(),
-                                                     [this] { site_.observe_second(); }));
-        http_ = std::move(server);
-        return true;
+        return serve_http();
     }
 
     void run() {
@@ -90,6 +88,26 @@ class Supervisor {
     }
 
   private:
+    shm::Result<bool> serve_http() {
+        if (config_.metrics.explain) {
+            CROUPIER_TRY_VALUE(
+                explains, ExplainRoute::start(config_.shm.dir, config_.instance, config_.metrics.tokenizer));
+            explains_ = std::move(explains);
+            event_log::write(Event::explains_decisions, {{"metrics", config_.metrics.listen}},
+                             "metrics.explain: whoever reaches {} can read what users say",
+                             config_.metrics.listen);
+        }
+        HttpRoutes routes = site_.routes();
+        routes.push_back({"/explain", [this](const HttpRequest& request) {
+                              return explains_ ? explains_->ask(request) : no_explanations();
+                          }});
+        CROUPIER_TRY_VALUE(server, HttpServer::start(config_.metrics.listen, std::move(routes),
+                                                     explains_ ? explains_->event_fd() : -1,
+                                                     [this] { site_.observe_second(); }));
+        http_ = std::move(server);
+        return true;
+    }
+
     void turn() {
         std::array<zmq::pollitem_t, 6> items = {{{control_.socket().handle(), 0, ZMQ_POLLIN, 0},
                                                  {decisions_.socket().handle(), 0, ZMQ_POLLIN, 0},
@@ -316,6 +334,7 @@ class Supervisor {
     DecisionStream decisions_;
     Health health_;
     ObservationSite site_;
+    std::unique_ptr<ExplainRoute> explains_;  // null where nothing is explained
     std::unique_ptr<HttpServer> http_;
     std::optional<Clock::time_point> drain_deadline_;
     std::chrono::microseconds watchdog_{0};

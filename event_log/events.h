@@ -24,6 +24,8 @@ enum class Event : std::uint8_t {
     keys_reloaded,
     keys_reload_refused,
     open_files_limited,
+    explains_decisions,
+    tokenizer_not_read,
     cannot_start,
     draining,
     steps_left,
@@ -37,6 +39,7 @@ enum class Event : std::uint8_t {
     sampler_failed,
     sampler_lost,
     sampler_hung,
+    capture_failed,
     // its sessions
     session_opened,
     session_ended,

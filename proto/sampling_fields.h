@@ -1,6 +1,6 @@
 // The one table of the sampling parameters. From it come the range checks and what they say
 // (proto/param_ranges.cpp), the copies from and to the C ABI (client/abi_fields.cpp), the keys of a request
-// to `croupier decide` (tools/decide/params.cpp), docs/parameters.md, and what the fuzzer tries. What a
+// to `croupier decide` (explain/params.cpp), docs/parameters.md, and what the fuzzer tries. What a
 // request has beside them (its order of steps, lists of ids, biases) is in no table.
 #pragma once
 

@@ -11,7 +11,7 @@
 #include "bench/decide/bench_cases.h"
 #include "bench/decide/bench_rows.h"
 #include "bench/decide/report.h"
-#include "tools/decide/target.h"
+#include "explain/target.h"
 #include "tools/progress.h"
 
 namespace croupier::bench {
@@ -122,7 +122,7 @@ int run(const Options& options) {
     const bool one_rank = options.ranks == std::vector<std::string>{"1"};
     if (options.lean && (!one_rank || options.dtypes != std::vector<std::string>{"bf16"}))
         throw std::runtime_error("--lean has rows of one rank and of bf16: leave out --ranks and --dtype");
-    if (!options.target.empty()) tools::use_target(tools::target_of(options.target));
+    if (!options.target.empty()) explain::use_target(explain::target_of(options.target));
     Work work{chosen_cases(options.cases), layouts_of(options), {}};
     for (const std::string& each : options.histories) work.histories.push_back(history_of(each));
     const BenchRows rows = options.files.empty() ? BenchRows::generated(options.vocab, options.rows)

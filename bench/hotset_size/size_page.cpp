@@ -1,15 +1,15 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "bench/hotset_size/size.h"
-#include "tools/html/page.h"
-#include "tools/html/plot.h"
+#include "html/page.h"
+#include "html/plot.h"
 
 namespace croupier::bench {
 namespace {
 
-using tools::html::Drawn;
-using tools::html::Ink;
-using tools::html::Point;
+using html::Drawn;
+using html::Ink;
+using html::Point;
 
 // Places of a smooth curve between two sizes of the grid.
 constexpr int kPlacesInCell = 16;
@@ -33,7 +33,7 @@ std::vector<Point> smooth(const SizeResults& results, Value value) {
     return all;
 }
 
-tools::html::Mark best_mark(const SizeResults& results) {
+html::Mark best_mark(const SizeResults& results) {
     const auto hot = results.grid[results.best.place].hot;
     return {static_cast<double>(hot), fmt::format("H* = {}", hot)};
 }
@@ -47,35 +47,35 @@ std::string cost_plots(const SizeResults& results) {
     std::string text = "<h2>What the hot path costs</h2>\n";
     text += fmt::format("<p>T(H) = {:.3f} &micro;s + {:.4f} ns &times; H, R&sup2; = {:.4f}.</p>\n",
                         results.hot_path.c0, results.hot_path.c * 1e3, results.hot_path.r2);
-    text += tools::html::plot({"H; microseconds a draw",
-                               false,
-                               true,
-                               {{"least squares", Drawn::curve, Ink::second, fitted},
-                                {"measured hot path", Drawn::dots, Ink::first, measured}},
-                               {}});
-    return text + tools::html::plot({"H; microseconds off the line",
-                                     true,
-                                     true,
-                                     {{"residuals", Drawn::dots, Ink::first, residuals}},
-                                     {}});
+    text += html::plot({"H; microseconds a draw",
+                        false,
+                        true,
+                        {{"least squares", Drawn::curve, Ink::second, fitted},
+                         {"measured hot path", Drawn::dots, Ink::first, measured}},
+                        {}});
+    return text + html::plot({"H; microseconds off the line",
+                              true,
+                              true,
+                              {{"residuals", Drawn::dots, Ink::first, residuals}},
+                              {}});
 }
 
 std::string coverage_plots(const SizeResults& results) {
     const auto alpha = points(results, [](const hot_sets::SizedCost& each) { return each.alpha; });
     const auto proposals = points(results, [](const hot_sets::SizedCost& each) { return each.proposals; });
     std::string text = "<h2>What a hot set covers</h2>\n";
-    text += tools::html::plot({"H; mean share of the mass",
-                               true,
-                               true,
-                               {{"alpha(H)", Drawn::curve, Ink::first, alpha},
-                                {"at the grid's sizes", Drawn::dots, Ink::first, alpha}},
-                               {}});
-    return text + tools::html::plot({"H; proposals a draw",
-                                     true,
-                                     true,
-                                     {{"rho(H)", Drawn::curve, Ink::first, proposals},
-                                      {"at the grid's sizes", Drawn::dots, Ink::first, proposals}},
-                                     {}});
+    text += html::plot({"H; mean share of the mass",
+                        true,
+                        true,
+                        {{"alpha(H)", Drawn::curve, Ink::first, alpha},
+                         {"at the grid's sizes", Drawn::dots, Ink::first, alpha}},
+                        {}});
+    return text + html::plot({"H; proposals a draw",
+                              true,
+                              true,
+                              {{"rho(H)", Drawn::curve, Ink::first, proposals},
+                               {"at the grid's sizes", Drawn::dots, Ink::first, proposals}},
+                              {}});
 }
 
 std::string choice_plots(const SizeResults& results) {
@@ -87,27 +87,27 @@ std::string choice_plots(const SizeResults& results) {
     const std::vector<Point> own_rate = {{static_cast<double>(results.grid.front().hot), own},
                                          {static_cast<double>(results.grid.back().hot), own}};
     std::string text = "<h2>Which size is best</h2>\n";
-    text += tools::html::plot(
+    text += html::plot(
         {"H; microseconds a draw",
          true,
          true,
          {{"F(H)", Drawn::curve, Ink::first, expected}, {"measured mean", Drawn::dots, Ink::second, mean}},
          {best_mark(results)}});
-    return text + tools::html::plot({"H; draws a second",
-                                     true,
-                                     true,
-                                     {{"1 / F(H)", Drawn::curve, Ink::first, expected_rate},
-                                      {"measured", Drawn::dots, Ink::second, rate},
-                                      {"each row's own choice", Drawn::curve, Ink::second, own_rate}},
-                                     {best_mark(results)}});
+    return text + html::plot({"H; draws a second",
+                              true,
+                              true,
+                              {{"1 / F(H)", Drawn::curve, Ink::first, expected_rate},
+                               {"measured", Drawn::dots, Ink::second, rate},
+                               {"each row's own choice", Drawn::curve, Ink::second, own_rate}},
+                              {best_mark(results)}});
 }
 
 }  // namespace
 
 std::string size_page(const SizeResults& results) {
-    return tools::html::page("How large a hot set?", "<pre>" + tools::html::escaped(size_table(results)) +
-                                                         "</pre>\n" + cost_plots(results) +
-                                                         coverage_plots(results) + choice_plots(results));
+    return html::page("How large a hot set?", "<pre>" + html::escaped(size_table(results)) + "</pre>\n" +
+                                                  cost_plots(results) + coverage_plots(results) +
+                                                  choice_plots(results));
 }
 
 }  // namespace croupier::bench

@@ -18,8 +18,8 @@
 #include "bench/shvs/paper_shvs.h"
 #include "bench/uninterrupted.h"
 #include "hot_sets/sizing.h"
-#include "tools/html/page.h"
-#include "tools/html/plot.h"
+#include "html/page.h"
+#include "html/plot.h"
 #include "tools/progress.h"
 
 namespace croupier::bench {
@@ -216,20 +216,19 @@ std::string sizes_table(const Results& results) {
 }
 
 std::string bars_page(const Results& results) {
-    std::vector<tools::html::Bar> temperature;
-    std::vector<tools::html::Bar> full;
+    std::vector<html::Bar> temperature;
+    std::vector<html::Bar> full;
     for (const Variant& each : results.variants) {
-        temperature.push_back({"T 0.8", each.name, rate(each.temperature_us), tools::html::Ink::first});
-        full.push_back({"full", each.name, rate(each.full_us), tools::html::Ink::second});
+        temperature.push_back({"T 0.8", each.name, rate(each.temperature_us), html::Ink::first});
+        full.push_back({"full", each.name, rate(each.full_us), html::Ink::second});
     }
-    temperature.push_back({"T 0.8", "paper_shvs", 1e6 / results.best().mean_us, tools::html::Ink::first});
-    return tools::html::page(
-        "What each step brings",
-        "<h2>T 0.8, no filter</h2>\n" +
-            tools::html::logarithmic_bars("tokens/s of one sampler, logarithmic", temperature) +
-            "<h2>Penalties, top-k, top-p and min-p</h2>\n" +
-            tools::html::logarithmic_bars("tokens/s of one sampler, logarithmic", full) + "<pre>" +
-            tools::html::escaped(ablation_table(results) + "\n" + sizes_table(results)) + "</pre>\n");
+    temperature.push_back({"T 0.8", "paper_shvs", 1e6 / results.best().mean_us, html::Ink::first});
+    return html::page("What each step brings",
+                      "<h2>T 0.8, no filter</h2>\n" +
+                          html::logarithmic_bars("tokens/s of one sampler, logarithmic", temperature) +
+                          "<h2>Penalties, top-k, top-p and min-p</h2>\n" +
+                          html::logarithmic_bars("tokens/s of one sampler, logarithmic", full) + "<pre>" +
+                          html::escaped(ablation_table(results) + "\n" + sizes_table(results)) + "</pre>\n");
 }
 
 void check_sizes(const Options& options) {
@@ -276,7 +275,7 @@ int run(const Options& options) {
     results.fit = hot_sets::fit_hot_path(results.costs);
     results.beside = run_beside_paper({options.rounds, options.history, results.best().hot, results.hot},
                                       hot_first, progress);
-    if (!options.page.empty()) tools::html::write_page(options.page, bars_page(results));
+    if (!options.page.empty()) html::write_page(options.page, bars_page(results));
     if (options.json) {
         print_json(results);
     } else {

@@ -23,6 +23,14 @@ TEST_CASE("the least hot set is no larger than the most") {
     });
 }
 
+TEST_CASE("who explains decisions is asked somewhere") {
+    load_valid("metrics:\n  explain: true\n");
+    load_valid("metrics:\n  listen: off\n");
+    expect_problems({
+        {"metrics:\n  explain: true\n  listen: off\n", 2, "metrics.explain", "metrics.listen is off"},
+    });
+}
+
 TEST_CASE("the two endpoints differ") {
     expect_problems({
         {"control:\n  endpoint: ipc:///a\ndecisions:\n  endpoint: ipc:///a\n", 4, "decisions.endpoint",

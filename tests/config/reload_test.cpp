@@ -42,7 +42,9 @@ Config changed_everywhere() {
                       .max_message_bytes = 9 * mib,
                       .curve = {.secret_key_file = "/s", .authorized_keys_file = "/a"}};
     config.decisions = {.endpoint = "ipc:///decisions", .high_water_mark = 9};
-    config.metrics = {.listen = "off"};
+    config.metrics.listen = "off";
+    config.metrics.explain = true;
+    config.metrics.tokenizer = "/t.json";
     config.log = {.level = LogLevel::error, .format = LogFormat::json};
     return config;
 }
@@ -89,7 +91,9 @@ TEST_CASE("the changed keys that take a restart are named") {
                                             "control.curve.authorized_keys_file",
                                             "decisions.endpoint",
                                             "decisions.high_water_mark",
-                                            "metrics.listen"};
+                                            "metrics.listen",
+                                            "metrics.explain",
+                                            "metrics.tokenizer"};
     CHECK(unreloadable_changes(Config{}, changed_everywhere()) == expected);
     Config only_log;
     only_log.log.level = LogLevel::trace;

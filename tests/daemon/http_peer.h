@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 
 #include "testing/daemon_process.h"
@@ -17,14 +17,26 @@
 
 namespace croupier::testing {
 
-// A request as it is, and all that comes back until the connection ends.
-inline std::string http_exchange(std::uint16_t port, const std::string& request) {
+// A connection on which the request was sent as it is.
+inline int http_send(std::uint16_t port, const std::string& request) {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const timeval patience{20, 0};
     ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     const sockaddr_in address = loopback(port);
-    REQUIRE(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
-    REQUIRE(::send(fd, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size()));
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+        ::send(fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) {
+        ::close(fd);
+        throw std::runtime_error("port " + std::to_string(port) + " takes no request");
+    }
+    return fd;
+}
+
+inline std::string get_request(const std::string& path) {
+    return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+}
+
+// All that comes on it until its end, headers first.
+inline std::string http_rest(int fd) {
     std::string answer;
     std::array<char, 4096> buffer{};
     for (ssize_t got = 0; (got = ::recv(fd, buffer.data(), buffer.size(), 0)) > 0;) {
@@ -34,8 +46,12 @@ inline std::string http_exchange(std::uint16_t port, const std::string& request)
     return answer;
 }
 
+inline std::string http_exchange(std::uint16_t port, const std::string& request) {
+    return http_rest(http_send(port, request));
+}
+
 inline std::string http_get(std::uint16_t port, const std::string& path) {
-    return http_exchange(port, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    return http_exchange(port, get_request(path));
 }
 
 inline std::string body_of(const std::string& answer) {

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstring>

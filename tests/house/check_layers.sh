@@ -15,12 +15,14 @@ declare -A MAY_INCLUDE=(
     [fan_out]="croupier proto shm event_log client gpu_writer fan_out"
     [in_process]="croupier proto shm sampler client in_process"
     [event_log]="event_log"
-    [daemon]="proto shm sampler hot_sets config host event_log daemon"
+    [html]="html"
+    [explain]="proto sampler config html explain"
+    [daemon]="proto shm sampler hot_sets config host event_log html explain daemon"
     [testing]="croupier proto shm sampler client gpu_writer testing"
-    [tools]="croupier proto shm sampler hot_sets config host event_log client gpu_writer fan_out testing tools bench"
+    [tools]="croupier proto shm sampler hot_sets config host event_log client gpu_writer fan_out testing html explain tools bench"
     [sim]="croupier proto shm sampler config client gpu_writer testing sim"
     [python]="croupier proto python"
-    [bench]="croupier proto shm sampler hot_sets config client gpu_writer fan_out testing tools bench"
+    [bench]="croupier proto shm sampler hot_sets config client gpu_writer fan_out testing html explain tools bench"
     [include]="croupier"
 )
 

@@ -7,6 +7,8 @@
 
 namespace croupier::tools {
 
+using namespace explain;
+
 class Asker {
   public:
     Json operator()(const std::string& line) {

@@ -9,6 +9,8 @@
 #include "tests/tools/asker.h"
 
 namespace croupier::tools {
+
+using namespace explain;
 namespace {
 
 Json random_logits(std::size_t count, std::uint32_t seed) {

@@ -4,6 +4,8 @@
 #include "tests/tools/asker.h"
 
 namespace croupier::tools {
+
+using namespace explain;
 namespace {
 
 using Catch::Matchers::Contains;
@@ -86,7 +88,18 @@ TEST_CASE("decide: a value of the wrong type is named with what is allowed") {
         {R"({"logits":[1],"params":{"order":["top_k","top_k"]}})", "params.order[1] is \"top_k\" again"},
         {R"({"logits":[1],"params":{"order":["typ_p","typical_p"]}})", "params.order[1]"},
         {R"({"logits":[1],"params":{"order":[1,2,3,4,5,6,7,8,9,10,11,12]}})", "params.order is a list of 12"},
-        {R"({"logits":[1],"params":{"logit_bias":[1]}})", "params.logit_bias is a list of 1"},
+        {R"({"logits":[1],"params":{"logit_bias":1}})", "params.logit_bias is 1; allowed: an object"},
+        {R"({"logits":[1],"params":{"logit_bias":[1]}})", "params.logit_bias[0] is 1; allowed: [id, bias]"},
+        {R"({"logits":[1],"params":{"logit_bias":[[0,1],[1]]}})", "params.logit_bias[1] is a list of 1"},
+        {R"({"logits":[1],"params":{"logit_bias":[[0.5,1]]}})", "params.logit_bias[0][0] is 0.5"},
+        {R"({"logits":[1],"hot":1,"hot_blocks":[0]})", "either hot"},
+        {R"({"logits":[1],"hot_blocks":[]})", "hot_blocks is a list of 0"},
+        {R"({"logits":[1],"hot_blocks":[0,0]})", "hot_blocks is a list of 2"},
+        {R"({"logits":[1,2],"hot_blocks":[1]})", "hot_blocks[0] is 1"},
+        {R"({"logits":[1],"random":1,"draws":2})", "random is of one decision"},
+        {R"({"logits":[1],"random":4294967296})", "random is 4294967296"},
+        {R"({"logits":[1],"decided":{"token":-2}})", "decided.token is -2"},
+        {R"({"logits":[1],"decided":{"tokn":2}})", "did you mean 'token'?"},
         {R"({"logits":[1],"params":{"logit_bias":{"one":1}}})", "no token id"},
         {R"({"logits":[1],"params":{"logit_bias":{"0":null}}})", "params.logit_bias.0 is null"},
         {R"({"logits":[1],"params":{"n":0}})", "params.n is 0; allowed: a whole number from 1 to 1024"},

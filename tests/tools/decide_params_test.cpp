@@ -5,6 +5,8 @@
 #include "tests/tools/asker.h"
 
 namespace croupier::tools {
+
+using namespace explain;
 namespace {
 
 using Catch::Matchers::Contains;

@@ -11,6 +11,8 @@
 #include "tests/tools/asker.h"
 
 namespace croupier::tools {
+
+using namespace explain;
 namespace {
 
 using Catch::Matchers::Contains;

@@ -2,11 +2,15 @@
 #include <string>
 #include <vector>
 
-#include "tools/explain/explained.h"
-#include "tools/explain/page.h"
+#include "explain/explained.h"
+#include "explain/page.h"
+#include "testing/workplace.h"
+#include "tools/decide/answer.h"
 #include "tools/explain/terminal.h"
 
 namespace croupier::tools {
+
+using namespace explain;
 namespace {
 
 using Catch::Matchers::Contains;
@@ -14,7 +18,7 @@ using Catch::Matchers::Contains;
 Explained explained(const Json& request) {
     RowFiles files;
     Decider decider;
-    return explain(read_case(request, files), decider);
+    return explain_case(read_case(request, files), decider);
 }
 
 // Every tag that is opened is closed, in its turn, and no text holds a bare ampersand.
@@ -91,7 +95,7 @@ TEST_CASE("explain: the picture for a terminal marks the drawn token and keeps t
     const std::string plain = to_terminal(account, {});
     CHECK_THAT(plain, Contains("token " + token + " at position 2") && Contains("#") && Contains("\n> "));
     CHECK_THAT(plain, Contains("kept the best 30") && Contains("more tokens, "));
-    CHECK(plain.find("\033") == std::string::npos);
+    CHECK(plain.find('\033') == std::string::npos);
     CHECK(plain.find("█") == std::string::npos);
     const std::string coloured = to_terminal(account, {.colour = true, .blocks = true, .width = 100});
     CHECK_THAT(coloured, Contains("\033[32m>") && Contains("█"));
@@ -134,6 +138,79 @@ TEST_CASE(
 
 TEST_CASE("explain: a request that cannot be decided is refused with the reason") {
     CHECK_THROWS_WITH(explained({{"logits", {1, "nan"}}}), Contains("the logit of id 1 is NaN"));
+}
+
+TEST_CASE("explain: tokens have texts where a tokenizer is given, and no text acts on what shows it") {
+    const testing::Workplace place;
+    // Of the likeliest tokens.
+    place.write(
+        "tokenizer.json",
+        R"({"decoder": {"type": "Metaspace"}, "model": {"vocab": {"</code><script>alert(1)</script>": 1,
+                    "▁over": 17, "\u001b[31m": 33, "\u202e": 28, "a very long text of a token that nobody reads": 5,
+                    "▁once": 6}}})");
+    const TokenTexts texts = TokenTexts::load(place.path() / "tokenizer.json");
+    RowFiles files;
+    Decider decider;
+    Json asked = request({{"temperature", 0}}, 4);
+    asked["logits"][17] = 30;
+    asked["logits"][1] = 29;
+    asked["logits"][33] = 28;
+    asked["logits"][28] = 27;
+    asked["logits"][5] = 26;
+    asked["params"] = {{"temperature", 20}, {"top_k", 7}};
+    asked["output"] = {6, 5, 1};
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
+        asked["seed"] = seed;
+        const Explained account = explain_case(read_case(asked, files), decider, texts);
+        const std::string page = to_page(account);
+        CHECK(well_formed(page));
+        CHECK_THAT(page, !Contains("<script") && !Contains("\033") && !Contains("\u202e"));
+        CHECK_THAT(page, Contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;") && Contains("␣over"));
+        CHECK_THAT(page, Contains("␣once"
+                                  "a␣very␣long␣text"));
+        const std::string text = to_terminal(account, {});
+        CHECK_THAT(text, !Contains("\033") && !Contains("\u202e") && Contains("\"␣over\""));
+        CHECK_THAT(text, Contains("  after: ␣oncea␣very") && Contains("\"a␣very␣long␣text␣of␣a␣to… (1 in"));
+        CHECK(to_json(account).value("text", "") == texts.shown(account.outcome.decision.token));
+    }
+    CHECK_THROWS_WITH(explain_case(read_case(Json{{"logits", {1, 2}}}, files), decider, texts),
+                      Contains("has the id 33, and the vocabulary has 2 ids"));
+}
+
+TEST_CASE("explain: an answer of a daemon's is compared, and said to be another's where it is") {
+    Json asked = request({{"top_k", 3}}, 4);
+    const Explained own = explained(asked);
+    CHECK(agreement_in_words(own).empty());
+    const std::int32_t token = own.outcome.decision.token;
+    asked["decided"] = {{"step", 12}, {"token", token}, {"path", "head"}};
+    CHECK_THAT(to_terminal(explained(asked), {}),
+               Contains("in step 12 it decided the same token, by the path 'head'"));
+    asked["decided"]["token"] = token + 1;
+    const Explained other = explained(asked);
+    CHECK_THAT(to_terminal(other, {}),
+               Contains("in step 12 it decided ANOTHER token, " + std::to_string(token + 1)));
+    CHECK_THAT(to_page(other), Contains("please report this"));
+    CHECK(to_json(other).at("decided").at("token") == token + 1);
+}
+
+TEST_CASE("explain: a request of a file, of standard input and with a tokenizer, as a person asks") {
+    const testing::Workplace place;
+    place.write("request.json", R"({"logits": [1, 3, 2], "params": {"temperature": 0}})");
+    place.write("tokenizer.json", R"({"model": {"vocab": {"no": 0, "yes": 1}}})");
+    for (const char* arguments :
+         {"explain request.json", "explain - < request.json", "explain < request.json"}) {
+        const testing::Ended ended = place.run(arguments);
+        CHECK(ended.status == 0);
+        CHECK_THAT(ended.output, Contains("token 1 at position 0"));
+    }
+    CHECK_THAT(place.run("explain request.json --tokenizer tokenizer.json").output,
+               Contains("token 1 \"yes\" at"));
+    const testing::Ended missing = place.run("explain request.json --tokenizer none.json");
+    CHECK(missing.status == 1);
+    CHECK_THAT(missing.output, Contains("tokenizer 'none.json': No such file"));
+    const testing::Ended other = place.run("explain request.json --json --tokenizer request.json");
+    CHECK(other.status == 1);
+    CHECK_THAT(Json::parse(other.output).at("error").get<std::string>(), Contains("has no model.vocab"));
 }
 
 }  // namespace croupier::tools

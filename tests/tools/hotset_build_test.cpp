@@ -202,6 +202,16 @@ TEST_CASE("croupier hotset show tells a person and a program what hot sets hold"
     CHECK(last.at("prefixes") == Ids{5, 5});
     CHECK(json.at("ids_counted") == 5);
     CHECK(json.at("hottest").at(0).at("id") == 4);
+    CHECK_FALSE(json.at("hottest").at(0).contains("text"));
+    here.write("tokenizer.json", std::string(R"({"model": {"vocab": {"the": 4, "\n": 130}}})"));
+    CHECK_THAT(here.hotset("show built.hot --tokenizer tokenizer.json").output,
+               Catch::Contains(R"(hottest: 4 "the" (3), 130 "\n" (2), 0 (1))"));
+    const Ended named = here.hotset("show built.hot --tokenizer tokenizer.json --json");
+    CHECK(nlohmann::json::parse(named.output).at("hottest").at(1).at("text") == R"("\n")");
+    here.write("other.json", std::string(R"({"model": {"vocab": {"far": 640}}})"));
+    const Ended other = here.hotset("show built.hot --tokenizer other.json");
+    CHECK(other.status == 1);
+    CHECK_THAT(other.output, Catch::Contains("the token \"far\" has the id 640"));
 }
 
 TEST_CASE("croupier hotset show refuses what is not as it should be") {

@@ -28,10 +28,12 @@ constexpr const char* kHelp =
       the plain reference in double precision, or the fast code on one instruction set
 
 Keys: logits or row; dtype (bf16, fp16, fp32), tile, ranks; params; prompt, output; seed, position, draws;
-support, logprobs, mask, feedback {level, weight}, max_length, hot; impl (fast, reference), target.
+support, logprobs, mask, feedback {level, weight}, max_length, hot or hot_blocks, random, decided;
+impl (fast, reference), target.
 A mistake is answered with {"error": ...}, and the next line is read. docs/decide.md says it all.)";
 
-void answer_stream(std::istream& lines, const std::string& name, RowFiles& files, Decider& decider) {
+void answer_stream(std::istream& lines, const std::string& name, explain::RowFiles& files,
+                   explain::Decider& decider) {
     std::size_t count = 0;
     for (std::string line; std::getline(lines, line);) {
         ++count;
@@ -42,8 +44,8 @@ void answer_stream(std::istream& lines, const std::string& name, RowFiles& files
 }
 
 int run(const std::vector<std::string>& paths) {
-    RowFiles files;
-    Decider decider;
+    explain::RowFiles files;
+    explain::Decider decider;
     if (paths.empty()) answer_stream(std::cin, "line ", files, decider);
     for (const std::string& path : paths) {
         std::ifstream lines(path);

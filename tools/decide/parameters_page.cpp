@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "explain/params.h"
 #include "proto/sampling_fields.h"
-#include "tools/decide/params.h"
 
 namespace croupier::tools {
 namespace {
@@ -39,10 +39,10 @@ std::string text_of(Number number) {
     return text.str();
 }
 std::string text_of(proto::Rng rng) {
-    return rng_names()[static_cast<std::size_t>(rng)];
+    return explain::rng_names()[static_cast<std::size_t>(rng)];
 }
 std::string text_of(proto::LogprobMode mode) {
-    return logprob_mode_names()[static_cast<std::size_t>(mode)];
+    return explain::logprob_mode_names()[static_cast<std::size_t>(mode)];
 }
 
 // What is off, of the values that are allowed.

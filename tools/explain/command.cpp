@@ -7,11 +7,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "tools/explain/explained.h"
-#include "tools/explain/page.h"
+#include "explain/explained.h"
+#include "explain/page.h"
+#include "explain/target.h"
+#include "html/page.h"
 #include "tools/explain/terminal.h"
-#include "tools/html/page.h"
 
 namespace croupier::tools {
 namespace {
@@ -20,6 +22,8 @@ constexpr const char* kHelp = R"(The request is one of `croupier decide`; its dr
 Examples:
   echo '{"logits": [1, 3, 2.5, 0], "params": {"top_p": 0.9}, "seed": 7}' | croupier explain
   croupier explain request.json --html why.html
+  curl 'localhost:9464/explain?session=replica-0&uid=7&format=json' |
+      croupier explain - --tokenizer tokenizer.json      a sequence's next decision (metrics.explain: true)
   croupier explain --row rows.bf16 --vocab 151936 --index 3 --params '{"temperature": 0.7, "top_k": 40}'
 The account is the reference's; the path is that of the daemon's code. docs/decide.md says it all.)";
 
@@ -32,31 +36,36 @@ struct ExplainOptions {
     std::string dtype = "bf16";
     std::string params = "{}";
     std::string page_file;
+    std::string tokenizer;
     bool json = false;
 };
 
-Json read_request(const ExplainOptions& options) {
+explain::Json read_request(const ExplainOptions& options) {
     if (!options.row_file.empty()) {
-        const Json row = {{"file", options.row_file},
-                          {"dtype", options.dtype},
-                          {"vocab", options.vocab},
-                          {"index", options.index}};
-        return {{"row", row}, {"params", parse_json(options.params)}, {"seed", options.seed}};
+        const explain::Json row = {{"file", options.row_file},
+                                   {"dtype", options.dtype},
+                                   {"vocab", options.vocab},
+                                   {"index", options.index}};
+        return {{"row", row}, {"params", explain::parse_json(options.params)}, {"seed", options.seed}};
     }
-    if (options.request_file.empty()) {
-        return parse_json(std::string(std::istreambuf_iterator<char>(std::cin), {}));
+    if (options.request_file.empty() || options.request_file == "-") {
+        return explain::parse_json(std::string(std::istreambuf_iterator<char>(std::cin), {}));
     }
     std::ifstream file(options.request_file);
-    if (!file) throw RequestError("cannot read '" + options.request_file + "'");
-    return parse_json(std::string(std::istreambuf_iterator<char>(file), {}));
+    if (!file) throw explain::RequestError("cannot read '" + options.request_file + "'");
+    return explain::parse_json(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
 int run(const ExplainOptions& options) {
     try {
-        RowFiles files;
-        Decider decider;
-        const Explained explained = explain(read_case(read_request(options), files), decider);
-        if (!options.page_file.empty()) html::write_page(options.page_file, to_page(explained));
+        explain::RowFiles files;
+        explain::Decider decider;
+        explain::Case request = explain::read_case(read_request(options), files);
+        explain::use_target(request.target);
+        const explain::TokenTexts texts =
+            options.tokenizer.empty() ? explain::TokenTexts() : explain::TokenTexts::load(options.tokenizer);
+        const explain::Explained explained = explain::explain_case(std::move(request), decider, texts);
+        if (!options.page_file.empty()) html::write_page(options.page_file, explain::to_page(explained));
         if (options.json) {
             std::cout << to_json(explained).dump() << "\n";
         } else {
@@ -65,7 +74,8 @@ int run(const ExplainOptions& options) {
         return 0;
     } catch (const std::exception& error) {
         if (options.json) {
-            std::cout << Json{{"error", error.what()}}.dump(-1, ' ', false, Json::error_handler_t::replace)
+            std::cout << explain::Json{{"error", error.what()}}.dump(-1, ' ', false,
+                                                                     explain::Json::error_handler_t::replace)
                       << "\n";
         } else {
             std::cerr << "explain: " << error.what() << "\n";
@@ -81,7 +91,7 @@ void add_explain_command(CLI::App& app, int& status) {
     explain->footer(kHelp);
     auto options = std::make_shared<ExplainOptions>();
     auto* request = explain->add_option("request", options->request_file,
-                                        "File of one request; standard input when there is none");
+                                        "File of one request; standard input when there is none, or -");
     auto* row = explain->add_option("--row", options->row_file, "A file of rows, instead of a request");
     row->excludes(request);
     auto* vocab = explain->add_option("--vocab", options->vocab, "Logits in each of its rows")->needs(row);
@@ -92,6 +102,8 @@ void add_explain_command(CLI::App& app, int& status) {
     explain->add_option("--params", options->params, "The parameters, as a JSON object")
         ->needs(row)
         ->capture_default_str();
+    explain->add_option("--tokenizer", options->tokenizer,
+                        "The model's tokenizer.json: tokens are shown as text too");
     explain->add_option("--html", options->page_file, "Write a page with plots, which needs nothing else");
     explain->add_flag("--json", options->json, "One JSON object");
     explain->callback([options, &status] { status = run(*options); });

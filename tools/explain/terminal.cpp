@@ -6,10 +6,14 @@
 #include <array>
 #include <cmath>
 
+#include "explain/shown_text.h"
+
 namespace croupier::tools {
 namespace {
 
 constexpr std::size_t kBarColumn = 24;
+constexpr std::size_t kLeastText = 8;  // of a token
+constexpr std::size_t kMostText = 32;
 constexpr std::size_t kStepColumns = 45;  // what stands before the text of what a step did
 
 std::string bar(double share, std::size_t width, const TerminalStyle& style) {
@@ -22,22 +26,26 @@ std::string bar(double share, std::size_t width, const TerminalStyle& style) {
     return text + kEighths[eighths % 8];
 }
 
-std::string head(const Explained& e, const TerminalStyle& style) {
+std::string head(const explain::Explained& e, const TerminalStyle& style) {
     const auto& logprob = e.drawn_logprob();
-    std::string text = painted(fmt::format("token {}", e.outcome.decision.token), "1;32", style);
+    const std::string name = fmt::format("token {}", e.outcome.decision.token);
+    std::string text = painted(e.text.empty() ? name : name + " " + e.text, "1;32", style);
     text += fmt::format(" at position {}, seed {}, from a row of {} logits in {}\n", e.position, e.seed,
                         e.vocab, e.dtype);
     text += fmt::format("  probability {:.6g}, log-prob {:.6g}, rank {}, flags: {}\n", e.drawn().after,
-                        logprob.logprob, logprob.rank, flags_in_words(e));
+                        logprob.logprob, logprob.rank, explain::flags_in_words(e));
     text += fmt::format("  {}\n", e.chooser);
     const bool same = e.fast.token == e.outcome.decision.token;
     text += fmt::format("  the daemon's code took the path '{}' to {}\n", e.fast.path,
                         same ? std::string("the same token")
                              : fmt::format("ANOTHER token, {}: please report this", e.fast.token));
+    if (const std::string agreement = explain::agreement_in_words(e); !agreement.empty())
+        text += "  the daemon: " + agreement + "\n";
+    if (!e.history.empty()) text += "  after: " + e.history + "\n";
     return text;
 }
 
-std::string steps(const Explained& e, const TerminalStyle& style) {
+std::string steps(const explain::Explained& e, const TerminalStyle& style) {
     std::string text =
         painted(fmt::format("{:<18} {:>11} {:>11}   {}\n", "step", "tokens left", "mass left", "what it did"),
                 "1", style);
@@ -48,21 +56,29 @@ std::string steps(const Explained& e, const TerminalStyle& style) {
     return text;
 }
 
-std::string picture(const Explained& e, const TerminalStyle& style) {
+// What is known of a token beside its number, behind its bar.
+std::string label(const explain::TokenShare& share, const TerminalStyle& style) {
+    const std::string standing = explain::standing_in_words(share);
+    std::string text = explain::cut_to(share.text, std::clamp(style.width / 3, kLeastText, kMostText));
+    if (standing.empty()) return text;
+    return (text.empty() ? "" : text + " ") + "(" + standing + ")";
+}
+
+std::string picture(const explain::Explained& e, const TerminalStyle& style) {
     double tallest = 0.0;
     std::size_t longest = 0;
-    for (const TokenShare& each : e.top) {
+    for (const explain::TokenShare& each : e.top) {
         tallest = std::max(tallest, each.after);
-        longest = std::max(longest, standing_in_words(each).size());
+        longest = std::max(longest, explain::columns_of(label(each, style)));
     }
-    const std::size_t taken = kBarColumn + longest + 4;
+    const std::size_t taken = kBarColumn + longest + 2;
     const std::size_t room = std::clamp<std::size_t>(style.width, taken + 10, taken + 90) - taken;
     std::string text = painted(fmt::format("{:>10}  {:>10}\n", "id", "drawn from"), "1", style);
-    for (const TokenShare& each : e.top) {
-        const std::string standing = standing_in_words(each);
+    for (const explain::TokenShare& each : e.top) {
+        const std::string named = label(each, style);
         const std::string line = fmt::format("{} {:>8}  {:>10.6f}  {}", each.drawn ? ">" : " ", each.token,
                                              each.after, bar(each.after / tallest, room, style)) +
-                                 (standing.empty() ? "" : "  (" + standing + ")");
+                                 (named.empty() ? "" : "  " + named);
         text += (each.drawn ? painted(line, "32", style) : line) + "\n";
     }
     if (const std::size_t more = e.outcome.support.size() - e.top.size(); more > 0) {
@@ -73,7 +89,7 @@ std::string picture(const Explained& e, const TerminalStyle& style) {
 
 }  // namespace
 
-std::string to_terminal(const Explained& explained, const TerminalStyle& style) {
+std::string to_terminal(const explain::Explained& explained, const TerminalStyle& style) {
     return head(explained, style) + "\n" + steps(explained, style) + "\n" + picture(explained, style);
 }
 

@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "tools/explain/explained.h"
+#include "explain/explained.h"
 #include "tools/terminal_style.h"
 
 namespace croupier::tools {
 
-std::string to_terminal(const Explained& explained, const TerminalStyle& style);
+std::string to_terminal(const explain::Explained& explained, const TerminalStyle& style);
 
 }  // namespace croupier::tools

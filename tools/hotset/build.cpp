@@ -6,10 +6,10 @@
 #include <iostream>
 #include <numeric>
 
+#include "explain/fields.h"
 #include "hot_sets/coverage.h"
 #include "hot_sets/ranking.h"
 #include "shm/hotness_file.h"
-#include "tools/decide/fields.h"
 
 namespace croupier::tools {
 namespace {
@@ -30,23 +30,26 @@ struct Built {
 // Before anything is read: a long count should not end in an error that was there at its start.
 void check_options(const BuildOptions& options) {
     if (options.model.vocab == 0 || options.model.vocab > proto::kMaxVocab) {
-        throw RequestError("--vocab is " + std::to_string(options.model.vocab) + "; allowed: 1 to " +
-                           std::to_string(proto::kMaxVocab));
+        throw explain::RequestError("--vocab is " + std::to_string(options.model.vocab) + "; allowed: 1 to " +
+                                    std::to_string(proto::kMaxVocab));
     }
-    if (const auto fault = proto::model_name_fault(options.model.name)) throw RequestError("--" + *fault);
-    if (const auto fault = proto::smoothing_fault(options.smoothing)) throw RequestError("--" + *fault);
+    if (const auto fault = proto::model_name_fault(options.model.name))
+        throw explain::RequestError("--" + *fault);
+    if (const auto fault = proto::smoothing_fault(options.smoothing))
+        throw explain::RequestError("--" + *fault);
     if (!options.weights.empty() && options.weights.size() != options.traces.size()) {
-        throw RequestError("--weight was given " + std::to_string(options.weights.size()) + " times for " +
-                           std::to_string(options.traces.size()) +
-                           " traces; give one for each trace, in their order, or none");
+        throw explain::RequestError("--weight was given " + std::to_string(options.weights.size()) +
+                                    " times for " + std::to_string(options.traces.size()) +
+                                    " traces; give one for each trace, in their order, or none");
     }
     const auto folder = std::filesystem::absolute(options.output).parent_path();
     if (!std::filesystem::is_directory(folder)) {
-        throw RequestError("--output: there is no folder '" + folder.string() + "'");
+        throw explain::RequestError("--output: there is no folder '" + folder.string() + "'");
     }
     for (const double weight : options.weights) {
         if (weight > 0.0 && weight <= kMostWeight) continue;
-        throw RequestError(fmt::format("--weight is {}; allowed: above 0, up to {}", weight, kMostWeight));
+        throw explain::RequestError(
+            fmt::format("--weight is {}; allowed: above 0, up to {}", weight, kMostWeight));
     }
 }
 
@@ -72,7 +75,7 @@ void say_json(const BuildOptions& options, const Built& built) {
         report["traces"].push_back(
             {{"file", trace.path}, {"weight", trace.weight}, {"tokens", trace.tokens}});
     }
-    std::cout << report.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+    std::cout << report.dump(-1, ' ', false, explain::Json::error_handler_t::replace) << "\n";
 }
 
 void say_text(const BuildOptions& options, const Built& built) {
@@ -90,7 +93,7 @@ void build_hotness(const BuildOptions& options) {
     check_options(options);
     const Built built = count_all(options);
     const auto saved = shm::save_hotness(options.output, built.order);
-    if (!saved) throw RequestError(saved.error().message);
+    if (!saved) throw explain::RequestError(saved.error().message);
     if (options.json) {
         say_json(options, built);
     } else {

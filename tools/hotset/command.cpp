@@ -7,10 +7,10 @@
 #include <memory>
 
 #include "bench/hotset_size/size.h"
-#include "tools/decide/fields.h"
+#include "explain/fields.h"
+#include "html/page.h"
 #include "tools/hotset/build.h"
 #include "tools/hotset/show.h"
-#include "tools/html/page.h"
 
 namespace croupier::tools {
 namespace {
@@ -57,7 +57,8 @@ int run(const std::function<void()>& work, bool json) {
         return 0;
     } catch (const std::exception& error) {
         if (json) {
-            std::cout << Json{{"error", error.what()}}.dump(-1, ' ', false, Json::error_handler_t::replace)
+            std::cout << explain::Json{{"error", error.what()}}.dump(-1, ' ', false,
+                                                                     explain::Json::error_handler_t::replace)
                       << "\n";
         } else {
             std::cerr << "hotset: " << error.what() << "\n";
@@ -91,6 +92,8 @@ void add_show(CLI::App& hotset, int& status) {
     show->add_option("file", options->file, "A file that `croupier hotset build` wrote")->required();
     show->add_option("--vocab", options->vocab, "Refuse the file when its vocabulary has another size");
     show->add_option("--tp", options->tp, "Cut the order among so many ranks")->capture_default_str();
+    show->add_option("--tokenizer", options->tokenizer,
+                     "The model's tokenizer.json: the hottest tokens are shown as text too");
     show->add_flag("--json", options->json, "One JSON object");
     show->callback([options, &status] { status = run([&] { show_hotness(*options); }, options->json); });
 }

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "tools/decide/case.h"
-#include "tools/decide/fields.h"
+#include "explain/case.h"
+#include "explain/fields.h"
 
 namespace croupier::tools {
 namespace {
@@ -14,10 +14,11 @@ class LineCounter {
   public:
     explicit LineCounter(std::span<double> count_of_id) : count_of_id_(count_of_id) {}
 
-    void count_line(const Json& line) {
+    void count_line(const explain::Json& line) {
         if (line.is_array()) return count_list("the list", line);
         if (!line.is_object()) {
-            throw RequestError("is " + shown(line) + "; allowed: a list of token ids, or an object");
+            throw explain::RequestError("is " + explain::shown(line) +
+                                        "; allowed: a list of token ids, or an object");
         }
         bool found = false;
         for (const char* key : kKeys) {
@@ -27,27 +28,27 @@ class LineCounter {
             if (!value->is_null()) count_value(key, *value);
         }
         if (!found) {
-            throw RequestError(
+            throw explain::RequestError(
                 "is an object without token ids; it should have one or more of tokens, prompt, "
                 "output, history, next");
         }
     }
 
   private:
-    void count_value(const char* key, const Json& value) {
+    void count_value(const char* key, const explain::Json& value) {
         if (value.is_array()) return count_list(key, value);
         if (!value.is_number()) {
-            throw RequestError(std::string(key) + " is " + shown(value) +
-                               "; allowed: a token id, or a list of them");
+            throw explain::RequestError(std::string(key) + " is " + explain::shown(value) +
+                                        "; allowed: a token id, or a list of them");
         }
         if (!count(value)) refuse(key, value);
     }
-    void count_list(const char* key, const Json& list) {
+    void count_list(const char* key, const explain::Json& list) {
         for (std::size_t i = 0; i < list.size(); ++i) {
             if (!count(list[i])) refuse(key + ("[" + std::to_string(i) + "]"), list[i]);
         }
     }
-    bool count(const Json& value) {
+    bool count(const explain::Json& value) {
         // JSON's whole numbers without a sign are unsigned: others are no ids.
         if (!value.is_number_unsigned()) return false;
         const auto id = value.get<std::uint64_t>();
@@ -55,9 +56,9 @@ class LineCounter {
         count_of_id_[id] += 1.0;
         return true;
     }
-    [[noreturn]] void refuse(const std::string& path, const Json& value) const {
-        throw RequestError(path + " is " + shown(value) + "; allowed: token ids, 0 to " +
-                           std::to_string(count_of_id_.size() - 1));
+    [[noreturn]] void refuse(const std::string& path, const explain::Json& value) const {
+        throw explain::RequestError(path + " is " + explain::shown(value) + "; allowed: token ids, 0 to " +
+                                    std::to_string(count_of_id_.size() - 1));
     }
 
     std::span<double> count_of_id_;
@@ -67,9 +68,9 @@ class LineCounter {
 
 void count_json_line(std::string_view line, const std::string& where, std::span<double> count_of_id) {
     try {
-        LineCounter(count_of_id).count_line(parse_json(line));
-    } catch (const RequestError& error) {
-        throw RequestError(where + ": " + error.what());
+        LineCounter(count_of_id).count_line(explain::parse_json(line));
+    } catch (const explain::RequestError& error) {
+        throw explain::RequestError(where + ": " + error.what());
     }
 }
 

@@ -7,10 +7,11 @@
 #include <cmath>
 #include <iostream>
 
+#include "explain/fields.h"
+#include "explain/token_texts.h"
 #include "hot_sets/coverage.h"
 #include "shm/hotness_file.h"
-#include "tools/decide/fields.h"
-#include "tools/explain/terminal.h"
+#include "tools/terminal_style.h"
 
 namespace croupier::tools {
 namespace {
@@ -70,16 +71,19 @@ std::string picture(const std::vector<hot_sets::Coverage>& columns, const Termin
     return text + "\n       share of the tokens, smoothed, in a hot set of so many ids\n";
 }
 
-std::string hottest(const proto::HotnessOrder& order) {
+std::string hottest(const proto::HotnessOrder& order, const explain::TokenTexts& texts) {
     std::string text = "hottest:";
     for (std::size_t i = 0; i < std::min(kHottest, order.ids.size()); ++i) {
-        text += fmt::format("{} {} ({:.10g})", i == 0 ? "" : ",", order.ids[i], order.counts[i]);
+        const std::string named = texts.shown(static_cast<std::int32_t>(order.ids[i]));
+        text += fmt::format("{} {}{} ({:.10g})", i == 0 ? "" : ",", order.ids[i],
+                            named.empty() ? "" : " " + named, order.counts[i]);
     }
     return text + "\n";
 }
 
 nlohmann::ordered_json to_json(const ShowOptions& options, const shm::HotnessFile& file,
-                               const std::vector<hot_sets::Coverage>& rows) {
+                               const std::vector<hot_sets::Coverage>& rows,
+                               const explain::TokenTexts& texts) {
     const proto::HotnessOrder& order = file.order;
     nlohmann::ordered_json all = {{"file", options.file},
                                   {"version", file.header.version},
@@ -92,7 +96,10 @@ nlohmann::ordered_json to_json(const ShowOptions& options, const shm::HotnessFil
                                    {"prefixes", row.prefixes}});
     }
     for (std::size_t i = 0; i < std::min(kHottest, order.ids.size()); ++i) {
-        all["hottest"].push_back({{"id", order.ids[i]}, {"count", order.counts[i]}});
+        nlohmann::ordered_json each = {{"id", order.ids[i]}, {"count", order.counts[i]}};
+        const std::string named = texts.shown(static_cast<std::int32_t>(order.ids[i]));
+        if (!named.empty()) each["text"] = named;
+        all["hottest"].push_back(std::move(each));
     }
     return all;
 }
@@ -101,22 +108,26 @@ nlohmann::ordered_json to_json(const ShowOptions& options, const shm::HotnessFil
 
 void show_hotness(const ShowOptions& options) {
     const auto file = shm::load_hotness(options.file, options.vocab);
-    if (!file) throw RequestError(file.error().message);
+    if (!file) throw explain::RequestError(file.error().message);
     const auto most = std::min<std::size_t>(proto::kMaxTp, file.value().order.ids.size());
     if (options.tp < 1 || options.tp > most) {
-        throw RequestError("--tp is " + std::to_string(options.tp) + "; allowed: 1 to " +
-                           std::to_string(most));
+        throw explain::RequestError("--tp is " + std::to_string(options.tp) + "; allowed: 1 to " +
+                                    std::to_string(most));
     }
     const std::vector<hot_sets::Coverage> rows = hot_sets::coverage_of(file.value().order, options.tp);
+    explain::TokenTexts texts;
+    if (!options.tokenizer.empty()) texts = explain::TokenTexts::load(options.tokenizer);
+    texts.check_fits(static_cast<std::uint32_t>(file.value().order.ids.size()));
     if (options.json) {
-        std::cout << to_json(options, file.value(), rows).dump(-1, ' ', false, Json::error_handler_t::replace)
+        std::cout << to_json(options, file.value(), rows, texts)
+                         .dump(-1, ' ', false, explain::Json::error_handler_t::replace)
                   << "\n";
         return;
     }
     std::cout << facts(options, file.value()) << "\n"
               << table(rows, options.tp) << "\n"
               << picture(rows, style_of_stdout()) << "\n"
-              << hottest(file.value().order);
+              << hottest(file.value().order, texts);
 }
 
 }  // namespace croupier::tools

@@ -11,6 +11,7 @@ struct ShowOptions {
     std::string file;
     std::optional<std::uint32_t> vocab;  // that it should have
     std::uint32_t tp = 1;
+    std::string tokenizer;  // a file; empty: ids alone
     bool json = false;
 };
 

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <iostream>
 
+#include "explain/fields.h"
 #include "proto/param_ranges.h"
 #include "shm/hotness_file.h"
-#include "tools/decide/fields.h"
 #include "tools/hotset/json_trace.h"
 
 namespace croupier::tools {
@@ -21,7 +21,7 @@ std::uint64_t size_of(const std::string& path) {
     const bool regular = std::filesystem::is_regular_file(path, failed);
     const std::uint64_t size = regular ? std::filesystem::file_size(path, failed) : 0;
     if (!regular || failed) {
-        throw RequestError(
+        throw explain::RequestError(
             "trace '" + path +
             "': " + (failed ? failed.message() : "is no regular file; name one, or - for standard input"));
     }
@@ -30,7 +30,7 @@ std::uint64_t size_of(const std::string& path) {
 
 std::ifstream open_trace(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
-    if (!file) throw RequestError("trace '" + path + "': cannot be read");
+    if (!file) throw explain::RequestError("trace '" + path + "': cannot be read");
     return file;
 }
 
@@ -43,11 +43,11 @@ bool is_hotness_file(const std::string& path) {
 
 std::vector<double> counts_in_file(const std::string& path, const TracedModel& model) {
     auto file = shm::load_hotness(path, model.vocab);
-    if (!file) throw RequestError(file.error().message);
+    if (!file) throw explain::RequestError(file.error().message);
     const proto::HotnessOrder& order = file.value().order;
     if (order.model != model.name) {
-        throw RequestError("hotness file " + path + ": model is '" + order.model + "', should be '" +
-                           model.name + "'; another model's ids are other words");
+        throw explain::RequestError("hotness file " + path + ": model is '" + order.model + "', should be '" +
+                                    model.name + "'; another model's ids are other words");
     }
     std::vector<double> count_of_id(model.vocab);
     for (std::size_t i = 0; i < order.ids.size(); ++i) {
@@ -58,8 +58,8 @@ std::vector<double> counts_in_file(const std::string& path, const TracedModel& m
 
 std::vector<double> count_int32(const std::string& path, const TracedModel& model, Progress& progress) {
     if (const std::uint64_t size = size_of(path); size % sizeof(std::int32_t) != 0) {
-        throw RequestError("trace '" + path + "' has " + std::to_string(size) +
-                           " bytes, which is no whole number of int32 token ids");
+        throw explain::RequestError("trace '" + path + "' has " + std::to_string(size) +
+                                    " bytes, which is no whole number of int32 token ids");
     }
     std::ifstream file = open_trace(path);
     std::vector<double> count_of_id(model.vocab);
@@ -69,17 +69,17 @@ std::vector<double> count_int32(const std::string& path, const TracedModel& mode
         const auto bytes = static_cast<std::size_t>(file.gcount());
         for (std::size_t i = 0; i < bytes / sizeof(std::int32_t); ++i) {
             if (!proto::token_in_range(ids[i], model.vocab)) {
-                throw RequestError("trace '" + path + "': the token at byte " +
-                                   std::to_string((before + i) * sizeof(std::int32_t)) + " is " +
-                                   std::to_string(ids[i]) + "; allowed: 0 to " +
-                                   std::to_string(model.vocab - 1));
+                throw explain::RequestError("trace '" + path + "': the token at byte " +
+                                            std::to_string((before + i) * sizeof(std::int32_t)) + " is " +
+                                            std::to_string(ids[i]) + "; allowed: 0 to " +
+                                            std::to_string(model.vocab - 1));
             }
             count_of_id[static_cast<std::size_t>(ids[i])] += 1.0;
         }
         progress.advance(bytes);
         if (bytes < kChunk * sizeof(std::int32_t)) break;
     }
-    if (file.bad()) throw RequestError("trace '" + path + "': could not be read to its end");
+    if (file.bad()) throw explain::RequestError("trace '" + path + "': could not be read to its end");
     return count_of_id;
 }
 
@@ -94,7 +94,7 @@ std::vector<double> count_json_lines(std::istream& lines, const std::string& pat
         }
         progress.advance(line.size() + 1);
     }
-    if (lines.bad()) throw RequestError("trace '" + path + "': could not be read to its end");
+    if (lines.bad()) throw explain::RequestError("trace '" + path + "': could not be read to its end");
     return count_of_id;
 }
 
@@ -111,9 +111,9 @@ std::vector<double> count_by_kind(const std::string& path, const TracedModel& mo
         std::ifstream file = open_trace(path);
         return count_json_lines(file, path, model, progress);
     }
-    throw RequestError("trace '" + path +
-                       "' is of no known kind; its name should end in .i32 (int32 token ids) "
-                       "or .jsonl (JSON lines), or it should be a hotness file");
+    throw explain::RequestError("trace '" + path +
+                                "' is of no known kind; its name should end in .i32 (int32 token ids) "
+                                "or .jsonl (JSON lines), or it should be a hotness file");
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ std::vector<double> count_trace(const std::string& path, const TracedModel& mode
     std::vector<double> count_of_id = count_by_kind(path, model, progress);
     const bool empty =
         std::all_of(count_of_id.begin(), count_of_id.end(), [](double count) { return count == 0.0; });
-    if (empty) throw RequestError("trace '" + path + "' holds no token");
+    if (empty) throw explain::RequestError("trace '" + path + "' holds no token");
     return count_of_id;
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "shm/bell.h"
+#include "shm/capture_desk.h"
 #include "shm/plane.h"
 #include "shm/session_record.h"
 #include "shm/snapshot.h"
@@ -53,6 +54,7 @@ shm::Result<Cleaned> clean_up(const std::string& directory, const std::string& i
     if (cleaned.kept.empty()) {
         remove(plane, cleaned);
         remove(shm::bell_path(directory, instance), cleaned);
+        for (const std::string& path : shm::CaptureDesk::paths(directory, instance)) remove(path, cleaned);
     }
     return cleaned;
 }

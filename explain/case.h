@@ -1,0 +1,67 @@
+// One request to `croupier decide` or `croupier explain`, with all that it refers to.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "explain/fields.h"
+#include "explain/params.h"
+#include "explain/row.h"
+#include "explain/row_files.h"
+#include "proto/sampling.h"
+#include "sampler/request.h"
+
+namespace croupier::explain {
+
+enum class Impl { fast, reference };
+
+// What the daemon answered to the same request, where it comes from there.
+struct Decided {
+    std::uint64_t step = 0;
+    std::int32_t token = -1;  // -1: an error
+    std::string path;
+};
+
+struct Case {
+    Row row;
+    Params params;
+    std::vector<std::int32_t> prompt;
+    std::vector<std::int32_t> output;
+    std::vector<std::uint32_t> mask;
+    std::vector<std::uint32_t> hot_blocks;  // empty: the row chooses
+    proto::Feedback feedback;
+    std::uint32_t position = 0;
+    std::uint32_t max_length = 0;
+    std::optional<std::uint32_t> random;  // the first word, where a rank's writer gave it
+    std::optional<Decided> decided;
+    std::uint32_t draws = 1;
+    bool wants_support = false;
+    bool wants_logprobs = false;
+    Impl impl = Impl::fast;
+    std::optional<std::int64_t> target;  // the instruction set that is forced (explain/target.h)
+};
+
+const std::vector<std::string>& dtype_names();  // as proto::Dtype counts
+
+// Both throw RequestError.
+Json parse_json(std::string_view text);
+Case read_case(const Json& request, RowFiles& files);
+
+// What the sampler is asked for one draw of one child; it refers to the case and to itself.
+class Asked {
+  public:
+    Asked(const Case& of, std::uint32_t child, std::uint32_t draw);
+    Asked(const Asked&) = delete;
+    Asked& operator=(const Asked&) = delete;
+
+    const sampler::Request& request() const { return request_; }
+
+  private:
+    proto::SamplingParams params_;
+    sampler::Request request_;
+};
+
+}  // namespace croupier::explain

@@ -1,0 +1,142 @@
+#include "explain/shown_text.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+
+namespace croupier::explain {
+namespace {
+
+struct Character {
+    std::uint32_t code;
+    std::size_t bytes;
+};
+
+// The first one, of the shortest form and no surrogate; nothing: the first byte begins none.
+std::optional<Character> first_of(std::string_view text) {
+    const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+    const std::uint8_t lead = byte(0);
+    if (lead < 0x80) return Character{lead, 1};
+    const std::size_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if (lead < 0xC2 || lead > 0xF4 || text.size() < size) return std::nullopt;
+    std::uint32_t code = lead & (0xFFU >> (size + 1));
+    for (std::size_t i = 1; i < size; ++i) {
+        if ((byte(i) & 0xC0U) != 0x80U) return std::nullopt;
+        code = code << 6U | (byte(i) & 0x3FU);
+    }
+    constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
+    const bool is_surrogate = code >= 0xD800 && code <= 0xDFFF;
+    if (code < kLeast[size] || code > 0x10FFFF || is_surrogate) return std::nullopt;
+    return Character{code, size};
+}
+
+struct Range {
+    std::uint32_t first;
+    std::uint32_t last;
+};
+
+template <std::size_t kSize>
+bool is_in(const std::array<Range, kSize>& ranges, std::uint32_t code) {
+    return std::any_of(ranges.begin(), ranges.end(),
+                       [code](const Range& each) { return code >= each.first && code <= each.last; });
+}
+
+// Controls, marks of direction, what has no width or that of a space, variation selectors, tags, what is
+// private, what is no character; and the sign that stands for a space here.
+constexpr std::array<Range, 27> kUnreadable = {
+    {{0x00, 0x1F},       {0x7F, 0xA0},       {0xAD, 0xAD},     {0x034F, 0x034F},   {0x061C, 0x061C},
+     {0x115F, 0x1160},   {0x1680, 0x1680},   {0x17B4, 0x17B5}, {0x180B, 0x180F},   {0x2000, 0x200F},
+     {0x2028, 0x202F},   {0x205F, 0x206F},   {0x2423, 0x2423}, {0x2800, 0x2800},   {0x3000, 0x3000},
+     {0x3164, 0x3164},   {0xE000, 0xF8FF},   {0xFDD0, 0xFDEF}, {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},
+     {0xFFA0, 0xFFA0},   {0xFFF0, 0xFFFB},   {0xFFFE, 0xFFFF}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
+     {0xE0000, 0xE0FFF}, {0xF0000, 0x10FFFF}}};
+
+// They stand on the character before them, which may be none of the token's.
+constexpr std::array<Range, 6> kCombining = {{{0x0300, 0x036F},
+                                              {0x0483, 0x0489},
+                                              {0x1AB0, 0x1AFF},
+                                              {0x1DC0, 0x1DFF},
+                                              {0x20D0, 0x20FF},
+                                              {0xFE20, 0xFE2F}}};
+
+constexpr std::array<Range, 11> kWide = {{{0x1100, 0x115F},
+                                          {0x231A, 0x231B},
+                                          {0x2E80, 0x303E},
+                                          {0x3041, 0xA4CF},
+                                          {0xA960, 0xA97F},
+                                          {0xAC00, 0xD7A3},
+                                          {0xF900, 0xFAFF},
+                                          {0xFE30, 0xFE6F},
+                                          {0xFF00, 0xFF60},
+                                          {0x1F300, 0x1FAFF},
+                                          {0x20000, 0x3FFFD}}};
+
+std::string shown(std::uint32_t code, std::string_view bytes, bool is_first) {
+    switch (code) {
+        case ' ':
+            return "\u2423";
+        case '\n':
+            return "\\n";
+        case '\r':
+            return "\\r";
+        case '\t':
+            return "\\t";
+        case '\\':
+            return "\\\\";
+        default:
+            break;
+    }
+    if (is_in(kUnreadable, code) || (is_first && is_in(kCombining, code)))
+        return fmt::format("\\u{{{:x}}}", code);
+    return std::string(bytes);
+}
+
+std::size_t width_of(std::uint32_t code) {
+    if (is_in(kCombining, code)) return 0;
+    return is_in(kWide, code) ? 2 : 1;
+}
+
+}  // namespace
+
+std::string shown_text(std::string_view bytes) {
+    std::string result;
+    for (std::size_t at = 0; at < bytes.size();) {
+        const auto character = first_of(bytes.substr(at));
+        if (!character) {
+            result += fmt::format("\\x{:02x}", static_cast<std::uint8_t>(bytes[at]));
+            ++at;
+            continue;
+        }
+        result += shown(character->code, bytes.substr(at, character->bytes), at == 0);
+        at += character->bytes;
+    }
+    return result;
+}
+
+std::size_t columns_of(std::string_view utf8) {
+    std::size_t columns = 0;
+    while (!utf8.empty()) {
+        const Character character = first_of(utf8).value_or(Character{'?', 1});
+        columns += width_of(character.code);
+        utf8.remove_prefix(character.bytes);
+    }
+    return columns;
+}
+
+std::string cut_to(std::string_view utf8, std::size_t columns) {
+    if (columns_of(utf8) <= columns) return std::string(utf8);
+    std::size_t taken = 0;
+    std::size_t end = 0;
+    while (end < utf8.size()) {
+        const Character character = first_of(utf8.substr(end)).value_or(Character{'?', 1});
+        if (taken + width_of(character.code) + 1 > columns) break;
+        taken += width_of(character.code);
+        end += character.bytes;
+    }
+    return std::string(utf8.substr(0, end)) + "\u2026";
+}
+
+}  // namespace croupier::explain
