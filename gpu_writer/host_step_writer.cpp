@@ -28,8 +28,6 @@ class HostStepWriter final : public StepWriter {
         const BegunStep* step = next(stream);
         if (step == nullptr) return nothing_begun(stream);
         ++finished_;
-        // Its slot may be another step's by now: then nothing of it may be written.
-        CROUPIER_TRY(mutable_host().publisher().begin(step->step, format_of(host().geometry())));
         const std::size_t element = proto::element_bytes(host().geometry().dtype);
         for (std::uint32_t column = 0; column < step->columns; ++column) {
             rows_[column] = static_cast<const std::byte*>(logits) + column * row_stride * element;

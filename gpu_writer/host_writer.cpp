@@ -37,6 +37,12 @@ shm::Result<std::vector<std::uint32_t>> copy_order(const shm::Segment& segment, 
     return order;
 }
 
+void check_count(std::uint64_t step, std::uint32_t columns, std::size_t given) {
+    if (given == columns) return;
+    throw std::out_of_range("step " + std::to_string(step) + " has " + std::to_string(columns) +
+                            " columns, not " + std::to_string(given));
+}
+
 }  // namespace
 
 HostWriter::HostWriter(std::unique_ptr<shm::Segment> segment, std::vector<std::uint32_t> order,
@@ -107,13 +113,14 @@ void HostWriter::write_column(std::uint64_t step, std::uint32_t column, const vo
 }
 
 void HostWriter::write_all(std::uint64_t step, std::span<const void* const> column_values) {
-    const SliceShape shape = slice_shape(geometry(), rank(), column_count(step), order_);
-    if (column_values.size() != shape.columns) {
-        throw std::out_of_range("step " + std::to_string(step) + " has " + std::to_string(shape.columns) +
-                                " columns, not " + std::to_string(column_values.size()));
-    }
+    check_count(step, column_count(step), column_values.size());
+    lay_all(step, column_values);
+}
+
+void HostWriter::lay_all(std::uint64_t step, std::span<const void* const> column_values) {
+    const auto columns = static_cast<std::uint32_t>(column_values.size());
     withdraw_part(step);
-    lay_rows(shape, 0, column_values, memory_of(step));
+    lay_rows(slice_shape(geometry(), rank(), columns, order_), 0, column_values, memory_of(step));
 }
 
 shm::Result<bool> HostWriter::announce(shm::Result<bool> published) {
@@ -130,13 +137,19 @@ shm::Result<bool> HostWriter::publish_all(std::uint64_t step) {
 }
 
 shm::Result<bool> HostWriter::send(std::uint64_t step, std::span<const void* const> column_values) {
+    // A step all of whose columns are void ends without this rank's logits, and its slot may be another
+    // step's by now. A count that was read before the step is found in flight is the step's own.
+    const std::uint32_t columns = column_count(step);
+    // SYNC: the count is read before the window of steps in flight is.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    CROUPIER_TRY_VALUE(word, publisher_.begin(step, format_of(geometry())));
+    check_count(step, columns, column_values.size());
     if (format_of(geometry()) == proto::SliceFormat::full_tiles) {
-        write_all(step, column_values);
+        lay_all(step, column_values);
         return publish_all(step);
     }
-    CROUPIER_TRY_VALUE(word, publisher_.begin(step, proto::SliceFormat::lean));
     if (lean_ == nullptr) lean_ = std::make_unique<LeanHost>(*segment_, rank(), order_);
-    lean_->lay({step, 0, column_count(step), word}, column_values);
+    lean_->lay({step, 0, columns, word}, column_values);
     return announce(publisher_.publish_lean(step));
 }
 

@@ -97,7 +97,8 @@ class RankWriter {
 
     void publish(std::uint64_t step) {
         if (world_.options.randoms_in_ring && writer_.rank() == 0) supply_randoms(step);
-        // Refused when this rank was fenced meanwhile: serve() sees it, and the rank attaches again.
+        // Refused when this rank was fenced meanwhile: serve() sees it, and the rank attaches again. Also
+        // when all columns became void during the stage, and the step is over: nobody wants its rows.
         (void)writer_.send(step, pointers_);
         if (writer_.rank() == 0) world_.ledger.head().wishes = wishes_of(writer_.segment());
     }

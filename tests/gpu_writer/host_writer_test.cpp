@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "proto/lean_part.h"
 #include "shm/schedule_publisher.h"
 #include "testing/session_files.h"
 
@@ -179,6 +180,36 @@ TEST_CASE("a writer is told the oldest step that lacks its slice, and publishing
     CHECK(need(writer.publish_all(0)));
     CHECK(shm::slice_ready(files.segment, 0, 0));
     CHECK(writer.wait_step(std::chrono::milliseconds(0)) == 1U);
+}
+
+TEST_CASE("rows of a step that ended without them are refused, whatever its slot holds by now") {
+    proto::Geometry geometry = testing::small_geometry();
+    geometry.lean_blocks = GENERATE(0U, proto::kLeanGranule);
+    SessionFiles files(geometry);
+    auto client = need(shm::SchedulePublisher::attach(files.segment));
+    HostWriter writer = need(HostWriter::attach(files.segment.path(), 0));
+    const std::uint64_t step = publish_step(client, 3);
+    const Bytes rows = random_rows(std::size_t{3} * 1000 * 2, 1);
+    const auto pointers = row_pointers(rows, 2000, 3);
+    // As where all of its columns became void: no logits are wanted, and the engine takes it.
+    REQUIRE(client.give_up(step));
+    REQUIRE(client.next_complete());
+    client.take();
+    SECTION("nobody's") {}
+    SECTION("a step's with fewer columns") {
+        publish_step(client, 1);
+        REQUIRE(publish_step(client, 1) == step + geometry.slots);
+    }
+    SECTION("a step's with more columns than there are rows") {
+        publish_step(client, 8);
+        REQUIRE(publish_step(client, 8) == step + geometry.slots);
+    }
+    const Bytes before = slice_of(writer, step, 4096);
+    const auto sent = writer.send(step, pointers);
+    REQUIRE_FALSE(sent);
+    CHECK_THAT(sent.error().message, Catch::Contains("step 0 is not in flight"));
+    const bool untouched = slice_of(writer, step, 4096) == before;
+    CHECK(untouched);
 }
 
 TEST_CASE("a rank has one live writer; its successor fences it, however late it wakes") {
