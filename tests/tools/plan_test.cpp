@@ -254,8 +254,9 @@ struct Errors {
 TEST_CASE("plan: what a host of 16 cores measured predicts the settings that it did not measure") {
     const Measurement host = load_measurement(std::string(kResults) + "plan-20261123-16-cores.json");
     std::ifstream file(std::string(kResults) + "plan-grid-20261123-16-cores.json");
+    const Json grid = Json::parse(file);
     Errors errors;
-    for (const Json& each : Json::parse(file).at("settings")) {
+    for (const Json& each : grid.at("settings")) {
         Setting setting = setting_of(each.at("vocab"), each.at("batch"));
         setting.requests.mix = each.at("mix");
         setting.tp = each.at("tp");
