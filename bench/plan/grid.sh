@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How far `croupier plan` is from `croupier sim` on this host, over twelve settings of which none was measured: from
 # the repository's root, with build/bundle made by `./dev bundle`. Some four minutes on 16 cores; no GPU, no network.
-#   OUT=FOLDER bench/plan/grid.sh           default: bench/results; writes plan-measured.json, plan-grid.json and plan.txt
+#   OUT=FOLDER bench/plan/grid.sh           default: bench/results; writes plan-measured.json, plan-grid.json, plan-default.json, plan.txt
 #   CORES=2 OUT=FOLDER bench/plan/grid.sh   smaller settings, as on a host of fewer cores: does it run at all?
 # Exits 1 when an error at p50 is above 20 %.
 set -euo pipefail
@@ -15,7 +15,7 @@ began=$SECONDS
 
 # vocabulary, batch, ranks, stage in ms, samplers, mix
 if [ "$cores" -ge 16 ]; then
-    measured=(--vocab 32000,151936 --batch 16,256 --tp 1,4 --samplers 1,4,10 --mix fixed,full)
+    measured=(--vocab 32000,151936 --batch 16,64,256 --tp 1,4 --samplers 1,4,10 --mix fixed,full)
     settings=(
         "151936 64 1 20 2 fixed" "151936 64 1 10 8 fixed" "151936 128 1 20 6 full"
         "128256 64 1 10 6 fixed" "128256 128 1 20 8 full" "32000 64 1 5 3 full"
@@ -39,7 +39,7 @@ for setting in "${settings[@]}"; do
         --stage-ms "$stage" --samplers "$samplers" --mix "$mix" --check --json >>"$lines"
 done
 # What a newcomer sees.
-"$run" croupier plan --check | tee "$out/plan.txt"
+"$run" croupier plan --check --save "$out/plan-default.json" | tee "$out/plan.txt"
 python3 - "$lines" "$out/plan-measured.json" "$out/plan-grid.json" <<'END'
 import json, sys
 plans = [json.loads(line) for line in open(sys.argv[1])]

@@ -2,11 +2,14 @@
 // itself beside a real daemon.
 #include "tools/plan/plan.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "proto/segment_layout.h"
 #include "testing/workplace.h"
@@ -21,18 +24,19 @@ using Json = nlohmann::json;
 constexpr double kStartUs = 60.0;
 
 // Most cost nearly the same, a few twice that.
-ColumnTimes columns_of(double usual_us) {
+ColumnTimes columns_of_a_host() {
     ColumnTimes columns;
     columns.buckets[7] = 90;
     columns.buckets[8] = 10;
-    columns.factor = usual_us / columns.usual_us();
-    columns.mean_us = usual_us;
+    columns.mean_us = columns.usual_us();
     return columns;
 }
 
-// An imagined host: a row's cost grows with its vocabulary, and with the samplers that read beside it.
-double column_us(std::uint32_t vocab, std::uint32_t samplers) {
-    return (4.0 + 3e-4 * vocab) * (1.0 + 0.03 * (samplers - 1));
+// An imagined host: a row's cost grows with its vocabulary, with the samplers that read beside it, and with
+// what a step writes between two readings.
+double column_us(std::uint32_t vocab, std::uint32_t batch, std::uint32_t samplers) {
+    const double row_us = 3e-4 * vocab * (1.0 + 1e-8 * vocab * batch);
+    return (4.0 + row_us) * (1.0 + 0.1 * std::log2(samplers));
 }
 
 MeasuredStep step_of(std::uint32_t vocab, std::uint32_t batch, std::uint32_t samplers) {
@@ -41,10 +45,10 @@ MeasuredStep step_of(std::uint32_t vocab, std::uint32_t batch, std::uint32_t sam
     step.setting.batch = batch;
     step.samplers = samplers;
     step.steps = 100;
-    step.columns = columns_of(column_us(vocab, samplers));
-    step.p50_us = kStartUs + median_of(step_spans(step.columns, batch, samplers));
+    step.columns = columns_of_a_host();
+    const double share = median_of(step_spans(step.columns, batch, samplers)) / step.columns.usual_us();
+    step.p50_us = kStartUs + share * column_us(vocab, batch, samplers);
     step.p99_us = 2.0 * step.p50_us;
-    step.columns.factor = 1.0;  // nobody measures it: the model finds it
     step.sampler_bytes = 30U << 20U;
     step.supervisor_bytes = 4U << 20U;
     return step;
@@ -90,9 +94,9 @@ std::string refusal_of(const Measurement& measurement, const PlanQuestion& quest
 }  // namespace
 
 TEST_CASE("plan: a step is played to what its columns add up to") {
-    const ColumnTimes columns = columns_of(50.0);
+    const ColumnTimes columns = columns_of_a_host();
     const double alone = median_of(step_spans(columns, 64, 1));
-    CHECK(alone == Approx(64 * 50.0).epsilon(0.1));
+    CHECK(alone == Approx(64 * columns.usual_us()).epsilon(0.1));
     const double four = median_of(step_spans(columns, 64, 4));
     CHECK(four > alone / 4);
     CHECK(four < 1.2 * alone / 4);
@@ -126,10 +130,46 @@ TEST_CASE("plan: what was measured is predicted, and what lies between") {
                 const StepModel model(measurement.steps, setting_of(vocab, batch));
                 const MeasuredStep truth = step_of(vocab, batch, samplers);
                 INFO(vocab << ' ' << batch << ' ' << samplers);
-                CHECK(model.predict(samplers).p50_us == Approx(truth.p50_us).epsilon(0.06));
+                CHECK(model.predict(samplers).p50_us == Approx(truth.p50_us).epsilon(0.01));
+                CHECK(model.predict(samplers).p99_us == Approx(2.0 * truth.p50_us).epsilon(0.01));
             }
         }
     }
+}
+
+TEST_CASE("plan: one disturbed run moves no plan far") {
+    Measurement measurement = imagined();
+    measurement.steps[4].p50_us *= 3.0;
+    for (const std::uint32_t samplers : {1U, 2U, 8U, 14U}) {
+        const StepModel model(measurement.steps, setting_of(64000, 64));
+        INFO(samplers);
+        CHECK(model.predict(samplers).p50_us == Approx(step_of(64000, 64, samplers).p50_us).epsilon(0.15));
+    }
+}
+
+TEST_CASE("plan: ranks that land early save reading, as far as it was measured") {
+    Measurement measurement = imagined();
+    const std::size_t alone = measurement.steps.size();
+    for (std::size_t i = 0; i < alone; ++i) {
+        MeasuredStep step = measurement.steps[i];
+        const double share =
+            (step.p50_us - kStartUs) / column_us(step.setting.vocab, step.setting.batch, step.samplers);
+        step.setting.tp = 4;
+        step.p50_us -= share * 1e-4 * step.setting.vocab * 0.75;
+        measurement.steps.push_back(step);
+    }
+    Setting setting = setting_of(151936, 256);
+    const double one_rank = StepModel(measurement.steps, setting).predict(4).p50_us;
+    CHECK(one_rank == Approx(step_of(151936, 256, 4).p50_us).epsilon(0.01));
+    setting.tp = 2;
+    const double two_ranks = StepModel(measurement.steps, setting).predict(4).p50_us;
+    setting.tp = 4;
+    const double four_ranks = StepModel(measurement.steps, setting).predict(4).p50_us;
+    CHECK(one_rank - two_ranks == Approx(2.0 * (two_ranks - four_ranks)).epsilon(0.01));
+    setting.tp = 8;
+    const StepModel beyond(measurement.steps, setting);
+    CHECK(beyond.predict(4).p50_us == four_ranks);
+    CHECK(beyond.notes().size() == 1);
 }
 
 TEST_CASE("plan: the fewest samplers that keep a step within the share of a stage, and two at least") {
@@ -189,6 +229,62 @@ TEST_CASE("plan: what nobody measured is refused, with what would measure it") {
     const Plan plan = make_plan(question, measurement);
     REQUIRE(plan.notes.size() == 1);
     CHECK(plan.notes[0].find("that of 256") != std::string::npos);
+}
+
+namespace {
+
+constexpr const char* kResults = CROUPIER_SOURCE_DIR "/bench/results/";
+
+struct Errors {
+    double worst = 0.0;
+    double sum = 0.0;
+    int count = 0;
+
+    void add(double predicted, double measured) {
+        const double error = std::abs(predicted / measured - 1.0);
+        worst = std::max(worst, error);
+        sum += error;
+        ++count;
+    }
+    double mean() const { return sum / count; }
+};
+
+}  // namespace
+
+TEST_CASE("plan: what a host of 16 cores measured predicts the settings that it did not measure") {
+    const Measurement host = load_measurement(std::string(kResults) + "plan-20261123-16-cores.json");
+    std::ifstream file(std::string(kResults) + "plan-grid-20261123-16-cores.json");
+    const Json grid = Json::parse(file);
+    Errors errors;
+    for (const Json& each : grid.at("settings")) {
+        Setting setting = setting_of(each.at("vocab"), each.at("batch"));
+        setting.requests.mix = each.at("mix");
+        setting.tp = each.at("tp");
+        const Prediction prediction = StepModel(host.steps, setting).predict(each.at("samplers"));
+        INFO(each.dump() << ": " << prediction.p50_us);
+        const double measured = each.at("measured_us");
+        CHECK(prediction.p50_us == Approx(measured).epsilon(0.22));
+        errors.add(prediction.p50_us, measured);
+    }
+    CHECK(errors.count == 12);
+    CHECK(errors.mean() < 0.09);
+}
+
+TEST_CASE("plan: what a host of 16 cores measured predicts each of its runs from the others") {
+    const Measurement host = load_measurement(std::string(kResults) + "plan-20261123-16-cores.json");
+    REQUIRE(host.steps.size() == 48);
+    Errors errors;
+    for (const MeasuredStep& left_out : host.steps) {
+        std::vector<MeasuredStep> others;
+        for (const MeasuredStep& each : host.steps) {
+            if (&each != &left_out && each.setting.requests == left_out.setting.requests)
+                others.push_back(each);
+        }
+        errors.add(StepModel(others, left_out.setting).predict(left_out.samplers).p50_us, left_out.p50_us);
+    }
+    CAPTURE(errors.worst, errors.mean());
+    CHECK(errors.worst < 0.36);
+    CHECK(errors.mean() < 0.12);
 }
 
 TEST_CASE("plan: memory is the segment's own layout, and Kubernetes is told whole units") {

@@ -19,8 +19,8 @@ namespace {
 
 constexpr const char* kPlanHelp =
     R"(How many samplers an engine needs here, what a step's decisions cost, whether they hide behind a stage, and what
-memory that takes. A few short runs of `croupier sim` measure what a column costs with one sampler, half of them
-and all at work; the plan deals a step's columns out to samplers and plays it. --check runs sim with the answer and
+memory that takes. A few short runs of `croupier sim` measure what steps take with one sampler, two, half of them and
+all at work; the plan deals a step's columns out to samplers, plays it, and fits what a column costs. --check runs sim with the answer and
 prints the error. --transport says what is planned for: rows, the default of host writers, or lean.
 
 Examples:
@@ -33,7 +33,7 @@ Examples:
 docs/operations.md says how to read it, docs/plan-measured.md how good it was.)";
 
 constexpr const char* kMeasureHelp =
-    R"(A run of `croupier sim` for every combination, some seconds each. A plan is interpolated between what is measured:
+    R"(A run of `croupier sim` for every combination, one to four seconds each. Plans are fitted to what is measured:
 name the smallest and the largest of each that plans will be asked for.
 Example:
   croupier plan measure --vocab 32000,151936 --batch 16,64,256 --tp 1,4 --mix fixed,mixed --save host.json)";
@@ -185,7 +185,8 @@ void add_measure(CLI::App& plan, int& status) {
     list("--batch", settings.batches, "Columns of a step");
     list("--tp", settings.ranks, "Tensor-parallel ranks");
     list("--mix", settings.mixes, "Mixes, as `croupier sim --mix` has them");
-    list("--samplers", settings.samplers, "Samplers at work (default: one, half of all, all that have room)");
+    list("--samplers", settings.samplers,
+         "Samplers at work (default: one, two, half of all, all that have room)");
     command->add_option("--stage-ms", settings.other.stage_ms, "Milliseconds of a pipeline stage")
         ->capture_default_str()
         ->check(CLI::Range(0.0, 10000.0));

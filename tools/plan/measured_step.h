@@ -14,11 +14,9 @@ namespace croupier::tools {
 struct ColumnTimes {
     double mean_us = 0.0;
     std::array<std::uint64_t, proto::kLatencyBuckets> buckets{};
-    // Where in its bucket a column really lies: 1 is the middle. Found by the steps' times, not by the mean:
-    // a few columns that were interrupted can make most of that.
-    double factor = 1.0;
 
-    // The mean of the cheapest nineteen in twenty.
+    // The mean of the cheapest nineteen in twenty, by the buckets' middles: a few columns that were
+    // interrupted can make most of the mean of all.
     double usual_us() const;
 };
 

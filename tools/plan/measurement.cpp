@@ -25,8 +25,9 @@ std::uint32_t cores_of(const MeasuredStep& with_own_choice) {
     return with_own_choice.samplers + 1;
 }
 
-std::vector<std::uint32_t> one_half_all(std::uint32_t most) {
-    const std::set<std::uint32_t> counts = {1, std::max(1U, (most + 1) / 2), most};
+// Two, as most plans say two.
+std::vector<std::uint32_t> usual_counts(std::uint32_t most) {
+    const std::set<std::uint32_t> counts = {1, std::min(2U, most), std::max(1U, (most + 1) / 2), most};
     return {counts.begin(), counts.end()};
 }
 
@@ -80,7 +81,7 @@ class Measuring {
 
     std::vector<std::uint32_t> counts_of(std::uint32_t tp) const {
         if (!settings_.samplers.empty()) return settings_.samplers;
-        return one_half_all(measurement_.host.most_samplers(tp));
+        return usual_counts(measurement_.host.most_samplers(tp));
     }
 
     const MeasuredSettings& settings_;

@@ -31,7 +31,7 @@ struct MeasuredSettings {
     std::vector<std::uint32_t> vocabs;
     std::vector<std::uint32_t> batches;
     std::vector<std::uint32_t> ranks;
-    std::vector<std::uint32_t> samplers;  // empty: one, half of all and all that the cores have room for
+    std::vector<std::uint32_t> samplers;  // empty: one, two, half of all and all that the cores have room for
     Setting other;                        // what is the same in all
     bool starts = false;                  // steps of one column a sampler, too: what they take to start
 };

@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 // Requests of fixed mixes fill whole microbatches: two of them, each with as many generations of requests.
 constexpr std::uint32_t kOutputMost = 32;
 constexpr std::uint32_t kLeastSteps = 2 * kOutputMost;
-constexpr std::uint32_t kMostSteps = 6 * kLeastSteps;
-constexpr std::uint32_t kColumns = 6144;  // that a run should decide
+constexpr std::uint32_t kMostSteps = 3 * kLeastSteps;
+constexpr std::uint32_t kColumns = 32768;  // that a run should decide
 constexpr std::uint32_t kPromptMost = 2048;
 
 class OutputFile {

@@ -1,5 +1,5 @@
-// What a step will take: its columns' costs, measured; how samplers divide them, played; and what a step took
-// beyond that where it was measured: waking, claims, the bell.
+// What a step will take: how samplers divide its columns, played; what a column of the busiest one's costs,
+// fitted to the measured steps.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,16 @@
 #include <vector>
 
 #include "tools/plan/measured_step.h"
+#include "tools/plan/step_cost.h"
 
 namespace croupier::tools {
 
 struct Prediction {
     std::uint32_t samplers = 1;
     double p50_us = 0.0;
-    double p99_us = 0.0;     // as far above p50 as it was measured
-    double column_us = 0.0;  // that a column usually takes, with so many samplers at work
+    double p99_us = 0.0;     // as far above p50 as in the nearest measured step
+    double column_us = 0.0;  // that a column usually takes the slowest of so many samplers
     double played_us = 0.0;  // p50 of what the columns alone take, divided among the samplers
-};
-
-struct PlayedStep {
-    MeasuredStep step;
-    double played_us = 0.0;
 };
 
 class StepModel {
@@ -38,10 +34,12 @@ class StepModel {
 
   private:
     void check_vocabulary() const;
-    void note_outside(const char* what, std::uint32_t asked, std::uint32_t Setting::*field);
+    std::uint32_t nearest_measured(const char* what, std::uint32_t asked, std::uint32_t Setting::*field);
 
     Setting setting_;
-    std::vector<PlayedStep> played_;
+    Setting near_;  // the same, within what was measured
+    std::vector<MeasuredStep> steps_;
+    StepCost cost_;
     std::vector<std::string> notes_;
 };
 

@@ -24,7 +24,7 @@ double lower_us(std::size_t bucket) {
 
 class ColumnDraw {
   public:
-    explicit ColumnDraw(const ColumnTimes& columns) : factor_(columns.factor) {
+    explicit ColumnDraw(const ColumnTimes& columns) {
         std::uint64_t all = 0;
         for (const std::uint64_t count : columns.buckets) below_.push_back(all += count);
     }
@@ -35,12 +35,11 @@ class ColumnDraw {
         const auto bucket =
             static_cast<std::size_t>(std::upper_bound(below_.begin(), below_.end(), which) - below_.begin());
         const double within = static_cast<double>(random() >> 11U) * 0x1p-53;
-        return factor_ * (lower_us(bucket) + within * (upper_us(bucket) - lower_us(bucket)));
+        return lower_us(bucket) + within * (upper_us(bucket) - lower_us(bucket));
     }
 
   private:
     std::vector<std::uint64_t> below_;
-    double factor_;
 };
 
 struct Lane {
@@ -80,7 +79,7 @@ double ColumnTimes::usual_us() const {
         sum += taken * (lower_us(bucket) + upper_us(bucket)) / 2.0;
         left -= taken;
     }
-    return counted > 0.0 ? factor * sum / counted : 0.0;
+    return counted > 0.0 ? sum / counted : 0.0;
 }
 
 std::vector<double> step_spans(const ColumnTimes& columns, std::uint32_t batch, std::uint32_t samplers) {

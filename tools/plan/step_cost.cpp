@@ -1,0 +1,94 @@
+#include "tools/plan/step_cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace croupier::tools {
+namespace {
+
+// A relative error from which on a step counts less than others: some of a host's runs are disturbed.
+constexpr double kUsualError = 0.1;
+constexpr int kRounds = 5;
+constexpr int kMostSweeps = 50'000;
+constexpr double kSettled = 1e-12;
+
+// Minimises |A x - b| over x >= 0, part by part, given A'A and A'b.
+template <std::size_t Parts>
+std::array<double, Parts> least_squares(const std::array<std::array<double, Parts>, Parts>& products,
+                                        const std::array<double, Parts>& sums) {
+    std::array<double, Parts> x{};
+    for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
+        double moved = 0.0;
+        for (std::size_t i = 0; i < Parts; ++i) {
+            if (products[i][i] <= 0.0) continue;
+            const double others = std::inner_product(x.begin(), x.end(), products[i].begin(), 0.0);
+            const double next = std::max(0.0, x[i] + (sums[i] - others) / products[i][i]);
+            moved += (next - x[i]) * (next - x[i]) * products[i][i];
+            x[i] = next;
+        }
+        if (moved < kSettled) break;
+    }
+    return x;
+}
+
+}  // namespace
+
+StepCost::Parts StepCost::parts_of(const StepWork& work) {
+    const double columns = work.columns;
+    // In units near to one, so that rounding is no matter.
+    const double row = columns * work.vocab * 1e-5;
+    const double step = double(work.vocab) * work.batch * 1e-7;
+    // The slowest of k is later than the usual one by about the logarithm of k; so is what k get of a memory.
+    const double beside = std::log2(static_cast<double>(work.samplers));
+    return {1.0,                  // a start: waking, the bell, the first lines of a step
+            columns,              // what is no reading: parameters, penalties, the draw, the commit
+            columns * beside,     // the same, with the slowest of several samplers
+            row,                  // a row's logits, from a cache
+            row * beside,         //
+            row * step,           // the share of a row that is far off grows with the step's bytes
+            row * step * beside,  //
+            row / work.tp};       // what lands last: the other ranks' slices are read while it is awaited
+}
+
+StepCost::StepCost(std::span<const TimedWork> steps) {
+    const auto several_tp = std::any_of(steps.begin(), steps.end(), [&](const TimedWork& each) {
+        return each.work.tp != steps.front().work.tp;
+    });
+    std::vector<Parts> rows;
+    for (const TimedWork& each : steps) {
+        Parts row = parts_of(each.work);
+        // What other numbers of ranks would take cannot be told from one.
+        if (!several_tp) row.back() = 0.0;
+        for (double& part : row) part /= std::max(each.us, 1e-3);
+        rows.push_back(row);
+    }
+    std::vector<double> weights(rows.size(), 1.0);
+    for (int round = 0; round < kRounds; ++round) {
+        std::array<Parts, kParts> products{};
+        Parts sums{};
+        for (std::size_t step = 0; step < rows.size(); ++step) {
+            for (std::size_t i = 0; i < kParts; ++i) {
+                sums[i] += weights[step] * rows[step][i];
+                for (std::size_t j = 0; j < kParts; ++j)
+                    products[i][j] += weights[step] * rows[step][i] * rows[step][j];
+            }
+        }
+        us_ = least_squares(products, sums);
+        for (std::size_t step = 0; step < rows.size(); ++step) {
+            const double error = std::inner_product(us_.begin(), us_.end(), rows[step].begin(), -1.0);
+            weights[step] = 1.0 / std::sqrt(1.0 + std::pow(error / kUsualError, 2));
+        }
+    }
+}
+
+double StepCost::step_us(const StepWork& work) const {
+    const Parts parts = parts_of(work);
+    return std::inner_product(us_.begin(), us_.end(), parts.begin(), 0.0);
+}
+
+double StepCost::column_us(const StepWork& work) const {
+    return (step_us(work) - us_.front()) / std::max(work.columns, 1e-6);
+}
+
+}  // namespace croupier::tools
