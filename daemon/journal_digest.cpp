@@ -12,14 +12,19 @@ namespace {
 // More than a session has in flight: another thread's journal may tell of a step's end later.
 constexpr std::size_t kCommitsKept = 2 * std::size_t{proto::kMaxSlots};
 
-void keep_slowest(std::vector<SlowColumn>& columns) {
-    const auto slower = [](const SlowColumn& a, const SlowColumn& b) {
-        return a.column.record.duration_ns > b.column.record.duration_ns;
-    };
-    const auto kept =
-        columns.begin() + static_cast<std::ptrdiff_t>(std::min(columns.size(), kSlowestColumns));
-    std::partial_sort(columns.begin(), kept, columns.end(), slower);
-    columns.erase(kept, columns.end());
+bool is_slower(const SlowColumn& a, const SlowColumn& b) {
+    return a.column.record.duration_ns > b.column.record.duration_ns;
+}
+
+// A heap of at most kSlowestColumns, the fastest of them in front: a reading may have hundreds of thousands.
+void keep_if_slow(std::vector<SlowColumn>& slowest, SlowColumn column) {
+    if (slowest.size() == kSlowestColumns) {
+        if (!is_slower(column, slowest.front())) return;
+        std::pop_heap(slowest.begin(), slowest.end(), is_slower);
+        slowest.pop_back();
+    }
+    slowest.push_back(std::move(column));
+    std::push_heap(slowest.begin(), slowest.end(), is_slower);
 }
 
 }  // namespace
@@ -39,9 +44,8 @@ void JournalDigest::read(const shm::Plane& plane, const shm::Snapshot& snapshot)
     Reading reading{{}, part.lost};
     for (const shm::JournalColumn& column : part.columns) {
         const auto session = sessions_.find(column.record.session_id);
-        if (session != sessions_.end()) reading.slowest.push_back({session->second.name, column});
+        if (session != sessions_.end()) keep_if_slow(reading.slowest, {session->second.name, column});
     }
-    keep_slowest(reading.slowest);
     readings_.push_back(std::move(reading));
     if (readings_.size() > kReadingsOfSlowest) readings_.pop_front();
 }
@@ -96,9 +100,10 @@ StepTimes JournalDigest::all_steps(std::uint64_t session) const {
 
 std::vector<SlowColumn> JournalDigest::slowest() const {
     std::vector<SlowColumn> columns;
-    for (const Reading& reading : readings_)
-        columns.insert(columns.end(), reading.slowest.begin(), reading.slowest.end());
-    keep_slowest(columns);
+    for (const Reading& reading : readings_) {
+        for (const SlowColumn& column : reading.slowest) keep_if_slow(columns, column);
+    }
+    std::sort_heap(columns.begin(), columns.end(), is_slower);
     return columns;
 }
 

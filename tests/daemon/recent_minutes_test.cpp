@@ -1,5 +1,7 @@
 #include "daemon/recent_minutes.h"
 
+#include <malloc.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -303,4 +305,25 @@ TEST_CASE(
     journal.digest.read(journal.plane, one);
     CHECK(told(recent, journal.digest).at("slowest").empty());
     CHECK(told(recent, journal.digest).at("journal_entries_lost") == 0);
+}
+
+TEST_CASE("a minute of seconds in which samplers wrote all that a journal holds takes little memory") {
+    Journal journal;
+    const auto one = snapshot({session(1, "engine")});
+    journal.digest.read(journal.plane, one);
+    const auto allocated = [] {
+        const auto all = ::mallinfo2();
+        return all.uordblks + all.hblkhd;
+    };
+    const std::size_t before = allocated();
+    for (std::size_t second = 0; second < daemon::kReadingsOfSlowest; ++second) {
+        for (std::uint32_t i = 0; i < proto::kJournalEntries; ++i)
+            journal.writer.write(column_record(1, i, i * 1000));
+        journal.digest.read(journal.plane, one);
+    }
+    CHECK(allocated() < before + (std::size_t{1} << 20U));
+    const auto slowest = journal.digest.slowest();
+    REQUIRE(slowest.size() == daemon::kSlowestColumns);
+    CHECK(slowest.front().column.record.sequence_uid == proto::kJournalEntries - 1);
+    CHECK(slowest.back().column.record.sequence_uid == proto::kJournalEntries - 1);
 }
