@@ -6,6 +6,7 @@
 #include "bench/controller/command.h"
 #include "bench/decide/command.h"
 #include "bench/fairness/command.h"
+#include "bench/fan_out/command.h"
 #include "bench/ipc/command.h"
 #include "bench/rounding/command.h"
 #include "bench/shvs/command.h"
@@ -24,6 +25,7 @@ int run(int argc, char** argv) {
     int status = 0;
     croupier::bench::add_decide_bench(app, status);
     croupier::bench::add_fairness_bench(app, status);
+    croupier::bench::add_fan_out_bench(app, status);
     croupier::bench::add_ipc_bench(app, status);
     croupier::bench::add_rounding_bench(app, status);
     croupier::bench::add_shvs_bench(app, status);

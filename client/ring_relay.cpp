@@ -96,7 +96,7 @@ shm::Result<bool> RingRelay::attach(const wire::AttachSession& record) {
     ring_ = std::move(ring).value();
     alive_told_ = true;
     generation_told_.reset();
-    log_line_ = "session " + name_ + ": attached at " + path;
+    news_.push_back({RelayNews::Kind::attached, name_, path});
     return true;
 }
 
@@ -164,7 +164,7 @@ shm::Result<bool> RingRelay::take(const wire::TakeSteps& record) {
 }
 
 AnswerBytes RingRelay::refusal(const shm::Error& error) {
-    log_line_ = "refused a record: " + error.message;
+    news_.push_back({RelayNews::Kind::refused, ring_ == nullptr ? std::string() : name_, error.message});
     flatbuffers::FlatBufferBuilder builder;
     return sealed(
         builder, last_record_,
@@ -173,8 +173,12 @@ AnswerBytes RingRelay::refusal(const shm::Error& error) {
 
 void RingRelay::let_go(const std::string& why) {
     if (ring_ == nullptr) return;
-    log_line_ = "session " + name_ + ": let go, " + why;
+    news_.push_back({RelayNews::Kind::let_go, name_, why});
     ring_.reset();
+}
+
+std::uint64_t RingRelay::steps_in_flight() const {
+    return ring_ == nullptr ? 0 : ring_->next_to_publish() - ring_->next_to_take();
 }
 
 std::optional<AnswerBytes> RingRelay::news() {

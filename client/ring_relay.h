@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/local_ring.h"
@@ -14,6 +15,14 @@
 namespace croupier::client {
 
 using AnswerBytes = std::vector<std::uint8_t>;
+
+// What became of the last record, where that is worth a line of a log.
+struct RelayNews {
+    enum class Kind : std::uint8_t { attached, let_go, refused };
+    Kind kind;
+    std::string session;  // its name; empty: none is held
+    std::string text;     // the segment's path, or why
+};
 
 // Holds the session as its client from AttachSession to DetachSession. Keeps nothing that the segment does
 // not hold: a relay that dies is followed by another, to which the scheduler attaches anew.
@@ -30,8 +39,10 @@ class RingRelay {
     // The session is free for another client; `why` is for the log.
     void let_go(const std::string& why);
     bool attached() const { return ring_ != nullptr; }
-    // What became of the last record, for a log; empty: nothing worth a line.
-    std::string take_log_line() { return std::exchange(log_line_, {}); }
+    // Published and not taken; 0 without a session.
+    std::uint64_t steps_in_flight() const;
+    // In the order in which they came.
+    std::vector<RelayNews> take_news() { return std::exchange(news_, {}); }
 
   private:
     shm::Result<bool> carry_out(const wire::Message& message);
@@ -50,7 +61,7 @@ class RingRelay {
     bool alive_told_ = false;
     std::optional<std::uint32_t> generation_told_;
     std::vector<croupier_column> columns_;
-    std::string log_line_;
+    std::vector<RelayNews> news_;
 };
 
 }  // namespace croupier::client

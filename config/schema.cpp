@@ -202,7 +202,8 @@ std::vector<Key> observation_keys() {
         choice<LogFormat>({{"text", LogFormat::text}, {"json", LogFormat::json}});
     return {
         key("metrics.listen", listen_address(), restart,
-            "Address of the HTTP server for /metrics, /livez and /readyz; port 0 takes a free one.",
+            "Address of the HTTP server for the page at /, /metrics, /livez and /readyz; port 0 takes a free "
+            "one.",
             &Config::metrics, &Metrics::listen),
         key("log.level", level, reload, "Least severe level that is logged.", &Config::log, &Log::level),
         key("log.format", format, reload, "Form of the log lines: text for people, json for collectors.",

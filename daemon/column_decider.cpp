@@ -202,6 +202,8 @@ DecisionError check_record(const shm::Segment& segment, std::uint64_t step, Chec
                slot,
                record.columns,
                record.revisions,
+               record.published_ns,
+               record.before_taken_ns,
                (record.flags & proto::kRandomsSupplied) != 0,
                (record.flags & proto::kFollows) != 0};
     return DecisionError::none;

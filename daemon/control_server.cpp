@@ -5,9 +5,12 @@
 #include <zmq_addon.hpp>
 
 #include "daemon/endpoint.h"
+#include "event_log/event_log.h"
 #include "shm/snapshot.h"
 
 namespace croupier::daemon {
+
+using event_log::Event;
 
 using flatbuffers::DetachedBuffer;
 using flatbuffers::FlatBufferBuilder;
@@ -111,11 +114,7 @@ DetachedBuffer answer_drain(const ControlContext& context, const Asker& asker) {
 // What this peer may know: of others' sessions neither the name of the file nor the id, which is in it.
 shm::Snapshot shown_to(const Peer& peer, shm::Snapshot snapshot, const SessionRegistry& registry) {
     for (auto& session : snapshot.sessions) {
-        if (peer.trusted || registry.find_for(session.id, peer)) continue;
-        session.id = 0;
-        session.path.clear();
-        session.client_pid = 0;
-        if (!session.fault.empty()) session.fault = "it cannot be read";
+        if (!peer.trusted && !registry.find_for(session.id, peer)) shm::hide_from_others(session);
     }
     return snapshot;
 }
@@ -136,8 +135,11 @@ ControlServer::Reply ControlServer::answer_open(const ControlContext& context, c
     request.value().peer = asker.peer;
     auto opened = context.registry->open(request.value(), asker);
     if (!opened) {
-        log_.warn("refused to open session '" + loggable(request.value().name) + "' for " +
-                  asker.peer.identity + ": " + loggable(opened.error().message));
+        event_log::write(Event::open_refused,
+                         {{"session", request.value().name},
+                          {"owner", asker.peer.identity},
+                          {"error", shm::errc_name(opened.error().code)}},
+                         "refused to open a session for {}: {}", asker.peer.identity, opened.error().message);
         return refusal(asker.request, opened.error());
     }
     if (!opened.value()) return std::nullopt;
@@ -162,7 +164,12 @@ ControlServer::Reply ControlServer::answer_statistics(const ControlContext& cont
 void ControlServer::answer_late(const ControlContext& context) {
     for (const OpenAnswer& made : context.registry->take_made()) {
         const Asker& asker = made.asker;
-        if (!made.opened) log_.warn("a session was not opened: " + loggable(made.opened.error().message));
+        if (!made.opened) {
+            event_log::write(
+                Event::open_failed,
+                {{"owner", asker.peer.identity}, {"error", shm::errc_name(made.opened.error().code)}},
+                "a session was not opened: {}", made.opened.error().message);
+        }
         send(asker.frame, made.opened ? opened_reply(context, asker.request, made.opened.value())
                                       : refusal(asker.request, made.opened.error()));
     }
@@ -211,7 +218,8 @@ ControlServer::Reply ControlServer::answer(const ControlContext& context,
     const std::vector<std::byte> frame(bytes, bytes + frames[1].size());
     const auto parsed = wire::parse(frame.data(), frame.size());
     if (const auto* fault = std::get_if<wire::WireFault>(&parsed)) {
-        log_.warn("refused a message on the control socket: " + loggable(fault->message));
+        event_log::write(Event::message_refused, {{"socket", "control"}, {"sender", peer.value().identity}},
+                         "refused a message on the control socket: {}", fault->message);
         return refusal(0, {shm::Errc::bad_argument, fault->message});
     }
     const wire::Message& message = *std::get<const wire::Message*>(parsed);

@@ -8,7 +8,6 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "daemon/log_budget.h"
 #include "daemon/session_registry.h"
 #include "daemon/statistics_desk.h"
 #include "proto/wire.h"
@@ -46,7 +45,6 @@ class ControlServer {
     void send(const std::string& frame, const flatbuffers::DetachedBuffer& reply);
 
     zmq::socket_t socket_;
-    LogBudget log_;
     std::vector<Asker> ask_statistics_;   // of the snapshot that is being made
     std::vector<Asker> asked_meanwhile_;  // of the next one
 };

@@ -3,9 +3,12 @@
 #include <array>
 
 #include "daemon/peer.h"
+#include "event_log/event_log.h"
 
 namespace croupier::daemon {
 namespace {
+
+using event_log::Event;
 
 constexpr const char* kStop = "inproc://croupier.curve-gate.stop";
 
@@ -46,8 +49,9 @@ void CurveGate::serve() {
         if (!request) continue;
         const bool known = knows(request->key);
         if (!known) {
-            log_.warn("a peer at " + loggable(request->address) +
-                      " was refused: its CURVE key is not among the authorized ones");
+            event_log::write(Event::key_refused, {{"address", request->address}},
+                             "a peer at {} was refused: its CURVE key is not among the authorized ones",
+                             request->address);
         }
         door_.answer(*request, known, request->key);
     }

@@ -8,7 +8,6 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "daemon/log_budget.h"
 #include "proto/curve.h"
 
 namespace croupier::daemon {
@@ -30,7 +29,6 @@ class CurveGate {
     zmq::context_t* context_;
     mutable std::mutex mutex_;
     std::set<std::string> authorized_;  // Z85
-    LogBudget log_;
     proto::ZapDoor door_;
     zmq::socket_t stop_;
     std::thread thread_;

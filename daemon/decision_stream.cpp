@@ -1,7 +1,5 @@
 #include "daemon/decision_stream.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -9,10 +7,13 @@
 #include <zmq_addon.hpp>
 
 #include "daemon/endpoint.h"
+#include "event_log/event_log.h"
 #include "proto/wire.h"
 #include "shm/step_window.h"
 
 namespace croupier::daemon {
+
+using event_log::Event;
 
 using proto::SessionCounter;
 
@@ -58,7 +59,8 @@ DecisionStream::DecisionStream(zmq::context_t& context, std::uint32_t high_water
 }
 
 void DecisionStream::refuse(const zmq::message_t& peer, const shm::Error& why) {
-    log_.warn("refused a message on the decision socket: " + loggable(why.message));
+    event_log::write(Event::message_refused, {{"socket", "decisions"}, {"error", shm::errc_name(why.code)}},
+                     "refused a message on the decision socket: {}", why.message);
     flatbuffers::FlatBufferBuilder builder;
     const auto body =
         wire::CreateRefusalDirect(builder, static_cast<std::uint32_t>(why.code), why.message.c_str());
@@ -69,7 +71,8 @@ void DecisionStream::refuse(const zmq::message_t& peer, const shm::Error& why) {
             zmq::buffer(builder.GetBufferPointer(), builder.GetSize())};
         zmq::send_multipart(socket_, frames, zmq::send_flags::dontwait);
     } catch (const zmq::error_t& gone) {
-        spdlog::debug("its sender is gone: {}", gone.what());
+        event_log::write(Event::peer_unreachable, {{"socket", "decisions"}},
+                         "a refused message's sender is gone: {}", gone.what());
     }
 }
 
@@ -172,7 +175,8 @@ bool DecisionStream::send_step(const shm::Segment& segment, Subscriber& subscrib
             return true;
         }
     } catch (const zmq::error_t& gone) {
-        spdlog::debug("the subscriber of session {} is not reachable: {}", segment.id(), gone.what());
+        event_log::write(Event::peer_unreachable, {{"socket", "decisions"}, {"session_id", segment.id()}},
+                         "the subscriber of session {} is not reachable: {}", segment.id(), gone.what());
     }
     header.counter(SessionCounter::zmq_send_deferred).fetch_add(1, std::memory_order_relaxed);
     return false;

@@ -7,7 +7,6 @@
 #include <string>
 #include <zmq.hpp>
 
-#include "daemon/log_budget.h"
 #include "daemon/session_registry.h"
 
 namespace croupier::daemon {
@@ -42,7 +41,6 @@ class DecisionStream {
                                                  const Peer& peer) const;
 
     zmq::socket_t socket_;
-    LogBudget log_;
     std::map<std::uint64_t, Subscriber> subscribers_;  // by session
 };
 

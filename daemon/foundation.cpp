@@ -1,9 +1,9 @@
 #include "daemon/foundation.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -12,11 +12,15 @@
 
 #include "daemon/instance_lock.h"
 #include "daemon/signals.h"
+#include "event_log/event_log.h"
+#include "host/placement.h"
 #include "shm/random_number.h"
 #include "shm/snapshot.h"
 
 namespace croupier::daemon {
 namespace {
+
+using event_log::Event;
 
 // How often deaths of clients and writers, back-offs and hung samplers are looked for.
 constexpr std::chrono::milliseconds kHousekeepingPeriod{25};
@@ -39,8 +43,15 @@ void raise_descriptor_limit() {
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
     limit.rlim_cur = limit.rlim_max;
     if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        spdlog::warn("the limit of open files stays: {}", std::strerror(errno));
+        event_log::write(Event::open_files_limited, {{"limit", limit.rlim_cur}},
+                         "the limit of open files stays: {}", std::strerror(errno));
     }
+}
+
+std::uint32_t samplers_of(const config::Samplers& samplers) {
+    const std::uint32_t count =
+        samplers.count != 0 ? samplers.count : host::default_sampler_count(samplers.threads_per_sampler);
+    return std::min(count, proto::kMaxSamplers);
 }
 
 }  // namespace
@@ -68,7 +79,8 @@ shm::Result<bool> acquire_resources(const config::Config& config, Foundation& ma
     CROUPIER_TRY(await_predecessor(config.shm.dir, config.instance));
     CROUPIER_TRY_VALUE(keys, load_curve_keys(config.control.curve));
     CROUPIER_TRY_VALUE(bell, shm::Bell::create_or_adopt(config.shm.dir, config.instance, ownership));
-    auto plane = shm::Plane::create(config.shm.dir, config.instance);
+    auto plane = shm::Plane::create(config.shm.dir, config.instance, samplers_of(config.samplers),
+                                    config.samplers.threads_per_sampler);
     if (!plane) {
         remove_own_files(config);
         return plane.error();

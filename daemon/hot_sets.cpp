@@ -1,12 +1,14 @@
 #include "daemon/hot_sets.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 
+#include "event_log/event_log.h"
+
 namespace croupier::daemon {
+
+using event_log::Event;
 
 using proto::hot_choice_of;
 
@@ -61,8 +63,13 @@ void HotSets::housekeep(const shm::Segment& segment) {
     controller.observe(costs_of(segment));
     give(segment, controller.present(), controller.tried());
     if (controller.present() == before) return;
-    spdlog::info("session {} ({}): the hot set of new sequences goes from {} ids to {}", segment.name(),
-                 segment.id(), proto::hot_size(before), proto::hot_size(controller.present()));
+    event_log::write(Event::hot_set_changed,
+                     {{"session", segment.name()},
+                      {"session_id", segment.id()},
+                      {"from", proto::hot_size(before)},
+                      {"to", proto::hot_size(controller.present())}},
+                     "session {} ({}): the hot set of new sequences goes from {} ids to {}", segment.name(),
+                     segment.id(), proto::hot_size(before), proto::hot_size(controller.present()));
 }
 
 }  // namespace croupier::daemon

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
-#include <prometheus/text_serializer.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,59 +10,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <utility>
-
-#include "daemon/metrics.h"
-#include "shm/clock.h"
-#include "shm/snapshot.h"
 
 namespace croupier::daemon {
 namespace {
 
-// The supervisor turns at least every 25 ms; a second without a turn is trouble, five are a hang.
-constexpr std::uint64_t kLivenessLimitNs = 5'000'000'000;
-// Beyond it the connection that has waited longest for its request goes.
+using Clock = std::chrono::steady_clock;
+
+// Beyond them the connection that has waited longest goes.
 constexpr std::size_t kMostConnections = 64;
-constexpr std::size_t kLongestRequest = 8192;
-
-struct Answer {
-    int status = 200;
-    std::string body;
-};
-
-const char* reason(int status) {
-    switch (status) {
-        case 200:
-            return "OK";
-        case 404:
-            return "Not Found";
-        case 405:
-            return "Method Not Allowed";
-        case 431:
-            return "Request Header Fields Too Large";
-        default:
-            return "Service Unavailable";
-    }
-}
-
-Answer metrics_page(const std::string& directory, const std::string& instance) {
-    auto snapshot = shm::observe(directory, instance);
-    if (!snapshot) return {503, "# " + snapshot.error().message + "\n"};
-    return {200, prometheus::TextSerializer().Serialize(to_metrics(snapshot.value()))};
-}
-
-Answer livez_page(const Health& health) {
-    const std::uint64_t age = shm::monotonic_ns() - health.last_turn_ns.load(std::memory_order_relaxed);
-    if (age < kLivenessLimitNs) return {200, "ok\n"};
-    return {503, "the supervisor has not turned for " + std::to_string(age / 1'000'000) + " ms\n"};
-}
-
-Answer readyz_page(const Health& health) {
-    if (health.draining.load(std::memory_order_relaxed)) return {503, "draining\n"};
-    if (!health.ready.load(std::memory_order_relaxed)) return {503, "not every sampler runs\n"};
-    return {200, "ok\n"};
-}
+constexpr std::size_t kMostBytesWaiting = std::size_t{64} << 20U;
 
 shm::Error cannot_listen(const std::string& listen, const std::string& why) {
     return {shm::Errc::system_error,
@@ -98,17 +56,17 @@ shm::Result<shm::FileDescriptor> listen_on(const std::string& listen) {
 struct HttpServer::Connection {
     shm::FileDescriptor socket;
     std::string request;
-    std::string answer;  // what of it is not sent yet
+    std::string answer;
+    std::size_t sent = 0;
     bool answered = false;
 };
 
-HttpServer::HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, std::string shm_directory,
-                       std::string instance, const Health& health)
+HttpServer::HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpRoutes routes,
+                       std::function<void()> each_second)
     : listener_(std::move(listener)),
       stop_(std::move(stop)),
-      shm_directory_(std::move(shm_directory)),
-      instance_(std::move(instance)),
-      health_(&health),
+      routes_(std::move(routes)),
+      each_second_(std::move(each_second)),
       thread_([this] { serve(); }) {}
 
 HttpServer::~HttpServer() {
@@ -117,26 +75,31 @@ HttpServer::~HttpServer() {
     thread_.join();
 }
 
-shm::Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& listen,
-                                                           const std::string& shm_directory,
-                                                           const std::string& instance,
-                                                           const Health& health) {
+shm::Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& listen, HttpRoutes routes,
+                                                           std::function<void()> each_second) {
     CROUPIER_TRY_VALUE(listener, listen_on(listen));
     shm::FileDescriptor stop(::eventfd(0, EFD_CLOEXEC));
     if (!stop.valid()) return shm::system_failure("cannot open", "eventfd", errno);
     return std::unique_ptr<HttpServer>(
-        new HttpServer(std::move(listener), std::move(stop), shm_directory, instance, health));
+        new HttpServer(std::move(listener), std::move(stop), std::move(routes), std::move(each_second)));
 }
 
 void HttpServer::serve() {
+    auto next_second = Clock::now();
     std::vector<pollfd> items;
     while (true) {
+        if (Clock::now() >= next_second) {
+            each_second_();
+            // From now on, not from when it was due: after a freeze of the host it is called once.
+            next_second = Clock::now() + std::chrono::seconds(1);
+        }
         items = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
         for (const Connection& each : connections_) {
             const short wanted = each.answered ? POLLOUT : POLLIN;
             items.push_back({each.socket.get(), wanted, 0});
         }
-        if (::poll(items.data(), items.size(), -1) < 0) continue;
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_second - Clock::now()).count();
+        if (::poll(items.data(), items.size(), std::max(0, static_cast<int>(left))) < 0) continue;
         if (items[0].revents != 0) return;
         std::vector<Connection> kept;
         for (std::size_t i = 0; i < connections_.size(); ++i) {
@@ -144,6 +107,7 @@ void HttpServer::serve() {
                 kept.push_back(std::move(connections_[i]));
         }
         connections_ = std::move(kept);
+        bound_memory();
         if (items[1].revents != 0) accept_one();
     }
 }
@@ -152,7 +116,16 @@ void HttpServer::accept_one() {
     shm::FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
     if (connections_.size() >= kMostConnections) connections_.erase(connections_.begin());
-    connections_.push_back({std::move(socket), "", "", false});
+    connections_.push_back({std::move(socket), "", "", 0, false});
+}
+
+void HttpServer::bound_memory() {
+    std::size_t waiting = 0;
+    for (const Connection& each : connections_) waiting += each.answer.size();
+    while (waiting > kMostBytesWaiting) {
+        waiting -= connections_.front().answer.size();
+        connections_.erase(connections_.begin());
+    }
 }
 
 // False: it is done with.
@@ -164,35 +137,14 @@ bool HttpServer::go_on(Connection& connection) const {
         connection.request.append(buffer.data(), static_cast<std::size_t>(got));
         const bool whole = connection.request.find("\r\n\r\n") != std::string::npos;
         if (!whole && connection.request.size() < kLongestRequest) return true;
-        connection.answer = answer_to(connection.request, whole);
+        connection.answer = http_answer(connection.request, routes_);
         connection.answered = true;
     }
-    const std::string& answer = connection.answer;
-    const auto sent = ::send(connection.socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    const std::string_view rest = std::string_view(connection.answer).substr(connection.sent);
+    const auto sent = ::send(connection.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
     if (sent < 0) return errno == EAGAIN || errno == EINTR;
-    connection.answer.erase(0, static_cast<std::size_t>(sent));
-    return !connection.answer.empty();
-}
-
-std::string HttpServer::answer_to(const std::string& request, bool whole) const {
-    const auto method_ends = request.find(' ');
-    const auto path_ends = request.find_first_of(" ?\r", method_ends + 1);
-    const std::string path = request.substr(method_ends + 1, path_ends - method_ends - 1);
-    Answer answer{404, "there are /metrics, /livez and /readyz\n"};
-    if (!whole) {
-        answer = {431, "a request has at most " + std::to_string(kLongestRequest) + " bytes\n"};
-    } else if (!request.starts_with("GET ")) {
-        answer = {405, "only GET is answered\n"};
-    } else if (path == "/metrics") {
-        answer = metrics_page(shm_directory_, instance_);
-    } else if (path == "/livez") {
-        answer = livez_page(*health_);
-    } else if (path == "/readyz") {
-        answer = readyz_page(*health_);
-    }
-    return "HTTP/1.1 " + std::to_string(answer.status) + " " + reason(answer.status) +
-           "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: " +
-           std::to_string(answer.body.size()) + "\r\nConnection: close\r\n\r\n" + answer.body;
+    connection.sent += static_cast<std::size_t>(sent);
+    return connection.sent < connection.answer.size();
 }
 
 }  // namespace croupier::daemon

@@ -1,30 +1,22 @@
-// /metrics, /livez and /readyz: one thread and non-blocking sockets, so that a peer who is slow holds up
-// itself only.
+// The metrics port: one thread and non-blocking sockets, so that a peer who is slow holds up itself only.
 #pragma once
 
-#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "daemon/http_message.h"
 #include "shm/file.h"
 
 namespace croupier::daemon {
 
-// What the supervisor tells the outside about itself.
-struct Health {
-    std::atomic<bool> ready{false};
-    std::atomic<bool> draining{false};
-    std::atomic<std::uint64_t> last_turn_ns{0};
-};
-
 class HttpServer {
   public:
-    // `listen` is host:port.
-    static shm::Result<std::unique_ptr<HttpServer>> start(const std::string& listen,
-                                                          const std::string& shm_directory,
-                                                          const std::string& instance, const Health& health);
+    // `listen` is host:port. The routes and `each_second` are called by the server's thread alone.
+    static shm::Result<std::unique_ptr<HttpServer>> start(const std::string& listen, HttpRoutes routes,
+                                                          std::function<void()> each_second);
     ~HttpServer();
     HttpServer(const HttpServer&) = delete;
     HttpServer& operator=(const HttpServer&) = delete;
@@ -32,18 +24,17 @@ class HttpServer {
   private:
     struct Connection;
 
-    HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, std::string shm_directory,
-               std::string instance, const Health& health);
+    HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpRoutes routes,
+               std::function<void()> each_second);
     void serve();
     void accept_one();
     bool go_on(Connection& connection) const;
-    std::string answer_to(const std::string& request, bool whole) const;
+    void bound_memory();
 
     shm::FileDescriptor listener_;
     shm::FileDescriptor stop_;
-    std::string shm_directory_;
-    std::string instance_;
-    const Health* health_;
+    HttpRoutes routes_;
+    std::function<void()> each_second_;
     std::vector<Connection> connections_;  // the oldest first
     std::thread thread_;
 };

@@ -1,12 +1,23 @@
-// The log: to stderr, where systemd's journal takes it, as text or as one JSON object a line.
+// The section `log` of the configuration, in force in the daemon and, over a signal, in its samplers.
 #pragma once
 
+#include <sys/types.h>
+
+#include <string>
+
 #include "config/config.h"
+#include "event_log/event_log.h"
 
 namespace croupier::daemon {
 
-void set_up_log(const config::Log& log);
-// SIGHUP: the level and format may change while the daemon runs.
-void configure_log(const config::Log& log);
+event_log::Settings settings_of(const config::Log& log);
+
+// What the daemon starts with: a line, and one for each key that differs from its default.
+void log_configuration(const config::Config& config, const std::string& path);
+
+// After SIGHUP a running sampler logs as its supervisor does. False: it could not be told, try again.
+bool tell_log_settings(pid_t sampler, event_log::Settings settings);
+// The sampler's side.
+void follow_log_settings();
 
 }  // namespace croupier::daemon

@@ -1,5 +1,3 @@
-#include <spdlog/spdlog.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -12,6 +10,7 @@
 #include "daemon/stand_in.h"
 #include "daemon/successor.h"
 #include "daemon/supervisor.h"
+#include "event_log/options.h"
 #include "proto/bell.h"
 
 namespace {
@@ -41,14 +40,20 @@ int serve(const std::string& path, bool check_only, bool print_only) {
         std::cout << path << " is sound\n";
         return 0;
     }
-    const std::string effective = croupier::config::to_yaml(*loaded.config);
     if (print_only) {
-        std::cout << effective;
+        std::cout << croupier::config::to_yaml(*loaded.config);
         return 0;
     }
-    croupier::daemon::set_up_log(loaded.config->log);
-    spdlog::info("croupierd {} starts with this configuration:\n{}", CROUPIER_VERSION, effective);
+    croupier::event_log::configure(croupier::daemon::settings_of(loaded.config->log));
+    croupier::daemon::log_configuration(*loaded.config, path);
     return croupier::daemon::run_supervisor(*loaded.config, path);
+}
+
+int refuse_log_options(const std::string& path) {
+    std::cerr
+        << "--log-level and --log-format go with --stand-in; the daemon has log.level and log.format in "
+        << path << "\n";
+    return 2;
 }
 
 int run(int argc, char** argv) {
@@ -76,6 +81,8 @@ int run(int argc, char** argv) {
                    "With --stand-in: how long a sampler may stand still")
         ->needs(standing_in)
         ->check(CLI::PositiveNumber);
+    croupier::event_log::Settings log;
+    croupier::event_log::add_options(app, log, "With --stand-in: ");
     // What follows is how the supervisor starts its samplers; an empty group hides it from --help.
     croupier::daemon::SamplerOptions sampler;
     auto* index = app.add_option("--sampler", sampler.index)->group("");
@@ -90,12 +97,12 @@ int run(int argc, char** argv) {
         std::cout << croupier::daemon::layout_versions() << "\n";
         return 0;
     }
-    if (standing_in->count() != 0) {
-        croupier::daemon::set_up_log({});
-        return croupier::daemon::run_stand_in(stand_in);
+    croupier::event_log::configure(log);
+    if (standing_in->count() != 0) return croupier::daemon::run_stand_in(stand_in);
+    if (index->count() == 0) {
+        const bool misplaced = app.count("--log-level") + app.count("--log-format") != 0;
+        return misplaced ? refuse_log_options(path) : serve(path, check_only, print_only);
     }
-    if (index->count() == 0) return serve(path, check_only, print_only);
-    croupier::daemon::set_up_log({});
     return croupier::daemon::run_sampler(sampler);
 }
 

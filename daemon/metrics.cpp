@@ -1,7 +1,11 @@
 #include "daemon/metrics.h"
 
+#include <array>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace croupier::daemon {
 namespace {
@@ -11,6 +15,10 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 
+constexpr std::array<std::pair<const char*, proto::SessionCounter>, 3> kStepParts = {
+    {{"logits_wait", proto::SessionCounter::logits_wait_ns},
+     {"decision", proto::SessionCounter::decision_ns},
+     {"exposed", proto::SessionCounter::exposed_ns}}};
 double seconds(std::uint64_t ns) {
     return static_cast<double>(ns) * 1e-9;
 }
@@ -89,12 +97,6 @@ void add_sampler_families(std::vector<MetricFamily>& families, const shm::Snapsh
     families.push_back(std::move(stages));
 }
 
-double overlap(const shm::SessionSnapshot& session) {
-    const double decision = static_cast<double>(session.counter(proto::SessionCounter::decision_ns));
-    const double exposed = static_cast<double>(session.counter(proto::SessionCounter::exposed_ns));
-    return decision > 0 ? 1.0 - exposed / decision : 0.0;
-}
-
 void add_session_families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot) {
     const auto add = [&](const std::string& name, const char* help, MetricType type,
                          const SessionValue& value) {
@@ -132,12 +134,6 @@ void add_session_families(std::vector<MetricFamily>& families, const shm::Snapsh
         [](Session session) { return static_cast<double>(session.steps_decided_not_taken); });
     add("hot_set_size", "Ids of the hot set that new sequences are given; 0: each row chooses",
         MetricType::Gauge, [](Session session) { return static_cast<double>(session.hot_size); });
-    add("hot_acceptance_ratio", "Share of untruncated draws whose token came from the hot set",
-        MetricType::Gauge, [](Session session) { return session.hot_acceptance(); });
-    add("overlap_ratio",
-        "Share of the decision time hidden behind the engine's own work; 1 for one that only polls or has a "
-        "relay",
-        MetricType::Gauge, overlap);
     for (std::size_t i = 0; i < proto::kSessionCounterText.size(); ++i) {
         std::string name = proto::kSessionCounterText[i].name;
         const bool time = name.ends_with("_ns");
@@ -150,15 +146,121 @@ void add_session_families(std::vector<MetricFamily>& families, const shm::Snapsh
     }
 }
 
+using RecentValue = std::function<std::optional<double>(const SessionCounts&)>;
+
+// A session has no sample of what it did nothing for: an alarm on a share must not fire because of a pause.
+void add_recent_session_families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot,
+                                 const RecentMinutes& recent) {
+    const auto counted = recent.sessions(kAlarmWindowNs);
+    const auto add = [&](MetricFamily& made, const Labels& more, const RecentValue& value) {
+        for (const auto& session : snapshot.sessions) {
+            const auto counts = counted.find(session.name);
+            if (!session.fault.empty() || counts == counted.end()) continue;
+            const auto sample = value(counts->second);
+            Labels labels = {{"session", session.name}};
+            labels.insert(labels.end(), more.begin(), more.end());
+            if (sample) add_value(made, labels, *sample);
+        }
+    };
+    const auto add_family = [&](const char* name, const char* help, const RecentValue& value) {
+        MetricFamily made = family(name, help, MetricType::Gauge);
+        add(made, {}, value);
+        families.push_back(std::move(made));
+    };
+    add_family("hot_acceptance_ratio",
+               "Share of untruncated draws whose token came from the hot set, over the last five minutes",
+               hot_acceptance_ratio);
+    add_family("overlap_ratio",
+               "Share of the decision time hidden behind the engine's own work, over the last five minutes; "
+               "1 for one that only polls or has a relay",
+               overlap_ratio);
+    add_family("recent_column_delay_seconds",
+               "Mean time from logits complete to the start of a column's decision, over the last five "
+               "minutes",
+               mean_column_delay_seconds);
+    MetricFamily steps = family(
+        "recent_step_part_seconds",
+        "Mean time of a step's parts over the last five minutes; exposed is the part of decision during "
+        "which the scheduler waited, taking follows the last commit",
+        MetricType::Gauge);
+    for (const auto& [part, counter] : kStepParts) {
+        add(steps, {{"part", part}},
+            [counter = counter](const SessionCounts& counts) { return mean_step_seconds(counts, counter); });
+    }
+    const auto times = recent.steps(kAlarmWindowNs);
+    for (const auto& session : snapshot.sessions) {
+        const auto found = times.find(session.name);
+        if (!session.fault.empty() || found == times.end() || found->second.taken == 0) continue;
+        add_value(steps, {{"session", session.name}, {"part", "taking"}},
+                  seconds(found->second.taking_ns) / static_cast<double>(found->second.taken));
+    }
+    families.push_back(std::move(steps));
+}
+
+// As summaries have it: quantiles of late, and the sum and the count of the whole life.
+void add_summary(MetricFamily& to, const Labels& labels, const shm::HistogramSnapshot& life,
+                 const shm::HistogramSnapshot& recent) {
+    ClientMetric metric;
+    metric.label = labels;
+    metric.summary.sample_count = life.count();
+    metric.summary.sample_sum = seconds(life.sum_ns);
+    for (const double quantile : {0.5, 0.9, 0.99}) {
+        const auto value = recent.quantile_seconds(quantile);
+        if (value) metric.summary.quantile.push_back({quantile, *value});
+    }
+    to.metric.push_back(std::move(metric));
+}
+
+void add_recent_stages(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot,
+                       const RecentMinutes& recent) {
+    MetricFamily made =
+        family("recent_stage_seconds",
+               "Time a stage of the decision plane takes, of all samplers; quantiles over the "
+               "last five minutes, interpolated between bounds a factor of two apart",
+               MetricType::Summary);
+    StageCounts life;
+    for (const auto& sampler : snapshot.samplers) {
+        for (std::size_t stage = 0; stage < life.size(); ++stage) life[stage].add(sampler.stages[stage]);
+    }
+    const StageCounts window = recent.stages(kAlarmWindowNs);
+    for (std::size_t stage = 0; stage < life.size(); ++stage) {
+        add_summary(made, {{"stage", proto::kStageNames[stage]}}, life[stage], window[stage]);
+    }
+    families.push_back(std::move(made));
+}
+
+// Of a session's own steps; stage_seconds has those of all sessions together.
+void add_step_families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot,
+                       const RecentMinutes& recent, const JournalDigest& journal) {
+    constexpr const char* kHelp = "Time from logits complete to a step's last commit";
+    MetricFamily steps = family("session_step_seconds", kHelp, MetricType::Histogram);
+    MetricFamily quantiles =
+        family("recent_step_seconds", std::string(kHelp) + "; quantiles over the last five minutes",
+               MetricType::Summary);
+    auto times = recent.steps(kAlarmWindowNs);
+    for (const auto& session : snapshot.sessions) {
+        if (!session.fault.empty()) continue;
+        const shm::HistogramSnapshot life = journal.all_steps(session.id).decision;
+        add_histogram(steps, {{"session", session.name}}, life);
+        add_summary(quantiles, {{"session", session.name}}, life, times[session.name].decision);
+    }
+    families.push_back(std::move(steps));
+    families.push_back(std::move(quantiles));
+}
+
 }  // namespace
 
-std::vector<MetricFamily> to_metrics(const shm::Snapshot& snapshot) {
+std::vector<MetricFamily> to_metrics(const shm::Snapshot& snapshot, const RecentMinutes& recent,
+                                     const JournalDigest& journal) {
     std::vector<MetricFamily> families;
     MetricFamily up = family("daemon_up_seconds", "Time since the daemon started", MetricType::Gauge);
     add_value(up, {{"instance_name", snapshot.instance}}, seconds(snapshot.up_ns));
     families.push_back(std::move(up));
     add_sampler_families(families, snapshot);
     add_session_families(families, snapshot);
+    add_recent_session_families(families, snapshot, recent);
+    add_recent_stages(families, snapshot, recent);
+    add_step_families(families, snapshot, recent, journal);
     return families;
 }
 

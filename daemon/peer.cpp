@@ -3,16 +3,12 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <array>
 #include <charconv>
-#include <cstdio>
 #include <optional>
 #include <string_view>
 
 namespace croupier::daemon {
 namespace {
-
-constexpr std::size_t kLoggedBytes = 128;
 
 // A peer may send properties of its own, but none in the place of one that libzmq has set before: the
 // address, always, and with CURVE what our gate answered.
@@ -52,21 +48,6 @@ shm::Result<Peer> peer_of(zmq::message_t& frame, const std::string& endpoint) {
                          "libzmq does not say which user sent this: it should be a build with SO_PEERCRED");
     }
     return Peer{"uid " + std::to_string(*uid), *uid == 0 || *uid == ::geteuid()};
-}
-
-std::string loggable(std::string_view text) {
-    std::string line;
-    for (const char c : text.substr(0, kLoggedBytes)) {
-        if (c >= ' ' && c < 127 && c != '\\') {
-            line += c;
-            continue;
-        }
-        std::array<char, 5> escaped{};
-        std::snprintf(escaped.data(), escaped.size(), "\\x%02x", static_cast<unsigned char>(c));
-        line += escaped.data();
-    }
-    if (text.size() > kLoggedBytes) line += "... (" + std::to_string(text.size()) + " bytes)";
-    return line;
 }
 
 }  // namespace croupier::daemon

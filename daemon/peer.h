@@ -23,7 +23,4 @@ struct Peer {
 // Of any frame of a message that came in over the endpoint that is bound to it.
 shm::Result<Peer> peer_of(zmq::message_t& frame, const std::string& endpoint);
 
-// Text of a peer for the log: one line of printable characters, cut where it is long.
-std::string loggable(std::string_view text);
-
 }  // namespace croupier::daemon

@@ -1,9 +1,11 @@
 #include "daemon/sampler_end.h"
 
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 
 namespace croupier::daemon {
 namespace {
@@ -22,6 +24,12 @@ void end_as_samplers_do(pid_t starter) {
     // A terminal's ^C reaches the whole group; the starter tells us when it is time.
     ::signal(SIGINT, SIG_IGN);
     ::signal(SIGHUP, SIG_IGN);
+}
+
+std::string described_end(int status) {
+    if (WIFEXITED(status)) return "exited with status " + std::to_string(WEXITSTATUS(status));
+    return "was ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) +
+           ")";
 }
 
 bool sampler_is_told_to_end() {

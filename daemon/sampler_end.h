@@ -3,11 +3,16 @@
 
 #include <sys/types.h>
 
+#include <string>
+
 namespace croupier::daemon {
 
 // First in the process. `starter` is the process that started it.
 void end_as_samplers_do(pid_t starter);
 // SIGTERM has come: it ends between two columns.
 bool sampler_is_told_to_end();
+
+// From a wait status: "was ended by signal 9 (Killed)".
+std::string described_end(int status);
 
 }  // namespace croupier::daemon

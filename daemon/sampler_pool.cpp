@@ -1,7 +1,6 @@
 #include "daemon/sampler_pool.h"
 
 #include <spawn.h>
-#include <spdlog/spdlog.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,12 +8,17 @@
 #include <csignal>
 #include <cstring>
 
+#include "daemon/logging.h"
+#include "daemon/sampler_end.h"
+#include "event_log/event_log.h"
 #include "host/placement.h"
 #include "shm/clock.h"
 #include "shm/wait_strategy.h"
 
 namespace croupier::daemon {
 namespace {
+
+using event_log::Event;
 
 // A sampler that lives shorter than this is restarted with a growing delay.
 constexpr std::chrono::seconds kQuickDeath{1};
@@ -23,12 +27,6 @@ constexpr std::uint32_t kLongestBackoffShift = 7;
 // Of the time between two looks at the samplers' hearts no more counts against them: if it is longer, this
 // process was held up itself, and may have been frozen together with them.
 constexpr std::chrono::milliseconds kLongestLook{100};
-
-std::string describe(int status) {
-    if (WIFEXITED(status)) return "exited with status " + std::to_string(WEXITSTATUS(status));
-    return "was ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) +
-           ")";
-}
 
 shm::WaitMode wait_mode(config::Wait wait) {
     switch (wait) {
@@ -47,16 +45,13 @@ shm::WaitMode wait_mode(config::Wait wait) {
 SamplerPool::SamplerPool(const config::Config& config, shm::Plane& plane, shm::Bell& bell, int event_fd,
                          OnDeath on_death)
     : config_(config), plane_(&plane), bell_(&bell), event_fd_(event_fd), on_death_(std::move(on_death)) {
-    const std::uint32_t threads = config.samplers.threads_per_sampler;
-    const std::uint32_t count =
-        config.samplers.count != 0 ? config.samplers.count : host::default_sampler_count(threads);
-    children_.resize(std::min(count, proto::kMaxSamplers));
+    const std::uint32_t threads = plane.header().threads_per_sampler;
+    children_.resize(plane.header().sampler_count);
     if (config.samplers.pin) {
         const auto cores = host::place_samplers(static_cast<std::uint32_t>(children_.size()), threads,
                                                 config.samplers.cores);
         for (std::size_t i = 0; i < children_.size(); ++i) children_[i].cores = cores[i];
     }
-    plane.header().sampler_count = static_cast<std::uint32_t>(children_.size());
     tune_samplers();
 }
 
@@ -100,7 +95,11 @@ std::vector<std::string> SamplerPool::arguments(std::size_t index) const {
             "--event-fd",
             std::to_string(event_fd_),
             "--supervisor",
-            std::to_string(::getpid())};
+            std::to_string(::getpid()),
+            "--log-level",
+            std::string(event_log::name_of(event_log::settings().least)),
+            "--log-format",
+            std::string(event_log::name_of(event_log::settings().format))};
 }
 
 void SamplerPool::spawn(std::size_t index) {
@@ -128,15 +127,19 @@ void SamplerPool::spawn(std::size_t index) {
     ::posix_spawnattr_destroy(&attributes);
     child.spawned = Clock::now();
     if (error != 0) {
-        spdlog::error("cannot start sampler {}: {}; trying again in a second", index, ::strerror(error));
+        event_log::write(Event::sampler_not_started, {{"sampler", index}, {"reason", ::strerror(error)}},
+                         "cannot start sampler {}: {}; trying again in a second", index, ::strerror(error));
         child.pid = 0;
         child.failed = true;
         child.restart_at = Clock::now() + std::chrono::seconds(1);
         return;
     }
     child.pid = pid;
+    child.log = event_log::settings();
     shared.pid.store(pid, std::memory_order_relaxed);
-    spdlog::debug("sampler {} has pid {}{}", index, pid, child.cores.empty() ? "" : ", cores " + child.cores);
+    event_log::write(
+        Event::sampler_started, {{"sampler", index}, {"sampler_pid", pid}, {"cores", child.cores}},
+        "sampler {} has pid {}{}", index, pid, child.cores.empty() ? "" : ", cores " + child.cores);
 }
 
 void SamplerPool::reap() {
@@ -156,7 +159,9 @@ void SamplerPool::handle_exit(std::size_t index, int status) {
         entry(index).state.store(proto::SamplerState::empty, std::memory_order_relaxed);
         return;
     }
-    spdlog::warn("sampler {} (pid {}) {}: restarting it", index, child.pid, describe(status));
+    const std::string how = described_end(status);
+    event_log::write(Event::sampler_lost, {{"sampler", index}, {"sampler_pid", child.pid}, {"reason", how}},
+                     "sampler {} (pid {}) {}: restarting it", index, child.pid, how);
     child.pid = 0;
     child.failed = true;
     entry(index).state.store(proto::SamplerState::restarting, std::memory_order_relaxed);
@@ -183,14 +188,27 @@ void SamplerPool::housekeep() {
     }
 }
 
+// One that starts has them from its command line, and would not hear it yet.
+void SamplerPool::follow_log_settings(std::size_t index) {
+    Child& child = children_[index];
+    const auto now = event_log::settings();
+    if (child.log == now ||
+        entry(index).state.load(std::memory_order_acquire) != proto::SamplerState::running)
+        return;
+    if (tell_log_settings(child.pid, now)) child.log = now;
+}
+
 void SamplerPool::listen(std::size_t index, std::chrono::nanoseconds awake) {
     Child& child = children_[index];
     const std::uint64_t beat = entry(index).heartbeat_ns.load(std::memory_order_acquire);
     child.silence = beat == child.beat ? child.silence + awake : std::chrono::nanoseconds(0);
     child.beat = beat;
+    follow_log_settings(index);
     if (child.silence <= std::chrono::milliseconds(config_.samplers.heartbeat_timeout_ms)) return;
-    spdlog::error("sampler {} (pid {}) has not beaten its heart for {} ms: killing it", index, child.pid,
-                  std::chrono::duration_cast<std::chrono::milliseconds>(child.silence).count());
+    const auto silent_ms = std::chrono::duration_cast<std::chrono::milliseconds>(child.silence).count();
+    event_log::write(
+        Event::sampler_hung, {{"sampler", index}, {"sampler_pid", child.pid}, {"silent_ms", silent_ms}},
+        "sampler {} (pid {}) has not beaten its heart for {} ms: killing it", index, child.pid, silent_ms);
     ::kill(child.pid, SIGKILL);
     child.silence = std::chrono::nanoseconds(0);
 }

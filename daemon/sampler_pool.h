@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "event_log/event_log.h"
 #include "shm/bell.h"
 #include "shm/plane.h"
 
@@ -50,11 +51,13 @@ class SamplerPool {
         bool failed = false;                  // at least once to start, or it ended
         std::uint64_t beat = 0;               // the last one that was seen
         std::chrono::nanoseconds silence{0};  // since then, as far as this process was awake to see it
+        event_log::Settings log;              // what it was told last
     };
 
     proto::SamplerEntry& entry(std::size_t index) const { return plane_->header().samplers[index]; }
     void spawn(std::size_t index);
     void handle_exit(std::size_t index, int status);
+    void follow_log_settings(std::size_t index);
     void listen(std::size_t index, std::chrono::nanoseconds awake);
     std::vector<std::string> arguments(std::size_t index) const;
     void tune_samplers() const;

@@ -1,16 +1,16 @@
 #include "daemon/sampler_process.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "daemon/logging.h"
 #include "daemon/sampler_end.h"
 #include "daemon/session_view.h"
 #include "daemon/step_worker.h"
+#include "event_log/event_log.h"
 #include "host/placement.h"
 #include "shm/bell.h"
 #include "shm/clock.h"
@@ -19,6 +19,8 @@
 
 namespace croupier::daemon {
 namespace {
+
+using event_log::Event;
 
 // Without work expected a sampler wakes this often, to beat its heart.
 constexpr std::chrono::milliseconds kIdleSleep{100};
@@ -36,7 +38,7 @@ class Sampler {
         : options_(options),
           plane_(std::move(plane)),
           bell_(std::move(bell)),
-          worker_(plane_.header(), options.index, options.threads, options.event_fd),
+          worker_(plane_.header(), journals(), options.index, options.threads, options.event_fd),
           wait_(settings()) {}
 
     void run() {
@@ -53,6 +55,14 @@ class Sampler {
 
   private:
     proto::SamplerEntry& entry() { return plane_.header().samplers[options_.index]; }
+
+    std::vector<shm::JournalWriter> journals() const {
+        std::vector<shm::JournalWriter> own;
+        const auto all = plane_.journals();
+        for (std::uint32_t thread = 0; thread < options_.threads; ++thread)
+            own.emplace_back(all[options_.index * options_.threads + thread]);
+        return own;
+    }
 
     shm::WaitSettings settings() const {
         const auto& header = plane_.header();
@@ -89,7 +99,8 @@ class Sampler {
         for (auto& row : plane_.header().sessions) {
             if (row.session_id.load(std::memory_order_acquire) != id) continue;
             if (row.lost.exchange(id, std::memory_order_release) == id) return;
-            spdlog::error("session {} ({}): pages of its segment are gone", session.segment().name(), id);
+            event_log::write(Event::segment_lost, {{"session", session.segment().name()}, {"session_id", id}},
+                             "session {} ({}): pages of its segment are gone", session.segment().name(), id);
         }
     }
 
@@ -144,7 +155,8 @@ class Sampler {
         const std::string path(row.path, ::strnlen(row.path, sizeof(row.path)));
         auto view = attach(path);
         if (!view) {
-            spdlog::error("cannot serve session {}: {}", id, view.error().message);
+            event_log::write(Event::session_not_served, {{"sampler", options_.index}, {"session_id", id}},
+                             "cannot serve session {}: {}", id, view.error().message);
             if (view.error().code == shm::Errc::no_memory) attach_again_ = Clock::now() + kAttachAgain;
             return nullptr;
         }
@@ -168,19 +180,23 @@ class Sampler {
 
 int run_sampler(const SamplerOptions& options) {
     end_as_samplers_do(options.supervisor_pid);
+    follow_log_settings();
     shm::survive_lost_pages();
     if (!options.cores.empty() && !host::bind_this_process(options.cores)) {
-        spdlog::warn("sampler {} could not be pinned to cores {}", options.index, options.cores);
+        event_log::write(Event::sampler_not_pinned, {{"sampler", options.index}, {"cores", options.cores}},
+                         "sampler {} could not be pinned to cores {}", options.index, options.cores);
     }
     auto plane = shm::Plane::attach(options.shm_directory, options.instance, shm::Access::read_write);
     auto bell = shm::Bell::attach(options.shm_directory, options.instance);
     if (!plane || !bell) {
-        spdlog::critical("sampler {}: {}", options.index,
-                         !plane ? plane.error().message : bell.error().message);
+        const std::string& why = !plane ? plane.error().message : bell.error().message;
+        event_log::write(Event::sampler_failed, {{"sampler", options.index}, {"reason", why}},
+                         "sampler {}: {}", options.index, why);
         return 1;
     }
     if (!plane.value().hold_sampler(options.index)) {
-        spdlog::critical("sampler {} is already running", options.index);
+        event_log::write(Event::sampler_failed, {{"sampler", options.index}, {"reason", "already running"}},
+                         "sampler {} is already running", options.index);
         return 1;
     }
     Sampler(options, std::move(plane).value(), std::move(bell).value()).run();

@@ -1,15 +1,17 @@
 // The registry's other half: what an earlier daemon left.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "daemon/dead_claims.h"
 #include "daemon/session_registry.h"
+#include "event_log/event_log.h"
 #include "shm/session_record.h"
 #include "shm/snapshot.h"
 
 namespace croupier::daemon {
+
+using event_log::Event;
 
 using proto::SessionState;
 using shm::Errc;
@@ -32,7 +34,8 @@ void SessionRegistry::adopt(const std::string& path) {
     }
     const auto record = shm::read_record(path);
     if (!record && record.error().code == Errc::not_found && !segment->is_held(Role::client)) {
-        spdlog::info("removing {}: the daemon died before it gave it to anybody", path);
+        event_log::write(Event::segment_removed, {{"segment", path}},
+                         "removing {}: the daemon died before it gave it to anybody", path);
         shm::remove_session_files(path);
         return;
     }
@@ -48,7 +51,8 @@ void SessionRegistry::adopt(const std::string& path) {
     }
     header.wanted.store(0, std::memory_order_relaxed);
     if (state != SessionState::active && state != SessionState::draining) {
-        spdlog::info("removing {}: its session has ended", path);
+        event_log::write(Event::segment_removed, {{"segment", path}}, "removing {}: its session has ended",
+                         path);
         shm::remove_session_files(path);
         return;
     }
@@ -58,16 +62,19 @@ void SessionRegistry::adopt(const std::string& path) {
                                    ? "its client lives"
                                    : "its client is gone, it may resume for " +
                                          std::to_string(config_.sessions.reattach_grace_ms) + " ms";
-    spdlog::info("session {} ({}) goes on: {}, {} half-decided columns are decided again", segment->name(),
-                 segment->id(), client, freed);
+    event_log::write(Event::session_adopted,
+                     {{"session", segment->name()}, {"session_id", segment->id()}, {"columns", freed}},
+                     "session {} ({}) goes on: {}, {} half-decided columns are decided again",
+                     segment->name(), segment->id(), client, freed);
     header.state.store(SessionState::active, std::memory_order_release);
     take_in(std::move(segment), record.value().owner);
 }
 
 // Held by who stands in for a daemon, or by what is left of one.
 void SessionRegistry::ask_back(std::unique_ptr<shm::Segment> segment) {
-    spdlog::warn("session {} ({}): another process answers for it; it is asked to give it back",
-                 segment->name(), segment->id());
+    event_log::write(Event::session_asked_back, {{"session", segment->name()}, {"session_id", segment->id()}},
+                     "session {} ({}): another process answers for it; it is asked to give it back",
+                     segment->name(), segment->id());
     segment->header().wanted.store(1, std::memory_order_release);
     asked_back_.push_back(std::move(segment));
 }
@@ -96,7 +103,8 @@ bool SessionRegistry::is_asked_back(const std::string& name) const {
 }
 
 void SessionRegistry::leave_alone(const std::string& path, const std::string& why) {
-    spdlog::error("leaving {} alone: {}", path, why);
+    event_log::write(Event::segment_left_alone, {{"segment", path}, {"reason", why}}, "leaving {} alone: {}",
+                     path, why);
     left_alone_.push_back(path);
 }
 
@@ -106,7 +114,8 @@ void SessionRegistry::remove_forsaken() {
         if (!file && file.error().code == Errc::not_found) return true;
         // One that cannot be opened now may be held: it is looked at again.
         if (!file || shm::first_locked_byte(file.value())) return false;
-        spdlog::info("removing {}: this daemon cannot serve it, and nobody holds it any more", path);
+        event_log::write(Event::segment_removed, {{"segment", path}},
+                         "removing {}: this daemon cannot serve it, and nobody holds it any more", path);
         shm::remove_session_files(path);
         return true;
     });

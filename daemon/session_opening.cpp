@@ -1,15 +1,17 @@
 // How a session begins: found again, or made beside the loop and then taken in.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "daemon/session_admission.h"
 #include "daemon/session_registry.h"
+#include "event_log/event_log.h"
 #include "shm/random_number.h"
 #include "shm/session_record.h"
 
 namespace croupier::daemon {
+
+using event_log::Event;
 
 using proto::SessionState;
 using shm::Errc;
@@ -164,10 +166,19 @@ shm::Result<OpenedSession> SessionRegistry::begin_session(std::unique_ptr<shm::S
         return refused(kept.error());
     hot_sets_.begin(*segment);
     const proto::Geometry& geometry = segment->geometry();
-    spdlog::info("session {} ({}) opened by {}: vocab {}, tp {}, batch {}, {} slots, tile {}, {} MiB{}{}",
-                 segment->name(), segment->id(), request.peer.identity, geometry.vocab, geometry.tp,
-                 geometry.max_batch, geometry.slots, geometry.tile, segment->layout().total_bytes >> 20U,
-                 segment->hugepage_note().empty() ? "" : ", ", segment->hugepage_note());
+    event_log::write(Event::session_opened,
+                     {{"session", segment->name()},
+                      {"session_id", segment->id()},
+                      {"owner", request.peer.identity},
+                      {"vocab", geometry.vocab},
+                      {"tp", geometry.tp},
+                      {"batch", geometry.max_batch},
+                      {"slots", geometry.slots},
+                      {"bytes", segment->layout().total_bytes}},
+                     "session {} ({}) opened by {}: vocab {}, tp {}, batch {}, {} slots, tile {}, {} MiB{}{}",
+                     segment->name(), segment->id(), request.peer.identity, geometry.vocab, geometry.tp,
+                     geometry.max_batch, geometry.slots, geometry.tile, segment->layout().total_bytes >> 20U,
+                     segment->hugepage_note().empty() ? "" : ", ", segment->hugepage_note());
     const shm::Segment* opened = segment.get();
     take_in(std::move(segment), request.peer.identity);
     expect_client(*opened);

@@ -1,6 +1,5 @@
 #include "daemon/session_registry.h"
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "daemon/dead_claims.h"
 #include "daemon/session_admission.h"
+#include "event_log/event_log.h"
 #include "shm/clock.h"
 #include "shm/futex.h"
 #include "shm/logits_publisher.h"
@@ -18,6 +18,8 @@
 #include "shm/wishes.h"
 
 namespace croupier::daemon {
+
+using event_log::Event;
 
 using proto::SessionCounter;
 using proto::SessionState;
@@ -130,7 +132,9 @@ shm::Segment* SessionRegistry::find_by_name(const std::string& name) const {
 void SessionRegistry::retire(std::uint64_t id, SessionState final_state, const std::string& why) {
     const auto found = sessions_.find(id);
     auto& header = found->second->header();
-    spdlog::info("session {} ({}) ends: {}", found->second->name(), id, why);
+    event_log::write(Event::session_ended,
+                     {{"session", found->second->name()}, {"session_id", id}, {"reason", why}},
+                     "session {} ({}) ends: {}", found->second->name(), id, why);
     header.state.store(final_state, std::memory_order_release);
     header.decided_bell.fetch_add(1, std::memory_order_seq_cst);
     shm::futex_wake_all(header.decided_bell);
@@ -185,8 +189,12 @@ void SessionRegistry::watch_client(std::uint64_t id, const shm::Segment& segment
     if (watch.client_was_alive && !alive) {
         watch.alone_since = Clock::now();
         segment.header().counter(SessionCounter::clients_lost).fetch_add(1, std::memory_order_relaxed);
-        spdlog::warn("session {} ({}): its client died; it may resume for {} ms", segment.name(), id,
-                     config_.sessions.reattach_grace_ms);
+        event_log::write(Event::client_lost,
+                         {{"session", segment.name()},
+                          {"session_id", id},
+                          {"grace_ms", config_.sessions.reattach_grace_ms}},
+                         "session {} ({}): its client died; it may resume for {} ms", segment.name(), id,
+                         config_.sessions.reattach_grace_ms);
     }
     watch.client_was_alive = alive;
     const auto grace = std::chrono::milliseconds(config_.sessions.reattach_grace_ms);
@@ -205,7 +213,9 @@ void SessionRegistry::watch_writers(std::uint64_t id, const shm::Segment& segmen
             .counter(SessionCounter::writers_lost)
             .fetch_add(ended - watch.writers_ended[rank], std::memory_order_relaxed);
         watch.writers_ended[rank] = ended;
-        spdlog::warn("session {} ({}): the writer of rank {} is gone", segment.name(), id, rank);
+        event_log::write(Event::writer_lost,
+                         {{"session", segment.name()}, {"session_id", id}, {"rank", rank}},
+                         "session {} ({}): the writer of rank {} is gone", segment.name(), id, rank);
     }
 }
 
@@ -236,8 +246,11 @@ void SessionRegistry::give_up_late_steps(std::uint64_t id, const shm::Segment& s
         const std::string missing = missing_ranks(segment, step, columns);
         if (missing.empty()) return;
         if (shm::StepClaims(segment, step).give_up(columns, shm::StepClaims::kCleaner) == 0) return;
-        spdlog::warn("session {} ({}): step {} is given up after sessions.step_deadline_ms: {}",
-                     segment.name(), id, step, missing);
+        event_log::write(
+            Event::step_given_up,
+            {{"session", segment.name()}, {"session_id", id}, {"step", step}, {"missing", missing}},
+            "session {} ({}): step {} is given up after sessions.step_deadline_ms: {}", segment.name(), id,
+            step, missing);
     });
 }
 
@@ -292,7 +305,9 @@ void SessionRegistry::name_undrained() const {
         shm::for_each_step(*segment, [&, &where = *segment](std::uint64_t step, std::uint32_t columns) {
             if (shm::step_complete(where, where.slot_of(step), columns)) ++decided;
         });
-        spdlog::warn(
+        event_log::write(
+            Event::steps_left,
+            {{"session", segment->name()}, {"session_id", id}, {"steps", left}, {"decided", decided}},
             "session {} ({}): {} steps are still in flight, {} of them decided and not taken after "
             "sessions.drain_timeout_ms: stopping all the same",
             segment->name(), id, left, decided);

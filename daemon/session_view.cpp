@@ -41,6 +41,7 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
       lean_(segment_.geometry(), threads),
       prepared_(segment_.geometry().slots),
       void_watch_(segment_.geometry().slots),
+      late_ranks_(segment_.geometry().slots),
       prefault_(segment_.mapping()) {
     const auto& geometry = segment_.geometry();
     id_ = segment_.id();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/early_maxima.h"
+#include "daemon/late_rank.h"
 #include "daemon/lean_rows.h"
 #include "daemon/sequence_lists.h"
 #include "daemon/sequence_states.h"
@@ -43,6 +44,7 @@ class SessionView {
     // How many of this sampler's columns of the step were prepared: the caller counts on.
     std::uint32_t& prepared(const CheckedStep& step);
     VoidWatch& void_watch() { return void_watch_; }
+    LateRankWatch& late_ranks() { return late_ranks_; }
 
     SequenceStates& states() { return states_; }
     StepShares& shares() { return shares_; }
@@ -88,6 +90,7 @@ class SessionView {
     std::vector<Exhausted> exhausted_;  // [slot]
     std::vector<Prepared> prepared_;    // [slot]
     VoidWatch void_watch_;
+    LateRankWatch late_ranks_;
     shm::Prefault prefault_;
 };
 

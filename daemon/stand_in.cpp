@@ -1,7 +1,6 @@
 #include "daemon/stand_in.h"
 
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,12 +10,14 @@
 #include "daemon/dead_claims.h"
 #include "daemon/signals.h"
 #include "daemon/stand_in_samplers.h"
+#include "event_log/event_log.h"
 #include "host/placement.h"
 #include "shm/segment.h"
 
 namespace croupier::daemon {
 namespace {
 
+using event_log::Event;
 using proto::SessionCounter;
 using proto::SessionState;
 using shm::Errc;
@@ -78,7 +79,8 @@ class StandIn {
         if (samplers_ || (!answers_ && !segment_.hold(Role::daemon))) return 0;
         answers_ = true;
         if (!samplers_can_be_seen(header())) {
-            spdlog::critical(
+            event_log::write(
+                Event::stand_in_failed, {{"session", segment_.name()}, {"session_id", segment_.id()}},
                 "cannot stand in: the daemon of session {} was of a build that does not show when its "
                 "samplers have ended; one of segment {}.{} or later would be right",
                 segment_.name(), proto::kSegmentVersion, proto::kSegmentMinor);
@@ -99,7 +101,12 @@ class StandIn {
         header().counter(SessionCounter::stand_ins).fetch_add(1, std::memory_order_relaxed);
         const std::uint32_t count =
             options_.samplers != 0 ? options_.samplers : (host::default_sampler_count(1) + 1) / 2;
-        spdlog::warn(
+        event_log::write(
+            Event::stand_in_began,
+            {{"session", segment_.name()},
+             {"session_id", segment_.id()},
+             {"samplers", count},
+             {"columns", freed}},
             "session {} ({}): its daemon is gone; {} samplers decide in its stead, {} half-decided columns "
             "again",
             segment_.name(), segment_.id(), count, freed);
@@ -110,8 +117,9 @@ class StandIn {
     void give_way() {
         if (samplers_) {
             samplers_.reset();
-            spdlog::warn("session {} ({}): a daemon wants it, and gets it back", segment_.name(),
-                         segment_.id());
+            event_log::write(
+                Event::stand_in_gave_back, {{"session", segment_.name()}, {"session_id", segment_.id()}},
+                "session {} ({}): a daemon wants it, and gets it back", segment_.name(), segment_.id());
         }
         if (answers_) segment_.release(Role::daemon);
         answers_ = false;
@@ -135,7 +143,8 @@ int run_stand_in(const StandInOptions& options) {
     auto segment = shm::Segment::attach(options.segment, shm::Access::read_write);
     auto signals = open_signals();
     if (!segment || !signals) {
-        spdlog::critical("cannot stand in: {}", !segment ? segment.error().message : signals.error().message);
+        event_log::write(Event::stand_in_failed, {{"segment", options.segment}}, "cannot stand in: {}",
+                         !segment ? segment.error().message : signals.error().message);
         return !segment && segment.error().code == Errc::wrong_version ? kCannotStandIn : 1;
     }
     return StandIn(options, std::move(segment).value(), std::move(signals).value()).run();

@@ -1,6 +1,5 @@
 #include "daemon/stand_in_samplers.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,11 +15,14 @@
 #include "daemon/sampler_end.h"
 #include "daemon/session_view.h"
 #include "daemon/step_worker.h"
+#include "event_log/event_log.h"
 #include "shm/clock.h"
 #include "shm/wait_strategy.h"
 
 namespace croupier::daemon {
 namespace {
+
+using event_log::Event;
 
 // As of a daemon that is configured with nothing else. It takes no bell: the bell is the daemons', and each
 // of its sleepers has a place there.
@@ -45,11 +47,13 @@ int decide_until_told(const std::string& path, proto::PlaneHeader& plane, std::u
     proto::SamplerEntry& entry = plane.samplers[index];
     auto attached = SessionView::attach(path, 1, entry.states);
     if (!attached) {
-        spdlog::error("stand-in, sampler {}: {}", index, attached.error().message);
+        event_log::write(Event::session_not_served, {{"sampler", index}, {"segment", path}},
+                         "stand-in, sampler {}: {}", index, attached.error().message);
         return 1;
     }
     SessionView& session = *attached.value();
-    StepWorker worker(plane, index, 1, -1);
+    // Nobody could read what it kept: its plane has no name.
+    StepWorker worker(plane, {shm::JournalWriter()}, index, 1, -1);
     worker.make_room(session);
     shm::WaitStrategy wait(kWait);
     std::array<SequenceStates*, 1> states = {&session.states()};
@@ -114,7 +118,9 @@ void StandInSamplers::spawn(std::uint32_t index) {
     const pid_t parent = ::getpid();
     const pid_t pid = ::fork();
     if (pid < 0) {
-        spdlog::error("stand-in, sampler {}: fork failed with errno {}; trying again", index, errno);
+        const std::string why = ::strerror(errno);
+        event_log::write(Event::sampler_not_started, {{"sampler", index}, {"reason", why}},
+                         "stand-in, sampler {}: no process for it: {}; trying again", index, why);
         children_[index].pause = std::min(2 * children_[index].pause + 1, kLongestPause);
         children_[index].waited = 0;
         return;
@@ -126,7 +132,8 @@ void StandInSamplers::spawn(std::uint32_t index) {
         try {
             status = decide_until_told(segment_->path(), *plane_, index);
         } catch (const std::exception& failure) {
-            spdlog::error("stand-in, sampler {}: {}", index, failure.what());
+            event_log::write(Event::sampler_failed, {{"sampler", index}, {"reason", failure.what()}},
+                             "stand-in, sampler {}: {}", index, failure.what());
         }
         // Not exit(): what the parent registered for its end is the parent's.
         ::_exit(status);
@@ -150,7 +157,9 @@ void StandInSamplers::handle_end(std::uint32_t index, int status) {
     entry.prepares.session_id.store(0, std::memory_order_relaxed);
     child.pause = child.age < kLooksOfALongLife ? std::min(2 * child.pause + 1, kLongestPause) : 0;
     child.waited = 0;
-    spdlog::warn("stand-in, sampler {}: it ended with wait status {:#x}", index, status);
+    const std::string how = described_end(status);
+    event_log::write(Event::sampler_lost, {{"sampler", index}, {"reason", how}},
+                     "stand-in, sampler {}: it {}", index, how);
 }
 
 void StandInSamplers::housekeep() {
@@ -167,7 +176,8 @@ void StandInSamplers::housekeep() {
         child.looks_since = beat == child.beat ? child.looks_since + 1 : 0;
         child.beat = beat;
         if (child.looks_since < longest_silence_) continue;
-        spdlog::error("stand-in, sampler {} (pid {}) stands still: killing it", index, child.pid);
+        event_log::write(Event::sampler_hung, {{"sampler", index}, {"sampler_pid", child.pid}},
+                         "stand-in, sampler {} (pid {}) stands still: killing it", index, child.pid);
         ::kill(child.pid, SIGKILL);
         child.looks_since = 0;
     }

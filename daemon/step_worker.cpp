@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
+#include "daemon/column_record.h"
 #include "daemon/stage_clock.h"
 #include "shm/clock.h"
 #include "shm/logits_publisher.h"
@@ -66,12 +68,14 @@ bool answers_come(const shm::Segment& segment, std::uint32_t slot) {
 
 }  // namespace
 
-StepWorker::StepWorker(proto::PlaneHeader& plane, std::uint32_t index, std::uint32_t threads, int event_fd)
+StepWorker::StepWorker(proto::PlaneHeader& plane, std::vector<shm::JournalWriter> journals,
+                       std::uint32_t index, std::uint32_t threads, int event_fd)
     : plane_(&plane),
       entry_(&plane.samplers[index]),
       index_(index),
       incarnation_(entry_->incarnation.load(std::memory_order_acquire)),
       threads_(threads),
+      journals_(std::move(journals)),
       event_fd_(event_fd),
       races_(threads),
       arena_(static_cast<int>(threads)) {}
@@ -114,6 +118,7 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
             if (!result.pending && !session.shares().all_own(step).empty())
                 foresee(session.forecast(), result);
             result.pending = true;
+            session.late_ranks().look(segment, step);
             // What is ready goes before what is void.
             if (result.decided == 0) result.decided += answer_void(session, step);
             result.busy = await_logits(session, step) || result.busy;
@@ -157,12 +162,23 @@ std::size_t StepWorker::answer_void(SessionView& session, const CheckedStep& ste
         if (turn != shm::Turn::never) return turn != shm::Turn::later;
         // Who has it may die.
         if (!claims.try_claim_void(column, incarnation_)) return claims.is_committed(column);
-        if (claims.answer(column, step.columns, proto::DecisionError::voided)) wake_supervisor(segment);
+        const bool last = claims.answer(column, step.columns, proto::DecisionError::voided);
+        if (last) wake_supervisor(segment);
+        keep_void(session, step, column, asked.sequence_uid, last);
         ++answered;
         return true;
     };
     watched.erase(std::remove_if(watched.begin(), watched.end(), settled), watched.end());
     return answered;
+}
+
+void StepWorker::keep_void(SessionView& session, const CheckedStep& step, std::uint32_t column,
+                           std::uint64_t uid, bool last) {
+    const std::uint64_t now = shm::monotonic_ns();
+    journals_.front().write(record_of(session.id(), step, column, uid, proto::DecisionError::voided, now));
+    if (!last) return;
+    journals_.front().write(
+        record_of(session.id(), step, session.segment().geometry().slots, LateRank{}, 0, now));
 }
 
 void StepWorker::wake_supervisor(const shm::Segment& segment) const {
@@ -327,27 +343,31 @@ StepWorker::Turn StepWorker::decide_one(SessionView& session, const CheckedStep&
         segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
     entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
     auto& memory = workspace(segment.geometry().vocab, thread);
-    const auto [left, decision, hot_choice, read_early] =
-        decide_column(session, step, column, lane(thread), races_[thread], memory);
+    const DecidedColumn decided = decide_column(session, step, column, lane(thread), races_[thread], memory);
     const shm::StepClaims claims(segment, step.step);
-    if (left) {
+    shm::JournalWriter& journal = journals_[thread];
+    if (decided.left) {
         const std::uint64_t end = shm::monotonic_ns();
         entry_->busy_ns.fetch_add(end - begin, std::memory_order_relaxed);
+        journal.write(record_of(session.id(), step, column, decided, memory.answer(), {ready, begin, end}));
         return {end, true};
     }
     // One reading of the clock for the end of this decision and its commit: a column of a small step takes
     // about a microsecond, and a reading a fortieth of that.
     const std::uint64_t end = shm::monotonic_ns();
-    const bool last = claims.commit(column, step.columns, decision, end);
-    tally.add(memory.answer(), hot_choice, read_early, end - begin);
+    const bool last = claims.commit(column, step.columns, decided.decision, end);
+    tally.add(memory.answer(), decided.hot_choice, decided.read_early, end - begin);
     const std::uint64_t delay = begin > ready ? begin - ready : 0;
     tally.add_delay(delay);
     record_stage(*entry_, Stage::claim_wait, delay);
     record_stage(*entry_, Stage::decide, end - begin);
     entry_->columns.fetch_add(1, std::memory_order_relaxed);
     entry_->busy_ns.fetch_add(end - begin, std::memory_order_relaxed);
+    journal.write(record_of(session.id(), step, column, decided, memory.answer(), {ready, begin, end}));
     if (!last) return {end};
     record_stage(*entry_, Stage::step, end > ready ? end - ready : 0);
+    journal.write(
+        record_of(session.id(), step, segment.geometry().slots, session.late_ranks().of(step), ready, end));
     wake_supervisor(segment);
     return {end};
 }

@@ -16,6 +16,7 @@
 #include "daemon/draw_tally.h"
 #include "daemon/session_view.h"
 #include "proto/plane.h"
+#include "shm/column_journal.h"
 
 namespace croupier::daemon {
 
@@ -43,7 +44,9 @@ class StepWorker {
     static constexpr std::uint64_t kEndless = ~std::uint64_t{0};
 
     // `index` of `samplers`: where in a batch this sampler begins, so that they seldom meet.
-    StepWorker(proto::PlaneHeader& plane, std::uint32_t index, std::uint32_t threads, int event_fd);
+    // `journals`: one a thread.
+    StepWorker(proto::PlaneHeader& plane, std::vector<shm::JournalWriter> journals, std::uint32_t index,
+               std::uint32_t threads, int event_fd);
 
     // Before the first look at it: what the session needs of this sampler.
     void make_room(const SessionView& session);
@@ -86,6 +89,9 @@ class StepWorker {
         std::uint64_t end = 0;  // a reading of the clock
         bool left = false;      // not decided: it waits for more of its row
     };
+    // For the column that a thread answered, and for the step where that completed it.
+    void keep_void(SessionView& session, const CheckedStep& step, std::uint32_t column, std::uint64_t uid,
+                   bool last);
     // Begins at that reading.
     Turn decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column, std::size_t thread,
                     std::uint64_t begin, DrawTally& tally);
@@ -100,6 +106,7 @@ class StepWorker {
     std::uint32_t threads_;
     std::uint64_t looks_ = 0;
     std::uint64_t slice_ends_ = kEndless;
+    std::vector<shm::JournalWriter> journals_;  // [thread]
     int event_fd_;                      // wakes the supervisor for sessions whose decisions go over ZMQ
     std::vector<PreparedRaces> races_;  // [thread]
     tbb::task_arena arena_;

@@ -1,6 +1,5 @@
 #include "daemon/supervisor.h"
 
-#include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
 
 #include <algorithm>
@@ -19,19 +18,23 @@
 #include "daemon/decision_stream.h"
 #include "daemon/endpoint.h"
 #include "daemon/foundation.h"
+#include "daemon/health.h"
 #include "daemon/http_server.h"
 #include "daemon/logging.h"
+#include "daemon/observation_site.h"
 #include "daemon/sampler_pool.h"
 #include "daemon/session_registry.h"
 #include "daemon/signals.h"
 #include "daemon/statistics_desk.h"
 #include "daemon/successor.h"
+#include "event_log/event_log.h"
 #include "shm/clock.h"
 
 namespace croupier::daemon {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using event_log::Event;
 
 // What is left to do after a drain: samplers end, and what was sent is read.
 constexpr std::chrono::seconds kEndAfterDrain{10};
@@ -49,13 +52,15 @@ class Supervisor {
                     registry_.reopen_claims(dead, at);
                 }),
           control_(context_, config.control.max_message_bytes),
-          decisions_(context_, config.decisions.high_water_mark) {}
+          decisions_(context_, config.decisions.high_water_mark),
+          site_(config.shm.dir, config.instance, *foundation.plane, health_) {}
 
     shm::Result<bool> bind_endpoints() {
         if (!base_.keys.secret.empty()) gate_.emplace(context_, base_.keys.authorized);
         if (gate_ && base_.keys.authorized.empty()) {
-            spdlog::warn("{} holds no key: nobody may come in over tcp",
-                         config_.control.curve.authorized_keys_file);
+            const auto& file = config_.control.curve.authorized_keys_file;
+            event_log::write(Event::keys_missing, {{"file", file}},
+                             "{} holds no key: nobody may come in over tcp", file);
         }
         const auto& group = config_.shm.group;
         auto control = bind_endpoint(control_.socket(), config_.control.endpoint, config_.control.ipc_mode,
@@ -66,8 +71,8 @@ class Supervisor {
         if (!decisions) return decisions.error();
         base_.paths = {std::move(control).value(), std::move(decisions).value()};
         if (config_.metrics.listen == "off") return true;
-        CROUPIER_TRY_VALUE(
-            server, HttpServer::start(config_.metrics.listen, config_.shm.dir, config_.instance, health_));
+        CROUPIER_TRY_VALUE(server, HttpServer::start(config_.metrics.listen, site_.routes(),
+                                                     [this] { site_.observe_second(); }));
         http_ = std::move(server);
         return true;
     }
@@ -158,6 +163,7 @@ class Supervisor {
         pool_.housekeep();
         registry_.housekeep();
         base_.bell->mend();
+        event_log::report_left_out();
         announce_ready();
         if (watchdog_.count() != 0 && Clock::now() - last_watchdog_ >= watchdog_) {
             ::sd_notify(0, "WATCHDOG=1");
@@ -173,9 +179,14 @@ class Supervisor {
     void announce_ready() {
         const bool ready = pool_.ready();
         if (ready && !announced_) {
-            spdlog::info("ready: {} samplers, control at {}, decisions at {}, metrics at {}",
-                         base_.plane->header().sampler_count, config_.control.endpoint,
-                         config_.decisions.endpoint, config_.metrics.listen);
+            event_log::write(Event::ready,
+                             {{"samplers", base_.plane->header().sampler_count},
+                              {"control", config_.control.endpoint},
+                              {"decisions", config_.decisions.endpoint},
+                              {"metrics", config_.metrics.listen}},
+                             "ready: {} samplers, control at {}, decisions at {}, metrics at {}",
+                             base_.plane->header().sampler_count, config_.control.endpoint,
+                             config_.decisions.endpoint, config_.metrics.listen);
             ::sd_notify(0, "READY=1\nSTATUS=serving");
             announced_ = true;
         }
@@ -187,8 +198,9 @@ class Supervisor {
         health_.draining.store(true, std::memory_order_relaxed);
         registry_.drain();
         // Said when it holds: who reads the line may rely on it.
-        spdlog::info("draining ({}): steps in flight finish and are taken, {} sessions end", why,
-                     registry_.count());
+        event_log::write(Event::draining, {{"reason", why}, {"sessions", registry_.count()}},
+                         "draining ({}): steps in flight finish and are taken, {} sessions end", why,
+                         registry_.count());
         const auto patience = std::chrono::milliseconds(config_.sessions.drain_timeout_ms);
         // The service manager's own limit does not know how long a drain may take.
         ::sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" PRId64,
@@ -200,7 +212,8 @@ class Supervisor {
     void hand_over() {
         if (drain_deadline_ || done_) return;
         if (const std::string key = moved_key(config_, config_path_); !key.empty()) {
-            spdlog::warn(
+            event_log::write(
+                Event::handover_refused, {{"key", key}},
                 "no handover (SIGUSR1): {} has changed, and the next daemon would not find the sessions; "
                 "they end here",
                 key);
@@ -209,7 +222,8 @@ class Supervisor {
         const std::string ours = layout_versions();
         const auto next = layout_versions_of(program_);
         if (!next || next.value() != ours) {
-            spdlog::warn(
+            event_log::write(
+                Event::handover_refused, {{"layouts", ours}},
                 "no handover (SIGUSR1): {}; this daemon speaks {}, so its sessions end here",
                 next ? "the next daemon, " + program_ + ", speaks " + next.value() : next.error().message,
                 ours);
@@ -228,18 +242,24 @@ class Supervisor {
         if (announced_) ::sd_notify(0, "RELOADING=1");
         const auto loaded = config::load_file(config_path_);
         if (!loaded.config) {
-            for (const auto& problem : loaded.problems) spdlog::error("{}", config::to_string(problem));
-            spdlog::error("SIGHUP: the configuration stays as it is");
+            for (const auto& problem : loaded.problems) {
+                event_log::write(Event::config_problem, {{"file", config_path_}}, "{}",
+                                 config::to_string(problem));
+            }
+            event_log::write(Event::reload_refused, {{"problems", loaded.problems.size()}},
+                             "SIGHUP: the configuration stays as it is");
         } else {
             for (const auto& key : config::unreloadable_changes(config_, *loaded.config)) {
-                spdlog::warn("SIGHUP: {} changes with a restart only", key);
+                event_log::write(Event::reload_needs_restart, {{"key", key}},
+                                 "SIGHUP: {} changes with a restart only", key);
             }
             config_ = config::reloaded(config_, *loaded.config);
-            configure_log(config_.log);
+            event_log::configure(settings_of(config_.log));
             pool_.configure(config_.samplers);
             registry_.configure(config_);
             reload_keys();
-            spdlog::info("SIGHUP: the reloadable part of {} is in force", config_path_);
+            event_log::write(Event::reloaded, {{"file", config_path_}},
+                             "SIGHUP: the reloadable part of {} is in force", config_path_);
         }
         if (announced_) ::sd_notify(0, "READY=1");
     }
@@ -249,15 +269,18 @@ class Supervisor {
         if (!gate_) return;
         const auto keys = load_curve_keys(config_.control.curve);
         if (!keys) {
-            spdlog::error("SIGHUP: the CURVE keys stay as they are: {}", keys.error().message);
+            event_log::write(Event::keys_reload_refused, {}, "SIGHUP: the CURVE keys stay as they are: {}",
+                             keys.error().message);
             return;
         }
         if (keys.value().secret != base_.keys.secret) {
-            spdlog::warn("SIGHUP: the daemon's own CURVE key changes with a restart only");
+            event_log::write(Event::reload_needs_restart, {{"key", "control.curve.secret_key_file"}},
+                             "SIGHUP: the daemon's own CURVE key changes with a restart only");
         }
         gate_->authorize(keys.value().authorized);
         decisions_.drop_unadmitted([this](const Peer& peer) { return admits(peer); });
-        spdlog::info("SIGHUP: {} CURVE keys are authorized", keys.value().authorized.size());
+        event_log::write(Event::keys_reloaded, {{"keys", keys.value().authorized.size()}},
+                         "SIGHUP: {} CURVE keys are authorized", keys.value().authorized.size());
     }
 
     void finish() {
@@ -267,12 +290,14 @@ class Supervisor {
             pool_.stop();
             // The next daemon sends again what was not taken.
             decisions_.socket().set(zmq::sockopt::linger, 0);
-            spdlog::info("handed over (SIGUSR1): {} sessions wait for the next daemon", registry_.count());
+            event_log::write(Event::handed_over, {{"sessions", registry_.count()}},
+                             "handed over (SIGUSR1): {} sessions wait for the next daemon",
+                             registry_.count());
         } else {
             decisions_.send_completed(registry_);
             registry_.retire_all();
             pool_.stop();
-            spdlog::info("stopped");
+            event_log::write(Event::stopped, {}, "stopped");
         }
         // Another daemon may be starting in its place, or a cleanup at work.
         if (const auto alone = shm::lock_directory(config_.shm.dir)) remove_own_files(config_);
@@ -290,6 +315,7 @@ class Supervisor {
     ControlServer control_;
     DecisionStream decisions_;
     Health health_;
+    ObservationSite site_;
     std::unique_ptr<HttpServer> http_;
     std::optional<Clock::time_point> drain_deadline_;
     std::chrono::microseconds watchdog_{0};
@@ -305,16 +331,17 @@ int run_supervisor(const config::Config& config, const std::string& config_path)
     shm::survive_lost_pages();
     Foundation foundation;
     if (auto laid = acquire_resources(config, foundation); !laid) {
-        spdlog::critical("cannot start: {}", laid.error().message);
+        event_log::write(Event::cannot_start, {}, "cannot start: {}", laid.error().message);
         return 1;
     }
     Supervisor supervisor(config, config_path, foundation);
     if (auto open = supervisor.bind_endpoints(); !open) {
-        spdlog::critical("cannot start: {}", open.error().message);
+        event_log::write(Event::cannot_start, {}, "cannot start: {}", open.error().message);
         remove_own_files(config);
         return 1;
     }
     supervisor.run();
+    event_log::report_all_left_out();
     return 0;
 }
 

@@ -195,7 +195,8 @@ shm::Result<bool> NcclMember::send_receipt(const FanOutReceipt& receipt,
 }
 
 shm::Result<bool> NcclMember::begin() {
-    CROUPIER_TRY_VALUE(first, control_->receive(options_.join_timeout));
+    // The root begins to use its GPU when all are there, which may take longer than a join.
+    CROUPIER_TRY_VALUE(first, control_->receive(kMeetTimeout));
     ncclUniqueId id{};
     if (!first || first->size() != sizeof(id.internal)) {
         return shm::fail(Errc::wrong_version, "the root at " + options_.endpoint +

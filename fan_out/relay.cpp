@@ -1,15 +1,18 @@
 #include "fan_out/relay.h"
 
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 #include <deque>
 #include <stdexcept>
 #include <thread>
 
+#include "event_log/event_log.h"
+#include "shm/clock.h"
+
 namespace croupier::fan_out {
 namespace {
 
+using client::RelayNews;
+using event_log::Event;
 using shm::Errc;
 using std::chrono::milliseconds;
 
@@ -22,56 +25,130 @@ bool worth_another_try(Errc code) {
     return code == Errc::timed_out || code == Errc::refused || code == Errc::peer_gone;
 }
 
-void log_line(client::RingRelay& ring) {
-    if (const std::string line = ring.take_log_line(); !line.empty()) spdlog::info("{}", line);
+void add(std::atomic<std::uint64_t>& to, std::uint64_t more) {
+    to.fetch_add(more, std::memory_order_relaxed);
+}
+
+void log_news(const RelayNews& news) {
+    switch (news.kind) {
+        case RelayNews::Kind::attached:
+            return event_log::write(Event::relay_attached,
+                                    {{"session", news.session}, {"segment", news.text}},
+                                    "session {}: attached at {}", news.session, news.text);
+        case RelayNews::Kind::let_go:
+            return event_log::write(Event::relay_let_go, {{"session", news.session}, {"reason", news.text}},
+                                    "session {}: let go, {}", news.session, news.text);
+        case RelayNews::Kind::refused:
+            return event_log::write(Event::relay_refused_record, {{"session", news.session}},
+                                    "refused a record: {}", news.text);
+    }
 }
 
 }  // namespace
 
+void Relay::say_waiting(const std::string& refusal) {
+    const std::string status =
+        refusal.empty() ? "waiting for a scheduler at " + group_.endpoint : "not joined: " + refusal;
+    if (status == said_) return;
+    said_ = status;
+    if (refusal.empty()) {
+        event_log::write(Event::relay_waiting, {{"root", group_.endpoint}}, "{}", status);
+    } else {
+        event_log::write(Event::relay_not_joined, {{"root", group_.endpoint}, {"reason", refusal}}, "{}",
+                         status);
+    }
+    observer_.on_status(status);
+}
+
 void Relay::run(const std::atomic<bool>& stop) {
-    std::string last_said;
-    const auto say_once = [&](const std::string& text) {
-        if (text != last_said) spdlog::info("{}", text);
-        last_said = text;
-    };
     while (!stop.load(std::memory_order_relaxed)) {
-        say_once("waiting for a scheduler at " + group_.endpoint);
+        observer_.on_look();
+        event_log::report_left_out();
         auto joined = fan_out::open_fan_out(group_);
         if (joined) {
-            spdlog::info("joined as member {} of {}", group_.member, group_.members);
-            client::RingRelay ring(directory_, instance_);
-            const std::string end = serve(*joined.value(), ring, stop);
-            say_once(end);
-            ring.let_go("its scheduler is gone");
-            log_line(ring);
+            serve_group(*joined.value(), stop);
             continue;
         }
         const shm::Error& error = joined.error();
         if (!worth_another_try(error.code)) throw std::runtime_error(error.message);
-        if (error.code == Errc::timed_out) continue;
-        say_once(error.message);
+        if (error.code == Errc::timed_out) {
+            say_waiting("");
+            continue;
+        }
+        add(counts_.joins_refused, 1);
+        say_waiting(error.message);
         std::this_thread::sleep_for(kBeforeAnotherTry);
+    }
+    event_log::write(Event::relay_stopped, {}, "stopped");
+    event_log::report_all_left_out();
+}
+
+void Relay::serve_group(FanOut& group, const std::atomic<bool>& stop) {
+    said_.clear();
+    add(counts_.groups, 1);
+    counts_.caught_up_at_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
+    counts_.joined.store(true, std::memory_order_relaxed);
+    event_log::write(Event::relay_joined, {{"member", group_.member}, {"members", group_.members}},
+                     "joined as member {} of {}", group_.member, group_.members);
+    observer_.on_status("serving the scheduler at " + group_.endpoint);
+    client::RingRelay ring(directory_, instance_);
+    const std::string end = serve(group, ring, stop);
+    counts_.joined.store(false, std::memory_order_relaxed);
+    counts_.answers_waiting.store(0, std::memory_order_relaxed);
+    if (!end.empty()) {
+        add(counts_.groups_lost, 1);
+        event_log::write(Event::relay_left, {{"reason", end}}, "{}", end);
+    }
+    ring.let_go(end.empty() ? "the relay stops" : "its scheduler is gone");
+    note(ring);
+}
+
+std::optional<client::AnswerBytes> Relay::apply(client::RingRelay& ring,
+                                                std::span<const std::uint8_t> record) {
+    add(counts_.records, 1);
+    add(counts_.record_bytes, record.size());
+    const std::uint64_t begin = shm::monotonic_ns();
+    auto answer = ring.apply(record);
+    add(counts_.apply_ns, shm::monotonic_ns() - begin);
+    return answer;
+}
+
+void Relay::note(client::RingRelay& ring) {
+    counts_.attached.store(ring.attached(), std::memory_order_relaxed);
+    counts_.steps_in_flight.store(ring.steps_in_flight(), std::memory_order_relaxed);
+    for (const RelayNews& news : ring.take_news()) {
+        add(counts_.attachments, news.kind == RelayNews::Kind::attached ? 1 : 0);
+        add(counts_.records_refused, news.kind == RelayNews::Kind::refused ? 1 : 0);
+        log_news(news);
     }
 }
 
 std::string Relay::serve(FanOut& group, client::RingRelay& ring, const std::atomic<bool>& stop) {
     std::deque<client::AnswerBytes> answers;
     while (!stop.load(std::memory_order_relaxed)) {
-        const auto record = group.receive(answers.empty() ? kLook : milliseconds(1));
+        observer_.on_look();
+        event_log::report_left_out();
+        auto record = group.receive(milliseconds::zero());
+        if (record && !record.value()) {
+            counts_.caught_up_at_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
+            record = group.receive(answers.empty() ? kLook : milliseconds(1));
+        }
         if (!record) return record.error().message;
         if (record.value()) {
-            if (auto answer = ring.apply(*record.value())) answers.push_back(std::move(*answer));
+            if (auto answer = apply(ring, *record.value())) answers.push_back(std::move(*answer));
         }
         if (auto news = ring.news()) answers.push_back(std::move(*news));
-        log_line(ring);
+        note(ring);
         while (!answers.empty()) {
             const auto sent = group.answer(answers.front());
             if (!sent) return sent.error().message;
             if (!sent.value()) break;
             answers.pop_front();
+            add(counts_.answers, 1);
         }
+        counts_.answers_waiting.store(answers.size(), std::memory_order_relaxed);
     }
-    return "stopped";
+    return "";
 }
 
 }  // namespace croupier::fan_out

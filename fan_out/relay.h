@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "client/ring_relay.h"
@@ -9,21 +11,59 @@
 
 namespace croupier::fan_out {
 
+// Written by the loop, read by whoever measures it.
+struct RelayCounts {
+    std::atomic<std::uint64_t> groups{0};       // joined
+    std::atomic<std::uint64_t> groups_lost{0};  // ended by an error, mostly a scheduler's death
+    std::atomic<std::uint64_t> joins_refused{0};
+    std::atomic<std::uint64_t> attachments{0};
+    std::atomic<std::uint64_t> records{0};
+    std::atomic<std::uint64_t> record_bytes{0};
+    std::atomic<std::uint64_t> records_refused{0};
+    std::atomic<std::uint64_t> answers{0};
+    std::atomic<std::uint64_t> apply_ns{0};         // in which records were carried out
+    std::atomic<std::uint64_t> caught_up_at_ns{0};  // when no record waited last; CLOCK_MONOTONIC
+    std::atomic<std::uint64_t> answers_waiting{0};
+    std::atomic<std::uint64_t> steps_in_flight{0};
+    std::atomic<bool> joined{false};
+    std::atomic<bool> attached{false};
+};
+
+struct RelayObserver {
+    // Whenever what it does changes, in words. From the first time on its options are known to be sound.
+    std::function<void(const std::string& status)> on_status;
+    // At every look, once a second at least, while it joins or serves.
+    std::function<void()> on_look;
+};
+
 class Relay {
   public:
-    Relay(FanOutOptions group, std::string shm_directory, std::string instance)
-        : group_(std::move(group)), directory_(std::move(shm_directory)), instance_(std::move(instance)) {}
+    Relay(FanOutOptions group, std::string shm_directory, std::string instance, RelayObserver observer)
+        : group_(std::move(group)),
+          directory_(std::move(shm_directory)),
+          instance_(std::move(instance)),
+          observer_(std::move(observer)) {}
 
     // Throws std::runtime_error when it can serve nobody: an option is wrong, NCCL is absent.
     void run(const std::atomic<bool>& stop);
 
+    const RelayCounts& counts() const { return counts_; }
+
   private:
     // As long as this scheduler lives; says why it ended.
     std::string serve(FanOut& group, client::RingRelay& ring, const std::atomic<bool>& stop);
+    void serve_group(FanOut& group, const std::atomic<bool>& stop);
+    std::optional<client::AnswerBytes> apply(client::RingRelay& ring, std::span<const std::uint8_t> record);
+    // Into the log and the counts.
+    void note(client::RingRelay& ring);
+    void say_waiting(const std::string& refusal);
 
     FanOutOptions group_;
     std::string directory_;
     std::string instance_;
+    RelayObserver observer_;
+    RelayCounts counts_;
+    std::string said_;  // of a wait that goes on, once
 };
 
 }  // namespace croupier::fan_out

@@ -3,16 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <chrono>
-#include <thread>
 
 namespace croupier::gpu_writer {
-namespace {
-
-// A GPU that takes nothing for so long takes no more: its kernel was not launched, or failed.
-constexpr std::chrono::seconds kTakenWithin{1};
-
-}  // namespace
 
 shm::Result<std::unique_ptr<AnswerDesk>> AnswerDesk::make(proto::Dtype dtype, std::uint32_t blocks) {
     CROUPIER_TRY(cuda_done(load_answer_kernel(dtype), "cannot load the kernel of wishes"));
@@ -45,6 +37,7 @@ shm::Result<bool> AnswerDesk::prepare() {
     addresses_.relay = relay_.get();
     addresses_.places = kPlaces;
     addresses_.bitmap_words = 2 * bitmap_words_;
+    CROUPIER_TRY(cuda_done(cudaGetDevice(&device_), "the GPU of wishes is not known"));
     CROUPIER_TRY(keep(stream_, make_urgent_stream()));
     return keep(ended_, make_event());
 }
@@ -55,12 +48,37 @@ AnswerDesk::~AnswerDesk() {
     (void)cudaStreamSynchronize(stream_.get());
 }
 
-shm::Result<bool> AnswerDesk::open(const LeanRows& rows, const LeanSlice& slice, std::uint64_t opening) {
+void AnswerDesk::open(const LeanRows& rows, const LeanSlice& slice, std::uint64_t step,
+                      std::uint64_t opening) {
+    const std::lock_guard lock(mutex_);
+    rows_ = rows;
+    slice_ = slice;
+    step_ = step;
+    opened_ = opening;
+}
+
+bool AnswerDesk::is_open_for(std::uint64_t step) const {
+    const std::lock_guard lock(mutex_);
+    return opened_ != 0 && step_ == step;
+}
+
+shm::Result<std::uint64_t> AnswerDesk::answer_in(cudaStream_t stream, const DeliveredTokens& tokens) {
+    const std::lock_guard lock(mutex_);
+    if (enqueued_ == opened_) return std::uint64_t{0};
+    CROUPIER_TRY(enqueue(stream, tokens));
+    return opened_;
+}
+
+shm::Result<bool> AnswerDesk::enqueue(cudaStream_t stream, const DeliveredTokens& tokens) {
     const auto address = reinterpret_cast<std::uint64_t>(addresses_.word);
-    CROUPIER_TRY(wait_.until(stream_.get(), address, DeskWord::of(opening, 1)));
-    CROUPIER_TRY(cuda_done(launch_answering(rows, slice, addresses_, opening, stream_.get()),
+    CROUPIER_TRY(wait_.until(stream, address, DeskWord::of(opened_, 1)));
+    // Whatever comes of the launch: two kernels of an opening would answer each other's wishes.
+    enqueued_ = opened_;
+    // An error that somebody else left is not this launch's.
+    (void)cudaGetLastError();
+    CROUPIER_TRY(cuda_done(launch_answering(rows_, slice_, addresses_, opened_, tokens, stream),
                            "cannot launch the kernel that answers wishes"));
-    return cuda_done(cudaEventRecord(ended_.get(), stream_.get()), "cannot mark the end of wishes");
+    return cuda_done(cudaEventRecord(ended_.get(), stream), "cannot mark the end of wishes");
 }
 
 shm::Result<bool> AnswerDesk::hold(cudaStream_t stream) const {
@@ -81,26 +99,31 @@ void AnswerDesk::close(std::uint64_t opening) {
     raise_word(DeskWord::of(opening + 1, 0));
 }
 
-void AnswerDesk::post(std::uint64_t opening, const DeskWish& wish) {
+bool AnswerDesk::post(std::uint64_t opening, const DeskWish& wish) {
     if (opening != opening_) posted_ = 0;
     opening_ = opening;
-    if (!wait_for_place(opening, posted_)) return;
+    const std::atomic_ref word(word_[0]);
+    if (DeskWord::opening(word.load(std::memory_order_relaxed)) > opening) return true;
+    if (!has_kernel() || !has_place(opening, posted_)) return false;
     write_entry(posted_ % kPlaces, wish);
     raise_word(DeskWord::of(opening, ++posted_));
+    return true;
+}
+
+// Where nothing waits for the tokens, no thread sits in CUDA until they are there, and this one can launch.
+bool AnswerDesk::has_kernel() {
+    const std::lock_guard lock(mutex_);
+    if (enqueued_ == opened_) return true;
+    // For good: the thread has no other device, and to go back to the first one would make a context there.
+    (void)cudaSetDevice(device_);
+    return enqueue(stream_.get(), {}).has_value();
 }
 
 // What the place had before is read, and nothing of it will be again.
-bool AnswerDesk::wait_for_place(std::uint64_t opening, std::uint32_t entry) const {
+bool AnswerDesk::has_place(std::uint64_t opening, std::uint32_t entry) const {
     if (entry < kPlaces) return true;
     const std::atomic_ref taken(taken_[entry % kPlaces]);
-    const std::atomic_ref word(word_[0]);
-    const auto deadline = std::chrono::steady_clock::now() + kTakenWithin;
-    while (taken.load(std::memory_order_acquire) != DeskWord::of(opening, entry - kPlaces + 1)) {
-        if (DeskWord::opening(word.load(std::memory_order_relaxed)) != opening) return false;
-        if (std::chrono::steady_clock::now() > deadline) return false;
-        std::this_thread::yield();
-    }
-    return true;
+    return taken.load(std::memory_order_acquire) == DeskWord::of(opening, entry - kPlaces + 1);
 }
 
 void AnswerDesk::write_entry(std::uint32_t place, const DeskWish& wish) {

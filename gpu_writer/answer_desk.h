@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 
 #include "gpu_writer/answer_kernel.h"
@@ -31,15 +32,23 @@ class AnswerDesk {
     AnswerDesk& operator=(const AnswerDesk&) = delete;
     ~AnswerDesk();
 
-    // Enqueued on a stream of the desk's own: from the first wish of this opening on the kernel runs, until
-    // it is closed. Openings are counted upwards, from 1 on; one that was closed before has no kernel.
-    shm::Result<bool> open(const LeanRows& rows, const LeanSlice& slice, std::uint64_t opening);
+    // Wishes of these rows are answered from now on, until the opening is closed. Openings are counted
+    // upwards, from 1 on. Nothing is enqueued: a stream that stands waiting beside the model's, however
+    // little it does, costs each of the model's kernels a third of a microsecond
+    // (docs/decisions/0020-a-lean-transport.md).
+    void open(const LeanRows& rows, const LeanSlice& slice, std::uint64_t step, std::uint64_t opening);
+    // Whether it is the step's wishes that are answered, and not those of one that had the slot before.
+    bool is_open_for(std::uint64_t step) const;
+    // In a stream that waits for the step's tokens anyway: from the first wish on, or the close, the kernel
+    // runs, and brings the tokens. The opening, or 0 where the opening has its kernel by now.
+    shm::Result<std::uint64_t> answer_in(cudaStream_t stream, const DeliveredTokens& tokens);
     // What follows in `stream` runs when the kernels of earlier openings have ended.
     shm::Result<bool> hold(cudaStream_t stream) const;
 
-    // By one thread, and without a call into CUDA. May wait for the GPU to take earlier wishes; what is
-    // posted to an opening that is closed is dropped.
-    void post(std::uint64_t opening, const DeskWish& wish);
+    // By one thread. Calls into CUDA for an opening's first wish where no stream waits for its tokens: on a
+    // stream of the desk's own. What is posted to an opening that is closed is dropped. False: not now, for
+    // the GPU has not taken so many earlier ones, or the kernel could not be launched.
+    bool post(std::uint64_t opening, const DeskWish& wish);
     void close(std::uint64_t opening);
 
   private:
@@ -50,7 +59,9 @@ class AnswerDesk {
     shm::Result<bool> prepare();
     // Another thread may close meanwhile.
     bool raise_word(std::uint64_t to);
-    bool wait_for_place(std::uint64_t opening, std::uint32_t entry) const;
+    shm::Result<bool> enqueue(cudaStream_t stream, const DeliveredTokens& tokens);
+    bool has_kernel();
+    bool has_place(std::uint64_t opening, std::uint32_t entry) const;
     void write_entry(std::uint32_t place, const DeskWish& wish);
 
     StreamWait wait_;
@@ -61,8 +72,18 @@ class AnswerDesk {
     PinnedMemory<std::uint64_t> taken_;
     DeviceMemory<std::uint64_t> relay_;
     Desk addresses_;
+    int device_ = 0;
     Stream stream_;
     Event ended_;
+
+    // The thread that works the streams, and the one that posts.
+    mutable std::mutex mutex_;
+    LeanRows rows_;
+    LeanSlice slice_;
+    std::uint64_t step_ = 0;
+    std::uint64_t opened_ = 0;
+    std::uint64_t enqueued_ = 0;  // the last opening that has a kernel; `ended_` is behind it
+
     std::uint64_t opening_ = 0;  // of the last wish
     std::uint32_t posted_ = 0;   // in it
 };

@@ -8,6 +8,7 @@ namespace {
 using proto::Dtype;
 
 constexpr std::uint32_t kAnswerThreads = 256;
+constexpr std::uint32_t kWarp = 32;
 // Beside the one that reads the desk's word. Each brings a wish by itself: few blocks as a rule, a row now
 // and then.
 constexpr std::uint32_t kAnswering = 16;
@@ -25,6 +26,18 @@ __device__ void relay_word(const Desk& desk, std::uint64_t opening) {
         __threadfence_system();
         store_now(desk.relay, word);
     } while (DeskWord::opening(word) == opening);
+}
+
+// By all warps but the first, which relays meanwhile: tokens come behind the last wish, and at once.
+__device__ void bring_tokens(const DeliveredTokens& tokens) {
+    constexpr std::uint32_t kBringing = kAnswerThreads - kWarp;
+    const std::uint32_t thread = threadIdx.x - kWarp;
+    if (thread == 0 && tokens.columns > 0) {
+        while (load_now(tokens.delivered) < tokens.ticket) __nanosleep(200);
+        __threadfence_system();
+    }
+    asm volatile("bar.sync 1, %0;" : : "n"(kBringing) : "memory");
+    for (std::uint32_t i = thread; i < tokens.columns; i += kBringing) tokens.to[i] = __ldcv(tokens.from + i);
 }
 
 // Whether entry `next` is posted, once it is; all of the block's threads are told.
@@ -104,9 +117,12 @@ __device__ void lay_entry(const RowReader<D>& reader, const LeanSlice& slice, co
 
 template <Dtype D>
 __global__ void __launch_bounds__(kAnswerThreads)
-    answer_wishes(LeanRows rows, LeanSlice slice, Desk desk, std::uint64_t opening) {
+    answer_wishes(LeanRows rows, LeanSlice slice, Desk desk, std::uint64_t opening, DeliveredTokens tokens) {
     __shared__ FetchedEntry fetched;
-    if (blockIdx.x == 0) return relay_word(desk, opening);
+    if (blockIdx.x == 0) {
+        if (threadIdx.x < kWarp) return relay_word(desk, opening);
+        return bring_tokens(tokens);
+    }
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
     for (std::uint32_t next = blockIdx.x - 1; is_posted(desk, opening, next); next += kAnswering) {
@@ -125,8 +141,8 @@ __global__ void __launch_bounds__(kAnswerThreads)
 template <Dtype D>
 struct Answering {
     static void launch(const LeanRows& rows, const LeanSlice& slice, const Desk& desk, std::uint64_t opening,
-                       cudaStream_t stream) {
-        answer_wishes<D><<<1 + kAnswering, kAnswerThreads, 0, stream>>>(rows, slice, desk, opening);
+                       const DeliveredTokens& tokens, cudaStream_t stream) {
+        answer_wishes<D><<<1 + kAnswering, kAnswerThreads, 0, stream>>>(rows, slice, desk, opening, tokens);
     }
 };
 
@@ -147,8 +163,8 @@ cudaError_t load_answer_kernel(Dtype dtype) {
 }
 
 cudaError_t launch_answering(const LeanRows& rows, const LeanSlice& slice, const Desk& desk,
-                             std::uint64_t opening, cudaStream_t stream) {
-    launch_of<Answering>(rows.dtype, rows, slice, desk, opening, stream);
+                             std::uint64_t opening, const DeliveredTokens& tokens, cudaStream_t stream) {
+    launch_of<Answering>(rows.dtype, rows, slice, desk, opening, tokens, stream);
     return cudaGetLastError();
 }
 

@@ -1,6 +1,7 @@
-// The kernel that brings what samplers ask for of a lean step, and the memory by which the CPU tells it. It
-// is on the GPU before anybody asks: a thread that waits for the GPU in a call into CUDA, as a copy to
-// pageable memory does, keeps other threads from launching anything meanwhile.
+// The kernel that brings what samplers ask for of a lean step, and the memory by which the CPU tells it.
+// Where a stream waits for the step's tokens, it is on the GPU before anybody asks: a thread that waits for
+// that stream in a call into CUDA, as a copy to pageable memory does, keeps other threads from launching
+// anything meanwhile.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -52,11 +53,21 @@ struct Desk {
     std::uint32_t bitmap_words = 0;  // of an entry; whole 16 bytes
 };
 
+// A step's tokens, which the kernel brings too: it then runs until they are delivered. Without columns it
+// brings none.
+struct DeliveredTokens {
+    const std::uint64_t* delivered = nullptr;  // `ticket` or beyond: they are there
+    std::uint64_t ticket = 0;
+    const std::int32_t* from = nullptr;  // pinned
+    std::int32_t* to = nullptr;
+    std::uint32_t columns = 0;
+};
+
 // Before the first launch: see load_lean_kernels().
 cudaError_t load_answer_kernel(proto::Dtype dtype);
 
 // Runs until the desk's word has another opening.
 cudaError_t launch_answering(const LeanRows& rows, const LeanSlice& slice, const Desk& desk,
-                             std::uint64_t opening, cudaStream_t stream);
+                             std::uint64_t opening, const DeliveredTokens& tokens, cudaStream_t stream);
 
 }  // namespace croupier::gpu_writer

@@ -85,7 +85,7 @@ shm::Result<bool> CudaWriter::prepare() {
                                                 [this](const void* place) { return address(place); })));
         // Not when tokens are first awaited: to allocate what it needs waits for the GPU, which by then may
         // wait for what this thread has still to do.
-        CROUPIER_TRY(keep(courier_, TokenCourier::make(host().segment(), host().rank())));
+        CROUPIER_TRY(keep(courier_, TokenCourier::make(host().segment(), host().rank(), lean_.get())));
     } else if (path_ != Path::store) {
         const std::uint64_t maxima =
             geometry.has_summaries == 0
@@ -326,7 +326,7 @@ shm::Result<bool> CudaWriter::await_tokens(void* stream, const BegunStep& step,
                                            std::chrono::milliseconds timeout, std::int32_t* tokens) {
     const DeviceScope scope(device_);
     if (courier_ == nullptr) {
-        CROUPIER_TRY(keep(courier_, TokenCourier::make(host().segment(), host().rank())));
+        CROUPIER_TRY(keep(courier_, TokenCourier::make(host().segment(), host().rank(), nullptr)));
     }
     return courier_->await(step, timeout, static_cast<cudaStream_t>(stream), tokens);
 }

@@ -19,7 +19,10 @@ LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank, std::span<co
       bits_((segment.geometry().shards[rank].blocks() + 63) / 64),
       server_(
           segment, rank,
-          [this](const WatchedStep& step, std::span<const Wish> wishes) { answer(step.begun, wishes); },
+          [this](const WatchedStep& step, const Wish& wish) {
+              answer(step.begun, wish);
+              return true;
+          },
           [](const WatchedStep& /*step*/) {}) {}
 
 void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
@@ -35,17 +38,15 @@ void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
              {segment_.lean(slot, rank_), segment_.logits(slot, rank_)});
 }
 
-void LeanHost::answer(const BegunStep& step, std::span<const Wish> wishes) {
+void LeanHost::answer(const BegunStep& step, const Wish& wish) {
     const std::uint32_t slot = segment_.slot_of(step.step);
     const LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns, order_);
     const shm::Wishes board(segment_, step.step, shm::slice_epochs(segment_, step.step));
-    for (const Wish& wish : wishes) {
-        own_bits(wish.bits, shape.first_block, shape.slice.blocks, bits_);
-        lay_blocks(shape, wish.column, kept_[slot].data() + wish.column * row_bytes_, bits_,
-                   segment_.logits(slot, rank_));
-        // SYNC: release; pairs with the acquire in Wishes::awaited: the blocks are there.
-        board.answer(wish.column, rank_).store(wish.word, std::memory_order_release);
-    }
+    own_bits(wish.bits, shape.first_block, shape.slice.blocks, bits_);
+    lay_blocks(shape, wish.column, kept_[slot].data() + wish.column * row_bytes_, bits_,
+               segment_.logits(slot, rank_));
+    // SYNC: release; pairs with the acquire in Wishes::awaited: the blocks are there.
+    board.answer(wish.column, rank_).store(wish.word, std::memory_order_release);
 }
 
 }  // namespace croupier::gpu_writer

@@ -20,7 +20,7 @@ class LeanHost {
     void lay(const BegunStep& step, std::span<const void* const> rows);
 
   private:
-    void answer(const BegunStep& step, std::span<const Wish> wishes);
+    void answer(const BegunStep& step, const Wish& wish);
 
     const shm::Segment& segment_;
     std::uint32_t rank_;

@@ -15,10 +15,8 @@ shm::Result<std::unique_ptr<LeanPath>> LeanPath::make(const shm::Segment& segmen
     CROUPIER_TRY(path->prepare_memory(order));
     path->server_.emplace(
         segment, rank,
-        [lean = path.get()](const WatchedStep& step, std::span<const Wish> wishes) {
-            lean->answer(step, wishes);
-        },
-        [lean = path.get()](const WatchedStep& step) { lean->desk_of(step).close(step.opening); });
+        [lean = path.get()](const WatchedStep& step, const Wish& wish) { return lean->answer(step, wish); },
+        [lean = path.get()](const WatchedStep& step) { lean->end_answers(step.begun.step, step.opening); });
     return path;
 }
 
@@ -105,12 +103,13 @@ LeanStep LeanPath::arguments_of(const BegunStep& step) {
 shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, const BegunStep& step,
                                  LeanEnd end, cudaStream_t worker) {
     const WatchedStep watched{step, ++openings_};
-    AnswerDesk& desk = desk_of(watched);
+    AnswerDesk& desk = desk_of(step.step);
+    const LeanRows rows = rows_of(logits, row_stride);
     server_->watch(watched);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
     CROUPIER_TRY(desk.hold(worker));
+    desk.open(rows, slice_of(step), step.step, watched.opening);
     const std::uint32_t slot = segment_.slot_of(step.step);
-    const LeanRows rows = rows_of(logits, row_stride);
     const LeanStep sent = arguments_of(step);
     if (!whole_.empty()) {
         CROUPIER_TRY(cuda_done(launch_whole_columns(rows, slice_of(step), whole_, worker),
@@ -123,18 +122,24 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
     CROUPIER_TRY(
         cuda_done(launch_lean(rows, target, sent, end, scratch_.get(), worker), "cannot launch a lean step"));
-    // Behind it, for the step is waited for and wishes come later.
-    return desk.open(rows, slice_of(step), watched.opening);
+    return true;
 }
 
-void LeanPath::answer(const WatchedStep& step, std::span<const Wish> wishes) {
+shm::Result<std::uint64_t> LeanPath::answer_in(cudaStream_t stream, std::uint64_t step,
+                                               const DeliveredTokens& tokens) {
+    return desk_of(step).answer_in(stream, tokens);
+}
+
+void LeanPath::end_answers(std::uint64_t step, std::uint64_t opening) {
+    desk_of(step).close(opening);
+}
+
+bool LeanPath::answer(const WatchedStep& step, const Wish& wish) {
     const std::uint64_t number = step.begun.step;
     const shm::Wishes board(segment_, number, shm::slice_epochs(segment_, number));
-    for (const Wish& wish : wishes) {
-        own_bits(wish.bits, shape_.first_block, shape_.slice.blocks, bits_);
-        desk_of(step).post(step.opening,
-                           {wish.column, bits_, address_(&board.answer(wish.column, rank_)), wish.word});
-    }
+    own_bits(wish.bits, shape_.first_block, shape_.slice.blocks, bits_);
+    return desk_of(number).post(step.opening,
+                                {wish.column, bits_, address_(&board.answer(wish.column, rank_)), wish.word});
 }
 
 }  // namespace croupier::gpu_writer

@@ -1,5 +1,5 @@
-// The lean way: one kernel on the worker's stream sends what can matter of a step's rows, and another one,
-// which waits beside it until the step is decided, brings what samplers ask for, out of the rows.
+// The lean way: one kernel on the worker's stream sends what can matter of a step's rows, and another one
+// brings what samplers ask for, out of the rows, until the step is decided.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,12 @@ class LeanPath {
     shm::Result<bool> send(const void* logits, std::uint64_t row_stride, const BegunStep& step, LeanEnd end,
                            cudaStream_t worker);
 
+    // Of the step that was sent last in its slot: see AnswerDesk.
+    bool is_sent(std::uint64_t step) const { return desk_of(step).is_open_for(step); }
+    shm::Result<std::uint64_t> answer_in(cudaStream_t stream, std::uint64_t step,
+                                         const DeliveredTokens& tokens);
+    void end_answers(std::uint64_t step, std::uint64_t opening);
+
   private:
     LeanPath(const shm::Segment& segment, std::uint32_t rank, Address address);
     shm::Result<bool> prepare_memory(std::span<const std::uint32_t> order);
@@ -45,8 +51,8 @@ class LeanPath {
     LeanSlice slice_of(const BegunStep& step) const;
     std::size_t first_want(std::uint64_t step) const;
     LeanStep arguments_of(const BegunStep& step);
-    void answer(const WatchedStep& step, std::span<const Wish> wishes);
-    AnswerDesk& desk_of(const WatchedStep& step) { return *desks_[segment_.slot_of(step.begun.step)]; }
+    bool answer(const WatchedStep& step, const Wish& wish);
+    AnswerDesk& desk_of(std::uint64_t step) const { return *desks_[segment_.slot_of(step)]; }
 
     const shm::Segment& segment_;
     std::uint32_t rank_;

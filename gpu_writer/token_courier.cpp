@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "gpu_writer/decided_tokens.h"
+#include "gpu_writer/lean_path.h"
 #include "gpu_writer/slice_kernels.h"
 #include "shm/clock.h"
 #include "shm/logits_publisher.h"
@@ -32,10 +33,10 @@ shm::Result<bool> refuse_capture(cudaStream_t stream) {
 
 }  // namespace
 
-shm::Result<std::unique_ptr<TokenCourier>> TokenCourier::make(const shm::Segment& segment,
-                                                              std::uint32_t rank) {
+shm::Result<std::unique_ptr<TokenCourier>> TokenCourier::make(const shm::Segment& segment, std::uint32_t rank,
+                                                              LeanPath* lean) {
     CROUPIER_TRY_VALUE(wait, StreamWait::find());
-    std::unique_ptr<TokenCourier> courier(new TokenCourier(segment, rank, wait));
+    std::unique_ptr<TokenCourier> courier(new TokenCourier(segment, rank, lean, wait));
     CROUPIER_TRY(courier->prepare());
     courier->thread_ = std::thread([raw = courier.get()] { raw->serve(); });
     return courier;
@@ -46,12 +47,10 @@ shm::Result<bool> TokenCourier::prepare() {
     // As many again as may be begun: a place is used again when the GPU has long had its tokens.
     places_ = 2 * geometry.slots;
     CROUPIER_TRY(keep(delivered_, pinned_array<std::uint64_t>(1, "the word of delivered tokens")));
-    CROUPIER_TRY_VALUE(address, device_pointer(delivered_.get(), "the word of delivered tokens"));
-    delivered_address_ = reinterpret_cast<std::uint64_t>(address);
+    CROUPIER_TRY(keep(delivered_address_, device_pointer(delivered_.get(), "the word of delivered tokens")));
     CROUPIER_TRY(
         keep(tokens_, pinned_array<std::int32_t>(std::size_t{places_} * geometry.max_batch, "tokens")));
-    CROUPIER_TRY_VALUE(tokens, device_pointer(tokens_.get(), "tokens"));
-    tokens_address_ = reinterpret_cast<std::uint64_t>(tokens);
+    CROUPIER_TRY(keep(tokens_address_, device_pointer(tokens_.get(), "tokens")));
     CROUPIER_TRY(cuda_done(load_tokens_kernel(), "cannot load the kernel that fetches tokens"));
     fetched_.resize(places_);
     for (Event& event : fetched_) {
@@ -80,23 +79,43 @@ std::int32_t* TokenCourier::room_of(std::uint64_t ticket) const {
 shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::milliseconds timeout,
                                       cudaStream_t stream, std::int32_t* tokens) {
     CROUPIER_TRY(refuse_capture(stream));
+    if (lean_ != nullptr && !lean_->is_sent(step.step)) {
+        return shm::fail(Errc::bad_argument, "step " + std::to_string(step.step) +
+                                                 " is not enqueued yet, or is long over: a lean step's "
+                                                 "tokens are awaited behind its enqueue");
+    }
     const std::uint64_t ticket = ticket_ + 1;
     const cudaEvent_t fetched = fetched_[ticket % places_].get();
     CROUPIER_TRY(cuda_done(cudaEventSynchronize(fetched), "the GPU has not fetched earlier tokens"));
+    const DeliveredTokens delivered = to_deliver(ticket, step.columns, tokens);
+    shm::Result<std::uint64_t> opening = std::uint64_t{0};
+    if (lean_ != nullptr) opening = lean_->answer_in(stream, step.step, delivered);
     {
         const std::lock_guard lock(mutex_);
-        awaited_.push_back({ticket, step.step, step.columns, Clock::now() + timeout});
+        awaited_.push_back(
+            {ticket, step.step, step.columns, Clock::now() + timeout, opening ? opening.value() : 0});
     }
     more_.notify_one();
     // From here on the courier delivers this ticket, whatever becomes of the stream.
     ticket_ = ticket;
-    CROUPIER_TRY(wait_.until(stream, delivered_address_, ticket));
-    // Not a copy: what waits for a copy engine begins some microseconds later than a kernel.
-    const std::uint64_t from =
-        tokens_address_ + static_cast<std::uint64_t>(room_of(ticket) - tokens_.get()) * sizeof(*tokens);
-    CROUPIER_TRY(cuda_done(launch_tokens({from, sizeof(*tokens), step.columns}, tokens, stream),
-                           "cannot enqueue the fetch of a step's tokens"));
+    if (!opening) return opening.error();
+    if (opening.value() == 0) {
+        CROUPIER_TRY(enqueue_fetch(delivered, stream));
+    }
     return cuda_done(cudaEventRecord(fetched, stream), "cannot mark the fetch of a step's tokens");
+}
+
+DeliveredTokens TokenCourier::to_deliver(std::uint64_t ticket, std::uint32_t columns,
+                                         std::int32_t* tokens) const {
+    return {delivered_address_, ticket, tokens_address_ + (room_of(ticket) - tokens_.get()), tokens, columns};
+}
+
+shm::Result<bool> TokenCourier::enqueue_fetch(const DeliveredTokens& tokens, cudaStream_t stream) const {
+    CROUPIER_TRY(wait_.until(stream, reinterpret_cast<std::uint64_t>(tokens.delivered), tokens.ticket));
+    // Not a copy: what waits for a copy engine begins some microseconds later than a kernel.
+    const auto from = reinterpret_cast<std::uint64_t>(tokens.from);
+    return cuda_done(launch_tokens({from, sizeof(*tokens.from), tokens.columns}, tokens.to, stream),
+                     "cannot enqueue the fetch of a step's tokens");
 }
 
 bool TokenCourier::decided(const Awaited& awaited) {
@@ -128,6 +147,7 @@ void TokenCourier::deliver(const Awaited& awaited, bool decided) {
     }
     // SYNC: release; the GPU, which waits for the word, then finds the tokens.
     std::atomic_ref(delivered_[0]).store(awaited.ticket, std::memory_order_release);
+    if (awaited.opening != 0) lean_->end_answers(awaited.step, awaited.opening);
 }
 
 void TokenCourier::serve() {

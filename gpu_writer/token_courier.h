@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "gpu_writer/answer_kernel.h"
 #include "gpu_writer/begun_steps.h"
 #include "gpu_writer/cuda_memory.h"
 #include "gpu_writer/stream_wait.h"
@@ -23,10 +24,14 @@
 
 namespace croupier::gpu_writer {
 
+class LeanPath;
+
 class TokenCourier {
   public:
-    // The segment outlives it.
-    static shm::Result<std::unique_ptr<TokenCourier>> make(const shm::Segment& segment, std::uint32_t rank);
+    // The segment outlives it, and the lean path where there is one: a lean step's tokens come by the kernel
+    // that answers its wishes, in the same wait.
+    static shm::Result<std::unique_ptr<TokenCourier>> make(const shm::Segment& segment, std::uint32_t rank,
+                                                           LeanPath* lean);
     TokenCourier(const TokenCourier&) = delete;
     TokenCourier& operator=(const TokenCourier&) = delete;
     ~TokenCourier();
@@ -48,11 +53,14 @@ class TokenCourier {
         std::uint64_t step = 0;
         std::uint32_t columns = 0;
         Clock::time_point deadline;
+        std::uint64_t opening = 0;  // of the wishes that end with it; 0: of none
     };
 
-    TokenCourier(const shm::Segment& segment, std::uint32_t rank, StreamWait wait)
-        : segment_(segment), rank_(rank), wait_(wait) {}
+    TokenCourier(const shm::Segment& segment, std::uint32_t rank, LeanPath* lean, StreamWait wait)
+        : segment_(segment), rank_(rank), lean_(lean), wait_(wait) {}
     shm::Result<bool> prepare();
+    DeliveredTokens to_deliver(std::uint64_t ticket, std::uint32_t columns, std::int32_t* tokens) const;
+    shm::Result<bool> enqueue_fetch(const DeliveredTokens& tokens, cudaStream_t stream) const;
     void serve();
     bool decided(const Awaited& awaited);
     void deliver(const Awaited& awaited, bool decided);
@@ -60,12 +68,13 @@ class TokenCourier {
 
     const shm::Segment& segment_;
     std::uint32_t rank_;
+    LeanPath* lean_;
     StreamWait wait_;
     std::uint32_t places_ = 0;
     PinnedMemory<std::uint64_t> delivered_;  // up to this ticket; the GPU waits for it
-    std::uint64_t delivered_address_ = 0;
+    std::uint64_t* delivered_address_ = nullptr;
     PinnedMemory<std::int32_t> tokens_;  // [place][column]
-    std::uint64_t tokens_address_ = 0;
+    std::int32_t* tokens_address_ = nullptr;
     std::vector<Event> fetched_;  // by place: the GPU has its tokens
     std::uint64_t ticket_ = 0;
 

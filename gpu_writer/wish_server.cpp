@@ -92,23 +92,28 @@ bool WishServer::session_over() const {
     return state == proto::SessionState::closed || state == proto::SessionState::fenced;
 }
 
-bool WishServer::look(const WatchedStep& watched, bool at_all) {
+// How many wishes are on their way to their answers since the last look.
+std::size_t WishServer::look(const WatchedStep& watched, bool at_all) {
     const BegunStep& step = watched.begun;
     const std::uint32_t slot = segment_.slot_of(step.step);
     const shm::Wishes wishes(segment_, step.step, shm::slice_epochs(segment_, step.step));
     const std::uint64_t posted = wishes.posted();
-    if (posted == seen_[slot] && !at_all) return false;
-    seen_[slot] = posted;
-    wishes_.clear();
+    if (posted == seen_[slot] && !at_all) return 0;
+    std::size_t found = 0;
+    bool all = true;
     for (std::uint32_t column = 0; column < step.columns; ++column) {
         const std::uint64_t word = wishes.unanswered(column, rank_);
         std::uint64_t& answered = answered_[std::size_t{slot} * segment_.geometry().max_batch + column];
         if (word == 0 || word == answered) continue;
-        answered = word;
-        wishes_.push_back({column, word, wishes.bits(column)});
+        if (answer_(watched, {column, word, wishes.bits(column)})) {
+            answered = word;
+            ++found;
+        } else {
+            all = false;
+        }
     }
-    if (!wishes_.empty()) answer_(watched, wishes_);
-    return !wishes_.empty();
+    if (all) seen_[slot] = posted;
+    return found;
 }
 
 WishServer::Found WishServer::look_at(std::span<const WatchedStep> steps) {
@@ -124,7 +129,7 @@ WishServer::Found WishServer::look_at(std::span<const WatchedStep> steps) {
         const bool ready = shm::slice_ready(segment_, step.begun.step, rank_);
         found.logits = found.logits || ready;
         found.fresh = found.fresh || (ready && note_ready(step.begun.step));
-        if (ready && look(step, at_all)) ++found.wishes;
+        if (ready) found.wishes += look(step, at_all);
     }
     return found;
 }

@@ -35,9 +35,9 @@ struct WatchedStep {
 
 class WishServer {
   public:
-    // `answer` lays what is the rank's of each wish at its place in the slice, and then stores its word. It
-    // is called by the server's thread.
-    using Answer = std::function<void(const WatchedStep& step, std::span<const Wish> wishes)>;
+    // `answer` lays what is the rank's of a wish at its place in the slice, and then stores its word, or has
+    // that done. False: not now, and it is called again. It is called by the server's thread.
+    using Answer = std::function<bool(const WatchedStep& step, const Wish& wish)>;
     // The step is answered no more; also called by the thread that watches it anew.
     using End = std::function<void(const WatchedStep& step)>;
 
@@ -61,7 +61,7 @@ class WishServer {
     Found look_at(std::span<const WatchedStep> steps);
     bool is_over(const BegunStep& step) const;
     bool note_ready(std::uint64_t step);
-    bool look(const WatchedStep& step, bool at_all);
+    std::size_t look(const WatchedStep& step, bool at_all);
     void forget_ended();
     bool session_over() const;
 
@@ -71,8 +71,7 @@ class WishServer {
     End end_;
     std::vector<std::uint64_t> seen_;      // of each slot's board
     std::vector<std::uint64_t> answered_;  // [slot][column]: the last word, which may be on its way still
-    std::vector<Wish> wishes_;
-    std::vector<WatchedStep> ended_;  // as one look at all of them found
+    std::vector<WatchedStep> ended_;       // as one look at all of them found
     std::chrono::steady_clock::time_point looked_at_all_;
     std::chrono::steady_clock::time_point last_wish_;
     shm::LogitsForecast forecast_;

@@ -7,11 +7,12 @@
 #include <cstdint>
 
 #include "proto/bell.h"
+#include "proto/column_journal.h"
 
 namespace croupier::proto {
 
 constexpr std::uint64_t kPlaneMagic = 0x3130454E414C5043ULL;
-constexpr std::uint32_t kPlaneVersion = 4;
+constexpr std::uint32_t kPlaneVersion = 5;
 constexpr std::uint32_t kMaxSessions = 64;
 
 // Bucket i counts durations below 2^i microseconds / 4; the last one is open.
@@ -74,6 +75,7 @@ struct alignas(64) SessionTableEntry {
     std::atomic<std::uint64_t> lost;
 };
 
+// At the file's start. Behind it stands a JournalRing for each thread of each sampler.
 struct PlaneHeader {
     std::uint64_t magic;
     std::uint32_t version;
@@ -81,6 +83,7 @@ struct PlaneHeader {
     char instance[40];
     std::int32_t daemon_pid;
     std::uint32_t sampler_count;
+    std::uint32_t threads_per_sampler;
     std::uint64_t started_ns;
     // Tunables that SIGHUP may change while samplers run.
     alignas(64) std::atomic<std::uint32_t> wait_mode;
@@ -91,5 +94,10 @@ struct PlaneHeader {
     SessionTableEntry sessions[kMaxSessions];
     SamplerEntry samplers[kMaxSamplers];
 };
+static_assert(sizeof(PlaneHeader) % alignof(JournalRing) == 0);
+
+constexpr std::uint64_t plane_bytes(std::uint32_t samplers, std::uint32_t threads) {
+    return sizeof(PlaneHeader) + std::uint64_t{samplers} * threads * sizeof(JournalRing);
+}
 
 }  // namespace croupier::proto

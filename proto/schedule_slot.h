@@ -32,7 +32,11 @@ struct ScheduleRecord {
     std::uint32_t flags = 0;
     std::uint32_t revisions = 0;  // the header's when it was published: what is void has come since
     std::uint64_t published_ns = 0;
-    std::uint64_t reserved2[4] = {};
+    std::uint64_t taken_ns = 0;  // when the client took the step's decisions; 0: it has not
+    // The same of the step that had the slot before: the samplers keep it with this one
+    // (proto/column_journal.h).
+    std::uint64_t before_taken_ns = 0;
+    std::uint64_t reserved2[2] = {};
 };
 static_assert(sizeof(ScheduleRecord) == 64);
 

@@ -31,18 +31,23 @@ std::string plane_path(const std::string& directory, const std::string& instance
     return directory + "/croupier-" + instance + ".plane";
 }
 
-Result<Plane> Plane::create(const std::string& directory, const std::string& instance) {
+Result<Plane> Plane::create(const std::string& directory, const std::string& instance, std::uint32_t samplers,
+                            std::uint32_t threads_each) {
     const std::string path = plane_path(directory, instance);
     ::unlink(path.c_str());
-    CROUPIER_TRY_VALUE(file, create_unnamed(directory, sizeof(PlaneHeader), {0600, ""}));
-    CROUPIER_TRY(allocate(file, sizeof(PlaneHeader), directory));
-    CROUPIER_TRY_VALUE(mapping, map_file(file, sizeof(PlaneHeader), Access::read_write, path));
+    const std::uint64_t bytes = proto::plane_bytes(samplers, threads_each);
+    CROUPIER_TRY_VALUE(file, create_unnamed(directory, bytes, {0600, ""}));
+    CROUPIER_TRY(allocate(file, bytes, directory));
+    CROUPIER_TRY_VALUE(mapping, map_file(file, bytes, Access::read_write, path));
+    // The journals behind it are empty as they are: zeros.
     auto* header = new (mapping.get_address()) PlaneHeader{};
     header->magic = proto::kPlaneMagic;
     header->version = proto::kPlaneVersion;
     header->bytes = sizeof(PlaneHeader);
     std::strncpy(header->instance, instance.c_str(), sizeof(header->instance) - 1);
     header->daemon_pid = ::getpid();
+    header->sampler_count = samplers;
+    header->threads_per_sampler = threads_each;
     header->started_ns = monotonic_ns();
     Plane plane(std::move(file), std::move(mapping));
     if (!plane.hold_daemon()) return fail(Errc::already_held, path + " is locked by another process");
@@ -51,8 +56,23 @@ Result<Plane> Plane::create(const std::string& directory, const std::string& ins
 }
 
 Result<Plane> Plane::attach(const std::string& directory, const std::string& instance, Access access) {
-    CROUPIER_TRY_VALUE(opened, open_stamped(plane_path(directory, instance), access, kPlane));
+    const std::string path = plane_path(directory, instance);
+    CROUPIER_TRY_VALUE(opened, open_stamped(path, access, kPlane, FileSize::at_least));
+    const auto& header = *static_cast<const PlaneHeader*>(opened.mapping.get_address());
+    const std::uint64_t bytes = proto::plane_bytes(header.sampler_count, header.threads_per_sampler);
+    if (header.sampler_count > proto::kMaxSamplers || opened.mapping.get_size() != bytes) {
+        return fail(Errc::wrong_size, path + " has " + std::to_string(opened.mapping.get_size()) +
+                                          " bytes; with " + std::to_string(header.sampler_count) +
+                                          " samplers of " + std::to_string(header.threads_per_sampler) +
+                                          " threads it should have " + std::to_string(bytes));
+    }
     return Plane(std::move(opened.file), std::move(opened.mapping));
+}
+
+std::span<proto::JournalRing> Plane::journals() const {
+    auto* first = static_cast<std::byte*>(mapping_.get_address()) + sizeof(PlaneHeader);
+    const std::size_t count = (mapping_.get_size() - sizeof(PlaneHeader)) / sizeof(proto::JournalRing);
+    return {reinterpret_cast<proto::JournalRing*>(first), count};
 }
 
 }  // namespace croupier::shm

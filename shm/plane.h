@@ -1,6 +1,8 @@
 // The table that the supervisor shares with its samplers, and that `croupier status` reads, alive or dead.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "proto/plane.h"
@@ -15,10 +17,13 @@ class Plane {
     // Replaces the file of a dead daemon; the caller holds the instance's lock. Nobody but its owner may open
     // it: who could write to it would decide over samplers, and who could read it would know all segments'
     // names.
-    static Result<Plane> create(const std::string& directory, const std::string& instance);
+    static Result<Plane> create(const std::string& directory, const std::string& instance,
+                                std::uint32_t samplers, std::uint32_t threads_each);
     static Result<Plane> attach(const std::string& directory, const std::string& instance, Access access);
 
     proto::PlaneHeader& header() const { return *static_cast<proto::PlaneHeader*>(mapping_.get_address()); }
+    // [sampler * threads + thread]
+    std::span<proto::JournalRing> journals() const;
     // Held by the daemon while it lives, and by each sampler on its own byte.
     bool hold_daemon() { return try_lock_byte(file_, 0); }
     bool daemon_alive() const { return byte_is_locked(file_, 0); }

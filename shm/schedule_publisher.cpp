@@ -125,7 +125,7 @@ Result<std::uint64_t> SchedulePublisher::publish(std::span<const proto::Schedule
     reset_decisions(slot, step, count);
     auto& record = segment_->schedule(slot);
     const std::uint32_t revisions = header.revisions.load(std::memory_order_relaxed);
-    record = {step, count, epoch_, flags, revisions, monotonic_ns(), {}};
+    record = {step, count, epoch_, flags, revisions, monotonic_ns(), 0, record.taken_ns, {}};
     const auto places = segment_->schedule_columns(slot);
     for (std::uint32_t column = 0; column < count; ++column) places[column].store(columns[column]);
     // SYNC: release; pairs with the acquire in steps_in_flight (samplers, writers, supervisor).
@@ -211,6 +211,7 @@ void SchedulePublisher::take() {
     const std::uint32_t slot = segment_->slot_of(taken_);
     extend_logs(slot);
     count_times(slot);
+    segment_->schedule(slot).taken_ns = monotonic_ns();
     waiting_since_ns_ = 0;
     ++taken_;
     auto& header = segment_->header();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 
 #include "shm/clock.h"
 #include "shm/logits_publisher.h"
@@ -121,6 +122,46 @@ SessionSnapshot read_session(const std::string& path) {
 
 }  // namespace
 
+std::uint64_t HistogramSnapshot::count() const {
+    return std::accumulate(buckets.begin(), buckets.end(), std::uint64_t{0});
+}
+
+HistogramSnapshot HistogramSnapshot::since(const HistogramSnapshot& earlier) const {
+    HistogramSnapshot grown;
+    for (std::size_t i = 0; i < buckets.size(); ++i)
+        grown.buckets[i] = shm::since(earlier.buckets[i], buckets[i]);
+    grown.sum_ns = shm::since(earlier.sum_ns, sum_ns);
+    return grown;
+}
+
+void HistogramSnapshot::add(const HistogramSnapshot& more) {
+    for (std::size_t i = 0; i < buckets.size(); ++i) buckets[i] += more.buckets[i];
+    sum_ns += more.sum_ns;
+}
+
+std::optional<double> HistogramSnapshot::quantile_seconds(double quantile) const {
+    const auto all = static_cast<double>(count());
+    if (all == 0) return std::nullopt;
+    double below = 0;
+    for (std::size_t i = 0; i + 1 < buckets.size(); ++i) {
+        const auto here = static_cast<double>(buckets[i]);
+        const double lower = i == 0 ? 0.0 : proto::bucket_upper_seconds(i - 1);
+        if (here > 0 && below + here >= quantile * all) {
+            return lower + (proto::bucket_upper_seconds(i) - lower) * (quantile * all - below) / here;
+        }
+        below += here;
+    }
+    // The last bucket is open: no more is known than where it begins.
+    return proto::bucket_upper_seconds(buckets.size() - 2);
+}
+
+void hide_from_others(SessionSnapshot& session) {
+    session.id = 0;
+    session.path.clear();
+    session.client_pid = 0;
+    if (!session.fault.empty()) session.fault = "it cannot be read";
+}
+
 double SessionSnapshot::hot_acceptance() const {
     const auto hot = static_cast<double>(counter(proto::SessionCounter::draws_hot));
     const auto tail = static_cast<double>(counter(proto::SessionCounter::draws_tail));
@@ -154,6 +195,7 @@ Result<Snapshot> observe(const std::string& directory, const std::string& instan
     snapshot.daemon_alive = plane.daemon_alive();
     snapshot.daemon_pid = header.daemon_pid;
     snapshot.up_ns = since(header.started_ns, now);
+    snapshot.threads_per_sampler = header.threads_per_sampler;
     const std::uint32_t samplers = std::min(header.sampler_count, proto::kMaxSamplers);
     for (std::uint32_t index = 0; index < samplers; ++index) {
         snapshot.samplers.push_back(read_sampler(plane, index, now));

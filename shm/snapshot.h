@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,13 @@ namespace croupier::shm {
 struct HistogramSnapshot {
     std::array<std::uint64_t, proto::kLatencyBuckets> buckets{};
     std::uint64_t sum_ns = 0;
+
+    std::uint64_t count() const;
+    // What came since `earlier`; nothing where a bucket has shrunk, as those of a new daemon have.
+    HistogramSnapshot since(const HistogramSnapshot& earlier) const;
+    void add(const HistogramSnapshot& more);
+    // Interpolated in its bucket, whose bounds are a factor of two apart; nullopt while nothing is counted.
+    std::optional<double> quantile_seconds(double quantile) const;
 };
 
 struct SamplerSnapshot {
@@ -65,12 +73,15 @@ struct Snapshot {
     bool daemon_alive = false;
     std::int32_t daemon_pid = 0;
     std::uint64_t up_ns = 0;
+    std::uint32_t threads_per_sampler = 1;
     std::vector<SamplerSnapshot> samplers;
     std::vector<SessionSnapshot> sessions;
 };
 
 // Attaches read-only and disturbs nobody.
 Result<Snapshot> observe(const std::string& directory, const std::string& instance);
+// For those whose session it is not: the id and the path are a capability, and a fault names the path.
+void hide_from_others(SessionSnapshot& session);
 // Paths of the instance's segments, sound or not.
 std::vector<std::string> segment_files(const std::string& directory, const std::string& instance);
 

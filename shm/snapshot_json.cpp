@@ -15,9 +15,7 @@ double seconds(std::uint64_t ns) {
 json sampler_json(const SamplerSnapshot& sampler) {
     json stages;
     for (std::size_t i = 0; i < sampler.stages.size(); ++i) {
-        std::uint64_t count = 0;
-        for (const auto bucket : sampler.stages[i].buckets) count += bucket;
-        stages[proto::kStageNames[i]] = {{"count", count},
+        stages[proto::kStageNames[i]] = {{"count", sampler.stages[i].count()},
                                          {"sum_seconds", seconds(sampler.stages[i].sum_ns)}};
     }
     const double up = seconds(sampler.up_ns);
@@ -63,7 +61,8 @@ json session_json(const SessionSnapshot& session) {
                    {"counters", counters}};
     // Not told to who asks: it is another's.
     if (session.path.empty()) {
-        for (const char* key : {"id", "path", "client"}) answer.erase(key);
+        for (const char* key : {"id", "path"}) answer.erase(key);
+        answer["client"].erase("pid");
     }
     if (!session.fault.empty()) answer["fault"] = session.fault;
     return answer;

@@ -1,6 +1,9 @@
 #include "shm/stamped_file.h"
 
+#include <unistd.h>
+
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace croupier::shm {
@@ -8,6 +11,14 @@ namespace {
 
 std::string tell(const Versus& words, std::uint64_t theirs, std::uint64_t ours) {
     return words.before + std::to_string(theirs) + words.between + std::to_string(ours) + words.after;
+}
+
+// nullopt: it is no file of this kind.
+std::optional<std::uint32_t> version_of(const FileDescriptor& file, const StampedKind& kind) {
+    Stamp found{};
+    if (::pread(file.get(), &found, sizeof(found), 0) != sizeof(found)) return std::nullopt;
+    if (found.magic != kind.stamp.magic) return std::nullopt;
+    return found.version;
 }
 
 }  // namespace
@@ -26,10 +37,14 @@ Result<bool> check_stamp(const Stamp& found, const StampedKind& kind, const std:
     return true;
 }
 
-Result<StampedFile> open_stamped(const std::string& path, Access access, const StampedKind& kind) {
+Result<StampedFile> open_stamped(const std::string& path, Access access, const StampedKind& kind,
+                                 FileSize expected) {
     CROUPIER_TRY_VALUE(file, open_file(path, access));
     CROUPIER_TRY_VALUE(size, file_size(file, path));
-    if (size != kind.stamp.bytes) {
+    if (size < kind.stamp.bytes || (expected == FileSize::exactly && size > kind.stamp.bytes)) {
+        // Another version is mostly of another size, and says more.
+        if (const auto version = version_of(file, kind); version && *version != kind.stamp.version)
+            return fail(Errc::wrong_version, path + tell(kind.version, *version, kind.stamp.version));
         const Versus words{" has ", kind.bytes.between, kind.bytes.after};
         return fail(Errc::wrong_size, path + tell(words, size, kind.stamp.bytes));
     }

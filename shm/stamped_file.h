@@ -37,7 +37,9 @@ struct StampedFile {
     FileDescriptor file;
     Mapping mapping;
 };
-// A file of exactly the stamp's bytes.
-Result<StampedFile> open_stamped(const std::string& path, Access access, const StampedKind& kind);
+// `at_least`: behind the stamp's bytes stands more, of which the caller knows how much is right.
+enum class FileSize { exactly, at_least };
+Result<StampedFile> open_stamped(const std::string& path, Access access, const StampedKind& kind,
+                                 FileSize expected = FileSize::exactly);
 
 }  // namespace croupier::shm

@@ -32,9 +32,11 @@ void add_daemon_options(CLI::App& command, SimOptions& options) {
     command.add_option("--shm-dir", options.shm_dir, "Where the started daemon keeps its segments")
         ->capture_default_str()
         ->group(group);
-    command.add_option("--samplers", options.samplers, "Sampler processes of the started daemon")
+    command
+        .add_option("--samplers", options.samplers,
+                    "Sampler processes of the started daemon; 0: as many as it takes by itself")
         ->capture_default_str()
-        ->check(CLI::Range(1, 256))
+        ->check(CLI::Range(0, 256))
         ->group(group);
     command.add_option("--threads-per-sampler", options.threads_per_sampler, "Threads in each of them")
         ->capture_default_str()
@@ -186,10 +188,12 @@ void add_run_options(CLI::App& command, SimOptions& options) {
         ->check(CLI::Range(0U, 100'000U))
         ->group(group);
     command
-        .add_option(
-            "--verify", options.verify_after,
-            "When decisions are verified: along, on what time the cores have left, or after the serving")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"along", false}, {"after", true}}))
+        .add_option("--verify", options.verification,
+                    "When decisions are verified: along, on what time the cores have left; after the "
+                    "serving; or never, "
+                    "where only times are wanted")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, Verification>{
+            {"along", Verification::along}, {"after", Verification::after}, {"never", Verification::never}}))
         ->group(group);
     command.add_flag("--keep", options.keep, "Keeps the started daemon's directory: configuration and log")
         ->group(group);

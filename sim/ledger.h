@@ -46,7 +46,8 @@ struct LedgerHead {
     std::atomic<std::uint64_t> mismatched{0};
     LatencyHistogram step_latency;
     LatencyHistogram decision_latency;
-    LatencyHistogram gpu_latency;  // of a full batch: its logits in a GPU's memory to its tokens there
+    LatencyHistogram full_batch_latency;  // of decisions, where every column of the batch was in use
+    LatencyHistogram gpu_latency;         // of a full batch: its logits in a GPU's memory to its tokens there
     char segment_path[512] = {};
     char fault[1024] = {};
     std::atomic<std::uint32_t> faulty{0};

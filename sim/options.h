@@ -11,6 +11,8 @@ namespace croupier::sim {
 
 // The fixed ones: all requests alike, and as long as --output-max.
 enum class SimMix { greedy, plain, full, fixed, fixed_temperature, fixed_top_p, mixed };
+// When decisions are verified. Never: of a run that only measures.
+enum class Verification { along, after, never };
 enum class ChaosTarget { none, samplers, daemon, writer, client };
 
 struct SimOptions {
@@ -46,7 +48,7 @@ struct SimOptions {
     std::uint64_t seed = 1;
     std::uint32_t steps = 200;
 
-    bool verify_after = false;  // not while it serves
+    Verification verification = Verification::along;
     bool json = false;
     bool demo = false;
     bool keep = false;

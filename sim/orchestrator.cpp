@@ -80,6 +80,7 @@ void Orchestrator::start_processes() {
     if (daemon_) daemon_->start();
     scheduler_ = start_scheduler();
     for (std::uint32_t rank = 0; rank < world_.options.tp; ++rank) writers_.push_back(start_writer(rank));
+    if (world_.options.verification == Verification::never) return;
     for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
         verifiers_.push_back(testing::ChildProcess::run(
             [this] { run_verifier(world_); },
@@ -181,6 +182,7 @@ void Orchestrator::shut_down() {
 void Orchestrator::end_daemon() {
     if (!daemon_ || daemon_ended_) return;
     daemon_ended_ = true;
+    daemon_view_ = view_daemon(world_.options.shm_dir, daemon_->instance());
     if (daemon_->stop()) return;
     world_.ledger.report_fault("croupierd did not end in order on SIGTERM; the end of its log:\n" +
                                daemon_->end_of_log());
@@ -199,6 +201,7 @@ Report Orchestrator::run() {
     view_.finish(chaos_.kills());
     Report report = collect_report(world_);
     report.kills = chaos_.kills();
+    report.daemon = daemon_view_;
     report.left_in_shm = count_left_in_shm();
     report.wall_s = static_cast<double>(shm::monotonic_ns() - started_ns_) * 1e-9;
     report.fault = world_.ledger.fault();

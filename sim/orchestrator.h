@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/chaos.h"
+#include "sim/daemon_view.h"
 #include "sim/live_view.h"
 #include "sim/report.h"
 #include "sim/world.h"
@@ -44,6 +45,7 @@ class Orchestrator {
     std::uint64_t started_ns_;
     std::unique_ptr<testing::OwnDaemon> daemon_;
     bool daemon_ended_ = false;
+    DaemonView daemon_view_;
     testing::ChildProcess scheduler_;
     std::vector<testing::ChildProcess> writers_;
     std::vector<testing::ChildProcess> verifiers_;

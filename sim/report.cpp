@@ -54,6 +54,16 @@ nlohmann::ordered_json latency_json(const Latency& latency) {
             {"max", latency.max_us}};
 }
 
+nlohmann::ordered_json daemon_json(const DaemonView& daemon) {
+    // Bucket b > 0 holds what took 0.25 * 2^(b - 1) us and more, up to twice that.
+    return {{"samplers", daemon.samplers},
+            {"columns", daemon.columns},
+            {"column_mean_us", daemon.column_mean_us},
+            {"column_buckets", daemon.column_buckets},
+            {"supervisor_bytes", daemon.supervisor_bytes},
+            {"sampler_bytes", daemon.sampler_bytes}};
+}
+
 std::string latency_text(const Latency& latency) {
     std::ostringstream text;
     text << std::fixed << std::setprecision(2) << "p50 " << latency.p50_us * 1e-3 << "  p99 "
@@ -102,7 +112,10 @@ Report collect_report(const World& world) {
     report.truncated = head.truncated.load();
     report.wishes = head.wishes.load();
     report.step_latency = latency_of(head.step_latency);
+    report.unverified = world.options.verification == Verification::never;
     report.decision = latency_of(head.decision_latency);
+    report.full_batch = latency_of(head.full_batch_latency);
+    report.full_batches = head.full_batch_latency.count();
     report.hbm_to_hbm = latency_of(head.gpu_latency);
     const std::uint64_t last = head.last_step_ns.load();
     const std::uint64_t first = head.first_step_ns.load();
@@ -137,6 +150,8 @@ std::string to_json(const Report& report, const SimOptions& options) {
         {"wall_s", report.wall_s},
         {"step_latency_us", latency_json(report.step_latency)},
         {"decision_us", latency_json(report.decision)},
+        {"full_batches", report.full_batches},
+        {"full_batch_us", latency_json(report.full_batch)},
         {"streams_digest", report.streams_digest},
         {"engine",
          {{"vocab", options.vocab},
@@ -153,6 +168,7 @@ std::string to_json(const Report& report, const SimOptions& options) {
           {"threads_per_sampler", options.threads_per_sampler},
           {"seed", options.seed}}},
     };
+    if (report.daemon.columns > 0) json["daemon"] = daemon_json(report.daemon);
     if (options.on_gpu) json["hbm_to_hbm_us"] = latency_json(report.hbm_to_hbm);
     if (!report.first_mismatch.empty()) json["first_mismatch"] = report.first_mismatch;
     if (!report.fault.empty()) json["fault"] = report.fault;
@@ -183,8 +199,13 @@ std::string to_text(const Report& report, const World& world) {
          << "sample      " << sample_of(world) << "\n";
     if (!report.first_mismatch.empty()) text << "mismatch    " << report.first_mismatch << "\n";
     if (!report.fault.empty()) text << "given up    " << report.fault << "\n";
-    text << (report.sound() ? "every decision was verified; nothing was lost, doubled or left behind\n"
-                            : "THE RUN WAS NOT SOUND\n");
+    if (!report.sound()) {
+        text << "THE RUN WAS NOT SOUND\n";
+    } else {
+        text << (report.unverified ? "no decision was verified, as was asked for"
+                                   : "every decision was verified")
+             << "; nothing was lost, doubled or left behind\n";
+    }
     return text.str();
 }
 

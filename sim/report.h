@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "sim/daemon_view.h"
 #include "sim/world.h"
 
 namespace croupier::sim {
@@ -23,6 +24,7 @@ struct Report {
     std::uint64_t tokens = 0;
     std::uint64_t verified = 0;
     std::uint64_t mismatched = 0;
+    bool unverified = false;  // as was asked for
     std::uint64_t lost = 0;
     std::uint64_t duplicated = 0;
     std::uint64_t recovered = 0;
@@ -37,6 +39,9 @@ struct Report {
     double wall_s = 0.0;
     Latency step_latency;
     Latency decision;
+    Latency full_batch;  // of decisions, where every column of the batch was in use
+    std::uint64_t full_batches = 0;
+    DaemonView daemon;
     Latency hbm_to_hbm;  // 0: no GPU made the logits
     std::string streams_digest;
     std::string first_mismatch;
@@ -44,11 +49,11 @@ struct Report {
 
     bool sound() const {
         return fault.empty() && mismatched == 0 && lost == 0 && duplicated == 0 && unfinished == 0 &&
-               left_in_shm == 0 && verified == tokens;
+               left_in_shm == 0 && (verified == tokens || unverified);
     }
 };
 
-// From the ledger; kills, left_in_shm, wall_s and fault are the caller's to fill in.
+// From the ledger; daemon, kills, left_in_shm, wall_s and fault are the caller's to fill in.
 Report collect_report(const World& world);
 std::string to_json(const Report& report, const SimOptions& options);
 std::string to_text(const Report& report, const World& world);

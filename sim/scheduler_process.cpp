@@ -228,7 +228,10 @@ void Scheduler::note_latency(const StepInFlight& sent, const client::Step& step)
     const auto& head = segment_->decision_head(segment_->slot_of(step.step));
     const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
     const std::uint64_t done = head.last_commit_ns.load(std::memory_order_relaxed);
-    if (ready != 0 && done >= ready) ledger_.head().decision_latency.add(done - ready);
+    if (ready != 0 && done >= ready) {
+        ledger_.head().decision_latency.add(done - ready);
+        if (sent.requests.size() == world_.options.batch) ledger_.head().full_batch_latency.add(done - ready);
+    }
     ledger_.head().step_latency.add(shm::monotonic_ns() - sent.submitted_ns);
 }
 

@@ -115,7 +115,8 @@ void run_verifier(World& world) {
     LedgerHead& head = world.ledger.head();
     std::uint32_t done_below = 0;  // requests below it are claimed by one verifier or another
     std::vector<bool> claimed(world.plan.size(), false);
-    while (world.options.verify_after && head.served.load(std::memory_order_acquire) == 0) {
+    while (world.options.verification == Verification::after &&
+           head.served.load(std::memory_order_acquire) == 0) {
         const std::uint32_t bell = head.bell.load(std::memory_order_acquire);
         if (head.served.load(std::memory_order_acquire) == 0) shm::futex_wait(head.bell, bell, kLook);
     }

@@ -7,9 +7,12 @@
 #include "tools/doctor/command.h"
 #include "tools/explain/command.h"
 #include "tools/hotset/command.h"
+#include "tools/plan/command.h"
 #include "tools/program_beside.h"
 #include "tools/relay/command.h"
 #include "tools/status/command.h"
+#include "tools/top/command.h"
+#include "tools/trace/command.h"
 
 namespace {
 
@@ -24,6 +27,8 @@ Examples:
   croupier sim --demo                     a simulated engine against a daemon of its own
   croupier doctor                         is this host fit, and what to do where it is not
   croupier status                         what the running daemon does
+  croupier top                            the same as it goes on, and what of it is slow
+  croupier trace --seconds 5 -o t.json    the life of steps and columns, for Perfetto
   echo '{"logits": [1, 3, 2], "seed": 7}' | croupier decide
                                           a decision, by the code that the daemon runs
   croupier explain request.json           why this token: step by step, with a picture
@@ -31,6 +36,7 @@ Examples:
                                           which tokens occur most, for a session's hotness_file
   croupier hotset size --rows rows.bf16 --hot M.hot
                                           which size of a hot set draws fastest here
+  croupier plan --batch 256 --stage-ms 12  how many samplers, what a step costs, which memory
   croupier bench ipc --json               the plane's latency beside a bare ring and ZMQ
 Each command has its own --help.)");
     app.set_version_flag("--version", CROUPIER_VERSION);
@@ -44,7 +50,10 @@ Each command has its own --help.)");
     croupier::tools::add_decide_command(app, status);
     croupier::tools::add_explain_command(app, status);
     croupier::tools::add_hotset_commands(app, status);
+    croupier::tools::add_plan_command(app, status);
     croupier::tools::add_relay_command(app, status);
+    croupier::tools::add_top_command(app, status);
+    croupier::tools::add_trace_command(app, status);
     CLI11_PARSE(app, argc, argv);
     return status;
 }

@@ -194,7 +194,8 @@ std::uint64_t LeanSteps::to_answers(std::uint32_t columns, std::uint32_t blocks,
     }
     const gpu_writer::LeanSlice slice{slice_.address(), nullptr, proto::kBlockIds, shape_.slice.blocks,
                                       case_.columns};
-    need(desk_->open(next_rows(), slice, step_));
+    desk_->open(next_rows(), slice, step_, step_);
+    need(desk_->answer_in(stream_.get(), {}));
     if (running) {
         ask(1, std::vector<std::uint64_t>(wanted.size()));
         wait_for_answers(1);

@@ -50,7 +50,7 @@ finish() {
 
 # FlashInfer's kernels, if the last machine did not send them: beside parts whose time does not count.
 compile_kernels() {
-    [ ! -d "$here/vllm/site/flashinfer/data/aot" ] || return 0
+    [ ! -d "$here/vllm/site/flashinfer/data/aot" ] && [ "$VLLM_USE_FLASHINFER_SAMPLER" = 1 ] || return 0
     timeout "$1" python3 -c '
 from concurrent.futures import ThreadPoolExecutor
 import flashinfer.sampling, flashinfer.topk

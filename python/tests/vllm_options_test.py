@@ -15,7 +15,7 @@ from croupier.vllm.verify import Verifier
 
 
 @pytest.mark.parametrize(
-    ("given", "device", "ranks", "requests", "used"),
+    ("given", "device", "stages", "requests", "used"),
     [
         ("auto", "cuda", 1, 256, "lean"),
         ("auto", "cuda", 1, 512, "rows"),
@@ -25,10 +25,10 @@ from croupier.vllm.verify import Verifier
         ("lean", "cpu", 2, 512, "lean"),
     ],
 )
-def test_the_usual_transport_is_lean_from_one_gpu_alone(
-    given: str, device: str, ranks: int, requests: int, used: str
+def test_the_usual_transport_is_lean_where_a_step_waits_for_its_tokens(
+    given: str, device: str, stages: int, requests: int, used: str
 ) -> None:
-    assert Options(transport=given).transport_from(device, ranks, requests) == used
+    assert Options(transport=given).transport_from(device, stages, requests) == used
 
 
 @pytest.mark.parametrize(("given", "falls_back"), [("auto", True), ("lean", False)])

@@ -44,7 +44,9 @@ gpu_writer::HostWriter attach_writer(const SmallEngine& engine, std::uint32_t ra
 
 // The rank's metric, as it is scraped.
 double behind(const DaemonProcess& daemon, const std::string& rank) {
-    const auto families = daemon::to_metrics(shm::observe(daemon.shm_directory(), daemon.instance()).value());
+    const auto families = daemon::to_metrics(shm::observe(daemon.shm_directory(), daemon.instance()).value(),
+                                             daemon::RecentMinutes(daemon::Moment::now()),
+                                             daemon::JournalDigest(daemon.plane()));
     for (const auto& family : families) {
         if (family.name != "croupier_session_rank_behind_seconds") continue;
         for (const auto& metric : family.metric) {

@@ -16,53 +16,13 @@
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
+#include "tests/daemon/http_peer.h"
 #include "tests/daemon/loopback.h"
 
 using namespace croupier;
 using namespace croupier::testing;
 using Catch::Contains;
 using proto::SessionCounter;
-
-namespace {
-
-std::string http_get(std::uint16_t port, const std::string& path) {
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const timeval patience{20, 0};
-    ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    const sockaddr_in address = loopback(port);
-    REQUIRE(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
-    const std::string request = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    REQUIRE(::send(fd, request.data(), request.size(), 0) == static_cast<ssize_t>(request.size()));
-    std::string answer;
-    std::array<char, 4096> buffer{};
-    for (ssize_t got = 0; (got = ::recv(fd, buffer.data(), buffer.size(), 0)) > 0;) {
-        answer.append(buffer.data(), static_cast<std::size_t>(got));
-    }
-    ::close(fd);
-    return answer;
-}
-
-// Samples by name and labels, as text lines have them.
-std::map<std::string, double> samples(const std::string& page) {
-    std::map<std::string, double> found;
-    std::istringstream lines(page.substr(page.find("\r\n\r\n") + 4));
-    for (std::string line; std::getline(lines, line);) {
-        const auto blank = line.rfind(' ');
-        if (line.empty() || line.front() == '#' || blank == std::string::npos) continue;
-        found[line.substr(0, blank)] = std::strtod(line.c_str() + blank, nullptr);
-    }
-    return found;
-}
-
-struct Watched {
-    std::uint16_t port = free_port();
-    DaemonProcess daemon{kTwoSamplers, "metrics: {listen: \"127.0.0.1:" + std::to_string(port) + "\"}"};
-    SmallEngine engine{daemon.endpoint(), "engine"};
-
-    std::map<std::string, double> metrics() const { return samples(http_get(port, "/metrics")); }
-};
-
-}  // namespace
 
 TEST_CASE("/metrics follows the steps that are decided") {
     Watched watched;
@@ -134,7 +94,10 @@ TEST_CASE("every family of /metrics has its help and type, and every counter of 
     for (const auto& [name, value] : samples(page)) {
         std::string family = name.substr(0, name.find('{'));
         for (const char* part : {"_bucket", "_sum", "_count"}) {
-            if (family == std::string("croupier_stage_seconds") + part) family = "croupier_stage_seconds";
+            for (const char* histogram : {"croupier_stage_seconds", "croupier_session_step_seconds",
+                                          "croupier_recent_stage_seconds", "croupier_recent_step_seconds"}) {
+                if (family == std::string(histogram) + part) family = histogram;
+            }
         }
         INFO(name);
         CHECK(described.contains(family));

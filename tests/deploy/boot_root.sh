@@ -21,6 +21,8 @@ cat >"$root/root/list-files" <<'END'
 find /etc /opt /usr /var -xdev ! -path '/var/lib/dpkg/*' ! -path '/var/lib/apt/lists/*' ! -path '/var/log/*' ! -path '/var/cache/*' | sort
 END
 chmod +x "$root/root/list-files"
+# What a boot makes for the packages that are there already is not ours.
+chroot "$root" systemd-tmpfiles --boot --create --prefix=/var >/dev/null 2>&1 || true
 chroot "$root" /root/list-files >"$root/root/files-before"
 install() {
     DEBIAN_FRONTEND=noninteractive chroot "$root" sh -c 'exec apt-get install -y --no-install-recommends /tmp/*.deb' \
@@ -38,6 +40,8 @@ exec unshare --mount --pid --ipc --uts --net --cgroup --fork --kill-child bash -
     rm -rf "$root"/etc/systemd/system/*.wants "$root/etc/systemd/system/default.target" "$root/etc/fstab"
     hostname croupier-test
     cd "$root" && mkdir -p old && pivot_root . old && umount -l /old
+    # As nspawn does it: systemd mounts the credentials of a unit elsewhere, and counts on propagation.
+    mount --make-rshared /
     exec env -i container=croupier-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \
         /lib/systemd/systemd --unit=basic.target --log-target=null --show-status=0
 '

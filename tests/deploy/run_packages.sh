@@ -25,7 +25,7 @@ within() { nsenter --target "$init" --mount --pid --ipc --net --uts --cgroup --w
 as() { within setpriv --reuid "$1" --regid "$1" --init-groups "${@:2}"; }
 fail() {
     echo "FAILED: $*"
-    within journalctl --no-pager -n 60 -u croupierd 2>/dev/null || cat "$folder/boot.log"
+    within journalctl --no-pager -n 60 -u croupierd -u "croupier-relay@*" 2>/dev/null || cat "$folder/boot.log"
     exit 1
 }
 # until_true SECONDS COMMAND...: a system that boots has no signal for who stands outside.
@@ -94,6 +94,20 @@ within sed -i 's/^  group: ""/  group: "engines"/' /etc/croupier/croupierd.yaml
 within systemctl restart croupierd || fail "restart with shm.group"
 sim other --steps 30 >"$folder/sim.json" 2>&1 && verified "$folder/sim.json" || fail "an engine of shm.group: $(cat "$folder/sim.json")"
 said "an engine of another group, by shm.group"
+
+# A relay waits for its scheduler, and is measured, before there is one; its key is root's alone.
+within sh -c 'sed "s|SCHEDULER|127.0.0.1|; s|^CROUPIER_RELAY_ROOT_KEY=.*|CROUPIER_RELAY_ROOT_KEY=rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7|; s|^#\(.*METRICS\)|\1|" /usr/share/doc/croupier/relay.env >/etc/croupier/relay-one.env
+    echo "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6" >/etc/croupier/relay-one.key && chmod 600 /etc/croupier/relay-one.key'
+within systemctl enable --now croupier-relay@one || fail "a relay does not start: $(within journalctl --no-pager -n 20 -u croupier-relay@one)"
+until_true 10 within bash -c 'exec 3<>/dev/tcp/127.0.0.1/9465 && printf "GET /metrics HTTP/1.0\r\n\r\n" >&3 && grep -q "^croupier_relay_joined 0" <&3' ||
+    fail "a relay's metrics"
+[ "$(within systemctl show -P StatusText croupier-relay@one)" = "waiting for a scheduler at tcp://127.0.0.1:7001" ] ||
+    fail "a relay's status: $(within systemctl show -P StatusText croupier-relay@one)"
+within systemctl kill --signal=KILL croupier-relay@one
+until_true 10 within sh -c '[ "$(systemctl show -P NRestarts croupier-relay@one)" = 1 ] && systemctl is-active croupier-relay@one' || fail "no relay after a SIGKILL"
+within systemctl stop croupier-relay@one && [ "$(within systemctl show -P Result croupier-relay@one)" = success ] || fail "a relay does not stop in order"
+within rm /etc/croupier/relay-one.env /etc/croupier/relay-one.key
+said "a relay waits for its scheduler, is measured, comes back after a SIGKILL and stops in order"
 
 within systemctl stop croupierd || fail "stop"
 [ -z "$(within find /dev/shm/croupier -type f)" ] || fail "left after a stop: $(within find /dev/shm/croupier -type f)"

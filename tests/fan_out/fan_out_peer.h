@@ -42,8 +42,4 @@ class Peer {
 fan_out::FanOutKeys keys_of_root();
 fan_out::FanOutKeys keys_of_member();
 
-// Says so, once a test, when this machine cannot run it; fails where CROUPIER_TEST_GPU is `required`.
-bool can_run(fan_out::Transport transport);
-std::uint32_t most_members(fan_out::Transport transport);
-
 }  // namespace croupier::testing

@@ -10,6 +10,7 @@
 #include "testing/session_files.h"
 #include "tests/daemon/loopback.h"
 #include "tests/fan_out/fan_out_peer.h"
+#include "tests/fan_out/transports.h"
 
 using namespace croupier;
 using namespace croupier::testing;

@@ -6,23 +6,24 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 #include "gpu_writer/host_writer.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/loopback.h"
+#include "tests/fan_out/gpu_rank.h"
 
 namespace croupier::testing {
 namespace {
 
-constexpr const char* kSegmentVariable = "CROUPIER_TEST_SEGMENT";
 constexpr const char* kRouteVariable = "CROUPIER_TEST_ROUTE";
 constexpr std::uint32_t kPatienceMs = 20000;
 
@@ -44,19 +45,12 @@ ChildProcess run_part(const char* variable, const std::string& value, const char
     return ChildProcess::execute({"/proc/self/exe", part}, output, SIGKILL);
 }
 
-std::uint16_t to_bf16(float value) {
-    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U);
-}
-
 void write_step(gpu_writer::HostWriter& writer, std::uint64_t step) {
     const auto columns = writer.columns(step);
     const proto::RankShard shard = writer.geometry().shards[writer.rank()];
     for (std::uint32_t column = 0; column < columns.size(); ++column) {
-        const auto values = SmallEngine::row(writer.geometry().vocab, columns[column].load().sequence_uid,
-                                             columns[column].load().position);
-        std::vector<std::uint16_t> row;
-        for (std::uint32_t id = 0; id < shard.count; ++id)
-            row.push_back(to_bf16(values[shard.first_id + id]));
+        const auto row =
+            bf16_row(columns[column].load(), writer.geometry().vocab, shard.first_id, shard.count);
         writer.write_column(step, column, row.data());
     }
     (void)writer.publish_all(step);
@@ -107,7 +101,12 @@ CurvePair::CurvePair() {
     secret = secret_key.data();
 }
 
-LastStage::LastStage(const TwoHosts& hosts) : hosts_(&hosts) {
+std::string program_beside(const std::string& name) {
+    return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
+}
+
+LastStage::LastStage(const TwoHosts& hosts, fan_out::Transport transport) : hosts_(&hosts) {
+    route_.transport = transport;
     const CurvePair daemon_keys;
     const CurvePair scheduler_keys;
     const CurvePair relay_keys;
@@ -131,17 +130,34 @@ LastStage::LastStage(const TwoHosts& hosts) : hosts_(&hosts) {
                              "\"\n  curve: {secret_key_file: " + files_.directory() +
                              "/daemon-secret, authorized_keys_file: " + files_.directory() +
                              "/clients}\ndecisions: {endpoint: \"" + decisions + "\"}\n";
-    hosts.on_stage_host([&] { daemon_ = std::make_unique<DaemonProcess>(kTwoSamplers, yaml); });
+    hosts.on_stage_host(
+        [&] { daemon_ = std::make_unique<DaemonProcess>(kTwoSamplers, yaml, program_beside("croupierd")); });
 }
 
-void LastStage::start_relay() {
-    hosts_->on_stage_host([&] {
-        relay_ =
-            ChildProcess::execute({CROUPIER_PATH, "relay", "--shm-dir", daemon_->shm_directory(), "--root",
-                                   route_.root, "--key-file", files_.directory() + "/relay-secret",
-                                   "--root-key", route_.own_key, "--instance", daemon_->instance()},
-                                  files_.directory() + "/relay.log", SIGTERM);
-    });
+void LastStage::start_relay(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {program_beside("croupier"),
+                                          "relay",
+                                          "--shm-dir",
+                                          daemon_->shm_directory(),
+                                          "--root",
+                                          route_.root,
+                                          "--key-file",
+                                          files_.directory() + "/relay-secret",
+                                          "--root-key",
+                                          route_.own_key,
+                                          "--instance",
+                                          daemon_->instance()};
+    if (route_.transport == fan_out::Transport::nccl) {
+        for (const char* word : {"--transport", "nccl", "--device", "1"}) arguments.emplace_back(word);
+    }
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    hosts_->on_stage_host(
+        [&] { relay_ = ChildProcess::execute(arguments, files_.directory() + "/relay.log", SIGTERM); });
+}
+
+int LastStage::stop_relay() {
+    relay_.send(SIGTERM);
+    return relay_.wait();
 }
 
 void LastStage::kill_relay() {
@@ -160,6 +176,20 @@ void LastStage::start_writer(const std::string& segment_path) {
     });
 }
 
+void LastStage::start_gpu_writers(const std::string& segment_path) {
+    for (auto [process, rank] : {std::pair(&writer_, "0"), std::pair(&second_writer_, "1")}) {
+        ::setenv("CUDA_VISIBLE_DEVICES", rank, 1);
+        ::setenv(kRankVariable, rank, 1);
+        *process =
+            run_part(kSegmentVariable, segment_path, "[gpu_rank_part]", files_.directory() + "/writer.log");
+    }
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+std::string LastStage::writer_log() const {
+    return text_of(files_.directory() + "/writer.log");
+}
+
 ChildProcess start_scheduler_process(const Route& route, const std::string& output) {
     return run_part(kRouteVariable,
                     route.control + " " + route.root + " " + route.daemon_key + " " + route.own_key + " " +
@@ -174,6 +204,7 @@ RelayGroup::RelayGroup(const Route& route) {
     options.own_public_key = route.own_key.c_str();
     options.own_secret_key = route.own_secret.c_str();
     options.peer_public_key = route.relay_key.c_str();
+    options.transport = static_cast<std::uint32_t>(route.transport);
     options.join_timeout_ms = kPatienceMs;
     croupier_fan_out* opened = nullptr;
     croupier_error error{};

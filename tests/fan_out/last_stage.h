@@ -9,6 +9,7 @@
 
 #include "croupier/client.hpp"
 #include "croupier/fan_out.h"
+#include "fan_out/fan_out.h"
 #include "testing/child_process.h"
 #include "testing/daemon_process.h"
 #include "tests/fan_out/two_hosts.h"
@@ -21,6 +22,9 @@ struct CurvePair {
     std::string secret;
 };
 
+// The binary of this name that lies beside this test's, in a build and in a bundle.
+std::string program_beside(const std::string& name);
+
 // What a scheduler has to know.
 struct Route {
     std::string control;  // of the daemon
@@ -29,20 +33,28 @@ struct Route {
     std::string own_key;
     std::string own_secret;
     std::string relay_key;
+    fan_out::Transport transport =
+        fan_out::Transport::zmq;  // NCCL: device 0 is the scheduler's, 1 the relay's
 };
 
 class LastStage {
   public:
-    explicit LastStage(const TwoHosts& hosts);
+    explicit LastStage(const TwoHosts& hosts, fan_out::Transport transport = fan_out::Transport::zmq);
 
     const TwoHosts& hosts() const { return *hosts_; }
     const Route& route() const { return route_; }
     DaemonProcess& daemon() { return *daemon_; }
 
-    void start_relay();
+    // With what else is asked of it on the command line.
+    void start_relay(const std::vector<std::string>& more = {});
     void kill_relay();
+    // SIGTERM: its exit status.
+    int stop_relay();
     std::string relay_log() const;
     void start_writer(const std::string& segment_path);
+    // The same with a GPU each, 0 and 1, from whose memory the logits come.
+    void start_gpu_writers(const std::string& segment_path);
+    std::string writer_log() const;
     void stop_writer() { writer_.kill_and_reap(); }
 
   private:
@@ -53,6 +65,7 @@ class LastStage {
     std::unique_ptr<DaemonProcess> daemon_;
     testing::ChildProcess relay_;
     testing::ChildProcess writer_;
+    testing::ChildProcess second_writer_;
 };
 
 // The root of the group that a scheduler and its relay are.

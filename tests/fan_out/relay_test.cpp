@@ -8,6 +8,7 @@
 
 #include "testing/small_engine.h"
 #include "tests/fan_out/last_stage.h"
+#include "tests/fan_out/transports.h"
 
 using namespace croupier;
 using namespace croupier::testing;
@@ -23,7 +24,7 @@ std::string text_of(const std::string& path) {
 
 // The same requests on a session of this host, every decision checked against the reference.
 Tokens served_locally(std::uint64_t sequences, std::size_t tokens_each, bool masked = false) {
-    const DaemonProcess daemon;
+    const DaemonProcess daemon(kTwoSamplers, "", program_beside("croupierd"));
     EngineShape shape;
     shape.masked = masked;
     SmallEngine engine(daemon.endpoint(), "local", shape);
@@ -68,6 +69,15 @@ std::string failure_of_waiting(RemoteScheduler& scheduler) {
     return failure;
 }
 
+std::string failure_of_going_on(RemoteScheduler& scheduler) {
+    return failure_of([&] {
+        for (int i = 0; i < 1000; ++i) {
+            if (scheduler.session().in_flight() == 0) scheduler.submit(1);
+            scheduler.take();
+        }
+    });
+}
+
 }  // namespace
 
 TEST_CASE("a session through a relay gives the tokens of a local one, over 127.0.0.1") {
@@ -85,6 +95,32 @@ TEST_CASE("a session through a relay gives the tokens of a local one, between tw
     serve_like_a_local_session(*hosts, false);
 }
 
+TEST_CASE(
+    "a session through a relay over NCCL, whose ranks write from two GPUs, gives the tokens of a local one") {
+    if (!can_run(fan_out::Transport::nccl)) return;
+    const bool masked = GENERATE(false, true);
+    constexpr std::size_t kTokens = 40;
+    const TwoHosts hosts;
+    LastStage stage(hosts, fan_out::Transport::nccl);
+    stage.start_relay();
+    RemoteScheduler scheduler(stage.route(), 8, masked);
+    INFO(stage.relay_log());
+    scheduler.open();
+    stage.start_gpu_writers(scheduler.session().segment_path());
+    scheduler.serve(kTokens / 2);
+    // A group of GPUs ends with its relay; the next one goes on.
+    stage.kill_relay();
+    CHECK_THAT(failure_of_going_on(scheduler), Contains("peer_gone") && Contains("member 1"));
+    scheduler.leave();
+    stage.start_relay();
+    scheduler.open();
+    CHECK(scheduler.session().resumed());
+    scheduler.serve(kTokens);
+    CHECK(scheduler.tokens() == served_locally(8, kTokens, masked));
+    scheduler.close();
+    CHECK(eventually([&] { return stage.relay_log().find("event=relay_let_go") != std::string::npos; }));
+}
+
 TEST_CASE("a relay that is killed loses no token and gives none twice") {
     const TwoHosts hosts;
     LastStage stage(hosts);
@@ -99,13 +135,7 @@ TEST_CASE("a relay that is killed loses no token and gives none twice") {
         scheduler.submit(0);
         if (tokens % 8 == 0) scheduler.take();
         stage.kill_relay();
-        const std::string failure = failure_of([&] {
-            for (int i = 0; i < 1000; ++i) {
-                if (scheduler.session().in_flight() == 0) scheduler.submit(1);
-                scheduler.take();
-            }
-        });
-        CHECK_THAT(failure, Contains("peer_gone") && Contains("member 1"));
+        CHECK_THAT(failure_of_going_on(scheduler), Contains("peer_gone") && Contains("member 1"));
         CHECK_THAT(failure_of([&] { scheduler.session().add(SmallEngine::sequence(99, 1000)); }),
                    Contains("peer_gone"));
         scheduler.leave();

@@ -243,7 +243,10 @@ TEST_CASE("records that cannot be carried out are refused by name, and the ring 
     CHECK_THAT(refusal_of(attached.relay.apply(bad.make())), Contains(bad.says));
     CHECK(attached.files.segment.header().published == 0);
     CHECK(shm::SequenceTable(attached.files.segment).live().size() == 2);
-    CHECK_THAT(attached.relay.take_log_line(), Contains(bad.says));
+    const auto news = attached.relay.take_news();
+    REQUIRE_FALSE(news.empty());
+    CHECK(news.back().kind == client::RelayNews::Kind::refused);
+    CHECK_THAT(news.back().text, Contains(bad.says));
 }
 
 TEST_CASE("every byte of a record may be damaged: the relay carries it out, or refuses it, and lives") {

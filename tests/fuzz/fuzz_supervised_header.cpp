@@ -1,7 +1,7 @@
 // What a client may write over in its own segment, as the supervisor reads it: the header, the schedule
 // records, the heads of the decision slots and the claims. Whatever stands there, the neighbour's session is
 // left as it was.
-#include <spdlog/spdlog.h>
+
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "daemon/session_registry.h"
+#include "event_log/event_log.h"
 #include "shm/clock.h"
 #include "shm/session_record.h"
 #include "shm/snapshot.h"
@@ -52,9 +53,9 @@ class World {
     World()
         : liar_(make(directory_.path(), kLiar, "liar")),
           neighbour_(make(directory_.path(), kNeighbour, "neighbour")),
-          plane_(shm::Plane::create(directory_.path(), "fuzz").value()),
+          plane_(shm::Plane::create(directory_.path(), "fuzz", 1, 1).value()),
           bell_(shm::Bell::create_or_adopt(directory_.path(), "fuzz", {}).value()) {
-        spdlog::set_level(spdlog::level::off);
+        event_log::configure({event_log::Level::critical, event_log::Format::text});
         config_.instance = "fuzz";
         config_.shm.dir = directory_.path();
         config_.hot_set.adapt = true;

@@ -14,8 +14,6 @@
 namespace croupier::testing {
 namespace {
 
-using gpu_writer::kSumAtOne;
-using gpu_writer::kSumAtScale;
 using gpu_writer::kWhole;
 
 void need_cuda(cudaError_t status, const char* what) {
@@ -119,6 +117,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
 }
 
 GpuLeanStep::~GpuLeanStep() {
+    desk_->close(opening_);
     (void)cudaStreamSynchronize(stream_.get());
 }
 
@@ -134,7 +133,10 @@ void GpuLeanStep::launch(std::uint64_t word) {
 
 void GpuLeanStep::ask(const std::vector<Asked>& asked, std::uint64_t word) {
     desk_->close(opening_);
-    need(desk_->open(rows_, slice_, ++opening_));
+    ++opening_;
+    desk_->open(rows_, slice_, opening_, opening_);
+    // By the first wish where no stream waits for the tokens, and in that stream where there is one.
+    if (asked.size() % 2 == 0) need(desk_->answer_in(stream_.get(), {}));
     std::size_t answer = kFirstAnswer;
     for (const Asked& each : asked) {
         const auto blocks = std::span(each.bitmap).first((rows_.blocks + 63) / 64);

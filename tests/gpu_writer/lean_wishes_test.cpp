@@ -1,5 +1,6 @@
 // What is asked of a lean step's writer is laid where a step of rows has it, also while the worker's stream
 // waits for the tokens that it is for.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <future>
@@ -142,6 +143,82 @@ TEST_CASE("a wish is answered while the worker's stream waits for the step's tok
     if (way == Way::host) return;
     CHECK(tokens.get() == std::vector<std::int32_t>{7, 8, 9});
     CHECK(session.writer.state().late_steps == 0);
+}
+
+TEST_CASE("a wish for which there is no room yet is tried again, and no other waits for it", "[lean]") {
+    SessionFiles files(lean_geometry());
+    auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
+    auto publisher = testing::need(shm::LogitsPublisher::attach(files.segment, 0));
+    testing::publish_step(client, kColumns);
+    std::atomic<int> refused = 0;
+    std::atomic<int> answered = 0;
+    gpu_writer::WishServer server(
+        files.segment, 0,
+        [&](const gpu_writer::WatchedStep&, const gpu_writer::Wish& wish) {
+            if (wish.column == 1 && refused++ < 3) return false;
+            shm::Wishes(files.segment, 0, shm::slice_epochs(files.segment, 0))
+                .answer(wish.column, 0)
+                .store(wish.word, std::memory_order_release);
+            ++answered;
+            return true;
+        },
+        [](const gpu_writer::WatchedStep&) {});
+    gpu_writer::WatchedStep step;
+    step.begun.columns = kColumns;
+    step.opening = 1;
+    server.watch(step);
+    REQUIRE(publisher.begin(0, proto::SliceFormat::lean));
+    REQUIRE(publisher.publish_lean(0));
+    const shm::Wishes wishes(files.segment, 0, shm::slice_epochs(files.segment, 0));
+    std::vector<std::uint64_t> bits(wishes.bits(0).size());
+    bits[0] = 1;
+    for (const std::uint32_t column : {1U, 2U}) wishes.ask(column, bits);
+    for (const std::uint32_t column : {1U, 2U})
+        REQUIRE(soon([&] { return wishes.unanswered(column, 0) == 0; }));
+    CHECK(refused == 4);
+    CHECK(answered == 2);
+}
+
+TEST_CASE("a lean step's tokens are awaited behind its enqueue, not before", "[lean]") {
+    if (!testing::can_run(Way::copy)) return;
+    Session session(Way::copy, 0);
+    testing::publish_step(session.client, kColumns);
+    REQUIRE(session.writer.begin(0) == 0);
+    croupier_error error{};
+    auto& memory = session.writer.memory();
+    CHECK(croupier_writer_enqueue_awaited_tokens(session.writer.get(), memory.stream(), 0, 20000,
+                                                 memory.token_room(), &error) != 0);
+    CHECK_THAT(error.text, Catch::Matchers::Contains("step 0 is not enqueued yet"));
+    session.writer.enqueue(session.rows);
+    auto tokens = session.fetch_tokens();
+    for (std::uint32_t column = 0; column < kColumns; ++column) session.decide(column);
+    CHECK(tokens.get() == std::vector<std::int32_t>{7, 8, 9});
+}
+
+TEST_CASE("tokens come to a stream that waits for them only after a first wish", "[lean]") {
+    if (!testing::can_run(Way::copy)) return;
+    Session session(Way::copy, 0);
+    session.send();
+    std::vector<std::uint64_t> bits(session.wishes().bits(0).size());
+    bits[0] = 1;
+    session.wishes().ask(1, bits);
+    REQUIRE(soon([&] { return session.answered(1); }));
+    auto tokens = session.fetch_tokens();
+    session.wishes().ask(2, bits);
+    REQUIRE(soon([&] { return session.answered(2); }));
+    for (std::uint32_t column = 0; column < kColumns; ++column) session.decide(column);
+    CHECK(tokens.get() == std::vector<std::int32_t>{7, 8, 9});
+}
+
+TEST_CASE("tokens that are late are missing, and nothing waits for wishes any more", "[lean]") {
+    if (!testing::can_run(Way::copy)) return;
+    Session session(Way::copy, 0);
+    session.send();
+    auto& memory = session.writer.memory();
+    REQUIRE(croupier_writer_enqueue_awaited_tokens(session.writer.get(), memory.stream(), 0, 20,
+                                                   memory.token_room(), nullptr) == 0);
+    CHECK(memory.tokens(kColumns) == std::vector<std::int32_t>{-1, -1, -1});
+    CHECK(session.writer.state().late_steps == 1);
 }
 
 TEST_CASE("a writer can go while its step may still have wishes", "[lean]") {

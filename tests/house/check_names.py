@@ -15,7 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What pages say of other programs.
 FOREIGN = {
-    "Docker, Kubernetes": "--shm-size --cpus --user",
+    "Docker, podman, Kubernetes": "--shm-size --cpus --user --format --signal",
     "llama.cpp": "llama.cpp --samplers typ_p",
     "vLLM, OpenAI": "SamplingParams gumbel_sample include_stop_str_in_output prompt_logprobs",
     "SGLang": "multinomial_with_seed",
@@ -26,7 +26,7 @@ FOREIGN = {
     "the imaginary filter of docs/how-to-add-a-control.md": "floor_p keep_floor_p",
 }
 FOREIGN_NAMES = {name for names in FOREIGN.values() for name in names.split()}
-CODE = "h hpp c cpp cu cuh fbs sh py service yaml cmake".split()
+CODE = "h hpp c cpp cu cuh fbs sh py service env yaml cmake".split()
 
 
 def files_of_tree():
@@ -72,8 +72,10 @@ def described(*words):
 
 
 def described_dev():
-    names = re.findall(r"^  (\w+)", said("./dev", "help"), re.M) + ["help"]
-    return Command(set(), {name: Command(set(), {}) for name in names})
+    commands = {"help": Command(set(), {})}
+    for name, rest in re.findall(r"^  (\w+)(.*)", said("./dev", "help"), re.M):
+        commands.setdefault(name, Command(set(), {})).flags.update(re.findall(r"--[a-z]+", rest))
+    return Command(set(), commands)
 
 
 def keys_of(yaml):

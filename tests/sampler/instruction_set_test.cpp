@@ -10,6 +10,7 @@ TEST_CASE("the instruction set that is told is the one that decides") {
     for (const std::int64_t target : test::instruction_sets()) {
         const test::InstructionSet chosen(target);
         CHECK(instruction_set().name == test::name_of_instruction_set(target));
+        // One byte: the set without vectors.
         CHECK(instruction_set().vector_bytes >= 1);
     }
 }

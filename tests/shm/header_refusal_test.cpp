@@ -190,7 +190,7 @@ TEST_CASE("a segment that does not exist, a directory and a symbolic link are re
 
 TEST_CASE("a plane of another kind, version or size is refused, naming both") {
     TestDirectory directory;
-    REQUIRE(Plane::create(directory.path(), "test"));
+    REQUIRE(Plane::create(directory.path(), "test", 2, 1));
     const std::string path = plane_path(directory.path(), "test");
     const auto attach = [&] { return Plane::attach(directory.path(), "test", Access::read_only); };
     REQUIRE(attach());

@@ -58,7 +58,7 @@ TEST_CASE("a segment's name is given once") {
 TEST_CASE("a plane tells whether its daemon and each sampler live, also to those who may only read") {
     TestDirectory directory;
     auto daemon = ChildProcess::start([&] {
-        auto plane = Plane::create(directory.path(), "test");
+        auto plane = Plane::create(directory.path(), "test", 3, 1);
         if (!plane || !plane.value().hold_sampler(2)) return 1;
         ::raise(SIGSTOP);
         return 0;

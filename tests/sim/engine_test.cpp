@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <thread>
 
 #include "sim/orchestrator.h"
 
@@ -45,6 +47,35 @@ TEST_CASE("the streams are the same whatever samplers, threads, tiles and microb
     options.in_flight = 1;
     options.wait = "sleep";
     CHECK(run(options).streams_digest == streams);
+}
+
+TEST_CASE("a run that only measures says so, and what columns cost its daemon") {
+    SimOptions options = small_engine();
+    options.mix = SimMix::fixed;
+    options.verification = Verification::never;
+    options.samplers = 2;
+    Orchestrator orchestrator(options);
+    const Report report = orchestrator.run();
+    INFO(report.fault);
+    CHECK(report.sound());
+    CHECK(report.unverified);
+    CHECK(report.verified == 0);
+    CHECK(report.full_batches > 0);
+    CHECK(report.full_batches <= report.steps);
+    CHECK(report.daemon.samplers == 2);
+    CHECK(report.daemon.columns == report.tokens);
+    CHECK(report.daemon.column_mean_us > 0.0);
+    CHECK(report.daemon.sampler_bytes > 0);
+    CHECK(report.daemon.supervisor_bytes > 0);
+}
+
+TEST_CASE("the daemon takes as many samplers as it finds right") {
+    SimOptions options = small_engine();
+    options.samplers = 0;
+    options.steps = 10;
+    const Report report = run(options);
+    CHECK(report.daemon.samplers >= 1);
+    CHECK(report.daemon.samplers < std::max(2U, std::thread::hardware_concurrency()));
 }
 
 TEST_CASE("decisions that come over ZMQ and randoms that come in the ring make the same streams") {

@@ -5,17 +5,12 @@
 #include <span>
 
 #include "proto/param_ranges.h"
+#include "proto/sampling_names.h"
 
 namespace croupier::tools {
 namespace {
 
 using proto::DecisionError;
-
-constexpr std::array kNames = {"none",          "nan_logit",     "infinite_logit", "no_token_left",
-                               "bad_parameter", "bad_token",     "bad_sequence",   "bad_position",
-                               "bad_mask",      "sequence_full", "bad_record",     "sampler_crashed",
-                               "given_up",      "voided"};
-static_assert(kNames.size() == static_cast<std::size_t>(DecisionError::count_));
 
 std::string bad_logit(const Row& row, bool (*bad)(double), const char* what) {
     for (std::uint32_t id = 0; id < row.vocab(); ++id) {
@@ -113,7 +108,8 @@ std::string detail(DecisionError error, const Case& of) {
 
 std::string describe(DecisionError error, const Case& of) {
     const auto number = static_cast<std::size_t>(error);
-    const std::string name = number < kNames.size() ? kNames[number] : std::to_string(number);
+    const std::string name = number < proto::kDecisionErrorNames.size() ? proto::kDecisionErrorNames[number]
+                                                                        : std::to_string(number);
     return name + ": " + detail(error, of);
 }
 

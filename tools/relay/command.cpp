@@ -1,22 +1,30 @@
 #include "tools/relay/command.h"
 
 #include <signal.h>
-#include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
+#include <vector>
 
 #include "config/config.h"
+#include "event_log/options.h"
 #include "fan_out/relay.h"
 #include "proto/curve.h"
+#include "tools/relay/metrics.h"
+#include "tools/relay/service.h"
 
 namespace croupier::tools {
 namespace {
 
+using event_log::Event;
 using fan_out::Transport;
 
 struct RelayOptions {
@@ -24,7 +32,14 @@ struct RelayOptions {
     std::string key_file;
     std::string directory = config::Shm().dir;
     std::string instance = "default";
+    std::string metrics;
+    event_log::Settings log;
 };
+
+constexpr const char* kVariables = "CROUPIER_RELAY_";
+// Short, so that it sees a stop in time; it tries again for as long as it runs.
+constexpr std::chrono::seconds kJoin{1};
+constexpr std::chrono::seconds kLongestNcclJoin{70};
 
 std::atomic<bool>& stop_flag() {
     static std::atomic<bool> stop{false};
@@ -40,7 +55,9 @@ void stop_on(int signal) {
 // The first word of the file; its public half is computed.
 void read_keys(const std::string& path, fan_out::FanOutKeys& keys) {
     std::ifstream file(path);
-    if (!(file >> keys.own_secret)) throw std::runtime_error("cannot read a key from " + path);
+    if (!file) throw std::runtime_error("cannot read the key in " + path + ": " + std::strerror(errno));
+    if (!(file >> keys.own_secret))
+        throw std::runtime_error(path + " is empty; it should hold a secret CURVE key");
     std::array<char, proto::kCurveKeyLength + 1> open{};
     if (keys.own_secret.size() != proto::kCurveKeyLength ||
         zmq_curve_public(open.data(), keys.own_secret.c_str()) != 0) {
@@ -49,11 +66,46 @@ void read_keys(const std::string& path, fan_out::FanOutKeys& keys) {
     keys.own_public = open.data();
 }
 
-int run_relay(RelayOptions options) {
+// An option that was misspelt in the environment would else be left out in silence.
+void check_environment(const CLI::App& relay) {
+    std::vector<std::string> known;
+    for (const CLI::Option* option : relay.get_options()) {
+        if (!option->get_envname().empty()) known.push_back(option->get_envname());
+    }
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string name = std::string(*entry).substr(0, std::string(*entry).find('='));
+        if (!name.starts_with(kVariables) || std::find(known.begin(), known.end(), name) != known.end())
+            continue;
+        throw std::runtime_error("the environment has " + name + ", which is no option; they are " +
+                                 CLI::detail::join(known, ", "));
+    }
+}
+
+void name_variables(CLI::App& relay) {
+    for (CLI::Option* option : relay.get_options()) {
+        if (option->get_lnames().empty() || option == relay.get_help_ptr()) continue;
+        std::string name = option->get_lnames().front();
+        std::transform(name.begin(), name.end(), name.begin(),
+                       [](char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
+        option->envname(kVariables + name);
+    }
+}
+
+int run_relay(RelayOptions options, const CLI::App& app) {
     stop_on(SIGTERM);
     stop_on(SIGINT);
+    // Who asks for metrics may be gone before the answer.
+    ::signal(SIGPIPE, SIG_IGN);
+    event_log::configure(options.log);
+    check_environment(app);
     if (!options.key_file.empty()) read_keys(options.key_file, options.group.keys);
-    fan_out::Relay(options.group, options.directory, options.instance).run(stop_flag());
+    const bool nccl = options.group.transport == Transport::nccl;
+    fan_out::Relay relay(options.group, options.directory, options.instance,
+                         service_observer(nccl ? kLongestNcclJoin : 2 * kJoin));
+    std::optional<RelayMetrics> metrics;
+    if (!options.metrics.empty()) metrics.emplace(options.metrics, relay);
+    relay.run(stop_flag());
+    tell_service_manager_of_the_end();
     return 0;
 }
 
@@ -62,13 +114,18 @@ int run_relay(RelayOptions options) {
 void add_relay_command(CLI::App& app, int& status) {
     auto options = std::make_shared<RelayOptions>();
     options->group.member = 1;
-    // Short, so that it sees a stop in time; it tries again for as long as it runs.
-    options->group.join_timeout = std::chrono::milliseconds(1000);
+    options->group.join_timeout = kJoin;
     auto* relay = app.add_subcommand(
         "relay", "Write the records of a scheduler on another host into the session's ring on this one");
     relay->footer(
         "Runs beside the daemon of the last pipeline stage; docs/several-hosts.md says when and how.\n"
-        "It waits for a scheduler, serves it until that dies or leaves, and waits for the next.");
+        "It waits for a scheduler, serves it until that dies or leaves, and waits for the next.\n"
+        "Each option may stand in the environment instead, --root as CROUPIER_RELAY_ROOT: that is how the "
+        "unit\n"
+        "croupier-relay@NAME.service reads /etc/croupier/relay-NAME.env.\n"
+        "Examples:\n"
+        "  croupier relay --root tcp://10.0.0.1:7001 --key-file /etc/croupier/relay.secret --root-key 'KEY'\n"
+        "  croupier relay --root ipc:///run/engine/records.sock --metrics 127.0.0.1:9465 --log-format json");
     relay
         ->add_option("--root", options->group.endpoint,
                      "Where the scheduler listens: tcp://<host>:<port>, or ipc://<path> on this host")
@@ -87,11 +144,15 @@ void add_relay_command(CLI::App& app, int& status) {
         ->capture_default_str();
     relay->add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();
     relay->add_option("--shm-dir", options->directory, "The daemon's `shm.dir`")->capture_default_str();
-    relay->callback([options, &status] {
+    relay->add_option("--metrics", options->metrics, "Where /metrics listens for Prometheus: HOST:PORT");
+    event_log::add_options(*relay, options->log);
+    name_variables(*relay);
+    relay->callback([options, relay, &status] {
         try {
-            status = run_relay(*options);
+            status = run_relay(*options, *relay);
         } catch (const std::exception& failure) {
-            spdlog::error("relay: {}", failure.what());
+            event_log::write(Event::relay_failed, {{"root", options->group.endpoint}}, "relay: {}",
+                             failure.what());
             status = 1;
         }
     });

@@ -149,7 +149,7 @@ class WithSession:
         longest = config.model_config.max_model_len + batches + 1
         limits = limits_of(options, config)
         transport = options.transport_from(
-            config.device_config.device_type, config.parallel_config.world_size, most
+            config.device_config.device_type, config.parallel_config.pipeline_parallel_size, most
         )
         # Of the engine among its replicas; the rank is 0 in each where they are apart.
         replica = config.parallel_config.data_parallel_index

@@ -93,15 +93,16 @@ class Options:
             )
         return cls.parse(given)
 
-    def transport_from(self, device_type: str, ranks: int, requests: int) -> str:
+    def transport_from(self, device_type: str, stages: int, requests: int) -> str:
         """Rows stay in a GPU's memory until they are decided, and little of them crosses the link.
 
-        `ranks`: of all stages; lean steps of several GPUs were not run under vLLM so far.
-        `requests`: at once; a lean step tells the sums of so many rows alone, and others are asked for whole.
+        `stages`: of a pipeline; behind several of them a decision is nearly hidden, and rows were measured to
+        be faster. `requests`: at once; a lean step tells the sums of so many rows alone, and others are asked
+        for whole.
         """
         if self.transport != "auto":
             return self.transport
-        fits = ranks == 1 and requests <= _MOST_SUMMED
+        fits = stages == 1 and requests <= _MOST_SUMMED
         return "lean" if device_type == "cuda" and fits else "rows"
 
     def ignored_by_another_daemon(self) -> list[str]:

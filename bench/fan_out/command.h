@@ -1,0 +1,10 @@
+// `croupier bench fan_out`: records to other processes, beside a bare ZMQ PUB/SUB.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace croupier::bench {
+
+void add_fan_out_bench(CLI::App& bench, int& status);
+
+}  // namespace croupier::bench

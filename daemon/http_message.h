@@ -1,0 +1,38 @@
+// A request and its answer, as bytes and as what routes see of them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace croupier::daemon {
+
+constexpr std::size_t kLongestRequest = 8192;
+
+struct HttpRequest {
+    std::string_view method;
+    std::string_view path;
+    std::string_view query;  // behind the question mark; empty without one
+};
+
+struct HttpReply {
+    int status = 200;
+    std::string body;
+    std::string_view content_type = "text/plain; charset=utf-8";
+};
+
+struct HttpRoute {
+    std::string path;
+    std::function<HttpReply(const HttpRequest&)> answer;
+};
+using HttpRoutes = std::vector<HttpRoute>;
+
+// The value of `name` in a query, as it stands there; empty where it has none.
+std::string_view query_value(std::string_view query, std::string_view name);
+
+// Everything that is sent back. `text` ends with the blank line, unless it has grown too long without one.
+std::string http_answer(std::string_view text, const HttpRoutes& routes);
+
+}  // namespace croupier::daemon

@@ -1,0 +1,38 @@
+// What the metrics port tells: its table of routes, and what it keeps of each second.
+#pragma once
+
+#include <string>
+
+#include "daemon/health.h"
+#include "daemon/http_message.h"
+#include "daemon/journal_digest.h"
+#include "daemon/recent_minutes.h"
+
+namespace croupier::daemon {
+
+// Used by the server's thread alone.
+class ObservationSite {
+  public:
+    ObservationSite(std::string shm_directory, std::string instance, const shm::Plane& plane,
+                    const Health& health);
+
+    // They refer to this object.
+    HttpRoutes routes();
+    void observe_second();
+
+  private:
+    HttpReply metrics() const;
+    HttpReply livez() const;
+    HttpReply readyz() const;
+    HttpReply snapshot() const;
+    HttpReply recent(const HttpRequest& request) const;
+
+    std::string shm_directory_;
+    std::string instance_;
+    const shm::Plane* plane_;
+    const Health* health_;
+    JournalDigest journal_;
+    RecentMinutes recent_;
+};
+
+}  // namespace croupier::daemon

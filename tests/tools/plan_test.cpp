@@ -1,0 +1,289 @@
+// `croupier plan`: the model beside steps whose times are known, its file, what it says, and the command
+// itself beside a real daemon.
+#include "tools/plan/plan.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "proto/segment_layout.h"
+#include "testing/workplace.h"
+#include "tools/plan/measurement_json.h"
+#include "tools/plan/step_spans.h"
+
+namespace croupier::tools {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kStartUs = 60.0;
+
+// Most cost nearly the same, a few twice that.
+ColumnTimes columns_of(double usual_us) {
+    ColumnTimes columns;
+    columns.buckets[7] = 90;
+    columns.buckets[8] = 10;
+    columns.factor = usual_us / columns.usual_us();
+    columns.mean_us = usual_us;
+    return columns;
+}
+
+// An imagined host: a row's cost grows with its vocabulary, and with the samplers that read beside it.
+double column_us(std::uint32_t vocab, std::uint32_t samplers) {
+    return (4.0 + 3e-4 * vocab) * (1.0 + 0.03 * (samplers - 1));
+}
+
+MeasuredStep step_of(std::uint32_t vocab, std::uint32_t batch, std::uint32_t samplers) {
+    MeasuredStep step;
+    step.setting.vocab = vocab;
+    step.setting.batch = batch;
+    step.samplers = samplers;
+    step.steps = 100;
+    step.columns = columns_of(column_us(vocab, samplers));
+    step.p50_us = kStartUs + median_of(step_spans(step.columns, batch, samplers));
+    step.p99_us = 2.0 * step.p50_us;
+    step.columns.factor = 1.0;  // nobody measures it: the model finds it
+    step.sampler_bytes = 30U << 20U;
+    step.supervisor_bytes = 4U << 20U;
+    return step;
+}
+
+Measurement imagined() {
+    Measurement measurement;
+    measurement.host = {"an imagined one", 16};
+    for (const std::uint32_t vocab : {32000U, 151936U}) {
+        for (const std::uint32_t batch : {16U, 256U}) {
+            for (const std::uint32_t samplers : {1U, 4U, 14U})
+                measurement.steps.push_back(step_of(vocab, batch, samplers));
+        }
+    }
+    return measurement;
+}
+
+Setting setting_of(std::uint32_t vocab, std::uint32_t batch) {
+    Setting setting;
+    setting.vocab = vocab;
+    setting.batch = batch;
+    return setting;
+}
+
+std::string refusal_of(const Json& json) {
+    try {
+        (void)measurement_from_json(json);
+    } catch (const std::exception& fault) {
+        return fault.what();
+    }
+    return "";
+}
+
+std::string refusal_of(const Measurement& measurement, const PlanQuestion& question) {
+    try {
+        (void)make_plan(question, measurement);
+    } catch (const std::exception& fault) {
+        return fault.what();
+    }
+    return "";
+}
+
+}  // namespace
+
+TEST_CASE("plan: a step is played to what its columns add up to") {
+    const ColumnTimes columns = columns_of(50.0);
+    const double alone = median_of(step_spans(columns, 64, 1));
+    CHECK(alone == Approx(64 * 50.0).epsilon(0.1));
+    const double four = median_of(step_spans(columns, 64, 4));
+    CHECK(four > alone / 4);
+    CHECK(four < 1.2 * alone / 4);
+    CHECK(step_spans(columns, 64, 4) == step_spans(columns, 64, 4));
+    // A column cannot be shared.
+    CHECK(median_of(step_spans(columns, 4, 4)) == Approx(median_of(step_spans(columns, 4, 8))));
+}
+
+TEST_CASE("plan: who is ready takes the columns behind a dear one") {
+    ColumnTimes columns;
+    columns.buckets[6] = 63;  // 8 to 16 us
+    columns.buckets[16] = 1;  // 8 to 16 ms
+    columns.mean_us = (63 * 12.0 + 12288.0) / 64;
+    const auto spans = step_spans(columns, 64, 2);
+    // With its own share behind it a step with a dear column would take a share longer than that column.
+    CHECK(spans.back() < 4.5 * 16384.0);
+    CHECK(median_of(spans) < 1.1 * 16384.0);
+}
+
+TEST_CASE("plan: what was measured is predicted, and what lies between") {
+    const Measurement measurement = imagined();
+    for (const MeasuredStep& step : measurement.steps) {
+        const StepModel model(measurement.steps, step.setting);
+        CHECK(model.predict(step.samplers).p50_us == Approx(step.p50_us).epsilon(0.01));
+        CHECK(model.predict(step.samplers).p99_us == Approx(step.p99_us).epsilon(0.01));
+        CHECK(model.notes().empty());
+    }
+    for (const std::uint32_t vocab : {64000U, 128256U}) {
+        for (const std::uint32_t batch : {32U, 64U, 200U}) {
+            for (const std::uint32_t samplers : {1U, 2U, 6U, 8U, 12U}) {
+                const StepModel model(measurement.steps, setting_of(vocab, batch));
+                const MeasuredStep truth = step_of(vocab, batch, samplers);
+                INFO(vocab << ' ' << batch << ' ' << samplers);
+                CHECK(model.predict(samplers).p50_us == Approx(truth.p50_us).epsilon(0.06));
+            }
+        }
+    }
+}
+
+TEST_CASE("plan: the fewest samplers that keep a step within the share of a stage, and two at least") {
+    const Measurement measurement = imagined();
+    PlanQuestion question;
+    question.setting = setting_of(151936, 256);
+    std::uint32_t before = 14;
+    for (const double stage_ms : {2.5, 5.0, 10.0, 40.0, 1000.0}) {
+        question.setting.stage_ms = stage_ms;
+        const Plan plan = make_plan(question, measurement);
+        INFO(stage_ms);
+        CHECK(plan.chosen.samplers <= before);
+        before = plan.chosen.samplers;
+        CHECK(plan.enough == (plan.chosen.p50_us <= plan.stage_us() / 2));
+        if (!plan.enough) CHECK(plan.chosen.samplers == plan.most_samplers);
+        if (!plan.enough || plan.chosen.samplers == 2) continue;
+        question.samplers = plan.chosen.samplers - 1;
+        CHECK_FALSE(make_plan(question, measurement).enough);
+        question.samplers = 0;
+    }
+    CHECK(before == 2);
+}
+
+TEST_CASE("plan: no more samplers than columns, cores or measurements") {
+    Measurement measurement = imagined();
+    PlanQuestion question;
+    question.setting = setting_of(151936, 256);
+    question.setting.stage_ms = 0.001;
+    CHECK(make_plan(question, measurement).chosen.samplers == 14);
+    question.setting.tp = 4;
+    CHECK(make_plan(question, measurement).chosen.samplers == 11);
+    CHECK(make_plan(question, measurement).notes.size() == 1);
+    question.setting.batch = 1;
+    CHECK(make_plan(question, measurement).chosen.samplers == 1);
+    question.samplers = 3;
+    CHECK(refusal_of(measurement, question).find("more than the batch of 1 have nothing to do") !=
+          std::string::npos);
+    measurement.host.cores = 1;
+    question = {};
+    question.setting = setting_of(151936, 256);
+    CHECK(make_plan(question, measurement).chosen.samplers == 1);
+}
+
+TEST_CASE("plan: what nobody measured is refused, with what would measure it") {
+    const Measurement measurement = imagined();
+    PlanQuestion question;
+    question.setting = setting_of(262144, 64);
+    CHECK(refusal_of(measurement, question).find("croupier plan measure --vocab 262144") !=
+          std::string::npos);
+    question.setting = setting_of(151936, 64);
+    question.setting.requests.transport = "lean";
+    const std::string refusal = refusal_of(measurement, question);
+    CHECK(refusal.find("nothing is measured of: mix mixed, bf16 lean") != std::string::npos);
+    CHECK(refusal.find("mix mixed, bf16 rows") != std::string::npos);
+    question.setting.requests.transport = "rows";
+    question.setting.batch = 1024;
+    const Plan plan = make_plan(question, measurement);
+    REQUIRE(plan.notes.size() == 1);
+    CHECK(plan.notes[0].find("that of 256") != std::string::npos);
+}
+
+TEST_CASE("plan: memory is the segment's own layout, and Kubernetes is told whole units") {
+    PlanQuestion question;
+    question.setting = setting_of(151936, 64);
+    question.room.sessions = 3;
+    const Plan plan = make_plan(question, imagined());
+    proto::Geometry geometry;
+    geometry.vocab = 151936;
+    geometry.max_batch = 64;
+    geometry.slots = 2;
+    geometry.max_sequences = 256;
+    geometry.max_length = 8192;
+    geometry.mask_rows = 64;
+    geometry.has_order = 1;
+    proto::fill_even_shards(geometry);
+    CHECK(plan.memory.segment_bytes == proto::layout_of(geometry).total_bytes);
+    CHECK(plan.memory.shm_bytes > 4 * plan.memory.segment_bytes);
+    CHECK(plan.memory.shm_bytes < 4 * plan.memory.segment_bytes + (4U << 20U));
+    CHECK(kubernetes_shm_mib(plan) << 20U >= plan.memory.shm_bytes);
+    CHECK(kubernetes_memory_mib(plan) << 20U >= plan.memory.shm_bytes + plan.memory.process_bytes);
+    CHECK(kubernetes_cpus(plan) == plan.chosen.samplers + 1);
+    const std::string yaml = plan_kubernetes(plan);
+    CHECK(yaml.find("sizeLimit: " + std::to_string(kubernetes_shm_mib(plan)) + "Mi") != std::string::npos);
+    const Json json = Json::parse(plan_json(plan));
+    CHECK(json.at("kubernetes").at("cpu") == std::to_string(kubernetes_cpus(plan)));
+    CHECK(json.at("shm").at("bytes") == plan.memory.shm_bytes);
+}
+
+TEST_CASE("plan: a measurement's file comes back as it was, and a bad one is refused by name") {
+    const Json good = Json::parse(measurement_to_json(imagined()).dump());
+    CHECK(Json::parse(measurement_to_json(measurement_from_json(good)).dump()) == good);
+
+    CHECK(refusal_of(Json(3)).find("no measurement") != std::string::npos);
+    const auto broken = [&](const std::string& pointer, const Json& value) {
+        Json json = good;
+        json[Json::json_pointer(pointer)] = value;
+        return refusal_of(json);
+    };
+    CHECK(broken("/version", 2).find("its version is 2, this croupier reads 1") != std::string::npos);
+    CHECK(broken("/steps", Json::array()).find("`steps`") != std::string::npos);
+    CHECK(broken("/steps/3/vocab", 0).find("`steps`[3]: `vocab` is 0; allowed") != std::string::npos);
+    CHECK(broken("/steps/3/samplers", -1).find("`samplers` is -1") != std::string::npos);
+    CHECK(broken("/steps/3/p50_us", "fast").find("`p50_us` is \"fast\"") != std::string::npos);
+    CHECK(broken("/steps/3/p50_us", std::nan("")).find("`p50_us`") != std::string::npos);
+    CHECK(broken("/steps/3/mix", "--help").find("`mix` is no name") != std::string::npos);
+    CHECK(broken("/steps/3/mix", "a\x1b[2Jb").find("`mix` is no name") != std::string::npos);
+    CHECK(broken("/steps/3/column_buckets", Json::array({1})).find("`column_buckets`") != std::string::npos);
+    CHECK(broken("/steps/3/column_buckets/0", -4).find("`column_buckets`[0]") != std::string::npos);
+    Json without = good;
+    without["steps"][0].erase("batch");
+    CHECK(refusal_of(without).find("`steps`[0] has no `batch`") != std::string::npos);
+}
+
+TEST_CASE("plan: the command measures, keeps what it measured, plans the same of it, and checks itself") {
+    const testing::Workplace place;
+    const std::string engine = "--vocab 512 --batch 4 --stage-ms 1 --mix fixed ";
+    const testing::Ended measured =
+        place.run("plan " + engine + "--json --check --save here.json 2>/dev/null");
+    INFO(measured.output);
+    REQUIRE(measured.status == 0);
+    const Json plan = Json::parse(measured.output);
+    CHECK(plan.at("samplers") >= 1);
+    CHECK(plan.at("check").at("steps") >= 64);
+    CHECK(plan.at("check").at("p50_us") > 0.0);
+    CHECK(plan.at("process_bytes") > 1U << 20U);
+
+    const testing::Ended again = place.run("plan " + engine + "--from here.json --json");
+    REQUIRE(again.status == 0);
+    CHECK(Json::parse(again.output).at("step") == plan.at("step"));
+    const testing::Ended text = place.run("plan " + engine + "--from here.json");
+    CHECK(text.output.find("T_cycle = 1.00 ms") != std::string::npos);
+    CHECK(place.run("plan " + engine + "--from here.json --kubernetes").output.find("limits:") !=
+          std::string::npos);
+    CHECK(place.run("plan --from here.json --vocab 1024").status == 1);
+}
+
+TEST_CASE("plan: what the command cannot do is said, and nothing is written") {
+    const testing::Workplace place;
+    const auto said = [&](const std::string& arguments, const char* what) {
+        const testing::Ended ended = place.run("plan " + arguments);
+        INFO(ended.output);
+        CHECK(ended.status != 0);
+        CHECK(ended.output.find(what) != std::string::npos);
+    };
+    said("--from nothing.json", "nothing.json cannot be read");
+    said("--vocab 512 --batch 4 --mix nonsense --save new.json", "nonsense");
+    said("--vocab 3", "--vocab");
+    said("--rows some.bf16", "--hot");
+    said("measure --vocab 512 --batch 4", "--save");
+    place.write("bad.json", "{\"format\": \"\xff\xfe\"}");
+    said("--from bad.json", "bad.json: it is no measurement");
+    CHECK_FALSE(std::filesystem::exists(place.path() / "new.json"));
+    const Json answer = Json::parse(place.run("plan --from bad.json --json").output);
+    CHECK(answer.at("error").get<std::string>().find("bad.json") != std::string::npos);
+}
+
+}  // namespace croupier::tools

@@ -1,0 +1,173 @@
+// `croupier top`: what it counts of an instance, and what it lets reach a terminal.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
+#include "testing/workplace.h"
+#include "tools/printable.h"
+#include "tools/top/account.h"
+#include "tools/top/frame.h"
+#include "tools/top/view_json.h"
+
+using namespace croupier;
+using namespace croupier::tools;
+using namespace croupier::testing;
+using nlohmann::json;
+using proto::SessionCounter;
+
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+shm::Snapshot snapshot(std::uint64_t tokens, const std::string& name = "replica-0") {
+    shm::Snapshot seen;
+    seen.instance = "test";
+    seen.daemon_alive = true;
+    seen.daemon_pid = 77;
+    shm::SamplerSnapshot sampler;
+    sampler.alive = true;
+    sampler.core = 2;
+    sampler.columns = tokens;
+    sampler.busy_ns = tokens * 1000;
+    seen.samplers = {sampler};
+    shm::SessionSnapshot session;
+    session.id = 7;
+    session.name = name;
+    session.rank_behind_ns = {0, 2 * kSecond};
+    session.counters[static_cast<std::size_t>(SessionCounter::columns_decided)] = tokens;
+    session.counters[static_cast<std::size_t>(SessionCounter::steps_taken)] = tokens / 8;
+    seen.sessions = {session};
+    return seen;
+}
+
+proto::StepRecord step_record(std::uint64_t step, std::uint64_t commit, std::uint64_t before_taken) {
+    proto::StepRecord record;
+    record.session_id = 7;
+    record.step = step;
+    record.published_ns = commit - 3000;
+    record.ready_ns = commit - 1000;
+    record.commit_ns = commit;
+    record.before_taken_ns = before_taken;
+    record.slots = 2;
+    record.last_rank = 2;
+    record.last_rank_late_ns = 500;
+    return record;
+}
+
+shm::JournalColumn column_record(std::uint32_t duration, std::uint64_t begin) {
+    shm::JournalColumn column;
+    column.record.session_id = 7;
+    column.record.begin_ns = begin;
+    column.record.ready_ns = begin - 40;
+    column.record.duration_ns = duration;
+    return column;
+}
+
+}  // namespace
+
+TEST_CASE("rates are of the interval, and a step's parts of the last seconds") {
+    Account account("test");
+    std::uint64_t now = 100 * kSecond;
+    account.look(snapshot(1000), now);
+    // Read in the order of samplers, not of time: step 2 tells when step 0 was taken.
+    shm::JournalPart part;
+    part.steps = {step_record(2, now + 9000, now + 4500), step_record(0, now + 4000, 0)};
+    for (std::uint32_t i = 0; i < 100; ++i) part.columns.push_back(column_record(i, now + i));
+    account.add(part);
+    now += 2 * kSecond;
+    const View view = account.look(snapshot(5000), now);
+    REQUIRE(view.sessions.size() == 1);
+    const SessionLine& session = view.sessions[0];
+    CHECK(session.tokens_per_second == Approx(2000));
+    CHECK(session.steps_per_second == Approx(250));
+    REQUIRE((session.logits_wait && session.deciding && session.to_be_taken));
+    CHECK(session.logits_wait->p50_ns == 2000);
+    CHECK(session.deciding->p50_ns == 1000);
+    CHECK(session.to_be_taken->p50_ns == 500);
+    CHECK(view.samplers[0].columns_per_second == Approx(2000));
+    CHECK(view.samplers[0].busy == Approx(0.002));
+    REQUIRE(view.slowest.size() == Account::kSlowest);
+    CHECK(view.slowest[0].record.duration_ns == 99);
+    CHECK(view.slowest[0].session == "replica-0");
+    REQUIRE(view.ranks.size() == 1);
+    CHECK(view.ranks[0].rank == 1);
+    CHECK(view.ranks[0].last_share == Approx(1.0));
+    CHECK(view.ranks[0].late->p50_ns == 500);
+    CHECK(view.ranks[0].behind_ns == 2 * kSecond);
+    // Later all of it is old.
+    now += 10 * kSecond;
+    const View later = account.look(snapshot(5000), now);
+    CHECK(later.slowest.empty());
+    CHECK_FALSE(later.sessions[0].deciding);
+    CHECK(later.sessions[0].tokens_per_second == 0);
+}
+
+TEST_CASE("a successor's counters, which begin again, are no negative rates") {
+    Account account("test");
+    account.look(snapshot(5000), 10 * kSecond);
+    const View view = account.look(snapshot(3), 11 * kSecond);
+    CHECK(view.sessions[0].tokens_per_second == 0);
+    CHECK((view.samplers[0].columns_per_second == 0 && view.samplers[0].busy == 0));
+}
+
+TEST_CASE("a frame fits its terminal, whatever the names of sessions are") {
+    const std::string name = GENERATE(std::string("replica-0"), std::string("\033]0;mine\a\033[2J\xff\n\r\t"),
+                                      std::string(500, 'n'));
+    Account account("\033[31minstance");
+    account.look(snapshot(0, name), kSecond);
+    shm::JournalPart part;
+    for (std::uint32_t i = 0; i < 100; ++i) part.columns.push_back(column_record(i, kSecond + i));
+    account.add(part);
+    shm::Snapshot seen = snapshot(100, name);
+    seen.samplers.resize(64, seen.samplers[0]);
+    seen.sessions.resize(30, seen.sessions[0]);
+    const View view = account.look(seen, 2 * kSecond);
+    for (const FrameSize size : {FrameSize{80, 24}, FrameSize{200, 60}, FrameSize{20, 5}, FrameSize{1, 1},
+                                 FrameSize{80, 3}, FrameSize{80, 0}}) {
+        const auto lines = frame_of(view, size);
+        CHECK((size.rows == 0 || lines.size() <= size.rows));
+        for (const FrameLine& line : lines) {
+            CHECK(line.text.size() <= size.columns);
+            CHECK(
+                std::all_of(line.text.begin(), line.text.end(), [](char c) { return c >= ' ' && c < 127; }));
+        }
+    }
+    CHECK(frame_of(view, {80, 24}).size() == 24);
+    CHECK(json::parse(to_json(view)).at("sessions").size() == 30);
+}
+
+TEST_CASE("what is no printable text is written out") {
+    CHECK(printable("replica-0") == "replica-0");
+    CHECK(printable("\033[2J\\\xff") == "\\x1b[2J\\x5c\\xff");
+}
+
+TEST_CASE("croupier top prints a frame of a real instance, which is alive, dead or not there") {
+    DaemonProcess daemon;
+    const Workplace place;
+    const std::string where =
+        "-i " + daemon.instance() + " --shm-dir " + daemon.shm_directory() + " --interval 0.1";
+    const Ended empty = place.run("top " + where);
+    CHECK(empty.status == 0);
+    CHECK(empty.output.find("no sessions") != std::string::npos);
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.steps(3);
+    const Ended shown = place.run("top --once " + where);
+    INFO(shown.output);
+    CHECK(shown.status == 0);
+    CHECK(shown.output.find("\nengine ") != std::string::npos);
+    const json frame = json::parse(place.run("top --once --json " + where).output);
+    CHECK(frame.at("daemon").at("alive") == true);
+    CHECK(frame.at("sessions").at(0).at("live_sequences") == 8);
+    CHECK(frame.at("samplers").size() == 2);
+    daemon.kill_now();
+    const Ended dead = place.run("top --once " + where);
+    CHECK(dead.status == 3);
+    CHECK(dead.output.find("is GONE for") != std::string::npos);
+    const Ended nobody = place.run("top --once -i nobody --interval 0.1");
+    CHECK(nobody.status == 1);
+    CHECK(nobody.output.find("is croupierd running, and its instance called 'nobody'?") != std::string::npos);
+    CHECK(place.run("top --once --interval 0").output.find("--interval") != std::string::npos);
+}

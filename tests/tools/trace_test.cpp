@@ -1,0 +1,236 @@
+// `croupier trace`: what it writes is what a viewer reads, and what samplers kept.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <csignal>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "testing/daemon_process.h"
+#include "testing/small_engine.h"
+#include "testing/workplace.h"
+#include "tools/trace/step_story.h"
+
+using namespace croupier;
+using namespace croupier::tools;
+using namespace croupier::testing;
+using nlohmann::json;
+
+namespace {
+
+std::int64_t ns(const json& microseconds) {
+    return std::llround(microseconds.get<double>() * 1e3);
+}
+
+using Track = std::pair<int, int>;
+
+Track track_of(const json& event) {
+    return {event.at("pid").get<int>(), event.at("tid").get<int>()};
+}
+
+// What the format's readers ask for: each event's fields, the order of time, spans that lie within one
+// another or apart, arrows with both ends, names for every track.
+std::string fault_of(const json& trace) {
+    std::map<Track, std::vector<std::int64_t>> open;  // ends of the spans that are open, the outer one first
+    std::map<int, std::int64_t> starts;               // of arrows
+    std::set<Track> named;
+    std::set<int> named_processes;
+    std::set<int> ended;
+    std::int64_t last = 0;
+    for (const json& event : trace.at("traceEvents")) {
+        const std::string what = event.dump();
+        const std::string kind = event.at("ph");
+        if (!event.at("name").is_string()) return "no name: " + what;
+        if (kind == "M") {
+            if (event.at("name") == "thread_name") named.insert(track_of(event));
+            if (event.at("name") == "process_name") named_processes.insert(track_of(event).first);
+            continue;
+        }
+        if (!named_processes.contains(track_of(event).first)) return "its process has no name: " + what;
+        const std::int64_t at = ns(event.at("ts"));
+        if (at < last) return "earlier than the event before: " + what;
+        last = at;
+        std::vector<std::int64_t>& ends = open[track_of(event)];
+        while (!ends.empty() && ends.back() <= at && !(kind == "s" && ends.back() == at)) ends.pop_back();
+        if (kind == "X") {
+            if (!named.contains(track_of(event))) return "its track has no name: " + what;
+            const std::int64_t end = at + ns(event.at("dur"));
+            if (end < at || (!ends.empty() && end > ends.back()))
+                return "overlaps the one around it: " + what;
+            ends.push_back(end);
+        } else if (kind == "s") {
+            if (ends.empty()) return "an arrow from no span: " + what;
+            if (!starts.emplace(event.at("id").get<int>(), at).second) return "begun twice: " + what;
+        } else if (kind == "f") {
+            const int id = event.at("id");
+            if (!starts.contains(id) || !ended.insert(id).second)
+                return "an end without a beginning: " + what;
+        } else if (kind == "C") {
+            if (!event.at("args").begin().value().is_number()) return "counts nothing: " + what;
+        } else {
+            return "of no kind that is written: " + what;
+        }
+    }
+    return starts.size() == ended.size() ? "" : "an arrow without an end";
+}
+
+json written(const TraceMaterial& material) {
+    std::ostringstream text;
+    trace_of(material).write(text, {{"program", "test"}});
+    return json::parse(text.str());
+}
+
+std::vector<json> spans(const json& trace, const std::string& name) {
+    std::vector<json> found;
+    for (const json& event : trace.at("traceEvents")) {
+        if (event.at("ph") == "X" && event.at("name") == name) found.push_back(event);
+    }
+    return found;
+}
+
+constexpr std::uint64_t kBegin = 1'000'000'000'000;
+
+proto::StepRecord step_record(std::uint64_t step, std::uint64_t published, std::uint64_t ready,
+                              std::uint64_t commit) {
+    proto::StepRecord record;
+    record.session_id = 7;
+    record.step = step;
+    record.published_ns = published;
+    record.ready_ns = ready;
+    record.commit_ns = commit;
+    record.columns = 1;
+    record.slots = 1;
+    return record;
+}
+
+shm::JournalColumn column_record(std::uint64_t step, std::uint64_t ready, std::uint64_t begin,
+                                 std::uint32_t duration) {
+    shm::JournalColumn column;
+    column.sampler = 3;
+    column.record.session_id = 7;
+    column.record.step = step;
+    column.record.ready_ns = ready;
+    column.record.begin_ns = begin;
+    column.record.duration_ns = duration;
+    column.record.path = 4;
+    return column;
+}
+
+// Two steps in one slot; the second tells when the first was taken.
+TraceMaterial two_steps() {
+    TraceMaterial material;
+    material.session_names[7] = "replica-0";
+    material.cores[3] = 12;
+    material.steps = {step_record(1, kBegin + 6000, kBegin + 7000, kBegin + 8000),
+                      step_record(0, kBegin, kBegin + 3000, kBegin + 4000)};
+    material.steps[0].before_taken_ns = kBegin + 5500;
+    material.steps[1].last_rank = 2;
+    material.steps[1].last_rank_late_ns = 800;
+    material.columns = {column_record(0, kBegin + 3000, kBegin + 3100, 900),
+                        column_record(1, kBegin + 7000, kBegin + 7000, 1000)};
+    return material;
+}
+
+}  // namespace
+
+TEST_CASE("a step is drawn with its parts, its late rank, and an arrow to each of its columns") {
+    const json trace = written(two_steps());
+    CHECK(fault_of(trace) == "");
+    REQUIRE(spans(trace, "step 0").size() == 1);
+    const json step = spans(trace, "step 0")[0];
+    CHECK((ns(step.at("ts")) == 0 && ns(step.at("dur")) == 5500));
+    CHECK(step.at("args").at("last_rank") == 1);
+    CHECK(ns(spans(trace, "waits for logits")[0].at("dur")) == 3000);
+    CHECK(ns(spans(trace, "is decided")[0].at("dur")) == 1000);
+    CHECK(spans(trace, "waits to be taken").size() == 1);
+    CHECK(ns(spans(trace, "waits to be taken")[0].at("dur")) == 1500);
+    CHECK(ns(spans(trace, "waits for rank 1 alone")[0].at("ts")) == 2200);
+    CHECK(spans(trace, "race").size() == 2);
+    const std::string text = trace.dump();
+    CHECK(text.find("sampler 3, core 12") != std::string::npos);
+    CHECK(text.find("session replica-0") != std::string::npos);
+    CHECK(std::count_if(trace.at("traceEvents").begin(), trace.at("traceEvents").end(),
+                        [](const json& event) { return event.at("ph") == "f"; }) == 2);
+}
+
+TEST_CASE("times that a client made up are not drawn, and do not move the others") {
+    TraceMaterial material = two_steps();
+    const std::uint64_t mad =
+        GENERATE(std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}, ~std::uint64_t{0} / 2, kBegin + 7999);
+    for (proto::StepRecord& step : material.steps) {
+        SECTION("publication") {
+            step.published_ns = mad;
+        }
+        SECTION("logits") {
+            step.ready_ns = mad;
+        }
+        SECTION("taking") {
+            step.before_taken_ns = mad;
+        }
+        SECTION("lateness") {
+            step.last_rank_late_ns = static_cast<std::uint32_t>(mad);
+        }
+    }
+    const json trace = written(material);
+    CHECK(fault_of(trace) == "");
+    for (const json& event : trace.at("traceEvents")) {
+        CHECK(ns(event.at("ts")) <= 8000);
+        if (event.contains("dur")) CHECK(ns(event.at("dur")) <= 8000);
+    }
+}
+
+TEST_CASE("a trace of nothing, of columns without their step and of names that are no text is sound") {
+    CHECK(fault_of(written({})) == "");
+    TraceMaterial material = two_steps();
+    material.steps.clear();
+    material.session_names[7] = "\xff\xfe\033[2J\"";
+    const json trace = written(material);
+    CHECK(fault_of(trace) == "");
+    CHECK(spans(trace, "race").size() == 2);
+    CHECK(trace.dump().find('\033') == std::string::npos);
+}
+
+TEST_CASE("croupier trace writes what real samplers kept, of a daemon that lives and of one that is dead") {
+    DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.steps(6);
+    REQUIRE(engine.counted(48));
+    const Workplace place;
+    const std::string where = "-i " + daemon.instance() + " --shm-dir " + daemon.shm_directory();
+    const bool dead = GENERATE(false, true);
+    if (dead) daemon.kill_now();
+    const Ended traced = place.run("trace --kept -o t.json " + where);
+    INFO(traced.output);
+    REQUIRE(traced.status == 0);
+    CHECK((traced.output.find("the daemon is dead") != std::string::npos) == dead);
+    const json trace = json::parse(place.bytes_of("t.json"));
+    CHECK(fault_of(trace) == "");
+    for (int step = 0; step < 6; ++step) {
+        CHECK(spans(trace, "step " + std::to_string(step)).size() == 1);
+    }
+    // Of the last two nobody has told yet when they were taken.
+    CHECK(spans(trace, "waits to be taken").size() == 4);
+    CHECK(trace.at("otherData").at("entries_lost") == 0);
+    CHECK(place.run("trace --kept --session engine --json " + where).output.find("\"columns\":48") !=
+          std::string::npos);
+}
+
+TEST_CASE("croupier trace says what is wrong before it waits") {
+    const DaemonProcess daemon;
+    const Workplace place;
+    const std::string where = "-i " + daemon.instance() + " --shm-dir " + daemon.shm_directory();
+    const auto fails = [&](const std::string& arguments, const std::string& words) {
+        const Ended ended = place.run("trace " + arguments);
+        INFO(ended.output);
+        CHECK(ended.status != 0);
+        CHECK(ended.output.find(words) != std::string::npos);
+    };
+    fails("-i nobody --seconds 600", "is croupierd running, and its instance called 'nobody'?");
+    fails(where + " --seconds 600 -o /nowhere/t.json", "cannot write /nowhere/t.json: No such file");
+    fails(where + " --kept --session other", "no session is called other; there are: none");
+    fails(where + " --seconds 0", "--seconds");
+    fails(where + " --seconds 1 --kept", "excludes");
+}

@@ -1,0 +1,36 @@
+#include "tools/column_words.h"
+
+#include <utility>
+
+#include "proto/sampling_names.h"
+#include "sampler/workspace.h"
+
+namespace croupier::tools {
+
+std::string path_name(std::uint8_t path) {
+    return sampler::name_of(static_cast<sampler::Path>(path));
+}
+
+std::string error_name(std::uint8_t error) {
+    return error < proto::kDecisionErrorNames.size() ? proto::kDecisionErrorNames[error]
+                                                     : std::to_string(error);
+}
+
+std::string notes_on(const proto::ColumnRecord& column) {
+    std::string notes;
+    const auto say = [&](const std::string& note) { notes += (notes.empty() ? "" : ", ") + note; };
+    if (column.error != 0) say(error_name(column.error));
+    if (column.left_open != 0) say("after " + path_name(column.left_open));
+    constexpr std::pair<std::uint8_t, const char*> kMarks[] = {
+        {proto::kColumnLeft, "asked for more of its row"},
+        {proto::kColumnReadEarly, "read early"},
+        {proto::kColumnHot, "from the head"},
+        {proto::kColumnTail, "from the tail"},
+        {proto::kColumnCorrected, "several proposals"}};
+    for (const auto& [mark, words] : kMarks) {
+        if ((column.marks & mark) != 0) say(words);
+    }
+    return notes;
+}
+
+}  // namespace croupier::tools

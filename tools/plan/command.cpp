@@ -1,0 +1,221 @@
+#include "tools/plan/command.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <sys/statvfs.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <iostream>
+#include <memory>
+
+#include "proto/geometry.h"
+#include "proto/plane.h"
+#include "tools/plan/measurement_json.h"
+#include "tools/plan/plan.h"
+
+namespace croupier::tools {
+namespace {
+
+constexpr const char* kPlanHelp =
+    R"(How many samplers an engine needs here, what a step's decisions cost, whether they hide behind a stage, and what
+memory that takes. A few short runs of `croupier sim` measure what a column costs with one sampler, half of them
+and all at work; the plan deals a step's columns out to samplers and plays it. --check runs sim with the answer and
+prints the error. --transport says what is planned for: rows, the default of host writers, or lean.
+
+Examples:
+  croupier plan                                        defaults: 64 columns of 151,936 logits, a stage of 20 ms
+  croupier plan --vocab 128256 --batch 256 --tp 4 --stage-ms 12 --mix full --check
+  croupier plan --batch 256 --json                     for a program; `kubernetes` has a pod's requests
+  croupier plan --batch 256 --kubernetes               the same as YAML
+  croupier plan measure --batch 16,64,256 --save host.json
+  croupier plan --from host.json --batch 128           a plan for the host that this was measured on
+docs/operations.md says how to read it, docs/plan-measured.md how good it was.)";
+
+constexpr const char* kMeasureHelp =
+    R"(A run of `croupier sim` for every combination, some seconds each. A plan is interpolated between what is measured:
+name the smallest and the largest of each that plans will be asked for.
+Example:
+  croupier plan measure --vocab 32000,151936 --batch 16,64,256 --tp 1,4 --mix fixed,mixed --save host.json)";
+
+constexpr double kMeasuredStageMs = 5.0;
+
+struct PlanOptions {
+    PlanQuestion question;
+    SimPlace place;
+    std::string from;
+    std::string save;
+    bool check = false;
+    bool json = false;
+    bool kubernetes = false;
+};
+
+struct MeasureOptions {
+    MeasureOptions() { settings.other.stage_ms = kMeasuredStageMs; }
+    MeasuredSettings settings{{"mixed"}, {151936}, {64}, {1}, {}, {}, false};
+    SimPlace place;
+    std::string save;
+};
+
+int run(const std::function<void()>& work, bool json) {
+    try {
+        work();
+        return 0;
+    } catch (const std::exception& error) {
+        if (json) {
+            const nlohmann::json answer = {{"error", error.what()}};
+            std::cout << answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+        } else {
+            std::cerr << "plan: " << error.what() << "\n";
+        }
+        return 1;
+    }
+}
+
+void add_requests(CLI::App& command, Requests& requests, SimPlace& place) {
+    command.add_option("--dtype", requests.dtype, "Logits as bf16, fp16 or fp32")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
+    command.add_option("--transport", requests.transport, "How writers send a step: rows or lean")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"rows", "lean"}));
+    command.add_flag("--summaries", requests.summaries, "Writers give each tile's largest logit too");
+    command.add_option("--wait", requests.wait, "How samplers wait: spin, adaptive or sleep")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"spin", "adaptive", "sleep"}));
+    command.add_option("--shm-dir", place.shm_dir,
+                       "Where measuring runs keep their segments (default: sim's)");
+}
+
+void add_room(CLI::App& command, PlanQuestion& question) {
+    SessionRoom& room = question.room;
+    command.add_option("--sessions", room.sessions, "Engines that share the daemon")
+        ->capture_default_str()
+        ->check(CLI::Range(1U, proto::kMaxSessions));
+    command.add_option("--steps-in-flight", room.steps_in_flight, "Slots of a session's rings")
+        ->capture_default_str()
+        ->check(CLI::Range(1U, proto::kMaxSlots));
+    command.add_option("--max-sequences", room.max_sequences, "Sequences of a session at once")
+        ->capture_default_str()
+        ->check(CLI::Range(1U, proto::kMaxSequences));
+    command.add_option("--max-length", room.max_length, "Prompt and output of a sequence, in tokens")
+        ->capture_default_str()
+        ->check(CLI::Range(2U, proto::kMaxLength));
+    auto* rows = command.add_option("--rows", question.hot_set.rows,
+                                    "Files of the model's bf16 rows: whether a hot set pays");
+    auto* hot =
+        command.add_option("--hot", question.hot_set.hot, "Its hotness order (`croupier hotset build`)");
+    rows->needs(hot);
+    hot->needs(rows);
+}
+
+void add_engine(CLI::App& command, PlanQuestion& question) {
+    Setting& setting = question.setting;
+    command.add_option("--vocab", setting.vocab, "Tokens in the vocabulary")
+        ->capture_default_str()
+        ->check(CLI::Range(256U, proto::kMaxVocab));
+    command.add_option("--batch", setting.batch, "Columns of a step")
+        ->capture_default_str()
+        ->check(CLI::Range(1U, proto::kMaxBatch));
+    command.add_option("--tp", setting.tp, "Tensor-parallel ranks")
+        ->capture_default_str()
+        ->check(CLI::Range(1U, proto::kMaxTp));
+    command.add_option("--stage-ms", setting.stage_ms, "Milliseconds of a pipeline stage: T_cycle")
+        ->capture_default_str()
+        ->check(CLI::Range(0.001, 10000.0));
+    command
+        .add_option("--mix", setting.requests.mix, "What requests ask for, as `croupier sim --mix` has it")
+        ->capture_default_str();
+    command.add_option("--samplers", question.samplers, "So many, rather than the fewest that do (0)")
+        ->capture_default_str()
+        ->check(CLI::Range(0U, proto::kMaxSamplers));
+    command.add_option("--of-stage", question.share_of_stage, "The share of a stage that decisions may take")
+        ->capture_default_str()
+        ->check(CLI::Range(0.01, 1.0));
+}
+
+MeasuredSettings settings_of(const PlanQuestion& question) {
+    const Setting& setting = question.setting;
+    MeasuredSettings settings{
+        {setting.requests.mix}, {setting.vocab}, {setting.batch}, {setting.tp}, {}, setting, true};
+    // A longer stage tells no more, and takes longer.
+    settings.other.stage_ms = std::min(setting.stage_ms, kMeasuredStageMs);
+    if (question.samplers > 0) settings.samplers = {question.samplers};
+    if (question.samplers > 1) settings.samplers.insert(settings.samplers.begin(), 1);
+    return settings;
+}
+
+// A plan of this host that does not fit it.
+void note_room(Plan& plan, const std::string& directory) {
+    struct statvfs room {};
+    if (::statvfs(directory.c_str(), &room) != 0) return;
+    const std::uint64_t free = std::uint64_t{room.f_bavail} * room.f_frsize;
+    if (free >= plan.memory.shm_bytes) return;
+    plan.notes.push_back(
+        fmt::format("{} has {} MiB free here, which is not enough: mount it larger "
+                    "(docker: --shm-size; a tmpfs: -o remount,size=)",
+                    directory, free >> 20U));
+}
+
+void plan(const PlanOptions& options) {
+    const Measurement measurement = options.from.empty()
+                                        ? measure(settings_of(options.question), options.place)
+                                        : load_measurement(options.from);
+    if (!options.save.empty()) save(measurement, options.save);
+    PlanQuestion question = options.question;
+    question.hot_set.vocab = question.setting.vocab;
+    Plan plan = make_plan(question, measurement);
+    if (options.from.empty())
+        note_room(plan, options.place.shm_dir.empty() ? "/dev/shm" : options.place.shm_dir);
+    if (options.check) plan.check = run_sim(question.setting, plan.chosen.samplers, options.place);
+    std::cout << (options.json         ? plan_json(plan) + "\n"
+                  : options.kubernetes ? plan_kubernetes(plan)
+                                       : plan_text(plan));
+}
+
+void add_measure(CLI::App& plan, int& status) {
+    auto options = std::make_shared<MeasureOptions>();
+    auto* command = plan.add_subcommand("measure", "What columns and steps cost on this host, as a file");
+    command->footer(kMeasureHelp);
+    MeasuredSettings& settings = options->settings;
+    const auto list = [command](const char* name, auto& values, const char* what) {
+        command->add_option(name, values, what)->delimiter(',')->expected(1, 64)->capture_default_str();
+    };
+    list("--vocab", settings.vocabs, "Vocabularies");
+    list("--batch", settings.batches, "Columns of a step");
+    list("--tp", settings.ranks, "Tensor-parallel ranks");
+    list("--mix", settings.mixes, "Mixes, as `croupier sim --mix` has them");
+    list("--samplers", settings.samplers, "Samplers at work (default: one, half of all, all that have room)");
+    command->add_option("--stage-ms", settings.other.stage_ms, "Milliseconds of a pipeline stage")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 10000.0));
+    add_requests(*command, settings.other.requests, options->place);
+    command->add_option("--save", options->save, "The file to write; it is replaced whole")->required();
+    command->callback([options, &status] {
+        status = run([&] { save(measure(options->settings, options->place), options->save); }, false);
+    });
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, int& status) {
+    auto options = std::make_shared<PlanOptions>();
+    auto* command = app.add_subcommand("plan", "How many samplers this host should run, and what that costs");
+    command->footer(kPlanHelp);
+    add_engine(*command, options->question);
+    add_requests(*command, options->question.setting.requests, options->place);
+    add_room(*command, options->question);
+    command->add_option("--from", options->from,
+                        "Measured elsewhere or before: a file of `plan measure` or --save");
+    command->add_option("--save", options->save, "Keep what is measured")->excludes("--from");
+    command->add_flag("--check", options->check, "Run croupier sim with the answer, and print the error");
+    auto* json = command->add_flag("--json", options->json, "One JSON object");
+    command->add_flag("--kubernetes", options->kubernetes, "A pod's resources and memory volume, YAML")
+        ->excludes(json);
+    add_measure(*command, status);
+    command->callback([command, options, &status] {
+        if (command->get_subcommands().empty()) status = run([&] { plan(*options); }, options->json);
+    });
+}
+
+}  // namespace croupier::tools

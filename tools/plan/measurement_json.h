@@ -1,0 +1,16 @@
+// A measurement as JSON: what crosses hosts, so every field is checked before it is used.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "tools/plan/measurement.h"
+
+namespace croupier::tools {
+
+nlohmann::ordered_json measurement_to_json(const Measurement& measurement);
+// Throws std::runtime_error with the place and what would be right.
+Measurement measurement_from_json(const nlohmann::json& json);
+
+nlohmann::ordered_json setting_to_json(const Setting& setting);
+
+}  // namespace croupier::tools

@@ -1,0 +1,125 @@
+#include "tools/plan/sim_run.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <vector>
+
+#include "testing/child_process.h"
+
+namespace croupier::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Requests of fixed mixes fill whole microbatches: two of them, each with as many generations of requests.
+constexpr std::uint32_t kOutputMost = 32;
+constexpr std::uint32_t kLeastSteps = 2 * kOutputMost;
+constexpr std::uint32_t kMostSteps = 6 * kLeastSteps;
+constexpr std::uint32_t kColumns = 6144;  // that a run should decide
+constexpr std::uint32_t kPromptMost = 2048;
+
+class OutputFile {
+  public:
+    OutputFile() : path_((fs::temp_directory_path() / "croupier-plan-XXXXXX").string()) {
+        const int descriptor = ::mkstemp(path_.data());
+        if (descriptor < 0) throw std::runtime_error("cannot make a file like " + path_);
+        ::close(descriptor);
+    }
+    OutputFile(const OutputFile&) = delete;
+    OutputFile& operator=(const OutputFile&) = delete;
+    ~OutputFile() {
+        std::error_code ignored;
+        fs::remove(path_, ignored);
+    }
+    const std::string& path() const { return path_; }
+    std::string text() const {
+        std::ifstream file(path_);
+        std::ostringstream content;
+        content << file.rdbuf();
+        return content.str();
+    }
+
+  private:
+    std::string path_;
+};
+
+std::string last_line_of(std::string text) {
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    return text.substr(text.rfind('\n') + 1);
+}
+
+std::vector<std::string> arguments_of(const Setting& setting, std::uint32_t samplers, const SimPlace& place) {
+    const Requests& requests = setting.requests;
+    const std::string program = (fs::read_symlink("/proc/self/exe").parent_path() / "croupier-sim").string();
+    std::vector<std::string> arguments = {program,       "--json",           "--verify", "never",
+                                          "--mix",       requests.mix,       "--dtype",  requests.dtype,
+                                          "--transport", requests.transport, "--wait",   requests.wait};
+    const auto add = [&](const char* option, const auto& value) {
+        arguments.emplace_back(option);
+        arguments.push_back(fmt::format("{}", value));
+    };
+    add("--vocab", setting.vocab);
+    add("--batch", setting.batch);
+    add("--tp", setting.tp);
+    add("--stage-ms", setting.stage_ms);
+    add("--samplers", samplers);
+    const std::uint32_t steps = kColumns / setting.batch / kLeastSteps * kLeastSteps;
+    add("--steps", std::clamp(steps, kLeastSteps, kMostSteps));
+    add("--output-max", kOutputMost);
+    add("--prompt-max", kPromptMost);
+    add("--timeout-s", place.timeout_s);
+    if (requests.summaries) arguments.emplace_back("--summaries");
+    if (!place.shm_dir.empty()) add("--shm-dir", place.shm_dir);
+    return arguments;
+}
+
+}  // namespace
+
+MeasuredStep measured_step_of(const std::string& last_line, const Setting& setting) {
+    const auto json = nlohmann::json::parse(last_line, nullptr, false);
+    if (!json.is_object() || !json.contains("daemon")) {
+        throw std::runtime_error("croupier sim did not end with its report: " + last_line);
+    }
+    if (!json.value("ok", false)) {
+        throw std::runtime_error("croupier sim was not sound: " + json.value("fault", last_line));
+    }
+    MeasuredStep measured;
+    measured.setting = setting;
+    const auto& daemon = json.at("daemon");
+    measured.samplers = daemon.at("samplers");
+    measured.steps = json.at("full_batches");
+    measured.p50_us = json.at("full_batch_us").at("p50");
+    measured.p99_us = json.at("full_batch_us").at("p99");
+    measured.columns.mean_us = daemon.at("column_mean_us");
+    measured.columns.buckets = daemon.at("column_buckets").get<decltype(measured.columns.buckets)>();
+    measured.sampler_bytes = daemon.at("sampler_bytes");
+    measured.supervisor_bytes = daemon.at("supervisor_bytes");
+    if (measured.steps == 0) throw std::runtime_error("croupier sim had no step with a full batch");
+    return measured;
+}
+
+MeasuredStep run_sim(const Setting& setting, std::uint32_t samplers, const SimPlace& place) {
+    const auto arguments = arguments_of(setting, samplers, place);
+    if (::access(arguments.front().c_str(), X_OK) != 0) {
+        throw std::runtime_error("cannot run " + arguments.front() +
+                                 ", which measures; it is built and installed beside croupier");
+    }
+    const OutputFile output;
+    // By SIGTERM sim ends its daemon in order when this program dies.
+    const int status = testing::ChildProcess::execute(arguments, output.path(), SIGTERM).wait();
+    const std::string said = output.text();
+    if (status != 0)
+        throw std::runtime_error("croupier sim failed: " + (said.empty() ? "it said nothing" : said));
+    return measured_step_of(last_line_of(said), setting);
+}
+
+}  // namespace croupier::tools

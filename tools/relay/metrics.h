@@ -1,0 +1,30 @@
+// What `croupier relay` did and does, for Prometheus.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "fan_out/relay.h"
+
+namespace prometheus {
+class Exposer;
+class Collectable;
+}  // namespace prometheus
+
+namespace croupier::tools {
+
+class RelayMetrics {
+  public:
+    // Answers at http://<listen>/metrics as long as it lives, which is no longer than `relay` does. Throws
+    // std::runtime_error when it cannot listen there.
+    RelayMetrics(const std::string& listen, const fan_out::Relay& relay);
+    RelayMetrics(const RelayMetrics&) = delete;
+    RelayMetrics& operator=(const RelayMetrics&) = delete;
+    ~RelayMetrics();
+
+  private:
+    std::shared_ptr<prometheus::Collectable> counts_;
+    std::unique_ptr<prometheus::Exposer> exposer_;
+};
+
+}  // namespace croupier::tools

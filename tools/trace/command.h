@@ -1,0 +1,12 @@
+// `croupier trace`: the life of steps and columns, as a file for a trace viewer.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace croupier::tools {
+
+void add_trace_command(CLI::App& app, int& status);
+
+}  // namespace croupier::tools
