@@ -210,6 +210,7 @@ TEST_CASE("every line of a relay whose schedulers come and go is one object of J
     const TwoHosts hosts;
     LastStage stage(hosts);
     stage.start_relay({"--log-format", "json"});
+    REQUIRE(eventually([&] { return stage.relay_log().find("relay_waiting") != std::string::npos; }));
     for (int round = 0; round < 3; ++round) {
         RemoteScheduler scheduler(stage.route(), 2);
         scheduler.open();
@@ -227,6 +228,7 @@ TEST_CASE("every line of a relay whose schedulers come and go is one object of J
     }
     for (const char* event :
          {"relay_waiting", "relay_joined", "relay_attached", "relay_let_go", "relay_left", "relay_stopped"}) {
+        INFO(event << " is not in\n" << stage.relay_log());
         CHECK(events.contains(event));
     }
 }
