@@ -1,6 +1,7 @@
 // The metrics port: one thread and non-blocking sockets, so that a peer who is slow holds up itself only.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,9 +15,11 @@ namespace croupier::daemon {
 
 class HttpServer {
   public:
-    // `listen` is host:port. The routes and `each_second` are called by the server's thread alone.
+    static constexpr std::chrono::milliseconds kTick{50};
+
+    // `listen` is host:port. The routes and `each_tick` are called by the server's thread alone.
     static shm::Result<std::unique_ptr<HttpServer>> start(const std::string& listen, HttpRoutes routes,
-                                                          std::function<void()> each_second);
+                                                          std::function<void()> each_tick);
     ~HttpServer();
     HttpServer(const HttpServer&) = delete;
     HttpServer& operator=(const HttpServer&) = delete;
@@ -25,7 +28,7 @@ class HttpServer {
     struct Connection;
 
     HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpRoutes routes,
-               std::function<void()> each_second);
+               std::function<void()> each_tick);
     void serve();
     void accept_one();
     bool go_on(Connection& connection) const;
@@ -34,7 +37,7 @@ class HttpServer {
     shm::FileDescriptor listener_;
     shm::FileDescriptor stop_;
     HttpRoutes routes_;
-    std::function<void()> each_second_;
+    std::function<void()> each_tick_;
     std::vector<Connection> connections_;  // the oldest first
     std::thread thread_;
 };

@@ -72,7 +72,7 @@ class Supervisor {
         base_.paths = {std::move(control).value(), std::move(decisions).value()};
         if (config_.metrics.listen == "off") return true;
         CROUPIER_TRY_VALUE(server, HttpServer::start(config_.metrics.listen, site_.routes(),
-                                                     [this] { site_.observe_second(); }));
+                                                     [this] { site_.observe(); }));
         http_ = std::move(server);
         return true;
     }
