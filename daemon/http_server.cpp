@@ -69,12 +69,12 @@ struct HttpServer::Connection {
 };
 
 HttpServer::HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpRoutes routes,
-                       int late_event, std::function<void()> each_second)
+                       int late_event, std::function<void()> each_tick)
     : listener_(std::move(listener)),
       stop_(std::move(stop)),
       routes_(std::move(routes)),
       late_event_(late_event),
-      each_second_(std::move(each_second)),
+      each_tick_(std::move(each_tick)),
       thread_([this] { serve(); }) {}
 
 HttpServer::~HttpServer() {
@@ -84,23 +84,22 @@ HttpServer::~HttpServer() {
 }
 
 shm::Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& listen, HttpRoutes routes,
-                                                           int late_event,
-                                                           std::function<void()> each_second) {
+                                                           int late_event, std::function<void()> each_tick) {
     CROUPIER_TRY_VALUE(listener, listen_on(listen));
     shm::FileDescriptor stop(::eventfd(0, EFD_CLOEXEC));
     if (!stop.valid()) return shm::system_failure("cannot open", "eventfd", errno);
     return std::unique_ptr<HttpServer>(new HttpServer(std::move(listener), std::move(stop), std::move(routes),
-                                                      late_event, std::move(each_second)));
+                                                      late_event, std::move(each_tick)));
 }
 
 void HttpServer::serve() {
-    auto next_second = Clock::now();
+    auto next_tick = Clock::now();
     std::vector<pollfd> items;
     while (true) {
-        if (Clock::now() >= next_second) {
-            each_second_();
+        if (Clock::now() >= next_tick) {
+            each_tick_();
             // From now on, not from when it was due: after a freeze of the host it is called once.
-            next_second = Clock::now() + std::chrono::seconds(1);
+            next_tick = Clock::now() + kTick;
         }
         items = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}, {late_event_, POLLIN, 0}};
         const std::size_t first = items.size();
@@ -108,7 +107,7 @@ void HttpServer::serve() {
             const short wanted = each.answered ? POLLOUT : POLLIN;
             items.push_back({each.socket.get(), wanted, 0});
         }
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_second - Clock::now()).count();
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_tick - Clock::now()).count();
         if (::poll(items.data(), items.size(), std::max(0, static_cast<int>(left))) < 0) continue;
         if (items[0].revents != 0) return;
         std::vector<Connection> kept;

@@ -1,6 +1,7 @@
 // The metrics port: one thread and non-blocking sockets, so that a peer who is slow holds up itself only.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,10 +15,12 @@ namespace croupier::daemon {
 
 class HttpServer {
   public:
-    // `listen` is host:port. The routes, their late replies and `each_second` are called by the server's
+    static constexpr std::chrono::milliseconds kTick{50};
+
+    // `listen` is host:port. The routes, their late replies and `each_tick` are called by the server's
     // thread alone. `late_event`: an eventfd that is readable when a late reply came; -1: none is late.
     static shm::Result<std::unique_ptr<HttpServer>> start(const std::string& listen, HttpRoutes routes,
-                                                          int late_event, std::function<void()> each_second);
+                                                          int late_event, std::function<void()> each_tick);
     ~HttpServer();
     HttpServer(const HttpServer&) = delete;
     HttpServer& operator=(const HttpServer&) = delete;
@@ -26,7 +29,7 @@ class HttpServer {
     struct Connection;
 
     HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpRoutes routes, int late_event,
-               std::function<void()> each_second);
+               std::function<void()> each_tick);
     void serve();
     void accept_one();
     void take_late_replies();
@@ -37,7 +40,7 @@ class HttpServer {
     shm::FileDescriptor stop_;
     HttpRoutes routes_;
     int late_event_;
-    std::function<void()> each_second_;
+    std::function<void()> each_tick_;
     std::vector<Connection> connections_;  // the oldest first
     std::thread thread_;
 };

@@ -12,19 +12,27 @@ namespace {
 // More than a session has in flight: another thread's journal may tell of a step's end later.
 constexpr std::size_t kCommitsKept = 2 * std::size_t{proto::kMaxSlots};
 
-bool is_slower(const SlowColumn& a, const SlowColumn& b) {
-    return a.column.record.duration_ns > b.column.record.duration_ns;
-}
+constexpr auto is_slower = [](const shm::JournalColumn& a, const shm::JournalColumn& b) {
+    return a.record.duration_ns > b.record.duration_ns;
+};
 
-// A heap of at most kSlowestColumns, the fastest of them in front: a reading may have hundreds of thousands.
-void keep_if_slow(std::vector<SlowColumn>& slowest, SlowColumn column) {
+// A heap of at most kSlowestColumns, the fastest of them in front: a second may have hundreds of thousands.
+void keep_if_slow(std::vector<shm::JournalColumn>& slowest, const shm::JournalColumn& column) {
     if (slowest.size() == kSlowestColumns) {
         if (!is_slower(column, slowest.front())) return;
         std::pop_heap(slowest.begin(), slowest.end(), is_slower);
         slowest.pop_back();
     }
-    slowest.push_back(std::move(column));
+    slowest.push_back(column);
     std::push_heap(slowest.begin(), slowest.end(), is_slower);
+}
+
+void keep_slowest(std::vector<SlowColumn>& columns) {
+    const auto kept =
+        columns.begin() + static_cast<std::ptrdiff_t>(std::min(columns.size(), kSlowestColumns));
+    std::partial_sort(columns.begin(), kept, columns.end(),
+                      [](const SlowColumn& a, const SlowColumn& b) { return is_slower(a.column, b.column); });
+    columns.erase(kept, columns.end());
 }
 
 }  // namespace
@@ -37,53 +45,53 @@ void StepTimes::add(const StepTimes& more) {
 
 JournalDigest::JournalDigest(const shm::Plane& plane) : reader_(plane, shm::JournalReader::From::now) {}
 
-void JournalDigest::read(const shm::Plane& plane, const shm::Snapshot& snapshot) {
-    keep_sessions(snapshot);
+void JournalDigest::read(const shm::Plane& plane) {
     const shm::JournalPart part = reader_.read(plane);
+    lost_ += part.lost;
     count_steps(part.steps);
-    Reading reading{{}, part.lost};
-    for (const shm::JournalColumn& column : part.columns) {
-        const auto session = sessions_.find(column.record.session_id);
-        if (session != sessions_.end()) keep_if_slow(reading.slowest, {session->second.name, column});
-    }
-    readings_.push_back(std::move(reading));
-    if (readings_.size() > kReadingsOfSlowest) readings_.pop_front();
+    for (const shm::JournalColumn& column : part.columns)
+        keep_if_slow(sessions_[column.record.session_id].slowest, column);
 }
 
-void JournalDigest::keep_sessions(const shm::Snapshot& snapshot) {
+void JournalDigest::close_second(const shm::Snapshot& snapshot) {
+    ClosedSecond second{{}, lost_ - std::exchange(lost_before_, lost_)};
     std::map<std::uint64_t, Session> kept;
     for (const auto& session : snapshot.sessions) {
         if (!session.fault.empty()) continue;
         Session& entry = kept[session.id];
         const auto known = sessions_.find(session.id);
         if (known != sessions_.end()) entry = std::move(known->second);
-        entry.name = session.name;
-        entry.last = {};
+        entry.last = std::exchange(entry.now, {});
+        entry.all.add(entry.last);
+        for (const shm::JournalColumn& column : std::exchange(entry.slowest, {}))
+            second.slowest.push_back({session.name, column});
     }
     sessions_ = std::move(kept);
+    keep_slowest(second.slowest);
+    second.slowest.shrink_to_fit();
+    seconds_.push_back(std::move(second));
+    if (seconds_.size() > kSecondsOfSlowest) seconds_.pop_front();
 }
 
 // Times of publication and taking are a client's words: what they contradict counts as nothing.
 void JournalDigest::count_steps(const std::vector<proto::StepRecord>& steps) {
     for (const proto::StepRecord& step : steps) {
-        const auto session = sessions_.find(step.session_id);
-        if (session == sessions_.end()) continue;
-        session->second.commits_ns[step.step] = step.commit_ns;
+        Session& session = sessions_[step.session_id];
+        session.commits_ns[step.step] = step.commit_ns;
         if (step.ready_ns == 0 || step.commit_ns < step.ready_ns) continue;
         const std::uint64_t took = step.commit_ns - step.ready_ns;
-        ++session->second.last.decision.buckets[latency_bucket(took)];
-        session->second.last.decision.sum_ns += took;
+        ++session.now.decision.buckets[latency_bucket(took)];
+        session.now.decision.sum_ns += took;
     }
     for (const proto::StepRecord& step : steps) {
-        const auto session = sessions_.find(step.session_id);
-        if (session == sessions_.end() || step.slots > step.step) continue;
-        const auto before = session->second.commits_ns.find(step.step - step.slots);
-        if (before == session->second.commits_ns.end() || step.before_taken_ns < before->second) continue;
-        ++session->second.last.taken;
-        session->second.last.taking_ns += step.before_taken_ns - before->second;
+        Session& session = sessions_[step.session_id];
+        if (step.slots > step.step) continue;
+        const auto before = session.commits_ns.find(step.step - step.slots);
+        if (before == session.commits_ns.end() || step.before_taken_ns < before->second) continue;
+        ++session.now.taken;
+        session.now.taking_ns += step.before_taken_ns - before->second;
     }
     for (auto& [id, session] : sessions_) {
-        session.all.add(session.last);
         while (session.commits_ns.size() > kCommitsKept) session.commits_ns.erase(session.commits_ns.begin());
     }
 }
@@ -100,16 +108,15 @@ StepTimes JournalDigest::all_steps(std::uint64_t session) const {
 
 std::vector<SlowColumn> JournalDigest::slowest() const {
     std::vector<SlowColumn> columns;
-    for (const Reading& reading : readings_) {
-        for (const SlowColumn& column : reading.slowest) keep_if_slow(columns, column);
-    }
-    std::sort_heap(columns.begin(), columns.end(), is_slower);
+    for (const ClosedSecond& second : seconds_)
+        columns.insert(columns.end(), second.slowest.begin(), second.slowest.end());
+    keep_slowest(columns);
     return columns;
 }
 
-std::uint64_t JournalDigest::lost() const {
+std::uint64_t JournalDigest::lost_lately() const {
     std::uint64_t lost = 0;
-    for (const Reading& reading : readings_) lost += reading.lost;
+    for (const ClosedSecond& second : seconds_) lost += second.lost;
     return lost;
 }
 

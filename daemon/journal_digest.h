@@ -14,7 +14,7 @@
 namespace croupier::daemon {
 
 constexpr std::size_t kSlowestColumns = 10;
-constexpr std::size_t kReadingsOfSlowest = 60;
+constexpr std::size_t kSecondsOfSlowest = 60;
 
 struct StepTimes {
     shm::HistogramSnapshot decision;  // logits complete to last commit
@@ -29,42 +29,47 @@ struct SlowColumn {
     shm::JournalColumn column;
 };
 
-// Entries that samplers write over before they are read are lost: at more than kJournalEntries columns a
-// second of one thread it knows a part of them.
+// Entries that samplers write over before they are read are lost: more than kJournalEntries columns and steps
+// of one thread between two readings.
 class JournalDigest {
   public:
     explicit JournalDigest(const shm::Plane& plane);
 
-    // What has come since the last reading. The snapshot says which sessions there are; those that are gone
-    // are forgotten.
-    void read(const shm::Plane& plane, const shm::Snapshot& snapshot);
+    // Adds what has come since the last reading to the second that is not closed yet.
+    void read(const shm::Plane& plane);
+    // The snapshot says which sessions there are; others are forgotten.
+    void close_second(const shm::Snapshot& snapshot);
 
-    // Of a session, by id: of the last reading, and of its life under this daemon.
+    // Of a session, by id: of the last closed second, and of its life under this daemon.
     StepTimes last_steps(std::uint64_t session) const;
     StepTimes all_steps(std::uint64_t session) const;
-    // Of the last kReadingsOfSlowest readings, the slowest first.
+    // Of the last kSecondsOfSlowest closed seconds, the slowest first.
     std::vector<SlowColumn> slowest() const;
-    // Entries that these readings missed.
-    std::uint64_t lost() const;
+    // Entries that the readings missed: in these seconds, and ever.
+    std::uint64_t lost_lately() const;
+    std::uint64_t lost() const { return lost_; }
 
   private:
     struct Session {
-        std::string name;
+        StepTimes now;  // of the second that is not closed yet
         StepTimes last;
         StepTimes all;
         std::map<std::uint64_t, std::uint64_t> commits_ns;  // by step, of the last ones
+        std::vector<shm::JournalColumn> slowest;            // of the second that is not closed yet
     };
-    struct Reading {
+    struct ClosedSecond {
         std::vector<SlowColumn> slowest;
         std::uint64_t lost = 0;
     };
 
-    void keep_sessions(const shm::Snapshot& snapshot);
     void count_steps(const std::vector<proto::StepRecord>& steps);
 
     shm::JournalReader reader_;
-    std::map<std::uint64_t, Session> sessions_;  // by id
-    std::deque<Reading> readings_;
+    // By id. A session that is opened has steps before a snapshot names it.
+    std::map<std::uint64_t, Session> sessions_;
+    std::deque<ClosedSecond> seconds_;
+    std::uint64_t lost_ = 0;
+    std::uint64_t lost_before_ = 0;  // when the last second was closed
 };
 
 }  // namespace croupier::daemon

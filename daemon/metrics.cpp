@@ -246,6 +246,12 @@ void add_step_families(std::vector<MetricFamily>& families, const shm::Snapshot&
     }
     families.push_back(std::move(steps));
     families.push_back(std::move(quantiles));
+    MetricFamily lost = family("journal_entries_lost_total",
+                               "Columns and steps that samplers wrote over before the daemon had read them: "
+                               "no metric of steps and no list of slow columns has them",
+                               MetricType::Counter);
+    add_value(lost, {}, static_cast<double>(journal.lost()));
+    families.push_back(std::move(lost));
 }
 
 }  // namespace

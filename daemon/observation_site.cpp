@@ -51,10 +51,16 @@ HttpRoutes ObservationSite::routes() {
     return routes;
 }
 
-void ObservationSite::observe_second() {
+void ObservationSite::observe() {
+    journal_.read(*plane_);
+    const auto now = std::chrono::steady_clock::now();
+    if (now < second_ends_) return;
+    second_ends_ += std::chrono::seconds(1);
+    // After a freeze of the host there is one long second.
+    if (second_ends_ <= now) second_ends_ = now + std::chrono::seconds(1);
     const auto snapshot = shm::observe(shm_directory_, instance_);
     if (!snapshot) return;
-    journal_.read(*plane_, snapshot.value());
+    journal_.close_second(snapshot.value());
     recent_.add(snapshot.value(), journal_, Moment::now());
 }
 

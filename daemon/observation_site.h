@@ -1,6 +1,7 @@
 // What the metrics port tells: its table of routes, and what it keeps of each second.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "daemon/health.h"
@@ -18,7 +19,8 @@ class ObservationSite {
 
     // They refer to this object.
     HttpRoutes routes();
-    void observe_second();
+    // Often: samplers write over their journals. Once a second it closes a second.
+    void observe();
 
   private:
     HttpReply metrics() const;
@@ -33,6 +35,7 @@ class ObservationSite {
     const Health* health_;
     JournalDigest journal_;
     RecentMinutes recent_;
+    std::chrono::steady_clock::time_point second_ends_;
 };
 
 }  // namespace croupier::daemon

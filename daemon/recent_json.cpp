@@ -151,7 +151,7 @@ std::string recent_json(const RecentMinutes& recent, const JournalDigest& journa
                          {"names", names.list()},
                          {"seconds", seconds},
                          {"slowest", slowest_json(journal)},
-                         {"journal_entries_lost", journal.lost()}};
+                         {"journal_entries_lost", journal.lost_lately()}};
     // Names are bytes of another process.
     return answer.dump(-1, ' ', false, json::error_handler_t::replace);
 }

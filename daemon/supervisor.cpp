@@ -101,9 +101,9 @@ class Supervisor {
         routes.push_back({"/explain", [this](const HttpRequest& request) {
                               return explains_ ? explains_->ask(request) : no_explanations();
                           }});
-        CROUPIER_TRY_VALUE(server, HttpServer::start(config_.metrics.listen, std::move(routes),
-                                                     explains_ ? explains_->event_fd() : -1,
-                                                     [this] { site_.observe_second(); }));
+        CROUPIER_TRY_VALUE(
+            server, HttpServer::start(config_.metrics.listen, std::move(routes),
+                                      explains_ ? explains_->event_fd() : -1, [this] { site_.observe(); }));
         http_ = std::move(server);
         return true;
     }

@@ -214,7 +214,7 @@ export class SlowestPanel {
         cell(String(column.sampler), 'wide'));
     });
     this.body.replaceChildren(...rows);
-    const missed = store.lost > 0 ? ` ${words.count(store.lost)} columns and steps were too many to be looked at.` : '';
+    const missed = store.lost > 0 ? ` ${words.count(store.lost)} columns and steps were written over before they were read: neither this list nor the steps’ times have them.` : '';
     this.note.textContent = (rows.length > 0 ? 'Of the last minute, the slowest first.' : 'None in the last minute.') + missed;
   }
 }

@@ -149,6 +149,7 @@ TEST_CASE("/snapshot.json and the sum of /recent.json tell what /metrics tells")
     CHECK(metrics.at("croupier_session_step_seconds_sum{session=\"engine\"}") ==
           Approx(metrics.at("croupier_decision_seconds_total{session=\"engine\"}")).epsilon(0.01));
     CHECK(metrics.at("croupier_recent_step_seconds{session=\"engine\",quantile=\"0.99\"}") > 0);
+    CHECK(metrics.at("croupier_journal_entries_lost_total") == 0);
     CHECK(metrics.at("croupier_overlap_ratio{session=\"engine\"}") <= 1.0);
     CHECK(metrics.at("croupier_recent_column_delay_seconds{session=\"engine\"}") > 0);
     CHECK(metrics.at("croupier_recent_stage_seconds{stage=\"decide\",quantile=\"0.99\"}") >=

@@ -55,6 +55,12 @@ struct Journal {
     shm::JournalWriter writer{plane.journals()[0]};
     daemon::JournalDigest digest{plane};
 
+    // A second with one reading.
+    void observe(const shm::Snapshot& snapshot) {
+        digest.read(plane);
+        digest.close_second(snapshot);
+    }
+
     std::string directory() const {
         std::filesystem::create_directories(sandbox.shm_directory());
         return sandbox.shm_directory();
@@ -245,33 +251,33 @@ TEST_CASE("quantiles are those of the window, over all samplers, and samplers' b
 TEST_CASE("a session's steps are counted from the journal, each once, and until it is gone") {
     Journal journal;
     const auto both = snapshot({session(1, "engine"), session(2, "other")});
-    journal.digest.read(journal.plane, both);
+    journal.observe(both);
     // Logits to commit: 8 µs. Step 13 says that step 10 was taken 3 µs after its commit.
     journal.writer.write(step_record(10, 1000, 9000, 0));
     journal.writer.write(step_record(13, 21000, 29000, 12000));
-    journal.digest.read(journal.plane, both);
+    journal.observe(both);
     const auto counted = journal.digest.last_steps(1);
     CHECK(counted.decision.count() == 2);
     CHECK(counted.decision.sum_ns == 16000);
     CHECK(counted.taken == 1);
     CHECK(counted.taking_ns == 3000);
     CHECK(journal.digest.last_steps(2).decision.count() == 0);
-    journal.digest.read(journal.plane, both);
+    journal.observe(both);
     CHECK(journal.digest.last_steps(1).decision.count() == 0);
     CHECK(journal.digest.all_steps(1).decision.count() == 2);
-    journal.digest.read(journal.plane, snapshot({session(2, "other")}));
+    journal.observe(snapshot({session(2, "other")}));
     CHECK(journal.digest.all_steps(1).decision.count() == 0);
 }
 
 TEST_CASE("times that a client wrote, and that contradict the samplers', count as nothing") {
     Journal journal;
     const auto one = snapshot({session(1, "engine")});
-    journal.digest.read(journal.plane, one);
+    journal.observe(one);
     journal.writer.write(step_record(1, 0, 9000, 0));       // logits that were not complete
     journal.writer.write(step_record(2, 10000, 9000, 0));   // or later than the commit
     journal.writer.write(step_record(4, 8000, 9000, 100));  // step 1 taken before its commit
     journal.writer.write(step_record(2, 8000, 9000, ~0ULL));
-    journal.digest.read(journal.plane, one);
+    journal.observe(one);
     CHECK(journal.digest.last_steps(1).decision.count() == 2);
     CHECK(journal.digest.last_steps(1).taken == 0);
 }
@@ -281,12 +287,12 @@ TEST_CASE(
     Journal journal;
     RecentMinutes recent(at(0));
     const auto one = snapshot({session(1, "engine")});
-    journal.digest.read(journal.plane, one);
+    journal.observe(one);
     for (std::uint32_t i = 1; i <= 50; ++i) journal.writer.write(column_record(1, i, i * 1000));
     journal.writer.write(column_record(7, 99, 1'000'000));  // of a session that is not there
-    journal.digest.read(journal.plane, one);
+    journal.observe(one);
     journal.writer.write(column_record(1, ~0ULL, 2'000'000));
-    journal.digest.read(journal.plane, one);
+    journal.observe(one);
     auto slowest = told(recent, journal.digest).at("slowest");
     REQUIRE(slowest.size() == daemon::kSlowestColumns);
     CHECK(slowest.at(0).at("uid") == "18446744073709551615");
@@ -299,10 +305,10 @@ TEST_CASE(
     // More than the journal holds between two readings.
     for (std::uint64_t i = 0; i < proto::kJournalEntries + 100; ++i)
         journal.writer.write(column_record(1, i, 1));
-    for (std::size_t i = 0; i < daemon::kReadingsOfSlowest; ++i) journal.digest.read(journal.plane, one);
+    for (std::size_t i = 0; i < daemon::kSecondsOfSlowest; ++i) journal.observe(one);
     CHECK(told(recent, journal.digest).at("journal_entries_lost") == 100);
     CHECK(told(recent, journal.digest).at("slowest").at(0).at("took_us") == 0);
-    journal.digest.read(journal.plane, one);
+    journal.observe(one);
     CHECK(told(recent, journal.digest).at("slowest").empty());
     CHECK(told(recent, journal.digest).at("journal_entries_lost") == 0);
 }
@@ -310,20 +316,54 @@ TEST_CASE(
 TEST_CASE("a minute of seconds in which samplers wrote all that a journal holds takes little memory") {
     Journal journal;
     const auto one = snapshot({session(1, "engine")});
-    journal.digest.read(journal.plane, one);
+    journal.observe(one);
     const auto allocated = [] {
         const auto all = ::mallinfo2();
         return all.uordblks + all.hblkhd;
     };
     const std::size_t before = allocated();
-    for (std::size_t second = 0; second < daemon::kReadingsOfSlowest; ++second) {
+    for (std::size_t second = 0; second < daemon::kSecondsOfSlowest; ++second) {
         for (std::uint32_t i = 0; i < proto::kJournalEntries; ++i)
             journal.writer.write(column_record(1, i, i * 1000));
-        journal.digest.read(journal.plane, one);
+        journal.observe(one);
     }
     CHECK(allocated() < before + (std::size_t{1} << 20U));
     const auto slowest = journal.digest.slowest();
     REQUIRE(slowest.size() == daemon::kSlowestColumns);
     CHECK(slowest.front().column.record.sequence_uid == proto::kJournalEntries - 1);
     CHECK(slowest.back().column.record.sequence_uid == proto::kJournalEntries - 1);
+}
+
+TEST_CASE("what is read in parts of a second is that second's, of a session that no snapshot has named too") {
+    Journal journal;
+    std::uint64_t step = 10;
+    for (int part = 0; part < 3; ++part) {
+        for (std::size_t i = 0; i < proto::kJournalEntries; ++i, ++step)
+            journal.writer.write(step_record(step, 1000, 9000, 0));
+        journal.digest.read(journal.plane);
+    }
+    journal.writer.write(column_record(1, 5, 7000));
+    journal.digest.read(journal.plane);
+    CHECK(journal.digest.all_steps(1).decision.count() == 0);
+    CHECK(journal.digest.slowest().empty());
+    const auto one = snapshot({session(1, "engine")});
+    journal.digest.close_second(one);
+    CHECK(journal.digest.last_steps(1).decision.count() == 3 * proto::kJournalEntries);
+    CHECK(journal.digest.all_steps(1).decision.count() == 3 * proto::kJournalEntries);
+    CHECK(journal.digest.slowest().size() == 1);
+    CHECK(journal.digest.lost() == 0);
+    journal.digest.close_second(one);
+    CHECK(journal.digest.last_steps(1).decision.count() == 0);
+    CHECK(journal.digest.all_steps(1).decision.count() == 3 * proto::kJournalEntries);
+}
+
+TEST_CASE("what was missed is counted of the last minute and ever") {
+    Journal journal;
+    for (std::size_t i = 0; i < proto::kJournalEntries + 100; ++i)
+        journal.writer.write(column_record(1, i, 1));
+    journal.observe(snapshot({}));
+    CHECK(journal.digest.lost_lately() == 100);
+    for (std::size_t i = 0; i < daemon::kSecondsOfSlowest; ++i) journal.observe(snapshot({}));
+    CHECK(journal.digest.lost_lately() == 0);
+    CHECK(journal.digest.lost() == 100);
 }
