@@ -74,6 +74,12 @@ std::string_view query_value(std::string_view query, std::string_view name) {
     return {};
 }
 
+bool wants_large(std::string_view text, const HttpRoutes& routes) {
+    const std::string_view path = parse(text).path;
+    return std::any_of(routes.begin(), routes.end(),
+                       [&](const HttpRoute& each) { return each.is_large && each.path == path; });
+}
+
 std::string http_answer(std::string_view text, const HttpRoutes& routes) {
     const HttpRequest request = parse(text);
     const HttpReply reply = reply_to(text, request, routes);

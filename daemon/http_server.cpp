@@ -58,7 +58,10 @@ struct HttpServer::Connection {
     std::string request;
     std::string answer;
     std::size_t sent = 0;
+    bool is_whole = false;  // the request
     bool answered = false;
+
+    bool awaits_turn() const { return is_whole && !answered; }
 };
 
 HttpServer::HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpRoutes routes,
@@ -96,27 +99,54 @@ void HttpServer::serve() {
         items = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
         for (const Connection& each : connections_) {
             const short wanted = each.answered ? POLLOUT : POLLIN;
-            items.push_back({each.socket.get(), wanted, 0});
+            items.push_back({each.socket.get(), each.awaits_turn() ? short{0} : wanted, 0});
         }
+        const bool goes_on = std::any_of(connections_.begin(), connections_.end(),
+                                         [](const Connection& each) { return each.awaits_turn(); });
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_tick - Clock::now()).count();
-        if (::poll(items.data(), items.size(), std::max(0, static_cast<int>(left))) < 0) continue;
+        const int patience = goes_on ? 0 : std::max(0, static_cast<int>(left));
+        if (::poll(items.data(), items.size(), patience) < 0) continue;
         if (items[0].revents != 0) return;
         std::vector<Connection> kept;
         for (std::size_t i = 0; i < connections_.size(); ++i) {
-            if (items[i + 2].revents == 0 || go_on(connections_[i]))
-                kept.push_back(std::move(connections_[i]));
+            Connection& each = connections_[i];
+            if (items[i + 2].revents == 0 || each.answered || receive(each)) kept.push_back(std::move(each));
         }
         connections_ = std::move(kept);
+        answer_requests();
+        std::erase_if(connections_, [](Connection& each) { return each.answered && !send_rest(each); });
         bound_memory();
-        if (items[1].revents != 0) accept_one();
+        if (items[1].revents != 0) accept_all();
     }
 }
 
-void HttpServer::accept_one() {
-    shm::FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid()) return;
-    if (connections_.size() >= kMostConnections) connections_.erase(connections_.begin());
-    connections_.push_back({std::move(socket), "", "", 0, false});
+void HttpServer::accept_all() {
+    for (std::size_t i = 0; i < kMostConnections; ++i) {
+        shm::FileDescriptor socket(
+            ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!socket.valid()) return;
+        if (connections_.size() >= kMostConnections) connections_.erase(connections_.begin());
+        connections_.emplace_back();
+        connections_.back().socket = std::move(socket);
+    }
+}
+
+// One large answer a turn, behind all others: a probe does not wait for who reads fifteen minutes.
+void HttpServer::answer_requests() {
+    const auto answer = [&](Connection& to) {
+        to.answer = http_answer(to.request, routes_);
+        to.answered = true;
+    };
+    Connection* large = nullptr;
+    for (Connection& each : connections_) {
+        if (!each.awaits_turn()) continue;
+        if (!wants_large(each.request, routes_)) {
+            answer(each);
+        } else if (large == nullptr) {
+            large = &each;
+        }
+    }
+    if (large != nullptr) answer(*large);
 }
 
 void HttpServer::bound_memory() {
@@ -128,18 +158,19 @@ void HttpServer::bound_memory() {
     }
 }
 
+// False: its peer is gone.
+bool HttpServer::receive(Connection& connection) {
+    std::array<char, 1024> buffer{};
+    const auto got = ::recv(connection.socket.get(), buffer.data(), buffer.size(), 0);
+    if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
+    connection.request.append(buffer.data(), static_cast<std::size_t>(got));
+    connection.is_whole = connection.request.find("\r\n\r\n") != std::string::npos ||
+                          connection.request.size() >= kLongestRequest;
+    return true;
+}
+
 // False: it is done with.
-bool HttpServer::go_on(Connection& connection) const {
-    if (!connection.answered) {
-        std::array<char, 1024> buffer{};
-        const auto got = ::recv(connection.socket.get(), buffer.data(), buffer.size(), 0);
-        if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
-        connection.request.append(buffer.data(), static_cast<std::size_t>(got));
-        const bool whole = connection.request.find("\r\n\r\n") != std::string::npos;
-        if (!whole && connection.request.size() < kLongestRequest) return true;
-        connection.answer = http_answer(connection.request, routes_);
-        connection.answered = true;
-    }
+bool HttpServer::send_rest(Connection& connection) {
     const std::string_view rest = std::string_view(connection.answer).substr(connection.sent);
     const auto sent = ::send(connection.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
     if (sent < 0) return errno == EAGAIN || errno == EINTR;

@@ -30,8 +30,10 @@ class HttpServer {
     HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpRoutes routes,
                std::function<void()> each_tick);
     void serve();
-    void accept_one();
-    bool go_on(Connection& connection) const;
+    void accept_all();
+    static bool receive(Connection& connection);
+    void answer_requests();
+    static bool send_rest(Connection& connection);
     void bound_memory();
 
     shm::FileDescriptor listener_;
