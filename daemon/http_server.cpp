@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace croupier::daemon {
@@ -22,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 // Beyond them the connection that has waited longest goes.
 constexpr std::size_t kMostConnections = 64;
 constexpr std::size_t kMostBytesWaiting = std::size_t{64} << 20U;
+// For what a peer still sends when its answer is out.
+constexpr std::chrono::seconds kMostAfterAnswer{1};
 
 shm::Error cannot_listen(const std::string& listen, const std::string& why) {
     return {shm::Errc::system_error,
@@ -60,6 +63,7 @@ struct HttpServer::Connection {
     std::size_t sent = 0;
     bool is_whole = false;  // the request
     bool answered = false;
+    std::optional<Clock::time_point> leaves;  // at the latest; all of the answer is out
 
     bool awaits_turn() const { return is_whole && !answered; }
 };
@@ -98,7 +102,7 @@ void HttpServer::serve() {
         }
         items = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
         for (const Connection& each : connections_) {
-            const short wanted = each.answered ? POLLOUT : POLLIN;
+            const short wanted = each.answered && !each.leaves ? POLLOUT : POLLIN;
             items.push_back({each.socket.get(), each.awaits_turn() ? short{0} : wanted, 0});
         }
         const bool goes_on = std::any_of(connections_.begin(), connections_.end(),
@@ -114,7 +118,9 @@ void HttpServer::serve() {
         }
         connections_ = std::move(kept);
         answer_requests();
-        std::erase_if(connections_, [](Connection& each) { return each.answered && !send_rest(each); });
+        std::erase_if(connections_, [](Connection& each) {
+            return each.answered && !(each.leaves ? hear_out(each) : send_rest(each));
+        });
         bound_memory();
         if (items[1].revents != 0) accept_all();
     }
@@ -175,7 +181,18 @@ bool HttpServer::send_rest(Connection& connection) {
     const auto sent = ::send(connection.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
     if (sent < 0) return errno == EAGAIN || errno == EINTR;
     connection.sent += static_cast<std::size_t>(sent);
-    return connection.sent < connection.answer.size();
+    if (connection.sent < connection.answer.size()) return true;
+    connection.leaves = Clock::now() + kMostAfterAnswer;
+    connection.answer = {};
+    return ::shutdown(connection.socket.get(), SHUT_WR) == 0 && hear_out(connection);
+}
+
+// A close while bytes come in resets the connection, and the peer loses the answer. False: it is done with.
+bool HttpServer::hear_out(Connection& connection) {
+    std::array<char, 16384> unheard{};
+    const auto got = ::recv(connection.socket.get(), unheard.data(), unheard.size(), 0);
+    const bool is_open = got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+    return is_open && Clock::now() < *connection.leaves;
 }
 
 }  // namespace croupier::daemon

@@ -34,6 +34,7 @@ class HttpServer {
     static bool receive(Connection& connection);
     void answer_requests();
     static bool send_rest(Connection& connection);
+    static bool hear_out(Connection& connection);
     void bound_memory();
 
     shm::FileDescriptor listener_;

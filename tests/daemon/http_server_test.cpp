@@ -89,3 +89,17 @@ TEST_CASE("a probe is answered before the large answers that were asked for earl
     REQUIRE(order.size() == 31);
     CHECK(std::find(order.begin(), order.end(), "livez") - order.begin() <= 1);
 }
+
+TEST_CASE("who sends more than is read gets the answer all the same, and no reset") {
+    const std::uint16_t port = free_port();
+    const auto server = daemon::HttpServer::start("127.0.0.1:" + std::to_string(port), {}, [] {});
+    REQUIRE(server);
+    const std::string more(200'000, 'x');
+    const Asked body(port, "POST / HTTP/1.1\r\nContent-Length: 200000\r\n\r\n" + more);
+    const Asked line(port, "GET /" + more);
+    for (const auto& [asked, status] : {std::pair(&body, " 405 "), std::pair(&line, " 431 ")}) {
+        const auto [text, last] = asked->answer();
+        CHECK(text.find(status) != std::string::npos);
+        CHECK(last == 0);
+    }
+}
