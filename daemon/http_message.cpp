@@ -67,6 +67,12 @@ std::string_view query_value(std::string_view query, std::string_view name) {
     return {};
 }
 
+bool wants_large(std::string_view text, const HttpRoutes& routes) {
+    const std::string_view path = parse(text).path;
+    return std::any_of(routes.begin(), routes.end(),
+                       [&](const HttpRoute& each) { return each.is_large && each.path == path; });
+}
+
 HttpReply reply_to(std::string_view text, const HttpRoutes& routes) {
     if (text.find("\r\n\r\n") == std::string_view::npos) {
         return {431, "a request has at most " + std::to_string(kLongestRequest) + " bytes\n"};

@@ -45,11 +45,15 @@ struct HttpReply {
 struct HttpRoute {
     std::string path;
     std::function<HttpReply(const HttpRequest&)> answer;
+    bool is_large = false;  // its replies may take milliseconds
 };
 using HttpRoutes = std::vector<HttpRoute>;
 
 // The value of `name` in a query, as it stands there; empty where it has none.
 std::string_view query_value(std::string_view query, std::string_view name);
+
+// Of the route that the request names, if there is one.
+bool wants_large(std::string_view text, const HttpRoutes& routes);
 
 // `text` ends with the blank line, unless it has grown too long without one.
 HttpReply reply_to(std::string_view text, const HttpRoutes& routes);

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace croupier::daemon {
@@ -22,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 // Beyond them the connection that has waited longest goes.
 constexpr std::size_t kMostConnections = 64;
 constexpr std::size_t kMostBytesWaiting = std::size_t{64} << 20U;
+// For what a peer still sends when its answer is out.
+constexpr std::chrono::seconds kMostAfterAnswer{1};
 
 shm::Error cannot_listen(const std::string& listen, const std::string& why) {
     return {shm::Errc::system_error,
@@ -58,10 +61,13 @@ struct HttpServer::Connection {
     std::string request;
     std::string answer;
     std::size_t sent = 0;
+    bool is_whole = false;  // the request
     bool answered = false;
-    std::unique_ptr<LateReply> later;  // what it waits for, or reads
+    std::unique_ptr<LateReply> later;         // what it waits for, or reads
+    std::optional<Clock::time_point> leaves;  // at the latest; all of the answer is out
 
     bool waits() const { return later != nullptr && !answered; }
+    bool awaits_turn() const { return is_whole && !answered && later == nullptr; }
     void answer_with(const HttpReply& reply) {
         answer = http_answer(request, reply);
         answered = true;
@@ -104,30 +110,41 @@ void HttpServer::serve() {
         items = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}, {late_event_, POLLIN, 0}};
         const std::size_t first = items.size();
         for (const Connection& each : connections_) {
-            const short wanted = each.answered ? POLLOUT : POLLIN;
-            items.push_back({each.socket.get(), wanted, 0});
+            const short wanted = each.answered && !each.leaves ? POLLOUT : POLLIN;
+            items.push_back({each.socket.get(), each.awaits_turn() ? short{0} : wanted, 0});
         }
+        const bool goes_on = std::any_of(connections_.begin(), connections_.end(),
+                                         [](const Connection& each) { return each.awaits_turn(); });
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_tick - Clock::now()).count();
-        if (::poll(items.data(), items.size(), std::max(0, static_cast<int>(left))) < 0) continue;
+        const int patience = goes_on ? 0 : std::max(0, static_cast<int>(left));
+        if (::poll(items.data(), items.size(), patience) < 0) continue;
         if (items[0].revents != 0) return;
         std::vector<Connection> kept;
         for (std::size_t i = 0; i < connections_.size(); ++i) {
-            if (items[i + first].revents == 0 || go_on(connections_[i]))
-                kept.push_back(std::move(connections_[i]));
+            Connection& each = connections_[i];
+            const bool is_quiet = items[i + first].revents == 0 || each.answered;
+            if (is_quiet || (each.waits() ? is_heard(each) : receive(each))) kept.push_back(std::move(each));
         }
         connections_ = std::move(kept);
         if (items[2].revents != 0) take_late_replies();
+        answer_requests();
+        std::erase_if(connections_, [](Connection& each) {
+            return each.answered && !(each.leaves ? hear_out(each) : send_rest(each));
+        });
         bound_memory();
-        if (items[1].revents != 0) accept_one();
+        if (items[1].revents != 0) accept_all();
     }
 }
 
-void HttpServer::accept_one() {
-    shm::FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid()) return;
-    if (connections_.size() >= kMostConnections) connections_.erase(connections_.begin());
-    connections_.emplace_back();
-    connections_.back().socket = std::move(socket);
+void HttpServer::accept_all() {
+    for (std::size_t i = 0; i < kMostConnections; ++i) {
+        shm::FileDescriptor socket(
+            ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!socket.valid()) return;
+        if (connections_.size() >= kMostConnections) connections_.erase(connections_.begin());
+        connections_.emplace_back();
+        connections_.back().socket = std::move(socket);
+    }
 }
 
 void HttpServer::take_late_replies() {
@@ -139,6 +156,25 @@ void HttpServer::take_late_replies() {
     }
 }
 
+// One large answer a turn, behind all others: a probe does not wait for who reads fifteen minutes.
+void HttpServer::answer_requests() {
+    const auto answer = [&](Connection& to) {
+        HttpReply reply = reply_to(to.request, routes_);
+        to.later = std::move(reply.later);
+        if (!to.waits()) to.answer_with(reply);
+    };
+    Connection* large = nullptr;
+    for (Connection& each : connections_) {
+        if (!each.awaits_turn()) continue;
+        if (!wants_large(each.request, routes_)) {
+            answer(each);
+        } else if (large == nullptr) {
+            large = &each;
+        }
+    }
+    if (large != nullptr) answer(*large);
+}
+
 void HttpServer::bound_memory() {
     std::size_t waiting = 0;
     for (const Connection& each : connections_) waiting += each.answer.size();
@@ -148,31 +184,42 @@ void HttpServer::bound_memory() {
     }
 }
 
+// False: its peer is gone.
+bool HttpServer::receive(Connection& connection) {
+    std::array<char, 1024> buffer{};
+    const auto got = ::recv(connection.socket.get(), buffer.data(), buffer.size(), 0);
+    if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
+    connection.request.append(buffer.data(), static_cast<std::size_t>(got));
+    connection.is_whole = connection.request.find("\r\n\r\n") != std::string::npos ||
+                          connection.request.size() >= kLongestRequest;
+    return true;
+}
+
+// False: the peer of a late reply is gone, or says what nobody asked for.
+bool HttpServer::is_heard(const Connection& connection) {
+    char byte = 0;
+    const auto got = ::recv(connection.socket.get(), &byte, sizeof(byte), 0);
+    return got < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
 // False: it is done with.
-bool HttpServer::go_on(Connection& connection) const {
-    if (connection.waits()) {
-        // Its peer is gone, or says what nobody asked for.
-        char byte = 0;
-        const auto got = ::recv(connection.socket.get(), &byte, sizeof(byte), 0);
-        return got < 0 && (errno == EAGAIN || errno == EINTR);
-    }
-    if (!connection.answered) {
-        std::array<char, 1024> buffer{};
-        const auto got = ::recv(connection.socket.get(), buffer.data(), buffer.size(), 0);
-        if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
-        connection.request.append(buffer.data(), static_cast<std::size_t>(got));
-        const bool whole = connection.request.find("\r\n\r\n") != std::string::npos;
-        if (!whole && connection.request.size() < kLongestRequest) return true;
-        HttpReply reply = reply_to(connection.request, routes_);
-        connection.later = std::move(reply.later);
-        if (connection.waits()) return true;
-        connection.answer_with(reply);
-    }
+bool HttpServer::send_rest(Connection& connection) {
     const std::string_view rest = std::string_view(connection.answer).substr(connection.sent);
     const auto sent = ::send(connection.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
     if (sent < 0) return errno == EAGAIN || errno == EINTR;
     connection.sent += static_cast<std::size_t>(sent);
-    return connection.sent < connection.answer.size();
+    if (connection.sent < connection.answer.size()) return true;
+    connection.leaves = Clock::now() + kMostAfterAnswer;
+    connection.answer = {};
+    return ::shutdown(connection.socket.get(), SHUT_WR) == 0 && hear_out(connection);
+}
+
+// A close while bytes come in resets the connection, and the peer loses the answer. False: it is done with.
+bool HttpServer::hear_out(Connection& connection) {
+    std::array<char, 16384> unheard{};
+    const auto got = ::recv(connection.socket.get(), unheard.data(), unheard.size(), 0);
+    const bool is_open = got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+    return is_open && Clock::now() < *connection.leaves;
 }
 
 }  // namespace croupier::daemon

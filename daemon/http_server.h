@@ -31,9 +31,13 @@ class HttpServer {
     HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpRoutes routes, int late_event,
                std::function<void()> each_tick);
     void serve();
-    void accept_one();
+    void accept_all();
+    static bool receive(Connection& connection);
+    static bool is_heard(const Connection& connection);
     void take_late_replies();
-    bool go_on(Connection& connection) const;
+    void answer_requests();
+    static bool send_rest(Connection& connection);
+    static bool hear_out(Connection& connection);
     void bound_memory();
 
     shm::FileDescriptor listener_;

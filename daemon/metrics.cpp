@@ -1,5 +1,6 @@
 #include "daemon/metrics.h"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <limits>
@@ -73,8 +74,11 @@ void add_sampler_families(std::vector<MetricFamily>& families, const shm::Snapsh
         [](Sampler sampler) { return sampler.alive ? 1.0 : 0.0; });
     add("sampler_columns_total", "Columns that the sampler decided", MetricType::Counter,
         [](Sampler sampler) { return static_cast<double>(sampler.columns); });
-    add("sampler_busy_seconds_total", "Time that the sampler spent on decisions", MetricType::Counter,
-        [](Sampler sampler) { return seconds(sampler.busy_ns); });
+    add("sampler_busy_seconds_total", "Time that the sampler's threads spent on decisions, added up",
+        MetricType::Counter, [](Sampler sampler) { return seconds(sampler.busy_ns); });
+    // The time above adds up that of all threads.
+    add("sampler_threads", "Threads of the sampler that decide", MetricType::Gauge,
+        [&](Sampler) { return static_cast<double>(std::max(snapshot.threads_per_sampler, 1U)); });
     add("sampler_restarts_total", "How often the sampler was restarted", MetricType::Counter,
         [](Sampler sampler) { return static_cast<double>(sampler.restarts); });
     add("sampler_heartbeat_age_seconds", "Time since the sampler's last heartbeat", MetricType::Gauge,

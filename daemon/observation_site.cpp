@@ -7,7 +7,6 @@
 
 #include "daemon/metrics.h"
 #include "daemon/page/page_files.h"
-#include "daemon/recent_json.h"
 #include "shm/clock.h"
 #include "shm/snapshot.h"
 
@@ -41,7 +40,7 @@ HttpRoutes ObservationSite::routes() {
         {"/livez", [this](const HttpRequest&) { return livez(); }},
         {"/readyz", [this](const HttpRequest&) { return readyz(); }},
         {"/snapshot.json", [this](const HttpRequest&) { return snapshot(); }},
-        {"/recent.json", [this](const HttpRequest& request) { return recent(request); }},
+        {"/recent.json", [this](const HttpRequest& request) { return recent(request); }, true},
     };
     for (const PageFile& file : page_files()) {
         routes.push_back({std::string(file.path), [&file](const HttpRequest&) {
@@ -61,7 +60,9 @@ void ObservationSite::observe() {
     const auto snapshot = shm::observe(shm_directory_, instance_);
     if (!snapshot) return;
     journal_.close_second(snapshot.value());
+    const std::uint64_t known = recent_.last_number();
     recent_.add(snapshot.value(), journal_, Moment::now());
+    if (recent_.last_number() > known) recent_json_.add(recent_.seconds().back());
 }
 
 HttpReply ObservationSite::metrics() const {
@@ -99,7 +100,7 @@ HttpReply ObservationSite::recent(const HttpRequest& request) const {
         return {400,
                 "after= wants the number of a second that is known already, as in /recent.json?after=120\n"};
     }
-    return {200, recent_json(recent_, journal_, number, serving(*health_)), kJson};
+    return {200, recent_json_.answer(recent_, journal_, number, serving(*health_)), kJson};
 }
 
 }  // namespace croupier::daemon

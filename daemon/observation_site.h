@@ -7,6 +7,7 @@
 #include "daemon/health.h"
 #include "daemon/http_message.h"
 #include "daemon/journal_digest.h"
+#include "daemon/recent_json.h"
 #include "daemon/recent_minutes.h"
 
 namespace croupier::daemon {
@@ -35,6 +36,7 @@ class ObservationSite {
     const Health* health_;
     JournalDigest journal_;
     RecentMinutes recent_;
+    RecentJson recent_json_;
     std::chrono::steady_clock::time_point second_ends_;
 };
 

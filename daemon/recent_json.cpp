@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sampler/workspace.h"
@@ -59,25 +58,15 @@ constexpr std::array kSessionFields = {
     Field{"step_99_us", step_quantile_us<99>},
 };
 
-// Each session is named once, by its place in `names`.
-class Names {
-  public:
-    std::size_t place_of(const std::string& name) {
-        const auto [found, is_new] = places_.emplace(name, list_.size());
-        if (is_new) list_.push_back(name);
-        return found->second;
-    }
-    const json& list() const { return list_; }
+// Names are bytes of another process.
+std::string text_of(const json& value) {
+    return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
 
-  private:
-    std::map<std::string, std::size_t> places_;
-    json list_ = json::array();
-};
-
-json sessions_json(const Second& second, Names& names) {
+json sessions_json(const Second& second) {
     json sessions = json::array();
     for (const auto& session : second.sessions) {
-        json row = json::array({names.place_of(session.name)});
+        json row = json::array({session.name});
         for (const Field& field : kSessionFields) row.push_back(field.value(session));
         sessions.push_back(std::move(row));
     }
@@ -94,7 +83,7 @@ json quantiles_json(const shm::HistogramSnapshot& stage) {
     return quantiles;
 }
 
-json second_json(const Second& second, Names& names) {
+json second_json(const Second& second) {
     json busy = json::array();
     for (const std::uint64_t ns : second.sampler_busy_ns) busy.push_back(ns / 1000);
     json stages = json::array();
@@ -102,7 +91,7 @@ json second_json(const Second& second, Names& names) {
     return {{"number", second.number},
             {"unix_ms", second.end.unix_ms},
             {"length_us", second.length_ns / 1000},
-            {"sessions", sessions_json(second, names)},
+            {"sessions", sessions_json(second)},
             {"sampler_busy_us", busy},
             {"stages_us", stages}};
 }
@@ -132,15 +121,15 @@ json slowest_json(const JournalDigest& journal) {
 
 }  // namespace
 
-std::string recent_json(const RecentMinutes& recent, const JournalDigest& journal, std::uint64_t after,
-                        const char* serving) {
-    Names names;
+void RecentJson::add(const Second& second) {
+    seconds_.push_back({second.number, text_of(second_json(second))});
+    if (seconds_.size() > kSecondsKept) seconds_.pop_front();
+}
+
+std::string RecentJson::answer(const RecentMinutes& recent, const JournalDigest& journal, std::uint64_t after,
+                               const char* serving) const {
     json fields = json::array();
     for (const Field& field : kSessionFields) fields.push_back(field.name);
-    json seconds = json::array();
-    for (const Second& second : recent.seconds()) {
-        if (second.number > after) seconds.push_back(second_json(second, names));
-    }
     const json answer = {{"version", CROUPIER_VERSION},
                          {"serving", serving},
                          {"began_unix_ms", recent.began().unix_ms},
@@ -148,12 +137,18 @@ std::string recent_json(const RecentMinutes& recent, const JournalDigest& journa
                          {"session_fields", fields},
                          {"stages", proto::kStageNames},
                          {"quantiles", kQuantiles},
-                         {"names", names.list()},
-                         {"seconds", seconds},
                          {"slowest", slowest_json(journal)},
                          {"journal_entries_lost", journal.lost_lately()}};
-    // Names are bytes of another process.
-    return answer.dump(-1, ' ', false, json::error_handler_t::replace);
+    std::string text = text_of(answer);
+    text.back() = ',';
+    text += "\"seconds\":[";
+    const auto first = std::find_if(seconds_.begin(), seconds_.end(),
+                                    [&](const Written& second) { return second.number > after; });
+    for (auto second = first; second != seconds_.end(); ++second) {
+        if (second != first) text += ',';
+        text += second->json;
+    }
+    return text += "]}";
 }
 
 }  // namespace croupier::daemon

@@ -66,6 +66,8 @@ class RecentMinutes {
     std::map<std::string, StepTimes> steps(std::uint64_t window_ns) const;
 
     Moment began() const { return began_; }
+    // Of the last second; 0: there was none yet.
+    std::uint64_t last_number() const { return next_number_ - 1; }
     const std::deque<Second>& seconds() const { return seconds_; }
 
   private:

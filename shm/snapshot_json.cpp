@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "shm/build_note.h"
@@ -76,7 +77,8 @@ std::string to_json(const Snapshot& snapshot) {
                    {"daemon",
                     {{"alive", snapshot.daemon_alive},
                      {"pid", snapshot.daemon_pid},
-                     {"up_seconds", seconds(snapshot.up_ns)}}},
+                     {"up_seconds", seconds(snapshot.up_ns)},
+                     {"threads_per_sampler", std::max(snapshot.threads_per_sampler, 1U)}}},
                    {"samplers", json::array()},
                    {"sessions", json::array()}};
     for (const auto& sampler : snapshot.samplers) answer["samplers"].push_back(sampler_json(sampler));

@@ -51,7 +51,8 @@ export class WholePanel {
     const last = store.seconds.at(-1);
     const sum = (of) => (last ? [...last.sessions.values()].reduce((all, session) => all + of(session, last), 0) : null);
     const alive = snapshot.samplers.filter((sampler) => sampler.alive).length;
-    const busy = last?.busy.reduce((all, us) => all + us, 0) / 1e6 / last?.seconds / snapshot.samplers.length;
+    const busy = last?.busy.reduce((all, us) => all + us, 0) / 1e6 / last?.seconds /
+      (snapshot.samplers.length * snapshot.daemon.threads_per_sampler);
     this.facts.show('tokens_per_second', words.rate(sum(recent.tokens_per_second)));
     this.facts.show('steps_per_second', words.rate(sum(recent.steps_per_second)));
     this.facts.show('sessions', words.count(snapshot.sessions.length));
@@ -228,7 +229,8 @@ export class SamplerPanel {
   show(snapshot, store) {
     while (this.rows.length > snapshot.samplers.length) this.rows.pop().row.remove();
     while (this.rows.length < snapshot.samplers.length) this.add_row();
-    snapshot.samplers.forEach((sampler, i) => this.show_row(this.rows[i], sampler, store.seconds.at(-1)));
+    snapshot.samplers.forEach((sampler, i) => this.show_row(this.rows[i], sampler, store.seconds.at(-1),
+      snapshot.daemon.threads_per_sampler));
   }
 
   add_row() {
@@ -241,8 +243,8 @@ export class SamplerPanel {
     this.rows.push({row, cells, bar, share});
   }
 
-  show_row({row, cells, bar, share}, sampler, last) {
-    const busy = last ? Math.min(1, last.busy[sampler.index] / 1e6 / last.seconds) : null;
+  show_row({row, cells, bar, share}, sampler, last, threads) {
+    const busy = last ? Math.min(1, last.busy[sampler.index] / 1e6 / last.seconds / threads) : null;
     row.classList.toggle('bad', !sampler.alive);
     cells[0].textContent = sampler.alive ? sampler.index : `${sampler.index} GONE`;
     cells[1].textContent = sampler.core < 0 ? 'any' : sampler.core;

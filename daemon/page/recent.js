@@ -68,7 +68,7 @@ export class Recent {
         number: each.number,
         unix_ms: each.unix_ms,
         seconds: each.length_us / 1e6,
-        sessions: new Map(each.sessions.map((row) => [reply.names[row[0]], session_of(row, reply.session_fields)])),
+        sessions: new Map(each.sessions.map((row) => [row[0], session_of(row, reply.session_fields)])),
         busy: each.sampler_busy_us,
         stages: each.stages_us,
       });

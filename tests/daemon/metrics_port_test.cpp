@@ -205,3 +205,13 @@ TEST_CASE("readers who never read what they asked for hold up nobody else") {
     CHECK(eventually([&] { return seconds_at(watched.port).size() > kept; }));
     for (const int fd : deaf) ::close(fd);
 }
+
+TEST_CASE("who reckons a sampler's share of time can divide by its threads") {
+    const std::uint16_t port = free_port();
+    const DaemonProcess daemon("{count: 2, threads_per_sampler: 4}",
+                               "metrics: {listen: \"127.0.0.1:" + std::to_string(port) + "\"}");
+    const auto metrics = samples(http_get(port, "/metrics"));
+    CHECK(metrics.at("croupier_sampler_threads{sampler=\"0\"}") == 4);
+    CHECK(metrics.at("croupier_sampler_threads{sampler=\"1\"}") == 4);
+    CHECK(json_at(port, "/snapshot.json").at("daemon").at("threads_per_sampler") == 4);
+}

@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <string>
 
 namespace croupier::tools {
@@ -25,7 +26,8 @@ std::string sampler_lines(const shm::Snapshot& snapshot) {
                     "core", "alive", "heartbeat", "columns", "restarts", "states", "of KiB", "dropped");
     for (const auto& sampler : snapshot.samplers) {
         const double up = seconds(sampler.up_ns);
-        const double busy = up > 0 ? seconds(sampler.busy_ns) / up : 0;
+        const double busy =
+            up > 0 ? seconds(sampler.busy_ns) / up / std::max(snapshot.threads_per_sampler, 1U) : 0;
         text += fmt::format(
             "{:>7} {:>8} {:>5} {:>6} {:>9.0f} ms {:>10} {:>8} {:>7} {:>9} {:>8}  {} {:.0f} %\n",
             sampler.index, sampler.pid, sampler.core, sampler.alive ? "yes" : "NO",
