@@ -36,13 +36,15 @@ void JournalDigest::read(const shm::Plane& plane, const shm::Snapshot& snapshot)
     keep_sessions(snapshot);
     const shm::JournalPart part = reader_.read(plane);
     count_steps(part.steps);
-    Reading reading{{}, part.lost};
+    std::vector<SlowColumn> columns;
     for (const shm::JournalColumn& column : part.columns) {
         const auto session = sessions_.find(column.record.session_id);
-        if (session != sessions_.end()) reading.slowest.push_back({session->second.name, column});
+        if (session != sessions_.end()) columns.push_back({session->second.name, column});
     }
-    keep_slowest(reading.slowest);
-    readings_.push_back(std::move(reading));
+    keep_slowest(columns);
+    // Copied: the memory that they lie in has room for every column of the reading, a minute of which is
+    // megabytes for each sampler.
+    readings_.push_back({{columns.begin(), columns.end()}, part.lost});
     if (readings_.size() > kReadingsOfSlowest) readings_.pop_front();
 }
 

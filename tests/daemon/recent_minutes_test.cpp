@@ -1,5 +1,7 @@
 #include "daemon/recent_minutes.h"
 
+#include <malloc.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -303,4 +305,23 @@ TEST_CASE(
     journal.digest.read(journal.plane, one);
     CHECK(told(recent, journal.digest).at("slowest").empty());
     CHECK(told(recent, journal.digest).at("journal_entries_lost") == 0);
+}
+
+TEST_CASE("a minute in which every journal was full takes no more memory than its slowest columns") {
+    Journal journal;
+    const auto one = snapshot({session(1, "engine")});
+    const auto in_use = [] {
+        const struct mallinfo2 heap = ::mallinfo2();
+        return heap.uordblks + heap.hblkhd;
+    };
+    journal.digest.read(journal.plane, one);
+    const std::size_t before = in_use();
+    for (std::size_t second = 0; second < daemon::kReadingsOfSlowest; ++second) {
+        for (std::uint64_t i = 0; i < proto::kJournalEntries; ++i)
+            journal.writer.write(column_record(1, i, 1));
+        journal.digest.read(journal.plane, one);
+    }
+    CHECK(journal.digest.slowest().size() == daemon::kSlowestColumns);
+    constexpr std::size_t kSlowest = daemon::kReadingsOfSlowest * daemon::kSlowestColumns;
+    CHECK(in_use() < before + 4 * kSlowest * sizeof(daemon::SlowColumn));
 }
