@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "daemon/logging.h"
@@ -137,6 +138,9 @@ class Sampler {
             }
         }
         sessions_ = std::move(kept);
+        std::set<std::uint32_t> vocabularies;
+        for (const auto& [id, session] : sessions_) vocabularies.insert(session->segment().geometry().vocab);
+        worker_.keep_room_of(vocabularies);
         wait_.configure(settings());
         table_seen_ = version;
     }

@@ -87,6 +87,10 @@ void StepWorker::make_room(const SessionView& session) {
     while (of_vocab.size() < threads_) of_vocab.push_back(std::make_unique<sampler::Workspace>(vocab));
 }
 
+void StepWorker::keep_room_of(const std::set<std::uint32_t>& vocabularies) {
+    std::erase_if(workspaces_, [&](const auto& room) { return !vocabularies.contains(room.first); });
+}
+
 Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
     Look result;
     if (!session.served()) return result;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "daemon/capture.h"
@@ -51,6 +52,8 @@ class StepWorker {
 
     // Before the first look at it: what the session needs of this sampler.
     void make_room(const SessionView& session);
+    // What sessions of other vocabularies needed is given back: a hundred bytes and more for each token.
+    void keep_room_of(const std::set<std::uint32_t>& vocabularies);
     // Looks for no longer than `slice_ns`, give or take a column: others wait.
     Look look(SessionView& session, std::uint64_t slice_ns);
     // Decides one suspected column, and nothing beside it. False: there is none that nobody has.

@@ -1,5 +1,7 @@
 #include "sampler/workspace.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -89,13 +91,22 @@ const char* name_of(Path path) noexcept {
 }
 
 void Workspace::Release::operator()(std::byte* memory) const noexcept {
-    ::operator delete[](memory, std::align_val_t{kLine});
+    std::byte* mapping = memory - kLine;
+    std::size_t bytes = 0;
+    std::memcpy(&bytes, mapping, sizeof(bytes));
+    ::munmap(mapping, bytes);
 }
 
 Workspace::Workspace(std::uint32_t vocabulary) : vocab(vocabulary) {
-    const std::size_t bytes = deal_all(*this, nullptr);
-    memory_.reset(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kLine})));
-    std::memset(memory_.get(), 0, bytes);
+    // A mapping of its own goes back to the kernel as a whole. In the heap it would leave a hole, which the
+    // next vocabulary's does not fit into. The line before it says how large it is.
+    const std::size_t bytes = deal_all(*this, nullptr) + kLine;
+    void* mapping = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED) throw std::bad_alloc();
+    // Touched now, so that no decision has to wait for a page.
+    std::memset(mapping, 0, bytes);
+    std::memcpy(mapping, &bytes, sizeof(bytes));
+    memory_.reset(static_cast<std::byte*>(mapping) + kLine);
     deal_all(*this, memory_.get());
 }
 

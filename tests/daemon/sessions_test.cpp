@@ -49,6 +49,15 @@ std::string raw_refusal(const DaemonProcess& daemon, const std::vector<std::uint
     return peer.refusal();
 }
 
+// Of a process's own: segments are shared and do not count.
+std::uint64_t anonymous_bytes(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/smaps_rollup");
+    for (std::string line; std::getline(file, line);) {
+        if (line.starts_with("Anonymous:")) return std::stoull(line.substr(10)) * 1024;
+    }
+    return 0;
+}
+
 }  // namespace
 
 TEST_CASE("every quota refuses what is beyond it, naming its key, and lets its limit pass") {
@@ -113,6 +122,28 @@ TEST_CASE("the memory of a closed session is given back, by the samplers too") {
     CHECK(eventually([&] {
         return !maps_it(daemon.pid()) && !maps_it(daemon.sampler_pid(0)) && !maps_it(daemon.sampler_pid(1));
     }));
+}
+
+TEST_CASE("what a sampler took for a vocabulary it gives back with the last session of it") {
+    constexpr std::uint64_t kMiB = 1 << 20;
+    const DaemonProcess daemon("{count: 1}");
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(2);
+    engine.steps(1);
+    const pid_t sampler = daemon.sampler_pid(0);
+    const std::uint64_t before = anonymous_bytes(sampler);
+    EngineShape shape;
+    shape.vocab = 300000;
+    SmallEngine large(daemon.endpoint(), "large", shape);
+    SmallEngine beside(daemon.endpoint(), "beside", shape);
+    REQUIRE(eventually([&] { return anonymous_bytes(sampler) > before + 30 * kMiB; }));
+    large.session().close();
+    beside.admit(1);
+    beside.steps(1);
+    CHECK(anonymous_bytes(sampler) > before + 30 * kMiB);
+    beside.session().close();
+    CHECK(eventually([&] { return anonymous_bytes(sampler) < before + 10 * kMiB; }));
+    engine.steps(1);
 }
 
 TEST_CASE("a name that a live client holds is refused with the client's pid") {
