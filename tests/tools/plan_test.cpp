@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/plane.h"
 #include "proto/segment_layout.h"
 #include "testing/workplace.h"
 #include "tools/plan/measurement_json.h"
@@ -304,6 +305,12 @@ TEST_CASE("plan: memory is the segment's own layout, and Kubernetes is told whol
     CHECK(plan.memory.segment_bytes == proto::layout_of(geometry).total_bytes);
     CHECK(plan.memory.shm_bytes > 4 * plan.memory.segment_bytes);
     CHECK(plan.memory.shm_bytes < 4 * plan.memory.segment_bytes + (4U << 20U));
+    // What samplers keep of their last columns grows with them.
+    question.samplers = 14;
+    const Plan wide = make_plan(question, imagined());
+    REQUIRE(plan.chosen.samplers < 14);
+    CHECK(wide.memory.shm_bytes - plan.memory.shm_bytes ==
+          proto::plane_bytes(14, 1) - proto::plane_bytes(plan.chosen.samplers, 1));
     CHECK(kubernetes_shm_mib(plan) << 20U >= plan.memory.shm_bytes);
     CHECK(kubernetes_memory_mib(plan) << 20U >= plan.memory.shm_bytes + plan.memory.process_bytes);
     CHECK(kubernetes_cpus(plan) == plan.chosen.samplers + 1);

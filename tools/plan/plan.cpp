@@ -43,8 +43,8 @@ PlannedMemory memory_of(const PlanQuestion& question, const StepModel& model, st
     PlannedMemory memory;
     memory.segment_bytes = proto::layout_of(geometry_of(question)).total_bytes;
     // A takeover makes a new segment before the old one goes.
-    memory.shm_bytes =
-        (question.room.sessions + 1) * memory.segment_bytes + sizeof(proto::PlaneHeader) + kBellBytes;
+    memory.shm_bytes = (question.room.sessions + 1) * memory.segment_bytes +
+                       proto::plane_bytes(samplers, config::Samplers().threads_per_sampler) + kBellBytes;
     const std::uint64_t histories = std::uint64_t{question.room.sessions} * question.room.max_sequences *
                                     question.room.max_length * kStateBytesOfToken;
     const std::uint64_t kept = std::uint64_t{samplers} * config::Samplers().state_mb * kMib;
