@@ -51,4 +51,10 @@ std::optional<std::string> field_of(const std::string& lines, const std::string&
     return std::nullopt;
 }
 
+bool is_stopped(const HostView& view) {
+    const std::string state = field_of(view.read_of_process("status").value_or(""), "State").value_or("");
+    // 'T': by a signal; 't': by a debugger.
+    return state.starts_with("T") || state.starts_with("t");
+}
+
 }  // namespace croupier::host

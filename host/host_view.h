@@ -28,4 +28,7 @@ struct HostView {
 // Behind "Name:" in a file of lines such as /proc/<pid>/status.
 std::optional<std::string> field_of(const std::string& lines, const std::string& name);
 
+// Of the view's process: by a signal or a debugger, and not yet continued.
+bool is_stopped(const HostView& view);
+
 }  // namespace croupier::host

@@ -72,9 +72,7 @@ Error system_failure(const std::string& what, const std::string& path, int error
         case ENOMEM:
         case EDQUOT:
             code = Errc::no_memory;
-            hint =
-                "; free or enlarge that file system, or open the session with a smaller batch, "
-                "fewer steps in flight or fewer sequences";
+            hint = "; free or enlarge that file system";
             break;
         default:
             break;

@@ -25,6 +25,14 @@ static_assert(offsetof(PlaneHeader, magic) == offsetof(Stamp, magic) &&
               offsetof(PlaneHeader, version) == offsetof(Stamp, version) &&
               offsetof(PlaneHeader, bytes) == offsetof(Stamp, bytes));
 
+Result<bool> allocate_plane(const FileDescriptor& file, std::uint64_t bytes, const std::string& directory) {
+    auto allocated = allocate(file, bytes, directory);
+    if (allocated || allocated.error().code != Errc::no_memory) return allocated;
+    return fail(Errc::no_memory, allocated.error().message + ", or lower samplers.count: each thread of a " +
+                                     "sampler keeps its last columns in " +
+                                     std::to_string(sizeof(proto::JournalRing)) + " bytes there");
+}
+
 }  // namespace
 
 std::string plane_path(const std::string& directory, const std::string& instance) {
@@ -37,7 +45,7 @@ Result<Plane> Plane::create(const std::string& directory, const std::string& ins
     ::unlink(path.c_str());
     const std::uint64_t bytes = proto::plane_bytes(samplers, threads_each);
     CROUPIER_TRY_VALUE(file, create_unnamed(directory, bytes, {0600, ""}));
-    CROUPIER_TRY(allocate(file, bytes, directory));
+    CROUPIER_TRY(allocate_plane(file, bytes, directory));
     CROUPIER_TRY_VALUE(mapping, map_file(file, bytes, Access::read_write, path));
     // The journals behind it are empty as they are: zeros.
     auto* header = new (mapping.get_address()) PlaneHeader{};

@@ -77,6 +77,15 @@ void write_header(void* memory, const SegmentSpec& spec, const proto::SegmentLay
     header->state.store(proto::SessionState::active, std::memory_order_relaxed);
 }
 
+Result<bool> allocate_session(const FileDescriptor& file, std::uint64_t bytes, const std::string& directory,
+                              const std::stop_token& stop) {
+    auto allocated = allocate(file, bytes, directory, stop);
+    if (allocated || allocated.error().code != Errc::no_memory) return allocated;
+    return fail(Errc::no_memory, allocated.error().message +
+                                     ", or open the session with a smaller batch, fewer steps in flight or "
+                                     "fewer sequences");
+}
+
 }  // namespace
 
 std::string segment_path(const std::string& directory, const std::string& instance,
@@ -99,7 +108,7 @@ Result<Segment> Segment::create(const SegmentSpec& spec, const std::stop_token& 
     // Both rule the pages that are allocated after them.
     place_on_node(mapping, spec.node);
     if (spec.hugepages != Hugepages::off) ask_for_huge_pages(mapping);
-    CROUPIER_TRY(allocate(file, layout.total_bytes, spec.directory, stop));
+    CROUPIER_TRY(allocate_session(file, layout.total_bytes, spec.directory, stop));
     CROUPIER_TRY_VALUE(note, huge_pages_had(mapping, spec.hugepages, spec.directory));
     write_header(mapping.get_address(), spec, layout);
     CROUPIER_TRY(publish_name(file, path));

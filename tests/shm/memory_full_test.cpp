@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "shm/plane.h"
 #include "test_session.h"
 #include "testing/child_process.h"
 
@@ -41,7 +42,21 @@ int create_too_much(const TestDirectory& directory) {
     if (created.error().message.find(directory.path()) == std::string::npos) return 3;
     if (!std::filesystem::is_empty(directory.path())) return 4;
     if (free_blocks(directory.path()) != before) return 5;
+    if (created.error().message.find("smaller batch") == std::string::npos) return 7;
     return Segment::create(spec_in(directory, small_geometry())) ? kAsPromised : 6;
+}
+
+int create_too_many_journals(const TestDirectory& directory) {
+    if (!mount_small_tmpfs(directory.path())) return kNotPermitted;
+    const auto created = Plane::create(directory.path(), "test", 64, 1);
+    if (created) return 1;
+    if (created.error().code != Errc::no_memory) return 2;
+    const std::string& said = created.error().message;
+    if (said.find(directory.path()) == std::string::npos) return 3;
+    if (said.find("samplers.count") == std::string::npos) return 4;
+    if (said.find("batch") != std::string::npos) return 5;
+    if (!std::filesystem::is_empty(directory.path())) return 6;
+    return Plane::create(directory.path(), "test", 1, 1) ? kAsPromised : 7;
 }
 
 }  // namespace
@@ -50,6 +65,17 @@ TEST_CASE(
     "a full /dev/shm is no_memory at creation, leaves nothing behind, and a smaller session still fits") {
     TestDirectory directory;
     auto child = ChildProcess::start([&] { return create_too_much(directory); });
+    const int result = child.wait();
+    if (result == kNotPermitted) {
+        WARN("skipped: mounting a tmpfs in a namespace is not permitted here");
+    } else {
+        CHECK(result == kAsPromised);
+    }
+}
+
+TEST_CASE("a shared memory too small for the samplers' plane is told with the key that makes it smaller") {
+    TestDirectory directory;
+    auto child = ChildProcess::start([&] { return create_too_many_journals(directory); });
     const int result = child.wait();
     if (result == kNotPermitted) {
         WARN("skipped: mounting a tmpfs in a namespace is not permitted here");

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "testing/daemon_process.h"
 #include "tests/tools/doctor_asker.h"
 
 using namespace croupier;
@@ -31,6 +32,12 @@ bool has_python() {
         return true;
     WARN("skipped: there is no python3 here");
     return false;
+}
+
+bool has_ended(pid_t process) {
+    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+    const std::string stat(std::istreambuf_iterator<char>(file), {});
+    return stat.empty() || stat.find(") Z ") != std::string::npos || stat.find(") X ") != std::string::npos;
 }
 
 constexpr const char* kQuestion = "--skip daemon --config croupierd.yaml ";
@@ -146,6 +153,12 @@ TEST_CASE("doctor: a Python that hangs, fails or is none does not hold up the ot
         return ask_doctor(place, std::string(kQuestion) + "--python " + python);
     };
     const auto hangs = told("./hangs --patience 400");
+    place.write("parent", "#!/bin/sh\nsleep 600 &\necho $! >\"$(dirname \"$0\")/child\"\nwait\n");
+    fs::permissions(place.path() / "parent", fs::perms(0755));
+    told("./parent --patience 2000");
+    const pid_t child = std::stoi(place.bytes_of("child"));
+    // Whoever inherits it may not have reaped it yet.
+    CHECK(eventually([&] { return has_ended(child); }));
     CHECK(hangs.level("engine.plugin") == "skipped");
     CHECK_THAT(hangs.what("engine.plugin"), Contains("within"));
     CHECK_THAT(told("./fails").what("engine.plugin"), Contains("did not answer as a Python"));

@@ -1,4 +1,6 @@
 // Hosts that are broken on purpose, by the kernel's own means: the doctor names each, and exits as it should.
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -10,6 +12,7 @@
 #include <fstream>
 #include <set>
 
+#include "proto/plane.h"
 #include "shm/file.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
@@ -44,6 +47,21 @@ bool can_mount() {
     return false;
 }
 
+// Connections that nobody takes, until there is no room for another.
+std::vector<shm::FileDescriptor> fill_backlog(const std::string& path) {
+    std::vector<shm::FileDescriptor> waiting;
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    while (true) {
+        shm::FileDescriptor client(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+        if (::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) break;
+        waiting.push_back(std::move(client));
+    }
+    REQUIRE(errno == EAGAIN);
+    return waiting;
+}
+
 }  // namespace
 
 TEST_CASE("doctor: a daemon that serves is found fit, and every check is told once") {
@@ -70,12 +88,13 @@ TEST_CASE("doctor: a daemon that serves is found fit, and every check is told on
     }
     // Others rely on these names: docs/operations.md has them all.
     CHECK(checks ==
-          std::set<std::string>{
-              "config.file",    "cpu.instructions", "cpu.cores",         "cpu.cpuset",     "cpu.quota",
-              "cpu.pinning",    "cpu.speed",        "numa.samplers",     "numa.gpus",      "pcie.links",
-              "memory.mount",   "memory.space",     "files.directory",   "files.segments", "files.sockets",
-              "memory.limit",   "memory.locked",    "memory.huge_pages", "user.daemon",    "user.engine",
-              "daemon.answers", "daemon.samplers",  "daemon.version",    "engine.library", "engine.plugin"});
+          std::set<std::string>{"config.file",     "cpu.instructions",  "cpu.cores",      "cpu.cpuset",
+                                "cpu.quota",       "cpu.pinning",       "cpu.speed",      "numa.samplers",
+                                "numa.gpus",       "pcie.links",        "memory.mount",   "memory.space",
+                                "files.directory", "files.segments",    "files.sockets",  "memory.limit",
+                                "memory.locked",   "memory.huge_pages", "user.daemon",    "user.engine",
+                                "daemon.answers",  "daemon.samplers",   "daemon.version", "daemon.metrics",
+                                "engine.library",  "engine.plugin"});
     CHECK(told.answer["findings"].size() == checks.size());
 }
 
@@ -95,6 +114,23 @@ TEST_CASE("doctor: a shared memory without room for a session is named, with its
     const auto small = ask_doctor(place, config_of(sandbox) + " --vocab 1000 --batch 1",
                                   "unshare --mount " + after("mount -t tmpfs -o size=8m tmpfs /dev/shm"));
     CHECK(small.level("memory.space") == "fine");
+}
+
+TEST_CASE("doctor: the room that many samplers' plane takes is asked for before a session's") {
+    if (!can_mount()) return;
+    const Sandbox sandbox;
+    sandbox.write_config("{count: 64}", "");
+    const Workplace place;
+    const std::string small = " --vocab 1000 --batch 1";
+    const auto told = ask_doctor(place, config_of(sandbox) + small,
+                                 "unshare --mount " + after("mount -t tmpfs -o size=5m tmpfs /dev/shm"));
+    CHECK(told.level("memory.space") == "broken");
+    CHECK_THAT(told.what("memory.space"), Contains("64 samplers"));
+    CHECK_THAT(told.remedy("memory.space"), Contains("samplers.count"));
+    CHECK(told.finding("memory.space")["facts"]["plane_bytes"] == proto::plane_bytes(64, 1));
+    const auto wide = ask_doctor(place, config_of(sandbox) + small,
+                                 "unshare --mount " + after("mount -t tmpfs -o size=64m tmpfs /dev/shm"));
+    CHECK(wide.level("memory.space") == "fine");
 }
 
 TEST_CASE("doctor: a shared memory that cannot be written, or is a disk, is named") {
@@ -182,6 +218,15 @@ TEST_CASE("doctor: a daemon that is not started, is stopped or has died is told 
         daemon.signal(SIGCONT);
         CHECK(told.status == 2);
         CHECK(told.level("daemon.answers") == "broken");
+        CHECK_THAT(told.what("daemon.answers"), Contains("stopped by a signal"));
+        CHECK_THAT(told.remedy("daemon.answers"), Contains("kill -CONT " + std::to_string(daemon.pid())));
+    }
+    SECTION("stopped, and so many wait for it that the kernel takes no more") {
+        daemon.signal(SIGSTOP);
+        REQUIRE(eventually([&] { return is_stopped(daemon.pid()); }));
+        const auto waiting = fill_backlog(daemon.directory() + "/control.sock");
+        const auto told = ask_doctor(place, question + " --patience 400");
+        daemon.signal(SIGCONT);
         CHECK_THAT(told.what("daemon.answers"), Contains("stopped by a signal"));
         CHECK_THAT(told.remedy("daemon.answers"), Contains("kill -CONT " + std::to_string(daemon.pid())));
     }
@@ -296,4 +341,39 @@ TEST_CASE("doctor: a daemon's user who may not make its folders is told so") {
     CHECK(told.level("files.sockets") == "broken");
     CHECK_THAT(told.what("files.sockets"), Contains("no permission") && Contains("nobody"));
     CHECK_THAT(told.remedy("files.sockets"), Contains("install -d -o nobody"));
+}
+
+TEST_CASE(
+    "doctor: a metrics.listen that somebody has, or that is not here, is named before the daemon's start") {
+    const Sandbox sandbox;
+    const Workplace place;
+    const auto asked = [&](const std::string& listen) {
+        sandbox.write_config(kOneSampler, "metrics: {listen: \"" + listen + "\"}");
+        return ask_doctor(place, config_of(sandbox) + kNotThisMachine);
+    };
+    std::string taken = "127.0.0.1:";
+    {
+        const shm::FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t length = sizeof(address);
+        auto* plain = reinterpret_cast<sockaddr*>(&address);
+        REQUIRE(::bind(listener.get(), plain, length) == 0);
+        REQUIRE(::listen(listener.get(), 1) == 0);
+        REQUIRE(::getsockname(listener.get(), plain, &length) == 0);
+        taken += std::to_string(ntohs(address.sin_port));
+        const auto told = asked(taken);
+        CHECK(told.status == 2);
+        CHECK(told.level("daemon.metrics") == "broken");
+        CHECK_THAT(told.what("daemon.metrics"), Contains(taken) && Contains("metrics.listen"));
+        CHECK_THAT(told.remedy("daemon.metrics"), Contains("ss -ltnp"));
+    }
+    CHECK(asked(taken).level("daemon.metrics") == "fine");
+    CHECK(asked("[::1]:0").level("daemon.metrics") != "skipped");
+    CHECK(asked("192.0.2.7:9464").level("daemon.metrics") == "broken");
+    CHECK(asked("off").level("daemon.metrics") == "fine");
+    // The port of one that lives is its own.
+    const DaemonProcess daemon(kOneSampler, "metrics: {listen: \"" + taken + "\"}");
+    CHECK(ask_doctor(place, config_of(daemon) + kNotThisMachine).level("daemon.metrics") != "broken");
 }

@@ -381,6 +381,11 @@ TEST_CASE("plan: what the command cannot do is said, and nothing is written") {
     said("--vocab 512 --batch 4 --mix nonsense --save new.json", "nonsense");
     said("--vocab 3", "--vocab");
     said("--rows some.bf16", "--hot");
+    // Before it measures: a run of this mix would say something else.
+    said("--mix nonsense --save /nonexistent/x.json", "cannot write /nonexistent/x.json");
+    said("measure --mix nonsense --save /nonexistent/x.json", "cannot write /nonexistent/x.json");
+    said("--mix nonsense --save .", "cannot write .");
+    said("--mix nonsense --batch 2 --samplers 8", "--samplers is 8");
     said("measure --vocab 512 --batch 4", "--save");
     place.write("bad.json", "{\"format\": \"\xff\xfe\"}");
     said("--from bad.json", "bad.json: it is no measurement");

@@ -162,6 +162,14 @@ TEST_CASE("croupier top prints a frame of a real instance, which is alive, dead 
     CHECK(frame.at("daemon").at("alive") == true);
     CHECK(frame.at("sessions").at(0).at("live_sequences") == 8);
     CHECK(frame.at("samplers").size() == 2);
+    CHECK(frame.at("daemon").at("stopped") == false);
+    daemon.signal(SIGSTOP);
+    REQUIRE(eventually([&] { return is_stopped(daemon.pid()); }));
+    const Ended stopped = place.run("top --once " + where);
+    const json stopped_frame = json::parse(place.run("top --once --json " + where).output);
+    daemon.signal(SIGCONT);
+    CHECK(stopped.output.find("is STOPPED; kill -CONT " + std::to_string(daemon.pid())) != std::string::npos);
+    CHECK(stopped_frame.at("daemon").at("stopped") == true);
     daemon.kill_now();
     const Ended dead = place.run("top --once " + where);
     CHECK(dead.status == 3);
@@ -169,5 +177,8 @@ TEST_CASE("croupier top prints a frame of a real instance, which is alive, dead 
     const Ended nobody = place.run("top --once -i nobody --interval 0.1");
     CHECK(nobody.status == 1);
     CHECK(nobody.output.find("is croupierd running, and its instance called 'nobody'?") != std::string::npos);
-    CHECK(place.run("top --once --interval 0").output.find("--interval") != std::string::npos);
+    for (const char* wrong : {"0", "nan", "-nan", "inf", "soon"}) {
+        const Ended refused = place.run(std::string("top --once --interval ") + wrong);
+        CHECK((refused.status != 0 && refused.output.find("--interval") != std::string::npos));
+    }
 }

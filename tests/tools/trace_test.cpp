@@ -232,5 +232,28 @@ TEST_CASE("croupier trace says what is wrong before it waits") {
     fails(where + " --seconds 600 -o /nowhere/t.json", "cannot write /nowhere/t.json: No such file");
     fails(where + " --kept --session other", "no session is called other; there are: none");
     fails(where + " --seconds 0", "--seconds");
+    fails(where + " --seconds nan", "--seconds");
     fails(where + " --seconds 1 --kept", "excludes");
+}
+
+TEST_CASE("a trace that fails leaves the file that was there before it, and no other") {
+    const DaemonProcess daemon;
+    const Workplace place;
+    const std::string where = "-i " + daemon.instance() + " --shm-dir " + daemon.shm_directory();
+    place.write("t.json", "the trace of yesterday");
+    CHECK(place.run("trace --kept -i nobody -o t.json").status != 0);
+    CHECK(place.run("trace --kept --session other -o t.json " + where).status != 0);
+    CHECK(place.bytes_of("t.json") == "the trace of yesterday");
+    // Behind a link it is replaced, and what cannot be replaced is written to.
+    std::filesystem::create_symlink("t.json", place.path() / "link.json");
+    CHECK(place.run("trace --kept -o link.json " + where).status == 0);
+    CHECK(std::filesystem::is_symlink(place.path() / "link.json"));
+    CHECK(fault_of(json::parse(place.bytes_of("t.json"))) == "");
+    CHECK(place.run("trace --kept -o /dev/stdout " + where).output.find("traceEvents") != std::string::npos);
+    const Ended folder = place.run("trace --kept -o . " + where);
+    CHECK((folder.status != 0 && folder.output.find("cannot write .: ") != std::string::npos));
+    for (const auto& entry : std::filesystem::directory_iterator(place.path())) {
+        const std::string name = entry.path().filename();
+        CHECK((name == "t.json" || name == "link.json"));
+    }
 }

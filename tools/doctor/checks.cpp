@@ -50,6 +50,7 @@ const std::vector<Check>& all_checks() {
         {"daemon.answers", check_daemon},
         {"daemon.samplers", check_daemon_samplers},
         {"daemon.version", check_daemon_version},
+        {"daemon.metrics", check_metrics_address},
         {"engine.library", check_library},
         {"engine.plugin", check_plugin},
     };

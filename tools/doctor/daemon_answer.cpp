@@ -2,8 +2,12 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <zmq.hpp>
@@ -37,6 +41,18 @@ int connect_and_see(const std::string& path, DaemonAnswer& answer) {
         if (peer.pid > 0) answer.pid = peer.pid;
     }
     return 0;
+}
+
+// Of one that takes no more connections the kernel does not say who it is: its lock's file does.
+std::optional<pid_t> holder_of_lock(const config::Config& config) {
+    const auto file =
+        shm::open_file(config.run_dir + "/" + config.instance + ".lock", shm::Access::read_only);
+    if (!file || !shm::byte_is_locked(file.value(), 0)) return std::nullopt;
+    std::array<char, 32> text{};
+    const auto length = ::pread(file.value().get(), text.data(), text.size(), 0);
+    pid_t pid = 0;
+    std::from_chars(text.data(), text.data() + std::max<ssize_t>(0, length), pid);
+    return pid > 0 ? std::optional(pid) : std::nullopt;
 }
 
 void read_statistics(const std::string& text, DaemonAnswer& answer) {
@@ -89,13 +105,15 @@ shm::Result<std::string> ask_statistics(const std::string& endpoint, std::chrono
 
 }  // namespace
 
-DaemonAnswer ask_daemon(const std::string& endpoint, std::chrono::milliseconds patience) {
+DaemonAnswer ask_daemon(const config::Config& config, std::chrono::milliseconds patience) {
+    const std::string& endpoint = config.control.endpoint;
     DaemonAnswer answer;
     if (!endpoint.starts_with(kIpc)) return answer;
     if (connect_and_see(endpoint.substr(kIpc.size()), answer) != 0) {
         const shm::Error why = client::endpoint_silent(endpoint, 0);
         answer.state = state_of(why.code);
         answer.error = why.message;
+        if (answer.state == DaemonState::silent) answer.pid = holder_of_lock(config);
         return answer;
     }
     try {

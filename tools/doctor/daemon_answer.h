@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "config/config.h"
+
 namespace croupier::tools::doctor {
 
 enum class DaemonState {
@@ -39,6 +41,6 @@ struct DaemonAnswer {
 };
 
 // A daemon answers in some milliseconds, at the worst after the tens that its housekeeping takes.
-DaemonAnswer ask_daemon(const std::string& endpoint, std::chrono::milliseconds patience);
+DaemonAnswer ask_daemon(const config::Config& config, std::chrono::milliseconds patience);
 
 }  // namespace croupier::tools::doctor

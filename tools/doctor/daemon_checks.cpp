@@ -25,14 +25,6 @@ std::string name_of(const Examined& examined) {
     return examined.host.read_of_process("comm").value_or("");
 }
 
-// 'T': by a signal; 't': by a debugger.
-bool is_stopped(const Examined& examined) {
-    if (examined.host.is_this_process()) return false;
-    const std::string state =
-        host::field_of(examined.host.read_of_process("status").value_or(""), "State").value_or("");
-    return state.starts_with("T") || state.starts_with("t");
-}
-
 bool program_was_replaced(const Examined& examined) {
     std::error_code failure;
     const auto program = std::filesystem::read_symlink(examined.host.of_process("exe"), failure);
@@ -61,7 +53,7 @@ Finding check_daemon(const Examined& examined) {
             return broken("no permission: " + daemon.error,
                           "run it as root, or as a member of the daemon's group", facts);
         case DaemonState::silent:
-            if (is_stopped(examined)) {
+            if (!examined.host.is_this_process() && host::is_stopped(examined.host)) {
                 return broken(fmt::format("the daemon{} is stopped by a signal and answers nobody",
                                           pid_in_words(examined)),
                               fmt::format("kill -CONT {}", daemon.pid.value_or(0)), facts);

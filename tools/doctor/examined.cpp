@@ -80,7 +80,7 @@ Examined examine(const Request& request) {
     const std::chrono::milliseconds patience(request.patience_ms);
     // The longest wait first; its answer is needed last.
     auto python = std::async(std::launch::async, [&] { return ask_python(request.python, patience); });
-    examined.daemon = ask_daemon(examined.config.control.endpoint, patience / 2);
+    examined.daemon = ask_daemon(examined.config, patience / 2);
     if (examined.daemon.pid) {
         const std::string process = std::to_string(*examined.daemon.pid);
         if (examined.host.list("/proc/" + process).size() > 1) examined.host.process = process;

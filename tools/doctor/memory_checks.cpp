@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "host/control_group.h"
+#include "proto/plane.h"
 #include "tools/doctor/checks.h"
 #include "tools/doctor/mounts.h"
 
@@ -27,6 +28,10 @@ std::int64_t number(std::uint64_t bytes) {
 std::string session_in_words(const Examined& examined) {
     return fmt::format("a session with a vocabulary of {} and {} columns takes {}", examined.request.vocab,
                        examined.request.batch, mebibytes(session_bytes(examined.request)));
+}
+
+std::uint64_t plane_bytes(const Examined& examined) {
+    return proto::plane_bytes(examined.samplers(), examined.config.samplers.threads_per_sampler);
 }
 
 // shm.dir itself may be made by the daemon's start.
@@ -85,13 +90,20 @@ Finding check_space(const Examined& examined) {
     const std::uint64_t free = total == 0 ? UINT64_MAX : room;
     const std::uint64_t memory = available_memory(examined.host).value_or(UINT64_MAX);
     const std::uint64_t had = std::min(free, memory);
-    const std::uint64_t wanted = session_bytes(examined.request);
+    // A daemon that lives has its plane.
+    const std::uint64_t plane = examined.daemon_lives() ? 0 : plane_bytes(examined);
+    const std::uint64_t wanted = session_bytes(examined.request) + plane;
     const std::vector<Fact> facts = {
         {"total_bytes", number(total)},
         {"free_bytes", number(room)},
-        {"session_bytes", number(wanted)},
+        {"session_bytes", number(session_bytes(examined.request))},
+        {"plane_bytes", number(plane)},
         {"daemon_may_take_bytes", number(examined.config.sessions.max_total_bytes)}};
-    const std::string session = session_in_words(examined);
+    const std::string session =
+        session_in_words(examined) +
+        (plane == 0 ? ""
+                    : fmt::format(", the plane of {} sampler{} {}", examined.samplers(),
+                                  examined.samplers() == 1 ? "" : "s", mebibytes(plane)));
     if (had >= wanted) {
         return fine(fmt::format("{} free in {}; {}", had == UINT64_MAX ? "all memory" : mebibytes(had),
                                 directory, session),
@@ -104,9 +116,11 @@ Finding check_space(const Examined& examined) {
     if (examined.daemon.sessions > 0) {
         return fine(what + ", so the sessions that are open are all that fit", facts);
     }
-    if (memory < free) return broken(what, "end what takes the memory, or open smaller sessions", facts);
-    return broken(what, how_to_enlarge(mount_of(examined.host, directory).value_or(Mount{directory, "", ""})),
-                  facts);
+    const std::string smaller = had < plane ? "; or lower samplers.count" : "";
+    if (memory < free)
+        return broken(what, "end what takes the memory, or open smaller sessions" + smaller, facts);
+    const Mount mount = mount_of(examined.host, directory).value_or(Mount{directory, "", ""});
+    return broken(what, how_to_enlarge(mount) + smaller, facts);
 }
 
 Finding check_memory_limit(const Examined& examined) {

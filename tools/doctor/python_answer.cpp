@@ -68,7 +68,12 @@ int start(const std::string& program, const Pipe& pipe, pid_t& pid) {
     ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     // With -c Python looks for modules where it is started: there somebody else may have put a json.py.
     ::posix_spawn_file_actions_addchdir_np(&actions, "/");
-    const int error = ::posix_spawnp(&pid, program.c_str(), &actions, nullptr, argv.data(), environ);
+    // Of a group of its own: what it starts ends with it.
+    posix_spawnattr_t attributes;
+    ::posix_spawnattr_init(&attributes);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    const int error = ::posix_spawnp(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+    ::posix_spawnattr_destroy(&attributes);
     ::posix_spawn_file_actions_destroy(&actions);
     return error;
 }
@@ -125,7 +130,7 @@ PythonAnswer ask_python(const std::string& program, std::chrono::milliseconds pa
     const std::string text = read_all(pipe.read, deadline);
     const auto late = Clock::now() < deadline ? std::chrono::milliseconds(0) : patience;
     // It has nothing more to say; one that hangs must not hold up the others.
-    ::kill(pid, SIGKILL);
+    ::kill(-pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
     try {
         read_answer(text, late, answer);

@@ -8,11 +8,13 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <stdexcept>
 
 #include "proto/geometry.h"
 #include "proto/plane.h"
 #include "tools/plan/measurement_json.h"
 #include "tools/plan/plan.h"
+#include "tools/whole_file.h"
 
 namespace croupier::tools {
 namespace {
@@ -157,7 +159,22 @@ void note_room(Plan& plan, const std::string& directory) {
                     directory, free >> 20U));
 }
 
+void check_samplers(const PlanQuestion& question) {
+    if (question.samplers <= question.setting.batch) return;
+    throw std::runtime_error(fmt::format(
+        "--samplers is {}, and more than the batch of {} have nothing to do: --samplers {} or --batch {}",
+        question.samplers, question.setting.batch, question.setting.batch, question.samplers));
+}
+
+// Before minutes of measuring, not after them.
+void check_can_save(const std::string& path) {
+    if (path.empty()) return;
+    const WholeFile tried(path);
+}
+
 void plan(const PlanOptions& options) {
+    check_can_save(options.save);
+    if (options.from.empty()) check_samplers(options.question);
     const Measurement measurement = options.from.empty()
                                         ? measure(settings_of(options.question), options.place)
                                         : load_measurement(options.from);
@@ -193,7 +210,12 @@ void add_measure(CLI::App& plan, int& status) {
     add_requests(*command, settings.other.requests, options->place);
     command->add_option("--save", options->save, "The file to write; it is replaced whole")->required();
     command->callback([options, &status] {
-        status = run([&] { save(measure(options->settings, options->place), options->save); }, false);
+        status = run(
+            [&] {
+                check_can_save(options->save);
+                save(measure(options->settings, options->place), options->save);
+            },
+            false);
     });
 }
 

@@ -56,6 +56,7 @@ struct View {
     std::string instance;
     std::string fault;  // not empty: there is no daemon to look at, and why
     bool daemon_alive = false;
+    bool daemon_stopped = false;  // by a signal: samplers go on, and nobody looks after them
     std::int32_t daemon_pid = 0;
     std::uint64_t up_ns = 0;
     std::chrono::nanoseconds gone_for{0};  // since the daemon was seen last

@@ -10,8 +10,10 @@
 #include <thread>
 
 #include "config/config.h"
+#include "host/host_view.h"
 #include "shm/clock.h"
 #include "tools/journal_watch.h"
+#include "tools/number_between.h"
 #include "tools/top/account.h"
 #include "tools/top/frame.h"
 #include "tools/top/screen.h"
@@ -33,6 +35,13 @@ struct TopOptions {
     bool once = false;
     bool json = false;
 };
+
+bool daemon_is_stopped(std::int32_t pid) {
+    host::HostView process;
+    process.process = std::to_string(pid);
+    // In another PID namespace the number is another process's.
+    return process.read_of_process("comm") == "croupierd" && host::is_stopped(process);
+}
 
 class Top {
   public:
@@ -78,7 +87,9 @@ class Top {
     }
     View look() {
         read();
-        return account_.look(shm::observe(options_.directory, options_.instance), shm::monotonic_ns());
+        View view = account_.look(shm::observe(options_.directory, options_.instance), shm::monotonic_ns());
+        view.daemon_stopped = view.daemon_alive && daemon_is_stopped(view.daemon_pid);
+        return view;
     }
 
     TopOptions options_;
@@ -129,7 +140,7 @@ void add_top_command(CLI::App& app, int& status) {
     command->add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();
     command->add_option("--shm-dir", options->directory, "The daemon's `shm.dir`")->capture_default_str();
     command->add_option("--interval", options->interval, "Seconds from one frame to the next")
-        ->check(CLI::Range(0.1, 3600.0))
+        ->check(number_between(0.1, 3600.0))
         ->capture_default_str();
     command->add_flag("--once", options->once, "One frame, of one interval, and end; so it is on a pipe");
     command->add_flag("--json", options->json, "One JSON object a frame, until it is ended");

@@ -44,6 +44,8 @@ std::string bar(double share, std::size_t width) {
 std::string head(const View& view) {
     std::string text = "croupier top  instance " + printable(view.instance);
     const auto gone = static_cast<std::uint64_t>(view.gone_for.count());
+    if (view.daemon_stopped)
+        return text + fmt::format(": daemon {0} is STOPPED; kill -CONT {0} lets it go on", view.daemon_pid);
     if (view.daemon_alive)
         return text + fmt::format(": daemon {}, up {}", view.daemon_pid, duration(view.up_ns));
     if (!view.fault.empty()) return text + ": " + printable(view.fault);

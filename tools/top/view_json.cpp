@@ -90,6 +90,7 @@ std::string to_json(const View& view) {
     json answer = {{"instance", view.instance},
                    {"daemon",
                     {{"alive", view.daemon_alive},
+                     {"stopped", view.daemon_stopped},
                      {"pid", view.daemon_pid},
                      {"up_seconds", seconds(view.up_ns)},
                      {"gone_seconds", seconds(static_cast<std::uint64_t>(view.gone_for.count()))}}},

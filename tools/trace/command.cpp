@@ -3,10 +3,8 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fstream>
+#include <exception>
 #include <iostream>
 #include <memory>
 #include <set>
@@ -16,9 +14,11 @@
 #include "config/config.h"
 #include "shm/snapshot.h"
 #include "tools/journal_watch.h"
+#include "tools/number_between.h"
 #include "tools/printable.h"
 #include "tools/progress.h"
 #include "tools/trace/step_story.h"
+#include "tools/whole_file.h"
 
 namespace croupier::tools {
 namespace {
@@ -166,8 +166,7 @@ void report(const TraceOptions& options, const Collector& collector, const Trace
 
 int run_trace(const TraceOptions& options) {
     // Before the seconds pass, not after them.
-    std::ofstream file(options.output, std::ios::binary);
-    if (!file) return fail(options, "cannot write " + options.output + ": " + std::strerror(errno));
+    WholeFile file(options.output);
     end_early_on(SIGINT);
     end_early_on(SIGTERM);
     Collector collector(options);
@@ -181,11 +180,10 @@ int run_trace(const TraceOptions& options) {
                                  "; there are: " + names_of(material));
     }
     const ChromeTrace trace = trace_of(material);
-    trace.write(file, {{"program", std::string("croupier trace ") + CROUPIER_VERSION},
-                       {"instance", options.instance},
-                       {"entries_lost", collector.lost()}});
-    file.close();
-    if (!file) return fail(options, "cannot write " + options.output + ": " + std::strerror(errno));
+    trace.write(file.stream(), {{"program", std::string("croupier trace ") + CROUPIER_VERSION},
+                                {"instance", options.instance},
+                                {"entries_lost", collector.lost()}});
+    file.put_in_place();
     report(options, collector, material, trace.events());
     return 0;
 }
@@ -199,7 +197,7 @@ void add_trace_command(CLI::App& app, int& status) {
     command->add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();
     command->add_option("--shm-dir", options->directory, "The daemon's `shm.dir`")->capture_default_str();
     auto* seconds = command->add_option("--seconds", options->seconds, "How long to look from now on")
-                        ->check(CLI::Range(0.01, 600.0))
+                        ->check(number_between(0.01, 600.0))
                         ->capture_default_str();
     command
         ->add_flag("--kept", options->kept,
@@ -215,7 +213,13 @@ Examples:
 Of each step it shows how long it waited for logits, was decided and waited to be taken, and which rank came
 last; of each column which sampler decided it on which path, how much of the row it read, and for which step.
 Samplers keep this always: looking does not slow them. Ctrl-C writes what there is.)");
-    command->callback([options, &status] { status = run_trace(*options); });
+    command->callback([options, &status] {
+        try {
+            status = run_trace(*options);
+        } catch (const std::exception& error) {
+            status = fail(*options, error.what());
+        }
+    });
 }
 
 }  // namespace croupier::tools

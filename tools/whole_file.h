@@ -1,0 +1,31 @@
+// A file that is written whole or not at all: whoever fails before its end leaves what was there before.
+#pragma once
+
+#include <fstream>
+#include <string>
+
+namespace croupier::tools {
+
+class WholeFile {
+  public:
+    // All throw std::runtime_error with the path and why. What is no regular file, such as /dev/stdout or a
+    // FIFO, is written to directly.
+    explicit WholeFile(std::string path);
+    WholeFile(const WholeFile&) = delete;
+    WholeFile& operator=(const WholeFile&) = delete;
+    ~WholeFile();
+
+    std::ostream& stream() { return stream_; }
+    void put_in_place();
+
+  private:
+    [[noreturn]] void fail() const;
+
+    const std::string path_;  // as it was given
+    std::string place_;       // behind links
+    std::string written_;     // equal to place_: directly
+    std::ofstream stream_;
+    bool is_pending_ = false;
+};
+
+}  // namespace croupier::tools
