@@ -21,14 +21,14 @@ from slope import Points, Slope, fit
 
 WARM_S = 300.0
 SETTLED_S = 1800.0
-LEFT, WIDE, RIGHT, TOP, GAP = 74, 640, 26, 64, 48
+LEFT, WIDE, RIGHT, TOP, GAP = 104, 640, 26, 64, 48
 INK, GRID = "#334155", "#e2e8f0"
 DAEMON, SAMPLER, P50, P99, LOAD = "#0f766e", "#1d4ed8", "#b45309", "#94a3b8", "#64748b"
 KILLS = {
     "client": ("schedulers", "#7c3aed"),
     "writer": ("writers", "#0f766e"),
     "samplers": ("samplers", "#1d4ed8"),
-    "sampler": ("sampler 1 of the steady one", "#0ea5e9"),
+    "sampler": ("its sampler 1", "#0ea5e9"),
     "hand-over": ("hand-overs", "#b45309"),
     "daemon": ("daemons", "#dc2626"),
 }
@@ -190,8 +190,7 @@ def kills(result: dict[str, Any], y: float, seconds: float) -> tuple[list[str], 
                 x1, x2 = (LEFT + WIDE * min(one[key] / seconds, 1.0) for key in ("began", "ended"))
                 size = f'x="{x1:.1f}" y="{y:.1f}" width="{max(x2 - x1, 1):.1f}" height="9"'
                 body.append(f'<rect {size} fill="{colour}" opacity="{min(0.2 * one["kills"], 0.9):.1f}"/>')
-        body.append(text(LEFT - 6, y + 9, str(totals.get(kind, 0)), "end", colour))
-        body.append(text(LEFT + 4, y + 9, name, colour=colour))
+        body.append(text(LEFT - 6, y + 9, f"{name} {totals.get(kind, 0)}", "end", colour))
         y += 15
     return body, y
 
@@ -200,7 +199,8 @@ def headline(result: dict[str, Any]) -> list[str]:
     totals = result["totals"]
     wrong = ", ".join(f"{totals[key]} {key}" for key in ("mismatched", "lost", "duplicated"))
     minutes = totals["seconds"] / 60
-    first = f"{minutes:.0f} minutes, {totals['rounds']} rounds, {sum(totals['kills_by_kind'].values())} kills"
+    deaths = sum(totals["kills_by_kind"].values())
+    first = f"{minutes:.0f} minutes, {totals['rounds']} rounds, {deaths} kills and hand-overs"
     second = f"{totals['verified']:,} of {totals['tokens']:,} tokens verified: {wrong}"
     left = f"{totals['left_in_shm_at_the_end']} files and {totals['processes_at_the_end']} processes left"
     third = f"{totals['rounds_not_sound']} rounds not sound; {left}"
