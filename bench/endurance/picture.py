@@ -3,8 +3,8 @@
 
     picture.py OUT.json PICTURE.svg
 
-It prints the slopes too. The daemon keeps fifteen minutes of its seconds, so its memory is fitted from minute
-16 on as well as from minute 5 on.
+It prints the slopes too. The daemon keeps fifteen minutes of its seconds and a sampler meets every vocabulary
+first within half an hour, so memory is fitted from minute 30 on as well as from minute 5 on.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Any
 from slope import Points, Slope, fit
 
 WARM_S = 300.0
-RECORD_FULL_S = 960.0
-LEFT, WIDE, RIGHT, TOP, GAP = 74, 640, 26, 64, 48
+SETTLED_S = 1800.0
+LEFT, WIDE, RIGHT, TOP, GAP = 104, 640, 26, 64, 48
 INK, GRID = "#334155", "#e2e8f0"
 DAEMON, SAMPLER, P50, P99, LOAD = "#0f766e", "#1d4ed8", "#b45309", "#94a3b8", "#64748b"
 KILLS = {
     "client": ("schedulers", "#7c3aed"),
     "writer": ("writers", "#0f766e"),
     "samplers": ("samplers", "#1d4ed8"),
-    "sampler": ("sampler 1 of the steady one", "#0ea5e9"),
+    "sampler": ("its sampler 1", "#0ea5e9"),
     "hand-over": ("hand-overs", "#b45309"),
     "daemon": ("daemons", "#dc2626"),
 }
@@ -111,22 +111,38 @@ def round_up(value: float) -> float:
     return next(each * power for each in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if each * power >= value)
 
 
-def daemon_kib(sample: dict[str, Any]) -> float:
-    return float(sample["steady"]["daemon"]["pss_kib"])
+def daemon_of(sample: dict[str, Any]) -> dict[str, Any]:
+    return dict(sample["steady"]["daemon"])
 
 
-def sampler_kib(sample: dict[str, Any]) -> float:
-    return float(sample["steady"]["samplers"][0]["pss_kib"])
+def sampler_of(sample: dict[str, Any]) -> dict[str, Any]:
+    return dict(sample["steady"]["samplers"][0])
 
 
-def memory(result: dict[str, Any], y: float, seconds: float, name: str, read: Read, colour: str) -> Panel:
-    points = series(result, read)
-    panel = Panel(y, 110, seconds, f"{name}, PSS in MiB", round_up(max(v for _, v in points) / 1024 * 1.3))
-    panel.draw([(second, value / 1024) for second, value in points], colour)
-    for row, (start, since) in enumerate(((WARM_S, "from minute 5"), (RECORD_FULL_S, "from minute 16"))):
+def memory(
+    result: dict[str, Any],
+    y: float,
+    seconds: float,
+    name: str,
+    of: Callable[..., dict[str, Any]],
+    colour: str,
+) -> Panel:
+    """PSS, and what of it is the process's own: the rest depends on who else maps the same files."""
+    whole = series(result, lambda sample: of(sample)["pss_kib"])
+    own = series(result, lambda sample: of(sample)["anon_kib"])
+    most = round_up(max(value for _, value in whole) / 1024 * 1.6)
+    panel = Panel(y, 120, seconds, f"{name}: PSS in MiB, and lighter what of it is anonymous", most)
+    panel.draw([(second, value / 1024) for second, value in own], colour + "80")
+    panel.draw([(second, value / 1024) for second, value in whole], colour)
+    fits = (
+        (whole, WARM_S, "PSS from minute 5"),
+        (whole, SETTLED_S, "PSS from minute 30"),
+        (own, SETTLED_S, "anonymous from minute 30"),
+    )
+    for row, (points, start, words) in enumerate(fits):
         if slope := fit(points, start):
             panel.draw_fit(slope, 1 / 1024)
-            said = f"{since}: {slope.text('KiB')}"
+            said = f"{words}: {slope.text('KiB')}"
             panel.note(row, said, INK)
             print(f"{name}, {said}")
     return panel
@@ -174,8 +190,7 @@ def kills(result: dict[str, Any], y: float, seconds: float) -> tuple[list[str], 
                 x1, x2 = (LEFT + WIDE * min(one[key] / seconds, 1.0) for key in ("began", "ended"))
                 size = f'x="{x1:.1f}" y="{y:.1f}" width="{max(x2 - x1, 1):.1f}" height="9"'
                 body.append(f'<rect {size} fill="{colour}" opacity="{min(0.2 * one["kills"], 0.9):.1f}"/>')
-        body.append(text(LEFT - 6, y + 9, str(totals.get(kind, 0)), "end", colour))
-        body.append(text(LEFT + 4, y + 9, name, colour=colour))
+        body.append(text(LEFT - 6, y + 9, f"{name} {totals.get(kind, 0)}", "end", colour))
         y += 15
     return body, y
 
@@ -184,7 +199,8 @@ def headline(result: dict[str, Any]) -> list[str]:
     totals = result["totals"]
     wrong = ", ".join(f"{totals[key]} {key}" for key in ("mismatched", "lost", "duplicated"))
     minutes = totals["seconds"] / 60
-    first = f"{minutes:.0f} minutes, {totals['rounds']} rounds, {sum(totals['kills_by_kind'].values())} kills"
+    deaths = sum(totals["kills_by_kind"].values())
+    first = f"{minutes:.0f} minutes, {totals['rounds']} rounds, {deaths} kills and hand-overs"
     second = f"{totals['verified']:,} of {totals['tokens']:,} tokens verified: {wrong}"
     left = f"{totals['left_in_shm_at_the_end']} files and {totals['processes_at_the_end']} processes left"
     third = f"{totals['rounds_not_sound']} rounds not sound; {left}"
@@ -194,9 +210,9 @@ def headline(result: dict[str, Any]) -> list[str]:
 def picture(result: dict[str, Any]) -> str:
     seconds = max(sample["at"] for sample in result["samples"]) or 1.0
     y = float(TOP + 20)
-    panels = [memory(result, y, seconds, "The daemon that lives all the time", daemon_kib, DAEMON)]
+    panels = [memory(result, y, seconds, "The daemon that lives all the time", daemon_of, DAEMON)]
     y += panels[-1].height + GAP
-    panels.append(memory(result, y, seconds, "Its sampler that lives all the time", sampler_kib, SAMPLER))
+    panels.append(memory(result, y, seconds, "Its sampler that lives all the time", sampler_of, SAMPLER))
     y += panels[-1].height + GAP
     panels.append(latency(result, y, seconds))
     y += panels[-1].height + GAP

@@ -222,7 +222,7 @@ def written(result: dict[str, Any]) -> str:
     parts = []
     for key, value in result.items():
         if isinstance(value, list):
-            lines = ",\n".join(json.dumps(each) for each in value)
+            lines = ",\n".join(json.dumps(each, separators=(",", ":")) for each in value)
             parts.append(f"{json.dumps(key)}: [\n{lines}\n]")
         else:
             parts.append(f"{json.dumps(key)}: {json.dumps(value, indent=1)}")

@@ -26,7 +26,7 @@ class Slope:
     def text(self, unit: str) -> str:
         """With the verdict."""
         size = f"{self.per_hour:+.0f} ± {self.error:.0f} {unit}/h"
-        return f"{size}: {'flat within the error' if abs(self.per_hour) <= self.error else 'not flat'}"
+        return f"{size}: {'no slope can be told' if abs(self.per_hour) <= self.error else 'not flat'}"
 
 
 def medians(points: Points, start_s: float, block_s: float = BLOCK_S) -> Points:
@@ -35,8 +35,8 @@ def medians(points: Points, start_s: float, block_s: float = BLOCK_S) -> Points:
     for second, value in points:
         if second >= start_s:
             blocks.setdefault(int((second - start_s) / block_s), []).append((second, value))
-    last = max(blocks, default=-1)
-    whole = [block for number, block in sorted(blocks.items()) if number < last or len(blocks) < 4]
+    usual = statistics.median(len(block) for block in blocks.values()) if blocks else 0
+    whole = [block for _, block in sorted(blocks.items()) if 2 * len(block) > usual]
     return [tuple(statistics.median(axis) for axis in zip(*block, strict=True)) for block in whole]  # type: ignore[misc]
 
 
