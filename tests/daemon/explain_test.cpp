@@ -496,6 +496,7 @@ TEST_CASE("of several steps in flight the first is explained") {
     engine.admit(3);
     engine.step();
     std::vector<std::uint64_t> steps;
+    steps.reserve(3);
     for (int i = 0; i < 3; ++i) steps.push_back(engine.submit());
     Asked asked = explaining.ask(2);
     for (int i = 0; i < 3; ++i) engine.write();
