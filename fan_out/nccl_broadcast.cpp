@@ -10,7 +10,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kFirstRoom = std::size_t{64} << 10U;
+// NCCL launches a broadcast by a thread of its own, which takes tens of microseconds and waits for no peer.
+constexpr std::chrono::milliseconds kSettleTimeout{5000};
 
 template <typename Condition>
 shm::Result<bool> await(steady_clock::time_point deadline, const NcclBroadcast::PeersAlive& peers_alive,
@@ -53,7 +54,10 @@ shm::Result<bool> NcclBroadcast::begin(const ncclUniqueId& id, std::uint32_t ran
     auto chosen = gpu_writer::cuda_done(cudaSetDevice(device_), "cannot use GPU " + std::to_string(device_));
     if (!chosen) return chosen;
     CROUPIER_TRY(gpu_writer::keep(stream_, gpu_writer::make_stream()));
-    CROUPIER_TRY(make_room(kFirstRoom));
+    CROUPIER_TRY(make_room(kPlaceBytes));
+    if (rank == 0) {
+        CROUPIER_TRY(make_places());
+    }
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     // A member that never comes must not hold us in a call for ever.
     config.blocking = 0;
@@ -93,39 +97,71 @@ shm::Result<bool> NcclBroadcast::settled() {
     return state != ncclInProgress;
 }
 
+shm::Result<bool> NcclBroadcast::make_places() {
+    for (Place& place : places_) {
+        CROUPIER_TRY(
+            gpu_writer::keep(place.staging, gpu_writer::pinned_array<std::uint8_t>(kPlaceBytes, "a record")));
+        CROUPIER_TRY(
+            gpu_writer::keep(place.memory, gpu_writer::device_array<std::uint8_t>(kPlaceBytes, "a record")));
+        CROUPIER_TRY(gpu_writer::keep(place.sent, gpu_writer::make_event()));
+    }
+    return true;
+}
+
 shm::Result<bool> NcclBroadcast::make_room(std::size_t bytes) {
     if (bytes <= room_) return true;
     const std::size_t room = std::bit_ceil(bytes);
-    auto pinned = gpu_writer::keep(staging_, gpu_writer::pinned_array<std::uint8_t>(room, "records"));
-    if (!pinned) return pinned;
-    auto device = gpu_writer::keep(memory_, gpu_writer::device_array<std::uint8_t>(room, "records"));
-    if (device) room_ = room;
-    return device;
+    CROUPIER_TRY(
+        gpu_writer::keep(large_.staging, gpu_writer::pinned_array<std::uint8_t>(room, "a large record")));
+    CROUPIER_TRY(
+        gpu_writer::keep(large_.memory, gpu_writer::device_array<std::uint8_t>(room, "a large record")));
+    room_ = room;
+    return true;
 }
 
-shm::Result<bool> NcclBroadcast::enqueue(std::size_t bytes) {
-    size_ = bytes;
-    return nccl_->done(
-        nccl_->broadcast(memory_.get(), memory_.get(), bytes, ncclUint8, 0, comm_, stream_.get()),
-        "NCCL cannot broadcast " + std::to_string(bytes) + " bytes");
+shm::Result<bool> NcclBroadcast::enqueue(std::uint8_t* memory, std::size_t bytes) {
+    return nccl_->done(nccl_->broadcast(memory, memory, bytes, ncclUint8, 0, comm_, stream_.get()),
+                       "NCCL cannot broadcast " + std::to_string(bytes) + " bytes");
+}
+
+shm::Result<bool> NcclBroadcast::may_send(std::size_t bytes, const PeersAlive& peers_alive) {
+    const gpu_writer::DeviceScope scope(device_);
+    const auto deadline = steady_clock::now() + kSettleTimeout;
+    CROUPIER_TRY(await(deadline, peers_alive, "launch a broadcast", [this] { return settled(); }));
+    if (unmarked_ != nullptr) {
+        CROUPIER_TRY(gpu_writer::cuda_done(cudaEventRecord(unmarked_->sent.get(), stream_.get()),
+                                           "cannot mark a record's end"));
+        unmarked_ = nullptr;
+    }
+    if (bytes > kPlaceBytes) return finished();
+    const cudaError_t status = cudaEventQuery(places_[next_place_].sent.get());
+    if (status == cudaErrorNotReady) return false;
+    return gpu_writer::cuda_done(status, "a broadcast failed on the GPU");
 }
 
 shm::Result<bool> NcclBroadcast::send(std::span<const std::uint8_t> bytes) {
     const gpu_writer::DeviceScope scope(device_);
-    CROUPIER_TRY(make_room(bytes.size()));
-    std::memcpy(staging_.get(), bytes.data(), bytes.size());
-    auto copied = gpu_writer::cuda_done(
-        cudaMemcpyAsync(memory_.get(), staging_.get(), bytes.size(), cudaMemcpyHostToDevice, stream_.get()),
-        "cannot copy a record to the GPU");
+    Place* place = &large_;
+    if (bytes.size() > kPlaceBytes) {
+        CROUPIER_TRY(make_room(bytes.size()));
+    } else {
+        place = unmarked_ = &places_[next_place_];
+        next_place_ = (next_place_ + 1) % kPlaces;
+    }
+    std::memcpy(place->staging.get(), bytes.data(), bytes.size());
+    auto copied = gpu_writer::cuda_done(cudaMemcpyAsync(place->memory.get(), place->staging.get(),
+                                                        bytes.size(), cudaMemcpyHostToDevice, stream_.get()),
+                                        "cannot copy a record to the GPU");
     if (!copied) return copied;
-    return enqueue(bytes.size());
+    return enqueue(place->memory.get(), bytes.size());
 }
 
 shm::Result<bool> NcclBroadcast::receive(std::size_t bytes) {
     const gpu_writer::DeviceScope scope(device_);
     CROUPIER_TRY(make_room(bytes));
     copy_owed_ = true;
-    return enqueue(bytes);
+    size_ = bytes;
+    return enqueue(large_.memory.get(), bytes);
 }
 
 shm::Result<bool> NcclBroadcast::finished() {
@@ -135,9 +171,9 @@ shm::Result<bool> NcclBroadcast::finished() {
     if (copy_owed_) {
         // Not sooner: until NCCL has settled, its broadcast may not be on the stream yet.
         copy_owed_ = false;
-        auto copied = gpu_writer::cuda_done(
-            cudaMemcpyAsync(staging_.get(), memory_.get(), size_, cudaMemcpyDeviceToHost, stream_.get()),
-            "cannot copy a record from the GPU");
+        auto copied = gpu_writer::cuda_done(cudaMemcpyAsync(large_.staging.get(), large_.memory.get(), size_,
+                                                            cudaMemcpyDeviceToHost, stream_.get()),
+                                            "cannot copy a record from the GPU");
         if (!copied) return copied;
     }
     const cudaError_t status = cudaStreamQuery(stream_.get());

@@ -78,7 +78,7 @@ class NcclRoot final : public NcclEnd {
     std::uint64_t received_by_all() const {
         return *std::min_element(received_.begin() + 1, received_.end());
     }
-    shm::Result<bool> busy();
+    shm::Result<bool> busy(std::size_t bytes);
 
     std::vector<std::uint64_t> received_;  // records, by member
     std::uint64_t sent_ = 0;
@@ -119,11 +119,12 @@ shm::Result<bool> NcclRoot::hear(milliseconds timeout) {
     return true;
 }
 
-shm::Result<bool> NcclRoot::busy() {
-    auto free = gpus_->finished();
-    if (!free) return free;
+shm::Result<bool> NcclRoot::busy(std::size_t bytes) {
     CROUPIER_TRY(look_at_control());
-    return !free.value() || sent_ - received_by_all() >= options_.window;
+    if (sent_ - received_by_all() >= options_.window) return true;
+    if (bytes == 0) return false;
+    CROUPIER_TRY_VALUE(free, gpus_->may_send(bytes, [this] { return look_at_control(); }));
+    return !free;
 }
 
 shm::Result<bool> NcclRoot::send(std::span<const std::uint8_t> record) {
@@ -133,7 +134,7 @@ shm::Result<bool> NcclRoot::send(std::span<const std::uint8_t> record) {
                                                  " bytes, allowed is 0 to " +
                                                  std::to_string(proto::kMaxRecordBytes));
     }
-    auto waits = busy();
+    auto waits = busy(record.size());
     if (!waits) return fail_for_good(waits.error());
     if (waits.value()) return false;
     const FanOutAnnouncement announcement{record.size(), proto::fan_out_checksum(record)};

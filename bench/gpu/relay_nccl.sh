@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A session whose scheduler reaches its relay over NCCL, with ranks that write from two GPUs, every token verified; then records
-# from GPU to GPU beside ZMQ, into OUT/fan_out-gpu.json. On a host with two GPUs, without a network, in less than two minutes:
+# from GPU to GPU beside ZMQ, into OUT/fan_out-gpu.json. On a host with two GPUs, without a network, in less than three minutes:
 # from the repository's root, with build/bundle made by `./dev bundle`.
 #   bench/gpu/relay_nccl.sh [OUT]
 set -euo pipefail
@@ -12,7 +12,10 @@ if ! ldconfig -p | grep -q libnccl.so.2; then
     [ -n "$nccl" ] && export LD_LIBRARY_PATH=${nccl%/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 export CROUPIER_TEST_GPU=required
-timeout 90 build/bundle/run test_relay "*over NCCL*" 2>&1 | tee "$out/relay_nccl.txt"
+{
+    timeout 60 build/bundle/run test_fan_out "[nccl]"
+    timeout 90 build/bundle/run test_relay "*over NCCL*"
+} 2>&1 | tee "$out/relay_nccl.txt"
 timeout 60 build/bundle/run croupier-bench fan_out --rounds 1 --bytes 4096 1048576 16777216 --json >"$out/fan_out-gpu.json"
 python3 -c 'import json, sys
 for row in json.load(open(sys.argv[1]))["sizes"]:
