@@ -144,25 +144,29 @@ void leave_support(const shm::Segment& segment, std::uint32_t slot, std::uint32_
 class LeanTurn {
   public:
     LeanTurn(const shm::Segment& segment, const CheckedStep& step)
-        : segment_(segment), step_(step.step), epochs_(is_lean() ? shm::slice_epochs(segment, step_) : 0) {}
+        : segment_(segment), step_(step), epochs_(is_lean() ? shm::writer_epochs(segment) : 0) {}
 
-    shm::Wishes wishes() const { return {segment_, step_, epochs_}; }
+    shm::Wishes wishes() const { return {segment_, step_.step, epochs_}; }
     bool is_awaited(std::uint32_t column) const { return is_lean() && wishes().awaited(column); }
-    bool is_over() const {
+    bool is_over(const LeanRows& rows, std::uint32_t column) const {
         if (!is_lean()) return false;
         // SYNC: acquire; what was read of the rows was read before the words are.
         std::atomic_thread_fence(std::memory_order_acquire);
-        for (std::uint32_t rank = 0; rank < segment_.geometry().tp; ++rank) {
-            if (!shm::slice_ready(segment_, step_, rank)) return true;
-        }
-        return shm::slice_epochs(segment_, step_) != epochs_;
+        if (!rows.sent(segment_, step_, column) && !all_sent()) return true;
+        return shm::writer_epochs(segment_) != epochs_;
     }
 
   private:
     bool is_lean() const { return segment_.geometry().lean_blocks != 0; }
+    bool all_sent() const {
+        for (std::uint32_t rank = 0; rank < segment_.geometry().tp; ++rank) {
+            if (!shm::slice_ready(segment_, step_.step, rank)) return false;
+        }
+        return true;
+    }
 
     const shm::Segment& segment_;
-    std::uint64_t step_;
+    const CheckedStep& step_;
     std::uint32_t epochs_;
 };
 
@@ -301,7 +305,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         if (is_asked && missing.empty() && !capture(captured, row, request, step.randoms_supplied, workspace))
             missing = workspace.lean.missing;
         if (!missing.empty()) turn.wishes().ask(column, missing);
-        if (!missing.empty() || turn.is_over()) {
+        if (!missing.empty() || turn.is_over(session.lean(), column)) {
             captured.forget();
             return left_alone();
         }

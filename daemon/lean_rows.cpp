@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shm/logits_publisher.h"
 #include "shm/wishes.h"
 
 namespace croupier::daemon {
@@ -30,7 +31,7 @@ LeanRows::LeanRows(const proto::Geometry& geometry, std::uint32_t threads)
 std::span<const sampler::Slice> LeanRows::lay(const shm::Segment& segment, const CheckedStep& step,
                                               std::uint32_t column, std::size_t thread,
                                               std::span<const sampler::Slice> slices) {
-    const shm::Wishes wishes(segment, step.step, shm::slice_epochs(segment, step.step));
+    const shm::Wishes wishes(segment, step.step, shm::writer_epochs(segment));
     const auto placed = wishes.placed(column);
     Laid& laid = laid_[thread];
     laid.slices.assign(slices.begin(), slices.end());
@@ -39,6 +40,16 @@ std::span<const sampler::Slice> LeanRows::lay(const shm::Segment& segment, const
         laid.slices[rank].lean = &laid.lean[rank];
     }
     return laid.slices;
+}
+
+bool LeanRows::sent(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const {
+    for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
+        // SYNC: acquire; pairs with the writer's store, a GPU's too, behind all of the column.
+        const std::uint64_t stamp = proto::lean_stamp(segment.lean(step.slot, rank), layouts_[rank], column)
+                                        .load(std::memory_order_acquire);
+        if (stamp != shm::lean_word(segment, step.step, rank).pack()) return false;
+    }
+    return !layouts_.empty();
 }
 
 void LeanRows::prefetch_head(const shm::Segment& segment, const CheckedStep& step,

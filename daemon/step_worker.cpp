@@ -28,6 +28,11 @@ bool logits_complete(const shm::Segment& segment, const CheckedStep& step) {
     return !step.randoms_supplied || shm::randoms_ready(segment, step.step);
 }
 
+bool may_be_sent_in_part(const shm::Segment& segment, const CheckedStep& step) {
+    if (segment.geometry().lean_blocks == 0) return false;
+    return !step.randoms_supplied || shm::randoms_ready(segment, step.step);
+}
+
 // How late a step must be, beyond twice a share's usual time, before a sampler decides others' columns. The
 // first decision of a sequence in a process builds what it derives from the log, in hundreds of microseconds,
 // and moves the sequence to that process: no price for a column that its own sampler is about to take, and
@@ -49,6 +54,19 @@ std::uint64_t note_logits_ready(const shm::Segment& segment, const CheckedStep& 
     const std::uint64_t published = segment.schedule(step.slot).published_ns;
     record_stage(entry, Stage::logits_wait, now > published ? now - published : 0);
     return now;
+}
+
+// When the step's logits were complete; of a column that came before the others, its own decision's begin.
+// Looked at before the commit, which may be the step's last: the slot is another step's then.
+std::uint64_t ready_since(const shm::Segment& segment, const CheckedStep& step, std::uint64_t begin,
+                          proto::SamplerEntry& entry) {
+    const auto& ready = segment.decision_head(step.slot).logits_ready_ns;
+    if (ready.load(std::memory_order_relaxed) == 0) {
+        if (!logits_complete(segment, step)) return begin;
+        (void)note_logits_ready(segment, step, entry);
+    }
+    const std::uint64_t noted = ready.load(std::memory_order_relaxed);
+    return noted == 0 ? begin : noted;
 }
 
 void foresee(const shm::LogitsForecast& forecast, Look& look) {
@@ -125,6 +143,7 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
                 foresee(session.forecast(), result);
             result.pending = true;
             session.late_ranks().look(segment, step);
+            result.decided += decide_sent(session, step);
             // What is ready goes before what is void.
             if (result.decided == 0) result.decided += answer_void(session, step);
             result.busy = await_logits(session, step) || result.busy;
@@ -133,7 +152,7 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
         const std::uint64_t now = note_logits_ready(segment, step, *entry_);
         const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
         if (ready != 0 && ready <= now) session.forecast().note(number, ready);
-        const Share share = decide_claimable(session, step, now);
+        const Share share = decide_claimable(session, step, Columns::all, now);
         result.decided += share.decided;
         result.busy = result.busy || (share.waits && answers_come(segment, slot));
         const bool suspect = reopened != 0 && shm::StepClaims(segment, number).has_suspect(step.columns);
@@ -235,16 +254,28 @@ bool StepWorker::decide_suspect(SessionView& session) {
     return false;
 }
 
-StepWorker::Share StepWorker::decide_claimable(SessionView& session, const CheckedStep& step,
+std::size_t StepWorker::decide_sent(SessionView& session, const CheckedStep& step) {
+    const shm::Segment& segment = session.segment();
+    if (!may_be_sent_in_part(segment, step)) return 0;
+    const shm::StepClaims claims(segment, step.step);
+    const auto own = session.shares().all_own(step);
+    const bool any = std::any_of(own.begin(), own.end(), [&](std::uint32_t column) {
+        return session.lean().sent(segment, step, column) && !claims.is_committed(column);
+    });
+    if (!any) return 0;
+    return decide_claimable(session, step, Columns::sent, shm::monotonic_ns()).decided;
+}
+
+StepWorker::Share StepWorker::decide_claimable(SessionView& session, const CheckedStep& step, Columns columns,
                                                std::uint64_t now) {
     // One thread decides in place: an arena would only add its hand-over to every small step.
-    if (threads_ == 1) return decide_share(session, step, 0, now);
+    if (threads_ == 1) return decide_share(session, step, columns, 0, now);
     std::atomic<std::size_t> decided{0};
     std::atomic<bool> whole{true};
     std::atomic<bool> waits{false};
     arena_.execute([&] {
         tbb::parallel_for(std::size_t{0}, std::size_t{threads_}, [&](std::size_t thread) {
-            const Share share = decide_share(session, step, thread, now);
+            const Share share = decide_share(session, step, columns, thread, now);
             decided.fetch_add(share.decided, std::memory_order_relaxed);
             if (!share.whole) whole.store(false, std::memory_order_relaxed);
             if (share.waits) waits.store(true, std::memory_order_relaxed);
@@ -264,9 +295,13 @@ std::uint64_t StepWorker::late_by(const shm::Segment& segment, const CheckedStep
     return now > due ? now - due : 0;
 }
 
-StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedStep& step, std::size_t thread,
-                                           std::uint64_t now) {
+StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedStep& step, Columns columns,
+                                           std::size_t thread, std::uint64_t now) {
     const shm::Segment& segment = session.segment();
+    const LeanRows& lean = session.lean();
+    const auto looks_at = [&](std::uint32_t column) {
+        return columns == Columns::all || lean.sent(segment, step, column);
+    };
     const shm::StepClaims claims(segment, step.step);
     Share share;
     DrawTally tally;
@@ -274,17 +309,18 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
     const auto own = session.shares().own(step, thread);
     for (std::size_t place = 0; place < own.size(); ++place) {
         const std::uint32_t column = own[place];
+        if (!looks_at(column) || claims.is_committed(column)) continue;
         if (!is_due(segment, step, column)) {
             waits = true;
             continue;
         }
         if (!claims.try_claim(column, incarnation_)) continue;
         // The next ones' lines come over while this one is decided.
-        if (place + 1 < own.size()) {
+        if (place + 1 < own.size() && looks_at(own[place + 1])) {
             prefetch_column(segment, step, own[place + 1]);
-            session.lean().prefetch(segment, step, own[place + 1]);
+            lean.prefetch(segment, step, own[place + 1]);
         }
-        if (place + 2 < own.size()) session.lean().prefetch_head(segment, step, own[place + 2]);
+        if (place + 2 < own.size()) lean.prefetch_head(segment, step, own[place + 2]);
         const Turn turn = decide_one(session, step, column, thread, now, tally);
         now = turn.end;
         if (turn.left) {
@@ -296,11 +332,13 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
         share.whole = now < slice_ends_;
         if (!share.whole) break;
     }
+    if (columns == Columns::sent) share.whole = false;
     if (share.whole) decide_others(session, step, thread, now, tally, share);
     if (waits) share.whole = false;
     share.waits = waits;
     if (share.decided > 0) tally.give_to(segment.header());
-    if (!share.whole) share.whole = shm::step_complete(segment, step.slot, step.columns);
+    if (!share.whole && columns == Columns::all)
+        share.whole = shm::step_complete(segment, step.slot, step.columns);
     return share;
 }
 
@@ -353,11 +391,10 @@ void StepWorker::give_captured(SessionView& session, const CheckedStep& step, st
 StepWorker::Turn StepWorker::decide_one(SessionView& session, const CheckedStep& step, std::uint32_t column,
                                         std::size_t thread, std::uint64_t begin, DrawTally& tally) {
     const shm::Segment& segment = session.segment();
-    const std::uint64_t ready =
-        segment.decision_head(step.slot).logits_ready_ns.load(std::memory_order_relaxed);
     entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
     auto& memory = workspace(segment.geometry().vocab, thread);
     const DecidedColumn decided = decide_column(session, step, column, lane(thread), races_[thread], memory);
+    const std::uint64_t ready = ready_since(segment, step, begin, *entry_);
     const shm::StepClaims claims(segment, step.step);
     shm::JournalWriter& journal = journals_[thread];
     if (decided.left) {

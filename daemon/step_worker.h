@@ -60,6 +60,8 @@ class StepWorker {
     bool decide_suspect(SessionView& session);
 
   private:
+    // Which of a step's columns are looked at: of a lean step that is on its way, those that are there.
+    enum class Columns { sent, all };
     struct Share {
         std::size_t decided = 0;
         bool whole = true;   // false: others' columns were left to them, who may yet be late
@@ -82,9 +84,12 @@ class StepWorker {
     // whose share is of so many columns.
     std::uint64_t late_by(const shm::Segment& segment, const CheckedStep& step, std::size_t share,
                           std::uint64_t now) const;
+    // Before all logits are there: how many.
+    std::size_t decide_sent(SessionView& session, const CheckedStep& step);
     // `now`: the last reading of the clock.
-    Share decide_claimable(SessionView& session, const CheckedStep& step, std::uint64_t now);
-    Share decide_share(SessionView& session, const CheckedStep& step, std::size_t thread, std::uint64_t now);
+    Share decide_claimable(SessionView& session, const CheckedStep& step, Columns columns, std::uint64_t now);
+    Share decide_share(SessionView& session, const CheckedStep& step, Columns columns, std::size_t thread,
+                       std::uint64_t now);
     // Others' columns: those that cost this thread no more than their owner when the step is a little late,
     // then the rest when it is later.
     void decide_others(SessionView& session, const CheckedStep& step, std::size_t thread, std::uint64_t now,

@@ -94,8 +94,8 @@ __device__ inline Contender best_logit(const float (&logits)[kDrawTokens], std::
 // the ranks by which blocks are opened. In each round a few lanes open the best block of those that they have
 // ranked, if it may still hold the winner.
 template <proto::Dtype D>
-__device__ void draw_token(const RowReader<D>& reader, const LeanWant& want, std::uint32_t first_block,
-                           const BlockRanks& ranks, Contender& best) {
+__device__ void draw_token(const RowReader<D>& reader, std::uint32_t column, const LeanWant& want,
+                           std::uint32_t first_block, const BlockRanks& ranks, Contender& best) {
     const bool races = want.temperature > 0.0F;
     std::uint32_t* const bounds = ranks.of[races ? 1 : 0];
     for (;;) {
@@ -115,7 +115,7 @@ __device__ void draw_token(const RowReader<D>& reader, const LeanWant& want, std
             float logits[kDrawTokens];
 #pragma unroll
             for (std::uint32_t i = 0; i < kDrawTokens; ++i) {
-                logits[i] = value_of<D>(reader.at(blockIdx.y, place + i));
+                logits[i] = value_of<D>(reader.at(column, place + i));
             }
             found = races ? best_racer(logits, want, id) : best_logit(logits, id);
             const std::uint32_t block = place / proto::kBlockIds;

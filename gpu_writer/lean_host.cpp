@@ -32,16 +32,18 @@ void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
     kept.resize(step.columns * row_bytes_);
     for (std::uint32_t column = 0; column < step.columns; ++column)
         std::memcpy(kept.data() + column * row_bytes_, rows[column], row_bytes_);
+    proto::ReadyWord complete = step.word;
+    complete.tiles = proto::ReadyWord::kLean;
     read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), wants_);
     lay_lean(lean_shape(segment_.geometry(), rank_, step.columns, order_),
              std::span(wants_).first(step.columns), rows,
-             {segment_.lean(slot, rank_), segment_.logits(slot, rank_)});
+             {segment_.lean(slot, rank_), segment_.logits(slot, rank_), complete.pack()});
 }
 
 void LeanHost::answer(const BegunStep& step, const Wish& wish) {
     const std::uint32_t slot = segment_.slot_of(step.step);
     const LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns, order_);
-    const shm::Wishes board(segment_, step.step, shm::slice_epochs(segment_, step.step));
+    const shm::Wishes board(segment_, step.step, shm::writer_epochs(segment_));
     own_bits(wish.bits, shape.first_block, shape.slice.blocks, bits_);
     lay_blocks(shape, wish.column, kept_[slot].data() + wish.column * row_bytes_, bits_,
                segment_.logits(slot, rank_));

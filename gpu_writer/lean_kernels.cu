@@ -1,6 +1,7 @@
 // Compiled with the race's flags (CMakeLists.txt): the blocks' bounds are the host's bit for bit.
 #include <algorithm>
 #include <cfloat>
+#include <numeric>
 
 #include "gpu_writer/device_words.cuh"
 #include "gpu_writer/element_codes.h"
@@ -156,12 +157,12 @@ __device__ ChunkSums join_sums(const LeanScales& scales, std::uint32_t count, Pa
 // The maxima of the chunk's blocks into scratch memory, and what the chunk weighs where the column wants
 // sums.
 template <Dtype D>
-__device__ void measure_chunk(const RowReader<D>& reader, const LeanScales& scales, const Scratch& scratch) {
+__device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, const LeanScales& scales,
+                              const Scratch& scratch) {
     using Code = typename Element<D>::Code;
     constexpr std::uint32_t kUnits = kChunkBlocks * kBlockUnits<D> / kLeanThreads;
     __shared__ alignas(16) Code maxima[kChunkBlocks];
     __shared__ ChunkSums of_blocks[kChunkBlocks];
-    const std::uint32_t column = blockIdx.y;
     const bool sums = scales.at_one != 0.0F || scales.at_scale != 0.0F;
     Unit<D> units[kUnits];
     load_chunk(reader, column, blockIdx.x * kChunkBlocks * proto::kBlockIds, units);
@@ -206,12 +207,13 @@ __device__ bool arrives_last(std::uint32_t* arrived) {
 
 // Copies the column's maxima to where they go, and ranks its blocks by them.
 template <Dtype D>
-__device__ void send_maxima(const LeanTarget& target, const Scratch& scratch, const BlockRanks& ranks) {
+__device__ void send_maxima(const LeanTarget& target, std::uint32_t column, const Scratch& scratch,
+                            const BlockRanks& ranks) {
     constexpr std::uint32_t kElements = Unit<D>::kElements;
     const auto* from =
-        reinterpret_cast<const uint4*>(scratch.maxima + std::uint64_t{blockIdx.y} * scratch.maxima_stride);
-    auto* to = reinterpret_cast<uint4*>(target.part + target.layout.maxima +
-                                        blockIdx.y * target.layout.maxima_stride);
+        reinterpret_cast<const uint4*>(scratch.maxima + std::uint64_t{column} * scratch.maxima_stride);
+    auto* to =
+        reinterpret_cast<uint4*>(target.part + target.layout.maxima + column * target.layout.maxima_stride);
     for (std::uint32_t i = threadIdx.x; i * kElements < ranks.blocks; i += kLeanThreads) {
         const uint4 codes = __ldcg(from + i);
         to[i] = codes;
@@ -226,17 +228,18 @@ __device__ void send_maxima(const LeanTarget& target, const Scratch& scratch, co
 }
 
 template <Dtype D>
-__device__ void send_blocks(const RowReader<D>& reader, const LeanTarget& target, const ChoiceRoom& room) {
+__device__ void send_blocks(const RowReader<D>& reader, const LeanTarget& target, std::uint32_t column,
+                            const ChoiceRoom& room) {
     constexpr std::uint32_t kListed = 16 / sizeof(std::uint16_t);
-    auto* list = reinterpret_cast<uint4*>(target.part + target.layout.blocks +
-                                          blockIdx.y * target.layout.blocks_stride);
+    auto* list =
+        reinterpret_cast<uint4*>(target.part + target.layout.blocks + column * target.layout.blocks_stride);
     for (std::uint32_t i = threadIdx.x; i * kListed < room.sent; i += kLeanThreads) {
         list[i] = reinterpret_cast<const uint4*>(room.list)[i];
     }
     void* elements = reinterpret_cast<void*>(target.part + target.layout.elements +
-                                             blockIdx.y * target.layout.elements_stride);
+                                             column * target.layout.elements_stride);
     copy_blocks<D, kLeanThreads>(
-        reader, blockIdx.y, room.sent, [&](std::uint32_t i) { return std::uint32_t{room.list[i]}; },
+        reader, column, room.sent, [&](std::uint32_t i) { return std::uint32_t{room.list[i]}; },
         [&](std::uint32_t i, std::uint32_t within, const Unit<D>& unit) {
             unit.store(elements, std::uint64_t{i} * kBlockUnits<D> + within);
         });
@@ -257,22 +260,23 @@ __device__ void sum_row(const LeanScales& scales, const ChunkSums* of_chunks, pr
 // The winner, where the column is drawn, or what a sampler needs to draw.
 template <Dtype D>
 __device__ void draw_or_send(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
-                             const LeanWant& want, const BlockRanks& ranks, ChoiceRoom& room,
-                             Contender& winner) {
+                             std::uint32_t column, const LeanWant& want, const BlockRanks& ranks,
+                             ChoiceRoom& room, Contender& winner) {
     const bool draws = (want.flags & kDraw) != 0;
     if (ranks.ways > 1 || (draws && want.temperature > 0.0F)) rank_by_race(want, rows.first_block, ranks);
     __syncthreads();
     if (draws && can_be_drawn(ranks)) {
-        draw_token(reader, want, rows.first_block, ranks, winner);
+        draw_token(reader, column, want, rows.first_block, ranks, winner);
         return;
     }
     choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, room);
-    send_blocks(reader, target, room);
+    send_blocks(reader, target, column, room);
 }
 
 template <Dtype D>
-__device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
-                            const LeanWant* wants, const LeanScales& scales, const Scratch& scratch) {
+__device__ bool send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
+                            std::uint32_t column, const LeanWant* wants, const LeanScales& scales,
+                            const Scratch& scratch) {
     __shared__ FetchedWant fetched;
     extern __shared__ std::uint32_t rank_memory[];
     __shared__ ChoiceRoom room;
@@ -280,8 +284,8 @@ __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, co
     const BlockSpan span{rows.lead, rows.entries, rows.blocks};
     BlockRanks ranks(rank_memory, rows.blocks);
     // It is on its way while the maxima are sent.
-    const uint4 part = FetchedWant::load(wants + blockIdx.y);
-    send_maxima<D>(target, scratch, ranks);
+    const uint4 part = FetchedWant::load(wants + column);
+    send_maxima<D>(target, column, scratch, ranks);
     fetched.keep(part);
     __syncthreads();
     const LeanWant& want = fetched.get();
@@ -295,25 +299,30 @@ __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, co
     }
     __syncthreads();
     const bool whole = (want.flags & kWhole) != 0;
-    if (!whole) draw_or_send(reader, rows, target, want, ranks, room, winner);
-    if (threadIdx.x >= 32) return;
+    if (!whole) draw_or_send(reader, rows, target, column, want, ranks, room, winner);
+    const bool drawn = winner > 0;
+    if (threadIdx.x >= 32) return drawn;
     proto::LeanHead head{};
-    head.flags = whole ? proto::kStandsWhole : winner > 0 ? proto::kDrawn : 0;
-    if (winner > 0) head.draw = {want.key, want.temperature, token_of(winner), score_of(winner), 0};
+    head.flags = whole ? proto::kStandsWhole : drawn ? proto::kDrawn : 0;
+    if (drawn) head.draw = {want.key, want.temperature, token_of(winner), score_of(winner), 0};
     head.sent = room.sent;
     head.scale = want.scale;
-    sum_row(scales, scratch.sums + std::uint64_t{blockIdx.y} * gridDim.x, head);
-    if (threadIdx.x != 0) return;
+    sum_row(scales, scratch.sums + std::uint64_t{column} * gridDim.x, head);
+    if (threadIdx.x != 0) return drawn;
     auto* heads = reinterpret_cast<proto::LeanHead*>(target.part + target.layout.heads);
-    heads[blockIdx.y] = head;
+    heads[column] = head;
+    return drawn;
 }
 
-// By each CUDA block that has sent its column: the last one says that the step is there.
-__device__ void finish_column(const LeanEnd& end, std::uint32_t columns, std::uint32_t* sent) {
+// By each CUDA block that has sent its column: the last one says that the step is there. `stamp`: the
+// column's; null: it has none.
+__device__ void finish_column(const LeanEnd& end, std::uint64_t* stamp, std::uint32_t columns,
+                              std::uint32_t* sent) {
     __syncthreads();
     if (threadIdx.x != 0) return;
-    // Who sees this column counted sees its bytes, on the CPU too.
+    // Who sees the stamp, or this column counted, sees its bytes, on the CPU too.
     __threadfence_system();
+    if (stamp != nullptr) store_now(stamp, end.word);
     if (atomicAdd(sent, 1U) + 1 != columns) return;
     store_now(sent, 0U);
     // The other columns' bytes come before the word.
@@ -327,14 +336,26 @@ __device__ void finish_column(const LeanEnd& end, std::uint32_t columns, std::ui
 template <Dtype D>
 __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     send_lean(LeanRows rows, LeanTarget target, const LeanWant* wants,
-              const __grid_constant__ ScaleTable table, LeanEnd end, Scratch scratch) {
+              const __grid_constant__ ScaleTable table, LeanEnd end, Scratch scratch, std::uint32_t apart) {
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
-    const LeanScales scales = table.of(blockIdx.y);
-    measure_chunk<D>(reader, scales, scratch);
-    if (!arrives_last(scratch.arrived + blockIdx.y)) return;
-    send_column<D>(reader, rows, target, wants, scales, scratch);
-    finish_column(end, gridDim.y, scratch.sent);
+    const std::uint32_t column = blockIdx.y * apart % gridDim.y;
+    const LeanScales scales = table.of(column);
+    measure_chunk<D>(reader, column, scales, scratch);
+    if (!arrives_last(scratch.arrived + column)) return;
+    const bool drawn = send_column<D>(reader, rows, target, column, wants, scales, scratch);
+    const std::uint64_t stamp =
+        target.part + target.layout.heads + column * sizeof(proto::LeanHead) + proto::kLeanStamp;
+    finish_column(end, drawn ? nullptr : reinterpret_cast<std::uint64_t*>(stamp), gridDim.y, scratch.sent);
+}
+
+// Columns that are measured one after another stand so far apart, around the end, and each is measured once:
+// a sampler decides some that stand side by side, and has the first of them soon.
+std::uint32_t columns_apart(std::uint32_t columns) {
+    constexpr double kGoldenSection = 0.618;
+    auto apart = std::max(static_cast<std::uint32_t>(columns * kGoldenSection), 1U);
+    while (std::gcd(apart, columns) != 1) --apart;
+    return apart;
 }
 
 template <Dtype D>
@@ -352,7 +373,7 @@ struct Send {
         table.columns = static_cast<std::uint32_t>(std::min<std::size_t>(step.scales.size(), kMostSummed));
         std::copy_n(step.scales.begin(), table.columns, table.each);
         send_lean<D><<<dim3(chunks_of(rows.blocks), step.columns), kLeanThreads, shared, stream>>>(
-            rows, target, step.wants, table, end, scratch);
+            rows, target, step.wants, table, end, scratch, columns_apart(step.columns));
     }
 };
 

@@ -47,7 +47,7 @@ struct LeanStep {
 };
 
 // What says that all of a step is there: the word, and then the ticket at `finished`, when the wants and the
-// scratch memory are free too.
+// scratch memory are free too. Each column that is not drawn has the word as its stamp before.
 struct LeanEnd {
     std::uint64_t ready = 0;
     std::uint64_t word = 0;

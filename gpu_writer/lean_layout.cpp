@@ -147,6 +147,14 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
     std::memcpy(part + shape.layout.heads + column * sizeof(head), &head, sizeof(head));
 }
 
+void stamp_column(const LeanShape& shape, std::uint32_t column, const LeanMemory& memory) {
+    proto::LeanHead head{};
+    std::memcpy(&head, memory.part + shape.layout.heads + column * sizeof(head), sizeof(head));
+    if ((head.flags & proto::kDrawn) != 0) return;
+    // SYNC: release; pairs with the acquire in LeanRows::sent: all of the column is there.
+    proto::lean_stamp(memory.part, shape.layout, column).store(memory.stamp, std::memory_order_release);
+}
+
 }  // namespace
 
 LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns,
@@ -159,8 +167,9 @@ void lay_lean(const LeanShape& shape, std::span<const LeanWant> wants, std::span
               const LeanMemory& memory) {
     for (std::uint32_t column = 0; column < rows.size(); ++column) {
         lay_column(shape, column, wants[column], MeasuredRow(shape.slice, rows[column]), memory.part);
-        if ((wants[column].flags & kWhole) == 0) continue;
-        lay_rows(shape.slice, column, rows.subspan(column, 1), {memory.slice, nullptr, 0});
+        if ((wants[column].flags & kWhole) != 0)
+            lay_rows(shape.slice, column, rows.subspan(column, 1), {memory.slice, nullptr, 0});
+        stamp_column(shape, column, memory);
     }
 }
 

@@ -26,6 +26,7 @@ LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::u
 struct LeanMemory {
     std::byte* part = nullptr;
     void* slice = nullptr;
+    std::uint64_t stamp = 0;  // the ready word that the step will have
 };
 
 // `rows` stand in the columns from 0 on, as lay_rows() has them; `wants` are one a column. The blocks that

@@ -136,7 +136,7 @@ void LeanPath::end_answers(std::uint64_t step, std::uint64_t opening) {
 
 bool LeanPath::answer(const WatchedStep& step, const Wish& wish) {
     const std::uint64_t number = step.begun.step;
-    const shm::Wishes board(segment_, number, shm::slice_epochs(segment_, number));
+    const shm::Wishes board(segment_, number, shm::writer_epochs(segment_));
     own_bits(wish.bits, shape_.first_block, shape_.slice.blocks, bits_);
     return desk_of(number).post(step.opening,
                                 {wish.column, bits_, address_(&board.answer(wish.column, rank_)), wish.word});

@@ -125,7 +125,9 @@ bool TokenCourier::decided(const Awaited& awaited) {
         if (!there) return false;
         if (there.value()) {
             const auto& head = segment_.decision_head(segment_.slot_of(awaited.step));
-            forecast_.note(awaited.step, head.logits_ready_ns.load(std::memory_order_relaxed));
+            // 0: all columns were decided before anybody saw the step complete.
+            const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
+            if (ready != 0) forecast_.note(awaited.step, ready);
             return true;
         }
         if (over_.load(std::memory_order_relaxed) || Clock::now() >= awaited.deadline) return false;

@@ -96,7 +96,7 @@ bool WishServer::session_over() const {
 std::size_t WishServer::look(const WatchedStep& watched, bool at_all) {
     const BegunStep& step = watched.begun;
     const std::uint32_t slot = segment_.slot_of(step.step);
-    const shm::Wishes wishes(segment_, step.step, shm::slice_epochs(segment_, step.step));
+    const shm::Wishes wishes(segment_, step.step, shm::writer_epochs(segment_));
     const std::uint64_t posted = wishes.posted();
     if (posted == seen_[slot] && !at_all) return 0;
     std::size_t found = 0;

@@ -241,4 +241,9 @@ bool randoms_ready(const Segment& segment, std::uint64_t step) {
     return present(segment, step, 0, segment.randoms_ready(segment.slot_of(step))).has_value();
 }
 
+ReadyWord lean_word(const Segment& segment, std::uint64_t step, std::uint32_t rank) {
+    const std::uint32_t epoch = segment.header().writers[rank].epoch.load(std::memory_order_acquire);
+    return {epoch_tag(epoch), ReadyWord::tag_of(step), ReadyWord::kLean};
+}
+
 }  // namespace croupier::shm

@@ -66,5 +66,8 @@ class LogitsPublisher {
 std::uint32_t tiles_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
 bool slice_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
 bool randoms_ready(const Segment& segment, std::uint64_t step);
+// The word of the rank's present owner for a lean step that is all there, and for each of its columns that
+// is.
+proto::ReadyWord lean_word(const Segment& segment, std::uint64_t step, std::uint32_t rank);
 
 }  // namespace croupier::shm

@@ -16,12 +16,11 @@ std::byte* bytes_of(proto::WishCell& cell) {
 
 }  // namespace
 
-std::uint32_t slice_epochs(const Segment& segment, std::uint64_t step) {
+// As ready words bear them: of a slice that is complete, its word has its writer's.
+std::uint32_t writer_epochs(const Segment& segment) {
     std::uint32_t epochs = 0;
-    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
-        const auto& word = segment.ready(segment.slot_of(step), rank).word;
-        epochs += ReadyWord::unpack(word.load(std::memory_order_acquire)).epoch;
-    }
+    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank)
+        epochs += segment.header().writers[rank].epoch.load(std::memory_order_acquire);
     return epochs & 0xFFFFU;
 }
 

@@ -13,7 +13,7 @@ namespace croupier::shm {
 
 class Wishes {
   public:
-    // `epochs`: of the writers whose slices the step has (slice_epochs()).
+    // `epochs`: of the writers whose slices the step has (writer_epochs()).
     Wishes(const Segment& segment, std::uint64_t step, std::uint32_t epochs)
         : segment_(&segment), step_(step), slot_(segment.slot_of(step)), epochs_(epochs) {}
 
@@ -42,8 +42,8 @@ class Wishes {
     std::uint32_t epochs_;
 };
 
-// The epochs that the step's ready words bear, added: the same before and after a decision, and all slices
-// ready after it, means that nobody laid them anew meanwhile.
-std::uint32_t slice_epochs(const Segment& segment, std::uint64_t step);
+// The epochs of the ranks' present writers, added: the same before and after a decision, and what it read
+// there after it, means that nobody laid it anew meanwhile.
+std::uint32_t writer_epochs(const Segment& segment);
 
 }  // namespace croupier::shm

@@ -258,7 +258,7 @@ TEST_CASE("a column that another sampler has asked for is left alone by who clai
     daemon::SessionView& session = *view.value();
     daemon::CheckedStep step;
     REQUIRE(daemon::check_record(session.segment(), number, step) == proto::DecisionError::none);
-    const shm::Wishes wishes(session.segment(), number, shm::slice_epochs(session.segment(), number));
+    const shm::Wishes wishes(session.segment(), number, shm::writer_epochs(session.segment()));
     sampler::Workspace workspace(kVocab);
     const daemon::PreparedRaces races;
     REQUIRE(daemon::is_due(session.segment(), step, 0));

@@ -38,11 +38,11 @@ class GpuLean final : public LeanSide {
   public:
     Laid lay(const LeanCase& of) override {
         GpuLeanStep step(of);
-        step.launch(77);
-        wait_until([&] { return step.ready(77); });
+        step.launch(kReadyWord);
+        wait_until([&] { return step.ready(kReadyWord); });
         Laid laid{bytes_of(step.part), bytes_of(step.slice)};
         step.synchronise();
-        if (step.finished() != 77) throw std::runtime_error("a lean step ended without its ticket");
+        if (step.finished() != kReadyWord) throw std::runtime_error("a lean step ended without its ticket");
         return laid;
     }
     Bytes answer(const LeanCase& of, const std::vector<Asked>& asked) override {

@@ -30,6 +30,8 @@ struct Laid {
 // All of both is of this byte.
 constexpr unsigned char kPoison = 0xA5;
 Laid poisoned(const LeanCase& of);
+// The step's, when it is there.
+constexpr std::uint64_t kReadyWord = 77;
 
 struct Asked {
     std::uint32_t column = 0;

@@ -71,7 +71,7 @@ struct Session {
         return tokens;
     }
 
-    shm::Wishes wishes() const { return {files.segment, 0, shm::slice_epochs(files.segment, 0)}; }
+    shm::Wishes wishes() const { return {files.segment, 0, shm::writer_epochs(files.segment)}; }
     // Of the rank, from the slice; the other rank of the session has no writer.
     bool answered(std::uint32_t column) const { return wishes().unanswered(column, rank) == 0; }
     Bytes block(std::uint32_t column, std::uint32_t block) const {
@@ -156,7 +156,7 @@ TEST_CASE("a wish for which there is no room yet is tried again, and no other wa
         files.segment, 0,
         [&](const gpu_writer::WatchedStep&, const gpu_writer::Wish& wish) {
             if (wish.column == 1 && refused++ < 3) return false;
-            shm::Wishes(files.segment, 0, shm::slice_epochs(files.segment, 0))
+            shm::Wishes(files.segment, 0, shm::writer_epochs(files.segment))
                 .answer(wish.column, 0)
                 .store(wish.word, std::memory_order_release);
             ++answered;
@@ -169,7 +169,7 @@ TEST_CASE("a wish for which there is no room yet is tried again, and no other wa
     server.watch(step);
     REQUIRE(publisher.begin(0, proto::SliceFormat::lean));
     REQUIRE(publisher.publish_lean(0));
-    const shm::Wishes wishes(files.segment, 0, shm::slice_epochs(files.segment, 0));
+    const shm::Wishes wishes(files.segment, 0, shm::writer_epochs(files.segment));
     std::vector<std::uint64_t> bits(wishes.bits(0).size());
     bits[0] = 1;
     for (const std::uint32_t column : {1U, 2U}) wishes.ask(column, bits);

@@ -1,10 +1,13 @@
 // A lean step's words come last: who sees one has all bytes before it.
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
+#include "proto/lean_part.h"
 #include "tests/gpu_writer/gpu_lean.h"
 #include "tests/gpu_writer/lean_cases.h"
 #include "tests/gpu_writer/writer_under_test.h"
@@ -24,14 +27,30 @@ void spin_until(There there) {
     }
 }
 
-// Of steps whose memory is poisoned before, those whose bytes at the word are not `expected`.
-template <typename Launch, typename There>
-int count_early_words(testing::MappedBytes& memory, const testing::Bytes& expected, int steps, Launch launch,
+std::atomic<std::uint64_t>& stamp_of(const LeanCase& of, unsigned char* part, std::uint32_t column) {
+    return proto::lean_stamp(reinterpret_cast<std::byte*>(part), proto::lean_layout_of(of.geometry, of.rank),
+                             column);
+}
+
+// The columns that bear a stamp, by those of a step whose word was 1.
+std::vector<std::uint32_t> stamped_columns(const LeanCase& of, testing::Bytes part) {
+    std::vector<std::uint32_t> stamped;
+    for (std::uint32_t column = 0; column < of.columns(); ++column) {
+        if (stamp_of(of, part.data(), column) == 1) stamped.push_back(column);
+    }
+    return stamped;
+}
+
+// Of steps whose memory is poisoned before, those whose bytes at the word are not `expected`, a function of
+// it.
+template <typename Expected, typename Launch, typename There>
+int count_early_words(testing::MappedBytes& memory, Expected expected_at, int steps, Launch launch,
                       There there) {
     int early = 0;
     for (int i = 0; i < steps; ++i) {
         memory.fill(testing::kPoison);
         const auto word = static_cast<std::uint64_t>(1000 + i);
+        const testing::Bytes& expected = expected_at(word);
         launch(word);
         spin_until([&] { return there(word); });
         // The last bytes first in every other step: they are the likeliest to be late.
@@ -51,12 +70,61 @@ testing::Bytes first_bytes(GpuLeanStep& step, testing::MappedBytes& memory) {
 void check_ready_words(const LeanCase& of, int steps) {
     GpuLeanStep step(of);
     step.launch(1);
-    const testing::Bytes expected = first_bytes(step, step.part);
+    testing::Bytes expected = first_bytes(step, step.part);
     REQUIRE(step.ready(1));
+    const auto stamped = stamped_columns(of, expected);
+    const auto expected_at = [&](std::uint64_t word) -> const testing::Bytes& {
+        for (const std::uint32_t column : stamped) stamp_of(of, expected.data(), column) = word;
+        return expected;
+    };
     INFO(of.columns() << " columns");
     CHECK(count_early_words(
-              step.part, expected, steps, [&](std::uint64_t word) { step.launch(word); },
+              step.part, expected_at, steps, [&](std::uint64_t word) { step.launch(word); },
               [&](std::uint64_t word) { return step.ready(word); }) == 0);
+}
+
+// Whether what the column has in the lean part is as expected.
+bool column_is_there(const LeanCase& of, std::uint32_t column, const unsigned char* part,
+                     const unsigned char* expected) {
+    const proto::LeanLayout layout = proto::lean_layout_of(of.geometry, of.rank);
+    const auto same = [&](std::size_t first, std::size_t stride) {
+        return std::memcmp(part + first + column * stride, expected + first + column * stride, stride) == 0;
+    };
+    // The last bytes first: they are the likeliest to be late.
+    return same(layout.elements, layout.elements_stride) && same(layout.blocks, layout.blocks_stride) &&
+           same(layout.maxima, layout.maxima_stride) && same(layout.heads, sizeof(proto::LeanHead));
+}
+
+// Looks at each column as soon as its stamp can be seen, while others are still sent.
+void check_stamps(const LeanCase& of, int steps) {
+    GpuLeanStep step(of);
+    step.launch(1);
+    testing::Bytes expected = first_bytes(step, step.part);
+    const auto stamped = stamped_columns(of, expected);
+    REQUIRE(stamped.size() == of.columns());
+    int late = 0;
+    int before_the_last = 0;
+    for (int i = 0; i < steps; ++i) {
+        const auto word = static_cast<std::uint64_t>(1000 + i);
+        for (const std::uint32_t column : stamped) stamp_of(of, expected.data(), column) = word;
+        step.part.fill(testing::kPoison);
+        step.launch(word);
+        std::vector<std::uint32_t> pending = stamped;
+        spin_until([&] {
+            std::erase_if(pending, [&](std::uint32_t column) {
+                if (stamp_of(of, step.part.data(), column).load(std::memory_order_acquire) != word)
+                    return false;
+                before_the_last += step.ready(word) ? 0 : 1;
+                late += column_is_there(of, column, step.part.data(), expected.data()) ? 0 : 1;
+                return true;
+            });
+            return pending.empty();
+        });
+        spin_until([&] { return step.ready(word); });
+    }
+    INFO(of.columns() << " columns, " << before_the_last << " seen before their step's word");
+    CHECK(late == 0);
+    CHECK(before_the_last > 0);
 }
 
 void check_answered_words(const LeanCase& of, std::size_t blocks, int steps) {
@@ -74,7 +142,8 @@ void check_answered_words(const LeanCase& of, std::size_t blocks, int steps) {
     const testing::Bytes expected = first_bytes(step, step.slice);
     INFO(of.columns() << " columns ask for " << blocks << " blocks");
     CHECK(count_early_words(
-              step.slice, expected, steps, [&](std::uint64_t word) { step.ask(asked, word); },
+              step.slice, [&](std::uint64_t) -> const testing::Bytes& { return expected; }, steps,
+              [&](std::uint64_t word) { step.ask(asked, word); },
               [&](std::uint64_t word) {
                   std::size_t there = 0;
                   while (there < asked.size() && step.answered(there, word)) ++there;
@@ -91,6 +160,13 @@ TEST_CASE("a lean step's ready word comes when all of its bytes are there", "[le
     check_ready_words(testing::usual_case(32000, 100, 256), 300);
 }
 
+TEST_CASE("a column's stamp comes when all of its bytes are there, before the step's word", "[lean]") {
+    if (!testing::can_run(testing::Way::store)) return;
+    check_stamps(testing::usual_case(151936, 64, 64), 300);
+    check_stamps(testing::usual_case(151936, 256, 64), 100);
+    check_stamps(testing::usual_case(32000, 100, 256), 300);
+}
+
 TEST_CASE("an answer's word comes when all of its blocks are there", "[lean]") {
     if (!testing::can_run(testing::Way::store)) return;
     check_answered_words(testing::usual_case(32000, 1, 64), 8, 2000);
@@ -105,6 +181,7 @@ TEST_CASE("a lean step with whole columns is there at its word, the slice too", 
     step.launch(1);
     const testing::Bytes expected = first_bytes(step, step.slice);
     CHECK(count_early_words(
-              step.slice, expected, 500, [&](std::uint64_t word) { step.launch(word); },
+              step.slice, [&](std::uint64_t) -> const testing::Bytes& { return expected; }, 500,
+              [&](std::uint64_t word) { step.launch(word); },
               [&](std::uint64_t word) { return step.ready(word); }) == 0);
 }

@@ -1,0 +1,187 @@
+// A column of a lean step is decided when all of it is there, though others of its step are not.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "gpu_writer/column_wants.h"
+#include "gpu_writer/host_writer.h"
+#include "gpu_writer/lean_layout.h"
+#include "proto/lean_part.h"
+#include "shm/step_claims.h"
+#include "testing/daemon_process.h"
+#include "testing/session_files.h"
+#include "testing/small_engine.h"
+
+using namespace croupier;
+using namespace croupier::testing;
+
+namespace {
+
+constexpr std::uint32_t kVocab = 20000;
+constexpr std::uint32_t kColumns = 8;
+// Rows of this daemon's samplers are looked at without a bell.
+constexpr const char* kSpinning = "{count: 2, wait: spin}";
+
+EngineShape lean_shape(std::uint32_t tp) {
+    EngineShape shape;
+    shape.vocab = kVocab;
+    shape.tp = tp;
+    shape.batch = kColumns;
+    shape.lean = true;
+    return shape;
+}
+
+// What is sent of their rows decides nearly all of them, and no device draws them: a stop token is forbidden.
+void admit_filtered(SmallEngine& engine) {
+    for (std::uint64_t uid = 1; uid <= kColumns; ++uid) {
+        client::Sequence made;
+        made.uid = uid;
+        made.prompt = {1, 2, 3};
+        made.params.seed = uid;
+        made.params.temperature = 0.8 + 0.1 * static_cast<double>(uid);
+        made.params.min_tokens = 200;
+        made.params.flags |= CROUPIER_NO_LOGPROB;
+        made.stop_ids = {5, 6};
+        engine.admit(made);
+    }
+}
+
+// A rank's writer that sends some columns of a step, and does not say that the step is there.
+class Sender {
+  public:
+    Sender(const std::string& segment_path, std::uint32_t rank)
+        : writer_(need(gpu_writer::HostWriter::attach(segment_path, rank))) {}
+
+    // `word`: the step's by whoever sends it.
+    proto::ReadyWord begin(std::uint64_t step) {
+        proto::ReadyWord word = need(writer_.publisher().begin(step, proto::SliceFormat::lean));
+        word.tiles = proto::ReadyWord::kLean;
+        return word;
+    }
+    void send(std::uint64_t step, std::uint32_t columns, const proto::ReadyWord& word) {
+        const shm::Segment& segment = writer_.segment();
+        const std::uint32_t slot = segment.slot_of(step);
+        std::vector<gpu_writer::LeanWant> wants(columns);
+        gpu_writer::read_wants(segment, segment.schedule_columns(slot).part(0, columns), wants);
+        lay(step, columns);
+        gpu_writer::lay_lean(
+            gpu_writer::lean_shape(segment.geometry(), writer_.rank(), kColumns, writer_.order()), wants,
+            rows_, {segment.lean(slot, writer_.rank()), segment.logits(slot, writer_.rank()), word.pack()});
+    }
+    void send_all(std::uint64_t step) {
+        lay(step, kColumns);
+        need(writer_.send(step, rows_));
+    }
+    const shm::Segment& segment() const { return writer_.segment(); }
+
+  private:
+    // bfloat16: the upper half of a float.
+    void lay(std::uint64_t step, std::uint32_t columns) {
+        const auto asked = writer_.columns(step);
+        const proto::RankShard shard = writer_.geometry().shards[writer_.rank()];
+        values_.assign(columns, {});
+        rows_.clear();
+        for (std::uint32_t column = 0; column < columns; ++column) {
+            const proto::ScheduleColumn of = asked[column];
+            const auto row = SmallEngine::row(kVocab, of.sequence_uid, of.position);
+            for (std::uint32_t i = 0; i < shard.count; ++i) {
+                std::uint32_t bits = 0;
+                std::memcpy(&bits, &row[shard.first_id + i], sizeof(bits));
+                values_[column].push_back(static_cast<std::uint16_t>(bits >> 16U));
+            }
+            rows_.push_back(values_[column].data());
+        }
+    }
+
+    gpu_writer::HostWriter writer_;
+    std::vector<std::vector<std::uint16_t>> values_;
+    std::vector<const void*> rows_;
+};
+
+std::vector<std::uint32_t> decided(const shm::Segment& segment, std::uint64_t step) {
+    const shm::StepClaims claims(segment, step);
+    std::vector<std::uint32_t> columns;
+    for (std::uint32_t column = 0; column < kColumns; ++column) {
+        if (claims.is_committed(column)) columns.push_back(column);
+    }
+    return columns;
+}
+
+// Some of the first `sent` columns come to be decided, all but those that ask for more of their rows, and for
+// a while no other.
+void check_decided(const shm::Segment& segment, std::uint64_t step, std::uint32_t sent) {
+    CHECK(eventually([&] { return decided(segment, step).size() * 2 >= sent; }));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+    while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    for (const std::uint32_t column : decided(segment, step)) CHECK(column < sent);
+}
+
+}  // namespace
+
+TEST_CASE("columns of a lean step are decided as they come, by all ranks") {
+    const DaemonProcess daemon(kSpinning);
+    const std::uint32_t tp = GENERATE(1U, 2U);
+    SmallEngine engine(daemon.endpoint(), "engine", lean_shape(tp));
+    admit_filtered(engine);
+    engine.steps(2);
+    engine.detach_writers();
+    std::vector<Sender> ranks;
+    for (std::uint32_t rank = 0; rank < tp; ++rank) ranks.emplace_back(engine.segment_path(), rank);
+    for (std::uint32_t round = 0; round < 6; ++round) {
+        const std::uint64_t step = engine.submit();
+        const std::uint32_t sent = kColumns - round;
+        for (std::uint32_t rank = 0; rank + 1 < tp; ++rank)
+            ranks[rank].send(step, sent, ranks[rank].begin(step));
+        // What one rank has not sent waits for it.
+        if (tp > 1) check_decided(ranks[0].segment(), step, 0);
+        Sender& last = ranks.back();
+        last.send(step, sent, last.begin(step));
+        check_decided(last.segment(), step, sent);
+        for (Sender& rank : ranks) rank.send_all(step);
+        engine.collect();
+    }
+}
+
+TEST_CASE("what a writer that is gone sent of a step counts no more, and what was decided of it stays") {
+    const DaemonProcess daemon(kSpinning);
+    SmallEngine engine(daemon.endpoint(), "engine", lean_shape(1));
+    admit_filtered(engine);
+    engine.steps(2);
+    engine.detach_writers();
+    const std::uint64_t step = engine.submit();
+    proto::ReadyWord of_the_first;
+    {
+        Sender first(engine.segment_path(), 0);
+        of_the_first = first.begin(step);
+        first.send(step, 4, of_the_first);
+        check_decided(first.segment(), step, 4);
+    }
+    Sender second(engine.segment_path(), 0);
+    (void)second.begin(step);
+    // As from a device that still stores for the first.
+    second.send(step, kColumns, of_the_first);
+    check_decided(second.segment(), step, 4);
+    second.send_all(step);
+    engine.collect();
+}
+
+TEST_CASE("a sampler that is killed while a lean step comes column by column loses nothing") {
+    const DaemonProcess daemon("{count: 2, wait: spin, restart_backoff_ms: 1}");
+    SmallEngine engine(daemon.endpoint(), "engine", lean_shape(1));
+    admit_filtered(engine);
+    engine.steps(2);
+    engine.detach_writers();
+    Sender sender(engine.segment_path(), 0);
+    for (std::uint32_t round = 0; round < 8; ++round) {
+        const std::uint64_t step = engine.submit();
+        sender.send(step, 1 + round % kColumns, sender.begin(step));
+        std::this_thread::sleep_for(std::chrono::microseconds(20 * round));
+        const pid_t sampler = daemon.sampler_pid(round % 2);
+        if (sampler > 0) ::kill(sampler, SIGKILL);
+        sender.send_all(step);
+        engine.collect();
+    }
+}
