@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "proto/geometry.h"
+#include "tools/number_between.h"
+#include "tools/request_mixes.h"
 
 namespace croupier::sim {
 namespace {
@@ -19,6 +21,14 @@ constexpr const char* kExamples =
     "      logits from a GPU's memory, tokens back in it: hbm_to_hbm_us of the JSON\n"
     "  croupier sim --endpoint ipc:///run/croupier/control.sock --steps 1000\n"
     "      load for a daemon that runs already\n";
+
+std::map<std::string, SimMix> mixes() {
+    static_assert(tools::kRequestMixes.size() == static_cast<std::size_t>(SimMix::mixed) + 1);
+    std::map<std::string, SimMix> by_name;
+    for (std::size_t mix = 0; mix < tools::kRequestMixes.size(); ++mix)
+        by_name[tools::kRequestMixes[mix]] = static_cast<SimMix>(mix);
+    return by_name;
+}
 
 void add_daemon_options(CLI::App& command, SimOptions& options) {
     constexpr const char* group = "Daemon";
@@ -79,7 +89,7 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->group(group);
     command.add_option("--stage-ms", options.stage_ms, "Milliseconds of one pipeline stage")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 10000.0))
+        ->check(tools::number_between(0.0, 10000.0))
         ->group(group);
     command.add_option("--dtype", options.dtype, "Logits as bf16, fp16 or fp32")
         ->transform(CLI::CheckedTransformer(std::map<std::string, proto::Dtype>{
@@ -132,18 +142,11 @@ void add_work_options(CLI::App& command, SimOptions& options) {
             "Requests: greedy, plain, full, mixed (default); or all alike and as long as --output-max: "
             "fixed (the case full of `bench decide`), fixed-temperature (nothing else), fixed-top-p "
             "(with penalties)")
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, SimMix>{{"greedy", SimMix::greedy},
-                                          {"plain", SimMix::plain},
-                                          {"full", SimMix::full},
-                                          {"fixed", SimMix::fixed},
-                                          {"fixed-temperature", SimMix::fixed_temperature},
-                                          {"fixed-top-p", SimMix::fixed_top_p},
-                                          {"mixed", SimMix::mixed}}))
+        ->transform(CLI::CheckedTransformer(mixes()))
         ->group(group);
     command.add_option("--arrival-rate", options.arrival_rate, "Requests a second; 0: all at once")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 1e6))
+        ->check(tools::number_between(0.0, 1e6))
         ->group(group);
     command.add_option("--prompt-max", options.prompt_max, "Longest prompt")
         ->capture_default_str()

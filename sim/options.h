@@ -9,7 +9,7 @@
 
 namespace croupier::sim {
 
-// The fixed ones: all requests alike, and as long as --output-max.
+// The fixed ones: all requests alike, and as long as --output-max. Their names: tools/request_mixes.h.
 enum class SimMix { greedy, plain, full, fixed, fixed_temperature, fixed_top_p, mixed };
 // When decisions are verified. Never: of a run that only measures.
 enum class Verification { along, after, never };

@@ -10,7 +10,7 @@ CLI::Validator number_between(double least, double most) {
     return {[range](std::string& text) {
                 double number = 0;
                 if (CLI::detail::lexical_cast(text, number) && std::isnan(number))
-                    return "it is no number: " + text;
+                    return text + " is no number; allowed: " + range.get_description();
                 return range(text);
             },
             range.get_description()};

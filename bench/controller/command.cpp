@@ -11,6 +11,7 @@
 #include "bench/decide/row_order.h"
 #include "bench/environment.h"
 #include "proto/geometry.h"
+#include "tools/number_between.h"
 #include "tools/progress.h"
 
 namespace croupier::bench {
@@ -171,7 +172,9 @@ void add_controller_bench(CLI::App& bench, int& status) {
         ->add_option("--hot", options->hot, "Hotness order: a file of `croupier hotset build`, or int32 ids")
         ->required();
     command->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
-    command->add_option("--temperature", options->temperature, "Of all draws")->capture_default_str();
+    command->add_option("--temperature", options->temperature, "Of all draws")
+        ->check(tools::number_between(0.01, 100.0))
+        ->capture_default_str();
     command->add_option("--draws", options->draws, "Length of a trace")
         ->check(CLI::Range(std::uint64_t{10000}, std::uint64_t{100000000}))
         ->capture_default_str();

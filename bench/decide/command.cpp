@@ -12,6 +12,7 @@
 #include "bench/decide/bench_rows.h"
 #include "bench/decide/report.h"
 #include "explain/target.h"
+#include "tools/number_between.h"
 #include "tools/progress.h"
 
 namespace croupier::bench {
@@ -177,7 +178,7 @@ void add_decide_bench(CLI::App& bench, int& status) {
     command
         ->add_option("--temperatures", options->temperatures,
                      "Of all that is not greedy (default: the case's own, 0.8; for `all` 0.6, 1 and 1.5)")
-        ->check(CLI::Range(0.01, 100.0))
+        ->check(tools::number_between(0.01, 100.0))
         ->delimiter(',');
     command->add_option("--dtype", options->dtypes, "bf16, fp16 or fp32; several are measured each")
         ->delimiter(',')

@@ -11,6 +11,7 @@
 
 #include "bench/environment.h"
 #include "bench/rounding/moves.h"
+#include "tools/number_between.h"
 
 namespace croupier::bench {
 namespace {
@@ -126,13 +127,13 @@ void add_rounding_bench(CLI::App& bench, int& status) {
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     command->add_option("--sigma", options->sigma, "Of the noise, in logits")
-        ->check(CLI::Range(1e-9, 10.0))
+        ->check(tools::number_between(1e-9, 10.0))
         ->capture_default_str();
     command->add_option("--draws", options->draws, "Of each temperature and filter, over all rows")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     command->add_option("--temperatures", options->temperatures, "One line of each filter for each")
-        ->check(CLI::Range(0.01, 100.0))
+        ->check(tools::number_between(0.01, 100.0))
         ->delimiter(',')
         ->capture_default_str();
     const std::map<std::string, proto::Rng> rngs = {{"race", proto::Rng::race},

@@ -10,6 +10,7 @@
 
 #include "bench/environment.h"
 #include "bench/step/steps.h"
+#include "tools/number_between.h"
 #include "tools/progress.h"
 
 namespace croupier::bench {
@@ -145,7 +146,7 @@ void add_step_bench(CLI::App& bench, int& status) {
         ->delimiter(',')
         ->capture_default_str();
     command->add_option("--temperatures", options->temperatures, "Of that request")
-        ->check(CLI::Range(0.01, 100.0))
+        ->check(tools::number_between(0.01, 100.0))
         ->delimiter(',')
         ->capture_default_str();
     command->add_flag("--summaries", options->summaries, "With the writer's summaries");

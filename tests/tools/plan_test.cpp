@@ -2,6 +2,8 @@
 // itself beside a real daemon.
 #include "tools/plan/plan.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -271,6 +273,19 @@ TEST_CASE("plan: what a host of 16 cores measured predicts the settings that it 
     CHECK(errors.mean() < 0.09);
 }
 
+TEST_CASE("plan: small vocabularies of a host of 16 cores are predicted neither too high nor too low") {
+    const Measurement host = load_measurement(std::string(kResults) + "plan-20261123-16-cores.json");
+    double sum = 0.0;
+    int count = 0;
+    for (const MeasuredStep& step : host.steps) {
+        if (step.setting.vocab != 32000) continue;
+        sum += StepModel(host.steps, step.setting).predict(step.samplers).p50_us / step.p50_us - 1.0;
+        ++count;
+    }
+    CHECK(count == 24);
+    CHECK(std::abs(sum / count) < 0.03);
+}
+
 TEST_CASE("plan: what a host of 16 cores measured predicts each of its runs from the others") {
     const Measurement host = load_measurement(std::string(kResults) + "plan-20261123-16-cores.json");
     REQUIRE(host.steps.size() == 48);
@@ -341,9 +356,99 @@ TEST_CASE("plan: a measurement's file comes back as it was, and a bad one is ref
     CHECK(broken("/steps/3/mix", "a\x1b[2Jb").find("`mix` is no name") != std::string::npos);
     CHECK(broken("/steps/3/column_buckets", Json::array({1})).find("`column_buckets`") != std::string::npos);
     CHECK(broken("/steps/3/column_buckets/0", -4).find("`column_buckets`[0]") != std::string::npos);
+    CHECK(broken("/steps/3/batch", 2.5).find("`batch` is 2.5; allowed: a whole number") != std::string::npos);
+    CHECK(broken("/steps/3/steps", 0).find("`steps` is 0; allowed") != std::string::npos);
+    CHECK(broken("/steps/3/p50_us", 0).find("`p50_us` is 0; allowed") != std::string::npos);
+    CHECK(broken("/steps/3/p50_us", -4.5).find("`p50_us` is -4.5") != std::string::npos);
+    CHECK(broken("/steps/3/p99_us", 1e300).find("`p99_us` is 1e+300") != std::string::npos);
+    CHECK(broken("/steps/3/sampler_bytes", 1e30).find("`sampler_bytes` is 1e+30") != std::string::npos);
+    CHECK(broken("/steps/3/runs", 0).find("`runs` is 0") != std::string::npos);
+    CHECK(broken("/host/cores", 0).find("`cores` is 0") != std::string::npos);
+    Json none = good;
+    for (Json& count : none["steps"][3]["column_buckets"]) count = 0;
+    CHECK(refusal_of(none).find("`steps`[3]: `column_buckets` counts no column") != std::string::npos);
+    Json before = good;
+    for (Json& step : before["steps"]) step.erase("runs");
+    CHECK(measurement_from_json(before).steps.at(0).runs == 1);
     Json without = good;
     without["steps"][0].erase("batch");
     CHECK(refusal_of(without).find("`steps`[0] has no `batch`") != std::string::npos);
+}
+
+TEST_CASE("plan: a file that is no measurement is refused at once, and it is said why") {
+    const testing::Workplace place;
+    const auto said = [&](const std::string& file, const std::string& what) {
+        const testing::Ended ended = place.run("plan --from " + file, "timeout 20 ");
+        INFO(file << ": " << ended.output);
+        CHECK(ended.status == 1);
+        CHECK(ended.output.find("plan: " + file + ": " + what) != std::string::npos);
+        CHECK(ended.output.find("`croupier plan measure --save FILE` writes one") != std::string::npos);
+    };
+    const std::string good = measurement_to_json(imagined()).dump(1);
+    place.write("good.json", good);
+    CHECK(place.run("plan --from good.json").status == 0);
+    place.write("truncated.json", good.substr(0, good.size() / 2));
+    said("truncated.json", "it ends before its JSON does");
+    place.write("empty.json", "");
+    said("empty.json", "it ends before its JSON does");
+    place.write("text.json", "{\"format\": oops}");
+    said("text.json", "it is no JSON at byte 12");
+    place.write("huge.json", good.substr(0, good.rfind('}')) + ", \"more\": 1e999}");
+    said("huge.json", "a number in it is larger than any");
+    place.write("plan.json", R"({"format": "croupier-plan", "version": 1})");
+    said("plan.json", "it is no measurement of `croupier plan`");
+    place.write("list.json", "[1, 2]");
+    said("list.json", "it is no measurement of `croupier plan`");
+    place.write("deep.json", std::string(100'000, '['));
+    said("deep.json", "it ends before its JSON does");
+    place.write("large.json", "");
+    std::filesystem::resize_file(place.path() / "large.json", 1ULL << 30U);
+    said("large.json", "it has 1073741824 bytes, a measurement at most 16777216");
+    said("/dev/null", "it is no regular file");
+    said(".", "it is a folder");
+    said("absent.json", "there is no such file");
+    REQUIRE(::mkfifo((place.path() / "pipe").c_str(), 0600) == 0);
+    said("pipe", "it is no regular file");
+}
+
+TEST_CASE("plan: a measurement is saved whole, or what was there stays") {
+    const testing::Workplace place;
+    const std::string path = place.path() / "host.json";
+    place.write("host.json", "the one of yesterday");
+    place.write("linked.json", "");
+    save(imagined(), path);
+    CHECK(load_measurement(path).steps.size() == imagined().steps.size());
+    CHECK_FALSE(std::filesystem::exists(path + ".new"));
+    // A link stays one: what it names is replaced.
+    std::filesystem::remove(place.path() / "linked.json");
+    std::filesystem::create_symlink("host.json", place.path() / "linked.json");
+    save(imagined(), place.path() / "linked.json");
+    CHECK(std::filesystem::is_symlink(place.path() / "linked.json"));
+    place.write("host.json", "the one of yesterday");
+    CHECK(place.run("plan --shm-dir /nonexistent --save host.json").status == 1);
+    CHECK(place.bytes_of("host.json") == "the one of yesterday");
+    CHECK_FALSE(std::filesystem::exists(path + ".new"));
+    CHECK_THROWS_WITH(save(imagined(), "/dev/full"), Catch::Contains("cannot write /dev/full"));
+}
+
+TEST_CASE("plan: runs of one setting are taken together by their means") {
+    MeasuredStep one = step_of(32000, 16, 4);
+    MeasuredStep other = one;
+    one.p50_us = 100.0;
+    other.p50_us = 124.0;
+    other.p99_us = one.p99_us + 10.0;
+    other.columns.mean_us += 2.0;
+    other.columns.buckets[3] += 7;
+    other.sampler_bytes += 5;
+    const MeasuredStep both = taken_together(std::vector<MeasuredStep>{one, other});
+    CHECK(both.runs == 2);
+    CHECK(both.steps == 200);
+    CHECK(both.p50_us == Approx(112.0));
+    CHECK(both.p99_us == Approx(one.p99_us + 5.0));
+    CHECK(both.columns.mean_us == Approx(one.columns.mean_us + 1.0));
+    CHECK(both.columns.buckets[3] == one.columns.buckets[3] + other.columns.buckets[3]);
+    CHECK(both.columns.buckets[7] == 2 * one.columns.buckets[7]);
+    CHECK(both.sampler_bytes == other.sampler_bytes);
 }
 
 TEST_CASE("plan: the command measures, keeps what it measured, plans the same of it, and checks itself") {
@@ -355,7 +460,9 @@ TEST_CASE("plan: the command measures, keeps what it measured, plans the same of
     REQUIRE(measured.status == 0);
     const Json plan = Json::parse(measured.output);
     CHECK(plan.at("samplers") >= 1);
-    CHECK(plan.at("check").at("steps") >= 64);
+    CHECK(plan.at("check").at("runs") == kCheckingRuns);
+    CHECK(plan.at("check").at("steps") >= 64 * kCheckingRuns);
+    CHECK(plan.at("runs").get<std::uint32_t>() % kMeasuringRuns == 0);
     CHECK(plan.at("check").at("p50_us") > 0.0);
     CHECK(plan.at("process_bytes") > 1U << 20U);
 
@@ -377,15 +484,16 @@ TEST_CASE("plan: what the command cannot do is said, and nothing is written") {
         CHECK(ended.status != 0);
         CHECK(ended.output.find(what) != std::string::npos);
     };
-    said("--from nothing.json", "nothing.json cannot be read");
+    said("--from nothing.json", "nothing.json: there is no such file");
     said("--vocab 512 --batch 4 --mix nonsense --save new.json", "nonsense");
     said("--vocab 3", "--vocab");
     said("--rows some.bf16", "--hot");
-    // Before it measures: a run of this mix would say something else.
-    said("--mix nonsense --save /nonexistent/x.json", "cannot write /nonexistent/x.json");
-    said("measure --mix nonsense --save /nonexistent/x.json", "cannot write /nonexistent/x.json");
-    said("--mix nonsense --save .", "cannot write .");
-    said("--mix nonsense --batch 2 --samplers 8", "--samplers is 8");
+    // Before it measures: a run there would say something else.
+    said("--shm-dir /nonexistent --save /nonexistent/x.json", "cannot write /nonexistent/x.json");
+    said("measure --shm-dir /nonexistent --save /nonexistent/x.json", "cannot write /nonexistent/x.json");
+    said("--shm-dir /nonexistent --save .", "cannot write .");
+    said("--shm-dir /nonexistent --batch 2 --samplers 8", "--samplers is 8");
+    said("measure --mix fixed,nonsense --save new.json", "nonsense not in {greedy,plain,full,fixed,");
     said("measure --vocab 512 --batch 4", "--save");
     place.write("bad.json", "{\"format\": \"\xff\xfe\"}");
     said("--from bad.json", "bad.json: it is no measurement");

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -12,8 +13,10 @@
 
 #include "proto/geometry.h"
 #include "proto/plane.h"
+#include "tools/number_between.h"
 #include "tools/plan/measurement_json.h"
 #include "tools/plan/plan.h"
+#include "tools/request_mixes.h"
 #include "tools/whole_file.h"
 
 namespace croupier::tools {
@@ -74,6 +77,10 @@ int run(const std::function<void()>& work, bool json) {
     }
 }
 
+std::vector<std::string> mixes() {
+    return {kRequestMixes.begin(), kRequestMixes.end()};
+}
+
 void add_requests(CLI::App& command, Requests& requests, SimPlace& place) {
     command.add_option("--dtype", requests.dtype, "Logits as bf16, fp16 or fp32")
         ->capture_default_str()
@@ -124,16 +131,17 @@ void add_engine(CLI::App& command, PlanQuestion& question) {
         ->check(CLI::Range(1U, proto::kMaxTp));
     command.add_option("--stage-ms", setting.stage_ms, "Milliseconds of a pipeline stage: T_cycle")
         ->capture_default_str()
-        ->check(CLI::Range(0.001, 10000.0));
+        ->check(number_between(0.001, 10000.0));
     command
         .add_option("--mix", setting.requests.mix, "What requests ask for, as `croupier sim --mix` has it")
-        ->capture_default_str();
+        ->capture_default_str()
+        ->check(CLI::IsMember(mixes()));
     command.add_option("--samplers", question.samplers, "So many, rather than the fewest that do (0)")
         ->capture_default_str()
         ->check(CLI::Range(0U, proto::kMaxSamplers));
     command.add_option("--of-stage", question.share_of_stage, "The share of a stage that decisions may take")
         ->capture_default_str()
-        ->check(CLI::Range(0.01, 1.0));
+        ->check(number_between(0.01, 1.0));
 }
 
 MeasuredSettings settings_of(const PlanQuestion& question) {
@@ -166,9 +174,9 @@ void check_samplers(const PlanQuestion& question) {
         question.samplers, question.setting.batch, question.setting.batch, question.samplers));
 }
 
-// Before minutes of measuring, not after them.
+// Before minutes of measuring, not after them. A FIFO is opened once: its reader would see its end.
 void check_can_save(const std::string& path) {
-    if (path.empty()) return;
+    if (path.empty() || std::filesystem::is_fifo(path)) return;
     const WholeFile tried(path);
 }
 
@@ -184,7 +192,8 @@ void plan(const PlanOptions& options) {
     Plan plan = make_plan(question, measurement);
     if (options.from.empty())
         note_room(plan, options.place.shm_dir.empty() ? "/dev/shm" : options.place.shm_dir);
-    if (options.check) plan.check = run_sim(question.setting, plan.chosen.samplers, options.place);
+    if (options.check)
+        plan.check = run_sim(question.setting, plan.chosen.samplers, options.place, kCheckingRuns);
     std::cout << (options.json         ? plan_json(plan) + "\n"
                   : options.kubernetes ? plan_kubernetes(plan)
                                        : plan_text(plan));
@@ -196,17 +205,21 @@ void add_measure(CLI::App& plan, int& status) {
     command->footer(kMeasureHelp);
     MeasuredSettings& settings = options->settings;
     const auto list = [command](const char* name, auto& values, const char* what) {
-        command->add_option(name, values, what)->delimiter(',')->expected(1, 64)->capture_default_str();
+        return command->add_option(name, values, what)
+            ->delimiter(',')
+            ->expected(1, 64)
+            ->capture_default_str();
     };
-    list("--vocab", settings.vocabs, "Vocabularies");
-    list("--batch", settings.batches, "Columns of a step");
-    list("--tp", settings.ranks, "Tensor-parallel ranks");
-    list("--mix", settings.mixes, "Mixes, as `croupier sim --mix` has them");
+    list("--vocab", settings.vocabs, "Vocabularies")->check(CLI::Range(256U, proto::kMaxVocab));
+    list("--batch", settings.batches, "Columns of a step")->check(CLI::Range(1U, proto::kMaxBatch));
+    list("--tp", settings.ranks, "Tensor-parallel ranks")->check(CLI::Range(1U, proto::kMaxTp));
+    list("--mix", settings.mixes, "Mixes, as `croupier sim --mix` has them")->check(CLI::IsMember(mixes()));
     list("--samplers", settings.samplers,
-         "Samplers at work (default: one, two, half of all, all that have room)");
+         "Samplers at work (default: one, two, half of all, all that have room)")
+        ->check(CLI::Range(1U, proto::kMaxSamplers));
     command->add_option("--stage-ms", settings.other.stage_ms, "Milliseconds of a pipeline stage")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 10000.0));
+        ->check(number_between(0.0, 10000.0));
     add_requests(*command, settings.other.requests, options->place);
     command->add_option("--save", options->save, "The file to write; it is replaced whole")->required();
     command->callback([options, &status] {

@@ -1,4 +1,4 @@
-// What one short run of `croupier sim` showed of steps with full batches.
+// What short runs of `croupier sim` showed of steps with full batches.
 #pragma once
 
 #include <array>
@@ -23,8 +23,9 @@ struct ColumnTimes {
 struct MeasuredStep {
     Setting setting;
     std::uint32_t samplers = 1;
-    std::uint64_t steps = 0;  // with full batches
-    double p50_us = 0.0;      // logits complete to the last commit
+    std::uint32_t runs = 1;
+    std::uint64_t steps = 0;  // with full batches, of all runs
+    double p50_us = 0.0;      // logits complete to the last commit; the mean of the runs' medians
     double p99_us = 0.0;
     ColumnTimes columns;
     std::uint64_t sampler_bytes = 0;  // that the largest sampler has to itself

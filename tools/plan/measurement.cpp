@@ -1,16 +1,26 @@
 #include "tools/plan/measurement.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
 #include "tools/plan/measurement_json.h"
 #include "tools/progress.h"
+#include "tools/whole_file.h"
 
 namespace croupier::tools {
 namespace {
+
+namespace fs = std::filesystem;
+
+// Of tens of thousands of settings.
+constexpr std::uint64_t kMostBytes = 16U << 20U;
 
 std::string processor_name() {
     std::ifstream file("/proc/cpuinfo");
@@ -34,7 +44,7 @@ std::vector<std::uint32_t> usual_counts(std::uint32_t most) {
 class Measuring {
   public:
     Measuring(const MeasuredSettings& settings, const SimPlace& place)
-        : settings_(settings), place_(place), progress_("runs", 1) {}
+        : settings_(settings), place_(place), progress_("settings", 1) {}
 
     Measurement all() {
         find_cores();
@@ -60,7 +70,7 @@ class Measuring {
         smallest.vocab = 256;
         smallest.batch = 1;
         smallest.stage_ms = 0;
-        measurement_.host = {processor_name(), cores_of(run_sim(smallest, 0, place_))};
+        measurement_.host = {processor_name(), cores_of(run_sim(smallest, 0, place_, 1))};
     }
 
     void one(const std::string& mix, std::uint32_t vocab, std::uint32_t batch, std::uint32_t tp) {
@@ -71,11 +81,11 @@ class Measuring {
         setting.tp = tp;
         for (const std::uint32_t samplers : counts_of(tp)) {
             setting.batch = batch;
-            measurement_.steps.push_back(run_sim(setting, samplers, place_));
+            measurement_.steps.push_back(run_sim(setting, samplers, place_, kMeasuringRuns));
             progress_.advance(1);
             if (!settings_.starts || samplers >= batch) continue;
             setting.batch = samplers;
-            measurement_.steps.push_back(run_sim(setting, samplers, place_));
+            measurement_.steps.push_back(run_sim(setting, samplers, place_, kMeasuringRuns));
         }
     }
 
@@ -90,6 +100,35 @@ class Measuring {
     Measurement measurement_;
 };
 
+// Before it is opened: opening a FIFO waits for its writer.
+void check_readable(const std::string& path) {
+    std::error_code failed;
+    const fs::file_status status = fs::status(path, failed);
+    if (!fs::exists(status)) throw std::runtime_error(failed ? failed.message() : "there is no such file");
+    if (fs::is_directory(status)) throw std::runtime_error("it is a folder; name a file in it");
+    if (!fs::is_regular_file(status)) throw std::runtime_error("it is no regular file; save it to one");
+    const std::uint64_t bytes = fs::file_size(path);
+    if (bytes <= kMostBytes) return;
+    throw std::runtime_error(fmt::format("it has {} bytes, a measurement at most {}", bytes, kMostBytes));
+}
+
+nlohmann::json json_in(const std::string& path) {
+    check_readable(path);
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream content;
+    content << file.rdbuf();
+    if (!file.is_open() || file.bad()) throw std::runtime_error("it cannot be read");
+    const std::string text = content.str();
+    try {
+        return nlohmann::json::parse(text);
+    } catch (const nlohmann::json::parse_error& fault) {
+        if (fault.byte > text.size()) throw std::runtime_error("it ends before its JSON does");
+        throw std::runtime_error(fmt::format("it is no JSON at byte {}", fault.byte));
+    } catch (const nlohmann::json::exception&) {
+        throw std::runtime_error("a number in it is larger than any that a program computes with");
+    }
+}
+
 }  // namespace
 
 std::uint32_t Host::most_samplers(std::uint32_t tp) const {
@@ -101,24 +140,14 @@ Measurement measure(const MeasuredSettings& settings, const SimPlace& place) {
 }
 
 void save(const Measurement& measurement, const std::string& path) {
-    const std::string beside = path + ".new";
-    {
-        std::ofstream file(beside);
-        file << measurement_to_json(measurement).dump(1) << '\n';
-        if (!file.flush()) throw std::runtime_error("cannot write " + beside);
-    }
-    if (std::rename(beside.c_str(), path.c_str()) != 0) {
-        (void)std::remove(beside.c_str());
-        throw std::runtime_error("cannot write " + path);
-    }
+    WholeFile file(path);
+    file.stream() << measurement_to_json(measurement).dump(1) << '\n';
+    file.put_in_place();
 }
 
 Measurement load_measurement(const std::string& path) {
-    std::ifstream file(path);
-    if (!file) throw std::runtime_error(path + " cannot be read");
-    const auto json = nlohmann::json::parse(file, nullptr, false);
     try {
-        return measurement_from_json(json);
+        return measurement_from_json(json_in(path));
     } catch (const std::exception& fault) {
         throw std::runtime_error(path + ": " + fault.what() +
                                  "; `croupier plan measure --save FILE` writes one");

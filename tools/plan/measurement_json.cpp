@@ -16,6 +16,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "croupier-plan-measurement";
 constexpr std::uint32_t kVersion = 1;
+constexpr double kLeastUs = 1e-3;  // of a clock that counts nanoseconds
 constexpr double kMostUs = 1e9;
 
 const json& field(const json& object, const char* name, const std::string& where) {
@@ -36,7 +37,10 @@ double number(const json& object, const char* name, const std::string& where, do
 
 std::uint32_t whole(const json& object, const char* name, const std::string& where, std::uint32_t least,
                     std::uint32_t most) {
-    return static_cast<std::uint32_t>(number(object, name, where, least, most));
+    const double found = number(object, name, where, least, most);
+    if (found == std::floor(found)) return static_cast<std::uint32_t>(found);
+    throw std::runtime_error(fmt::format("{}: `{}` is {}; allowed: a whole number from {} to {}", where, name,
+                                         found, least, most));
 }
 
 // Names that go to a terminal and, if asked for, to a program's arguments.
@@ -92,9 +96,11 @@ MeasuredStep step_from(const json& object, const std::string& where) {
     setting.tp = whole(object, "tp", where, 1, proto::kMaxTp);
     setting.stage_ms = number(object, "stage_ms", where, 0.0, 1e6);
     step.samplers = whole(object, "samplers", where, 1, proto::kMaxSamplers);
+    // Files of before have one, and do not say so.
+    if (object.contains("runs")) step.runs = whole(object, "runs", where, 1, 1000);
     step.steps = whole(object, "steps", where, 1, std::numeric_limits<std::uint32_t>::max());
-    step.p50_us = number(object, "p50_us", where, 0.0, kMostUs);
-    step.p99_us = number(object, "p99_us", where, 0.0, kMostUs);
+    step.p50_us = number(object, "p50_us", where, kLeastUs, kMostUs);
+    step.p99_us = number(object, "p99_us", where, kLeastUs, kMostUs);
     step.columns = columns_from(object, where);
     constexpr double kMostBytes = 0x1p50;
     step.sampler_bytes = static_cast<std::uint64_t>(number(object, "sampler_bytes", where, 0, kMostBytes));
@@ -122,6 +128,7 @@ ordered_json measurement_to_json(const Measurement& measurement) {
     for (const MeasuredStep& step : measurement.steps) {
         ordered_json object = setting_to_json(step.setting);
         object.update({{"samplers", step.samplers},
+                       {"runs", step.runs},
                        {"steps", step.steps},
                        {"p50_us", step.p50_us},
                        {"p99_us", step.p99_us},

@@ -88,7 +88,7 @@ Plan make_plan(const PlanQuestion& question, const Measurement& measurement) {
     Plan plan;
     plan.question = question;
     plan.host = measurement.host;
-    plan.runs = measurement.steps.size();
+    for (const MeasuredStep& step : measurement.steps) plan.runs += step.runs;
     plan.notes = model.notes();
     // More than one a column have nothing to do; more than were measured nobody knows.
     const std::uint32_t room = measurement.host.most_samplers(question.setting.tp);

@@ -60,6 +60,7 @@ std::string plan_json(const Plan& plan) {
     if (plan.check) {
         json["check"] = {{"p50_us", plan.check->p50_us},
                          {"p99_us", plan.check->p99_us},
+                         {"runs", plan.check->runs},
                          {"steps", plan.check->steps},
                          {"error", plan.error()}};
     }

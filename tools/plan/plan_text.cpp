@@ -108,9 +108,10 @@ std::string hot_set_text(const Plan& plan) {
 
 std::string check_text(const Plan& plan) {
     if (!plan.check) return "";
-    return fmt::format("check        predicted {}, croupier sim measured {} over {} steps: {:+.1f} %\n",
-                       time_text(plan.chosen.p50_us), time_text(plan.check->p50_us), plan.check->steps,
-                       plan.error() * 100.0);
+    return fmt::format(
+        "check        predicted {}, croupier sim measured {} over {} steps of {} runs: {:+.1f} %\n",
+        time_text(plan.chosen.p50_us), time_text(plan.check->p50_us), plan.check->steps, plan.check->runs,
+        plan.error() * 100.0);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
@@ -20,11 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Requests of fixed mixes fill whole microbatches: two of them, each with as many generations of requests.
+// Requests of fixed mixes fill whole microbatches: two of them, from their first token to their last.
 constexpr std::uint32_t kOutputMost = 32;
-constexpr std::uint32_t kLeastSteps = 2 * kOutputMost;
-constexpr std::uint32_t kMostSteps = 3 * kLeastSteps;
-constexpr std::uint32_t kColumns = 32768;  // that a run should decide
+constexpr std::uint32_t kSteps = 2 * kOutputMost;
 constexpr std::uint32_t kPromptMost = 2048;
 
 class OutputFile {
@@ -57,7 +56,8 @@ std::string last_line_of(std::string text) {
     return text.substr(text.rfind('\n') + 1);
 }
 
-std::vector<std::string> arguments_of(const Setting& setting, std::uint32_t samplers, const SimPlace& place) {
+std::vector<std::string> arguments_of(const Setting& setting, std::uint32_t samplers, const SimPlace& place,
+                                      std::uint32_t seed) {
     const Requests& requests = setting.requests;
     const std::string program = (fs::read_symlink("/proc/self/exe").parent_path() / "croupier-sim").string();
     std::vector<std::string> arguments = {program,       "--json",           "--verify", "never",
@@ -72,8 +72,8 @@ std::vector<std::string> arguments_of(const Setting& setting, std::uint32_t samp
     add("--tp", setting.tp);
     add("--stage-ms", setting.stage_ms);
     add("--samplers", samplers);
-    const std::uint32_t steps = kColumns / setting.batch / kLeastSteps * kLeastSteps;
-    add("--steps", std::clamp(steps, kLeastSteps, kMostSteps));
+    add("--steps", kSteps);
+    add("--seed", seed);
     add("--output-max", kOutputMost);
     add("--prompt-max", kPromptMost);
     add("--timeout-s", place.timeout_s);
@@ -107,8 +107,11 @@ MeasuredStep measured_step_of(const std::string& last_line, const Setting& setti
     return measured;
 }
 
-MeasuredStep run_sim(const Setting& setting, std::uint32_t samplers, const SimPlace& place) {
-    const auto arguments = arguments_of(setting, samplers, place);
+namespace {
+
+MeasuredStep one_run(const Setting& setting, std::uint32_t samplers, const SimPlace& place,
+                     std::uint32_t seed) {
+    const auto arguments = arguments_of(setting, samplers, place, seed);
     if (::access(arguments.front().c_str(), X_OK) != 0) {
         throw std::runtime_error("cannot run " + arguments.front() +
                                  ", which measures; it is built and installed beside croupier");
@@ -120,6 +123,36 @@ MeasuredStep run_sim(const Setting& setting, std::uint32_t samplers, const SimPl
     if (status != 0)
         throw std::runtime_error("croupier sim failed: " + (said.empty() ? "it said nothing" : said));
     return measured_step_of(last_line_of(said), setting);
+}
+
+}  // namespace
+
+MeasuredStep run_sim(const Setting& setting, std::uint32_t samplers, const SimPlace& place,
+                     std::uint32_t runs) {
+    std::vector<MeasuredStep> all;
+    all.reserve(runs);
+    for (std::uint32_t run = 0; run < runs; ++run) all.push_back(one_run(setting, samplers, place, run + 1));
+    return taken_together(all);
+}
+
+MeasuredStep taken_together(std::span<const MeasuredStep> runs) {
+    MeasuredStep all = runs.front();
+    for (const MeasuredStep& run : runs.subspan(1)) {
+        all.runs += run.runs;
+        all.steps += run.steps;
+        all.p50_us += run.p50_us;
+        all.p99_us += run.p99_us;
+        all.columns.mean_us += run.columns.mean_us;
+        std::transform(run.columns.buckets.begin(), run.columns.buckets.end(), all.columns.buckets.begin(),
+                       all.columns.buckets.begin(), std::plus<>());
+        all.sampler_bytes = std::max(all.sampler_bytes, run.sampler_bytes);
+        all.supervisor_bytes = std::max(all.supervisor_bytes, run.supervisor_bytes);
+    }
+    const auto count = static_cast<double>(runs.size());
+    all.p50_us /= count;
+    all.p99_us /= count;
+    all.columns.mean_us /= count;
+    return all;
 }
 
 }  // namespace croupier::tools
