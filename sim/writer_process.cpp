@@ -49,30 +49,34 @@ class RankWriter {
             const auto step = writer_.wait_step(kLook);
             if (!step) continue;
             const auto seen = Clock::now();
-            make_rows(*step);
+            if (!make_rows(*step)) continue;
             await_stage(seen);
             publish(*step);
         }
     }
 
   private:
-    void make_rows(std::uint64_t step) {
+    // False: the session is over for this writer, which is to attach again.
+    bool make_rows(std::uint64_t step) {
         const auto columns = writer_.columns(step);
         pointers_.clear();
         for (std::size_t column = 0; column < columns.size(); ++column) {
             const proto::ScheduleColumn asked = columns[column];
             const Request& request = world_.plan[static_cast<std::uint32_t>(asked.sequence_uid - 1)];
-            const std::uint32_t position = asked.position;
+            const auto previous = token_before(step, asked, request);
+            if (!previous) return false;
             std::byte* row = rows_.data() + column * row_bytes_;
-            world_.rows.write(request, position, token_before(step, asked, request), shard_.first_id,
-                              shard_.count, row);
+            world_.rows.write(request, asked.position, *previous, shard_.first_id, shard_.count, row);
             pointers_.push_back(row);
         }
+        return true;
     }
 
-    // An engine's next forward pass begins with the token; here it waits until that is decided.
-    std::int32_t token_before(std::uint64_t step, const proto::ScheduleColumn& column,
-                              const Request& request) {
+    // An engine's next forward pass begins with the token; here it waits until that is decided. Nothing:
+    // nobody decides it while this writer is attached. While both daemon and scheduler are dead the step
+    // still is in flight, and a row that began with another token would be taken for its own.
+    std::optional<std::int32_t> token_before(std::uint64_t step, const proto::ScheduleColumn& column,
+                                             const Request& request) {
         if (column.after_steps == 0) return world_.previous_token(request, column.position);
         const shm::Segment& segment = writer_.segment();
         const auto& bell = segment.header().decided_bell;
@@ -82,7 +86,8 @@ class RankWriter {
             const std::int32_t* log = segment.token_log(column.sequence_slot);
             if (turn == shm::Turn::now) return log[request.prompt_length + column.position - 1];
             // Nobody reads the row of a void column.
-            if (turn != shm::Turn::later || !writer_.session_open()) return 0;
+            if (turn != shm::Turn::later) return 0;
+            if (!writer_.session_open()) return std::nullopt;
             shm::futex_wait(bell, seen, std::chrono::milliseconds(1));
         }
     }
