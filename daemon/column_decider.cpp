@@ -4,6 +4,7 @@
 #include <atomic>
 #include <new>
 
+#include "daemon/sent_columns.h"
 #include "proto/philox.h"
 #include "sampler/params.h"
 #include "sampler/plan.h"
@@ -148,11 +149,11 @@ class LeanTurn {
 
     shm::Wishes wishes() const { return {segment_, step_.step, epochs_}; }
     bool is_awaited(std::uint32_t column) const { return is_lean() && wishes().awaited(column); }
-    bool is_over(const LeanRows& rows, std::uint32_t column) const {
+    bool is_over(std::uint32_t column) const {
         if (!is_lean()) return false;
         // SYNC: acquire; what was read of the rows was read before the words are.
         std::atomic_thread_fence(std::memory_order_acquire);
-        if (!rows.sent(segment_, step_, column) && !all_sent()) return true;
+        if (!all_sent() && !SentColumns(segment_, step_).has(column)) return true;
         return shm::writer_epochs(segment_) != epochs_;
     }
 
@@ -305,7 +306,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         if (is_asked && missing.empty() && !capture(captured, row, request, step.randoms_supplied, workspace))
             missing = workspace.lean.missing;
         if (!missing.empty()) turn.wishes().ask(column, missing);
-        if (!missing.empty() || turn.is_over(session.lean(), column)) {
+        if (!missing.empty() || turn.is_over(column)) {
             captured.forget();
             return left_alone();
         }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "shm/logits_publisher.h"
 #include "shm/wishes.h"
 
 namespace croupier::daemon {
@@ -40,16 +39,6 @@ std::span<const sampler::Slice> LeanRows::lay(const shm::Segment& segment, const
         laid.slices[rank].lean = &laid.lean[rank];
     }
     return laid.slices;
-}
-
-bool LeanRows::sent(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const {
-    for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
-        // SYNC: acquire; pairs with the writer's store, a GPU's too, behind all of the column.
-        const std::uint64_t stamp = proto::lean_stamp(segment.lean(step.slot, rank), layouts_[rank], column)
-                                        .load(std::memory_order_acquire);
-        if (stamp != shm::lean_word(segment, step.step, rank).pack()) return false;
-    }
-    return !layouts_.empty();
 }
 
 void LeanRows::prefetch_head(const shm::Segment& segment, const CheckedStep& step,

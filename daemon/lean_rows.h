@@ -25,9 +25,6 @@ class LeanRows {
     std::span<const sampler::Slice> lay(const shm::Segment& segment, const CheckedStep& step,
                                         std::uint32_t column, std::size_t thread,
                                         std::span<const sampler::Slice> slices);
-    // Whether all ranks have sent it, though others may still be on their way. Of a column that is drawn on a
-    // device nobody says so before the whole step is there.
-    bool sent(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const;
     // Brings near what a decision of the column reads of what was sent, the likeliest blocks of it, by its
     // head, which is brought near before: nobody of this host has touched it since its writer's device wrote
     // it.

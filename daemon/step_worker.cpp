@@ -28,11 +28,6 @@ bool logits_complete(const shm::Segment& segment, const CheckedStep& step) {
     return !step.randoms_supplied || shm::randoms_ready(segment, step.step);
 }
 
-bool may_be_sent_in_part(const shm::Segment& segment, const CheckedStep& step) {
-    if (segment.geometry().lean_blocks == 0) return false;
-    return !step.randoms_supplied || shm::randoms_ready(segment, step.step);
-}
-
 // How late a step must be, beyond twice a share's usual time, before a sampler decides others' columns. The
 // first decision of a sequence in a process builds what it derives from the log, in hundreds of microseconds,
 // and moves the sequence to that process: no price for a column that its own sampler is about to take, and
@@ -152,7 +147,7 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
         const std::uint64_t now = note_logits_ready(segment, step, *entry_);
         const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
         if (ready != 0 && ready <= now) session.forecast().note(number, ready);
-        const Share share = decide_claimable(session, step, Columns::all, now);
+        const Share share = decide_claimable(session, step, nullptr, now);
         result.decided += share.decided;
         result.busy = result.busy || (share.waits && answers_come(segment, slot));
         const bool suspect = reopened != 0 && shm::StepClaims(segment, number).has_suspect(step.columns);
@@ -255,27 +250,22 @@ bool StepWorker::decide_suspect(SessionView& session) {
 }
 
 std::size_t StepWorker::decide_sent(SessionView& session, const CheckedStep& step) {
-    const shm::Segment& segment = session.segment();
-    if (!may_be_sent_in_part(segment, step)) return 0;
-    const shm::StepClaims claims(segment, step.step);
-    const auto own = session.shares().all_own(step);
-    const bool any = std::any_of(own.begin(), own.end(), [&](std::uint32_t column) {
-        return session.lean().sent(segment, step, column) && !claims.is_committed(column);
-    });
-    if (!any) return 0;
-    return decide_claimable(session, step, Columns::sent, shm::monotonic_ns()).decided;
+    const SentColumns sent(session.segment(), step);
+    if (!sent.any()) return 0;
+    if (step.randoms_supplied && !shm::randoms_ready(session.segment(), step.step)) return 0;
+    return decide_claimable(session, step, &sent, shm::monotonic_ns()).decided;
 }
 
-StepWorker::Share StepWorker::decide_claimable(SessionView& session, const CheckedStep& step, Columns columns,
-                                               std::uint64_t now) {
+StepWorker::Share StepWorker::decide_claimable(SessionView& session, const CheckedStep& step,
+                                               const SentColumns* sent, std::uint64_t now) {
     // One thread decides in place: an arena would only add its hand-over to every small step.
-    if (threads_ == 1) return decide_share(session, step, columns, 0, now);
+    if (threads_ == 1) return decide_share(session, step, sent, 0, now);
     std::atomic<std::size_t> decided{0};
     std::atomic<bool> whole{true};
     std::atomic<bool> waits{false};
     arena_.execute([&] {
         tbb::parallel_for(std::size_t{0}, std::size_t{threads_}, [&](std::size_t thread) {
-            const Share share = decide_share(session, step, columns, thread, now);
+            const Share share = decide_share(session, step, sent, thread, now);
             decided.fetch_add(share.decided, std::memory_order_relaxed);
             if (!share.whole) whole.store(false, std::memory_order_relaxed);
             if (share.waits) waits.store(true, std::memory_order_relaxed);
@@ -295,13 +285,11 @@ std::uint64_t StepWorker::late_by(const shm::Segment& segment, const CheckedStep
     return now > due ? now - due : 0;
 }
 
-StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedStep& step, Columns columns,
-                                           std::size_t thread, std::uint64_t now) {
+StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedStep& step,
+                                           const SentColumns* sent, std::size_t thread, std::uint64_t now) {
     const shm::Segment& segment = session.segment();
     const LeanRows& lean = session.lean();
-    const auto looks_at = [&](std::uint32_t column) {
-        return columns == Columns::all || lean.sent(segment, step, column);
-    };
+    const auto is_there = [&](std::uint32_t column) { return sent == nullptr || sent->has(column); };
     const shm::StepClaims claims(segment, step.step);
     Share share;
     DrawTally tally;
@@ -309,14 +297,14 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
     const auto own = session.shares().own(step, thread);
     for (std::size_t place = 0; place < own.size(); ++place) {
         const std::uint32_t column = own[place];
-        if (!looks_at(column) || claims.is_committed(column)) continue;
+        if (!is_there(column) || claims.is_committed(column)) continue;
         if (!is_due(segment, step, column)) {
             waits = true;
             continue;
         }
         if (!claims.try_claim(column, incarnation_)) continue;
         // The next ones' lines come over while this one is decided.
-        if (place + 1 < own.size() && looks_at(own[place + 1])) {
+        if (place + 1 < own.size() && is_there(own[place + 1])) {
             prefetch_column(segment, step, own[place + 1]);
             lean.prefetch(segment, step, own[place + 1]);
         }
@@ -332,13 +320,12 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
         share.whole = now < slice_ends_;
         if (!share.whole) break;
     }
-    if (columns == Columns::sent) share.whole = false;
+    if (sent != nullptr) share.whole = false;
     if (share.whole) decide_others(session, step, thread, now, tally, share);
     if (waits) share.whole = false;
     share.waits = waits;
     if (share.decided > 0) tally.give_to(segment.header());
-    if (!share.whole && columns == Columns::all)
-        share.whole = shm::step_complete(segment, step.slot, step.columns);
+    if (!share.whole && sent == nullptr) share.whole = shm::step_complete(segment, step.slot, step.columns);
     return share;
 }
 

@@ -16,6 +16,7 @@
 #include "daemon/capture.h"
 #include "daemon/column_decider.h"
 #include "daemon/draw_tally.h"
+#include "daemon/sent_columns.h"
 #include "daemon/session_view.h"
 #include "proto/plane.h"
 #include "shm/column_journal.h"
@@ -60,8 +61,6 @@ class StepWorker {
     bool decide_suspect(SessionView& session);
 
   private:
-    // Which of a step's columns are looked at: of a lean step that is on its way, those that are there.
-    enum class Columns { sent, all };
     struct Share {
         std::size_t decided = 0;
         bool whole = true;   // false: others' columns were left to them, who may yet be late
@@ -86,10 +85,12 @@ class StepWorker {
                           std::uint64_t now) const;
     // Before all logits are there: how many.
     std::size_t decide_sent(SessionView& session, const CheckedStep& step);
+    // Of a step whose logits are not all there the columns that are `sent`; null: of one whose logits are.
     // `now`: the last reading of the clock.
-    Share decide_claimable(SessionView& session, const CheckedStep& step, Columns columns, std::uint64_t now);
-    Share decide_share(SessionView& session, const CheckedStep& step, Columns columns, std::size_t thread,
-                       std::uint64_t now);
+    Share decide_claimable(SessionView& session, const CheckedStep& step, const SentColumns* sent,
+                           std::uint64_t now);
+    Share decide_share(SessionView& session, const CheckedStep& step, const SentColumns* sent,
+                       std::size_t thread, std::uint64_t now);
     // Others' columns: those that cost this thread no more than their owner when the step is a little late,
     // then the rest when it is later.
     void decide_others(SessionView& session, const CheckedStep& step, std::size_t thread, std::uint64_t now,

@@ -4,6 +4,7 @@
 
 #include "gpu_writer/column_wants.h"
 #include "gpu_writer/lean_layout.h"
+#include "proto/lean_order.h"
 #include "shm/wishes.h"
 
 namespace croupier::gpu_writer {
@@ -35,9 +36,17 @@ void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
     proto::ReadyWord complete = step.word;
     complete.tiles = proto::ReadyWord::kLean;
     read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), wants_);
-    lay_lean(lean_shape(segment_.geometry(), rank_, step.columns, order_),
-             std::span(wants_).first(step.columns), rows,
-             {segment_.lean(slot, rank_), segment_.logits(slot, rank_), complete.pack()});
+    const LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns, order_);
+    const proto::LeanOrder order(step.columns);
+    for (std::uint32_t place = 0; place < step.columns; ++place) {
+        const std::uint32_t column = order.column_at(place);
+        lay_lean_column(shape, column, wants_[column], rows[column],
+                        {segment_.lean(slot, rank_), segment_.logits(slot, rank_)});
+        const std::uint32_t part = order.part_at(place);
+        if (part + 1 == order.parts() || order.part_at(place + 1) == part) continue;
+        // SYNC: release; pairs with the acquire in SentColumns: the part's columns are there.
+        segment_.ready(slot, rank_).stamps[part].store(complete.pack(), std::memory_order_release);
+    }
 }
 
 void LeanHost::answer(const BegunStep& step, const Wish& wish) {

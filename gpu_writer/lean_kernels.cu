@@ -1,7 +1,6 @@
 // Compiled with the race's flags (CMakeLists.txt): the blocks' bounds are the host's bit for bit.
 #include <algorithm>
 #include <cfloat>
-#include <numeric>
 
 #include "gpu_writer/device_words.cuh"
 #include "gpu_writer/element_codes.h"
@@ -9,6 +8,7 @@
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/lean_ranks.cuh"
 #include "gpu_writer/lean_rows.cuh"
+#include "proto/lean_order.h"
 
 namespace croupier::gpu_writer {
 namespace {
@@ -43,18 +43,21 @@ struct ScaleTable {
 
 struct Scratch {
     std::uint32_t* sent;     // columns, of a launch; zero between launches
+    std::uint32_t* sent_of;  // each part of it; likewise
     std::uint32_t* arrived;  // chunks that are measured, of each column; likewise
     std::byte* maxima;       // codes
     std::uint32_t maxima_stride;
     ChunkSums* sums;
 
     // What must be zero is in front, where it does not move with the step.
-    static constexpr std::size_t kCounters = (1 + std::size_t{proto::kMaxBatch}) * sizeof(std::uint32_t);
+    static constexpr std::size_t kCounters =
+        (1 + std::size_t{proto::kLeanStamps} + proto::kMaxBatch) * sizeof(std::uint32_t);
     static constexpr std::size_t kMaxima = (kCounters + 63) / 64 * 64;
 
     Scratch(void* memory, Dtype dtype, std::uint32_t blocks, std::uint32_t columns)
         : sent(static_cast<std::uint32_t*>(memory)),
-          arrived(sent + 1),
+          sent_of(sent + 1),
+          arrived(sent_of + proto::kLeanStamps),
           maxima(static_cast<std::byte*>(memory) + kMaxima),
           maxima_stride(chunks_of(blocks) * kChunkBlocks * proto::element_bytes(dtype)),
           sums(reinterpret_cast<ChunkSums*>(maxima + std::size_t{columns} * maxima_stride)) {}
@@ -274,7 +277,7 @@ __device__ void draw_or_send(const RowReader<D>& reader, const LeanRows& rows, c
 }
 
 template <Dtype D>
-__device__ bool send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
+__device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
                             std::uint32_t column, const LeanWant* wants, const LeanScales& scales,
                             const Scratch& scratch) {
     __shared__ FetchedWant fetched;
@@ -301,30 +304,35 @@ __device__ bool send_column(const RowReader<D>& reader, const LeanRows& rows, co
     const bool whole = (want.flags & kWhole) != 0;
     if (!whole) draw_or_send(reader, rows, target, column, want, ranks, room, winner);
     const bool drawn = winner > 0;
-    if (threadIdx.x >= 32) return drawn;
+    if (threadIdx.x >= 32) return;
     proto::LeanHead head{};
     head.flags = whole ? proto::kStandsWhole : drawn ? proto::kDrawn : 0;
     if (drawn) head.draw = {want.key, want.temperature, token_of(winner), score_of(winner), 0};
     head.sent = room.sent;
     head.scale = want.scale;
     sum_row(scales, scratch.sums + std::uint64_t{column} * gridDim.x, head);
-    if (threadIdx.x != 0) return drawn;
+    if (threadIdx.x != 0) return;
     auto* heads = reinterpret_cast<proto::LeanHead*>(target.part + target.layout.heads);
     heads[column] = head;
-    return drawn;
 }
 
-// By each CUDA block that has sent its column: the last one says that the step is there. `stamp`: the
-// column's; null: it has none.
-__device__ void finish_column(const LeanEnd& end, std::uint64_t* stamp, std::uint32_t columns,
-                              std::uint32_t* sent) {
+// By each CUDA block that has sent its column: the last one of a part of the step says that the part is
+// there, and the last one of all that the step is.
+__device__ void finish_column(const LeanEnd& end, const proto::LeanOrder& order, std::uint32_t place,
+                              const Scratch& scratch) {
     __syncthreads();
     if (threadIdx.x != 0) return;
-    // Who sees the stamp, or this column counted, sees its bytes, on the CPU too.
+    // Who sees this column counted sees its bytes, on the CPU too.
     __threadfence_system();
-    if (stamp != nullptr) store_now(stamp, end.word);
-    if (atomicAdd(sent, 1U) + 1 != columns) return;
-    store_now(sent, 0U);
+    const std::uint32_t part = order.part_at(place);
+    if (part + 1 < order.parts() && atomicAdd(scratch.sent_of + part, 1U) + 1 == order.size_of(part)) {
+        store_now(scratch.sent_of + part, 0U);
+        // The part's other columns come before the stamp.
+        __threadfence_system();
+        store_now(reinterpret_cast<std::uint64_t*>(end.stamps) + part, end.word);
+    }
+    if (atomicAdd(scratch.sent, 1U) + 1 != gridDim.y) return;
+    store_now(scratch.sent, 0U);
     // The other columns' bytes come before the word.
     __threadfence_system();
     if (end.next != nullptr) store_now(end.next, end.ticket);
@@ -336,26 +344,16 @@ __device__ void finish_column(const LeanEnd& end, std::uint64_t* stamp, std::uin
 template <Dtype D>
 __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     send_lean(LeanRows rows, LeanTarget target, const LeanWant* wants,
-              const __grid_constant__ ScaleTable table, LeanEnd end, Scratch scratch, std::uint32_t apart) {
+              const __grid_constant__ ScaleTable table, LeanEnd end, Scratch scratch,
+              proto::LeanOrder order) {
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
-    const std::uint32_t column = blockIdx.y * apart % gridDim.y;
+    const std::uint32_t column = order.column_at(blockIdx.y);
     const LeanScales scales = table.of(column);
     measure_chunk<D>(reader, column, scales, scratch);
     if (!arrives_last(scratch.arrived + column)) return;
-    const bool drawn = send_column<D>(reader, rows, target, column, wants, scales, scratch);
-    const std::uint64_t stamp =
-        target.part + target.layout.heads + column * sizeof(proto::LeanHead) + proto::kLeanStamp;
-    finish_column(end, drawn ? nullptr : reinterpret_cast<std::uint64_t*>(stamp), gridDim.y, scratch.sent);
-}
-
-// Columns that are measured one after another stand so far apart, around the end, and each is measured once:
-// a sampler decides some that stand side by side, and has the first of them soon.
-std::uint32_t columns_apart(std::uint32_t columns) {
-    constexpr double kGoldenSection = 0.618;
-    auto apart = std::max(static_cast<std::uint32_t>(columns * kGoldenSection), 1U);
-    while (std::gcd(apart, columns) != 1) --apart;
-    return apart;
+    send_column<D>(reader, rows, target, column, wants, scales, scratch);
+    finish_column(end, order, blockIdx.y, scratch);
 }
 
 template <Dtype D>
@@ -373,7 +371,7 @@ struct Send {
         table.columns = static_cast<std::uint32_t>(std::min<std::size_t>(step.scales.size(), kMostSummed));
         std::copy_n(step.scales.begin(), table.columns, table.each);
         send_lean<D><<<dim3(chunks_of(rows.blocks), step.columns), kLeanThreads, shared, stream>>>(
-            rows, target, step.wants, table, end, scratch, columns_apart(step.columns));
+            rows, target, step.wants, table, end, scratch, proto::LeanOrder(step.columns));
     }
 };
 

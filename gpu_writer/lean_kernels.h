@@ -47,10 +47,12 @@ struct LeanStep {
 };
 
 // What says that all of a step is there: the word, and then the ticket at `finished`, when the wants and the
-// scratch memory are free too. Each column that is not drawn has the word as its stamp before.
+// scratch memory are free too. Before that, each part of the step whose columns are there
+// (proto/lean_order.h) has the word as its stamp.
 struct LeanEnd {
     std::uint64_t ready = 0;
     std::uint64_t word = 0;
+    std::uint64_t stamps = 0;  // proto::kLeanStamps words
     std::uint64_t finished = 0;
     std::uint64_t ticket = 0;
     std::uint64_t* next = nullptr;  // where the ticket goes too: launches that have found a record

@@ -147,14 +147,6 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
     std::memcpy(part + shape.layout.heads + column * sizeof(head), &head, sizeof(head));
 }
 
-void stamp_column(const LeanShape& shape, std::uint32_t column, const LeanMemory& memory) {
-    proto::LeanHead head{};
-    std::memcpy(&head, memory.part + shape.layout.heads + column * sizeof(head), sizeof(head));
-    if ((head.flags & proto::kDrawn) != 0) return;
-    // SYNC: release; pairs with the acquire in LeanRows::sent: all of the column is there.
-    proto::lean_stamp(memory.part, shape.layout, column).store(memory.stamp, std::memory_order_release);
-}
-
 }  // namespace
 
 LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns,
@@ -163,14 +155,16 @@ LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::u
             geometry.lean_blocks, proto::lean_layout_of(geometry, rank)};
 }
 
+void lay_lean_column(const LeanShape& shape, std::uint32_t column, const LeanWant& want, const void* row,
+                     const LeanMemory& memory) {
+    lay_column(shape, column, want, MeasuredRow(shape.slice, row), memory.part);
+    if ((want.flags & kWhole) != 0) lay_rows(shape.slice, column, {&row, 1}, {memory.slice, nullptr, 0});
+}
+
 void lay_lean(const LeanShape& shape, std::span<const LeanWant> wants, std::span<const void* const> rows,
               const LeanMemory& memory) {
-    for (std::uint32_t column = 0; column < rows.size(); ++column) {
-        lay_column(shape, column, wants[column], MeasuredRow(shape.slice, rows[column]), memory.part);
-        if ((wants[column].flags & kWhole) != 0)
-            lay_rows(shape.slice, column, rows.subspan(column, 1), {memory.slice, nullptr, 0});
-        stamp_column(shape, column, memory);
-    }
+    for (std::uint32_t column = 0; column < rows.size(); ++column)
+        lay_lean_column(shape, column, wants[column], rows[column], memory);
 }
 
 void lay_blocks(const LeanShape& shape, std::uint32_t column, const void* row,

@@ -26,9 +26,10 @@ LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::u
 struct LeanMemory {
     std::byte* part = nullptr;
     void* slice = nullptr;
-    std::uint64_t stamp = 0;  // the ready word that the step will have
 };
 
+void lay_lean_column(const LeanShape& shape, std::uint32_t column, const LeanWant& want, const void* row,
+                     const LeanMemory& memory);
 // `rows` stand in the columns from 0 on, as lay_rows() has them; `wants` are one a column. The blocks that
 // are sent of a column ascend; of equal ranks, the first blocks are chosen.
 void lay_lean(const LeanShape& shape, std::span<const LeanWant> wants, std::span<const void* const> rows,

@@ -119,6 +119,7 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     complete.tiles = proto::ReadyWord::kLean;
     end.ready = address_(&segment_.ready(slot, rank_).word);
     end.word = complete.pack();
+    end.stamps = address_(segment_.ready(slot, rank_).stamps);
     const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
     CROUPIER_TRY(
         cuda_done(launch_lean(rows, target, sent, end, scratch_.get(), worker), "cannot launch a lean step"));

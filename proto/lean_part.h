@@ -3,7 +3,6 @@
 // first one, in the order of their ids.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -35,13 +34,6 @@ struct alignas(64) LeanHead {
 };
 static_assert(sizeof(LeanHead) == 64 && offsetof(LeanHead, draw) == 32);
 
-// Within the head of a column that is not drawn: the ready word that the step will have, stored when all of
-// the column is there, which may be decided while others are on their way. A drawn column's head has the end
-// of its draw there, which is no word of any writer: the half that has the epoch is 0.
-constexpr std::size_t kLeanStamp = offsetof(LeanHead, draw) + offsetof(race::Draw, score);
-static_assert(kLeanStamp % sizeof(std::uint64_t) == 0 &&
-              offsetof(race::Draw, reserved) == offsetof(race::Draw, score) + sizeof(std::uint32_t));
-
 // Where the parts lie in a rank's bytes of a slot. Each is by column of the largest batch.
 struct LeanLayout {
     std::size_t heads = 0;
@@ -54,11 +46,5 @@ struct LeanLayout {
     std::size_t bytes = 0;
 };
 LeanLayout lean_layout_of(const Geometry& geometry, std::uint32_t rank);
-
-inline std::atomic<std::uint64_t>& lean_stamp(std::byte* part, const LeanLayout& layout,
-                                              std::uint32_t column) {
-    std::byte* const head = part + layout.heads + column * sizeof(LeanHead);
-    return *reinterpret_cast<std::atomic<std::uint64_t>*>(head + kLeanStamp);
-}
 
 }  // namespace croupier::proto

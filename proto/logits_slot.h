@@ -36,10 +36,16 @@ struct ReadyWord {
 // `lean`: of each column what proto/lean_part.h says, and in the slice what was asked for.
 enum class SliceFormat : std::uint32_t { full_tiles = 0, lean = 1 };
 
+// Parts of a lean step that are told of before all of it is there.
+constexpr std::uint32_t kLeanStamps = 6;
+
 // One cache line a rank, so that writers on different cores do not share one.
 struct alignas(64) ReadyCell {
     std::atomic<std::uint64_t> word;
     SliceFormat format;
+    // By part (proto/lean_order.h): the word that the lean step will have, once the part's columns are there.
+    // Builds before 13.5 know nothing of it.
+    std::atomic<std::uint64_t> stamps[kLeanStamps];
 };
 static_assert(sizeof(ReadyCell) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
 

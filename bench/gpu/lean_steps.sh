@@ -6,7 +6,7 @@
 # tokens there: every token is verified against the reference after each run. PARTS: tests, kernels, steps, chaos.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
-bundle=$PWD/build/bundle
+bundle=${BUNDLE:-$PWD/build/bundle}
 tp=${1:-1} samplers=${2:-14}
 out=${OUT:-bench/results} steps=${STEPS:-160}
 parts=${PARTS:-tests,kernels,steps,chaos}

@@ -24,7 +24,14 @@ std::uint64_t since(Clock::time_point begin) {
 }
 
 // Words of a step, one in a cache line.
-enum Word : std::size_t { kReady = 0, kFinished = 8, kAnswer = 16, kFlag = 24, kFirstAnswered = 32 };
+enum Word : std::size_t {
+    kReady = 0,
+    kFirstStamp = 1,
+    kFinished = 8,
+    kAnswer = 16,
+    kFlag = 24,
+    kFirstAnswered = 32
+};
 constexpr std::uint32_t kMostAsking = 64;
 constexpr std::size_t kSweepBytes = std::size_t{1} << 30U;
 
@@ -113,7 +120,8 @@ void LeanSteps::launch() {
     ++step_;
     need_cuda(gpu_writer::launch_lean(next_rows(), {part_.address(), shape_.layout, shape_.room},
                                       {wants_.device, case_.columns, scales_},
-                                      {words_.address(kReady), step_, words_.address(kFinished), step_},
+                                      {words_.address(kReady), step_, words_.address(kFirstStamp),
+                                       words_.address(kFinished), step_},
                                       scratch_.get(), stream_.get()),
               "cannot launch a lean step");
 }

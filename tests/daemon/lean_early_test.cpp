@@ -1,4 +1,4 @@
-// A column of a lean step is decided when all of it is there, though others of its step are not.
+// Columns of a lean step are decided when their part of it is there, though others are not.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
@@ -9,7 +9,7 @@
 #include "gpu_writer/column_wants.h"
 #include "gpu_writer/host_writer.h"
 #include "gpu_writer/lean_layout.h"
-#include "proto/lean_part.h"
+#include "proto/lean_order.h"
 #include "shm/step_claims.h"
 #include "testing/daemon_process.h"
 #include "testing/session_files.h"
@@ -21,7 +21,8 @@ using namespace croupier::testing;
 namespace {
 
 constexpr std::uint32_t kVocab = 20000;
-constexpr std::uint32_t kColumns = 8;
+constexpr std::uint32_t kColumns = 64;
+constexpr proto::LeanOrder kOrder(kColumns);
 // Rows of this daemon's samplers are looked at without a bell.
 constexpr const char* kSpinning = "{count: 2, wait: spin}";
 
@@ -29,7 +30,8 @@ EngineShape lean_shape(std::uint32_t tp) {
     EngineShape shape;
     shape.vocab = kVocab;
     shape.tp = tp;
-    shape.batch = kColumns;
+    shape.batch = shape.max_sequences = kColumns;
+    shape.max_length = 64;
     shape.lean = true;
     return shape;
 }
@@ -41,7 +43,7 @@ void admit_filtered(SmallEngine& engine) {
         made.uid = uid;
         made.prompt = {1, 2, 3};
         made.params.seed = uid;
-        made.params.temperature = 0.8 + 0.1 * static_cast<double>(uid);
+        made.params.temperature = 0.8 + 0.1 * static_cast<double>(uid % 8);
         made.params.min_tokens = 200;
         made.params.flags |= CROUPIER_NO_LOGPROB;
         made.stop_ids = {5, 6};
@@ -49,42 +51,49 @@ void admit_filtered(SmallEngine& engine) {
     }
 }
 
-// A rank's writer that sends some columns of a step, and does not say that the step is there.
+// A rank's writer that sends some parts of a step, and does not say that the step is there.
 class Sender {
   public:
     Sender(const std::string& segment_path, std::uint32_t rank)
         : writer_(need(gpu_writer::HostWriter::attach(segment_path, rank))) {}
 
-    // `word`: the step's by whoever sends it.
-    proto::ReadyWord begin(std::uint64_t step) {
+    // The step's word by this writer.
+    std::uint64_t begin(std::uint64_t step) {
         proto::ReadyWord word = need(writer_.publisher().begin(step, proto::SliceFormat::lean));
         word.tiles = proto::ReadyWord::kLean;
-        return word;
+        return word.pack();
     }
-    void send(std::uint64_t step, std::uint32_t columns, const proto::ReadyWord& word) {
+    void send(std::uint64_t step, std::uint32_t parts, std::uint64_t word) {
         const shm::Segment& segment = writer_.segment();
         const std::uint32_t slot = segment.slot_of(step);
-        std::vector<gpu_writer::LeanWant> wants(columns);
-        gpu_writer::read_wants(segment, segment.schedule_columns(slot).part(0, columns), wants);
-        lay(step, columns);
-        gpu_writer::lay_lean(
-            gpu_writer::lean_shape(segment.geometry(), writer_.rank(), kColumns, writer_.order()), wants,
-            rows_, {segment.lean(slot, writer_.rank()), segment.logits(slot, writer_.rank()), word.pack()});
+        std::vector<gpu_writer::LeanWant> wants(kColumns);
+        gpu_writer::read_wants(segment, segment.schedule_columns(slot).part(0, kColumns), wants);
+        lay_rows(step);
+        const auto shape =
+            gpu_writer::lean_shape(segment.geometry(), writer_.rank(), kColumns, writer_.order());
+        for (std::uint32_t place = 0; place < kOrder.begin_of(parts); ++place) {
+            const std::uint32_t column = kOrder.column_at(place);
+            gpu_writer::lay_lean_column(
+                shape, column, wants[column], rows_[column],
+                {segment.lean(slot, writer_.rank()), segment.logits(slot, writer_.rank())});
+        }
+        for (std::uint32_t part = 0; part < parts; ++part)
+            segment.ready(slot, writer_.rank()).stamps[part].store(word, std::memory_order_release);
     }
     void send_all(std::uint64_t step) {
-        lay(step, kColumns);
+        lay_rows(step);
         need(writer_.send(step, rows_));
     }
     const shm::Segment& segment() const { return writer_.segment(); }
 
   private:
     // bfloat16: the upper half of a float.
-    void lay(std::uint64_t step, std::uint32_t columns) {
+    void lay_rows(std::uint64_t step) {
         const auto asked = writer_.columns(step);
         const proto::RankShard shard = writer_.geometry().shards[writer_.rank()];
-        values_.assign(columns, {});
+        values_.assign(kColumns, {});
         rows_.clear();
-        for (std::uint32_t column = 0; column < columns; ++column) {
+        for (std::uint32_t column = 0; column < kColumns; ++column) {
             const proto::ScheduleColumn of = asked[column];
             const auto row = SmallEngine::row(kVocab, of.sequence_uid, of.position);
             for (std::uint32_t i = 0; i < shard.count; ++i) {
@@ -110,13 +119,13 @@ std::vector<std::uint32_t> decided(const shm::Segment& segment, std::uint64_t st
     return columns;
 }
 
-// Some of the first `sent` columns come to be decided, all but those that ask for more of their rows, and for
-// a while no other.
+// Columns of the first `sent` parts come to be decided, nearly all, and for a while no other.
 void check_decided(const shm::Segment& segment, std::uint64_t step, std::uint32_t sent) {
-    CHECK(eventually([&] { return decided(segment, step).size() * 2 >= sent; }));
+    CHECK(eventually([&] { return decided(segment, step).size() * 2 >= kOrder.begin_of(sent); }));
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
     while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    for (const std::uint32_t column : decided(segment, step)) CHECK(column < sent);
+    for (const std::uint32_t column : decided(segment, step))
+        CHECK(kOrder.place_of(column) < kOrder.begin_of(sent));
 }
 
 }  // namespace
@@ -130,11 +139,10 @@ TEST_CASE("columns of a lean step are decided as they come, by all ranks") {
     engine.detach_writers();
     std::vector<Sender> ranks;
     for (std::uint32_t rank = 0; rank < tp; ++rank) ranks.emplace_back(engine.segment_path(), rank);
-    for (std::uint32_t round = 0; round < 6; ++round) {
+    for (std::uint32_t sent = 0; sent < kOrder.parts(); ++sent) {
         const std::uint64_t step = engine.submit();
-        const std::uint32_t sent = kColumns - round;
         for (std::uint32_t rank = 0; rank + 1 < tp; ++rank)
-            ranks[rank].send(step, sent, ranks[rank].begin(step));
+            ranks[rank].send(step, kOrder.parts() - 1, ranks[rank].begin(step));
         // What one rank has not sent waits for it.
         if (tp > 1) check_decided(ranks[0].segment(), step, 0);
         Sender& last = ranks.back();
@@ -152,23 +160,23 @@ TEST_CASE("what a writer that is gone sent of a step counts no more, and what wa
     engine.steps(2);
     engine.detach_writers();
     const std::uint64_t step = engine.submit();
-    proto::ReadyWord of_the_first;
+    std::uint64_t of_the_first = 0;
     {
         Sender first(engine.segment_path(), 0);
         of_the_first = first.begin(step);
-        first.send(step, 4, of_the_first);
-        check_decided(first.segment(), step, 4);
+        first.send(step, 1, of_the_first);
+        check_decided(first.segment(), step, 1);
     }
     Sender second(engine.segment_path(), 0);
     (void)second.begin(step);
     // As from a device that still stores for the first.
-    second.send(step, kColumns, of_the_first);
-    check_decided(second.segment(), step, 4);
+    second.send(step, 3, of_the_first);
+    check_decided(second.segment(), step, 1);
     second.send_all(step);
     engine.collect();
 }
 
-TEST_CASE("a sampler that is killed while a lean step comes column by column loses nothing") {
+TEST_CASE("a sampler that is killed while a lean step comes part by part loses nothing") {
     const DaemonProcess daemon("{count: 2, wait: spin, restart_backoff_ms: 1}");
     SmallEngine engine(daemon.endpoint(), "engine", lean_shape(1));
     admit_filtered(engine);
@@ -177,11 +185,39 @@ TEST_CASE("a sampler that is killed while a lean step comes column by column los
     Sender sender(engine.segment_path(), 0);
     for (std::uint32_t round = 0; round < 8; ++round) {
         const std::uint64_t step = engine.submit();
-        sender.send(step, 1 + round % kColumns, sender.begin(step));
+        sender.send(step, 1 + round % (kOrder.parts() - 1), sender.begin(step));
         std::this_thread::sleep_for(std::chrono::microseconds(20 * round));
         const pid_t sampler = daemon.sampler_pid(round % 2);
         if (sampler > 0) ::kill(sampler, SIGKILL);
         sender.send_all(step);
         engine.collect();
+    }
+}
+
+TEST_CASE("many columns of every kind, sent part by part, change no token") {
+    const DaemonProcess daemon(kSpinning);
+    EngineShape shape = lean_shape(GENERATE(1U, 3U));
+    shape.max_logprobs = 5;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    engine.admit(kColumns);
+    engine.steps(6);
+}
+
+TEST_CASE("a lean step's order has each column once, and parts of the sizes that it says") {
+    for (std::uint32_t columns = 1; columns <= 600; ++columns) {
+        const proto::LeanOrder order(columns);
+        std::vector<std::uint32_t> sizes(order.parts());
+        std::vector<bool> met(columns);
+        for (std::uint32_t place = 0; place < columns; ++place) {
+            const std::uint32_t column = order.column_at(place);
+            REQUIRE(order.place_of(column) == place);
+            REQUIRE_FALSE(met[column]);
+            met[column] = true;
+            REQUIRE(order.part_at(place) < order.parts());
+            ++sizes[order.part_at(place)];
+        }
+        for (std::uint32_t part = 0; part < order.parts(); ++part)
+            REQUIRE(sizes[part] == order.size_of(part));
+        REQUIRE(order.begin_of(order.parts()) == columns);
     }
 }

@@ -32,7 +32,8 @@ gpu_writer::DeviceMemory<T> on_gpu(const void* of, std::size_t count) {
 
 constexpr std::size_t kReady = 0;
 constexpr std::size_t kFinished = 1;
-constexpr std::size_t kFirstAnswer = 2;
+constexpr std::size_t kFirstStamp = 2;
+constexpr std::size_t kFirstAnswer = kFirstStamp + proto::kLeanStamps;
 
 class GpuLean final : public LeanSide {
   public:
@@ -126,7 +127,8 @@ void GpuLeanStep::launch(std::uint64_t word) {
     need_cuda(gpu_writer::launch_lean(
                   rows_, target_,
                   {reinterpret_cast<const gpu_writer::LeanWant*>(wants_.address()), columns_, scales_},
-                  {words_.address() + kReady * 8, word, words_.address() + kFinished * 8, word},
+                  {words_.address() + kReady * 8, word, words_.address() + kFirstStamp * 8,
+                   words_.address() + kFinished * 8, word},
                   scratch_.get(), stream_.get()),
               "launch a lean step");
 }
@@ -148,6 +150,10 @@ std::uint64_t GpuLeanStep::load(std::size_t word) {
     std::atomic_ref value(reinterpret_cast<std::uint64_t*>(words_.data())[word]);
     // acquire: what the GPU stored before it is there.
     return value.load(std::memory_order_acquire);
+}
+
+bool GpuLeanStep::stamped(std::uint32_t of_part, std::uint64_t word) {
+    return load(kFirstStamp + of_part) == word;
 }
 
 bool GpuLeanStep::ready(std::uint64_t word) {

@@ -39,6 +39,7 @@ class GpuLeanStep {
     void launch(std::uint64_t word);
     void ask(const std::vector<Asked>& asked, std::uint64_t word);
     bool ready(std::uint64_t word);
+    bool stamped(std::uint32_t of_part, std::uint64_t word);
     bool answered(std::size_t asked, std::uint64_t word);
     // Waits for the stream, and throws what failed there; then the ticket must be there too.
     void synchronise();
@@ -56,7 +57,7 @@ class GpuLeanStep {
     gpu_writer::DeviceMemory<std::byte> scratch_;
     gpu_writer::DeviceMemory<std::uint32_t> places_;
     MappedBytes wants_;
-    MappedBytes words_;  // ready, finished, and one for each column that asks
+    MappedBytes words_;  // ready, finished, stamps, and one for each column that asks
     gpu_writer::LeanRows rows_;
     gpu_writer::LeanTarget target_;
     gpu_writer::LeanSlice slice_;

@@ -11,7 +11,7 @@ class HostLean final : public LeanSide {
         std::vector<const void*> rows;
         for (std::uint32_t column = 0; column < of.columns(); ++column) rows.push_back(row(of, column));
         gpu_writer::lay_lean(shape(of), of.wants, rows,
-                             {reinterpret_cast<std::byte*>(laid.part.data()), laid.slice.data(), kReadyWord});
+                             {reinterpret_cast<std::byte*>(laid.part.data()), laid.slice.data()});
         return laid;
     }
     Bytes answer(const LeanCase& of, const std::vector<Asked>& asked) override {

@@ -1,12 +1,13 @@
 // A lean step's words come last: who sees one has all bytes before it.
 #include <algorithm>
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
+#include "proto/lean_order.h"
 #include "proto/lean_part.h"
 #include "tests/gpu_writer/gpu_lean.h"
 #include "tests/gpu_writer/lean_cases.h"
@@ -27,30 +28,14 @@ void spin_until(There there) {
     }
 }
 
-std::atomic<std::uint64_t>& stamp_of(const LeanCase& of, unsigned char* part, std::uint32_t column) {
-    return proto::lean_stamp(reinterpret_cast<std::byte*>(part), proto::lean_layout_of(of.geometry, of.rank),
-                             column);
-}
-
-// The columns that bear a stamp, by those of a step whose word was 1.
-std::vector<std::uint32_t> stamped_columns(const LeanCase& of, testing::Bytes part) {
-    std::vector<std::uint32_t> stamped;
-    for (std::uint32_t column = 0; column < of.columns(); ++column) {
-        if (stamp_of(of, part.data(), column) == 1) stamped.push_back(column);
-    }
-    return stamped;
-}
-
-// Of steps whose memory is poisoned before, those whose bytes at the word are not `expected`, a function of
-// it.
-template <typename Expected, typename Launch, typename There>
-int count_early_words(testing::MappedBytes& memory, Expected expected_at, int steps, Launch launch,
+// Of steps whose memory is poisoned before, those whose bytes at the word are not `expected`.
+template <typename Launch, typename There>
+int count_early_words(testing::MappedBytes& memory, const testing::Bytes& expected, int steps, Launch launch,
                       There there) {
     int early = 0;
     for (int i = 0; i < steps; ++i) {
         memory.fill(testing::kPoison);
         const auto word = static_cast<std::uint64_t>(1000 + i);
-        const testing::Bytes& expected = expected_at(word);
         launch(word);
         spin_until([&] { return there(word); });
         // The last bytes first in every other step: they are the likeliest to be late.
@@ -70,16 +55,11 @@ testing::Bytes first_bytes(GpuLeanStep& step, testing::MappedBytes& memory) {
 void check_ready_words(const LeanCase& of, int steps) {
     GpuLeanStep step(of);
     step.launch(1);
-    testing::Bytes expected = first_bytes(step, step.part);
+    const testing::Bytes expected = first_bytes(step, step.part);
     REQUIRE(step.ready(1));
-    const auto stamped = stamped_columns(of, expected);
-    const auto expected_at = [&](std::uint64_t word) -> const testing::Bytes& {
-        for (const std::uint32_t column : stamped) stamp_of(of, expected.data(), column) = word;
-        return expected;
-    };
     INFO(of.columns() << " columns");
     CHECK(count_early_words(
-              step.part, expected_at, steps, [&](std::uint64_t word) { step.launch(word); },
+              step.part, expected, steps, [&](std::uint64_t word) { step.launch(word); },
               [&](std::uint64_t word) { return step.ready(word); }) == 0);
 }
 
@@ -95,34 +75,35 @@ bool column_is_there(const LeanCase& of, std::uint32_t column, const unsigned ch
            same(layout.maxima, layout.maxima_stride) && same(layout.heads, sizeof(proto::LeanHead));
 }
 
-// Looks at each column as soon as its stamp can be seen, while others are still sent.
+// Looks at each part's columns as soon as its stamp can be seen, while others are still sent.
 void check_stamps(const LeanCase& of, int steps) {
     GpuLeanStep step(of);
     step.launch(1);
-    testing::Bytes expected = first_bytes(step, step.part);
-    const auto stamped = stamped_columns(of, expected);
-    REQUIRE(stamped.size() == of.columns());
+    const testing::Bytes expected = first_bytes(step, step.part);
+    const proto::LeanOrder order(of.columns());
+    REQUIRE(order.parts() > 1);
     int late = 0;
     int before_the_last = 0;
     for (int i = 0; i < steps; ++i) {
         const auto word = static_cast<std::uint64_t>(1000 + i);
-        for (const std::uint32_t column : stamped) stamp_of(of, expected.data(), column) = word;
         step.part.fill(testing::kPoison);
         step.launch(word);
-        std::vector<std::uint32_t> pending = stamped;
+        std::vector<std::uint32_t> pending(order.parts() - 1);
+        std::iota(pending.begin(), pending.end(), 0U);
         spin_until([&] {
-            std::erase_if(pending, [&](std::uint32_t column) {
-                if (stamp_of(of, step.part.data(), column).load(std::memory_order_acquire) != word)
-                    return false;
+            std::erase_if(pending, [&](std::uint32_t part) {
+                if (!step.stamped(part, word)) return false;
                 before_the_last += step.ready(word) ? 0 : 1;
-                late += column_is_there(of, column, step.part.data(), expected.data()) ? 0 : 1;
+                for (std::uint32_t at = order.begin_of(part); at < order.begin_of(part + 1); ++at)
+                    late +=
+                        column_is_there(of, order.column_at(at), step.part.data(), expected.data()) ? 0 : 1;
                 return true;
             });
             return pending.empty();
         });
         spin_until([&] { return step.ready(word); });
     }
-    INFO(of.columns() << " columns, " << before_the_last << " seen before their step's word");
+    INFO(of.columns() << " columns, " << before_the_last << " parts seen before their step's word");
     CHECK(late == 0);
     CHECK(before_the_last > 0);
 }
@@ -142,8 +123,7 @@ void check_answered_words(const LeanCase& of, std::size_t blocks, int steps) {
     const testing::Bytes expected = first_bytes(step, step.slice);
     INFO(of.columns() << " columns ask for " << blocks << " blocks");
     CHECK(count_early_words(
-              step.slice, [&](std::uint64_t) -> const testing::Bytes& { return expected; }, steps,
-              [&](std::uint64_t word) { step.ask(asked, word); },
+              step.slice, expected, steps, [&](std::uint64_t word) { step.ask(asked, word); },
               [&](std::uint64_t word) {
                   std::size_t there = 0;
                   while (there < asked.size() && step.answered(there, word)) ++there;
@@ -160,7 +140,7 @@ TEST_CASE("a lean step's ready word comes when all of its bytes are there", "[le
     check_ready_words(testing::usual_case(32000, 100, 256), 300);
 }
 
-TEST_CASE("a column's stamp comes when all of its bytes are there, before the step's word", "[lean]") {
+TEST_CASE("a part's stamp comes when all of its columns are there, before the step's word", "[lean]") {
     if (!testing::can_run(testing::Way::store)) return;
     check_stamps(testing::usual_case(151936, 64, 64), 300);
     check_stamps(testing::usual_case(151936, 256, 64), 100);
@@ -181,7 +161,6 @@ TEST_CASE("a lean step with whole columns is there at its word, the slice too", 
     step.launch(1);
     const testing::Bytes expected = first_bytes(step, step.slice);
     CHECK(count_early_words(
-              step.slice, [&](std::uint64_t) -> const testing::Bytes& { return expected; }, 500,
-              [&](std::uint64_t word) { step.launch(word); },
+              step.slice, expected, 500, [&](std::uint64_t word) { step.launch(word); },
               [&](std::uint64_t word) { return step.ready(word); }) == 0);
 }

@@ -145,10 +145,6 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
     }
     naive.head.flags = whole ? proto::kStandsWhole : draw ? proto::kDrawn : 0;
     if (draw) naive.head.draw = *draw;
-    if (!draw) {
-        std::memcpy(reinterpret_cast<std::byte*>(&naive.head) + proto::kLeanStamp, &kReadyWord,
-                    sizeof(kReadyWord));
-    }
     naive.head.sent = static_cast<std::uint32_t>(naive.sent.size());
     naive.head.scale = want.scale;
     if ((want.flags & gpu_writer::kSumAtOne) != 0) naive.head.weight = naive_weight(dtype, naive.codes, 1);

@@ -1,0 +1,31 @@
+#include "daemon/sent_columns.h"
+
+#include <atomic>
+
+#include "shm/logits_publisher.h"
+
+namespace croupier::daemon {
+namespace {
+
+std::uint32_t parts_of(const shm::Segment& segment, const CheckedStep& step, std::uint32_t rank) {
+    const std::uint64_t word = shm::lean_word(segment, step.step, rank).pack();
+    const auto& stamps = segment.ready(step.slot, rank).stamps;
+    std::uint32_t parts = 0;
+    for (std::uint32_t part = 0; part < proto::kLeanStamps; ++part) {
+        // SYNC: acquire; pairs with the writer's store, a GPU's too, behind all of the part's columns.
+        if (stamps[part].load(std::memory_order_acquire) == word) parts |= 1U << part;
+    }
+    return parts;
+}
+
+}  // namespace
+
+SentColumns::SentColumns(const shm::Segment& segment, const CheckedStep& step) {
+    if (segment.geometry().lean_blocks == 0) return;
+    parts_ = ~0U;
+    for (std::uint32_t rank = 0; rank < segment.geometry().tp && parts_ != 0; ++rank)
+        parts_ &= parts_of(segment, step, rank);
+    if (parts_ != 0) order_.emplace(step.columns);
+}
+
+}  // namespace croupier::daemon

@@ -1,0 +1,66 @@
+// The order in which a device sends a lean step's columns, and the parts of it that it tells of before all
+// are there: who decides columns of a part may begin while others are on their way.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+
+#include "proto/geometry.h"
+#include "proto/logits_slot.h"
+
+namespace croupier::proto {
+
+class LeanOrder {
+    // Products of two places are numbers of 32 bits, which a GPU divides fast.
+    static_assert(kMaxBatch <= 1U << 16U);
+
+  public:
+    constexpr explicit LeanOrder(std::uint32_t columns)
+        : columns_(columns), parts_(std::clamp(columns / kFewest, 1U, kLeanStamps + 1)) {
+        apart_ = std::max(static_cast<std::uint32_t>(columns * 0.618), 1U);
+        while (std::gcd(apart_, columns_) != 1) --apart_;
+        // That of `apart_` modulo the number of columns, by Euclid.
+        std::int64_t remainder = columns;
+        std::int64_t next = apart_;
+        std::int64_t factor = 0;
+        std::int64_t inverse = 1;
+        while (next != 0) {
+            const std::int64_t quotient = remainder / next;
+            remainder = std::exchange(next, remainder - quotient * next);
+            factor = std::exchange(inverse, factor - quotient * inverse);
+        }
+        back_ = static_cast<std::uint32_t>(factor < 0 ? factor + columns : factor);
+    }
+
+    // The last one has no stamp but the step's ready word.
+    constexpr std::uint32_t parts() const { return parts_; }
+    // Columns that are sent one after another stand far apart, by the golden section, around the end: a
+    // sampler decides some that stand side by side, and has the first of them soon.
+    constexpr std::uint32_t column_at(std::uint32_t place) const {
+        return place * apart_ % columns_;
+    }
+    constexpr std::uint32_t place_of(std::uint32_t column) const {
+        return column * back_ % columns_;
+    }
+    constexpr std::uint32_t part_at(std::uint32_t place) const {
+        return place * parts_ / columns_;
+    }
+    // From this place on.
+    constexpr std::uint32_t begin_of(std::uint32_t part) const {
+        return (part * columns_ + parts_ - 1) / parts_;
+    }
+    constexpr std::uint32_t size_of(std::uint32_t part) const { return begin_of(part + 1) - begin_of(part); }
+
+  private:
+    // A stamp takes its writer a microsecond, and wakes nobody who would not look anyway.
+    static constexpr std::uint32_t kFewest = 16;
+
+    std::uint32_t columns_;
+    std::uint32_t parts_;
+    std::uint32_t apart_ = 1;
+    std::uint32_t back_ = 0;  // apart_ * back_ is 1, around the end
+};
+
+}  // namespace croupier::proto
