@@ -1,19 +1,20 @@
 #include "tools/number_between.h"
 
-#include <cmath>
+#include <sstream>
 #include <string>
 
 namespace croupier::tools {
 
 CLI::Validator number_between(double least, double most) {
-    const CLI::Range range(least, most);
-    return {[range](std::string& text) {
+    std::ostringstream allowed;
+    allowed << "a number from " << least << " to " << most;
+    return {[least, most, allowed = allowed.str()](std::string& text) {
                 double number = 0;
-                if (CLI::detail::lexical_cast(text, number) && std::isnan(number))
-                    return text + " is no number; allowed: " + range.get_description();
-                return range(text);
+                const bool fits =
+                    CLI::detail::lexical_cast(text, number) && number >= least && number <= most;
+                return fits ? "" : "it is " + text + "; allowed: " + allowed;
             },
-            range.get_description()};
+            CLI::Range(least, most).get_description()};
 }
 
 }  // namespace croupier::tools

@@ -38,7 +38,7 @@ Examples:
 docs/operations.md says how to read it, docs/plan-measured.md how good it was.)";
 
 constexpr const char* kMeasureHelp =
-    R"(A run of `croupier sim` for every combination, one to four seconds each. Plans are fitted to what is measured:
+    R"(Three runs of `croupier sim` for every combination, one to four seconds each. Plans are fitted to what is measured:
 name the smallest and the largest of each that plans will be asked for.
 Example:
   croupier plan measure --vocab 32000,151936 --batch 16,64,256 --tp 1,4 --mix fixed,mixed --save host.json)";

@@ -25,7 +25,7 @@ struct MeasuredStep {
     std::uint32_t samplers = 1;
     std::uint32_t runs = 1;
     std::uint64_t steps = 0;  // with full batches, of all runs
-    double p50_us = 0.0;      // logits complete to the last commit; the mean of the runs' medians
+    double p50_us = 0.0;      // logits complete to the last commit; the mean of the middle runs' medians
     double p99_us = 0.0;
     ColumnTimes columns;
     std::uint64_t sampler_bytes = 0;  // that the largest sampler has to itself

@@ -104,7 +104,7 @@ class Measuring {
 void check_readable(const std::string& path) {
     std::error_code failed;
     const fs::file_status status = fs::status(path, failed);
-    if (!fs::exists(status)) throw std::runtime_error(failed ? failed.message() : "there is no such file");
+    if (!fs::exists(status)) throw std::runtime_error(failed.message());
     if (fs::is_directory(status)) throw std::runtime_error("it is a folder; name a file in it");
     if (!fs::is_regular_file(status)) throw std::runtime_error("it is no regular file; save it to one");
     const std::uint64_t bytes = fs::file_size(path);

@@ -17,7 +17,8 @@ struct Requests {
     std::string wait = "adaptive";
 
     bool operator==(const Requests&) const = default;
-    std::string text() const;  // "mixed requests, bf16 rows, samplers that wait adaptive"
+    std::string text() const;     // "mix mixed, bf16 rows, wait adaptive"
+    std::string options() const;  // of `croupier plan measure`: "--mix mixed", and what is not usual
 };
 
 struct Setting {

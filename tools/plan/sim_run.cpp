@@ -9,11 +9,13 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <vector>
 
+#include "bench/hotset_size/hot_draws.h"
 #include "testing/child_process.h"
 
 namespace croupier::tools {
@@ -140,18 +142,19 @@ MeasuredStep taken_together(std::span<const MeasuredStep> runs) {
     for (const MeasuredStep& run : runs.subspan(1)) {
         all.runs += run.runs;
         all.steps += run.steps;
-        all.p50_us += run.p50_us;
-        all.p99_us += run.p99_us;
-        all.columns.mean_us += run.columns.mean_us;
         std::transform(run.columns.buckets.begin(), run.columns.buckets.end(), all.columns.buckets.begin(),
                        all.columns.buckets.begin(), std::plus<>());
         all.sampler_bytes = std::max(all.sampler_bytes, run.sampler_bytes);
         all.supervisor_bytes = std::max(all.supervisor_bytes, run.supervisor_bytes);
     }
-    const auto count = static_cast<double>(runs.size());
-    all.p50_us /= count;
-    all.p99_us /= count;
-    all.columns.mean_us /= count;
+    const auto middle = [runs](auto of) {
+        std::vector<double> values;
+        std::transform(runs.begin(), runs.end(), std::back_inserter(values), of);
+        return bench::middle_mean(std::move(values));
+    };
+    all.p50_us = middle([](const MeasuredStep& run) { return run.p50_us; });
+    all.p99_us = middle([](const MeasuredStep& run) { return run.p99_us; });
+    all.columns.mean_us = middle([](const MeasuredStep& run) { return run.columns.mean_us; });
     return all;
 }
 

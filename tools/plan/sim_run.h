@@ -18,7 +18,8 @@ struct SimPlace {
 // Two runs of one setting differ by up to a quarter: a sampler that was late once loses columns to others,
 // and these keep their sequences, up to a quarter more than an even share, to the end of the requests
 // (daemon/step_shares.h). A short run shows steps before such a step or after one; the mean of several runs'
-// medians is what to expect. A model is fitted to many settings, a check has but its own.
+// medians is what to expect. A model is fitted to many settings, a check has but its own; of its five the
+// middle three count, as one may be disturbed.
 constexpr std::uint32_t kMeasuringRuns = 3;
 constexpr std::uint32_t kCheckingRuns = 5;
 
@@ -26,7 +27,8 @@ constexpr std::uint32_t kCheckingRuns = 5;
 MeasuredStep run_sim(const Setting& setting, std::uint32_t samplers, const SimPlace& place,
                      std::uint32_t runs);
 
-// Of runs of one setting, one at least: the means of their times, the sums of their columns.
+// Of runs of one setting, one at least: the means of their times, from four runs on of the middle half; the
+// sums of their columns.
 MeasuredStep taken_together(std::span<const MeasuredStep> runs);
 
 // The object that sim's last line is. Throws std::runtime_error where it is not one that this build's sim

@@ -43,7 +43,8 @@ std::vector<MeasuredStep> steps_of(const std::vector<MeasuredStep>& measured, co
     std::string text = "nothing is measured of: " + requests.text() + "; there is:";
     for (const std::string& other : others) text += "\n  " + other;
     throw std::runtime_error(text + (others.empty() ? " nothing" : "") +
-                             "\n`croupier plan measure` measures more");
+                             "\nmeasure it with `croupier plan measure " + requests.options() +
+                             " --save FILE`");
 }
 
 StepCost cost_of(const std::vector<MeasuredStep>& steps) {
@@ -62,6 +63,15 @@ StepCost cost_of(const std::vector<MeasuredStep>& steps) {
 std::string Requests::text() const {
     return fmt::format("mix {}, {} {}{}, wait {}", mix, dtype, transport, summaries ? " with summaries" : "",
                        wait);
+}
+
+std::string Requests::options() const {
+    const Requests usual;
+    std::string text = "--mix " + mix;
+    if (dtype != usual.dtype) text += " --dtype " + dtype;
+    if (transport != usual.transport) text += " --transport " + transport;
+    if (wait != usual.wait) text += " --wait " + wait;
+    return text + (summaries ? " --summaries" : "");
 }
 
 StepModel::StepModel(const std::vector<MeasuredStep>& measured, const Setting& setting)
