@@ -22,7 +22,7 @@ constexpr const char* kHelp = R"(Examples:
                                                      what an engine of that user and Python meets
   croupier doctor --json | jq '.findings[] | select(.level != "fine")'
 Exit status: 0 this host is fit, 1 it works but slower, 2 it will not work, 3 the question itself is wrong.
-Root sees most: the daemon's folders, its program, the libraries of engines. docs/operations.md describes the checks
+Root sees most: the daemon's folders, its program, the libraries of engines. docs/watching.md describes the checks
 and the JSON object.)";
 constexpr int kWrongQuestion = 3;
 
