@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -61,34 +62,66 @@ void add_histogram(MetricFamily& to, const Labels& labels, const shm::HistogramS
 using SamplerValue = std::function<double(const shm::SamplerSnapshot&)>;
 using SessionValue = std::function<double(const shm::SessionSnapshot&)>;
 
-void add_sampler_families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot) {
-    const auto add = [&](const char* name, const char* help, MetricType type, const SamplerValue& value) {
+using Sampler = const shm::SamplerSnapshot&;
+using Session = const shm::SessionSnapshot&;
+
+// Families with a sample for each sampler, and for each session that can be read.
+class Families {
+  public:
+    Families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot)
+        : families_(families), snapshot_(snapshot) {}
+
+    void of_samplers(const std::string& name, const char* help, MetricType type, const SamplerValue& value) {
         MetricFamily made = family(name, help, type);
-        for (const auto& sampler : snapshot.samplers) {
+        for (const auto& sampler : snapshot_.samplers)
             add_value(made, {{"sampler", std::to_string(sampler.index)}}, value(sampler));
+        families_.push_back(std::move(made));
+    }
+    void of_sessions(const std::string& name, const char* help, MetricType type, const SessionValue& value) {
+        MetricFamily made = family(name, help, type);
+        for (const auto& session : snapshot_.sessions) {
+            if (session.fault.empty()) add_value(made, {{"session", session.name}}, value(session));
         }
-        families.push_back(std::move(made));
-    };
-    using Sampler = const shm::SamplerSnapshot&;
-    add("sampler_up", "1 while the sampler process lives", MetricType::Gauge,
-        [](Sampler sampler) { return sampler.alive ? 1.0 : 0.0; });
-    add("sampler_columns_total", "Columns that the sampler decided", MetricType::Counter,
-        [](Sampler sampler) { return static_cast<double>(sampler.columns); });
-    add("sampler_busy_seconds_total", "Time that the sampler's threads spent on decisions, added up",
-        MetricType::Counter, [](Sampler sampler) { return seconds(sampler.busy_ns); });
+        families_.push_back(std::move(made));
+    }
+
+  private:
+    std::vector<MetricFamily>& families_;
+    const shm::Snapshot& snapshot_;
+};
+
+void add_sampler_lives(Families& families, const shm::Snapshot& snapshot) {
+    families.of_samplers("sampler_up", "1 while the sampler process lives", MetricType::Gauge,
+                         [](Sampler sampler) { return sampler.alive ? 1.0 : 0.0; });
+    families.of_samplers("sampler_columns_total", "Columns that the sampler decided", MetricType::Counter,
+                         [](Sampler sampler) { return static_cast<double>(sampler.columns); });
+    families.of_samplers("sampler_busy_seconds_total",
+                         "Time that the sampler's threads spent on decisions, added up", MetricType::Counter,
+                         [](Sampler sampler) { return seconds(sampler.busy_ns); });
     // The time above adds up that of all threads.
-    add("sampler_threads", "Threads of the sampler that decide", MetricType::Gauge,
+    families.of_samplers(
+        "sampler_threads", "Threads of the sampler that decide", MetricType::Gauge,
         [&](Sampler) { return static_cast<double>(std::max(snapshot.threads_per_sampler, 1U)); });
-    add("sampler_restarts_total", "How often the sampler was restarted", MetricType::Counter,
-        [](Sampler sampler) { return static_cast<double>(sampler.restarts); });
-    add("sampler_heartbeat_age_seconds", "Time since the sampler's last heartbeat", MetricType::Gauge,
-        [](Sampler sampler) { return seconds(sampler.heartbeat_age_ns); });
-    add("sampler_state_bytes", "Memory of what the sampler has derived from token logs", MetricType::Gauge,
-        [](Sampler sampler) { return static_cast<double>(sampler.state_bytes); });
-    add("sampler_states", "Sequences of which the sampler has derived a state", MetricType::Gauge,
-        [](Sampler sampler) { return static_cast<double>(sampler.states); });
-    add("sampler_states_dropped_total", "States dropped because samplers.state_mb was reached",
-        MetricType::Counter, [](Sampler sampler) { return static_cast<double>(sampler.states_dropped); });
+    families.of_samplers("sampler_restarts_total", "How often the sampler was restarted", MetricType::Counter,
+                         [](Sampler sampler) { return static_cast<double>(sampler.restarts); });
+    families.of_samplers("sampler_heartbeat_age_seconds", "Time since the sampler's last heartbeat",
+                         MetricType::Gauge,
+                         [](Sampler sampler) { return seconds(sampler.heartbeat_age_ns); });
+}
+
+void add_sampler_states(Families& families) {
+    families.of_samplers("sampler_state_bytes", "Memory of what the sampler has derived from token logs",
+                         MetricType::Gauge,
+                         [](Sampler sampler) { return static_cast<double>(sampler.state_bytes); });
+    families.of_samplers("sampler_states", "Sequences of which the sampler has derived a state",
+                         MetricType::Gauge,
+                         [](Sampler sampler) { return static_cast<double>(sampler.states); });
+    families.of_samplers("sampler_states_dropped_total",
+                         "States dropped because samplers.state_mb was reached", MetricType::Counter,
+                         [](Sampler sampler) { return static_cast<double>(sampler.states_dropped); });
+}
+
+void add_stages(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot) {
     MetricFamily stages =
         family("stage_seconds", "Time a stage of the decision plane takes", MetricType::Histogram);
     for (const auto& sampler : snapshot.samplers) {
@@ -101,20 +134,14 @@ void add_sampler_families(std::vector<MetricFamily>& families, const shm::Snapsh
     families.push_back(std::move(stages));
 }
 
-void add_session_families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot) {
-    const auto add = [&](const std::string& name, const char* help, MetricType type,
-                         const SessionValue& value) {
-        MetricFamily made = family(name, help, type);
-        for (const auto& session : snapshot.sessions) {
-            if (session.fault.empty()) add_value(made, {{"session", session.name}}, value(session));
-        }
-        families.push_back(std::move(made));
-    };
-    using Session = const shm::SessionSnapshot&;
-    add("session_client_up", "1 while the session's client lives", MetricType::Gauge,
-        [](Session session) { return session.client_alive ? 1.0 : 0.0; });
-    add("session_writers", "Logits writers that live", MetricType::Gauge,
-        [](Session session) { return static_cast<double>(session.writers_alive); });
+void add_processes_of_sessions(Families& families) {
+    families.of_sessions("session_client_up", "1 while the session's client lives", MetricType::Gauge,
+                         [](Session session) { return session.client_alive ? 1.0 : 0.0; });
+    families.of_sessions("session_writers", "Logits writers that live", MetricType::Gauge,
+                         [](Session session) { return static_cast<double>(session.writers_alive); });
+}
+
+void add_late_ranks(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot) {
     MetricFamily behind =
         family("session_rank_behind_seconds",
                "How long the oldest step that lacks the rank's logits is in flight; 0: it lacks none",
@@ -126,49 +153,74 @@ void add_session_families(std::vector<MetricFamily>& families, const shm::Snapsh
         }
     }
     families.push_back(std::move(behind));
-    add("session_sequences", "Live sequences", MetricType::Gauge,
-        [](Session session) { return static_cast<double>(session.live_sequences); });
-    add("session_memory_bytes", "Shared memory of the session", MetricType::Gauge,
-        [](Session session) { return static_cast<double>(session.bytes); });
-    add("ring_slots", "Step slots of the session's rings", MetricType::Gauge,
-        [](Session session) { return static_cast<double>(session.geometry.slots); });
-    add("ring_steps_in_flight", "Steps published and not yet taken", MetricType::Gauge,
-        [](Session session) { return static_cast<double>(session.steps_in_flight); });
-    add("ring_steps_decided", "Steps decided that the client has not taken", MetricType::Gauge,
+}
+
+void add_session_sizes(Families& families) {
+    families.of_sessions("session_sequences", "Live sequences", MetricType::Gauge,
+                         [](Session session) { return static_cast<double>(session.live_sequences); });
+    families.of_sessions("session_memory_bytes", "Shared memory of the session", MetricType::Gauge,
+                         [](Session session) { return static_cast<double>(session.bytes); });
+    families.of_sessions("ring_slots", "Step slots of the session's rings", MetricType::Gauge,
+                         [](Session session) { return static_cast<double>(session.geometry.slots); });
+    families.of_sessions("ring_steps_in_flight", "Steps published and not yet taken", MetricType::Gauge,
+                         [](Session session) { return static_cast<double>(session.steps_in_flight); });
+    families.of_sessions(
+        "ring_steps_decided", "Steps decided that the client has not taken", MetricType::Gauge,
         [](Session session) { return static_cast<double>(session.steps_decided_not_taken); });
-    add("hot_set_size", "Ids of the hot set that new sequences are given; 0: each row chooses",
+    families.of_sessions(
+        "hot_set_size", "Ids of the hot set that new sequences are given; 0: each row chooses",
         MetricType::Gauge, [](Session session) { return static_cast<double>(session.hot_size); });
+}
+
+void add_session_counters(Families& families) {
     for (std::size_t i = 0; i < proto::kSessionCounterText.size(); ++i) {
         std::string name = proto::kSessionCounterText[i].name;
         const bool time = name.ends_with("_ns");
         if (time) name = name.substr(0, name.size() - 3) + "_seconds";
-        add(name + "_total", proto::kSessionCounterText[i].help, MetricType::Counter,
-            [i, time](Session session) {
-                const auto value = static_cast<double>(session.counters[i]);
-                return time ? value * 1e-9 : value;
-            });
+        families.of_sessions(name + "_total", proto::kSessionCounterText[i].help, MetricType::Counter,
+                             [i, time](Session session) {
+                                 const auto value = static_cast<double>(session.counters[i]);
+                                 return time ? value * 1e-9 : value;
+                             });
     }
 }
 
+void add_sampler_families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot) {
+    Families of(families, snapshot);
+    add_sampler_lives(of, snapshot);
+    add_sampler_states(of);
+    add_stages(families, snapshot);
+}
+
+void add_session_families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot) {
+    Families of(families, snapshot);
+    add_processes_of_sessions(of);
+    add_late_ranks(families, snapshot);
+    add_session_sizes(of);
+    add_session_counters(of);
+}
+
 using RecentValue = std::function<std::optional<double>(const SessionCounts&)>;
+using RecentCounts = std::map<std::string, SessionCounts>;
 
 // A session has no sample of what it did nothing for: an alarm on a share must not fire because of a pause.
-void add_recent_session_families(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot,
-                                 const RecentMinutes& recent) {
-    const auto counted = recent.sessions(kAlarmWindowNs);
-    const auto add = [&](MetricFamily& made, const Labels& more, const RecentValue& value) {
-        for (const auto& session : snapshot.sessions) {
-            const auto counts = counted.find(session.name);
-            if (!session.fault.empty() || counts == counted.end()) continue;
-            const auto sample = value(counts->second);
-            Labels labels = {{"session", session.name}};
-            labels.insert(labels.end(), more.begin(), more.end());
-            if (sample) add_value(made, labels, *sample);
-        }
-    };
+void add_recent_values(MetricFamily& to, const Labels& more, const shm::Snapshot& snapshot,
+                       const RecentCounts& counted, const RecentValue& value) {
+    for (const auto& session : snapshot.sessions) {
+        const auto counts = counted.find(session.name);
+        if (!session.fault.empty() || counts == counted.end()) continue;
+        const auto sample = value(counts->second);
+        Labels labels = {{"session", session.name}};
+        labels.insert(labels.end(), more.begin(), more.end());
+        if (sample) add_value(to, labels, *sample);
+    }
+}
+
+void add_recent_ratios(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot,
+                       const RecentCounts& counted) {
     const auto add_family = [&](const char* name, const char* help, const RecentValue& value) {
         MetricFamily made = family(name, help, MetricType::Gauge);
-        add(made, {}, value);
+        add_recent_values(made, {}, snapshot, counted, value);
         families.push_back(std::move(made));
     };
     add_family("hot_acceptance_ratio",
@@ -182,13 +234,18 @@ void add_recent_session_families(std::vector<MetricFamily>& families, const shm:
                "Mean time from logits complete to the start of a column's decision, over the last five "
                "minutes",
                mean_column_delay_seconds);
+}
+
+void add_recent_step_parts(std::vector<MetricFamily>& families, const shm::Snapshot& snapshot,
+                           const RecentCounts& counted, const RecentMinutes& recent) {
     MetricFamily steps = family(
         "recent_step_part_seconds",
         "Mean time of a step's parts over the last five minutes; exposed is the part of decision during "
         "which the scheduler waited, taking follows the last commit",
         MetricType::Gauge);
     for (const auto& [part, counter] : kStepParts) {
-        add(steps, {{"part", part}},
+        add_recent_values(
+            steps, {{"part", part}}, snapshot, counted,
             [counter = counter](const SessionCounts& counts) { return mean_step_seconds(counts, counter); });
     }
     const auto times = recent.steps(kAlarmWindowNs);
@@ -268,7 +325,9 @@ std::vector<MetricFamily> to_metrics(const shm::Snapshot& snapshot, const Recent
     families.push_back(std::move(up));
     add_sampler_families(families, snapshot);
     add_session_families(families, snapshot);
-    add_recent_session_families(families, snapshot, recent);
+    const RecentCounts counted = recent.sessions(kAlarmWindowNs);
+    add_recent_ratios(families, snapshot, counted);
+    add_recent_step_parts(families, snapshot, counted, recent);
     add_recent_stages(families, snapshot, recent);
     add_step_families(families, snapshot, recent, journal);
     return families;

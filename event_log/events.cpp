@@ -169,7 +169,7 @@ std::string reference_markdown() {
         "# Events of the log\n\n"
         "The lines of `croupierd`, of its samplers, of a stand-in and of `croupier relay`; what a line is "
         "made of says\n"
-        "[operations.md](operations.md), section \"Logs\". This page is made of the table in "
+        "[watching.md](watching.md), section \"Logs\". This page is made of the table in "
         "`event_log/events.cpp`.\n\n"
         "| event | level | what has happened | what to do |\n| --- | --- | --- | --- |\n";
     for (const EventInfo& info : kTable) {

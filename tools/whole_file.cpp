@@ -1,6 +1,10 @@
 #include "tools/whole_file.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +14,19 @@
 namespace croupier::tools {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+// The half-written file's path; empty: there is none. Read by a signal's handler.
+char half_written[PATH_MAX];
+
+void end_with_it(int signal) {
+    if (half_written[0] != '\0') (void)::unlink(half_written);
+    // By default, as SA_RESETHAND left it, once this handler has returned.
+    (void)::raise(signal);
+}
+
+}  // namespace
 
 WholeFile::WholeFile(std::string path) : path_(std::move(path)), place_(path_) {
     std::error_code unknown;
@@ -23,6 +40,7 @@ WholeFile::WholeFile(std::string path) : path_(std::move(path)), place_(path_) {
 }
 
 WholeFile::~WholeFile() {
+    half_written[0] = '\0';
     if (is_pending_) (void)std::remove(written_.c_str());
 }
 
@@ -30,6 +48,21 @@ void WholeFile::put_in_place() {
     stream_.close();
     if (!stream_ || (is_pending_ && std::rename(written_.c_str(), place_.c_str()) != 0)) fail();
     is_pending_ = false;
+    half_written[0] = '\0';
+}
+
+void WholeFile::goes_with(std::initializer_list<int> signals) const {
+    if (is_pending_ && written_.size() < sizeof(half_written))
+        std::memcpy(half_written, written_.c_str(), written_.size() + 1);
+    struct sigaction action {};
+    action.sa_handler = end_with_it;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    for (const int signal : signals) {
+        struct sigaction before {};
+        (void)::sigaction(signal, nullptr, &before);
+        // As nohup leaves SIGHUP.
+        if (before.sa_handler != SIG_IGN) (void)::sigaction(signal, &action, nullptr);
+    }
 }
 
 void WholeFile::fail() const {

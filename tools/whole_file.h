@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fstream>
+#include <initializer_list>
 #include <string>
 
 namespace croupier::tools {
@@ -17,6 +18,9 @@ class WholeFile {
 
     std::ostream& stream() { return stream_; }
     void put_in_place();
+    // These signals, where they are not ignored, end the process at once, as they do by default, and take
+    // with them what is half-written. For one file of the process.
+    void goes_with(std::initializer_list<int> signals) const;
 
   private:
     [[noreturn]] void fail() const;

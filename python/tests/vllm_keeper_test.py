@@ -1,99 +1,27 @@
-"""What keeps a private daemon and a stand-in alive: engines, containers and descriptors in its way."""
+"""What keeps a private daemon and a stand-in alive: deaths, children and descriptors in its way."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import resource
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from croupier import Params, Session, Writer
 from croupier.vllm import keeper as keeping
-from croupier.vllm import private_daemon
-from croupier.vllm.keeper import Keeper
-from croupier.vllm.options import Options
-from croupier.vllm.private_daemon import PrivateDaemon, configuration
-from croupier.vllm.processes import end_of, readable
-
-PROMPT = 2.0
-PATIENCE = 20.0
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
-def options_of(tmp_path: Path, end: str = "") -> Options:
-    return Options(samplers=1, shm_dir=f"/dev/shm/croupier-test-{os.getpid()}-{tmp_path.name}{end}")
-
-
-def pid_of(tmp_path: Path) -> int:
-    return int((tmp_path / "pid").read_text().split()[0])
-
-
-def kill_daemon(tmp_path: Path) -> None:
-    ended = os.pidfd_open(pid_of(tmp_path))
-    os.kill(pid_of(tmp_path), signal.SIGKILL)
-    readable([ended], None)
-    os.close(ended)
-
-
-@contextlib.contextmanager
-def engine_process(tmp_path: Path, before: str = "") -> Iterator[subprocess.Popen]:
-    """An engine of its own, which ends when it is killed, and prints a line when it has its daemon."""
-    does = f"""
-import os, pathlib, signal, sys, time
 from croupier.vllm.keeper import Keeper
 from croupier.vllm.options import Options
 from croupier.vllm.private_daemon import PrivateDaemon
-{before}
-options = Options(samplers=1, shm_dir={options_of(tmp_path).shm_dir!r}, stand_in=False)
-daemon = PrivateDaemon.join(options, pathlib.Path({str(tmp_path)!r}))
-keeper = Keeper("segment", options, daemon, print)
-print("joined", flush=True)
-time.sleep(60)
-"""
-    with subprocess.Popen([sys.executable, "-c", does], stdout=subprocess.PIPE) as engine:
-        try:
-            yield engine
-        finally:
-            engine.kill()
-
-
-def tree_of(pid: int) -> list[int]:
-    """What vLLM kills with an engine core that takes too long to end: psutil's children(recursive=True)."""
-    children = Path(f"/proc/{pid}/task").glob("*/children")
-    own = [int(child) for listed in children for child in listed.read_text().split()]
-    return [found for child in own for found in (child, *tree_of(child))]
-
-
-@pytest.fixture
-def no_more_children() -> Callable[[], bool]:
-    """Other tests may have left this process some."""
-    before = set(tree_of(os.getpid()))
-    return lambda: set(tree_of(os.getpid())) <= before
-
-
-def state_of(pid: int) -> str:
-    """The kernel's letter for it; none if there is no such process."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
-        return ""
+from croupier.vllm.processes import end_of
+from private_daemons import options_of, pid_of, promptly
+from support import PATIENCE, eventually
 
 
 @contextlib.contextmanager
@@ -110,13 +38,6 @@ def forked() -> Iterator[None]:
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-
-
-@contextlib.contextmanager
-def promptly() -> Iterator[None]:
-    begun = time.monotonic()
-    yield
-    assert time.monotonic() - begun < PROMPT
 
 
 @pytest.fixture
@@ -138,229 +59,6 @@ def lines(file: Path) -> list[str]:
     return file.read_text().splitlines()
 
 
-def test_a_daemon_is_started_again_as_the_first_engine_asked_for_it(tmp_path: Path) -> None:
-    first, second = options_of(tmp_path), options_of(tmp_path, "-second")
-    engines = [PrivateDaemon.join(first, tmp_path), PrivateDaemon.join(second, tmp_path)]
-    asked = (tmp_path / "croupierd.yaml").read_bytes()
-    assert asked.decode() == configuration(first, tmp_path)
-    kill_daemon(tmp_path)
-    watch = engines[1].watch()
-    assert watch is not None
-    os.close(watch)
-    kill_daemon(tmp_path)
-    third = PrivateDaemon.join(second, tmp_path)
-    assert (tmp_path / "croupierd.yaml").read_bytes() == asked
-    assert Path(first.shm_dir).exists()
-    for engine in (engines[0], engines[1], third):
-        engine.leave()
-    assert not Path(first.shm_dir).exists()
-    assert not Path(second.shm_dir).exists()
-    # Nobody is left: the next one is the first again.
-    PrivateDaemon.join(second, tmp_path).leave()
-    assert (tmp_path / "croupierd.yaml").read_text() == configuration(second, tmp_path)
-
-
-def test_an_engine_that_is_killed_with_all_its_children_leaves_others_their_daemon(
-    tmp_path: Path,
-) -> None:
-    with engine_process(tmp_path) as first:
-        assert first.stdout.readline() == b"joined\n"
-        pid = pid_of(tmp_path)
-        second = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-        assert pid_of(tmp_path) == pid
-        with Session(
-            endpoint=second.endpoint, name="second", vocab=64, dtype="fp32", max_length=16
-        ) as session:
-            writer = Writer(session.segment_path)
-            session.add(1, [1], params=Params(temperature=0.0))
-
-            def decided() -> list[int]:
-                step = session.submit([1])
-                assert writer.begin(step)
-                writer.enqueue(np.eye(64, dtype=np.float32)[[7]])
-                return session.wait(PATIENCE).tokens.tolist()
-
-            assert decided() == [7]
-            for child in tree_of(first.pid):
-                os.kill(child, signal.SIGKILL)
-            first.kill()
-            first.wait()
-            for _ in range(5):
-                assert decided() == [7]
-            writer.detach()
-        watch = second.watch()
-        assert pid_of(tmp_path) == pid
-        assert not readable([watch], 0)
-        second.leave()
-        assert readable([watch], 0)
-        os.close(watch)
-        eventually(lambda: state_of(pid) == "")
-        assert not Path(options_of(tmp_path).shm_dir).exists()
-
-
-def test_a_daemon_that_a_killed_engine_left_serves_only_who_asks_for_such_a_one(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
-    def left() -> int:
-        with engine_process(tmp_path) as engine:
-            assert engine.stdout.readline() == b"joined\n"
-        return pid_of(tmp_path)
-
-    pid = left()
-    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    assert pid_of(tmp_path) == pid
-    engine.leave()
-    # Another place for segments; and another program, as after an installation of another version.
-    pid, other = left(), options_of(tmp_path, "-other")
-    engine = PrivateDaemon.join(other, tmp_path)
-    assert pid_of(tmp_path) != pid
-    assert (tmp_path / "croupierd.yaml").read_text() == configuration(other, tmp_path)
-    assert Path(other.shm_dir).exists()
-    assert not Path(options_of(tmp_path).shm_dir).exists()
-    # Nobody's who is not alone.
-    pid = pid_of(tmp_path)
-    second = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    assert pid_of(tmp_path) == pid
-    engine.leave()
-    second.leave()
-    pid, program = left(), tmp_path / "croupierd"
-    program.write_text(f'#!/bin/sh\nexec {private_daemon.find_croupierd()} "$@"\n')
-    program.chmod(0o700)
-    monkeypatch.setattr(private_daemon, "find_croupierd", lambda: str(program))
-    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    assert pid_of(tmp_path) != pid
-    engine.leave()
-    assert not Path(options_of(tmp_path).shm_dir).exists()
-
-
-@pytest.mark.parametrize(
-    ("files", "cores"),
-    [
-        ({}, 48),
-        ({"cgroup": "0::/\n", "cpu.max": "max 100000\n"}, 48),
-        ({"cgroup": "0::/\n", "cpu.max": "1600000 100000\n"}, 12),
-        ({"cgroup": "0::/a/b\n", "a/cpu.max": "1000000 100000\n", "a/b/cpu.max": "max 100000\n"}, 7),
-        # The host's path, as within a container.
-        ({"cgroup": "0::/not/here\n", "cpu.max": "50000 100000\n"}, 1),
-        (
-            {
-                "cgroup": "3:cpu,cpuacct:/\n",
-                "cpu/cpu.cfs_quota_us": "400000",
-                "cpu/cpu.cfs_period_us": "100000",
-            },
-            3,
-        ),
-        ({"cgroup": "3:cpu:/\n", "cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 48),
-    ],
-)
-def test_three_quarters_of_the_cores_that_the_control_group_may_use_are_samplers(
-    tmp_path: Path, monkeypatch: Any, files: dict[str, str], cores: int
-) -> None:
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
-    monkeypatch.setattr(private_daemon, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(private_daemon, "_OWN_CGROUPS", tmp_path / "cgroup")
-    assert private_daemon.samplers_of(Options()) == cores
-    assert private_daemon.samplers_of(Options(samplers=7)) == 7
-
-
-def test_a_large_host_has_no_more_samplers_than_a_daemon_takes(monkeypatch: Any) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(768)))
-    monkeypatch.setattr(private_daemon, "_OWN_CGROUPS", Path("/nonexistent"))
-    assert private_daemon.samplers_of(Options()) == 256
-
-
-def test_an_engine_that_dies_while_it_starts_a_daemon_is_in_nobodys_way(tmp_path: Path) -> None:
-    dies = "os.kill(os.getpid(), signal.SIGKILL)"
-    for before in (
-        f"PrivateDaemon._write_pid = lambda *_: {dies}",
-        f"PrivateDaemon._await_ready = lambda *_: {dies}",
-    ):
-        with engine_process(tmp_path, before) as engine:
-            assert engine.wait(PATIENCE) == -signal.SIGKILL
-        begun = time.monotonic()
-        PrivateDaemon.join(options_of(tmp_path), tmp_path).leave()
-        assert time.monotonic() - begun < PATIENCE / 2
-        assert not Path(options_of(tmp_path).shm_dir).exists()
-
-
-def test_a_daemon_has_what_it_would_have_from_a_service_manager(
-    tmp_path: Path, no_more_children: Any
-) -> None:
-    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    pid = pid_of(tmp_path)
-    status = dict(
-        line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
-    )
-    assert int(status["PPid"]) != os.getpid()
-    assert os.getsid(pid) == pid
-    # Its own: a reader of its log may go.
-    assert int(status["SigIgn"], 16) == 1 << (signal.SIGPIPE - 1)
-    opened = {link.name: os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()}
-    assert opened["0"] == "/dev/null"
-    assert opened["1"] == opened["2"] == str(tmp_path / "croupierd.log")
-    assert [name for name in opened.values() if name.startswith(str(tmp_path))].count(
-        str(tmp_path / "daemon.lock")
-    ) == 1
-    assert no_more_children()
-    engine.leave()
-
-
-@pytest.mark.parametrize(
-    ("does", "said"),
-    [
-        ("echo no room >&2; exit 3", r"ended at its start with status 3:\nno room"),
-        ("kill -SEGV $$", r"ended at its start with status 139"),
-        (None, r"Permission denied"),
-    ],
-    ids=["exit", "signal", "no program"],
-)
-def test_a_daemon_that_does_not_start_is_told_with_its_last_words(
-    tmp_path: Path, monkeypatch: Any, no_more_children: Any, does: str | None, said: str
-) -> None:
-    program = tmp_path / "croupierd"
-    program.write_text(f"#!/bin/sh\n{does}\n")
-    program.chmod(0o700 if does else 0o600)
-    monkeypatch.setattr(private_daemon, "find_croupierd", lambda: str(program))
-    with promptly(), pytest.raises(RuntimeError, match=said):
-        PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    assert no_more_children()
-    monkeypatch.undo()
-    PrivateDaemon.join(options_of(tmp_path), tmp_path).leave()
-
-
-def test_an_interrupted_start_leaves_nothing(tmp_path: Path, monkeypatch: Any, no_more_children: Any) -> None:
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    for where in ("_write_pid", "_await_ready"):
-        monkeypatch.setattr(PrivateDaemon, where, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            PrivateDaemon.join(options_of(tmp_path), tmp_path)
-        monkeypatch.undo()
-        assert no_more_children()
-        engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-        engine.leave()
-        assert not Path(options_of(tmp_path).shm_dir).exists()
-
-
-def test_an_engine_that_has_left_starts_no_daemon(tmp_path: Path) -> None:
-    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    pid = pid_of(tmp_path)
-    engine.leave()
-    assert engine.watch() is None
-    assert pid_of(tmp_path) == pid
-
-
-def test_who_has_no_turn_looks_after_the_daemon_later(tmp_path: Path) -> None:
-    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    with engine._turn(), promptly():
-        assert engine.watch() is None
-    engine.leave()
-
-
 def test_a_child_of_an_engine_keeps_nothing_of_it(tmp_path: Path, stand_in: Any) -> None:
     stand_in("exec sleep 60")
     engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
@@ -377,70 +75,6 @@ def test_a_child_of_an_engine_keeps_nothing_of_it(tmp_path: Path, stand_in: Any)
         assert pid_of(tmp_path) != pid
         with promptly():
             engine.leave()
-
-
-def test_a_lock_that_the_dead_daemon_left_is_named(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(private_daemon, "_SAMPLERS_PATIENCE", 0.1)
-    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    kill_daemon(tmp_path)
-    engine._await_samplers()
-    with open(tmp_path / "daemon.lock", "ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with promptly(), pytest.raises(RuntimeError, match=r"daemon\.lock is still locked.* would be right"):
-            engine.watch()
-    engine.leave()
-    assert not Path(options_of(tmp_path).shm_dir).exists()
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("link", "is a link"),
-        ("dangling", "is a link"),
-        ("file", "is no directory"),
-        ("open", r"is writable by others \(mode 0770\)"),
-        ("theirs", rf"is user {os.geteuid()}'s"),
-    ],
-)
-def test_a_directory_that_is_not_this_users_alone_is_refused(
-    tmp_path: Path, monkeypatch: Any, kind: str, said: str
-) -> None:
-    directory, target = tmp_path / "croupier-vllm", tmp_path / "target"
-    if kind in ("link", "dangling"):
-        directory.symlink_to(target)
-        if kind == "link":
-            target.mkdir(mode=0o700)
-    elif kind == "file":
-        directory.touch()
-    else:
-        directory.mkdir()
-        directory.chmod(0o770 if kind == "open" else 0o700)
-    if kind == "theirs":
-        user = os.geteuid() + 1
-        monkeypatch.setattr(os, "geteuid", lambda: user)
-    with pytest.raises(PermissionError, match=rf"croupier-vllm {said}; .* would be right"):
-        PrivateDaemon.join(options_of(tmp_path), directory)
-    assert not target.exists() or not list(target.iterdir())
-
-
-def test_a_daemon_of_another_container_is_left_alone(tmp_path: Path, monkeypatch: Any) -> None:
-    here = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    monkeypatch.setattr(private_daemon, "pid_namespace", lambda: "pid:[1]")
-    # There the number is nobody's, or another process's.
-    monkeypatch.setattr(os, "pidfd_open", None)
-    there = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    assert there.watch() is None
-    there.leave()
-    monkeypatch.undo()
-    there = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    here.leave()
-    monkeypatch.setattr(private_daemon, "pid_namespace", lambda: "pid:[1]")
-    there.leave()
-    os.kill(pid_of(tmp_path), 0)
-    monkeypatch.undo()
-    kill_daemon(tmp_path)
-    PrivateDaemon.join(options_of(tmp_path), tmp_path).leave()
-    assert not Path(options_of(tmp_path).shm_dir).exists()
 
 
 @pytest.mark.parametrize("status", ["exit 0", "exit 1", "exit 3", "kill -KILL $$"])

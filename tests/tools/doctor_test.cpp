@@ -86,7 +86,7 @@ TEST_CASE("doctor: a daemon that serves is found fit, and every check is told on
         const std::string level = finding["level"];
         if (level == "broken" || level == "slower") CHECK(finding["remedy"] != "");
     }
-    // Others rely on these names: docs/operations.md has them all.
+    // Others rely on these names: docs/watching.md has them all.
     CHECK(checks ==
           std::set<std::string>{"config.file",     "cpu.instructions",  "cpu.cores",      "cpu.cpuset",
                                 "cpu.quota",       "cpu.pinning",       "cpu.speed",      "numa.samplers",

@@ -1,4 +1,9 @@
 // `croupier trace`: what it writes is what a viewer reads, and what samplers kept.
+#include <fcntl.h>
+#include <malloc.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -7,7 +12,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <streambuf>
 
+#include "shm/file.h"
+#include "testing/child_process.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
 #include "testing/workplace.h"
@@ -16,6 +24,7 @@
 using namespace croupier;
 using namespace croupier::tools;
 using namespace croupier::testing;
+using Catch::Equals;
 using nlohmann::json;
 
 namespace {
@@ -78,7 +87,7 @@ std::string fault_of(const json& trace) {
 
 json written(const TraceMaterial& material) {
     std::ostringstream text;
-    trace_of(material).write(text, {{"program", "test"}});
+    StepStory(material).write(text, {{"program", "test"}});
     return json::parse(text.str());
 }
 
@@ -89,6 +98,32 @@ std::vector<json> spans(const json& trace, const std::string& name) {
     }
     return found;
 }
+
+// Takes what is written, and looks at the heap meanwhile.
+class HeapWatch : public std::streambuf {
+  public:
+    static std::size_t in_use() {
+        const auto heap = ::mallinfo2();
+        return heap.uordblks + heap.hblkhd;
+    }
+    std::size_t most() const { return most_; }
+    std::size_t bytes() const { return bytes_; }
+
+  private:
+    std::streamsize xsputn(const char*, std::streamsize count) override {
+        bytes_ += static_cast<std::size_t>(count);
+        if (calls_++ % 100 == 0) most_ = std::max(most_, in_use());
+        return count;
+    }
+    int overflow(int byte) override {
+        ++bytes_;
+        return byte;
+    }
+
+    std::size_t calls_ = 0;
+    std::size_t bytes_ = 0;
+    std::size_t most_ = 0;
+};
 
 constexpr std::uint64_t kBegin = 1'000'000'000'000;
 
@@ -137,7 +172,7 @@ TraceMaterial two_steps() {
 
 TEST_CASE("a step is drawn with its parts, its late rank, and an arrow to each of its columns") {
     const json trace = written(two_steps());
-    CHECK(fault_of(trace) == "");
+    CHECK_THAT(fault_of(trace), Equals(""));
     REQUIRE(spans(trace, "step 0").size() == 1);
     const json step = spans(trace, "step 0")[0];
     CHECK((ns(step.at("ts")) == 0 && ns(step.at("dur")) == 5500));
@@ -174,7 +209,7 @@ TEST_CASE("times that a client made up are not drawn, and do not move the others
         }
     }
     const json trace = written(material);
-    CHECK(fault_of(trace) == "");
+    CHECK_THAT(fault_of(trace), Equals(""));
     for (const json& event : trace.at("traceEvents")) {
         CHECK(ns(event.at("ts")) <= 8000);
         if (event.contains("dur")) CHECK(ns(event.at("dur")) <= 8000);
@@ -182,14 +217,36 @@ TEST_CASE("times that a client made up are not drawn, and do not move the others
 }
 
 TEST_CASE("a trace of nothing, of columns without their step and of names that are no text is sound") {
-    CHECK(fault_of(written({})) == "");
+    CHECK_THAT(fault_of(written({})), Equals(""));
     TraceMaterial material = two_steps();
     material.steps.clear();
     material.session_names[7] = "\xff\xfe\033[2J\"";
     const json trace = written(material);
-    CHECK(fault_of(trace) == "");
+    CHECK_THAT(fault_of(trace), Equals(""));
     CHECK(spans(trace, "race").size() == 2);
     CHECK(trace.dump().find('\033') == std::string::npos);
+}
+
+TEST_CASE("a long trace takes some hundred bytes of memory for each column, also while it is written") {
+    constexpr std::uint64_t kSteps = 5000;
+    constexpr std::uint64_t kBatch = 8;
+    const std::size_t before = HeapWatch::in_use();
+    TraceMaterial material;
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+        const std::uint64_t begin = kBegin + step * 10'000;
+        material.steps.push_back(step_record(step, begin, begin + 3000, begin + 9000));
+        for (std::uint64_t column = 0; column < kBatch; ++column)
+            material.columns.push_back(column_record(step, begin + 3000, begin + 3000 + column * 700, 600));
+    }
+    const StepStory story(std::move(material));
+    // A step with its parts, a column with both ends of its arrow.
+    REQUIRE(story.events() > 3 * kSteps * kBatch);
+    HeapWatch watch;
+    std::ostream text(&watch);
+    story.write(text, {{"program", "test"}});
+    CHECK(watch.bytes() > 300 * kSteps * kBatch);
+    INFO((watch.most() - before) / (kSteps * kBatch) << " bytes a column");
+    CHECK(watch.most() - before < 512 * kSteps * kBatch);
 }
 
 TEST_CASE("croupier trace writes what real samplers kept, of a daemon that lives and of one that is dead") {
@@ -207,7 +264,7 @@ TEST_CASE("croupier trace writes what real samplers kept, of a daemon that lives
     REQUIRE(traced.status == 0);
     CHECK((traced.output.find("the daemon is dead") != std::string::npos) == dead);
     const json trace = json::parse(place.bytes_of("t.json"));
-    CHECK(fault_of(trace) == "");
+    CHECK_THAT(fault_of(trace), Equals(""));
     for (int step = 0; step < 6; ++step) {
         CHECK(spans(trace, "step " + std::to_string(step)).size() == 1);
     }
@@ -248,7 +305,7 @@ TEST_CASE("a trace that fails leaves the file that was there before it, and no o
     std::filesystem::create_symlink("t.json", place.path() / "link.json");
     CHECK(place.run("trace --kept -o link.json " + where).status == 0);
     CHECK(std::filesystem::is_symlink(place.path() / "link.json"));
-    CHECK(fault_of(json::parse(place.bytes_of("t.json"))) == "");
+    CHECK_THAT(fault_of(json::parse(place.bytes_of("t.json"))), Equals(""));
     CHECK(place.run("trace --kept -o /dev/stdout " + where).output.find("traceEvents") != std::string::npos);
     const Ended folder = place.run("trace --kept -o . " + where);
     CHECK((folder.status != 0 && folder.output.find("cannot write .: ") != std::string::npos));
@@ -256,4 +313,29 @@ TEST_CASE("a trace that fails leaves the file that was there before it, and no o
         const std::string name = entry.path().filename();
         CHECK((name == "t.json" || name == "link.json"));
     }
+}
+
+TEST_CASE("a trace that is told to end while it writes ends, though nobody reads what it writes") {
+    const DaemonProcess daemon;
+    SmallEngine engine(daemon.endpoint(), "engine");
+    engine.admit(8);
+    engine.steps(60);
+    REQUIRE(engine.counted(480));
+    const Workplace place;
+    const std::string fifo = place.path() / "fifo";
+    REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+    const shm::FileDescriptor reader(::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    const auto tool = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "croupier";
+    ChildProcess trace = ChildProcess::execute(
+        {tool, "trace", "--kept", "-o", fifo, "-i", daemon.instance(), "--shm-dir", daemon.shm_directory()},
+        place.path() / "said", SIGKILL);
+    // There is no room for all of it, and none comes.
+    REQUIRE(eventually([&] {
+        int filled = 0;
+        return ::ioctl(reader.get(), FIONREAD, &filled) == 0 && filled > 0;
+    }));
+    trace.send(GENERATE(SIGINT, SIGTERM));
+    std::optional<ChildEnd> end;
+    CHECK(eventually([&] { return (end = trace.poll()).has_value(); }));
+    CHECK((end && end->signal != 0));
 }

@@ -1,5 +1,5 @@
 // All checks, in the order in which they are told. Their names are kept: others rely on them
-// (docs/operations.md).
+// (docs/watching.md).
 #pragma once
 
 #include <string>

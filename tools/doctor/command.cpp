@@ -22,7 +22,7 @@ constexpr const char* kHelp = R"(Examples:
                                                      what an engine of that user and Python meets
   croupier doctor --json | jq '.findings[] | select(.level != "fine")'
 Exit status: 0 this host is fit, 1 it works but slower, 2 it will not work, 3 the question itself is wrong.
-Root sees most: the daemon's folders, its program, the libraries of engines. docs/operations.md describes the checks
+Root sees most: the daemon's folders, its program, the libraries of engines. docs/watching.md describes the checks
 and the JSON object.)";
 constexpr int kWrongQuestion = 3;
 
@@ -77,8 +77,9 @@ void add_doctor_command(CLI::App& app, int& status) {
     command->add_option("--python", request.python, "The engine's Python")->capture_default_str();
     command->add_option("--library", request.library, "The libcroupier.so that the engine loads");
     command
-        ->add_option("--patience", request.patience_ms,
-                     "Milliseconds that Python may take to answer; the daemon may take half of it")
+        ->add_option(
+            "--patience", request.patience_ms,
+            "Milliseconds that Python may take to answer; the daemon, and the measuring of cores, half of it")
         ->check(CLI::Range(10U, 600000U))
         ->capture_default_str();
     command->add_option("--vocab", request.vocab, "Vocabulary of the session that must find room")

@@ -1,8 +1,7 @@
-// Cores: which instructions they have, how many are had, and how fast they are.
+// Cores: which instructions they have, and how many are had.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "host/control_group.h"
 #include "host/placement.h"
@@ -43,23 +42,6 @@ std::size_t cores_for_samplers(const Examined& examined) {
 
 std::string stops_in_words(std::uint64_t stops) {
     return stops == 0 ? "" : fmt::format("; the kernel has stopped the control group {} times for it", stops);
-}
-
-// Of cpufreq: a governor or a limit that keeps a core below what it could do. Empty: none, or not told.
-std::string frequency_limit(const host::HostView& host, std::uint32_t core) {
-    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/cpufreq/", core);
-    const auto governor = host.read(folder + "scaling_governor");
-    const auto driver = host.read(folder + "scaling_driver");
-    // intel_pstate's and amd-pstate's own powersave goes up to the whole frequency.
-    const bool chooses_itself =
-        driver && (driver->starts_with("intel_pstate") || driver->starts_with("amd-pstate"));
-    if (governor == "powersave" && !chooses_itself) return "its governor is powersave";
-    const auto limit = host.read(folder + "scaling_max_freq");
-    const auto most = host.read(folder + "cpuinfo_max_freq");
-    if (!limit || !most) return "";
-    const double share = std::atof(limit->c_str()) / std::max(1.0, std::atof(most->c_str()));
-    return share < 0.9 ? fmt::format("its frequency is limited to {:.0f} % (scaling_max_freq)", share * 100)
-                       : "";
 }
 
 }  // namespace
@@ -175,56 +157,6 @@ Finding check_pinning(const Examined& examined) {
     return fine(fmt::format("{} sampler{} seen, bound to {}", seen, seen == 1 ? " is" : "s are",
                             seen == 1 ? "its core" : "their cores"),
                 {{"samplers", number(seen)}});
-}
-
-Finding check_speed(const Examined& examined) {
-    std::string limited;
-    std::size_t limits = 0;
-    for (const std::uint32_t core : examined.usable_cores) {
-        const std::string limit = frequency_limit(examined.host, core);
-        if (!limit.empty() && limits++ == 0) limited = fmt::format("core {}: {}", core, limit);
-    }
-    const std::string remedy =
-        "cpupower frequency-set -g performance; look for heat and power limits in the BMC";
-    if (limits > 0) {
-        return slower(limited + (limits > 1 ? fmt::format(" (and {} more)", limits - 1) : ""), remedy,
-                      {{"limited", number(limits)}});
-    }
-    const auto& speeds = examined.core_speeds;
-    if (speeds.empty()) return skipped("no core of the samplers could be measured from here");
-    const auto by_speed = [](const CoreSpeed& a, const CoreSpeed& b) {
-        return a.turns_per_us < b.turns_per_us;
-    };
-    const auto [slowest, fastest] = std::minmax_element(speeds.begin(), speeds.end(), by_speed);
-    const auto least = std::min_element(speeds.begin(), speeds.end(),
-                                        [](const auto& a, const auto& b) { return a.share < b.share; });
-    const std::vector<Fact> facts = {{"measured", number(speeds.size())},
-                                     {"slowest_core", number(slowest->core)},
-                                     {"slowest_to_fastest", slowest->turns_per_us / fastest->turns_per_us},
-                                     {"least_share_core", number(least->core)},
-                                     {"least_share", least->share}};
-    if (slowest->turns_per_us < 0.75 * fastest->turns_per_us) {
-        return slower(
-            fmt::format("core {} does {:.0f} % of what core {} does: it is throttled, or has a neighbour",
-                        slowest->core, 100 * slowest->turns_per_us / fastest->turns_per_us, fastest->core),
-            remedy + "; or leave it out of samplers.cores", facts);
-    }
-    // Samplers that decide take their cores, and rightly.
-    if (least->share < 0.5 && !examined.daemon_lives()) {
-        return slower(
-            fmt::format("core {} was had for {:.0f} % of the time: other processes use it", least->core,
-                        100 * least->share),
-            "keep others off the samplers' cores (taskset, cpusets), or name free ones in samplers.cores",
-            facts);
-    }
-    if (speeds.size() == 1) {
-        return fine(fmt::format("the sampler's core {} was had for {:.0f} % of the time", least->core,
-                                100 * least->share),
-                    facts);
-    }
-    return fine(fmt::format("{} cores of samplers measured: the slowest does {:.0f} % of the fastest",
-                            speeds.size(), 100 * slowest->turns_per_us / fastest->turns_per_us),
-                facts);
 }
 
 }  // namespace croupier::tools::doctor

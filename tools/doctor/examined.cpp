@@ -1,6 +1,5 @@
 #include "tools/doctor/examined.h"
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -30,20 +29,6 @@ Account daemon_account(const Request& request, const config::Config& config, con
         if (auto found = account_of(std::string(kPackagedUser))) return *std::move(found);
     }
     return own_account();
-}
-
-std::vector<std::uint32_t> every_core(const std::vector<std::string>& lists) {
-    std::vector<std::uint32_t> cores;
-    for (const std::string& list : lists) {
-        for (std::size_t at = 0; at < list.size();) {
-            const std::size_t comma = std::min(list.find(',', at), list.size());
-            cores.push_back(static_cast<std::uint32_t>(std::stoul(list.substr(at, comma - at))));
-            at = comma + 1;
-        }
-    }
-    std::sort(cores.begin(), cores.end());
-    cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
-    return cores;
 }
 
 void place(Examined& examined) {
@@ -89,7 +74,6 @@ Examined examine(const Request& request) {
     examined.engine_user =
         request.engine_user.empty() ? own_account() : named_account(request.engine_user, "--engine-user");
     place(examined);
-    examined.core_speeds = measure_cores(every_core(examined.sampler_cores));
     examined.python = python.get();
     return examined;
 }

@@ -11,7 +11,6 @@
 #include "host/host_view.h"
 #include "proto/geometry.h"
 #include "tools/doctor/account.h"
-#include "tools/doctor/core_speed.h"
 #include "tools/doctor/daemon_answer.h"
 #include "tools/doctor/python_answer.h"
 
@@ -25,7 +24,7 @@ struct Request {
     std::string engine_user;  // empty: who asks
     std::string python = "python3";
     std::string library;              // libcroupier.so of the engine; empty: where it is usually
-    std::uint32_t patience_ms = 800;  // with Python; with the daemon half of it
+    std::uint32_t patience_ms = 800;  // with Python; with the daemon and the cores half of it
     std::uint32_t vocab = 151936;
     std::uint32_t batch = 64;
 };
@@ -43,14 +42,13 @@ struct Examined {
     std::int32_t segment_node = -1;           // of the segments' memory; -1: not known
     DaemonAnswer daemon;
     PythonAnswer python;
-    std::vector<CoreSpeed> core_speeds;
 
     std::uint32_t samplers() const { return static_cast<std::uint32_t>(sampler_cores.size()); }
     std::uint32_t sampler_threads() const { return samplers() * config.samplers.threads_per_sampler; }
     bool daemon_lives() const { return daemon.state == DaemonState::answers; }
 };
 
-// Asks the daemon, Python and the cores at the same time. Throws std::runtime_error when the request cannot
+// Asks the daemon and Python at the same time. Throws std::runtime_error when the request cannot
 // be carried out, with what would be right.
 Examined examine(const Request& request);
 

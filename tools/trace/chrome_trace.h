@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
-#include <vector>
 
 namespace croupier::tools {
 
@@ -15,33 +14,32 @@ struct TraceTrack {
     std::uint32_t thread = 0;
 };
 
+// Writes each event when it is told of it, and keeps none. Readers ask for them in the order of time.
 class ChromeTrace {
   public:
+    // Times are nanoseconds of one clock; `origin_ns` is the first event's.
+    ChromeTrace(std::ostream& to, nlohmann::json about, std::uint64_t origin_ns);
+
     void name_process(std::uint32_t process, const std::string& name);
     void name_track(TraceTrack track, const std::string& name);
-    // Times are nanoseconds of one clock. On one track a span ends before the next begins, or lies within it.
+    // On one track a span ends before the next begins, or lies within it: then the outer one comes first.
     void span(TraceTrack track, const std::string& name, std::uint64_t begin_ns, std::uint64_t end_ns,
               nlohmann::json arguments = nlohmann::json::object());
-    // An arrow from the span that is open on one track to the one that begins on another.
-    void arrow(TraceTrack from, std::uint64_t from_ns, TraceTrack to, std::uint64_t to_ns);
+    // An arrow, by a number of its own, from the span that is open on one track to the one that begins on
+    // another.
+    void arrow_start(TraceTrack from, std::uint64_t at_ns, std::uint64_t arrow);
+    void arrow_finish(TraceTrack to, std::uint64_t at_ns, std::uint64_t arrow);
     void count(std::uint32_t process, const std::string& name, std::uint64_t at_ns, std::int64_t value);
-
-    // In the order of time, which begins with the first event.
-    void write(std::ostream& to, nlohmann::json about) const;
-    std::size_t events() const { return events_.size(); }
+    void finish();
 
   private:
-    struct Event {
-        std::uint64_t at_ns = 0;
-        std::uint64_t end_ns = 0;  // of a span
-        nlohmann::json json;
-    };
+    void name(TraceTrack track, const char* kind, const std::string& name, std::uint32_t place);
+    void write(const nlohmann::json& event);
+    double since_origin(std::uint64_t ns) const;
 
-    void add(std::uint64_t at_ns, std::uint64_t end_ns, nlohmann::json event);
-
-    std::vector<nlohmann::json> names_;
-    std::vector<Event> events_;
-    std::uint64_t arrows_ = 0;
+    std::ostream& to_;
+    std::uint64_t origin_ns_;
+    const char* between_ = "\n";
 };
 
 }  // namespace croupier::tools

@@ -78,19 +78,21 @@ class Collector {
         return true;
     }
 
-    const TraceMaterial& material() const { return material_; }
+    // What was collected; nothing is left here.
+    TraceMaterial take() { return std::exchange(material_, {}); }
     std::uint64_t lost() const { return lost_; }
-    bool was_full() const { return material_.columns.size() >= kMostColumns; }
+    bool was_full() const { return was_full_; }
     bool daemon_alive() const { return watch_.daemon_alive(); }
 
   private:
-    bool is_over() const { return told_to_end != 0 || was_full(); }
+    bool is_over() const { return told_to_end != 0 || was_full_; }
 
     shm::Result<bool> read() {
         CROUPIER_TRY_VALUE(part, watch_.read());
         material_.columns.insert(material_.columns.end(), part.columns.begin(), part.columns.end());
         material_.steps.insert(material_.steps.end(), part.steps.begin(), part.steps.end());
         lost_ += part.lost;
+        was_full_ = material_.columns.size() >= kMostColumns;
         return true;
     }
 
@@ -108,6 +110,7 @@ class Collector {
     JournalWatch watch_;
     TraceMaterial material_;
     std::uint64_t lost_ = 0;
+    bool was_full_ = false;
     Clock::time_point next_look_;
 };
 
@@ -138,8 +141,8 @@ std::string names_of(const TraceMaterial& material) {
     return names.empty() ? "none" : names;
 }
 
-void report(const TraceOptions& options, const Collector& collector, const TraceMaterial& material,
-            std::size_t events) {
+void report(const TraceOptions& options, const Collector& collector, const StepStory& story) {
+    const TraceMaterial& material = story.material();
     std::set<std::uint64_t> sessions;
     for (const auto& column : material.columns) sessions.insert(column.record.session_id);
     if (options.json) {
@@ -148,13 +151,13 @@ void report(const TraceOptions& options, const Collector& collector, const Trace
                               {"steps", material.steps.size()},
                               {"sessions", sessions.size()},
                               {"entries_lost", collector.lost()},
-                              {"events", events},
+                              {"events", story.events()},
                               {"stopped_full", collector.was_full()}};
         std::cout << summary << "\n";
         return;
     }
     std::cout << options.output << ": " << material.columns.size() << " columns and " << material.steps.size()
-              << " steps of " << sessions.size() << " sessions, " << events << " events\n";
+              << " steps of " << sessions.size() << " sessions, " << story.events() << " events\n";
     if (collector.lost() > 0)
         std::cout << collector.lost() << " entries were written over before they were read\n";
     if (collector.was_full())
@@ -167,6 +170,7 @@ void report(const TraceOptions& options, const Collector& collector, const Trace
 int run_trace(const TraceOptions& options) {
     // Before the seconds pass, not after them.
     WholeFile file(options.output);
+    file.goes_with({SIGHUP});
     end_early_on(SIGINT);
     end_early_on(SIGTERM);
     Collector collector(options);
@@ -174,17 +178,25 @@ int run_trace(const TraceOptions& options) {
         return fail(options, collected.error().message + "\nis croupierd running, and its instance called '" +
                                  options.instance + "'?");
     }
-    TraceMaterial material = collector.material();
+    // What there is takes its time to be written: from here on nobody is kept waiting for it.
+    file.goes_with({SIGINT, SIGTERM});
+    TraceMaterial material = collector.take();
     if (!options.session.empty() && !keep_session(material, options.session)) {
         return fail(options, "no session is called " + printable(options.session) +
                                  "; there are: " + names_of(material));
     }
-    const ChromeTrace trace = trace_of(material);
-    trace.write(file.stream(), {{"program", std::string("croupier trace ") + CROUPIER_VERSION},
-                                {"instance", options.instance},
-                                {"entries_lost", collector.lost()}});
+    const StepStory story(std::move(material));
+    {
+        Progress progress("events", 1);
+        progress.begin("writing", story.events());
+        story.write(file.stream(),
+                    {{"program", std::string("croupier trace ") + CROUPIER_VERSION},
+                     {"instance", options.instance},
+                     {"entries_lost", collector.lost()}},
+                    [&] { progress.advance(1); });
+    }
     file.put_in_place();
-    report(options, collector, material, trace.events());
+    report(options, collector, story);
     return 0;
 }
 
@@ -212,7 +224,8 @@ Examples:
   croupier trace --kept -o post-mortem.json   the last 4,096 columns of each sampler, alive or dead
 Of each step it shows how long it waited for logits, was decided and waited to be taken, and which rank came
 last; of each column which sampler decided it on which path, how much of the row it read, and for which step.
-Samplers keep this always: looking does not slow them. Ctrl-C writes what there is.)");
+Samplers keep this always: looking does not slow them. Ctrl-C writes what there is; a second one
+ends it at once, without a file.)");
     command->callback([options, &status] {
         try {
             status = run_trace(*options);

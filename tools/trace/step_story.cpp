@@ -13,6 +13,7 @@
 namespace croupier::tools {
 
 using nlohmann::json;
+using Kind = TraceMoment::Kind;
 
 namespace {
 
@@ -45,20 +46,35 @@ class Credible {
     std::uint64_t last_ = 0;
 };
 
-class Story {
-  public:
-    explicit Story(const TraceMaterial& material) : material_(material), credible_(material) {}
+// Threads of samplers are numbered through: a sampler has no more of them than fit between two.
+TraceTrack track_of(const shm::JournalColumn& column) {
+    return {kSamplers, kFirstThread + column.sampler * 64 + column.thread};
+}
 
-    ChromeTrace tell() {
-        name_tracks();
+std::string session_name(const TraceMaterial& material, std::uint64_t id) {
+    const auto name = material.session_names.find(id);
+    return name == material.session_names.end() ? std::to_string(id) : printable(name->second);
+}
+
+class Artist {
+  public:
+    // Steps in the order of their commits.
+    explicit Artist(const TraceMaterial& material) : material_(material), credible_(material) {
+        drawing_.moments.reserve(3 * material.columns.size() + 7 * material.steps.size());
+    }
+
+    TraceDrawing draw() {
+        name_processes();
+        name_samplers();
         note_taken();
-        std::vector<proto::StepRecord> steps = material_.steps;
-        std::sort(steps.begin(), steps.end(),
-                  [](const auto& a, const auto& b) { return a.commit_ns < b.commit_ns; });
-        for (const auto& step : steps) tell_step(step);
-        for (const auto& column : material_.columns) tell_column(column);
+        for (std::uint32_t i = 0; i < material_.steps.size(); ++i) draw_step(i);
+        for (std::uint32_t i = 0; i < material_.columns.size(); ++i) draw_column(i);
         count_flights();
-        return std::move(trace_);
+        // Of spans that begin together the outer one comes first, and before what happens within them.
+        std::stable_sort(drawing_.moments.begin(), drawing_.moments.end(), [](const auto& a, const auto& b) {
+            return std::pair(a.at_ns, b.end_ns) < std::pair(b.at_ns, a.end_ns);
+        });
+        return std::move(drawing_);
     }
 
   private:
@@ -67,35 +83,34 @@ class Story {
         std::uint64_t ready_ns = 0;
     };
 
-    // Threads of samplers are numbered through: a sampler has no more of them than fit between two.
-    static TraceTrack track_of(const shm::JournalColumn& column) {
-        return {kSamplers, kFirstThread + column.sampler * 64 + column.thread};
+    void add(Kind kind, TraceTrack track, std::uint32_t of, std::uint64_t at_ns, std::uint64_t end_ns = 0) {
+        drawing_.moments.push_back({at_ns, end_ns, of, track.process, track.thread, kind});
     }
 
-    std::string session_name(std::uint64_t id) const {
-        const auto name = material_.session_names.find(id);
-        return name == material_.session_names.end() ? std::to_string(id) : printable(name->second);
-    }
-
-    void name_tracks() {
+    void name_processes() {
         for (const auto& step : material_.steps) processes_.emplace(step.session_id, 0);
         for (const auto& column : material_.columns) processes_.emplace(column.record.session_id, 0);
         std::uint32_t next = kSamplers;
-        trace_.name_process(next++, "samplers");
+        drawing_.processes.emplace_back(next++, "samplers");
         for (auto& [id, process] : processes_) {
             process = next++;
-            trace_.name_process(process, "session " + session_name(id));
+            drawing_.processes.emplace_back(process, "session " + session_name(material_, id));
         }
+    }
+
+    void name_samplers() {
         std::map<std::uint32_t, std::string> names;
         for (const auto& column : material_.columns) {
+            const std::uint32_t thread = track_of(column).thread;
+            if (names.contains(thread)) continue;
             const auto core = material_.cores.find(column.sampler);
             const bool pinned = core != material_.cores.end() && core->second >= 0;
-            names[track_of(column).thread] =
-                fmt::format("sampler {}{}{}", column.sampler,
-                            column.thread > 0 ? fmt::format(", thread {}", column.thread) : "",
-                            pinned ? fmt::format(", core {}", core->second) : "");
+            names[thread] = fmt::format("sampler {}{}{}", column.sampler,
+                                        column.thread > 0 ? fmt::format(", thread {}", column.thread) : "",
+                                        pinned ? fmt::format(", core {}", core->second) : "");
         }
-        for (const auto& [thread, name] : names) trace_.name_track({kSamplers, thread}, name);
+        for (const auto& [thread, name] : names)
+            drawing_.tracks.emplace_back(TraceTrack{kSamplers, thread}, name);
     }
 
     // Each step tells it of the one before it in its slot.
@@ -111,11 +126,12 @@ class Story {
         const TraceTrack track{processes_.at(step.session_id),
                                kFirstThread + static_cast<std::uint32_t>(step.step % slots)};
         if (slot_ends_.emplace(std::pair(track.process, track.thread), 0).second)
-            trace_.name_track(track, fmt::format("slot {}", track.thread - kFirstThread));
+            drawing_.tracks.emplace_back(track, fmt::format("slot {}", track.thread - kFirstThread));
         return track;
     }
 
-    void tell_step(const proto::StepRecord& step) {
+    void draw_step(std::uint32_t place) {
+        const proto::StepRecord& step = material_.steps[place];
         const TraceTrack track = slot_track(step);
         std::uint64_t& slot_end = slot_ends_.at({track.process, track.thread});
         const std::uint64_t commit = step.commit_ns;
@@ -130,56 +146,44 @@ class Story {
         const auto taken = taken_.find({step.session_id, step.step});
         const bool has_taken = taken != taken_.end() && taken->second >= commit;
         slot_end = has_taken ? taken->second : commit;
-        json about = {
-            {"session", session_name(step.session_id)}, {"step", step.step}, {"columns", step.columns}};
-        if (step.last_rank > 0) {
-            about["last_rank"] = step.last_rank - 1;
-            about["last_rank_late_us"] = step.last_rank_late_ns * 1e-3;
-        }
-        trace_.span(track, fmt::format("step {}", step.step), begin, slot_end, std::move(about));
+        add(Kind::step, track, place, begin, slot_end);
         if (has_published) flights_[track.process].push_back({begin, 1});
         // Of one that nobody told the taking of, until it was decided.
         if (has_published) flights_[track.process].push_back({slot_end, -1});
-        if (has_taken) trace_.span(track, "waits to be taken", commit, slot_end);
+        if (has_taken) add(Kind::taking, track, place, commit, slot_end);
         if (!has_ready) return;
-        trace_.span(track, "is decided", step.ready_ns, commit);
+        add(Kind::deciding, track, place, step.ready_ns, commit);
         drawn_[{step.session_id, step.step}] = {track, step.ready_ns};
         if (!has_published) return;
-        trace_.span(track, "waits for logits", begin, step.ready_ns);
+        add(Kind::waiting, track, place, begin, step.ready_ns);
         if (step.last_rank == 0 || step.last_rank_late_ns > step.ready_ns - begin) return;
-        trace_.span(track, fmt::format("waits for rank {} alone", step.last_rank - 1),
-                    step.ready_ns - step.last_rank_late_ns, step.ready_ns);
+        add(Kind::waiting_for_rank, track, place, step.ready_ns - step.last_rank_late_ns, step.ready_ns);
     }
 
-    void tell_column(const shm::JournalColumn& of) {
-        const proto::ColumnRecord& column = of.record;
-        json about = {{"session", session_name(column.session_id)},
-                      {"step", column.step},
-                      {"column", column.column},
-                      {"sequence", column.sequence_uid},
-                      {"blocks_read", column.blocks_read},
-                      {"blocks", column.blocks}};
-        if (const std::string notes = notes_on(column); !notes.empty()) about["notes"] = notes;
-        const std::string name = column.error != 0 ? error_name(column.error) : path_name(column.path);
-        trace_.span(track_of(of), name, column.begin_ns, column.begin_ns + column.duration_ns,
-                    std::move(about));
+    void draw_column(std::uint32_t place) {
+        const proto::ColumnRecord& column = material_.columns[place].record;
+        const TraceTrack track = track_of(material_.columns[place]);
+        add(Kind::column, track, place, column.begin_ns, column.begin_ns + column.duration_ns);
         const auto step = drawn_.find({column.session_id, column.step});
-        if (step != drawn_.end() && column.begin_ns >= step->second.ready_ns)
-            trace_.arrow(step->second.track, step->second.ready_ns, track_of(of), column.begin_ns);
+        if (step == drawn_.end() || column.begin_ns < step->second.ready_ns) return;
+        add(Kind::arrow_start, step->second.track, place, step->second.ready_ns);
+        add(Kind::arrow_finish, track, place, column.begin_ns);
     }
 
     void count_flights() {
         for (auto& [process, changes] : flights_) {
             std::sort(changes.begin(), changes.end());
             std::int64_t flying = 0;
-            for (const auto& [at, change] : changes)
-                trace_.count(process, "steps in flight", at, flying += change);
+            for (const auto& [at, change] : changes) {
+                flying += change;
+                add(Kind::flights, {process, 0}, static_cast<std::uint32_t>(flying), at);
+            }
         }
     }
 
     const TraceMaterial& material_;
     Credible credible_;
-    ChromeTrace trace_;
+    TraceDrawing drawing_;
     std::map<std::uint64_t, std::uint32_t> processes_;  // by session
     std::map<StepKey, std::uint64_t> taken_;
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> slot_ends_;  // by track
@@ -187,10 +191,77 @@ class Story {
     std::map<std::uint32_t, std::vector<std::pair<std::uint64_t, std::int64_t>>> flights_;  // by process
 };
 
+json words_of(const proto::StepRecord& step, const TraceMaterial& material) {
+    json about = {
+        {"session", session_name(material, step.session_id)}, {"step", step.step}, {"columns", step.columns}};
+    if (step.last_rank > 0) {
+        about["last_rank"] = step.last_rank - 1;
+        about["last_rank_late_us"] = step.last_rank_late_ns * 1e-3;
+    }
+    return about;
+}
+
+json words_of(const proto::ColumnRecord& column, const TraceMaterial& material) {
+    json about = {{"session", session_name(material, column.session_id)},
+                  {"step", column.step},
+                  {"column", column.column},
+                  {"sequence", column.sequence_uid},
+                  {"blocks_read", column.blocks_read},
+                  {"blocks", column.blocks}};
+    if (const std::string notes = notes_on(column); !notes.empty()) about["notes"] = notes;
+    return about;
+}
+
+void write_moment(const TraceMoment& moment, const TraceMaterial& material, ChromeTrace& trace) {
+    const TraceTrack track{moment.process, moment.thread};
+    const auto span = [&](const std::string& name, json words = json::object()) {
+        trace.span(track, name, moment.at_ns, moment.end_ns, std::move(words));
+    };
+    const auto step = [&]() -> const proto::StepRecord& { return material.steps[moment.of]; };
+    const auto column = [&]() -> const proto::ColumnRecord& { return material.columns[moment.of].record; };
+    switch (moment.kind) {
+        case Kind::step:
+            return span(fmt::format("step {}", step().step), words_of(step(), material));
+        case Kind::taking:
+            return span("waits to be taken");
+        case Kind::deciding:
+            return span("is decided");
+        case Kind::waiting:
+            return span("waits for logits");
+        case Kind::waiting_for_rank:
+            return span(fmt::format("waits for rank {} alone", step().last_rank - 1));
+        case Kind::column:
+            return span(column().error != 0 ? error_name(column().error) : path_name(column().path),
+                        words_of(column(), material));
+        // An arrow has its column's number.
+        case Kind::arrow_start:
+            return trace.arrow_start(track, moment.at_ns, moment.of);
+        case Kind::arrow_finish:
+            return trace.arrow_finish(track, moment.at_ns, moment.of);
+        case Kind::flights:
+            return trace.count(moment.process, "steps in flight", moment.at_ns,
+                               static_cast<std::int32_t>(moment.of));
+    }
+}
+
 }  // namespace
 
-ChromeTrace trace_of(const TraceMaterial& material) {
-    return Story(material).tell();
+StepStory::StepStory(TraceMaterial material) : material_(std::move(material)) {
+    std::sort(material_.steps.begin(), material_.steps.end(),
+              [](const auto& a, const auto& b) { return a.commit_ns < b.commit_ns; });
+    drawing_ = Artist(material_).draw();
+}
+
+void StepStory::write(std::ostream& to, json about, const std::function<void()>& written) const {
+    const auto& moments = drawing_.moments;
+    ChromeTrace trace(to, std::move(about), moments.empty() ? 0 : moments.front().at_ns);
+    for (const auto& [process, name] : drawing_.processes) trace.name_process(process, name);
+    for (const auto& [track, name] : drawing_.tracks) trace.name_track(track, name);
+    for (const TraceMoment& moment : moments) {
+        write_moment(moment, material_, trace);
+        written();
+    }
+    trace.finish();
 }
 
 }  // namespace croupier::tools
