@@ -38,15 +38,9 @@ class LeanOrder {
     constexpr std::uint32_t parts() const { return parts_; }
     // Columns that are sent one after another stand far apart, by the golden section, around the end: a
     // sampler decides some that stand side by side, and has the first of them soon.
-    constexpr std::uint32_t column_at(std::uint32_t place) const {
-        return place * apart_ % columns_;
-    }
-    constexpr std::uint32_t place_of(std::uint32_t column) const {
-        return column * back_ % columns_;
-    }
-    constexpr std::uint32_t part_at(std::uint32_t place) const {
-        return place * parts_ / columns_;
-    }
+    constexpr std::uint32_t column_at(std::uint32_t place) const { return place * apart_ % columns_; }
+    constexpr std::uint32_t place_of(std::uint32_t column) const { return column * back_ % columns_; }
+    constexpr std::uint32_t part_at(std::uint32_t place) const { return place * parts_ / columns_; }
     // From this place on.
     constexpr std::uint32_t begin_of(std::uint32_t part) const {
         return (part * columns_ + parts_ - 1) / parts_;
