@@ -1,0 +1,56 @@
+"""ZMQ messages: flatc says whether those of today can be read by who knows the kept ones, and the other way round."""
+
+import re
+import subprocess
+
+from facts import KEPT, ROOT
+
+SCHEMA = ROOT / "proto/messages.fbs"
+KEPT_SCHEMA = KEPT / "messages.fbs"
+RULE = (
+    "A 1.x peer of another release sends and reads it so: fields and messages are added at the end of their table or union, "
+    "and none is taken away, renamed, retyped or moved."
+)
+
+
+def broken():
+    said = subprocess.run(
+        ["flatc", "--conform", KEPT_SCHEMA, SCHEMA], cwd=ROOT, capture_output=True, text=True
+    )
+    sentences = []
+    if said.returncode != 0:
+        why = re.sub(r"^error:\s*|^\s*", "", (said.stderr + said.stdout).strip())
+        sentences.append(f"proto/messages.fbs does not conform to the kept one: {why}. {RULE}")
+    # What flatc does not look at.
+    for word in ("file_identifier", "root_type"):
+        was, now = (re.search(rf"{word} (.*);", schema.read_text())[1] for schema in (KEPT_SCHEMA, SCHEMA))
+        if was != now:
+            sentences.append(f"{word} of proto/messages.fbs was {was} and is {now}. {RULE}")
+    was, now = tables(KEPT_SCHEMA), tables(SCHEMA)
+    for name, fields in was.items():
+        if name not in now:
+            sentences.append(f"{name} of proto/messages.fbs is gone. {RULE}")
+        elif now[name][: len(fields)] != fields and said.returncode == 0:
+            sentences.append(
+                f"{name} of proto/messages.fbs had {', '.join(fields)} and has {', '.join(now[name])}. {RULE}"
+            )
+    version = re.search(r"kWireVersion = (\d+)", (ROOT / "proto/wire.h").read_text())[1]
+    if version != "1":
+        sentences.append(f"kWireVersion of proto/wire.h was 1 and is {version}. {RULE}")
+    return sentences
+
+
+def tables(schema):
+    """Of each table, struct and union: what it holds, in order."""
+    text = re.sub(r"//[^\n]*", "", schema.read_text())
+    found = re.findall(r"(?:table|struct|union) (\w+) \{(.*?)\}", text, flags=re.S)
+    return {
+        name: [re.sub(r"\s+", " ", each).strip() for each in re.split("[;,]", body) if each.strip()]
+        for name, body in found
+    }
+
+
+def keep():
+    new = sorted(tables(SCHEMA).keys() - (tables(KEPT_SCHEMA).keys() if KEPT_SCHEMA.exists() else set()))
+    KEPT_SCHEMA.write_text(SCHEMA.read_text())
+    return new
