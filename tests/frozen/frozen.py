@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What 1.x promises, against what this tree and its build are (docs/one-point-zero.md).
 
-tests/frozen/frozen.py check BUILD [KIND...]    says what of the kept is broken; exit status 1 where something is
-tests/frozen/frozen.py keep BUILD [KIND...]     adds what is new to tests/frozen/kept: before a release, and never to hide a break
-tests/frozen/frozen.py anew BUILD [KIND...]     keeps what is so now and forgets the rest: for a new major version alone
+frozen.py check BUILD [KIND...]    says what of the kept is broken; exit status 1 where something is
+frozen.py keep BUILD [KIND...]     adds what is new to kept/, before a release; refused where one is broken
+frozen.py anew BUILD [KIND...]     keeps what is so now and forgets the rest: for a new major version alone
 """
 
 import json

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The public headers and the libraries behind them.
 
-tests/frozen/headers.py FOLDER [KEPT_FOLDER]     a caller that was compiled against KEPT_FOLDER/croupier (tests/abi/kept) can run
-                                                 with a library of FOLDER/croupier's headers
+headers.py FOLDER [KEPT_FOLDER]     says what a caller that was compiled against KEPT_FOLDER/croupier
+                                    (tests/abi/kept) misses with a library of FOLDER/croupier's headers
 """
 
 import pathlib
@@ -35,7 +35,12 @@ static void show_bytes(const char* name, const void* at, size_t bytes) {
 }
 static void show_real(const char* name, double value) { printf("%s\t%.17g\n", name, value); }
 static void show_whole(const char* name, long long value) { printf("%s\t%lld\n", name, value); }
-static void show_text(const char* name, const char* value) { printf("%s\t%s\n", name, value ? value : "NULL"); }
+static void show_text(const char* name, const char* value) {
+    printf("%s\t%s\n", name, value ? value : "NULL");
+}
+#define SHOW_FIELD(type, field) \
+    printf("field " #type "." #field "\tbyte %zu, %zu long\n", offsetof(type, field), \
+           sizeof(((type*)0)->field))
 #define NUMBER(name, x) _Generic((x), float: show_real, double: show_real, default: show_whole)(name, x)
 """
 
@@ -107,9 +112,7 @@ def measured(folder):
     body.append('show_whole("size of croupier_error", sizeof(croupier_error));')
     for struct, fields in structs_of(headers):
         for field in fields:
-            body.append(
-                f'printf("field {struct}.{field}\\tbyte %zu, %zu long\\n", offsetof({struct}, {field}), sizeof((({struct}*)0)->{field}));'
-            )
+            body.append(f"SHOW_FIELD({struct}, {field});")
         if f"{struct}_init" in inits:
             defaults = " ".join(
                 shown_default(struct, f, kind) for f, kind in fields.items() if f not in GROWS

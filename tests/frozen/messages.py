@@ -1,4 +1,4 @@
-"""ZMQ messages: flatc says whether those of today can be read by who knows the kept ones, and the other way round."""
+"""ZMQ messages: flatc says whether those of today are read by who knows the kept ones, and the other way."""
 
 import re
 import subprocess
@@ -8,8 +8,8 @@ from facts import KEPT, ROOT
 SCHEMA = ROOT / "proto/messages.fbs"
 KEPT_SCHEMA = KEPT / "messages.fbs"
 RULE = (
-    "A 1.x peer of another release sends and reads it so: fields and messages are added at the end of their table or union, "
-    "and none is taken away, renamed, retyped or moved."
+    "A 1.x peer of another release sends and reads it so: fields and messages are added at the end of their "
+    "table or union, and none is taken away, renamed, retyped or moved."
 )
 
 

@@ -1,5 +1,7 @@
-"""What programs and collectors read of a real croupierd with an engine, of a real relay and of the command `croupier`: metrics, addresses,
-JSON objects, options, exit statuses."""
+"""What is read of a real croupierd with an engine, of a real relay and of the command `croupier`.
+
+Metrics, addresses, JSON objects, options, exit statuses.
+"""
 
 import json
 import pathlib
@@ -14,7 +16,10 @@ from facts import ROOT, broken
 sys.path.insert(0, str(ROOT / "tests/web"))
 from real_processes import Daemon, eventually, fetch, free_port  # noqa: E402
 
-RULE = "Dashboards, alarms and scripts of 1.0 read it: it may be added to, and nothing of it goes, changes its kind or is renamed."
+RULE = (
+    "Dashboards, alarms and scripts of 1.0 read it: it may be added to, and nothing of it goes, changes its "
+    "kind or is renamed."
+)
 COMMANDS = ["cleanup", "decide", "doctor", "explain", "hotset", "plan", "relay", "status", "top", "trace"]
 NESTED = {"hotset": ["build", "show", "size"], "plan": ["measure"]}
 ENGINE = (

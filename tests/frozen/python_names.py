@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the package `croupier` shows to Python. To be run by a Python in which it is installed: prints the facts as JSON."""
+"""What the package `croupier` shows to Python: printed as JSON by a Python in which it is installed."""
 
 import ast
 import dataclasses
@@ -7,7 +7,10 @@ import inspect
 import json
 import re
 
-RULE = "A program that ran with 1.0's package uses it so: names stay, arguments stay where they are, and new ones have defaults."
+RULE = (
+    "A program that ran with 1.0's package uses it so: names stay, arguments stay where they are, and new "
+    "ones have defaults."
+)
 
 
 def parameters_of(member):

@@ -1,5 +1,7 @@
-"""The bytes that builds of different releases share: the segment, the bell, records between hosts, hotness files. What is asked is what
-headers of proto/ say, and what their functions compute for one session."""
+"""The bytes that builds of different releases share: the segment, the bell, records, hotness files.
+
+What is asked is what headers of proto/ say, and what their functions compute for one session.
+"""
 
 import re
 
@@ -10,7 +12,8 @@ RULE = (
     "Another 1.x process reads or writes it there: only a new major version of the layout may change it; "
     "what is new takes reserved bytes, a row's end or a region of its own (docs/decisions/0018)."
 )
-# The plane, its journals and captures are the daemon's own: its samplers are of its build, and tools of another refuse it by its version.
+# The plane, its journals and captures are the daemon's own: its samplers are of its build, and tools of
+# another refuse it by its version.
 SHARED = [
     "segment_header",
     "segment_layout",
@@ -89,9 +92,9 @@ def fields_of(body):
             or "(" in declaration.split("=")[0]
         ):
             continue
-        if found := re.search(r"(\w+)(?:\[[^\]]*\])*(?: ?\{.*\}| = .*)?$", declaration):
-            if not found[1].startswith("reserved"):
-                yield found[1]
+        found = re.search(r"(\w+)(?:\[[^\]]*\])*(?: ?\{.*\}| = .*)?$", declaration)
+        if found and not found[1].startswith("reserved"):
+            yield found[1]
 
 
 def constants_of(name, body):
@@ -113,13 +116,14 @@ def asked_of(header):
         if (found := re.match(r"enum (?:class )?(\w+) :", declaration)) and found[1] != "SessionCounter":
             for enumerator in re.findall(r"(?:^|,)\s*(\w+)", re.sub(r"=[^,]*", "", one_line(body))):
                 if enumerator not in FREE:
-                    yield f'show("enumerator {found[1]}::{enumerator}", static_cast<std::uint64_t>({found[1]}::{enumerator}));'
+                    value = f"{found[1]}::{enumerator}"
+                    yield f'show("enumerator {value}", static_cast<unsigned long long>({value}));'
         if found := re.match(r"struct (?:alignas\(\w+\) )?(\w+)$", declaration):
             struct = found[1]
             if struct in OWN or "::" in space[1].removeprefix("proto") and struct != "Draw":
                 continue
             for field in fields_of(body):
-                yield f'place("field {struct}.{field}", offsetof({struct}, {field}), sizeof({struct}::{field}));'
+                yield f"PLACE({struct}, {field});"
             if struct not in ROWS:
                 yield f'show("size of {struct}", sizeof({struct}));'
 
@@ -131,8 +135,10 @@ PROGRAM = """
 %s
 using namespace croupier::proto;
 using namespace croupier::proto::race;
-static void show(const char* name, std::uint64_t value) { std::printf("%%s\\t%%llu\\n", name, static_cast<unsigned long long>(value)); }
-static void place(const char* name, std::size_t at, std::size_t bytes) { std::printf("%%s\\tbyte %%zu, %%zu long\\n", name, at, bytes); }
+static void show(const char* name, unsigned long long value) { std::printf("%%s\\t%%llu\\n", name, value); }
+#define PLACE(type, field) \\
+    std::printf("field " #type "." #field "\\tbyte %%zu, %%zu long\\n", offsetof(type, field), \\
+                sizeof(type::field))
 %s
 int main() {
 %s
@@ -201,6 +207,6 @@ def fields_in(header, struct):
 
 
 def of_this_build(kept, now):
-    """The kept facts that this build has to hold: the regions of an earlier minor version are in that one's headers."""
+    """Without the regions of other minor versions, which are in the headers of their segments."""
     minor = next(name.split()[1] for name in now if re.match(r"segment 13\.\d+ of", name))
     return {n: v for n, v in kept.items() if not re.match(r"segment 13\.\d+ of", n) or n.split()[1] == minor}
