@@ -58,7 +58,8 @@ def printed(program, language, *arguments):
             text=True,
         )
         if built.returncode != 0:
-            raise SystemExit(f"what is frozen cannot be measured:\n{built.stderr[:4000]}")
+            why = [line for line in built.stderr.splitlines() if "error" in line]
+            raise SystemExit("the headers do not compile:\n" + "\n".join(why[:10]))
         said = subprocess.run([f"{folder}/facts"], check=True, capture_output=True, text=True).stdout
     pairs = (line.split("\t", 1) for line in said.splitlines())
     return {name: int(value) if re.fullmatch(r"-?\d+", value) else value for name, value in pairs}

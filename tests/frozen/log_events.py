@@ -38,5 +38,5 @@ def facts():
         for file in sorted((ROOT / folder).rglob("*.cpp")):
             if file.name != "events.cpp":
                 for event, fields in fields_in(code_of(file)):
-                    found[f"fields of {event}"] = sorted({*found[f"fields of {event}"], *fields})
+                    found[f"fields of {event}"] = sorted({*found.get(f"fields of {event}", []), *fields})
     return found
