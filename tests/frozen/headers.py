@@ -171,7 +171,7 @@ def symbols_of(build):
         listed = subprocess.run(
             ["nm", "-D", "--defined-only", file], check=True, capture_output=True, text=True
         ).stdout
-        yield soname, sorted(line.split()[2].split("@")[0] for line in listed.splitlines() if " T " in line)
+        yield soname, sorted(line.split()[2] for line in listed.splitlines() if " T " in line)
 
 
 def facts(build):
