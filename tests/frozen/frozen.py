@@ -19,6 +19,7 @@ import messages
 import programs
 import python_names
 import segment
+import tokens
 from facts import KEPT, RELEASE, ROOT, Kept, broken
 
 
@@ -38,6 +39,7 @@ FACTS = {
     "configuration": (lambda build, kept: configuration.facts(build / "bin", kept), configuration.RULE),
     "log_events": (lambda build, _: log_events.facts(), log_events.RULE),
     "programs": (lambda build, kept: programs.facts(build / "bin", kept), programs.RULE),
+    "tokens": (lambda build, _: tokens.facts(), tokens.RULE),
     # Its test is one of the package's: python/tests/frozen_test.py.
     "python": (python_facts, python_names.RULE),
 }
