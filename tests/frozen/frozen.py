@@ -116,6 +116,9 @@ def main(arguments):
         print(__doc__ + f"Kinds: {', '.join(KINDS)}", file=sys.stderr)
         return 2
     build = pathlib.Path(arguments[1]).resolve()
+    if not (build / "bin/croupier").exists():
+        print(f"{build} has no bin/croupier: ./dev build makes build/release", file=sys.stderr)
+        return 2
     return check(build, kinds) if arguments[0] == "check" else keep(build, kinds, arguments[0] == "anew")
 
 

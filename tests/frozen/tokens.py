@@ -1,4 +1,4 @@
-"""Which tokens a seed gives: tests/sampler/golden_test.cpp holds the code to its file, and this the file to 1.0."""
+"""Which tokens a seed gives: golden_test.cpp holds the code to its file, and this the file to 1.0."""
 
 import hashlib
 
