@@ -47,6 +47,8 @@ OWN = {
 ROWS = {"SamplingParams", "ScheduleColumn", "Decision", "RankedLogprob", "SegmentHeader", "BellPage"}
 # What may grow in a minor version: itself, ends of lists, and what a writer or the daemon chooses.
 FREE = {"kSegmentMinor", "count_", "kUsualLeanBlocks", "kHotTrialShare", "kRecordFlags", "kMostElementBytes"}
+# How long the whole is says the segment's header: a minor version may add behind it.
+ENDS = {"bytes", "stride"}
 
 SESSION = """
 Geometry session() {
@@ -80,10 +82,6 @@ COMPUTED = {
 }
 
 
-def named(text):
-    return re.search(r"(\w+)$", text)[1]
-
-
 def fields_of(body):
     for declaration, inner in statements(re.sub(r"\balignas\(\w+\)", "", body)):
         if (
@@ -97,7 +95,7 @@ def fields_of(body):
             yield found[1]
 
 
-def constants_of(name, body):
+def constants_of(body):
     for declaration, _ in statements(body):
         if found := re.match(r"constexpr (?:std::u?int\w+|std::size_t) (k\w+) =", declaration):
             yield found[1]
@@ -108,7 +106,7 @@ def asked_of(header):
     space = re.search(
         r"namespace croupier::(proto[\w:]*) \{(.*)\}", code_of(ROOT / f"proto/{header}.h"), flags=re.S
     )
-    for name in constants_of(header, space[2]):
+    for name in constants_of(space[2]):
         if name not in FREE:
             yield f'show("constant {name}", {name});'
     for declaration, body in statements(space[2]):
@@ -152,10 +150,7 @@ int main() {
 
 def facts(build):
     lines = [line for header in SHARED for line in asked_of(header)]
-    lines += [
-        f'show("{name}: {what}", {what});'.replace(f"{name}: {what}", f"{name} ({what})")
-        for what, name in COMPUTED.items()
-    ]
+    lines += [f'show("{name} ({what})", {what});' for what, name in COMPUTED.items()]
     counters = re.search(
         r"enum class SessionCounter.*?\{(.*?)\}", code_of(ROOT / "proto/counters.h"), flags=re.S
     )[1]
@@ -172,6 +167,7 @@ def facts(build):
         layouts += [
             f'show("{variable} part of a session: {field}", {variable}.{field});'
             for field in fields_in(header, struct)
+            if field not in ENDS
         ]
     # A minor version may lay its regions elsewhere; the same one may not, whatever the release.
     minor = re.search(r"kSegmentMinor = (\d+)", code_of(ROOT / "proto/segment_header.h"))[1]
