@@ -15,5 +15,5 @@ def test_names_and_arguments_are_those_that_were_kept() -> None:
         from facts import Kept, broken
     finally:
         sys.path.remove(str(FROZEN))
-    found = broken(Kept("python").facts, python_names.facts(), python_names.RULE)
-    assert not found, "\n".join(found)
+    found = broken(Kept("python").facts, python_names.facts())
+    assert not found, "\n".join([*found, python_names.RULE])

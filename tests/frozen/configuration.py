@@ -115,6 +115,8 @@ def facts(programs, kept):
     found = {f"default of {key}": defaults[key] for key in FROZEN_DEFAULTS if key in defaults}
     for key in defaults:
         of_old = kept.get(f"values of {key}", [])
-        values = of_old + [value for value in told_by_the_page(page[key]) if value not in of_old]
+        # A test of the schema says where the page lacks one.
+        told = told_by_the_page(page[key]) if key in page else []
+        values = of_old + [value for value in told if value not in of_old]
         found[f"values of {key}"] = [value for value in values if asked.takes(key, value)]
     return found

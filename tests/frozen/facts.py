@@ -48,18 +48,18 @@ def _may_be_there(path, paths):
     return any(f"{place}: null" in paths for place in places)
 
 
-def broken(kept, now, rule=""):
+def broken(kept, now):
     """A sentence for each promise of `kept` that `now` breaks."""
     sentences = []
     for name, was in kept.items():
         if name not in now:
-            sentences.append(f"{name} is gone (it was {_shown(was)}). {rule}")
+            sentences.append(f"{name} is gone (it was {_shown(was)})")
         elif isinstance(was, list):
             lost = [each for each in was if each not in now[name] and not _may_be_there(each, now[name])]
-            sentences += [f"{name} has lost {each}. {rule}" for each in lost]
+            sentences += [f"{name} has lost {each}" for each in lost]
         elif now[name] != was:
-            sentences.append(f"{name} was {_shown(was)} and is {_shown(now[name])}. {rule}")
-    return [sentence.strip() for sentence in sentences]
+            sentences.append(f"{name} was {_shown(was)} and is {_shown(now[name])}")
+    return sentences
 
 
 def _shown(value):

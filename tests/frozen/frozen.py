@@ -46,15 +46,22 @@ FACTS = {
 KINDS = [*FACTS, "messages"]
 
 
+def broken_of(kind, kept, now):
+    return broken(segment.of_this_build(kept.facts, now) if kind == "segment" else kept.facts, now)
+
+
 def sentences_of(kind, kept, now):
-    wanted = segment.of_this_build(kept.facts, now) if kind == "segment" else kept.facts
-    found = broken(wanted, now, FACTS[kind][1])
+    found = broken_of(kind, kept, now)
     if kept.release != RELEASE:
         found.append(
             f"{kept.file.relative_to(ROOT)} is of {kept.release}, and this is {RELEASE}: "
             "add what is new with ./dev freeze"
         )
     return found
+
+
+def rule_of(kind):
+    return messages.RULE if kind == "messages" else FACTS[kind][1]
 
 
 def check(build, kinds):
@@ -70,7 +77,8 @@ def check(build, kinds):
             if found
             else f"{kind}: {count} promises are kept"
         )
-        print("".join(f"  {sentence}\n" for sentence in found), end="")
+        if found:
+            print("".join(f"  {sentence}\n" for sentence in found) + f"  {rule_of(kind)}")
         failed += len(found)
     return 1 if failed else 0
 
@@ -86,11 +94,7 @@ def keep(build, kinds, anew):
             if anew:
                 kept.facts, kept.release = {}, RELEASE
             now = FACTS[kind][0](build, kept.facts)
-            found = broken(
-                segment.of_this_build(kept.facts, now) if kind == "segment" else kept.facts,
-                now,
-                FACTS[kind][1],
-            )
+            found = broken_of(kind, kept, now)
             new = [] if found else kept.keep(now)
         if found:
             print(

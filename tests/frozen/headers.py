@@ -180,6 +180,6 @@ def facts(build):
 
 
 if __name__ == "__main__":
-    found = broken(facts_of(sys.argv[2] if len(sys.argv) > 2 else KEPT_HEADERS), facts_of(sys.argv[1]), RULE)
-    print("\n".join(found) if found else "what the kept headers say is so")
+    found = broken(facts_of(sys.argv[2] if len(sys.argv) > 2 else KEPT_HEADERS), facts_of(sys.argv[1]))
+    print("\n".join([*found, RULE]) if found else "what the kept headers say is so")
     sys.exit(1 if found else 0)

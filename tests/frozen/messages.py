@@ -20,22 +20,20 @@ def broken():
     sentences = []
     if said.returncode != 0:
         why = " ".join((said.stderr + said.stdout).replace("error:", "").replace("flatc:", "").split())
-        sentences.append(f"proto/messages.fbs does not conform to the kept one: {why}. {RULE}")
+        sentences.append(f"proto/messages.fbs does not conform to the kept one: {why}")
     # What flatc does not look at.
     for word in ("file_identifier", "root_type"):
         was, now = (re.search(rf"{word} (.*);", schema.read_text())[1] for schema in (KEPT_SCHEMA, SCHEMA))
         if was != now:
-            sentences.append(f"{word} of proto/messages.fbs was {was} and is {now}. {RULE}")
+            sentences.append(f"{word} of proto/messages.fbs was {was} and is {now}")
     was, now = tables(KEPT_SCHEMA), tables(SCHEMA)
     for name, fields in was.items():
         there = now.get(name, [])
         moved = [field for i, field in enumerate(fields) if there[i : i + 1] != [field]]
-        sentences += [
-            f"{name} of proto/messages.fbs has not '{field}' where it was. {RULE}" for field in moved[:1]
-        ]
+        sentences += [f"{name} of proto/messages.fbs has not '{field}' where it was" for field in moved[:1]]
     version = re.search(r"kWireVersion = (\d+)", (ROOT / "proto/wire.h").read_text())[1]
     if version != "1":
-        sentences.append(f"kWireVersion of proto/wire.h was 1 and is {version}. {RULE}")
+        sentences.append(f"kWireVersion of proto/wire.h was 1 and is {version}")
     return sentences
 
 
