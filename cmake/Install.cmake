@@ -29,6 +29,6 @@ install(EXPORT croupier-targets NAMESPACE croupier:: DESTINATION ${package} COMP
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/croupier-config.cmake.in
                               ${PROJECT_BINARY_DIR}/croupier-config.cmake INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/croupier-config-version.cmake
-                                 COMPATIBILITY SameMinorVersion)
+                                 COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/croupier-config.cmake ${PROJECT_BINARY_DIR}/croupier-config-version.cmake
         DESTINATION ${package} COMPONENT development)

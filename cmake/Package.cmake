@@ -13,9 +13,11 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+# Whoever was linked with a release runs with the later ones of its major version.
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libcroupier0)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libcroupier${CROUPIER_ABI_MAJOR})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "token selection on CPUs: the libraries that engines load
  An engine adds sequences, its workers write logits into shared memory,
@@ -23,7 +25,7 @@ set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "token selection on CPUs: the libraries 
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libcroupier-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libcroupier0 (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libcroupier${CROUPIER_ABI_MAJOR} (= ${PROJECT_VERSION})")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "token selection on CPUs: headers, CMake package, pkg-config files
  What the author of an inference engine compiles against.")
 

@@ -16,7 +16,7 @@ namespace croupier::shm {
 constexpr std::string_view kBuildNoteStart = "croupier-build: ";
 
 struct BuildNote {
-    std::array<char, 160> text{};  // "croupier-build: 0.1.0; segment 13, bell 1, messages 1"
+    std::array<char, 160> text{};  // "croupier-build: 1.0.0; segment 13, bell 1, messages 1"
     std::size_t length = 0;
     std::size_t layouts_at = 0;
 

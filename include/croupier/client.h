@@ -147,7 +147,7 @@ static inline croupier_survivor croupier_step_survivor(const croupier_step* step
     return one;
 }
 
-/* The library's release, such as "0.1.0". */
+/* The library's release, such as "1.0.0". */
 const char* croupier_version(void);
 
 int croupier_open(const croupier_open_options* options, croupier_session** session, croupier_error* error);

@@ -83,7 +83,7 @@ static inline void croupier_answer_init(croupier_answer* answer) {
     answer->version = CROUPIER_ABI_VERSION;
 }
 
-/* The library's release, such as "0.1.0". */
+/* The library's release, such as "1.0.0". */
 const char* croupier_decide_version(void);
 
 int croupier_decider_open(const croupier_decider_options* options, croupier_decider** decider,

@@ -21,7 +21,7 @@ extern "C" {
 
 /* The major one is the libraries' SOVERSION, and libraries of another one are refused; the minor one grows
  * with each field or function that is added. */
-enum { CROUPIER_ABI_MAJOR = 0, CROUPIER_ABI_MINOR = 9 };
+enum { CROUPIER_ABI_MAJOR = 1, CROUPIER_ABI_MINOR = 0 };
 #define CROUPIER_ABI_VERSION ((uint32_t)CROUPIER_ABI_MAJOR << 16U | (uint32_t)CROUPIER_ABI_MINOR)
 
 /* Why a call failed: croupier_error.code. */

@@ -93,7 +93,7 @@ static inline void croupier_writer_state_init(croupier_writer_state* state) {
 
 enum { CROUPIER_WRITER_BUSY = 1 };
 
-/* The library's release, such as "0.1.0". */
+/* The library's release, such as "1.0.0". */
 const char* croupier_writer_version(void);
 
 /* Takes the rank, whose earlier writer must be gone; registers its memory with the GPU. */

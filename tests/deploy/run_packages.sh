@@ -112,7 +112,7 @@ said "a relay waits for its scheduler, is measured, comes back after a SIGKILL a
 within systemctl stop croupierd || fail "stop"
 [ -z "$(within find /dev/shm/croupier -type f)" ] || fail "left after a stop: $(within find /dev/shm/croupier -type f)"
 within systemctl start croupierd
-within env DEBIAN_FRONTEND=noninteractive apt-get purge -y croupier libcroupier0 libcroupier-dev >"$folder/purge.log" 2>&1 || fail "purge: $(cat "$folder/purge.log")"
+within env DEBIAN_FRONTEND=noninteractive apt-get purge -y croupier libcroupier1 libcroupier-dev >"$folder/purge.log" 2>&1 || fail "purge: $(cat "$folder/purge.log")"
 for user in engine stranger other; do within userdel "$user"; done
 within groupdel engines
 within env DEBIAN_FRONTEND=noninteractive apt-get autoremove --purge -y >>"$folder/purge.log" 2>&1

@@ -23,10 +23,11 @@ FOREIGN = {
     "systemd": "MemoryMax",
     "mmdebstrap": "--variant --include",
     "CMake": "--component --install --prefix",
+    "flatc": "--conform",
     "the imaginary filter of docs/how-to-add-a-control.md": "floor_p keep_floor_p",
 }
 FOREIGN_NAMES = {name for names in FOREIGN.values() for name in names.split()}
-CODE = "h hpp c cpp cu cuh fbs sh py service env yaml cmake".split()
+CODE = "h hpp c cpp cu cuh fbs sh py service env yaml cmake map".split()
 
 
 def files_of_tree():

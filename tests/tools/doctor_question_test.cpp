@@ -24,7 +24,7 @@ void install(const Workplace& place, const std::string& package, const std::stri
     std::ofstream(folder / "METADATA")
         << "Metadata-Version: 2.1\nName: " << package << "\nVersion: " << version << "\n";
     if (!entry_points.empty()) std::ofstream(folder / "entry_points.txt") << entry_points;
-    std::ofstream(folder / "RECORD") << package << "/lib/lib" << package << ".so.0,,\n";
+    std::ofstream(folder / "RECORD") << package << "/lib/lib" << package << ".so.1,,\n";
 }
 
 bool has_python() {
@@ -134,13 +134,13 @@ TEST_CASE("doctor: the plugin is found in the Python that is named, without an e
     CHECK(without.level("engine.plugin") == "slower");
     CHECK_THAT(without.what("engine.plugin"), Contains("vLLM 0.26.0"));
     CHECK_THAT(without.remedy("engine.plugin"), Contains("pip install"));
-    install(place, "croupier", "0.1.0", "[vllm.general_plugins]\ncroupier = croupier.vllm:register\n");
+    install(place, "croupier", "1.0.0", "[vllm.general_plugins]\ncroupier = croupier.vllm:register\n");
     const auto with = ask_doctor(place, question, before);
     CHECK(with.level("engine.plugin") == "fine");
-    CHECK(with.finding("engine.plugin")["facts"]["croupier"] == "0.1.0");
+    CHECK(with.finding("engine.plugin")["facts"]["croupier"] == "1.0.0");
     // The package's list of files names a library that is not there.
     CHECK(with.level("engine.library") == "broken");
-    CHECK_THAT(with.what("engine.library"), Contains("libcroupier.so.0") && Contains("is not there"));
+    CHECK_THAT(with.what("engine.library"), Contains("libcroupier.so.1") && Contains("is not there"));
 }
 
 TEST_CASE("doctor: a Python that hangs, fails or is none does not hold up the other checks") {

@@ -195,8 +195,8 @@ TEST_CASE("doctor: a library of another build is named by what its file says, wi
     const auto at = bytes.find("; segment ");
     REQUIRE(at != std::string::npos);
     bytes.replace(at, 12, "; segment 09");
-    place.write("libcroupier.so.0", bytes);
-    const auto old = ask_doctor(place, config_of(sandbox) + " --library libcroupier.so.0");
+    place.write("libcroupier.so.1", bytes);
+    const auto old = ask_doctor(place, config_of(sandbox) + " --library libcroupier.so.1");
     CHECK(old.status == 2);
     CHECK(old.level("engine.library") == "broken");
     CHECK_THAT(old.what("engine.library"), Contains("old library") && Contains("segment 09"));

@@ -136,12 +136,12 @@ Finding check_library(const Examined& examined) {
         if (!note) {
             if (!std::filesystem::exists(library.file)) {
                 return broken(fmt::format("the engine's library {} is not there", name),
-                              "install libcroupier0", facts);
+                              "install libcroupier1", facts);
             }
             return broken(
                 fmt::format("old library: {} does not say which build it is of; {} speaks {}", name, whose,
                             against),
-                "install libcroupier0 or the wheel of the daemon's build, then start the engine anew", facts);
+                "install libcroupier1 or the wheel of the daemon's build, then start the engine anew", facts);
         }
         if (note->layouts != against) {
             return broken(fmt::format("old library: {} speaks {}, {} speaks {}: sessions are refused", name,

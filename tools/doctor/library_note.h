@@ -10,7 +10,7 @@
 namespace croupier::tools::doctor {
 
 struct LibraryNote {
-    std::string version;  // "0.1.0"
+    std::string version;  // "1.0.0"
     std::string layouts;  // "segment 13, bell 1, messages 1"
 };
 // Nothing: the file cannot be read, or is of a build that says nothing of itself.

@@ -18,6 +18,12 @@ extern "C" {
 /* NOLINTBEGIN(modernize-use-using): this header is C. */
 typedef struct croupier_session croupier_session;
 
+enum {
+    CROUPIER_TRANSPORT_AUTO = 0, /* rows, today */
+    CROUPIER_TRANSPORT_ROWS = 1,
+    CROUPIER_TRANSPORT_LEAN = 2
+};
+
 /* croupier_open_options_init() fills in the defaults; vocab must be set. */
 typedef struct croupier_open_options {
     uint32_t size;
@@ -60,6 +66,16 @@ typedef struct croupier_open_options {
     /* How many of the best log-probs one sequence may ask for (croupier_params.logprobs), up to
      * CROUPIER_MAX_SESSION_LOGPROBS. */
     uint32_t max_logprobs;
+    /* How many ids each of the tp ranks holds, where the shares are not equal: together the vocabulary, or
+     * more for padding after it. NULL: equal shares of padded_vocab. */
+    const uint32_t* shard_ids;
+    /* How many of the tokens left to draw from one sequence may ask for (croupier_params.support), up to
+     * CROUPIER_MAX_SESSION_SUPPORT. Each column of each step in flight has room for so many: 16 bytes each.
+     */
+    uint32_t max_support;
+    /* How writers send a step: rows whole, or lean, which is some blocks of ids and what is known of the
+     * rest. Lean writers keep the rows until the step is decided (croupier/writer.h). */
+    uint32_t transport;
 } croupier_open_options;
 
 static inline void croupier_open_options_init(croupier_open_options* options) {
@@ -95,6 +111,7 @@ typedef struct croupier_step {
     const croupier_decision* decisions; /* valid until the next call on the session */
     size_t decision_size;               /* of one element: croupier_step_decision() reads them */
     size_t logprob_size;                /* of one element of a decision's `best` */
+    size_t survivor_size;               /* of one element of a decision's `support` */
 } croupier_step;
 
 static inline void croupier_step_init(croupier_step* step) {
@@ -112,7 +129,25 @@ static inline croupier_decision croupier_step_decision(const croupier_step* step
     return decision;
 }
 
-/* The library's release, such as "0.1.0". */
+/* The i-th of a decision's best log-probs, and of what its token was drawn from; likewise. */
+static inline croupier_logprob croupier_step_logprob(const croupier_step* step,
+                                                     const croupier_decision* decision, size_t i) {
+    croupier_logprob one;
+    const size_t known = step->logprob_size < sizeof(one) ? step->logprob_size : sizeof(one);
+    memset(&one, 0, sizeof(one));
+    memcpy(&one, (const char*)decision->best + i * step->logprob_size, known);
+    return one;
+}
+static inline croupier_survivor croupier_step_survivor(const croupier_step* step,
+                                                       const croupier_decision* decision, size_t i) {
+    croupier_survivor one;
+    const size_t known = step->survivor_size < sizeof(one) ? step->survivor_size : sizeof(one);
+    memset(&one, 0, sizeof(one));
+    memcpy(&one, (const char*)decision->support + i * step->survivor_size, known);
+    return one;
+}
+
+/* The library's release, such as "1.0.0". */
 const char* croupier_version(void);
 
 int croupier_open(const croupier_open_options* options, croupier_session** session, croupier_error* error);
@@ -127,8 +162,16 @@ const char* croupier_segment_path(const croupier_session* session);
 int croupier_resumed(const croupier_session* session);
 
 int croupier_add(croupier_session* session, const croupier_sequence* sequence, croupier_error* error);
-/* Frees the sequence's slot; it must not be in a step in flight. */
+/* Its uid may be added again at once. The steps in flight that it stands in are still waited for: its columns
+ * in them are answered with the decision error void, those of other sequences are decided; when they have
+ * been, its slot is free. Before, it counts among max_sequences. */
 int croupier_finish(croupier_session* session, uint64_t uid, croupier_error* error);
+/* Keeps the first `outputs` tokens of its output and forgets the others, as if they had never been decided;
+ * cut back by more than 63, mirostat and adaptive-p begin anew. What it has in flight is void: a column that
+ * is decided already brings no token either, though a worker's croupier_writer_enqueue_tokens() may have had
+ * it.
+ */
+int croupier_truncate(croupier_session* session, uint64_t uid, uint32_t outputs, croupier_error* error);
 /* The uids of live sequences; returns how many there are, writes at most `room`. */
 size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t room);
 /* A live sequence's output, as far as steps were waited for; returns its length or -1, writes at most `room`.
@@ -136,7 +179,12 @@ size_t croupier_list(const croupier_session* session, uint64_t* uids, size_t roo
 int64_t croupier_output(const croupier_session* session, uint64_t uid, int32_t* tokens, size_t room);
 
 /* Publishes a step: one column a sequence, of which one element has `column_size` bytes. Fails with ring_full
- * when every slot is in flight. */
+ * when every slot is in flight.
+ *
+ * A sequence may stand in several steps in flight: its columns are decided one after another, each when the
+ * one before it is. After a decision that ends the sequence (a stop, an error, a step that was given up), and
+ * after croupier_truncate(), those in flight are void: they bring no token, and wait for no logits. A column
+ * that is submitted once that decision was waited for goes on from there. */
 int croupier_submit_columns(croupier_session* session, const croupier_column* columns, size_t count,
                             size_t column_size, uint64_t* step, croupier_error* error);
 static inline int croupier_submit(croupier_session* session, const croupier_column* columns, size_t count,
@@ -151,10 +199,17 @@ uint32_t croupier_in_flight(const croupier_session* session);
  */
 int croupier_wait(croupier_session* session, uint32_t timeout_ms, croupier_step* step, croupier_error* error);
 
+/* A descriptor for poll(), epoll or an event loop, the session's own: -1 on failure. When it is readable,
+ * call croupier_wait() with timeout_ms 0 until it returns 0, or until no step is in flight: then nothing is
+ * lost by waiting for the descriptor again. It may be readable though no step is decided. What becomes of the
+ * daemon is seen by croupier_wait() alone: call it once a second in any case. The first call starts a thread
+ * of the library where decisions come by the ring. */
+int croupier_event_fd(croupier_session* session, croupier_error* error);
+
 /* Gives up a step in flight, for instance because a rank's logits will not come: each column that nobody has
  * begun to decide is answered with the decision error given_up, and the position of its sequence is asked for
- * again. croupier_wait() returns the step in its turn; then its sequences can be finished. What a late rank
- * still writes for the step is refused. */
+ * again. croupier_wait() returns the step in its turn. What a late rank still writes for the step is refused.
+ */
 int croupier_give_up(croupier_session* session, uint64_t step, croupier_error* error);
 
 const char* croupier_error_name(uint32_t code);

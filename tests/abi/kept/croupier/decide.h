@@ -38,10 +38,12 @@ static inline void croupier_decider_options_init(croupier_decider_options* optio
 typedef struct croupier_row {
     uint32_t size;
     uint32_t version;
-    const void* logits;     /* vocab elements, in the order of the ids */
-    const uint32_t* mask;   /* grammar mask, (vocab + 31) / 32 words; NULL: all allowed */
-    uint32_t dtype;         /* of the logits */
-    uint32_t wants_support; /* 1: answer every token that was left to draw from, and its probability */
+    const void* logits;   /* vocab elements, in the order of the ids */
+    const uint32_t* mask; /* grammar mask, (vocab + 31) / 32 words; NULL: all allowed */
+    uint32_t dtype;       /* of the logits */
+    /* 1: answer every token that was left to draw from, and its probability; 0: as many as the parameters'
+     * `support` says */
+    uint32_t wants_support;
     /* What mirostat and adaptive-p left at the position before; 0 and 0 at the first one. */
     double feedback_level;
     double feedback_weight;
@@ -52,12 +54,6 @@ static inline void croupier_row_init(croupier_row* row) {
     row->size = (uint32_t)sizeof(*row);
     row->version = CROUPIER_ABI_VERSION;
 }
-
-typedef struct croupier_survivor {
-    int32_t token;
-    uint32_t reserved;
-    double probability;
-} croupier_survivor;
 
 /* croupier_answer_init() begins one. The arrays are valid until the decider's next call. */
 typedef struct croupier_answer {
@@ -77,7 +73,8 @@ typedef struct croupier_answer {
     size_t best_size; /* of one element */
     const croupier_survivor* support;
     size_t support_count;
-    size_t support_size; /* of one element */
+    size_t support_size;  /* of one element */
+    size_t support_total; /* how many were left to draw from; 0 where none were asked for */
 } croupier_answer;
 
 static inline void croupier_answer_init(croupier_answer* answer) {
@@ -86,7 +83,7 @@ static inline void croupier_answer_init(croupier_answer* answer) {
     answer->version = CROUPIER_ABI_VERSION;
 }
 
-/* The library's release, such as "0.1.0". */
+/* The library's release, such as "1.0.0". */
 const char* croupier_decide_version(void);
 
 int croupier_decider_open(const croupier_decider_options* options, croupier_decider** decider,

@@ -58,7 +58,7 @@ static inline void croupier_fan_out_options_init(croupier_fan_out_options* optio
     options->join_timeout_ms = 5000;
 }
 
-/* The library's release, such as "0.1.0". */
+/* The library's release, such as "1.0.0". */
 const char* croupier_fan_out_version(void);
 
 /* Returns when all members are there. */

@@ -21,7 +21,7 @@ extern "C" {
 
 /* The major one is the libraries' SOVERSION, and libraries of another one are refused; the minor one grows
  * with each field or function that is added. */
-enum { CROUPIER_ABI_MAJOR = 0, CROUPIER_ABI_MINOR = 7 };
+enum { CROUPIER_ABI_MAJOR = 1, CROUPIER_ABI_MINOR = 0 };
 #define CROUPIER_ABI_VERSION ((uint32_t)CROUPIER_ABI_MAJOR << 16U | (uint32_t)CROUPIER_ABI_MINOR)
 
 /* Why a call failed: croupier_error.code. */
@@ -123,6 +123,10 @@ typedef struct croupier_params {
     uint8_t reserved;                  /* 0 */
     uint8_t order[CROUPIER_MAX_ORDER]; /* up to CROUPIER_ORDER_END; none: the default order */
     uint32_t logprobs;                 /* how many of the best to answer, beside the drawn token's own */
+    /* How many of the tokens that were left to draw from to answer with their probabilities, the likeliest
+     * first; 0: none. It costs a sort of what is left, which is the whole row where no filter is on. */
+    uint32_t support;
+    uint32_t reserved_too; /* 0 */
 } croupier_params;
 
 static inline void croupier_params_init(croupier_params* params) {
@@ -192,7 +196,8 @@ enum {
     CROUPIER_STOPPED_LENGTH = 4, /* max_tokens, or max_length */
     CROUPIER_STOPPED = 7,
     CROUPIER_GREEDY = 8,
-    CROUPIER_TRUNCATED = 16
+    CROUPIER_TRUNCATED = 16,
+    CROUPIER_SUPPORT_CUT = 32 /* more tokens were left to draw from than the request asked for */
 };
 
 /* Why a column has no token: croupier_decision.error. */
@@ -209,7 +214,8 @@ enum {
     CROUPIER_DECISION_SEQUENCE_FULL = 9,
     CROUPIER_DECISION_BAD_RECORD = 10,
     CROUPIER_DECISION_SAMPLER_CRASHED = 11, /* samplers ended or hung repeatedly while they decided it */
-    CROUPIER_DECISION_GIVEN_UP = 12         /* its logits did not come: croupier_give_up() */
+    CROUPIER_DECISION_GIVEN_UP = 12,        /* its logits did not come: croupier_give_up() */
+    CROUPIER_DECISION_VOID = 13             /* the sequence ended, was truncated or finished meanwhile */
 };
 
 typedef struct croupier_logprob {
@@ -217,6 +223,13 @@ typedef struct croupier_logprob {
     float logprob;
     uint32_t rank; /* 1 + the number of tokens strictly above */
 } croupier_logprob;
+
+/* A token that was left to draw from. */
+typedef struct croupier_survivor {
+    int32_t token;
+    uint32_t reserved;
+    double probability;
+} croupier_survivor;
 
 typedef struct croupier_decision {
     uint64_t uid;
@@ -228,6 +241,10 @@ typedef struct croupier_decision {
     const croupier_logprob* best; /* as many as the request asked for, or all that there are */
     uint32_t best_count;
     uint32_t rank; /* of the token; 0 where no log-probs were asked for */
+    /* What the token was drawn from, the likeliest first: as many as the request asked for. */
+    const croupier_survivor* support;
+    uint32_t support_count;
+    uint32_t support_total; /* how many were left to draw from; 0 where none were asked for */
 } croupier_decision;
 
 /* What a session can be asked for at most; a daemon's configuration may allow less. */
@@ -244,7 +261,8 @@ enum {
     CROUPIER_MAX_TILE = 1024,
     CROUPIER_MAX_CHILD = 1023,
     CROUPIER_MAX_LOGPROBS = 1024, /* of croupier_decide() */
-    CROUPIER_MAX_SESSION_LOGPROBS = 64
+    CROUPIER_MAX_SESSION_LOGPROBS = 64,
+    CROUPIER_MAX_SESSION_SUPPORT = 1 << 16
 };
 
 /* NOLINTEND(modernize-use-using, modernize-deprecated-headers) */

@@ -81,6 +81,8 @@ typedef struct croupier_writer_state {
     uint64_t begun;          /* steps that croupier_writer_begin queued */
     uint64_t finished;       /* of them, those whose slice is complete */
     uint64_t empty_launches; /* replays of a captured graph that found no begun step and wrote nothing */
+    uint64_t late_steps;     /* whose awaited tokens did not come in time: they are -1 here, and may not be
+                                elsewhere */
 } croupier_writer_state;
 
 static inline void croupier_writer_state_init(croupier_writer_state* state) {
@@ -91,7 +93,7 @@ static inline void croupier_writer_state_init(croupier_writer_state* state) {
 
 enum { CROUPIER_WRITER_BUSY = 1 };
 
-/* The library's release, such as "0.1.0". */
+/* The library's release, such as "1.0.0". */
 const char* croupier_writer_version(void);
 
 /* Takes the rank, whose earlier writer must be gone; registers its memory with the GPU. */
@@ -118,8 +120,12 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error
 /* Lays the next begun step: `logits` are its columns' rows, `row_stride` elements apart, each of the rank's
  * ids in the order of the ids. Never waits for the GPU, allocates nothing, and may be captured into a CUDA
  * graph that is replayed once after each begin: only `logits` and `row_stride` are fixed in it.
- * The rows may be overwritten by later work of the stream. Successive calls use one stream, or streams that
- * wait for each other. A host's writer has a NULL stream. */
+ * The rows may be overwritten by later work of the stream. But where the session's transport is lean, a GPU's
+ * rows must stay as they are until the step is decided (croupier_writer_wait_tokens), the call cannot be
+ * captured, and where a sampler asks for more of the rows before any stream waits for the step's tokens
+ * (croupier_writer_enqueue_awaited_tokens), work of the writer's own stays on the GPU until the step is
+ * decided, given up or, at the most, 300 seconds old: cudaDeviceSynchronize() waits for that.
+ * Successive calls use one stream, or streams that wait for each other. A host's writer has a NULL stream. */
 int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
                             croupier_error* error);
 
@@ -138,6 +144,15 @@ int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t
  * where a decision is an error. Before the next step's slice is enqueued on the same stream. */
 int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64_t step, int32_t* tokens,
                                    croupier_error* error);
+
+/* The same of a step that this writer began and that need not be decided yet: what follows in the stream
+ * waits for its tokens, at most timeout_ms from now on, and this call does not. A column has -1 where its
+ * decision is an error or did not come in time, so that a daemon that is dead holds up a GPU for that long
+ * and no longer. A lean step's enqueue comes first, and what its samplers ask for after that time is not
+ * answered. Not while a CUDA graph is captured. A thread of the library looks for the tokens; the first call
+ * starts it, if the session is not lean. A host's writer waits in the call. */
+int croupier_writer_enqueue_awaited_tokens(croupier_writer* writer, void* stream, uint64_t step,
+                                           uint32_t timeout_ms, int32_t* tokens, croupier_error* error);
 
 /* Forgets the steps that are begun and were not enqueued, for instance after a failed forward pass: they can
  * be begun again, with their randoms. What was enqueued must be finished: synchronise the stream first. */

@@ -1,0 +1,199 @@
+// The client in C++: a thin, header-only cover over the C ABI of include/croupier/client.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "croupier/client.h"
+
+namespace croupier::client {
+
+class Failure : public std::runtime_error {
+  public:
+    explicit Failure(const croupier_error& error) : std::runtime_error(error.text), code_(error.code) {}
+    std::uint32_t code() const { return code_; }
+    std::string name() const { return croupier_error_name(code_); }
+
+  private:
+    std::uint32_t code_;
+};
+
+struct OpenOptions : croupier_open_options {
+    OpenOptions() : croupier_open_options() { croupier_open_options_init(this); }
+};
+
+struct Params : croupier_params {
+    Params() : croupier_params() { croupier_params_init(this); }
+};
+
+struct Sequence {
+    std::uint64_t uid = 0;
+    Params params;
+    std::vector<std::int32_t> prompt;
+    std::vector<std::int32_t> output;
+    std::vector<croupier_bias> bias;
+    std::vector<std::int32_t> stop_ids;
+    std::vector<std::int32_t> allowed_ids;
+    std::vector<std::int32_t> bad_words;     // each list's length, then its ids
+    std::vector<std::int32_t> dry_breakers;  // likewise
+};
+
+// The decisions of a step, valid until the next call on the session.
+class Decisions {
+  public:
+    class Iterator {
+      public:
+        Iterator(const croupier_step* step, std::size_t column) : step_(step), column_(column) {}
+        croupier_decision operator*() const { return croupier_step_decision(step_, column_); }
+        Iterator& operator++() {
+            ++column_;
+            return *this;
+        }
+        bool operator!=(const Iterator& other) const { return column_ != other.column_; }
+
+      private:
+        const croupier_step* step_;
+        std::size_t column_;
+    };
+
+    explicit Decisions(const croupier_step& step) : step_(step) {}
+    std::size_t size() const { return step_.count; }
+    bool empty() const { return step_.count == 0; }
+    croupier_decision operator[](std::size_t column) const { return croupier_step_decision(&step_, column); }
+    Iterator begin() const { return {&step_, 0}; }
+    Iterator end() const { return {&step_, step_.count}; }
+
+    // The best log-probs of one of them, and what its token was drawn from.
+    std::vector<croupier_logprob> best(const croupier_decision& decision) const {
+        std::vector<croupier_logprob> all;
+        for (std::uint32_t i = 0; i < decision.best_count; ++i)
+            all.push_back(croupier_step_logprob(&step_, &decision, i));
+        return all;
+    }
+    std::vector<croupier_survivor> support(const croupier_decision& decision) const {
+        std::vector<croupier_survivor> all;
+        for (std::uint32_t i = 0; i < decision.support_count; ++i)
+            all.push_back(croupier_step_survivor(&step_, &decision, i));
+        return all;
+    }
+
+  private:
+    croupier_step step_;
+};
+
+struct Step {
+    std::uint64_t step = 0;
+    std::uint16_t refused = 0;
+    Decisions decisions;
+};
+
+class Session {
+  public:
+    explicit Session(const croupier_open_options& options) {
+        croupier_error error{};
+        croupier_session* opened = nullptr;
+        if (croupier_open(&options, &opened, &error) != 0) throw Failure(error);
+        session_.reset(opened);
+    }
+
+    std::string segment_path() const { return croupier_segment_path(session_.get()); }
+    bool resumed() const { return croupier_resumed(session_.get()) != 0; }
+
+    void add(const Sequence& sequence) {
+        croupier_sequence plain;
+        croupier_sequence_init(&plain);
+        plain.uid = sequence.uid;
+        plain.params = &sequence.params;
+        plain.prompt = sequence.prompt.data();
+        plain.prompt_count = sequence.prompt.size();
+        plain.output = sequence.output.data();
+        plain.output_count = sequence.output.size();
+        plain.bias = sequence.bias.data();
+        plain.bias_count = sequence.bias.size();
+        plain.stop_ids = sequence.stop_ids.data();
+        plain.stop_count = sequence.stop_ids.size();
+        plain.allowed_ids = sequence.allowed_ids.data();
+        plain.allowed_count = sequence.allowed_ids.size();
+        plain.bad_words = sequence.bad_words.data();
+        plain.bad_words_count = sequence.bad_words.size();
+        plain.dry_breakers = sequence.dry_breakers.data();
+        plain.dry_breakers_count = sequence.dry_breakers.size();
+        croupier_error error{};
+        if (croupier_add(session_.get(), &plain, &error) != 0) throw Failure(error);
+    }
+
+    void finish(std::uint64_t uid) {
+        croupier_error error{};
+        if (croupier_finish(session_.get(), uid, &error) != 0) throw Failure(error);
+    }
+
+    void truncate(std::uint64_t uid, std::uint32_t outputs) {
+        croupier_error error{};
+        if (croupier_truncate(session_.get(), uid, outputs, &error) != 0) throw Failure(error);
+    }
+
+    std::vector<std::uint64_t> live() const {
+        std::vector<std::uint64_t> uids(croupier_list(session_.get(), nullptr, 0));
+        uids.resize(croupier_list(session_.get(), uids.data(), uids.size()));
+        return uids;
+    }
+
+    std::vector<std::int32_t> output(std::uint64_t uid) const {
+        const std::int64_t length = croupier_output(session_.get(), uid, nullptr, 0);
+        std::vector<std::int32_t> tokens(length > 0 ? static_cast<std::size_t>(length) : 0);
+        croupier_output(session_.get(), uid, tokens.data(), tokens.size());
+        return tokens;
+    }
+
+    std::uint64_t submit(std::span<const croupier_column> columns) {
+        croupier_error error{};
+        std::uint64_t step = 0;
+        if (croupier_submit(session_.get(), columns.data(), columns.size(), &step, &error) != 0) {
+            throw Failure(error);
+        }
+        return step;
+    }
+
+    void give_up(std::uint64_t step) {
+        croupier_error error{};
+        if (croupier_give_up(session_.get(), step, &error) != 0) throw Failure(error);
+    }
+
+    // For poll(): croupier_event_fd() says how.
+    int event_fd() {
+        croupier_error error{};
+        const int descriptor = croupier_event_fd(session_.get(), &error);
+        if (descriptor < 0) throw Failure(error);
+        return descriptor;
+    }
+
+    std::uint32_t in_flight() const { return croupier_in_flight(session_.get()); }
+
+    std::optional<Step> wait(std::uint32_t timeout_ms) {
+        croupier_error error{};
+        croupier_step step;
+        croupier_step_init(&step);
+        const int got = croupier_wait(session_.get(), timeout_ms, &step, &error);
+        if (got < 0) throw Failure(error);
+        if (got == 0) return std::nullopt;
+        return Step{step.step, step.refused, Decisions(step)};
+    }
+
+    void close() {
+        croupier_error error{};
+        if (croupier_close(session_.release(), &error) != 0) throw Failure(error);
+    }
+
+  private:
+    struct Detach {
+        void operator()(croupier_session* session) const { croupier_detach(session); }
+    };
+    std::unique_ptr<croupier_session, Detach> session_;
+};
+
+}  // namespace croupier::client
