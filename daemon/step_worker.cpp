@@ -9,6 +9,7 @@
 
 #include "daemon/column_record.h"
 #include "daemon/stage_clock.h"
+#include "daemon/step_logits.h"
 #include "shm/clock.h"
 #include "shm/logits_publisher.h"
 #include "shm/sequence_turn.h"
@@ -21,13 +22,6 @@ using proto::Stage;
 
 namespace {
 
-bool logits_complete(const shm::Segment& segment, const CheckedStep& step) {
-    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
-        if (!shm::slice_ready(segment, step.step, rank)) return false;
-    }
-    return !step.randoms_supplied || shm::randoms_ready(segment, step.step);
-}
-
 // How late a step must be, beyond twice a share's usual time, before a sampler decides others' columns. The
 // first decision of a sequence in a process builds what it derives from the log, in hundreds of microseconds,
 // and moves the sequence to that process: no price for a column that its own sampler is about to take, and
@@ -36,47 +30,11 @@ bool logits_complete(const shm::Segment& segment, const CheckedStep& step) {
 constexpr std::uint64_t kLateNs = 25'000;
 constexpr std::uint64_t kVeryLateNs = 100'000;
 
-// The first sampler that sees the logits complete says when. Returns when this one did.
-std::uint64_t note_logits_ready(const shm::Segment& segment, const CheckedStep& step,
-                                proto::SamplerEntry& entry) {
-    const std::uint64_t now = shm::monotonic_ns();
-    auto& ready = segment.decision_head(step.slot).logits_ready_ns;
-    std::uint64_t unset = ready.load(std::memory_order_relaxed);
-    if (unset != 0 || !ready.compare_exchange_strong(unset, now, std::memory_order_seq_cst)) return now;
-    // The slot may be a later step's by now, whose logits are not there.
-    std::uint64_t noted = now;
-    if (segment.schedule(step.slot).step != step.step) ready.compare_exchange_strong(noted, 0);
-    const std::uint64_t published = segment.schedule(step.slot).published_ns;
-    record_stage(entry, Stage::logits_wait, now > published ? now - published : 0);
-    return now;
-}
-
-// When the step's logits were complete; of a column that came before the others, its own decision's begin.
-// Looked at before the commit, which may be the step's last: the slot is another step's then.
-std::uint64_t ready_since(const shm::Segment& segment, const CheckedStep& step, std::uint64_t begin,
-                          proto::SamplerEntry& entry) {
-    const auto& ready = segment.decision_head(step.slot).logits_ready_ns;
-    if (ready.load(std::memory_order_relaxed) == 0) {
-        if (!logits_complete(segment, step)) return begin;
-        (void)note_logits_ready(segment, step, entry);
-    }
-    const std::uint64_t noted = ready.load(std::memory_order_relaxed);
-    return noted == 0 ? begin : noted;
-}
-
 void foresee(const shm::LogitsForecast& forecast, Look& look) {
     const std::uint64_t now = shm::monotonic_ns();
     look.soon = forecast.due(now);
     const std::uint64_t until = forecast.until_due(now);
     if (until > 0) look.until_soon = std::chrono::nanoseconds(until);
-}
-
-// What is asked for of a lean step's rows: an answer takes less than a sleep, unless its writer is gone.
-bool answers_come(const shm::Segment& segment, std::uint32_t slot) {
-    constexpr std::uint64_t kWithinNs = 2'000'000;
-    if (segment.geometry().lean_blocks == 0) return false;
-    const std::uint64_t ready = segment.decision_head(slot).logits_ready_ns.load(std::memory_order_relaxed);
-    return shm::monotonic_ns() - ready < kWithinNs;
 }
 
 }  // namespace

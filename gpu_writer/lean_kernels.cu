@@ -6,6 +6,7 @@
 #include "gpu_writer/element_codes.h"
 #include "gpu_writer/lean_draw.cuh"
 #include "gpu_writer/lean_kernels.h"
+#include "gpu_writer/lean_measure.cuh"
 #include "gpu_writer/lean_ranks.cuh"
 #include "gpu_writer/lean_rows.cuh"
 #include "proto/lean_order.h"
@@ -15,23 +16,6 @@ namespace {
 
 using proto::Dtype;
 
-// What one CUDA block measures: few blocks, so that a column is done soon and its bytes cross the link while
-// others are still read, and that one thread's loads are all in flight at once.
-constexpr std::uint32_t kChunkBlocks = 128;
-constexpr std::uint32_t kChunksAMultiprocessor = 5;
-
-constexpr std::uint32_t chunks_of(std::uint32_t blocks) {
-    return blocks == 0 ? 1 : (blocks + kChunkBlocks - 1) / kChunkBlocks;
-}
-
-// Of a chunk's entries, in units of its largest one's weight. Where that is -inf they are 0, and where it is
-// not finite at all nobody reads them.
-struct ChunkSums {
-    float most;
-    float at_one;
-    float at_scale;
-};
-
 struct ScaleTable {
     LeanScales each[kMostSummed];
     std::uint32_t columns;  // with a sum
@@ -40,63 +24,6 @@ struct ScaleTable {
         return column < columns ? each[column] : LeanScales{};
     }
 };
-
-struct Scratch {
-    std::uint32_t* sent;     // columns, of a launch; zero between launches
-    std::uint32_t* sent_of;  // each part of it; likewise
-    std::uint32_t* arrived;  // chunks that are measured, of each column; likewise
-    std::byte* maxima;       // codes
-    std::uint32_t maxima_stride;
-    ChunkSums* sums;
-
-    // What must be zero is in front, where it does not move with the step.
-    static constexpr std::size_t kCounters =
-        (1 + std::size_t{proto::kLeanStamps} + proto::kMaxBatch) * sizeof(std::uint32_t);
-    static constexpr std::size_t kMaxima = (kCounters + 63) / 64 * 64;
-
-    Scratch(void* memory, Dtype dtype, std::uint32_t blocks, std::uint32_t columns)
-        : sent(static_cast<std::uint32_t*>(memory)),
-          sent_of(sent + 1),
-          arrived(sent_of + proto::kLeanStamps),
-          maxima(static_cast<std::byte*>(memory) + kMaxima),
-          maxima_stride(chunks_of(blocks) * kChunkBlocks * proto::element_bytes(dtype)),
-          sums(reinterpret_cast<ChunkSums*>(maxima + std::size_t{columns} * maxima_stride)) {}
-};
-
-__device__ float power_of_two(float exponent) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
-    return power;
-}
-
-template <Dtype D>
-__device__ float weight(const Unit<D>& unit, float most, float scale) {
-    float sum = 0.0F;
-#pragma unroll
-    for (std::uint32_t i = 0; i < Unit<D>::kElements; ++i) {
-        sum += power_of_two((value_of<D>(unit.codes[i]) - most) * scale);
-    }
-    return sum;
-}
-
-template <Dtype D>
-__device__ typename Element<D>::Code code_of(float value) {
-    using Code = typename Element<D>::Code;
-    if (isnan(value)) return static_cast<Code>(quiet_nan(D));
-    if constexpr (D == Dtype::bf16) return static_cast<Code>(__float_as_uint(value) >> 16U);
-    if constexpr (D == Dtype::fp16) return __half_as_ushort(__float2half_rn(value));
-    if constexpr (D == Dtype::fp32) return __float_as_uint(value);
-}
-
-// Over the lanes that hold one block: powers of two, side by side.
-template <std::uint32_t kLanes, typename Join>
-__device__ float joined(float value, Join join) {
-#pragma unroll
-    for (std::uint32_t apart = kLanes / 2; apart > 0; apart /= 2) {
-        value = join(value, __shfl_xor_sync(kAllLanes, value, static_cast<int>(apart)));
-    }
-    return value;
-}
 
 // What a column wants, in shared memory. Host memory is read only where it must be, and once: each read is a
 // round trip over the link.
@@ -113,86 +40,6 @@ struct FetchedWant {
     }
     __device__ const LeanWant& get() const { return *reinterpret_cast<const LeanWant*>(parts); }
 };
-
-// From `place` on, each thread's units; all loads are under way before one is waited for.
-template <Dtype D, std::uint32_t kUnits>
-__device__ void load_chunk(const RowReader<D>& reader, std::uint32_t column, std::uint32_t place,
-                           Unit<D> (&units)[kUnits]) {
-    constexpr std::uint32_t kElements = Unit<D>::kElements;
-    constexpr std::uint32_t kEntries = kUnits * kLeanThreads * kElements;
-    const std::uint32_t first = reader.entry_at(place);
-    if (reader.whole && first < reader.rows.entries && reader.rows.entries - first >= kEntries) {
-        const auto* from = reinterpret_cast<const uint4*>(reader.row(column) + first) + threadIdx.x;
-#pragma unroll
-        for (std::uint32_t i = 0; i < kUnits; ++i) {
-            *reinterpret_cast<uint4*>(units[i].codes) = __ldg(from + i * kLeanThreads);
-        }
-        return;
-    }
-    // At the ends of the row, or of rows that are not aligned.
-#pragma unroll
-    for (std::uint32_t i = 0; i < kUnits; ++i) {
-        units[i] = reader.unit(column, place + (i * kLeanThreads + threadIdx.x) * kElements);
-    }
-}
-
-__device__ inline float warp_sum(float value) {
-    return joined<32>(value, [](float a, float b) { return a + b; });
-}
-
-// By one warp, of `count` parts that each have a largest entry and sums in its units: the whole's.
-template <typename Part>
-__device__ ChunkSums join_sums(const LeanScales& scales, std::uint32_t count, Part part) {
-    float most = -FLT_MAX;
-    for (std::uint32_t i = threadIdx.x % 32; i < count; i += 32) most = larger(most, part(i).most);
-    most = joined<32>(most, larger);
-    ChunkSums sums{most, 0.0F, 0.0F};
-    for (std::uint32_t i = threadIdx.x % 32; i < count; i += 32) {
-        const ChunkSums each = part(i);
-        // Of nothing but -inf, whose differences are no numbers.
-        if (!(each.most >= -FLT_MAX)) continue;
-        sums.at_one += each.at_one * power_of_two((each.most - most) * scales.at_one);
-        sums.at_scale += each.at_scale * power_of_two((each.most - most) * scales.at_scale);
-    }
-    return {most, warp_sum(sums.at_one), warp_sum(sums.at_scale)};
-}
-
-// The maxima of the chunk's blocks into scratch memory, and what the chunk weighs where the column wants
-// sums.
-template <Dtype D>
-__device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, const LeanScales& scales,
-                              const Scratch& scratch) {
-    using Code = typename Element<D>::Code;
-    constexpr std::uint32_t kUnits = kChunkBlocks * kBlockUnits<D> / kLeanThreads;
-    __shared__ alignas(16) Code maxima[kChunkBlocks];
-    __shared__ ChunkSums of_blocks[kChunkBlocks];
-    const bool sums = scales.at_one != 0.0F || scales.at_scale != 0.0F;
-    Unit<D> units[kUnits];
-    load_chunk(reader, column, blockIdx.x * kChunkBlocks * proto::kBlockIds, units);
-#pragma unroll
-    for (std::uint32_t i = 0; i < kUnits; ++i) {
-        const auto sum = [](float a, float b) { return a + b; };
-        const std::uint32_t block = (i * kLeanThreads + threadIdx.x) / kBlockUnits<D>;
-        const bool writes = threadIdx.x % kBlockUnits<D> == 0;
-        const float most = joined<kBlockUnits<D>>(units[i].largest(), larger);
-        // One zero: which of two a maximum is depends on their order.
-        if (writes) maxima[block] = code_of<D>(most + 0.0F);
-        if (!sums) continue;
-        // A scale of 0 weighs all alike, and nobody reads it.
-        const float at_one = joined<kBlockUnits<D>>(weight(units[i], most, scales.at_one), sum);
-        const float at_scale = joined<kBlockUnits<D>>(weight(units[i], most, scales.at_scale), sum);
-        if (writes) of_blocks[block] = {most, at_one, at_scale};
-    }
-    __syncthreads();
-    if (sums && threadIdx.x / 32 == kLeanWarps - 1) {
-        const ChunkSums all = join_sums(scales, kChunkBlocks, [&](std::uint32_t i) { return of_blocks[i]; });
-        if (threadIdx.x % 32 == 0) scratch.sums[std::uint64_t{column} * gridDim.x + blockIdx.x] = all;
-    }
-    constexpr std::uint32_t kStores = sizeof(maxima) / 16;
-    if (threadIdx.x >= kStores) return;
-    auto* to = reinterpret_cast<uint4*>(scratch.maxima + std::uint64_t{column} * scratch.maxima_stride);
-    to[blockIdx.x * kStores + threadIdx.x] = reinterpret_cast<const uint4*>(maxima)[threadIdx.x];
-}
 
 // Whether all other chunks of the column are measured: the CUDA block that is told so sends it.
 __device__ bool arrives_last(std::uint32_t* arrived) {
