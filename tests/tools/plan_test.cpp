@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/plane.h"
@@ -110,6 +111,55 @@ TEST_CASE("plan: ranks that land early save reading, as far as it was measured")
     CHECK(beyond.notes().size() == 1);
 }
 
+TEST_CASE("plan: after a longer stage a step takes longer, as far as it was measured") {
+    const auto longer_us = [](const MeasuredStep& step, double stage_ms) {
+        const double share =
+            (step.p50_us - kStartUs) / column_us(step.setting.vocab, step.setting.batch, step.samplers);
+        return std::log2(stage_ms / 5.0) * (6.0 + share * (0.4 + 2e-5 * step.setting.vocab));
+    };
+    Measurement measurement = imagined();
+    bool rests = false;
+    for (MeasuredStep& step : measurement.steps) {
+        step.setting.stage_ms = std::exchange(rests, !rests) ? 20.0 : 5.0;
+        step.p50_us += longer_us(step, step.setting.stage_ms);
+    }
+    for (const std::uint32_t vocab : {32000U, 151936U}) {
+        const MeasuredStep step = step_of(vocab, 64, 4);
+        const auto model_of = [&](double stage_ms) {
+            Setting setting = step.setting;
+            setting.stage_ms = stage_ms;
+            return StepModel(measurement.steps, setting);
+        };
+        for (const double stage_ms : {5.0, 8.0, 20.0}) {
+            const double us = step.p50_us + longer_us(step, stage_ms);
+            INFO(vocab << " logits, " << stage_ms << " ms");
+            CHECK(model_of(stage_ms).predict(4).p50_us == Approx(us).epsilon(0.02));
+            CHECK(model_of(stage_ms).notes().empty());
+        }
+        for (const auto& [beyond, nearest] : {std::pair(0.001, 5.0), std::pair(90.0, 20.0)}) {
+            CHECK(model_of(beyond).predict(4).p50_us == model_of(nearest).predict(4).p50_us);
+            REQUIRE(model_of(beyond).notes().size() == 1);
+            CHECK(model_of(beyond).notes()[0].find(nearest == 5.0 ? "that of 5," : "that of 20,") !=
+                  std::string::npos);
+        }
+    }
+}
+
+TEST_CASE("plan: of one stage alone nobody knows what another one costs, even none at all") {
+    Measurement measurement = imagined();
+    const double before = StepModel(measurement.steps, setting_of(64000, 64)).predict(4).p50_us;
+    for (const double measured_ms : {0.0, 5.0}) {
+        for (MeasuredStep& step : measurement.steps) step.setting.stage_ms = measured_ms;
+        for (const double stage_ms : {0.001, 5.0, 20.0}) {
+            Setting setting = setting_of(64000, 64);
+            setting.stage_ms = stage_ms;
+            const StepModel model(measurement.steps, setting);
+            CHECK(model.predict(4).p50_us == before);
+            CHECK(model.notes().size() == (stage_ms == measured_ms ? 0 : 1));
+        }
+    }
+}
+
 TEST_CASE("plan: the fewest samplers that keep a step within the share of a stage, and two at least") {
     const Measurement measurement = imagined();
     PlanQuestion question;
@@ -139,7 +189,8 @@ TEST_CASE("plan: no more samplers than columns, cores or measurements") {
     CHECK(make_plan(question, measurement).chosen.samplers == 14);
     question.setting.tp = 4;
     CHECK(make_plan(question, measurement).chosen.samplers == 11);
-    CHECK(make_plan(question, measurement).notes.size() == 1);
+    // Of the ranks and of the stage.
+    CHECK(make_plan(question, measurement).notes.size() == 2);
     question.setting.batch = 1;
     CHECK(make_plan(question, measurement).chosen.samplers == 1);
     question.samplers = 3;
