@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How far `croupier plan` is from `croupier sim` on this host, over twelve settings of which none was measured: from
-# the repository's root, with build/bundle made by `./dev bundle`. Some six minutes on 16 cores; no GPU, no network.
+# the repository's root, with build/bundle made by `./dev bundle`. Some eight minutes on 16 cores; no GPU, no network.
 #   OUT=FOLDER bench/plan/grid.sh           default: bench/results; writes plan-measured.json, plan-grid.json, plan-default.json, plan.txt
 #   CORES=2 OUT=FOLDER bench/plan/grid.sh   smaller settings, as on a host of fewer cores: does it run at all?
 # Exits 1 when an error at p50 is above 20 %.

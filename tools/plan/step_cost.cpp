@@ -62,7 +62,8 @@ StepCost::Parts StepCost::parts_of(const StepWork& work) const {
             row * step * beside,  //
             rest,                 // the longer samplers sleep, the slower is a core that wakes,
             columns * rest,       // and the colder are parameters, penalties and translations,
-            row * rest,           // and what is left of the memory that rows come in
+            row * rest,           // and the memory that rows come in,
+            row * step * rest,    // of which less is left in any cache
             row / work.tp};       // what lands last: the other ranks' slices are read while it is awaited
 }
 

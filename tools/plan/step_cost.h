@@ -33,7 +33,7 @@ class StepCost {
 
   private:
     // In the order of `parts_of`.
-    static constexpr std::size_t kParts = 11;
+    static constexpr std::size_t kParts = 12;
     using Parts = std::array<double, kParts>;
     Parts parts_of(const StepWork& work) const;
 
