@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How far `croupier plan` is from `croupier sim` on this host, over twelve settings of which none was measured: from
-# the repository's root, with build/bundle made by `./dev bundle`. Some six minutes on 16 cores; no GPU, no network.
+# the repository's root, with build/bundle made by `./dev bundle`. Some eight minutes on 16 cores; no GPU, no network.
 #   OUT=FOLDER bench/plan/grid.sh           default: bench/results; writes plan-measured.json, plan-grid.json, plan-default.json, plan.txt
 #   CORES=2 OUT=FOLDER bench/plan/grid.sh   smaller settings, as on a host of fewer cores: does it run at all?
 # Exits 1 when an error at p50 is above 20 %.
@@ -15,14 +15,14 @@ began=$SECONDS
 
 # vocabulary, batch, ranks, stage in ms, samplers, mix
 if [ "$cores" -ge 16 ]; then
-    measured=(--vocab 32000,151936 --batch 16,64,256 --tp 1,4 --samplers 1,4,10 --mix fixed,full)
+    measured=(--vocab 32000,151936 --batch 16,64,256 --tp 1,4 --samplers 1,4,10 --stage-ms 5,20 --mix fixed,full)
     settings=(
         "151936 64 1 20 2 fixed" "151936 64 1 10 8 fixed" "151936 128 1 20 6 full"
         "128256 64 1 10 6 fixed" "128256 128 1 20 8 full" "32000 64 1 5 3 full"
         "32000 192 1 5 8 fixed" "64000 32 1 10 2 full" "151936 32 2 10 6 fixed"
         "151936 128 4 10 8 fixed" "128256 64 4 10 9 full" "100000 96 2 15 5 full")
 else
-    measured=(--vocab 16000,64000 --batch 4,32 --tp 1 --samplers 1,2 --mix fixed,full)
+    measured=(--vocab 16000,64000 --batch 4,32 --tp 1 --samplers 1,2 --stage-ms 5,20 --mix fixed,full)
     settings=(
         "24000 8 1 5 1 fixed" "24000 8 1 5 2 fixed" "24000 16 1 5 1 full" "24000 16 1 5 2 full"
         "32000 8 1 5 1 fixed" "32000 8 1 5 2 fixed" "32000 16 1 5 1 full" "32000 16 1 5 2 full"

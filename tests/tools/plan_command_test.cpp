@@ -3,8 +3,10 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "testing/workplace.h"
 #include "tests/tools/imagined_host.h"
@@ -39,6 +41,43 @@ TEST_CASE("plan: the command measures, keeps what it measured, plans the same of
     CHECK(place.run("plan " + engine + "--from here.json --kubernetes").output.find("limits:") !=
           std::string::npos);
     CHECK(place.run("plan --from here.json --vocab 1024").status == 1);
+}
+
+TEST_CASE(
+    "plan: every vocabulary, batch, rank, mix and number of samplers is measured with every stage, in no "
+    "more runs") {
+    const testing::Workplace place;
+    const testing::Ended measured = place.run(
+        "plan measure --vocab 256,512 --batch 2,4 --tp 1,2 --samplers 1,2 --mix fixed --stage-ms "
+        "0.5,1 "
+        "--save here.json");
+    INFO(measured.output);
+    REQUIRE(measured.status == 0);
+    const Json steps = Json::parse(place.bytes_of("here.json")).at("steps");
+    CHECK(steps.size() == 16);
+    for (const char* factor : {"vocab", "batch", "tp", "samplers"}) {
+        std::map<Json, std::map<double, int>> met;
+        for (const Json& step : steps) ++met[step.at(factor)][step.at("stage_ms")];
+        INFO(factor);
+        CHECK(met.size() == 2);
+        for (const auto& [value, stages] : met) CHECK(stages == std::map<double, int>{{0.5, 4}, {1.0, 4}});
+    }
+}
+
+TEST_CASE("plan: the command measures with the stage that is asked for, and with no more than 20 ms") {
+    const testing::Workplace place;
+    for (const auto& [asked, measured] : {std::pair("7.5", 7.5), std::pair("30", 20.0)}) {
+        const testing::Ended ended = place.run(
+            std::string(
+                "plan --vocab 256 --batch 1 --samplers 1 --mix fixed --json --save here.json --stage-ms ") +
+            asked);
+        INFO(ended.output);
+        REQUIRE(ended.status == 0);
+        for (const Json& step : Json::parse(place.bytes_of("here.json")).at("steps"))
+            CHECK(step.at("stage_ms") == measured);
+        CHECK((ended.output.find("that of 20, the nearest measured") != std::string::npos) ==
+              (measured == 20.0));
+    }
 }
 
 TEST_CASE("plan: every mix of croupier sim is one of plan, and is fitted to its own runs alone") {
@@ -90,6 +129,8 @@ TEST_CASE("plan: what the command cannot do is said, and nothing is written") {
     said("--shm-dir /dev/null/no --batch 2 --samplers 8", "--samplers is 8");
     said("measure --mix fixed,nonsense --save new.json", "nonsense not in {greedy,plain,full,fixed,");
     said("measure --vocab 512 --batch 4", "--save");
+    said("measure --stage-ms 5,-1 --save new.json", "--stage-ms");
+    said("measure --stage-ms 5,soon --save new.json", "--stage-ms");
     place.write("bad.json", "{\"format\": \"\xff\xfe\"}");
     said("--from bad.json", "bad.json: it is no JSON at byte 13");
     CHECK_FALSE(std::filesystem::exists(place.path() / "new.json"));

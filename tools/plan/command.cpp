@@ -41,9 +41,10 @@ constexpr const char* kMeasureHelp =
     R"(Three runs of `croupier sim` for every combination, one to four seconds each. Plans are fitted to what is measured:
 name the smallest and the largest of each that plans will be asked for.
 Example:
-  croupier plan measure --vocab 32000,151936 --batch 16,64,256 --tp 1,4 --mix fixed,mixed --save host.json)";
+  croupier plan measure --vocab 32000,151936 --batch 16,64,256 --tp 1,4 --stage-ms 5,20 --mix fixed,mixed --save host.json)";
 
-constexpr double kMeasuredStageMs = 5.0;
+// Samplers sleep through most of a longer stage as through this one, and measuring takes longer.
+constexpr double kLongestMeasuredStageMs = 20.0;
 
 struct PlanOptions {
     PlanQuestion question;
@@ -56,8 +57,7 @@ struct PlanOptions {
 };
 
 struct MeasureOptions {
-    MeasureOptions() { settings.other.stage_ms = kMeasuredStageMs; }
-    MeasuredSettings settings{{"mixed"}, {151936}, {64}, {1}, {}, {}, false};
+    MeasuredSettings settings{{"mixed"}, {151936}, {64}, {1}, {5.0, kLongestMeasuredStageMs}, {}, {}, false};
     SimPlace place;
     std::string save;
 };
@@ -146,10 +146,14 @@ void add_engine(CLI::App& command, PlanQuestion& question) {
 
 MeasuredSettings settings_of(const PlanQuestion& question) {
     const Setting& setting = question.setting;
-    MeasuredSettings settings{
-        {setting.requests.mix}, {setting.vocab}, {setting.batch}, {setting.tp}, {}, setting, true};
-    // A longer stage tells no more, and takes longer.
-    settings.other.stage_ms = std::min(setting.stage_ms, kMeasuredStageMs);
+    MeasuredSettings settings{{setting.requests.mix},
+                              {setting.vocab},
+                              {setting.batch},
+                              {setting.tp},
+                              {std::min(setting.stage_ms, kLongestMeasuredStageMs)},
+                              {},
+                              setting,
+                              true};
     if (question.samplers > 0) settings.samplers = {question.samplers};
     if (question.samplers > 1) settings.samplers.insert(settings.samplers.begin(), 1);
     return settings;
@@ -217,8 +221,8 @@ void add_measure(CLI::App& plan, int& status) {
     list("--samplers", settings.samplers,
          "Samplers at work (default: one, two, half of all, all that have room)")
         ->check(CLI::Range(1U, proto::kMaxSamplers));
-    command->add_option("--stage-ms", settings.other.stage_ms, "Milliseconds of a pipeline stage")
-        ->capture_default_str()
+    list("--stage-ms", settings.stages_ms,
+         "Milliseconds of pipeline stages, which take turns: more of them take no more runs")
         ->check(number_between(0.0, 10000.0));
     add_requests(*command, settings.other.requests, options->place);
     command->add_option("--save", options->save, "The file to write; it is replaced whole")->required();

@@ -52,10 +52,17 @@ class Measuring {
         for (const std::uint32_t tp : settings_.ranks) counts += counts_of(tp).size();
         progress_.begin("measuring with croupier sim",
                         settings_.mixes.size() * settings_.vocabs.size() * settings_.batches.size() * counts);
-        for (const std::string& mix : settings_.mixes) {
-            for (const std::uint32_t vocab : settings_.vocabs) {
-                for (const std::uint32_t batch : settings_.batches) {
-                    for (const std::uint32_t tp : settings_.ranks) one(mix, vocab, batch, tp);
+        for (std::size_t mix = 0; mix < settings_.mixes.size(); ++mix) {
+            for (std::size_t vocab = 0; vocab < settings_.vocabs.size(); ++vocab) {
+                for (std::size_t batch = 0; batch < settings_.batches.size(); ++batch) {
+                    for (std::size_t tp = 0; tp < settings_.ranks.size(); ++tp) {
+                        Setting setting = settings_.other;
+                        setting.requests.mix = settings_.mixes[mix];
+                        setting.vocab = settings_.vocabs[vocab];
+                        setting.batch = settings_.batches[batch];
+                        setting.tp = settings_.ranks[tp];
+                        with_each_count(setting, mix + vocab + batch + tp);
+                    }
                 }
             }
         }
@@ -73,14 +80,13 @@ class Measuring {
         measurement_.host = {processor_name(), cores_of(run_sim(smallest, 0, place_, 1))};
     }
 
-    void one(const std::string& mix, std::uint32_t vocab, std::uint32_t batch, std::uint32_t tp) {
-        Setting setting = settings_.other;
-        setting.requests.mix = mix;
-        setting.vocab = vocab;
-        setting.batch = batch;
-        setting.tp = tp;
-        for (const std::uint32_t samplers : counts_of(tp)) {
+    // Neighbours in any list have different stages, like a checkerboard's fields: every vocabulary, batch and
+    // so on meets every stage, and no run is needed for that.
+    void with_each_count(Setting setting, std::size_t turn) {
+        const std::uint32_t batch = setting.batch;
+        for (const std::uint32_t samplers : counts_of(setting.tp)) {
             setting.batch = batch;
+            setting.stage_ms = settings_.stages_ms[turn++ % settings_.stages_ms.size()];
             measurement_.steps.push_back(run_sim(setting, samplers, place_, kMeasuringRuns));
             progress_.advance(1);
             if (!settings_.starts || samplers >= batch) continue;

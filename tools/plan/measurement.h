@@ -25,12 +25,13 @@ struct Measurement {
     std::vector<MeasuredStep> steps;
 };
 
-// Of every combination a run.
+// Of every combination a run; the stages take turns.
 struct MeasuredSettings {
     std::vector<std::string> mixes;
     std::vector<std::uint32_t> vocabs;
     std::vector<std::uint32_t> batches;
     std::vector<std::uint32_t> ranks;
+    std::vector<double> stages_ms;
     std::vector<std::uint32_t> samplers;  // empty: one, two, half of all and all that the cores have room for
     Setting other;                        // what is the same in all
     bool starts = false;                  // steps of one column a sampler, too: what they take to start

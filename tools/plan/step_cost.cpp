@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace croupier::tools {
@@ -12,6 +13,15 @@ constexpr double kUsualError = 0.1;
 constexpr int kRounds = 5;
 constexpr int kMostSweeps = 50'000;
 constexpr double kSettled = 1e-12;
+
+// In shorter ones samplers hardly sleep.
+constexpr double kShortestStageMs = 1.0;
+
+double shortest_stage_of(std::span<const TimedWork> steps) {
+    double shortest = std::numeric_limits<double>::infinity();
+    for (const TimedWork& each : steps) shortest = std::min(shortest, each.work.stage_ms);
+    return std::max(shortest, kShortestStageMs);
+}
 
 // Minimises |A x - b| over x >= 0, part by part, given A'A and A'b.
 template <std::size_t Parts>
@@ -34,13 +44,15 @@ std::array<double, Parts> least_squares(const std::array<std::array<double, Part
 
 }  // namespace
 
-StepCost::Parts StepCost::parts_of(const StepWork& work) {
+StepCost::Parts StepCost::parts_of(const StepWork& work) const {
     const double columns = work.columns;
     // In units near to one, so that rounding is no matter.
     const double row = columns * work.vocab * 1e-5;
     const double step = double(work.vocab) * work.batch * 1e-7;
     // The slowest of k is later than the usual one by about the logarithm of k; so is what k get of a memory.
     const double beside = std::log2(static_cast<double>(work.samplers));
+    // How often as long as the shortest: of steps with one stage nothing, and these parts stay zero.
+    const double rest = std::log2(std::max(work.stage_ms, shortest_stage_ms_) / shortest_stage_ms_);
     return {1.0,                  // a start: waking, the bell, the first lines of a step
             columns,              // what is no reading: parameters, penalties, the draw, the commit
             columns * beside,     // the same, with the slowest of several samplers
@@ -48,10 +60,14 @@ StepCost::Parts StepCost::parts_of(const StepWork& work) {
             row * beside,         //
             row * step,           // the share of a row that is far off grows with the step's bytes
             row * step * beside,  //
+            rest,                 // the longer samplers sleep, the slower is a core that wakes,
+            columns * rest,       // and the colder are parameters, penalties and translations,
+            row * rest,           // and the memory that rows come in,
+            row * step * rest,    // of which less is left in any cache
             row / work.tp};       // what lands last: the other ranks' slices are read while it is awaited
 }
 
-StepCost::StepCost(std::span<const TimedWork> steps) {
+StepCost::StepCost(std::span<const TimedWork> steps) : shortest_stage_ms_(shortest_stage_of(steps)) {
     const auto several_tp = std::any_of(steps.begin(), steps.end(), [&](const TimedWork& each) {
         return each.work.tp != steps.front().work.tp;
     });
@@ -88,7 +104,9 @@ double StepCost::step_us(const StepWork& work) const {
 }
 
 double StepCost::column_us(const StepWork& work) const {
-    return (step_us(work) - us_.front()) / std::max(work.columns, 1e-6);
+    StepWork start = work;
+    start.columns = 0.0;
+    return (step_us(work) - step_us(start)) / std::max(work.columns, 1e-6);
 }
 
 }  // namespace croupier::tools

@@ -14,6 +14,7 @@ struct StepWork {
     std::uint32_t batch = 1;
     std::uint32_t tp = 1;
     std::uint32_t samplers = 1;
+    double stage_ms = 0.0;
 };
 
 struct TimedWork {
@@ -28,14 +29,15 @@ class StepCost {
     explicit StepCost(std::span<const TimedWork> steps);
 
     double step_us(const StepWork& work) const;
-    double column_us(const StepWork& work) const;  // of the busiest sampler's
+    double column_us(const StepWork& work) const;  // of the busiest sampler's, without the step's start
 
   private:
     // In the order of `parts_of`.
-    static constexpr std::size_t kParts = 8;
+    static constexpr std::size_t kParts = 12;
     using Parts = std::array<double, kParts>;
-    static Parts parts_of(const StepWork& work);
+    Parts parts_of(const StepWork& work) const;
 
+    double shortest_stage_ms_;  // of the steps that this is fitted to
     Parts us_{};
 };
 

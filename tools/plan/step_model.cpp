@@ -53,7 +53,8 @@ StepCost cost_of(const std::vector<MeasuredStep>& steps) {
     for (const MeasuredStep& step : steps) {
         const Setting& setting = step.setting;
         const double share = busiest_share(step.columns, setting.batch, step.samplers);
-        timed.push_back({{share, setting.vocab, setting.batch, setting.tp, step.samplers}, step.p50_us});
+        timed.push_back({{share, setting.vocab, setting.batch, setting.tp, step.samplers, setting.stage_ms},
+                         step.p50_us});
     }
     return StepCost(timed);
 }
@@ -82,6 +83,7 @@ StepModel::StepModel(const std::vector<MeasuredStep>& measured, const Setting& s
     check_vocabulary();
     near_.batch = nearest_measured("the batch", setting.batch, &Setting::batch);
     near_.tp = nearest_measured("ranks", setting.tp, &Setting::tp);
+    near_.stage_ms = nearest_measured("milliseconds of a stage", setting.stage_ms, &Setting::stage_ms);
 }
 
 void StepModel::check_vocabulary() const {
@@ -100,15 +102,15 @@ void StepModel::check_vocabulary() const {
         setting_.vocab));
 }
 
-std::uint32_t StepModel::nearest_measured(const char* what, std::uint32_t asked,
-                                          std::uint32_t Setting::*field) {
-    std::uint32_t least = UINT32_MAX;
-    std::uint32_t most = 0;
+template <typename Number>
+Number StepModel::nearest_measured(const char* what, Number asked, Number Setting::*field) {
+    Number least = steps_.front().setting.*field;
+    Number most = least;
     for (const MeasuredStep& each : steps_) {
         least = std::min(least, each.setting.*field);
         most = std::max(most, each.setting.*field);
     }
-    const std::uint32_t taken = std::clamp(asked, least, most);
+    const Number taken = std::clamp(asked, least, most);
     if (taken != asked) {
         notes_.push_back(fmt::format("{} asked for: {}; a column's cost is that of {}, the nearest measured",
                                      what, asked, taken));
@@ -121,8 +123,12 @@ Prediction StepModel::predict(std::uint32_t samplers) const {
         *std::min_element(steps_.begin(), steps_.end(), [&](const MeasuredStep& a, const MeasuredStep& b) {
             return distance(a, near_, samplers) < distance(b, near_, samplers);
         });
-    const StepWork work = {busiest_share(like.columns, setting_.batch, samplers), setting_.vocab, near_.batch,
-                           near_.tp, samplers};
+    const StepWork work = {busiest_share(like.columns, setting_.batch, samplers),
+                           setting_.vocab,
+                           near_.batch,
+                           near_.tp,
+                           samplers,
+                           near_.stage_ms};
     Prediction prediction;
     prediction.samplers = samplers;
     prediction.p50_us = cost_.step_us(work);

@@ -34,7 +34,9 @@ class StepModel {
 
   private:
     void check_vocabulary() const;
-    std::uint32_t nearest_measured(const char* what, std::uint32_t asked, std::uint32_t Setting::*field);
+    // Notes where it is another than was asked for.
+    template <typename Number>
+    Number nearest_measured(const char* what, Number asked, Number Setting::*field);
 
     Setting setting_;
     Setting near_;  // the same, within what was measured
