@@ -282,8 +282,9 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     if (!format && decision.error == DecisionError::none) decision.error = DecisionError::bad_record;
     const LeanTurn turn(segment, step);
     if (decision.error == DecisionError::none) {
-        // Another one may have asked for more between the look at the column and its claim.
-        if (turn.is_awaited(column)) return left_alone();
+        // Between the look at the column and its claim another one may have asked for more, or another writer
+        // have come.
+        if (turn.is_awaited(column) || turn.is_over(column)) return left_alone();
         sampler::Request request = request_of(sequence, asked.position, lists);
         request.prepared = races.find(sampler::race_key(sequence.params, request), segment.geometry().vocab);
         request.max_length = segment.geometry().max_length;

@@ -21,7 +21,7 @@ std::uint32_t parts_of(const shm::Segment& segment, const CheckedStep& step, std
 }  // namespace
 
 SentColumns::SentColumns(const shm::Segment& segment, const CheckedStep& step) {
-    if (segment.geometry().lean_blocks == 0) return;
+    if (segment.geometry().lean_blocks == 0 || !proto::LeanOrder::has_stamps(step.columns)) return;
     parts_ = ~0U;
     for (std::uint32_t rank = 0; rank < segment.geometry().tp && parts_ != 0; ++rank)
         parts_ &= parts_of(segment, step, rank);

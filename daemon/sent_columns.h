@@ -15,13 +15,15 @@ class SentColumns {
     // As of now: more come.
     SentColumns(const shm::Segment& segment, const CheckedStep& step);
 
-    bool any() const { return order_.has_value(); }
+    bool any() const { return parts_ != 0; }
+    // A bit for each part that is there.
+    std::uint32_t parts() const { return parts_; }
     bool has(std::uint32_t column) const {
         return order_ && (parts_ >> order_->part_at(order_->place_of(column)) & 1U) != 0;
     }
 
   private:
-    std::uint32_t parts_ = 0;  // a bit each
+    std::uint32_t parts_ = 0;
     std::optional<proto::LeanOrder> order_;
 };
 

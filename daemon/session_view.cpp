@@ -40,6 +40,7 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
       early_(segment_.geometry(), orders_.blocks),
       lean_(segment_.geometry(), threads),
       prepared_(segment_.geometry().slots),
+      sent_(segment_.geometry().slots),
       void_watch_(segment_.geometry().slots),
       late_ranks_(segment_.geometry().slots),
       captured_(threads),

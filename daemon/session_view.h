@@ -58,6 +58,12 @@ class SessionView {
     const std::optional<AskedCapture>& asked() const { return asked_; }
     CapturedColumn& captured(std::size_t thread) { return captured_[thread]; }
 
+    // The parts of a lean step whose columns this sampler has gone through, before all of it was there.
+    std::uint32_t& parts_decided(const CheckedStep& step) {
+        Sent& sent = sent_[step.slot];
+        if (sent.step != step.step) sent = {step.step, 0};
+        return sent.parts;
+    }
     // A step whose claims are all taken needs no second look, unless claims are freed again.
     bool exhausted(std::uint64_t step) const;
     void note_exhausted(std::uint64_t step, std::uint32_t reopened_before);
@@ -78,6 +84,11 @@ class SessionView {
         std::uint32_t reopened = 0;
     };
 
+    struct Sent {
+        std::uint64_t step = ~0ULL;
+        std::uint32_t parts = 0;
+    };
+
     struct Prepared {
         std::uint64_t step = ~0ULL;
         std::uint32_t columns = 0;
@@ -96,6 +107,7 @@ class SessionView {
     LeanRows lean_;
     std::vector<Exhausted> exhausted_;  // [slot]
     std::vector<Prepared> prepared_;    // [slot]
+    std::vector<Sent> sent_;            // [slot]
     VoidWatch void_watch_;
     LateRankWatch late_ranks_;
     std::optional<AskedCapture> asked_;

@@ -31,15 +31,12 @@ std::uint64_t note_logits_ready(const shm::Segment& segment, const CheckedStep& 
     return now;
 }
 
-std::uint64_t ready_since(const shm::Segment& segment, const CheckedStep& step, std::uint64_t begin,
-                          proto::SamplerEntry& entry) {
+std::uint64_t ready_since(const shm::Segment& segment, const CheckedStep& step, proto::SamplerEntry& entry) {
     const auto& ready = segment.decision_head(step.slot).logits_ready_ns;
-    if (ready.load(std::memory_order_relaxed) == 0) {
-        if (!logits_complete(segment, step)) return begin;
-        (void)note_logits_ready(segment, step, entry);
-    }
     const std::uint64_t noted = ready.load(std::memory_order_relaxed);
-    return noted == 0 ? begin : noted;
+    if (noted != 0 || !logits_complete(segment, step)) return noted;
+    (void)note_logits_ready(segment, step, entry);
+    return ready.load(std::memory_order_relaxed);
 }
 
 bool answers_come(const shm::Segment& segment, std::uint32_t slot) {

@@ -15,10 +15,9 @@ bool logits_complete(const shm::Segment& segment, const CheckedStep& step);
 std::uint64_t note_logits_ready(const shm::Segment& segment, const CheckedStep& step,
                                 proto::SamplerEntry& entry);
 
-// When the step's logits were complete; of a column that came before the others, its own decision's begin.
-// To be asked before the commit, which may be the step's last: the slot is another step's then.
-std::uint64_t ready_since(const shm::Segment& segment, const CheckedStep& step, std::uint64_t begin,
-                          proto::SamplerEntry& entry);
+// When the step's logits were complete; 0: they are not, and the column came before others of its step. To be
+// asked before the commit, which may be the step's last: the slot is another step's then.
+std::uint64_t ready_since(const shm::Segment& segment, const CheckedStep& step, proto::SamplerEntry& entry);
 
 // What is asked for of a lean step's rows: an answer takes less than a sleep, unless its writer is gone.
 bool answers_come(const shm::Segment& segment, std::uint32_t slot);

@@ -209,9 +209,14 @@ bool StepWorker::decide_suspect(SessionView& session) {
 
 std::size_t StepWorker::decide_sent(SessionView& session, const CheckedStep& step) {
     const SentColumns sent(session.segment(), step);
-    if (!sent.any()) return 0;
+    std::uint32_t& decided = session.parts_decided(step);
+    if ((sent.parts() & ~decided) == 0) return 0;
     if (step.randoms_supplied && !shm::randoms_ready(session.segment(), step.step)) return 0;
-    return decide_claimable(session, step, &sent, shm::monotonic_ns()).decided;
+    const Share share = decide_claimable(session, step, &sent, shm::monotonic_ns());
+    // What waits for an earlier step's columns is looked at again; what waits for more of its row, with the
+    // rest.
+    if (!share.waits || !step.follows) decided = sent.parts();
+    return share.decided;
 }
 
 StepWorker::Share StepWorker::decide_claimable(SessionView& session, const CheckedStep& step,
@@ -253,20 +258,25 @@ StepWorker::Share StepWorker::decide_share(SessionView& session, const CheckedSt
     DrawTally tally;
     bool waits = false;  // for a column of an earlier step, or for more of a row
     const auto own = session.shares().own(step, thread);
-    for (std::size_t place = 0; place < own.size(); ++place) {
+    const auto next = [&](std::size_t place) {
+        while (place < own.size() && (!is_there(own[place]) || claims.is_committed(own[place]))) ++place;
+        return place;
+    };
+    for (std::size_t place = next(0), after = 0; place < own.size(); place = after) {
+        after = next(place + 1);
         const std::uint32_t column = own[place];
-        if (!is_there(column) || claims.is_committed(column)) continue;
         if (!is_due(segment, step, column)) {
             waits = true;
             continue;
         }
         if (!claims.try_claim(column, incarnation_)) continue;
         // The next ones' lines come over while this one is decided.
-        if (place + 1 < own.size() && is_there(own[place + 1])) {
-            prefetch_column(segment, step, own[place + 1]);
-            lean.prefetch(segment, step, own[place + 1]);
+        if (after < own.size()) {
+            prefetch_column(segment, step, own[after]);
+            lean.prefetch(segment, step, own[after]);
+            if (const std::size_t third = next(after + 1); third < own.size())
+                lean.prefetch_head(segment, step, own[third]);
         }
-        if (place + 2 < own.size()) lean.prefetch_head(segment, step, own[place + 2]);
         const Turn turn = decide_one(session, step, column, thread, now, tally);
         now = turn.end;
         if (turn.left) {
@@ -339,7 +349,7 @@ StepWorker::Turn StepWorker::decide_one(SessionView& session, const CheckedStep&
     entry_->heartbeat_ns.store(begin, std::memory_order_relaxed);
     auto& memory = workspace(segment.geometry().vocab, thread);
     const DecidedColumn decided = decide_column(session, step, column, lane(thread), races_[thread], memory);
-    const std::uint64_t ready = ready_since(segment, step, begin, *entry_);
+    const std::uint64_t ready = ready_since(segment, step, *entry_);
     const shm::StepClaims claims(segment, step.step);
     shm::JournalWriter& journal = journals_[thread];
     if (decided.left) {
@@ -354,15 +364,17 @@ StepWorker::Turn StepWorker::decide_one(SessionView& session, const CheckedStep&
     const bool last = claims.commit(column, step.columns, decided.decision, end);
     if (session.captured(thread).is_kept()) give_captured(session, step, column, thread, decided.decision);
     tally.add(memory.answer(), decided.hot_choice, decided.read_early, end - begin);
-    const std::uint64_t delay = begin > ready ? begin - ready : 0;
-    tally.add_delay(delay);
-    record_stage(*entry_, Stage::claim_wait, delay);
+    if (ready != 0) {
+        const std::uint64_t delay = begin > ready ? begin - ready : 0;
+        tally.add_delay(delay);
+        record_stage(*entry_, Stage::claim_wait, delay);
+    }
     record_stage(*entry_, Stage::decide, end - begin);
     entry_->columns.fetch_add(1, std::memory_order_relaxed);
     entry_->busy_ns.fetch_add(end - begin, std::memory_order_relaxed);
     journal.write(record_of(session.id(), step, column, decided, memory.answer(), {ready, begin, end}));
     if (!last) return {end};
-    record_stage(*entry_, Stage::step, end > ready ? end - ready : 0);
+    if (ready != 0) record_stage(*entry_, Stage::step, end > ready ? end - ready : 0);
     journal.write(
         record_of(session.id(), step, segment.geometry().slots, session.late_ranks().of(step), ready, end));
     wake_supervisor(segment);

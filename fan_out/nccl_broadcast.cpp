@@ -10,8 +10,9 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// NCCL launches a broadcast by a thread of its own, which takes tens of microseconds and waits for no peer.
-constexpr std::chrono::milliseconds kSettleTimeout{5000};
+// NCCL launches a broadcast by a thread of its own, which takes tens of microseconds. What takes longer is
+// for the caller to wait for.
+constexpr std::chrono::milliseconds kLaunch{1};
 
 template <typename Condition>
 shm::Result<bool> await(steady_clock::time_point deadline, const NcclBroadcast::PeersAlive& peers_alive,
@@ -124,10 +125,15 @@ shm::Result<bool> NcclBroadcast::enqueue(std::uint8_t* memory, std::size_t bytes
                        "NCCL cannot broadcast " + std::to_string(bytes) + " bytes");
 }
 
-shm::Result<bool> NcclBroadcast::may_send(std::size_t bytes, const PeersAlive& peers_alive) {
+shm::Result<bool> NcclBroadcast::may_send(std::size_t bytes) {
     const gpu_writer::DeviceScope scope(device_);
-    const auto deadline = steady_clock::now() + kSettleTimeout;
-    CROUPIER_TRY(await(deadline, peers_alive, "launch a broadcast", [this] { return settled(); }));
+    const auto deadline = steady_clock::now() + kLaunch;
+    auto launched = settled();
+    while (launched && !launched.value() && steady_clock::now() < deadline) {
+        std::this_thread::yield();
+        launched = settled();
+    }
+    if (!launched || !launched.value()) return launched;
     if (unmarked_ != nullptr) {
         CROUPIER_TRY(gpu_writer::cuda_done(cudaEventRecord(unmarked_->sent.get(), stream_.get()),
                                            "cannot mark a record's end"));

@@ -31,7 +31,7 @@ class NcclBroadcast {
     static shm::Result<ncclUniqueId> fresh_id(int device);
 
     // Rank 0's: whether there is a place for so many bytes behind those that are under way.
-    shm::Result<bool> may_send(std::size_t bytes, const PeersAlive& peers_alive);
+    shm::Result<bool> may_send(std::size_t bytes);
     // Begins to send; only where may_send() says so.
     shm::Result<bool> send(std::span<const std::uint8_t> bytes);
     // Another rank's, one at a time: begins to receive so many; they are there when finished() says so.

@@ -73,7 +73,13 @@ class NcclRoot final : public NcclEnd {
     shm::Result<std::optional<Answer>> receive_answer(milliseconds timeout) override;
 
   private:
-    shm::Result<bool> look_at_control() override { return hear(milliseconds::zero()); }
+    // All of it: each record brings a receipt from each member.
+    shm::Result<bool> look_at_control() override {
+        auto heard = hear(milliseconds::zero());
+        while (heard && heard.value()) heard = hear(milliseconds::zero());
+        return heard;
+    }
+    // False: nothing came.
     shm::Result<bool> hear(milliseconds timeout);
     std::uint64_t received_by_all() const {
         return *std::min_element(received_.begin() + 1, received_.end());
@@ -101,7 +107,7 @@ shm::Result<bool> NcclRoot::begin() {
 
 shm::Result<bool> NcclRoot::hear(milliseconds timeout) {
     CROUPIER_TRY_VALUE(answer, control_->receive_answer(timeout));
-    if (!answer) return true;
+    if (!answer) return false;
     Answer& heard = *answer;
     FanOutReceipt receipt;
     if (heard.bytes.size() < sizeof(receipt)) {
@@ -123,7 +129,7 @@ shm::Result<bool> NcclRoot::busy(std::size_t bytes) {
     CROUPIER_TRY(look_at_control());
     if (sent_ - received_by_all() >= options_.window) return true;
     if (bytes == 0) return false;
-    CROUPIER_TRY_VALUE(free, gpus_->may_send(bytes, [this] { return look_at_control(); }));
+    CROUPIER_TRY_VALUE(free, gpus_->may_send(bytes));
     return !free;
 }
 

@@ -9,6 +9,7 @@
 #include "gpu_writer/lean_host.h"
 #include "gpu_writer/tile_layout.h"
 #include "proto/hotness_order.h"
+#include "shm/step_window.h"
 #include "shm/wait_strategy.h"
 
 namespace croupier::gpu_writer {
@@ -150,7 +151,11 @@ shm::Result<bool> HostWriter::send(std::uint64_t step, std::span<const void* con
     }
     if (lean_ == nullptr) lean_ = std::make_unique<LeanHost>(*segment_, rank(), order_);
     lean_->lay({step, 0, columns, word}, column_values);
-    return announce(publisher_.publish_lean(step));
+    const auto published = announce(publisher_.publish_lean(step));
+    // Its last part's columns became void while it was laid, and those before were decided.
+    const bool over = !published && session_open() && step < shm::steps_in_flight(*segment_).first;
+    if (over) return true;
+    return published;
 }
 
 std::span<proto::ColumnRandoms> HostWriter::randoms(std::uint64_t step) const {

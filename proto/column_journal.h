@@ -25,7 +25,7 @@ struct ColumnRecord {
     std::uint64_t session_id = 0;
     std::uint64_t step = 0;
     std::uint64_t sequence_uid = 0;
-    std::uint64_t ready_ns = 0;  // its step's logits complete; 0: they were not, as of a void column
+    std::uint64_t ready_ns = 0;  // its step's logits complete; 0: they were not (void, or early)
     std::uint64_t begin_ns = 0;
     std::uint32_t duration_ns = 0;  // of the decision; the largest number stands for all that is longer
     std::uint32_t blocks_read = 0;

@@ -19,7 +19,7 @@ class LeanOrder {
   public:
     constexpr explicit LeanOrder(std::uint32_t columns)
         : columns_(columns), parts_(std::clamp(columns / kFewest, 1U, kLeanStamps + 1)) {
-        apart_ = std::max(static_cast<std::uint32_t>(columns * 0.618), 1U);
+        apart_ = std::max(static_cast<std::uint32_t>(columns * kGoldenSection), 1U);
         while (std::gcd(apart_, columns_) != 1) --apart_;
         // That of `apart_` modulo the number of columns, by Euclid.
         std::int64_t remainder = columns;
@@ -33,6 +33,9 @@ class LeanOrder {
         }
         back_ = static_cast<std::uint32_t>(factor < 0 ? factor + columns : factor);
     }
+
+    // Of fewer columns no part is told of.
+    static constexpr bool has_stamps(std::uint32_t columns) { return columns >= 2 * kFewest; }
 
     // The last one has no stamp but the step's ready word.
     constexpr std::uint32_t parts() const { return parts_; }
@@ -48,7 +51,9 @@ class LeanOrder {
     constexpr std::uint32_t size_of(std::uint32_t part) const { return begin_of(part + 1) - begin_of(part); }
 
   private:
-    // A stamp takes its writer a microsecond, and wakes nobody who would not look anyway.
+    // Both sides divide a step alike or take other columns for those that are there: none of these numbers
+    // changes while kSegmentVersion does not.
+    static constexpr double kGoldenSection = 0.618;
     static constexpr std::uint32_t kFewest = 16;
 
     std::uint32_t columns_;

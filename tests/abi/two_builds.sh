@@ -35,7 +35,7 @@ decode_through_upgrade() {
     wait "$sim"
 }
 
-for way in "--ahead 3" "--ahead 2 --decisions zmq --summaries" "--randoms ring --chaos samplers --kills 6"; do
+for way in "--ahead 3" "--transport lean --batch 64 --prompt-max 100 --output-max 60" "--ahead 2 --decisions zmq --summaries" "--randoms ring --chaos samplers --kills 6"; do
     read -ra options <<<"$way"
     decode "an engine of $1, a daemon of $2, $way" "$ours" "$other/croupierd" --steps 200 "${options[@]}"
     decode "an engine of $2, a daemon of $1, $way" "$other" "$ours/croupierd" --steps 200 "${options[@]}"

@@ -35,7 +35,7 @@ int count_early_words(testing::MappedBytes& memory, const testing::Bytes& expect
     int early = 0;
     for (int i = 0; i < steps; ++i) {
         memory.fill(testing::kPoison);
-        const auto word = static_cast<std::uint64_t>(1000 + i);
+        const auto word = std::uint64_t{1000} + static_cast<std::uint64_t>(i);
         launch(word);
         spin_until([&] { return there(word); });
         // The last bytes first in every other step: they are the likeliest to be late.
@@ -85,7 +85,7 @@ void check_stamps(const LeanCase& of, int steps) {
     int late = 0;
     int before_the_last = 0;
     for (int i = 0; i < steps; ++i) {
-        const auto word = static_cast<std::uint64_t>(1000 + i);
+        const auto word = std::uint64_t{1000} + static_cast<std::uint64_t>(i);
         step.part.fill(testing::kPoison);
         step.launch(word);
         std::vector<std::uint32_t> pending(order.parts() - 1);
