@@ -9,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "tools/plan/measurement_json.h"
 #include "tools/progress.h"
@@ -44,14 +45,10 @@ std::vector<std::uint32_t> usual_counts(std::uint32_t most) {
 class Measuring {
   public:
     Measuring(const MeasuredSettings& settings, const SimPlace& place)
-        : settings_(settings), place_(place), progress_("settings", 1) {}
+        : settings_(settings), place_(place), progress_("runs", 1) {}
 
     Measurement all() {
         find_cores();
-        std::uint64_t counts = 0;
-        for (const std::uint32_t tp : settings_.ranks) counts += counts_of(tp).size();
-        progress_.begin("measuring with croupier sim",
-                        settings_.mixes.size() * settings_.vocabs.size() * settings_.batches.size() * counts);
         for (std::size_t mix = 0; mix < settings_.mixes.size(); ++mix) {
             for (std::size_t vocab = 0; vocab < settings_.vocabs.size(); ++vocab) {
                 for (std::size_t batch = 0; batch < settings_.batches.size(); ++batch) {
@@ -66,10 +63,30 @@ class Measuring {
                 }
             }
         }
+        run_all();
         return std::move(measurement_);
     }
 
   private:
+    struct Asked {
+        Setting setting;
+        std::uint32_t samplers = 1;
+        std::vector<MeasuredStep> runs;
+    };
+
+    // In rounds, each setting once in each: what else a host does comes and goes over minutes, and is then
+    // in all settings alike.
+    void run_all() {
+        progress_.begin("measuring with croupier sim", asked_.size() * kMeasuringRuns);
+        for (std::uint32_t seed = 1; seed <= kMeasuringRuns; ++seed) {
+            for (Asked& asked : asked_) {
+                asked.runs.push_back(run_sim_once(asked.setting, asked.samplers, place_, seed));
+                progress_.advance(1);
+            }
+        }
+        for (const Asked& asked : asked_) measurement_.steps.push_back(taken_together(asked.runs));
+    }
+
     // A run so small that its times are nobody's.
     void find_cores() {
         Setting smallest;
@@ -87,11 +104,10 @@ class Measuring {
         for (const std::uint32_t samplers : counts_of(setting.tp)) {
             setting.batch = batch;
             setting.stage_ms = settings_.stages_ms[turn++ % settings_.stages_ms.size()];
-            measurement_.steps.push_back(run_sim(setting, samplers, place_, kMeasuringRuns));
-            progress_.advance(1);
+            asked_.push_back({setting, samplers, {}});
             if (!settings_.starts || samplers >= batch) continue;
             setting.batch = samplers;
-            measurement_.steps.push_back(run_sim(setting, samplers, place_, kMeasuringRuns));
+            asked_.push_back({setting, samplers, {}});
         }
     }
 
@@ -103,6 +119,7 @@ class Measuring {
     const MeasuredSettings& settings_;
     const SimPlace& place_;
     Progress progress_;
+    std::vector<Asked> asked_;
     Measurement measurement_;
 };
 

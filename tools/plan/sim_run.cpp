@@ -109,10 +109,8 @@ MeasuredStep measured_step_of(const std::string& last_line, const Setting& setti
     return measured;
 }
 
-namespace {
-
-MeasuredStep one_run(const Setting& setting, std::uint32_t samplers, const SimPlace& place,
-                     std::uint32_t seed) {
+MeasuredStep run_sim_once(const Setting& setting, std::uint32_t samplers, const SimPlace& place,
+                          std::uint32_t seed) {
     const auto arguments = arguments_of(setting, samplers, place, seed);
     if (::access(arguments.front().c_str(), X_OK) != 0) {
         throw std::runtime_error("cannot run " + arguments.front() +
@@ -127,13 +125,12 @@ MeasuredStep one_run(const Setting& setting, std::uint32_t samplers, const SimPl
     return measured_step_of(last_line_of(said), setting);
 }
 
-}  // namespace
-
 MeasuredStep run_sim(const Setting& setting, std::uint32_t samplers, const SimPlace& place,
                      std::uint32_t runs) {
     std::vector<MeasuredStep> all;
     all.reserve(runs);
-    for (std::uint32_t run = 0; run < runs; ++run) all.push_back(one_run(setting, samplers, place, run + 1));
+    for (std::uint32_t run = 0; run < runs; ++run)
+        all.push_back(run_sim_once(setting, samplers, place, run + 1));
     return taken_together(all);
 }
 

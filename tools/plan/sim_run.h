@@ -26,6 +26,8 @@ constexpr std::uint32_t kCheckingRuns = 5;
 // `samplers` of 0: as many as the daemon starts by itself. Throws std::runtime_error with what sim said.
 MeasuredStep run_sim(const Setting& setting, std::uint32_t samplers, const SimPlace& place,
                      std::uint32_t runs);
+MeasuredStep run_sim_once(const Setting& setting, std::uint32_t samplers, const SimPlace& place,
+                          std::uint32_t seed);
 
 // Of runs of one setting, one at least: the means of their times, from four runs on of the middle half; the
 // sums of their columns.
