@@ -5,7 +5,10 @@
 set -euo pipefail
 [ $# -eq 2 ] || { echo "usage: $0 BIN OTHER_BIN (folders with croupierd and croupier-sim)" >&2; exit 2; }
 ours=$(realpath "$1") other=$(realpath "$2")
-shape=(--vocab 8192 --batch 24 --tp 2 --prompt-max 600 --output-max 200 --samplers 2 --truncates 100 --verify after)
+shape=(--vocab 8192 --tp 2 --samplers 2 --truncates 100 --verify after)
+usual="--batch 24 --prompt-max 600 --output-max 200"
+# So many columns that a lean step is told of in parts.
+lean="--transport lean --batch 64 --prompt-max 100 --output-max 60"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -23,9 +26,10 @@ decode() {
 # The daemon's path is a link that is set to another build once the session is there, as an upgrade does.
 decode_through_upgrade() {
     local what=$1 engine=$2 before=$3 after=$4 sim
+    shift 4
     ln -sfn "$before/croupierd" "$work/croupierd"
     mkdir -p "$work/shm"
-    decode "$what" "$engine" "$work/croupierd" --shm-dir "$work/shm" --steps 300 --chaos daemon --kills 6 &
+    decode "$what" "$engine" "$work/croupierd" --shm-dir "$work/shm" --steps 300 --chaos daemon --kills 6 "$@" &
     sim=$!
     for _ in $(seq 400); do
         compgen -G "$work/shm/*.seg" >/dev/null && break
@@ -35,10 +39,14 @@ decode_through_upgrade() {
     wait "$sim"
 }
 
-for way in "--ahead 3" "--transport lean --batch 64 --prompt-max 100 --output-max 60" "--ahead 2 --decisions zmq --summaries" "--randoms ring --chaos samplers --kills 6"; do
+for way in "$usual --ahead 3" "$usual --ahead 2 --decisions zmq --summaries" "$usual --randoms ring --chaos samplers --kills 6" "$lean" \
+    "$lean --chaos samplers --kills 6"; do
     read -ra options <<<"$way"
     decode "an engine of $1, a daemon of $2, $way" "$ours" "$other/croupierd" --steps 200 "${options[@]}"
     decode "an engine of $2, a daemon of $1, $way" "$other" "$ours/croupierd" --steps 200 "${options[@]}"
 done
-decode_through_upgrade "an engine of $1, whose daemon of $1 becomes one of $2" "$ours" "$ours" "$other"
-decode_through_upgrade "an engine of $2, whose daemon of $2 becomes one of $1" "$other" "$other" "$ours"
+for way in "$usual" "$lean"; do
+    read -ra options <<<"$way"
+    decode_through_upgrade "an engine of $1, whose daemon of $1 becomes one of $2, $way" "$ours" "$ours" "$other" "${options[@]}"
+    decode_through_upgrade "an engine of $2, whose daemon of $2 becomes one of $1, $way" "$other" "$other" "$ours" "${options[@]}"
+done
