@@ -151,7 +151,7 @@ shm::Result<bool> HostWriter::send(std::uint64_t step, std::span<const void* con
     }
     if (lean_ == nullptr) lean_ = std::make_unique<LeanHost>(*segment_, rank(), order_);
     lean_->lay({step, 0, columns, word}, column_values);
-    const auto published = announce(publisher_.publish_lean(step));
+    auto published = announce(publisher_.publish_lean(step));
     // Its last part's columns became void while it was laid, and those before were decided.
     const bool over = !published && session_open() && step < shm::steps_in_flight(*segment_).first;
     if (over) return true;

@@ -93,7 +93,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
       columns_(of.columns()) {
     const gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, columns_, of.order);
     const proto::Dtype dtype = of.geometry.dtype;
-    rows_ = {logits_.get() + of.skipped * proto::element_bytes(dtype),
+    rows_ = {logits_.get() + std::size_t{of.skipped} * proto::element_bytes(dtype),
              of.rows.stride,
              dtype,
              shape.slice.lead,
@@ -124,13 +124,14 @@ GpuLeanStep::~GpuLeanStep() {
 
 void GpuLeanStep::launch(std::uint64_t word) {
     need_cuda(gpu_writer::launch_whole_columns(rows_, slice_, whole_, stream_.get()), "lay whole columns");
-    need_cuda(gpu_writer::launch_lean(
-                  rows_, target_,
-                  {reinterpret_cast<const gpu_writer::LeanWant*>(wants_.address()), columns_, scales_},
-                  {words_.address() + kReady * 8, word, words_.address() + kFirstStamp * 8,
-                   words_.address() + kFinished * 8, word},
-                  scratch_.get(), stream_.get()),
-              "launch a lean step");
+    const auto* wants =
+        reinterpret_cast<const gpu_writer::LeanWant*>(wants_.address());  // NOLINT(performance-no-int-to-ptr)
+    need_cuda(
+        gpu_writer::launch_lean(rows_, target_, {wants, columns_, scales_},
+                                {words_.address() + kReady * 8, word, words_.address() + kFirstStamp * 8,
+                                 words_.address() + kFinished * 8, word},
+                                scratch_.get(), stream_.get()),
+        "launch a lean step");
 }
 
 void GpuLeanStep::ask(const std::vector<Asked>& asked, std::uint64_t word) {
