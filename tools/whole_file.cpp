@@ -1,5 +1,6 @@
 #include "tools/whole_file.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -26,6 +27,20 @@ void end_with_it(int signal) {
     (void)::raise(signal);
 }
 
+// A file beside `place` that was not there, whatever names are taken: what lies there is somebody's, and may
+// be a link to elsewhere or a FIFO. Its name, and "" where none can be made.
+std::string new_file_beside(const std::string& place) {
+    constexpr int kMostTries = 1000;
+    for (int i = 0; i < kMostTries; ++i) {
+        const std::string name = place + ".new" + (i == 0 ? "" : std::to_string(i));
+        const int file = ::open(name.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0666);
+        if (file >= 0) (void)::close(file);
+        if (file >= 0) return name;
+        if (errno != EEXIST) return "";
+    }
+    return "";
+}
+
 }  // namespace
 
 WholeFile::WholeFile(std::string path) : path_(std::move(path)), place_(path_) {
@@ -33,10 +48,16 @@ WholeFile::WholeFile(std::string path) : path_(std::move(path)), place_(path_) {
     const fs::file_status there = fs::status(path_, unknown);
     const bool is_replaced = !fs::exists(there) || fs::is_regular_file(there);
     if (is_replaced && fs::is_symlink(path_, unknown)) place_ = fs::weakly_canonical(path_).string();
-    written_ = is_replaced ? place_ + ".new" : place_;
-    stream_.open(written_, std::ios::binary);
-    if (!stream_) fail();
+    written_ = is_replaced ? new_file_beside(place_) : place_;
+    if (written_.empty()) fail();
     is_pending_ = is_replaced;
+    stream_.open(written_, std::ios::binary);
+    if (!stream_) {
+        const int why = errno;
+        if (is_pending_) (void)std::remove(written_.c_str());
+        errno = why;
+        fail();
+    }
 }
 
 WholeFile::~WholeFile() {

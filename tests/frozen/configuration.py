@@ -28,12 +28,12 @@ FROZEN_DEFAULTS = [
 ]
 # Values of the kinds whose range is no list.
 OF_KIND = {
-    "address": ["127.0.0.1:9464", "off"],
+    "address": ["127.0.0.1:9464", "[::1]:9464", "off"],
     "endpoint": ["ipc:///run/elsewhere/control.sock"],
     "group": ["", "0"],
-    "list of cores": ["auto"],
+    "list of cores": ["auto", "0", "0-1", "0,1"],
     "name": ["a", "a-name-of-thirty-two-characters-"],
-    "node": ["auto", "0"],
+    "node": ["auto", "0", "1"],
     "path": ["/run/elsewhere"],
     "true or false": [True, False],
 }

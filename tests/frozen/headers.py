@@ -150,8 +150,16 @@ def cpp_facts(folder):
     return facts
 
 
+def macros_of(headers):
+    """Those with a value, which no guard has."""
+    for header in headers:
+        text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
+        for name, value in re.findall(r"^#define (CROUPIER_\w+)[ \t]+(\S.*)$", text, flags=re.M):
+            yield f"macro {name}", one_line(value)
+
+
 def facts_of(folder):
-    facts = measured(folder)
+    facts = measured(folder) | dict(macros_of(headers_in(folder)))
     for struct, fields in structs_of(headers_in(folder)):
         for field, kind in fields.items():
             facts[f"field {struct}.{field}"] = f"{kind} at {facts[f'field {struct}.{field}']}"

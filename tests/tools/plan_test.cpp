@@ -206,8 +206,7 @@ TEST_CASE("plan: what nobody measured is refused, with what would measure it") {
     const Measurement measurement = imagined();
     PlanQuestion question;
     question.setting = setting_of(262144, 64);
-    CHECK(refusal_of(measurement, question).find("croupier plan measure --vocab 262144") !=
-          std::string::npos);
+    CHECK(refusal_of(measurement, question).find(",262144 --save FILE`") != std::string::npos);
     question.setting = setting_of(151936, 64);
     question.setting.requests.transport = "lean";
     const std::string refusal = refusal_of(measurement, question);

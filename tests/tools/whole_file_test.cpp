@@ -1,6 +1,7 @@
 // Files that are written whole or not at all, also when their process is told to end in the middle.
 #include "tools/whole_file.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -78,4 +79,29 @@ TEST_CASE("a signal that is ignored stays so, and one after the end takes nothin
     CHECK(late.wait() == -1);
     CHECK(place.bytes_of("t.json") == "newer");
     CHECK(place.bytes_of("t.json.new") == "somebody else's");
+}
+
+TEST_CASE("what lies where a half-written file would be is left alone, a link, a FIFO and a file") {
+    const Workplace place;
+    const std::string path = place.path() / "t.json";
+    const std::string taken = path + ".new";
+    place.write("victim", "precious");
+    SECTION("a link") {
+        std::filesystem::create_symlink(place.path() / "victim", taken);
+    }
+    SECTION("a FIFO") {
+        REQUIRE(::mkfifo(taken.c_str(), 0600) == 0);
+    }
+    SECTION("a file") {
+        place.write("t.json.new", "somebody's");
+    }
+    for (const bool is_finished : {false, true}) {
+        WholeFile file(path);
+        file.stream() << "all";
+        if (is_finished) file.put_in_place();
+    }
+    CHECK(place.bytes_of("t.json") == "all");
+    CHECK(place.bytes_of("victim") == "precious");
+    CHECK(std::filesystem::symlink_status(taken).type() != std::filesystem::file_type::not_found);
+    CHECK_FALSE(std::filesystem::exists(path + ".new1"));
 }

@@ -97,9 +97,10 @@ void StepModel::check_vocabulary() const {
         return;
     throw std::runtime_error(fmt::format(
         "a vocabulary of {} is asked for, and {} is measured: a row's cost is its own vocabulary's; measure "
-        "it with `croupier plan measure --vocab {}`",
+        "both with `croupier plan measure {} --vocab {},{} --save FILE`",
         setting_.vocab, least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most),
-        setting_.vocab));
+        setting_.requests.options(), setting_.vocab < least ? setting_.vocab : least,
+        setting_.vocab < least ? most : setting_.vocab));
 }
 
 template <typename Number>
