@@ -195,8 +195,9 @@ TEST_CASE("a sampler that is killed while a lean step comes part by part loses n
 }
 
 TEST_CASE("many columns of every kind, sent part by part, change no token") {
-    const DaemonProcess daemon(
-        GENERATE(kSpinning, "{count: 2, threads_per_sampler: 2, pin: false, wait: spin}"));
+    const bool in_threads = GENERATE(false, true);
+    const DaemonProcess daemon(in_threads ? "{count: 2, threads_per_sampler: 2, pin: false, wait: spin}"
+                                          : kSpinning);
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
     shape.max_logprobs = 5;
     shape.randoms_supplied = GENERATE(false, true);
