@@ -5,11 +5,11 @@
 #include <new>
 
 #include "daemon/sent_columns.h"
+#include "daemon/step_logits.h"
 #include "proto/philox.h"
 #include "sampler/params.h"
 #include "sampler/plan.h"
 #include "sampler/race_key.h"
-#include "shm/logits_publisher.h"
 #include "shm/sequence_turn.h"
 #include "shm/wishes.h"
 
@@ -145,30 +145,32 @@ void leave_support(const shm::Segment& segment, std::uint32_t slot, std::uint32_
 class LeanTurn {
   public:
     LeanTurn(const shm::Segment& segment, const CheckedStep& step)
-        : segment_(segment), step_(step), epochs_(is_lean() ? shm::writer_epochs(segment) : 0) {}
+        : segment_(segment),
+          step_(step),
+          epochs_(is_lean() ? shm::writer_epochs(segment) : 0),
+          sent_(segment, step) {}
 
     shm::Wishes wishes() const { return {segment_, step_.step, epochs_}; }
     bool is_awaited(std::uint32_t column) const { return is_lean() && wishes().awaited(column); }
-    bool is_over(std::uint32_t column) const {
+    bool is_over(std::uint32_t column) {
         if (!is_lean()) return false;
         // SYNC: acquire; what was read of the rows was read before the words are.
         std::atomic_thread_fence(std::memory_order_acquire);
-        if (!all_sent() && !SentColumns(segment_, step_).has(column)) return true;
+        if (!slices_complete(segment_, step_) && !is_sent(column)) return true;
         return shm::writer_epochs(segment_) != epochs_;
     }
 
   private:
     bool is_lean() const { return segment_.geometry().lean_blocks != 0; }
-    bool all_sent() const {
-        for (std::uint32_t rank = 0; rank < segment_.geometry().tp; ++rank) {
-            if (!shm::slice_ready(segment_, step_.step, rank)) return false;
-        }
-        return true;
+    bool is_sent(std::uint32_t column) {
+        sent_.look();
+        return sent_.has(column);
     }
 
     const shm::Segment& segment_;
     const CheckedStep& step_;
     std::uint32_t epochs_;
+    SentColumns sent_;
 };
 
 // A copy of a decision that was asked for, while all that it was made of is there. False: not of its whole
@@ -280,7 +282,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         stored.is_known() ? check_sequence(segment, step, asked, sequence, lists) : DecisionError::bad_record;
     const auto format = format_of(segment, step);
     if (!format && decision.error == DecisionError::none) decision.error = DecisionError::bad_record;
-    const LeanTurn turn(segment, step);
+    LeanTurn turn(segment, step);
     if (decision.error == DecisionError::none) {
         // Between the look at the column and its claim another one may have asked for more, or another writer
         // have come.

@@ -20,12 +20,13 @@ std::uint32_t parts_of(const shm::Segment& segment, const CheckedStep& step, std
 
 }  // namespace
 
-SentColumns::SentColumns(const shm::Segment& segment, const CheckedStep& step) {
-    if (segment.geometry().lean_blocks == 0 || !proto::LeanOrder::has_stamps(step.columns)) return;
+void SentColumns::look() {
+    const proto::Geometry& geometry = segment_->geometry();
+    if (geometry.lean_blocks == 0 || !proto::LeanOrder::has_stamps(step_->columns)) return;
     parts_ = ~0U;
-    for (std::uint32_t rank = 0; rank < segment.geometry().tp && parts_ != 0; ++rank)
-        parts_ &= parts_of(segment, step, rank);
-    if (parts_ != 0) order_.emplace(step.columns);
+    for (std::uint32_t rank = 0; rank < geometry.tp && parts_ != 0; ++rank)
+        parts_ &= parts_of(*segment_, *step_, rank);
+    if (parts_ != 0 && !order_) order_.emplace(step_->columns);
 }
 
 }  // namespace croupier::daemon

@@ -12,10 +12,10 @@ namespace croupier::daemon {
 
 class SentColumns {
   public:
-    // As of now: more come.
-    SentColumns(const shm::Segment& segment, const CheckedStep& step);
+    SentColumns(const shm::Segment& segment, const CheckedStep& step) : segment_(&segment), step_(&step) {}
 
-    bool any() const { return parts_ != 0; }
+    // At what is there by now: more come. Nothing is, before the first look.
+    void look();
     // A bit for each part that is there.
     std::uint32_t parts() const { return parts_; }
     bool has(std::uint32_t column) const {
@@ -23,7 +23,10 @@ class SentColumns {
     }
 
   private:
+    const shm::Segment* segment_;
+    const CheckedStep* step_;
     std::uint32_t parts_ = 0;
+    // Of the number of columns alone: made at the first look that finds a part, and kept.
     std::optional<proto::LeanOrder> order_;
 };
 

@@ -10,10 +10,15 @@ namespace croupier::daemon {
 
 using proto::Stage;
 
-bool logits_complete(const shm::Segment& segment, const CheckedStep& step) {
+bool slices_complete(const shm::Segment& segment, const CheckedStep& step) {
     for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
         if (!shm::slice_ready(segment, step.step, rank)) return false;
     }
+    return true;
+}
+
+bool logits_complete(const shm::Segment& segment, const CheckedStep& step) {
+    if (!slices_complete(segment, step)) return false;
     return !step.randoms_supplied || shm::randoms_ready(segment, step.step);
 }
 

@@ -9,6 +9,8 @@
 
 namespace croupier::daemon {
 
+// Every rank has published its slice. Randoms that the step may bring are not asked for.
+bool slices_complete(const shm::Segment& segment, const CheckedStep& step);
 bool logits_complete(const shm::Segment& segment, const CheckedStep& step);
 
 // The first sampler that sees the logits complete says when. Returns when this one did.

@@ -208,7 +208,8 @@ bool StepWorker::decide_suspect(SessionView& session) {
 }
 
 std::size_t StepWorker::decide_sent(SessionView& session, const CheckedStep& step) {
-    const SentColumns sent(session.segment(), step);
+    SentColumns sent(session.segment(), step);
+    sent.look();
     std::uint32_t& decided = session.parts_decided(step);
     if ((sent.parts() & ~decided) == 0) return 0;
     if (step.randoms_supplied && !shm::randoms_ready(session.segment(), step.step)) return 0;
