@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "daemon/checked_step.h"
+#include "daemon/per_step.h"
 #include "shm/segment.h"
 
 namespace croupier::daemon {
@@ -17,19 +17,14 @@ struct LateRank {
 
 class LateRankWatch {
   public:
-    explicit LateRankWatch(std::uint32_t slots) : slots_(slots) {}
+    explicit LateRankWatch(std::uint32_t slots) : late_(slots) {}
 
     // Of a step whose logits are not complete: at each look.
     void look(const shm::Segment& segment, const CheckedStep& step);
-    LateRank of(const CheckedStep& step) const;
+    LateRank of(const CheckedStep& step) const { return late_.kept_of(step); }
 
   private:
-    struct Slot {
-        std::uint64_t step = ~0ULL;
-        LateRank late;
-    };
-
-    std::vector<Slot> slots_;
+    PerStep<LateRank> late_;
 };
 
 }  // namespace croupier::daemon

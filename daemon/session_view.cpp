@@ -40,7 +40,7 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
       early_(segment_.geometry(), orders_.blocks),
       lean_(segment_.geometry(), threads),
       prepared_(segment_.geometry().slots),
-      sent_(segment_.geometry().slots),
+      parts_decided_(segment_.geometry().slots),
       void_watch_(segment_.geometry().slots),
       late_ranks_(segment_.geometry().slots),
       captured_(threads),
@@ -97,12 +97,6 @@ sampler::RowView SessionView::row(const CheckedStep& step, std::uint32_t column,
     read_early = early_.finish(segment_, step, column, slices);
     if (read_early) row.slices = slices;
     return row;
-}
-
-std::uint32_t& SessionView::prepared(const CheckedStep& step) {
-    Prepared& prepared = prepared_[step.slot];
-    if (prepared.step != step.step) prepared = {step.step, 0};
-    return prepared.columns;
 }
 
 bool SessionView::exhausted(std::uint64_t step) const {

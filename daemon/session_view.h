@@ -13,6 +13,7 @@
 #include "daemon/early_maxima.h"
 #include "daemon/late_rank.h"
 #include "daemon/lean_rows.h"
+#include "daemon/per_step.h"
 #include "daemon/sequence_lists.h"
 #include "daemon/sequence_states.h"
 #include "daemon/step_shares.h"
@@ -44,7 +45,7 @@ class SessionView {
     // The blocks of a sequence's hot set; empty: it has none.
     std::span<const std::uint32_t> hot_blocks(std::uint32_t choice) const;
     // How many of this sampler's columns of the step were prepared: the caller counts on.
-    std::uint32_t& prepared(const CheckedStep& step);
+    std::uint32_t& prepared(const CheckedStep& step) { return prepared_.of(step); }
     VoidWatch& void_watch() { return void_watch_; }
     LateRankWatch& late_ranks() { return late_ranks_; }
 
@@ -59,11 +60,7 @@ class SessionView {
     CapturedColumn& captured(std::size_t thread) { return captured_[thread]; }
 
     // The parts of a lean step whose columns this sampler has gone through, before all of it was there.
-    std::uint32_t& parts_decided(const CheckedStep& step) {
-        Sent& sent = sent_[step.slot];
-        if (sent.step != step.step) sent = {step.step, 0};
-        return sent.parts;
-    }
+    std::uint32_t& parts_decided(const CheckedStep& step) { return parts_decided_.of(step); }
     // A step whose claims are all taken needs no second look, unless claims are freed again.
     bool exhausted(std::uint64_t step) const;
     void note_exhausted(std::uint64_t step, std::uint32_t reopened_before);
@@ -84,16 +81,6 @@ class SessionView {
         std::uint32_t reopened = 0;
     };
 
-    struct Sent {
-        std::uint64_t step = ~0ULL;
-        std::uint32_t parts = 0;
-    };
-
-    struct Prepared {
-        std::uint64_t step = ~0ULL;
-        std::uint32_t columns = 0;
-    };
-
     shm::Segment segment_;
     Orders orders_;
     std::uint64_t id_ = 0;
@@ -106,8 +93,8 @@ class SessionView {
     shm::LogitsForecast forecast_;
     LeanRows lean_;
     std::vector<Exhausted> exhausted_;  // [slot]
-    std::vector<Prepared> prepared_;    // [slot]
-    std::vector<Sent> sent_;            // [slot]
+    PerStep<std::uint32_t> prepared_;
+    PerStep<std::uint32_t> parts_decided_;
     VoidWatch void_watch_;
     LateRankWatch late_ranks_;
     std::optional<AskedCapture> asked_;
