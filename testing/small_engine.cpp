@@ -16,10 +16,6 @@
 namespace croupier::testing {
 namespace {
 
-std::uint16_t to_bf16(float value) {
-    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U);
-}
-
 std::uint64_t mixed(std::uint64_t uid, std::uint32_t position) {
     return uid * 0x9E3779B97F4A7C15ULL + position * 0xBF58476D1CE4E5B9ULL + 1;
 }
@@ -171,14 +167,8 @@ std::vector<std::vector<std::uint16_t>> SmallEngine::rows_of(const gpu_writer::H
                                                              std::uint64_t step) const {
     std::vector<std::vector<std::uint16_t>> rows;
     const proto::RankShard& shard = geometry_.shards[writer.rank()];
-    for (const proto::ScheduleColumn asked : writer.columns(step)) {
-        const auto values = row(shape_.vocab, asked.sequence_uid, asked.position);
-        // What an engine has of ids beyond the vocabulary is no logit of any token.
-        std::vector<std::uint16_t> own(shard.count, 0x7FC0);
-        for (std::uint32_t i = 0; i < shard.count && shard.first_id + i < shape_.vocab; ++i)
-            own[i] = to_bf16(values[shard.first_id + i]);
-        rows.push_back(std::move(own));
-    }
+    for (const proto::ScheduleColumn asked : writer.columns(step))
+        rows.push_back(bf16_row(asked, shape_.vocab, shard.first_id, shard.count));
     return rows;
 }
 
@@ -206,6 +196,7 @@ void SmallEngine::write_whole(gpu_writer::HostWriter& writer, std::uint64_t step
     }
     const auto rows = rows_of(writer, step);
     std::vector<const void*> pointers;
+    pointers.reserve(rows.size());
     for (const auto& row : rows) pointers.push_back(row.data());
     need(writer.send(step, pointers));
 }
@@ -349,6 +340,16 @@ void SmallEngine::check(const client::Step& step) {
         decisions_[decision.uid].push_back(decision);
         if (feedback_.contains(decision.uid)) feedback_[decision.uid].push_back(outcome.feedback);
     }
+}
+
+std::vector<std::uint16_t> bf16_row(const proto::ScheduleColumn& column, std::uint32_t vocab,
+                                    std::uint32_t first_id, std::uint32_t ids) {
+    constexpr std::uint16_t kNoNumber = 0x7FC0;
+    const auto values = SmallEngine::row(vocab, column.sequence_uid, column.position);
+    std::vector<std::uint16_t> row(ids, kNoNumber);
+    for (std::uint32_t i = 0; i < ids && first_id + i < vocab; ++i)
+        row[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(values[first_id + i]) >> 16U);
+    return row;
 }
 
 }  // namespace croupier::testing

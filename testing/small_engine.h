@@ -121,6 +121,11 @@ class SmallEngine {
     std::map<std::uint64_t, std::uint32_t> submitted_;  // position that is asked for next
 };
 
+// SmallEngine's logits of a column in bfloat16, of `ids` ids from `first_id` on. What an engine has of ids
+// beyond the vocabulary is no logit of any token.
+std::vector<std::uint16_t> bf16_row(const proto::ScheduleColumn& column, std::uint32_t vocab,
+                                    std::uint32_t first_id, std::uint32_t ids);
+
 // What a call of the client failed with, as "name: text"; empty when it did not.
 template <typename Call>
 std::string failure_of(Call&& call) {

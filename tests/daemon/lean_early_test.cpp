@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -87,20 +86,13 @@ class Sender {
     const shm::Segment& segment() const { return writer_.segment(); }
 
   private:
-    // bfloat16: the upper half of a float.
     void lay_rows(std::uint64_t step) {
         const auto asked = writer_.columns(step);
         const proto::RankShard shard = writer_.geometry().shards[writer_.rank()];
         values_.assign(kColumns, {});
         rows_.clear();
         for (std::uint32_t column = 0; column < kColumns; ++column) {
-            const proto::ScheduleColumn of = asked[column];
-            const auto row = SmallEngine::row(kVocab, of.sequence_uid, of.position);
-            for (std::uint32_t i = 0; i < shard.count; ++i) {
-                std::uint32_t bits = 0;
-                std::memcpy(&bits, &row[shard.first_id + i], sizeof(bits));
-                values_[column].push_back(static_cast<std::uint16_t>(bits >> 16U));
-            }
+            values_[column] = bf16_row(asked[column].load(), kVocab, shard.first_id, shard.count);
             rows_.push_back(values_[column].data());
         }
     }

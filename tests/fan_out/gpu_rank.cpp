@@ -1,6 +1,5 @@
 #include "tests/fan_out/gpu_rank.h"
 
-#include <bit>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
@@ -71,16 +70,6 @@ class GpuRank {
 };
 
 }  // namespace
-
-std::vector<std::uint16_t> bf16_row(const proto::ScheduleColumn& column, std::uint32_t vocab,
-                                    std::uint32_t first_id, std::uint32_t ids) {
-    const auto values = SmallEngine::row(vocab, column.sequence_uid, column.position);
-    std::vector<std::uint16_t> row;
-    for (std::uint32_t id = 0; id < ids; ++id) {
-        row.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(values[first_id + id]) >> 16U));
-    }
-    return row;
-}
 
 // Hidden: as long as the session lasts.
 TEST_CASE("a rank whose logits are a GPU's", "[.][gpu_rank_part]") {
