@@ -1,4 +1,4 @@
-// Percentiles of a set of measured times.
+// What a set of measured times comes to: percentiles, and a mean that a disturbance does not move.
 #pragma once
 
 #include <cstdint>
@@ -17,5 +17,8 @@ struct Percentiles {
 // In microseconds, of nanoseconds.
 Percentiles percentiles_us(std::vector<std::uint64_t> nanoseconds);
 nlohmann::json to_json(const Percentiles& percentiles);
+
+// The mean of the middle half: a neighbour on the same core disturbs some rounds, never all alike.
+double middle_mean(std::vector<double> values);
 
 }  // namespace croupier::bench

@@ -1,12 +1,12 @@
 #include "bench/hotset_size/hot_draws.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
 #include "bench/decide/read_once.h"
+#include "bench/percentiles.h"
 #include "bench/uninterrupted.h"
 #include "proto/philox.h"
 #include "sampler/decide.h"
@@ -107,14 +107,6 @@ std::vector<std::uint32_t> sizes_to_try(std::uint32_t vocab) {
         sizes.push_back(std::min(hot + hot / 2, vocab));
     }
     return whole_blocks(std::move(sizes), vocab);
-}
-
-double middle_mean(std::vector<double> values) {
-    if (values.empty()) return 0.0;
-    std::sort(values.begin(), values.end());
-    const auto cut = static_cast<std::ptrdiff_t>(values.size() / 4);
-    const auto count = static_cast<double>(values.size()) - 2.0 * static_cast<double>(cut);
-    return std::accumulate(values.begin() + cut, values.end() - cut, 0.0) / count;
 }
 
 double HotDraws::mean_us() const {

@@ -34,9 +34,6 @@ struct HotDraws {
     }
 };
 
-// The mean of the middle half: a neighbour on the same core disturbs some rounds, never all alike.
-double middle_mean(std::vector<double> values);
-
 // Every row once a round and size, the sizes in turns, so that whatever disturbs the machine disturbs all.
 std::vector<HotDraws> measure_draws(const BenchRows& rows, const proto::SamplingParams& params,
                                     std::span<const std::uint32_t> sizes, std::uint32_t rounds,

@@ -9,7 +9,7 @@
 
 #include "bench/decide/bench_cases.h"
 #include "bench/decide/read_once.h"
-#include "bench/hotset_size/hot_draws.h"
+#include "bench/percentiles.h"
 #include "bench/shvs/full_port.h"
 #include "bench/uninterrupted.h"
 #include "proto/philox.h"

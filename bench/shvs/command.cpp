@@ -13,6 +13,7 @@
 #include "bench/decide/row_order.h"
 #include "bench/environment.h"
 #include "bench/hotset_size/hot_draws.h"
+#include "bench/percentiles.h"
 #include "bench/shvs/ablation.h"
 #include "bench/shvs/beside_paper.h"
 #include "bench/shvs/paper_shvs.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/hotset_size/hot_draws.h"
+#include "bench/percentiles.h"
 #include "hot_sets/monotone_curve.h"
 
 namespace croupier::hot_sets {

@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "bench/hotset_size/hot_draws.h"
+#include "bench/percentiles.h"
 #include "testing/child_process.h"
 
 namespace croupier::tools {
