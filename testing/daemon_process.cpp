@@ -9,23 +9,17 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "shm/bell.h"
 #include "shm/file.h"
+#include "testing/file_text.h"
 #include "testing/own_daemon.h"
 
 namespace croupier::testing {
 namespace {
-
-std::string read_text(const std::string& path) {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-}
 
 // A daemon must not outlive a test that is killed.
 ChildProcess spawn_croupierd(const std::string& program, std::vector<std::string> arguments,
@@ -52,7 +46,8 @@ bool eventually(const std::function<bool()>& condition) {
 }
 
 bool is_stopped(pid_t process) {
-    return read_text("/proc/" + std::to_string(process) + "/stat").find(") T ") != std::string::npos;
+    return text_of("/proc/" + std::to_string(process) + "/stat").value_or("").find(") T ") !=
+           std::string::npos;
 }
 
 Sandbox::Sandbox() {
@@ -97,7 +92,7 @@ Ended run_croupierd(const Sandbox& sandbox, const std::vector<std::string>& argu
     const std::string output = sandbox.directory() + "/output";
     std::filesystem::remove(output);
     const int status = spawn_croupierd(CROUPIERD_PATH, arguments, output).wait();
-    return {status, read_text(output)};
+    return {status, text_of(output).value_or("")};
 }
 
 DaemonProcess::DaemonProcess(const std::string& samplers, const std::string& extra, std::string program)
@@ -155,7 +150,7 @@ void DaemonProcess::await_housekeeping() const {
 }
 
 std::string DaemonProcess::log() const {
-    return read_text(directory() + "/log");
+    return text_of(directory() + "/log").value_or("");
 }
 
 shm::Plane DaemonProcess::plane() const {

@@ -8,13 +8,13 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "shm/plane.h"
+#include "testing/file_text.h"
 
 namespace croupier::testing {
 namespace {
@@ -120,10 +120,7 @@ bool OwnDaemon::stop() {
 }
 
 std::string OwnDaemon::end_of_log() const {
-    std::ifstream file(directory_ + "/croupierd.log");
-    std::stringstream content;
-    content << file.rdbuf();
-    const std::string text = content.str();
+    const std::string text = text_of(directory_ + "/croupierd.log").value_or("");
     return text.size() <= kLogTail ? text : text.substr(text.size() - kLogTail);
 }
 

@@ -8,10 +8,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include "testing/child_process.h"
+#include "testing/file_text.h"
 
 namespace croupier::testing {
 
@@ -42,10 +42,7 @@ class Workplace {
     void write(const char* name, const std::string& text) const {
         std::ofstream(path_ / name, std::ios::binary) << text;
     }
-    std::string bytes_of(const char* name) const {
-        std::ifstream file(path_ / name, std::ios::binary);
-        return {std::istreambuf_iterator<char>(file), {}};
-    }
+    std::string bytes_of(const char* name) const { return text_of((path_ / name).string()).value_or(""); }
     const std::filesystem::path& path() const { return path_; }
 
   private:

@@ -7,13 +7,12 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "testing/child_process.h"
 #include "testing/daemon_process.h"
+#include "testing/file_text.h"
 #include "testing/small_engine.h"
 
 using namespace croupier;
@@ -64,10 +63,7 @@ class UsersDaemon : public Sandbox {
     }
 
     bool says(const std::string& text) const { return log().find(text) != std::string::npos; }
-    std::string log() const {
-        std::ifstream file(log_path());
-        return {std::istreambuf_iterator<char>(file), {}};
-    }
+    std::string log() const { return text_of(log_path()).value_or(""); }
 
   private:
     std::string log_path() const { return directory() + "/log"; }

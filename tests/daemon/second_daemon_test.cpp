@@ -9,12 +9,12 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "shm/file.h"
 #include "testing/child_process.h"
 #include "testing/daemon_process.h"
+#include "testing/file_text.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/loopback.h"
 #include "tests/shm/second_user.h"
@@ -42,8 +42,7 @@ class Starting {
     }
 
     bool says(const std::string& text) const {
-        std::ifstream file(log_);
-        return std::string(std::istreambuf_iterator<char>(file), {}).find(text) != std::string::npos;
+        return text_of(log_).value_or("").find(text) != std::string::npos;
     }
 
   private:

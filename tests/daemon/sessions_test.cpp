@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
-#include <sstream>
 
 #include "testing/child_process.h"
 #include "testing/daemon_process.h"
+#include "testing/file_text.h"
 #include "testing/shared_object.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
@@ -115,9 +115,8 @@ TEST_CASE("the memory of a closed session is given back, by the samplers too") {
         engine.session().close();
     }
     const auto maps_it = [&](pid_t pid) {
-        std::ostringstream maps;
-        maps << std::ifstream("/proc/" + std::to_string(pid) + "/maps").rdbuf();
-        return maps.str().find(path) != std::string::npos;
+        const std::string maps = text_of("/proc/" + std::to_string(pid) + "/maps").value_or("");
+        return maps.find(path) != std::string::npos;
     };
     CHECK(eventually([&] {
         return !maps_it(daemon.pid()) && !maps_it(daemon.sampler_pid(0)) && !maps_it(daemon.sampler_pid(1));

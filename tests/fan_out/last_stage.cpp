@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "gpu_writer/host_writer.h"
+#include "testing/file_text.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/loopback.h"
 #include "tests/fan_out/gpu_rank.h"
@@ -30,12 +31,6 @@ constexpr std::uint32_t kPatienceMs = 20000;
 void write_file(const std::string& path, const std::string& text) {
     std::ofstream(path) << text << "\n";
     ::chmod(path.c_str(), 0600);
-}
-
-std::string text_of(const std::string& path) {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
 }
 
 // This program again, with a hidden test as its part.
@@ -166,7 +161,7 @@ void LastStage::kill_relay() {
 }
 
 std::string LastStage::relay_log() const {
-    return text_of(files_.directory() + "/relay.log");
+    return text_of(files_.directory() + "/relay.log").value_or("");
 }
 
 void LastStage::start_writer(const std::string& segment_path) {
@@ -187,7 +182,7 @@ void LastStage::start_gpu_writers(const std::string& segment_path) {
 }
 
 std::string LastStage::writer_log() const {
-    return text_of(files_.directory() + "/writer.log");
+    return text_of(files_.directory() + "/writer.log").value_or("");
 }
 
 ChildProcess start_scheduler_process(const Route& route, const std::string& output) {

@@ -9,11 +9,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <utility>
 
+#include "testing/file_text.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/loopback.h"
 #include "tests/fan_out/last_stage.h"
@@ -92,10 +93,9 @@ Ended run_relay(const Sandbox& files, std::vector<std::string> arguments) {
     const std::string output = files.directory() + "/output";
     auto process = ChildProcess::execute(arguments, output, SIGKILL);
     const int status = process.wait();
-    std::ostringstream text;
-    text << std::ifstream(output).rdbuf();
+    std::string text = text_of(output).value_or("");
     ::unlink(output.c_str());
-    return {status, text.str()};
+    return {status, std::move(text)};
 }
 
 struct Variable {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
-#include <fstream>
 #include <sstream>
 
+#include "testing/file_text.h"
 #include "testing/small_engine.h"
 #include "tests/fan_out/last_stage.h"
 #include "tests/fan_out/transports.h"
@@ -15,12 +15,6 @@ using namespace croupier::testing;
 using Catch::Contains;
 
 namespace {
-
-std::string text_of(const std::string& path) {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-}
 
 // The same requests on a session of this host, every decision checked against the reference.
 Tokens served_locally(std::uint64_t sequences, std::size_t tokens_each, bool masked = false) {
@@ -34,7 +28,7 @@ Tokens served_locally(std::uint64_t sequences, std::size_t tokens_each, bool mas
 }
 
 bool maps_a_segment() {
-    return text_of("/proc/self/maps").find("/croupier-") != std::string::npos;
+    return text_of("/proc/self/maps").value_or("").find("/croupier-") != std::string::npos;
 }
 
 void serve_like_a_local_session(const TwoHosts& hosts, bool masked) {
@@ -157,19 +151,20 @@ TEST_CASE("a scheduler that is killed is followed by another, which has every to
     const Sandbox files;
     const std::string output = files.directory() + "/scheduler";
     auto process = start_scheduler_process(stage.route(), output);
+    const auto said = [&] { return text_of(output).value_or(""); };
     const auto says = [&](const std::string& text) {
-        return eventually([&] { return text_of(output).find(text) != std::string::npos; });
+        return eventually([&] { return said().find(text) != std::string::npos; });
     };
     REQUIRE(says("segment "));
     std::string segment;
-    std::istringstream(text_of(output).substr(text_of(output).find("segment ") + 8)) >> segment;
+    std::istringstream(said().substr(said().find("segment ") + 8)) >> segment;
     stage.start_writer(segment);
     REQUIRE(says("\n1 12 "));
     process.send(SIGKILL);
     process.wait();
 
     Tokens delivered;
-    std::istringstream lines(text_of(output).substr(text_of(output).find("segment ")));
+    std::istringstream lines(said().substr(said().find("segment ")));
     std::string line;
     std::getline(lines, line);
     for (std::uint64_t uid = 0, position = 0, token = 0; lines >> uid >> position >> token;) {

@@ -5,10 +5,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+
+#include "testing/file_text.h"
 
 namespace croupier::tools {
 namespace {
@@ -41,10 +42,7 @@ class TemporaryFile {
     TemporaryFile& operator=(const TemporaryFile&) = delete;
     ~TemporaryFile() { std::filesystem::remove(path_); }
     std::string path() const { return path_; }
-    std::string text() const {
-        std::ifstream file(path_);
-        return {std::istreambuf_iterator<char>(file), {}};
-    }
+    std::string text() const { return testing::text_of(path_).value_or(""); }
 
   private:
     std::filesystem::path path_;

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "testing/daemon_process.h"
+#include "testing/file_text.h"
 #include "tests/tools/doctor_asker.h"
 
 using namespace croupier;
@@ -35,8 +36,7 @@ bool has_python() {
 }
 
 bool has_ended(pid_t process) {
-    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-    const std::string stat(std::istreambuf_iterator<char>(file), {});
+    const std::string stat = text_of("/proc/" + std::to_string(process) + "/stat").value_or("");
     return stat.empty() || stat.find(") Z ") != std::string::npos || stat.find(") X ") != std::string::npos;
 }
 

@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "testing/file_text.h"
 #include "tools/plan/measurement_json.h"
 #include "tools/progress.h"
 #include "tools/whole_file.h"
@@ -94,7 +94,7 @@ class Measuring {
         smallest.vocab = 256;
         smallest.batch = 1;
         smallest.stage_ms = 0;
-        measurement_.host = {processor_name(), cores_of(run_sim(smallest, 0, place_, 1))};
+        measurement_.host = {processor_name(), cores_of(run_sim_once(smallest, 0, place_, 1))};
     }
 
     // Neighbours in any list have different stages, like a checkerboard's fields: every vocabulary, batch and
@@ -137,15 +137,12 @@ void check_readable(const std::string& path) {
 
 nlohmann::json json_in(const std::string& path) {
     check_readable(path);
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream content;
-    content << file.rdbuf();
-    if (!file.is_open() || file.bad()) throw std::runtime_error("it cannot be read");
-    const std::string text = content.str();
+    const auto text = testing::text_of(path);
+    if (!text) throw std::runtime_error("it cannot be read");
     try {
-        return nlohmann::json::parse(text);
+        return nlohmann::json::parse(*text);
     } catch (const nlohmann::json::parse_error& fault) {
-        if (fault.byte > text.size()) throw std::runtime_error("it ends before its JSON does");
+        if (fault.byte > text->size()) throw std::runtime_error("it ends before its JSON does");
         throw std::runtime_error(fmt::format("it is no JSON at byte {}", fault.byte));
     } catch (const nlohmann::json::exception&) {
         throw std::runtime_error("a number in it is larger than any that a program computes with");

@@ -7,16 +7,15 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
 #include <vector>
 
 #include "bench/percentiles.h"
 #include "testing/child_process.h"
+#include "testing/file_text.h"
 
 namespace croupier::tools {
 namespace {
@@ -42,12 +41,7 @@ class OutputFile {
         fs::remove(path_, ignored);
     }
     const std::string& path() const { return path_; }
-    std::string text() const {
-        std::ifstream file(path_);
-        std::ostringstream content;
-        content << file.rdbuf();
-        return content.str();
-    }
+    std::string text() const { return testing::text_of(path_).value_or(""); }
 
   private:
     std::string path_;

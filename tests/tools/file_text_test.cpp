@@ -1,0 +1,21 @@
+#include "testing/file_text.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "testing/workplace.h"
+
+namespace croupier::testing {
+
+TEST_CASE("a file's text is all of its bytes; of what cannot be read there is none") {
+    const Workplace place;
+    const std::string bytes("one\r\n\0two\n\n", 11);
+    place.write("file", bytes);
+    place.write("empty", "");
+    CHECK(text_of((place.path() / "file").string()) == bytes);
+    CHECK(text_of((place.path() / "empty").string()) == "");
+    CHECK_FALSE(text_of((place.path() / "absent").string()));
+    CHECK_FALSE(text_of(place.path().string()));
+}
+
+}  // namespace croupier::testing
