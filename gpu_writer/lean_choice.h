@@ -64,4 +64,9 @@ constexpr LeanShares shares_of(const LeanWant& want, const BlockSpan& span, std:
     return {by_maximum, races ? std::min(want.by_race, left - by_maximum) : 0U};
 }
 
+// Whether the blocks' ranks in the race are needed: for a choice among them, or for a draw.
+constexpr bool blocks_race(const LeanWant& want, const LeanShares& shares) {
+    return shares.by_race > 0 || ((want.flags & kDraw) != 0 && want.temperature > 0.0F);
+}
+
 }  // namespace croupier::gpu_writer

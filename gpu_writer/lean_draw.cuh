@@ -1,5 +1,5 @@
-// Draws a column's token of its row with all threads of a CUDA block: the row's blocks are opened best bound
-// first, many at a time, until no other one can hold the winner.
+// Draws a column's token of its row with all threads of a CUDA block: some blocks with good bounds are opened
+// first, and then those that may hold a better token than they did.
 #pragma once
 
 #include "gpu_writer/lean_ranks.cuh"
@@ -31,32 +31,16 @@ __device__ Contender best_of_lanes(Contender own) {
     return own;
 }
 
-// Whether the row has a winner that its largest entries tell of: no NaN, no +inf, not -inf alone.
-__device__ inline bool can_be_drawn(const BlockRanks& ranks) {
-    constexpr std::uint32_t kInfinite = rank_of(std::numeric_limits<float>::infinity());
-    bool any = false;
-    bool faulty = false;
-    for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
-        const std::uint32_t rank = ranks.of[0][block];
-        any = any || rank > kEmptyRank;
-        faulty = faulty || rank >= kInfinite;
-    }
-    const bool any_faulty = __syncthreads_or(faulty ? 1 : 0) != 0;
-    return __syncthreads_or(any ? 1 : 0) != 0 && !any_faulty;
-}
-
-// word_of() without an index that is known at run time only, which would take the words to memory.
-__device__ inline std::uint32_t word_of_block(const proto::race::Key& key, std::uint32_t stream,
-                                              std::uint32_t block) {
-    const auto words = proto::randoms_at(key.seed, key.position, key.child, stream, block / 4);
-    const std::uint32_t low = block % 2 == 0 ? words[0] : words[1];
-    const std::uint32_t high = block % 2 == 0 ? words[2] : words[3];
-    return block % 4 < 2 ? low : high;
+// Whether the row has a winner that its largest entries tell of, by the rank of the largest of all: no NaN,
+// no +inf, not -inf alone.
+__device__ inline bool can_be_drawn(std::uint32_t top) {
+    return top > kEmptyRank && top < rank_of(std::numeric_limits<float>::infinity());
 }
 
 // What one lane looks at of a block that is opened: the members that share a counter of the randoms.
 constexpr std::uint32_t kDrawTokens = 4;
 constexpr std::uint32_t kDrawLanes = proto::kBlockIds / kDrawTokens;
+constexpr std::uint32_t kDrawGroups = kLeanThreads / kDrawLanes;
 
 // Of so many tokens, the first of which is `id`.
 __device__ inline Contender best_racer(const float (&logits)[kDrawTokens], const LeanWant& want,
@@ -90,39 +74,79 @@ __device__ inline Contender best_logit(const float (&logits)[kDrawTokens], std::
     return best;
 }
 
-// Of rows that can be drawn. `best`, in shared memory, is 0 before; all threads see the winner in it. Spoils
-// the ranks by which blocks are opened. In each round a few lanes open the best block of those that they have
-// ranked, if it may still hold the winner.
 template <proto::Dtype D>
-__device__ void draw_token(const RowReader<D>& reader, std::uint32_t column, const LeanWant& want,
-                           std::uint32_t first_block, const BlockRanks& ranks, Contender& best) {
-    const bool races = want.temperature > 0.0F;
-    std::uint32_t* const bounds = ranks.of[races ? 1 : 0];
-    for (;;) {
-        Contender bound = 0;
-        for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
-            // Of equal scores none is better than that of the block's first token.
-            const std::uint32_t id = (first_block + block) * proto::kBlockIds;
-            if (bounds[block] > kEmptyRank) bound = max(bound, contender(bounds[block], id));
-        }
-        bound = best_of_lanes<kDrawLanes>(bound);
-        const bool opens = bound > best;
-        if (__syncthreads_or(opens ? 1 : 0) == 0) return;
+struct Drawing {
+    const RowReader<D>& reader;
+    const LeanWant& want;
+    const BlockRanks& ranks;
+    ChoiceRoom& room;
+    std::uint32_t column;
+    std::uint32_t first_block;
+
+    __device__ bool races() const { return want.temperature > 0.0F; }
+    __device__ std::uint32_t* bounds() const { return ranks.of[races() ? 1 : 0]; }
+    // The best that the block may hold: of equal scores none is better than that of its first token.
+    __device__ Contender bound_of(std::uint32_t block) const {
+        const std::uint32_t rank = bounds()[block];
+        return rank > kEmptyRank ? contender(rank, (first_block + block) * proto::kBlockIds) : 0;
+    }
+    // By the lanes that open a block together, if it is to be opened at all; all of a warp take part.
+    __device__ void open(bool opens, std::uint32_t block, Contender& best) const {
         Contender found = 0;
         if (opens) {
-            const std::uint32_t id = token_of(bound) + threadIdx.x % kDrawLanes * kDrawTokens;
-            const std::uint32_t place = id - first_block * proto::kBlockIds;
+            const std::uint32_t within = threadIdx.x % kDrawLanes * kDrawTokens;
+            const std::uint32_t place = block * proto::kBlockIds + within;
+            const std::uint32_t id = (first_block + block) * proto::kBlockIds + within;
             float logits[kDrawTokens];
 #pragma unroll
             for (std::uint32_t i = 0; i < kDrawTokens; ++i) {
                 logits[i] = value_of<D>(reader.at(column, place + i));
             }
-            found = races ? best_racer(logits, want, id) : best_logit(logits, id);
-            const std::uint32_t block = place / proto::kBlockIds;
-            if (block % kLeanThreads == threadIdx.x) bounds[block] = 0;
+            found = races() ? best_racer(logits, want, id) : best_logit(logits, id);
         }
         found = best_of_lanes<kDrawLanes>(found);
-        if (threadIdx.x % kDrawLanes == 0 && found > 0) atomicMax(&best, found);
+        if (threadIdx.x % kDrawLanes == 0 && found > best) atomicMax(&best, found);
+    }
+    // The best of the blocks that some lanes have ranked, by those: one of them bounds nearly all others.
+    __device__ void open_best_ranked(Contender& best) const {
+        Contender bound = 0;
+        for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
+            bound = max(bound, bound_of(block));
+        }
+        bound = best_of_lanes<kDrawLanes>(bound);
+        const std::uint32_t block = token_of(bound) / proto::kBlockIds - first_block;
+        if (bound > 0 && block % kLeanThreads == threadIdx.x) bounds()[block] = 0;
+        open(bound > 0, block, best);
+        __syncthreads();
+    }
+    // How many blocks are in the list: those that may still hold a better one, as far as it has room.
+    __device__ std::uint32_t list_better(Contender best) const {
+        for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
+            if (bound_of(block) <= best) continue;
+            const std::uint32_t at = atomicAdd(&room.sent, 1U);
+            if (at >= proto::kMostLeanBlocks) continue;
+            room.list[at] = static_cast<std::uint16_t>(block);
+            bounds()[block] = 0;
+        }
+        __syncthreads();
+        const std::uint32_t listed = min(room.sent, proto::kMostLeanBlocks);
+        __syncthreads();
+        if (threadIdx.x == 0) room.sent = 0;
+        return listed;
+    }
+};
+
+// Of rows that can be drawn. `best`, in shared memory, is 0 before; all threads see the winner in it. Spoils
+// the ranks by which blocks are opened.
+template <proto::Dtype D>
+__device__ void draw_token(const Drawing<D>& drawing, Contender& best) {
+    drawing.open_best_ranked(best);
+    while (const std::uint32_t listed = drawing.list_better(best)) {
+        for (std::uint32_t first = 0; first < listed; first += kDrawGroups) {
+            const std::uint32_t at = first + threadIdx.x / kDrawLanes;
+            const bool opens = at < listed;
+            drawing.open(opens, opens ? drawing.room.list[at] : 0U, best);
+        }
         __syncthreads();
     }
 }

@@ -1,7 +1,10 @@
 // Compiled with the race's flags (CMakeLists.txt): the blocks' bounds are the host's bit for bit.
+#include <cuda_pipeline_primitives.h>
+
 #include <algorithm>
 #include <cfloat>
 
+#include "gpu_writer/device_only.cuh"
 #include "gpu_writer/device_words.cuh"
 #include "gpu_writer/element_codes.h"
 #include "gpu_writer/lean_draw.cuh"
@@ -16,29 +19,15 @@ namespace {
 
 using proto::Dtype;
 
-struct ScaleTable {
-    LeanScales each[kMostSummed];
-    std::uint32_t columns;  // with a sum
-
-    __device__ LeanScales of(std::uint32_t column) const {
-        return column < columns ? each[column] : LeanScales{};
-    }
+// Where the kernel reads what columns want.
+template <std::uint32_t kMost>
+struct ArgumentWants {
+    LeanWant each[kMost];
+    __device__ const LeanWant& of(std::uint32_t column) const { return each[column]; }
 };
-
-// What a column wants, in shared memory. Host memory is read only where it must be, and once: each read is a
-// round trip over the link.
-struct FetchedWant {
-    static constexpr std::uint32_t kParts = sizeof(LeanWant) / 16;
-    alignas(LeanWant) uint4 parts[kParts];
-
-    __device__ static uint4 load(const LeanWant* want) {
-        return threadIdx.x < kParts ? __ldcv(reinterpret_cast<const uint4*>(want) + threadIdx.x) : uint4{};
-    }
-    // All threads see it behind the next barrier.
-    __device__ void keep(const uint4& part) {
-        if (threadIdx.x < kParts) parts[threadIdx.x] = part;
-    }
-    __device__ const LeanWant& get() const { return *reinterpret_cast<const LeanWant*>(parts); }
+struct StoredWants {
+    const LeanWant* each;
+    __device__ const LeanWant& of(std::uint32_t column) const { return each[column]; }
 };
 
 // Whether all other chunks of the column are measured: the CUDA block that is told so sends it.
@@ -48,33 +37,58 @@ __device__ bool arrives_last(std::uint32_t* arrived) {
     if (threadIdx.x == 0) {
         __threadfence();
         last = atomicAdd(arrived, 1U) + 1 == gridDim.x;
-        if (last) store_now(arrived, 0U);
+        // Before the store, for which it would wait.
         __threadfence();
+        if (last) store_now(arrived, 0U);
     }
     __syncthreads();
     return last;
 }
 
-// Copies the column's maxima to where they go, and ranks its blocks by them.
+// Copies the column's maxima to where they go, and ranks its blocks by them, with all warps but the last.
 template <Dtype D>
 __device__ void send_maxima(const LeanTarget& target, std::uint32_t column, const Scratch& scratch,
                             const BlockRanks& ranks) {
     constexpr std::uint32_t kElements = Unit<D>::kElements;
+    constexpr std::uint32_t kSending = kLeanThreads - 32;
+    constexpr std::uint32_t kTogether = 2;
     const auto* from =
         reinterpret_cast<const uint4*>(scratch.maxima + std::uint64_t{column} * scratch.maxima_stride);
     auto* to =
         reinterpret_cast<uint4*>(target.part + target.layout.maxima + column * target.layout.maxima_stride);
-    for (std::uint32_t i = threadIdx.x; i * kElements < ranks.blocks; i += kLeanThreads) {
-        const uint4 codes = __ldcg(from + i);
-        to[i] = codes;
-        Unit<D> unit;
-        *reinterpret_cast<uint4*>(unit.codes) = codes;
+    const std::uint32_t end = ranks.places() / kElements;
+    for (std::uint32_t base = threadIdx.x; base < end; base += kSending * kTogether) {
+        uint4 codes[kTogether];
 #pragma unroll
-        for (std::uint32_t k = 0; k < kElements; ++k) {
-            const std::uint32_t block = i * kElements + k;
-            if (block < ranks.blocks) ranks.of[0][block] = rank_of(value_of<D>(unit.codes[k]));
+        for (std::uint32_t i = 0; i < kTogether; ++i) {
+            if (base + i * kSending < end) codes[i] = __ldcg(from + base + i * kSending);
+        }
+#pragma unroll
+        for (std::uint32_t i = 0; i < kTogether; ++i) {
+            const std::uint32_t at = base + i * kSending;
+            if (at >= end) break;
+            if (at * kElements < ranks.blocks) to[at] = codes[i];
+            Unit<D> unit;
+            *reinterpret_cast<uint4*>(unit.codes) = codes[i];
+#pragma unroll
+            for (std::uint32_t k = 0; k < kElements; ++k) {
+                ranks.of[0][at * kElements + k] = rank_of(value_of<D>(unit.codes[k]));
+            }
         }
     }
+}
+
+// They are there behind wait_for_race().
+__device__ void fetch_race(std::uint32_t column, const Scratch& scratch, const BlockRanks& ranks) {
+    constexpr std::uint32_t kRanks = 4;
+    const std::uint32_t* from = scratch.race + std::uint64_t{column} * scratch.race_stride;
+    for (std::uint32_t i = threadIdx.x * kRanks; i < ranks.places(); i += kLeanThreads * kRanks) {
+        __pipeline_memcpy_async(ranks.of[1] + i, from + i, kRanks * sizeof(*from));
+    }
+    __pipeline_commit();
+}
+__device__ void wait_for_race() {
+    __pipeline_wait_prior(0);
 }
 
 template <Dtype D>
@@ -95,72 +109,86 @@ __device__ void send_blocks(const RowReader<D>& reader, const LeanTarget& target
         });
 }
 
+struct RowSums {
+    double weight;
+    double weight_at_scale;
+};
+
 // Joins the chunks' sums, by one warp; both are 0 where the largest entry is not finite.
-__device__ void sum_row(const LeanScales& scales, const ChunkSums* of_chunks, proto::LeanHead& head) {
+__device__ RowSums sum_row(const LeanScales& scales, const ChunkSums* of_chunks) {
     const ChunkSums all = join_sums(scales, gridDim.x, [&](std::uint32_t i) {
         return ChunkSums{__ldcg(&of_chunks[i].most), __ldcg(&of_chunks[i].at_one),
                          __ldcg(&of_chunks[i].at_scale)};
     });
     // Not above -FLT_MAX: all is -inf, or there is a NaN.
-    if (!(all.most > -FLT_MAX && all.most <= FLT_MAX)) return;
-    if (scales.at_one != 0.0F) head.weight = all.at_one;
-    if (scales.at_scale != 0.0F) head.weight_at_scale = all.at_scale;
+    if (!(all.most > -FLT_MAX && all.most <= FLT_MAX)) return {};
+    return {scales.at_one != 0.0F ? all.at_one : 0.0F, scales.at_scale != 0.0F ? all.at_scale : 0.0F};
 }
+
+// What a column's CUDA block knows when it sends it.
+struct Sending {
+    ChoiceRoom room;
+    RowSums sums;
+    Contender winner;  // 0: the column is not drawn
+
+    // By all threads, which see it behind the next barrier.
+    __device__ void begin(const LeanShares& shares) {
+        room.clear_bins();
+        if (threadIdx.x != 0) return;
+        sums = {};
+        winner = 0;
+        room.sent = 0;
+        room.choices[0].seek(shares.by_maximum);
+        room.choices[1].seek(shares.by_race);
+    }
+    __device__ proto::LeanHead head_of(const LeanWant& want) const {
+        proto::LeanHead head{};
+        const bool drawn = winner > 0;
+        head.flags = (want.flags & kWhole) != 0 ? proto::kStandsWhole : drawn ? proto::kDrawn : 0;
+        if (drawn) head.draw = {want.key, want.temperature, token_of(winner), score_of(winner), 0};
+        head.sent = room.sent;
+        head.scale = want.scale;
+        head.weight = sums.weight;
+        head.weight_at_scale = sums.weight_at_scale;
+        return head;
+    }
+};
 
 // The winner, where the column is drawn, or what a sampler needs to draw.
 template <Dtype D>
 __device__ void draw_or_send(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
                              std::uint32_t column, const LeanWant& want, const BlockRanks& ranks,
-                             ChoiceRoom& room, Contender& winner) {
-    const bool draws = (want.flags & kDraw) != 0;
-    if (ranks.ways > 1 || (draws && want.temperature > 0.0F)) rank_by_race(want, rows.first_block, ranks);
-    __syncthreads();
-    if (draws && can_be_drawn(ranks)) {
-        draw_token(reader, column, want, rows.first_block, ranks, winner);
-        return;
+                             Sending& sending) {
+    find_tops(ranks, sending.room);
+    if ((want.flags & kDraw) != 0 && can_be_drawn(sending.room.choices[0].top)) {
+        return draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block}, sending.winner);
     }
-    choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, room);
-    send_blocks(reader, target, column, room);
+    choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, sending.room);
+    send_blocks(reader, target, column, sending.room);
 }
 
 template <Dtype D>
 __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
-                            std::uint32_t column, const LeanWant* wants, const LeanScales& scales,
-                            const Scratch& scratch) {
-    __shared__ FetchedWant fetched;
-    extern __shared__ std::uint32_t rank_memory[];
-    __shared__ ChoiceRoom room;
-    __shared__ Contender winner;  // 0: the column is not drawn
-    const BlockSpan span{rows.lead, rows.entries, rows.blocks};
-    BlockRanks ranks(rank_memory, rows.blocks);
-    // It is on its way while the maxima are sent.
-    const uint4 part = FetchedWant::load(wants + column);
-    send_maxima<D>(target, column, scratch, ranks);
-    fetched.keep(part);
-    __syncthreads();
-    const LeanWant& want = fetched.get();
-    const LeanShares shares = shares_of(want, span, target.room);
-    ranks.ways = shares.by_race > 0 ? 2 : 1;
-    if (threadIdx.x == 0) {
-        room.sent = 0;
-        winner = 0;
-        room.choices[0].seek(shares.by_maximum);
-        room.choices[1].seek(shares.by_race);
+                            std::uint32_t column, const LeanWant& want, bool races, const Scratch& scratch) {
+    __shared__ Sending sending;
+    const BlockRanks ranks(static_cast<std::uint32_t*>(launch_memory()), rows.blocks, races ? kWays : 1);
+    // They are on their way while the maxima are sent.
+    if (races) fetch_race(column, scratch, ranks);
+    sending.begin(shares_of(want, {rows.lead, rows.entries, rows.blocks}, target.room));
+    if (threadIdx.x < kLeanThreads - 32) send_maxima<D>(target, column, scratch, ranks);
+    const LeanScales scales(want);
+    RowSums sums{};
+    if (threadIdx.x >= kLeanThreads - 32 && scales.any()) {
+        sums = sum_row(scales, scratch.sums + std::uint64_t{column} * gridDim.x);
     }
+    if (races) wait_for_race();
     __syncthreads();
-    const bool whole = (want.flags & kWhole) != 0;
-    if (!whole) draw_or_send(reader, rows, target, column, want, ranks, room, winner);
-    const bool drawn = winner > 0;
-    if (threadIdx.x >= 32) return;
-    proto::LeanHead head{};
-    head.flags = whole ? proto::kStandsWhole : drawn ? proto::kDrawn : 0;
-    if (drawn) head.draw = {want.key, want.temperature, token_of(winner), score_of(winner), 0};
-    head.sent = room.sent;
-    head.scale = want.scale;
-    sum_row(scales, scratch.sums + std::uint64_t{column} * gridDim.x, head);
+    if (threadIdx.x == kLeanThreads - 32) sending.sums = sums;
+    if ((want.flags & kWhole) == 0) draw_or_send(reader, rows, target, column, want, ranks, sending);
+    __syncthreads();
     if (threadIdx.x != 0) return;
     auto* heads = reinterpret_cast<proto::LeanHead*>(target.part + target.layout.heads);
-    heads[column] = head;
+    heads[column] = sending.head_of(want);
 }
 
 // By each CUDA block that has sent its column: the last one of a part of the step says that the part is
@@ -173,52 +201,82 @@ __device__ void finish_column(const LeanEnd& end, const proto::LeanOrder& order,
     __threadfence_system();
     const std::uint32_t part = order.part_at(place);
     if (part + 1 < order.parts() && atomicAdd(scratch.sent_of + part, 1U) + 1 == order.size_of(part)) {
-        store_now(scratch.sent_of + part, 0U);
         // The part's other columns come before the stamp.
         __threadfence_system();
         store_now(reinterpret_cast<std::uint64_t*>(end.stamps) + part, end.word);
+        store_now(scratch.sent_of + part, 0U);
     }
     if (atomicAdd(scratch.sent, 1U) + 1 != gridDim.y) return;
-    store_now(scratch.sent, 0U);
     // The other columns' bytes come before the word.
     __threadfence_system();
     if (end.next != nullptr) store_now(end.next, end.ticket);
     store_now(reinterpret_cast<std::uint64_t*>(end.ready), end.word);
+    store_now(scratch.sent, 0U);
     __threadfence_system();
     store_now(reinterpret_cast<std::uint64_t*>(end.finished), end.ticket);
 }
 
-template <Dtype D>
+template <Dtype D, typename Wants>
 __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
-    send_lean(LeanRows rows, LeanTarget target, const LeanWant* wants,
-              const __grid_constant__ ScaleTable table, LeanEnd end, Scratch scratch,
-              proto::LeanOrder order) {
+    send_lean(LeanRows rows, LeanTarget target, const __grid_constant__ Wants wants, LeanEnd end,
+              Scratch scratch, proto::LeanOrder order) {
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
     const std::uint32_t column = order.column_at(blockIdx.y);
-    const LeanScales scales = table.of(column);
-    measure_chunk<D>(reader, column, scales, scratch);
+    const LeanWant& want = wants.of(column);
+    const bool races =
+        blocks_race(want, shares_of(want, {rows.lead, rows.entries, rows.blocks}, target.room));
+    measure_chunk<D>(reader, column, want, races, rows.first_block, scratch);
     if (!arrives_last(scratch.arrived + column)) return;
-    send_column<D>(reader, rows, target, column, wants, scales, scratch);
+    send_column<D>(reader, rows, target, column, want, races, scratch);
     finish_column(end, order, blockIdx.y, scratch);
 }
 
+template <Dtype D, typename Wants>
+void launch_with(const LeanRows& rows, const LeanTarget& target, const Wants& wants, std::uint32_t columns,
+                 const LeanEnd& end, const Scratch& scratch, cudaStream_t stream) {
+    const std::size_t shared = rank_bytes(rows.blocks);
+    // What every GPU has unasked; more is asked for, and the launch below fails where it is not there.
+    constexpr std::size_t kUnasked = std::size_t{40} * 1024;
+    if (shared > kUnasked) {
+        (void)cudaFuncSetAttribute(send_lean<D, Wants>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(shared));
+    }
+    cudaLaunchConfig_t config{};
+    config.gridDim = {chunks_of(rows.blocks), columns, 1};
+    config.blockDim = kLeanThreads;
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    (void)cudaLaunchKernelEx(&config, send_lean<D, Wants>, rows, target, wants, end, scratch,
+                             proto::LeanOrder(columns));
+}
+
+// A launch copies all of them, also those that no column has.
+using FewWants = ArgumentWants<64>;
+using ManyWants = ArgumentWants<kMostInArguments>;
+
 template <Dtype D>
 struct Send {
-    static void launch(const LeanRows& rows, const LeanTarget& target, const LeanStep& step,
+    static void launch(const LeanRows& rows, const LeanTarget& target, std::span<const LeanWant> wants,
                        const LeanEnd& end, const Scratch& scratch, cudaStream_t stream) {
-        const std::size_t shared = rank_bytes(rows.blocks);
-        // What every GPU has unasked; more is asked for, and the launch below fails where it is not there.
-        constexpr std::size_t kUnasked = std::size_t{40} * 1024;
-        if (shared > kUnasked) {
-            (void)cudaFuncSetAttribute(send_lean<D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       static_cast<int>(shared));
+        const auto columns = static_cast<std::uint32_t>(wants.size());
+        if (columns <= std::size(FewWants{}.each)) {
+            return launch_with<D>(rows, target, arguments<FewWants>(wants), columns, end, scratch, stream);
         }
-        ScaleTable table;
-        table.columns = static_cast<std::uint32_t>(std::min<std::size_t>(step.scales.size(), kMostSummed));
-        std::copy_n(step.scales.begin(), table.columns, table.each);
-        send_lean<D><<<dim3(chunks_of(rows.blocks), step.columns), kLeanThreads, shared, stream>>>(
-            rows, target, step.wants, table, end, scratch, proto::LeanOrder(step.columns));
+        if (columns <= kMostInArguments) {
+            return launch_with<D>(rows, target, arguments<ManyWants>(wants), columns, end, scratch, stream);
+        }
+        (void)cudaMemcpyAsync(scratch.wants, wants.data(), wants.size_bytes(), cudaMemcpyHostToDevice,
+                              stream);
+        launch_with<D>(rows, target, StoredWants{scratch.wants}, columns, end, scratch, stream);
+    }
+
+  private:
+    template <typename Wants>
+    static Wants arguments(std::span<const LeanWant> wants) {
+        Wants arguments;
+        std::copy(wants.begin(), wants.end(), arguments.each);
+        return arguments;
     }
 };
 
@@ -226,7 +284,9 @@ template <Dtype D>
 struct Loading {
     static void launch(cudaError_t* status) {
         cudaFuncAttributes attributes;
-        *status = cudaFuncGetAttributes(&attributes, send_lean<D>);
+        *status = cudaFuncGetAttributes(&attributes, send_lean<D, FewWants>);
+        if (*status == cudaSuccess) *status = cudaFuncGetAttributes(&attributes, send_lean<D, ManyWants>);
+        if (*status == cudaSuccess) *status = cudaFuncGetAttributes(&attributes, send_lean<D, StoredWants>);
     }
 };
 
@@ -238,25 +298,15 @@ cudaError_t load_lean_kernels(Dtype dtype) {
     return status;
 }
 
-LeanScales lean_scales(const LeanWant& want) {
-    constexpr double kLog2E = 1.4426950408889634;
-    LeanScales scales;
-    if ((want.flags & kSumAtOne) != 0) scales.at_one = static_cast<float>(kLog2E);
-    if ((want.flags & kSumAtScale) == 0) return scales;
-    // Finite and not 0: its products with 0 and with infinity are numbers.
-    scales.at_scale = static_cast<float>(std::clamp(want.scale * kLog2E, double{FLT_MIN}, double{FLT_MAX}));
-    return scales;
-}
-
 std::size_t lean_scratch_bytes(Dtype dtype, std::uint32_t blocks, std::uint32_t max_batch) {
-    const std::size_t codes = std::size_t{chunks_of(blocks)} * kChunkBlocks * proto::element_bytes(dtype);
-    return Scratch::kMaxima + max_batch * (codes + chunks_of(blocks) * sizeof(ChunkSums));
+    return Scratch::bytes(dtype, blocks, max_batch);
 }
 
-cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, const LeanStep& step,
+cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, std::span<const LeanWant> wants,
                         const LeanEnd& end, void* scratch, cudaStream_t stream) {
-    launch_of<Send>(rows.dtype, rows, target, step, end,
-                    Scratch(scratch, rows.dtype, rows.blocks, step.columns), stream);
+    const auto columns = static_cast<std::uint32_t>(wants.size());
+    launch_of<Send>(rows.dtype, rows, target, wants, end, Scratch(scratch, rows.dtype, rows.blocks, columns),
+                    stream);
     return cudaGetLastError();
 }
 

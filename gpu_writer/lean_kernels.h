@@ -31,20 +31,9 @@ struct LeanTarget {
     std::uint32_t room = 0;  // for so many blocks of a column
 };
 
-// Factors that make powers of two of a column's logits; 0: that sum is not wanted.
-struct LeanScales {
-    float at_one = 0.0F;
-    float at_scale = 0.0F;
-};
-LeanScales lean_scales(const LeanWant& want);
-// They are the kernel's argument, of 4 KiB in all: columns beyond have no sums.
-constexpr std::uint32_t kMostSummed = 448;
-
-struct LeanStep {
-    const LeanWant* wants = nullptr;  // pinned memory, one a column; as it is until the step's ready word
-    std::uint32_t columns = 0;
-    std::span<const LeanScales> scales;  // in any memory, one a column; empty: nobody wants a sum
-};
+// What so many columns want are the kernel's arguments, which all of it has at once. What more columns want
+// is copied on the stream before it.
+constexpr std::uint32_t kMostInArguments = 512;
 
 // What says that all of a step is there: the word, and then the ticket at `finished`, when the wants and the
 // scratch memory are free too. Before that, each part of the step whose columns are there
@@ -78,7 +67,9 @@ std::size_t lean_scratch_bytes(proto::Dtype dtype, std::uint32_t blocks, std::ui
 
 // One kernel. Of a rank so large that shared memory does not hold its blocks' ranks (eight bytes a block), it
 // fails with cudaErrorInvalidValue.
-cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, const LeanStep& step,
+// `wants` are one a column, in pinned memory where they are more than kMostInArguments, and as they are until
+// the step's ready word.
+cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, std::span<const LeanWant> wants,
                         const LeanEnd& end, void* scratch, cudaStream_t stream);
 // The columns that a lean step has whole: before it on its stream, so that its word covers them.
 cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,

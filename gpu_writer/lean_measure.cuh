@@ -1,10 +1,13 @@
-// The one pass over a lean step's rows: the largest entry of each block, and what each chunk of a row weighs.
+// The one pass over a lean step's rows: the largest entry of each block, its rank in the race, and what each
+// chunk of a row weighs.
 #pragma once
 
+#include <algorithm>
 #include <cfloat>
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu_writer/device_only.cuh"
 #include "gpu_writer/element_codes.h"
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/lean_ranks.cuh"
@@ -22,6 +25,21 @@ constexpr std::uint32_t chunks_of(std::uint32_t blocks) {
     return blocks == 0 ? 1 : (blocks + kChunkBlocks - 1) / kChunkBlocks;
 }
 
+// Factors that make powers of two of a column's logits; 0: that sum is not wanted.
+struct LeanScales {
+    float at_one = 0.0F;
+    float at_scale = 0.0F;
+
+    __device__ explicit LeanScales(const LeanWant& want) {
+        constexpr double kLog2E = 1.4426950408889634;
+        if ((want.flags & kSumAtOne) != 0) at_one = static_cast<float>(kLog2E);
+        if ((want.flags & kSumAtScale) == 0) return;
+        // Finite and not 0: its products with 0 and with infinity are numbers.
+        at_scale = static_cast<float>(std::clamp(want.scale * kLog2E, double{FLT_MIN}, double{FLT_MAX}));
+    }
+    __device__ bool any() const { return at_one != 0.0F || at_scale != 0.0F; }
+};
+
 // Of a chunk's entries, in units of its largest one's weight. Where that is -inf they are 0, and where it is
 // not finite at all nobody reads them.
 struct ChunkSums {
@@ -36,6 +54,9 @@ struct Scratch {
     std::uint32_t* arrived;  // chunks that are measured, of each column; likewise
     std::byte* maxima;       // codes
     std::uint32_t maxima_stride;
+    std::uint32_t* race;  // ranks, where blocks race
+    std::uint32_t race_stride;
+    LeanWant* wants;  // of more columns than the arguments hold
     ChunkSums* sums;
 
     // What must be zero is in front, where it does not move with the step.
@@ -49,14 +70,17 @@ struct Scratch {
           arrived(sent_of + proto::kLeanStamps),
           maxima(static_cast<std::byte*>(memory) + kMaxima),
           maxima_stride(chunks_of(blocks) * kChunkBlocks * proto::element_bytes(dtype)),
-          sums(reinterpret_cast<ChunkSums*>(maxima + std::size_t{columns} * maxima_stride)) {}
-};
+          race(reinterpret_cast<std::uint32_t*>(maxima + std::size_t{columns} * maxima_stride)),
+          race_stride(chunks_of(blocks) * kChunkBlocks),
+          wants(reinterpret_cast<LeanWant*>(race + std::size_t{columns} * race_stride)),
+          sums(reinterpret_cast<ChunkSums*>(wants + columns)) {}
 
-__device__ inline float power_of_two(float exponent) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
-    return power;
-}
+    static std::size_t bytes(proto::Dtype dtype, std::uint32_t blocks, std::uint32_t columns) {
+        const std::size_t of_block = proto::element_bytes(dtype) + sizeof(std::uint32_t);
+        const std::size_t of_chunk = kChunkBlocks * of_block + sizeof(ChunkSums);
+        return kMaxima + columns * (chunks_of(blocks) * of_chunk + sizeof(LeanWant));
+    }
+};
 
 template <proto::Dtype D>
 __device__ float weight(const Unit<D>& unit, float most, float scale) {
@@ -116,32 +140,47 @@ __device__ inline float warp_sum(float value) {
 // By one warp, of `count` parts that each have a largest entry and sums in its units: the whole's.
 template <typename Part>
 __device__ ChunkSums join_sums(const LeanScales& scales, std::uint32_t count, Part part) {
-    float most = -FLT_MAX;
-    for (std::uint32_t i = threadIdx.x % 32; i < count; i += 32) most = larger(most, part(i).most);
+    const std::uint32_t lane = threadIdx.x % 32;
+    // Read once: of a row there are seldom more than lanes.
+    const ChunkSums first = lane < count ? part(lane) : ChunkSums{-FLT_MAX, 0.0F, 0.0F};
+    float most = larger(-FLT_MAX, first.most);
+    for (std::uint32_t i = lane + 32; i < count; i += 32) most = larger(most, part(i).most);
     most = joined<32>(most, larger);
     ChunkSums sums{most, 0.0F, 0.0F};
-    for (std::uint32_t i = threadIdx.x % 32; i < count; i += 32) {
-        const ChunkSums each = part(i);
+    const auto add = [&](const ChunkSums& each) {
         // Of nothing but -inf, whose differences are no numbers.
-        if (!(each.most >= -FLT_MAX)) continue;
+        if (!(each.most >= -FLT_MAX)) return;
         sums.at_one += each.at_one * power_of_two((each.most - most) * scales.at_one);
         sums.at_scale += each.at_scale * power_of_two((each.most - most) * scales.at_scale);
-    }
+    };
+    add(first);
+    for (std::uint32_t i = lane + 32; i < count; i += 32) add(part(i));
     return {most, warp_sum(sums.at_one), warp_sum(sums.at_scale)};
 }
 
-// The maxima of the chunk's blocks into scratch memory, and what the chunk weighs where the column wants
-// sums.
+// When each thread's block of the chunk begins to race, as the race takes it.
+__device__ inline float ln_first_arrival(const LeanWant& want, std::uint32_t first_block) {
+    namespace race = proto::race;
+    const std::uint32_t block = first_block + blockIdx.x * kChunkBlocks + threadIdx.x;
+    return race::ln(race::first_arrival(word_of_block(want.key, race::kBlockStream, block)));
+}
+
+// Into scratch memory: the maxima of the chunk's blocks, their ranks in the race if the column's blocks race,
+// and what the chunk weighs where the column wants sums.
 template <proto::Dtype D>
-__device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, const LeanScales& scales,
-                              const Scratch& scratch) {
+__device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, const LeanWant& want,
+                              bool races, std::uint32_t first_block, const Scratch& scratch) {
     using Code = typename Element<D>::Code;
     constexpr std::uint32_t kUnits = kChunkBlocks * kBlockUnits<D> / kLeanThreads;
-    __shared__ alignas(16) Code maxima[kChunkBlocks];
+    alignas(16) __shared__ Code maxima[kChunkBlocks];
     __shared__ ChunkSums of_blocks[kChunkBlocks];
-    const bool sums = scales.at_one != 0.0F || scales.at_scale != 0.0F;
+    const LeanScales scales(want);
+    const bool sums = scales.any();
     Unit<D> units[kUnits];
     load_chunk(reader, column, blockIdx.x * kChunkBlocks * proto::kBlockIds, units);
+    // While they are on their way.
+    const bool has_racer = races && threadIdx.x < kChunkBlocks;
+    const float ln_first = has_racer ? ln_first_arrival(want, first_block) : 0.0F;
 #pragma unroll
     for (std::uint32_t i = 0; i < kUnits; ++i) {
         const auto sum = [](float a, float b) { return a + b; };
@@ -151,15 +190,24 @@ __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, 
         // One zero: which of two a maximum is depends on their order.
         if (writes) maxima[block] = code_of<D>(most + 0.0F);
         if (!sums) continue;
-        // A scale of 0 weighs all alike, and nobody reads it.
-        const float at_one = joined<kBlockUnits<D>>(weight(units[i], most, scales.at_one), sum);
-        const float at_scale = joined<kBlockUnits<D>>(weight(units[i], most, scales.at_scale), sum);
-        if (writes) of_blocks[block] = {most, at_one, at_scale};
+        ChunkSums own{most, 0.0F, 0.0F};
+        if (scales.at_one != 0.0F) {
+            own.at_one = joined<kBlockUnits<D>>(weight(units[i], most, scales.at_one), sum);
+        }
+        if (scales.at_scale != 0.0F) {
+            own.at_scale = joined<kBlockUnits<D>>(weight(units[i], most, scales.at_scale), sum);
+        }
+        if (writes) of_blocks[block] = own;
     }
     __syncthreads();
     if (sums && threadIdx.x / 32 == kLeanWarps - 1) {
         const ChunkSums all = join_sums(scales, kChunkBlocks, [&](std::uint32_t i) { return of_blocks[i]; });
         if (threadIdx.x % 32 == 0) scratch.sums[std::uint64_t{column} * gridDim.x + blockIdx.x] = all;
+    }
+    if (has_racer) {
+        const std::uint32_t rank = rank_of(value_of<D>(maxima[threadIdx.x]));
+        scratch.race[std::uint64_t{column} * scratch.race_stride + blockIdx.x * kChunkBlocks + threadIdx.x] =
+            race_rank(rank, want.temperature, ln_first);
     }
     constexpr std::uint32_t kStores = sizeof(maxima) / 16;
     if (threadIdx.x >= kStores) return;

@@ -48,7 +48,6 @@ shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order)
                                 "what a lean step measures")));
     const std::size_t columns = std::size_t{geometry.slots} * geometry.max_batch;
     CROUPIER_TRY(keep(wants_, pinned_array<LeanWant>(columns, "what columns want")));
-    CROUPIER_TRY(keep(wants_address_, device_pointer(wants_.get(), "what columns want")));
     for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) {
         CROUPIER_TRY_VALUE(desk, AnswerDesk::make(geometry.dtype, shape_.slice.blocks));
         desks_.push_back(std::move(desk));
@@ -84,22 +83,6 @@ void LeanPath::prepare(const BegunStep& step) {
                {wants_.get() + first_want(step.step), step.columns});
 }
 
-// What the step's kernels are told by arguments.
-LeanStep LeanPath::arguments_of(const BegunStep& step) {
-    const LeanWant* const wants = wants_.get() + first_want(step.step);
-    scales_.clear();
-    whole_.clear();
-    bool sums = false;
-    for (std::uint32_t column = 0; column < step.columns; ++column) {
-        sums = sums || (wants[column].flags & (kSumAtOne | kSumAtScale)) != 0;
-        scales_.push_back(lean_scales(wants[column]));
-        if ((wants[column].flags & kWhole) != 0) whole_.push_back(column);
-    }
-    LeanStep sent{wants_address_ + first_want(step.step), step.columns, {}};
-    if (sums) sent.scales = scales_;
-    return sent;
-}
-
 shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, const BegunStep& step,
                                  LeanEnd end, cudaStream_t worker) {
     const WatchedStep watched{step, ++openings_};
@@ -110,7 +93,11 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     CROUPIER_TRY(desk.hold(worker));
     desk.open(rows, slice_of(step), step.step, watched.opening);
     const std::uint32_t slot = segment_.slot_of(step.step);
-    const LeanStep sent = arguments_of(step);
+    const std::span<const LeanWant> wants(wants_.get() + first_want(step.step), step.columns);
+    whole_.clear();
+    for (std::uint32_t column = 0; column < step.columns; ++column) {
+        if ((wants[column].flags & kWhole) != 0) whole_.push_back(column);
+    }
     if (!whole_.empty()) {
         CROUPIER_TRY(cuda_done(launch_whole_columns(rows, slice_of(step), whole_, worker),
                                "cannot launch a lean step's whole columns"));
@@ -121,8 +108,8 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     end.word = complete.pack();
     end.stamps = address_(segment_.ready(slot, rank_).stamps);
     const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
-    CROUPIER_TRY(
-        cuda_done(launch_lean(rows, target, sent, end, scratch_.get(), worker), "cannot launch a lean step"));
+    CROUPIER_TRY(cuda_done(launch_lean(rows, target, wants, end, scratch_.get(), worker),
+                           "cannot launch a lean step"));
     return true;
 }
 

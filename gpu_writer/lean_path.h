@@ -50,7 +50,6 @@ class LeanPath {
     LeanRows rows_of(const void* logits, std::uint64_t row_stride) const;
     LeanSlice slice_of(const BegunStep& step) const;
     std::size_t first_want(std::uint64_t step) const;
-    LeanStep arguments_of(const BegunStep& step);
     bool answer(const WatchedStep& step, const Wish& wish);
     AnswerDesk& desk_of(std::uint64_t step) const { return *desks_[segment_.slot_of(step)]; }
 
@@ -60,12 +59,10 @@ class LeanPath {
     LeanShape shape_;
     DeviceMemory<std::uint32_t> places_;
     DeviceMemory<std::byte> scratch_;
-    PinnedMemory<LeanWant> wants_;  // [slot][column]
-    LeanWant* wants_address_ = nullptr;
+    PinnedMemory<LeanWant> wants_;                    // [slot][column]
     std::vector<std::unique_ptr<AnswerDesk>> desks_;  // [slot]
     std::uint64_t openings_ = 0;
-    std::vector<LeanScales> scales_;    // of the step that is sent
-    std::vector<std::uint32_t> whole_;  // likewise
+    std::vector<std::uint32_t> whole_;  // of the step that is sent
     std::vector<std::uint64_t> bits_;   // the server's thread's
     // Last: its thread uses all of the above.
     std::optional<WishServer> server_;

@@ -1,5 +1,5 @@
-// Finds a column's best blocks with all threads of a CUDA block, by radix: from the highest byte of the ranks
-// down, a histogram says which byte the last chosen rank has.
+// Finds a column's best blocks with all threads of a CUDA block: a histogram of the ranks from the largest
+// one down says in which bin the last chosen rank is, and another one divides that bin.
 #pragma once
 
 #include "gpu_writer/lean_choice.h"
@@ -9,7 +9,8 @@ namespace croupier::gpu_writer {
 
 constexpr std::uint32_t kLeanThreads = 256;
 constexpr std::uint32_t kLeanWarps = kLeanThreads / 32;
-constexpr std::uint32_t kBins = 256;
+constexpr std::uint32_t kBinBits = 8;
+constexpr std::uint32_t kBins = 1U << kBinBits;
 constexpr std::uint32_t kAllLanes = 0xFFFFFFFFU;
 constexpr std::uint32_t kWays = 2;  // by maximum, by race
 
@@ -17,64 +18,111 @@ constexpr std::uint32_t kWays = 2;  // by maximum, by race
 struct Choice {
     std::uint32_t least;
     std::uint32_t ties;
-    // While `least` is sought: its bytes that are found, which those are, and how many of the blocks that
-    // share them are to be chosen.
-    std::uint32_t found;
-    std::uint32_t found_bits;
+    // While `least` is sought: it is `top` or below, where so many blocks are still to be chosen. Bins are
+    // counted from `top` down, each of 2^shift ranks.
+    std::uint32_t top;
+    std::uint32_t shift;
     std::uint32_t wanted;
     std::uint32_t sought;
 
-    __device__ void seek(std::uint32_t count) { *this = {0xFFFFFFFFU, 0, 0, 0, count, count > 0 ? 1U : 0U}; }
-    __device__ bool may_be_last(std::uint32_t rank) const {
-        return sought != 0 && rank > kEmptyRank && (rank & found_bits) == found;
+    // The first bins are each of one bf16, and all reach down to a quarter of the largest value: what is
+    // sought is there as a rule, and few blocks share a bin, whose count would be all that they wait for.
+    static constexpr std::uint32_t kFirstShift = 16;
+
+    __device__ void seek(std::uint32_t count) {
+        *this = {0xFFFFFFFFU, 0, 0, kFirstShift, count, count > 0 ? 1U : 0U};
+    }
+    __device__ void end(std::uint32_t found, std::uint32_t ties_of_it) {
+        *this = {found, ties_of_it, 0, 0, 0, 0};
+    }
+    __device__ std::uint32_t bin_of(std::uint32_t rank) const {
+        return rank > kEmptyRank && rank <= top ? (top - rank) >> shift : kBins;
+    }
+    // All bins together have `counted` blocks, fewer than are wanted.
+    __device__ void go_below(std::uint32_t counted) {
+        const std::uint64_t window = std::uint64_t{kBins} << shift;
+        // Not more blocks than are wanted: all that are not empty.
+        if (top <= kEmptyRank || window >= top - kEmptyRank) return end(kEmptyRank, 0);
+        top -= static_cast<std::uint32_t>(window);
+        const auto bits = static_cast<std::uint32_t>(32 - __clz(static_cast<int>(top - kEmptyRank - 1)));
+        shift = bits - min(bits, kBinBits);
+        wanted -= counted;
+    }
+    // Of the blocks in the bin `left` are to be chosen.
+    __device__ void go_into(std::uint32_t bin, std::uint32_t blocks, std::uint32_t left) {
+        if (left == blocks) {
+            const std::uint64_t passed = (std::uint64_t{bin} + 1) << shift;
+            return end(passed >= top - kEmptyRank ? kEmptyRank : top - static_cast<std::uint32_t>(passed), 0);
+        }
+        if (shift == 0) return end(top - bin, left);
+        top -= bin << shift;
+        shift -= min(shift, kBinBits);
+        wanted = left;
     }
 };
 
-// In shared memory, of `blocks` blocks.
+// In shared memory, in whole words of a bitmap: what is behind the last block has the rank of an empty one.
 struct BlockRanks {
     std::uint32_t* of[kWays];
     std::uint32_t* chosen;       // bitmaps
-    std::uint32_t* tied[kWays];  // with a choice's `least`
+    std::uint32_t* tied[kWays];  // with a choice's `least`, where it has ties
     std::uint32_t blocks;
     std::uint32_t words;  // of a bitmap
     std::uint32_t ways;   // those that are ranked: the first ones
 
-    __device__ BlockRanks(std::uint32_t* memory, std::uint32_t count)
-        : of{memory, memory + count}, blocks(count), words((count + 31) / 32), ways(kWays) {
-        chosen = memory + std::size_t{kWays} * count;
-        for (std::uint32_t way = 0; way < kWays; ++way) tied[way] = chosen + (1 + way) * words;
-    }
-};
-inline std::size_t rank_bytes(std::uint32_t blocks) {
-    return (std::size_t{kWays} * blocks + std::size_t{1 + kWays} * ((blocks + 31) / 32)) *
-           sizeof(std::uint32_t);
-}
+    static constexpr std::uint32_t kWordBlocks = 32;
 
-// The blocks' ranks in the race. One counter of the randoms is of four blocks.
-__device__ inline void rank_by_race(const LeanWant& want, std::uint32_t first_block,
-                                    const BlockRanks& ranks) {
-    namespace race = proto::race;
-    const std::uint32_t end = (first_block + ranks.blocks + 3) / 4;
-    for (std::uint32_t counter = first_block / 4 + threadIdx.x; counter < end; counter += kLeanThreads) {
-        const auto words =
-            proto::randoms_at(want.key.seed, want.key.position, want.key.child, race::kBlockStream, counter);
-#pragma unroll
-        for (std::uint32_t i = 0; i < 4; ++i) {
-            // Of blocks before the first one, a number near the largest.
-            const std::uint32_t block = counter * 4 + i - first_block;
-            if (block >= ranks.blocks) continue;
-            const float ln_first = race::ln(race::first_arrival(words[i]));
-            ranks.of[1][block] = race_rank(ranks.of[0][block], want.temperature, ln_first);
+    __device__ BlockRanks(std::uint32_t* memory, std::uint32_t count, std::uint32_t ranked)
+        : blocks(count), words((count + kWordBlocks - 1) / kWordBlocks), ways(ranked) {
+        chosen = memory + std::size_t{kWays} * places();
+        for (std::uint32_t way = 0; way < kWays; ++way) {
+            of[way] = memory + way * places();
+            tied[way] = chosen + (1 + way) * words;
         }
     }
+    __device__ std::uint32_t places() const { return words * kWordBlocks; }
+};
+inline std::size_t rank_bytes(std::uint32_t blocks) {
+    const std::size_t words = (blocks + BlockRanks::kWordBlocks - 1) / BlockRanks::kWordBlocks;
+    return words * (kWays * BlockRanks::kWordBlocks + 1 + kWays) * sizeof(std::uint32_t);
+}
+
+// word_of() without an index that is known at run time only, which would take the words to memory.
+__device__ inline std::uint32_t word_of_block(const proto::race::Key& key, std::uint32_t stream,
+                                              std::uint32_t block) {
+    const auto words = proto::randoms_at(key.seed, key.position, key.child, stream, block / 4);
+    const std::uint32_t low = block % 2 == 0 ? words[0] : words[1];
+    const std::uint32_t high = block % 2 == 0 ? words[2] : words[3];
+    return block % 4 < 2 ? low : high;
 }
 
 struct ChoiceRoom {
     Choice choices[kWays];
-    std::uint32_t bins[kWays][kBins];
+    alignas(16) std::uint32_t bins[kWays][kBins];
     std::uint32_t sent;
     alignas(16) std::uint16_t list[proto::kMostLeanBlocks];
+
+    // By all threads; they see it behind the next barrier.
+    __device__ void clear_bins() {
+        for (std::uint32_t i = threadIdx.x; i < kWays * kBins; i += kLeanThreads)
+            bins[i / kBins][i % kBins] = 0;
+    }
 };
+
+// The largest rank of each way, from where its choice is sought.
+__device__ inline void find_tops(const BlockRanks& ranks, ChoiceRoom& room) {
+    for (std::uint32_t way = 0; way < ranks.ways; ++way) {
+        std::uint32_t top = 0;
+        const auto* four = reinterpret_cast<const uint4*>(ranks.of[way]);
+        for (std::uint32_t i = threadIdx.x; i * 4 < ranks.places(); i += kLeanThreads) {
+            const uint4 each = four[i];
+            top = max(max(top, max(each.x, each.y)), max(each.z, each.w));
+        }
+        top = __reduce_max_sync(kAllLanes, top);
+        if (threadIdx.x % 32 == 0) atomicMax(&room.choices[way].top, top);
+    }
+    __syncthreads();
+}
 
 // Of this lane and those before it; all lanes of a warp take part.
 __device__ inline std::uint32_t sum_so_far(std::uint32_t value) {
@@ -85,73 +133,88 @@ __device__ inline std::uint32_t sum_so_far(std::uint32_t value) {
     return value;
 }
 
-// By one warp: finds the byte at `shift` of the choice's last rank.
-__device__ inline void find_byte(Choice& choice, const std::uint32_t* bins, std::uint32_t shift) {
+// By one warp: the bin in which the choice's last rank is.
+__device__ inline void find_bin(Choice& choice, const std::uint32_t* bins) {
     constexpr std::uint32_t kEach = kBins / 32;
     if (choice.sought == 0) return;
-    // The lanes have the bins from above.
-    std::uint32_t bin = kBins - 1 - threadIdx.x % 32 * kEach;
+    const std::uint32_t first = threadIdx.x % 32 * kEach;
+    std::uint32_t counts[kEach];
     std::uint32_t own = 0;
-    for (std::uint32_t i = 0; i < kEach; ++i) own += bins[bin - i];
+#pragma unroll
+    for (std::uint32_t i = 0; i < kEach; ++i) own += counts[i] = bins[first + i];
     const std::uint32_t until = sum_so_far(own);
     const std::uint32_t all = __shfl_sync(kAllLanes, until, 31);
     const std::uint32_t wanted = choice.wanted;
     __syncwarp();
-    if (all <= wanted) {
-        // Not more blocks than are wanted: all that are not empty.
-        if (threadIdx.x % 32 == 0) choice = {kEmptyRank, 0, 0, 0, 0, 0};
+    if (all < wanted) {
+        if (threadIdx.x % 32 == 0) choice.go_below(all);
         return;
     }
     if (until - own >= wanted || until < wanted) return;
     std::uint32_t left = wanted - (until - own);
-    while (left > bins[bin]) left -= bins[bin--];
-    const std::uint32_t found = choice.found | bin << shift;
-    const std::uint32_t found_bits = choice.found_bits | (kBins - 1) << shift;
-    if (left == bins[bin]) {
-        choice = {(found > kEmptyRank ? found : kEmptyRank + 1) - 1, 0, 0, 0, 0, 0};
-    } else if (shift == 0) {
-        choice = {found, left, 0, 0, 0, 0};
-    } else {
-        choice = {0, 0, found, found_bits, left, 1};
+#pragma unroll
+    for (std::uint32_t i = 0; i < kEach; ++i) {
+        if (left <= counts[i]) return choice.go_into(first + i, counts[i], left);
+        left -= counts[i];
     }
 }
 
+// The bins are clear before.
 __device__ inline void find_choices(const BlockRanks& ranks, ChoiceRoom& room) {
-    for (std::uint32_t shift = 32; shift > 0 && (room.choices[0].sought | room.choices[1].sought) != 0;) {
-        shift -= 8;
-        for (std::uint32_t i = threadIdx.x; i < kWays * kBins; i += kLeanThreads) {
-            room.bins[i / kBins][i % kBins] = 0;
-        }
-        __syncthreads();
+    while ((room.choices[0].sought | room.choices[1].sought) != 0) {
         for (std::uint32_t way = 0; way < ranks.ways; ++way) {
             const Choice choice = room.choices[way];
+            if (choice.sought == 0) continue;
             for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
-                const std::uint32_t rank = ranks.of[way][block];
-                if (choice.may_be_last(rank)) atomicAdd(&room.bins[way][rank >> shift & (kBins - 1)], 1U);
+                const std::uint32_t bin = choice.bin_of(ranks.of[way][block]);
+                if (bin < kBins) atomicAdd(&room.bins[way][bin], 1U);
             }
         }
         __syncthreads();
         const std::uint32_t way = threadIdx.x / 32;
-        if (way < ranks.ways) find_byte(room.choices[way], room.bins[way], shift);
+        if (way < ranks.ways) find_bin(room.choices[way], room.bins[way]);
+        __syncthreads();
+        if ((room.choices[0].sought | room.choices[1].sought) == 0) return;
+        room.clear_bins();
         __syncthreads();
     }
 }
 
 __device__ inline void mark_blocks(const BlockRanks& ranks, const BlockSpan& span, const ChoiceRoom& room) {
     for (std::uint32_t word = threadIdx.x / 32; word < ranks.words; word += kLeanWarps) {
-        const std::uint32_t block = word * 32 + threadIdx.x % 32;
+        const std::uint32_t block = word * BlockRanks::kWordBlocks + threadIdx.x % 32;
         bool chosen = span.always_sent(block);
         for (std::uint32_t way = 0; way < ranks.ways; ++way) {
             const Choice& choice = room.choices[way];
-            const std::uint32_t rank = block < ranks.blocks ? ranks.of[way][block] : 0;
+            const std::uint32_t rank = ranks.of[way][block];
             chosen = chosen || rank > choice.least;
-            const std::uint32_t tied = __ballot_sync(kAllLanes, choice.ties > 0 && rank == choice.least);
+            if (choice.ties == 0) continue;
+            const std::uint32_t tied = __ballot_sync(kAllLanes, rank == choice.least);
             if (threadIdx.x % 32 == 0) ranks.tied[way][word] = tied;
         }
         const std::uint32_t bits = __ballot_sync(kAllLanes, chosen);
         if (threadIdx.x % 32 == 0) ranks.chosen[word] = bits;
     }
 }
+
+// A lane's words of a bitmap, which stand side by side.
+struct LaneWords {
+    std::uint32_t first;
+    std::uint32_t end;
+
+    __device__ explicit LaneWords(std::uint32_t words) {
+        const std::uint32_t each = (words + 31) / 32;
+        first = min(threadIdx.x % 32 * each, words);
+        end = min(first + each, words);
+    }
+    __device__ std::uint32_t count(const std::uint32_t* bitmap) const {
+        std::uint32_t bits = 0;
+        for (std::uint32_t word = first; word < end; ++word) {
+            bits += static_cast<std::uint32_t>(__popc(bitmap[word]));
+        }
+        return bits;
+    }
+};
 
 __device__ inline std::uint32_t lowest_bits(std::uint32_t bits, std::uint32_t count) {
     std::uint32_t kept = 0;
@@ -164,38 +227,39 @@ __device__ inline std::uint32_t lowest_bits(std::uint32_t bits, std::uint32_t co
 
 // By one warp: of the blocks that tie, the first ones.
 __device__ inline void choose_ties(const BlockRanks& ranks, std::uint32_t way, std::uint32_t ties) {
-    for (std::uint32_t first = 0; first < ranks.words && ties > 0; first += 32) {
-        const std::uint32_t word = first + threadIdx.x % 32;
-        const std::uint32_t bits = word < ranks.words ? ranks.tied[way][word] : 0;
-        const auto own = static_cast<std::uint32_t>(__popc(bits));
-        const std::uint32_t until = sum_so_far(own);
-        const std::uint32_t left = ties - min(ties, until - own);
-        if (own > 0 && left > 0) atomicOr(ranks.chosen + word, lowest_bits(bits, min(own, left)));
-        ties -= min(ties, __shfl_sync(kAllLanes, until, 31));
+    if (ties == 0) return;
+    const LaneWords words(ranks.words);
+    const std::uint32_t own = words.count(ranks.tied[way]);
+    std::uint32_t left = ties - min(ties, sum_so_far(own) - own);
+    for (std::uint32_t word = words.first; word < words.end && left > 0; ++word) {
+        const std::uint32_t bits = ranks.tied[way][word];
+        const std::uint32_t taken = min(static_cast<std::uint32_t>(__popc(bits)), left);
+        // The other way's ties are in the same words.
+        if (taken > 0) atomicOr(ranks.chosen + word, lowest_bits(bits, taken));
+        left -= taken;
     }
 }
 
 // By one warp: the chosen blocks, ascending. Zeros follow them to the end of 16 bytes.
 __device__ inline void list_chosen(const BlockRanks& ranks, ChoiceRoom& room) {
-    std::uint32_t listed = 0;
-    for (std::uint32_t first = 0; first < ranks.words; first += 32) {
-        const std::uint32_t word = first + threadIdx.x % 32;
-        std::uint32_t bits = word < ranks.words ? ranks.chosen[word] : 0;
-        const auto own = static_cast<std::uint32_t>(__popc(bits));
-        const std::uint32_t until = sum_so_far(own);
-        std::uint32_t at = listed + until - own;
-        for (; bits != 0; bits &= bits - 1) {
+    const LaneWords words(ranks.words);
+    const std::uint32_t own = words.count(ranks.chosen);
+    const std::uint32_t until = sum_so_far(own);
+    std::uint32_t at = until - own;
+    for (std::uint32_t word = words.first; word < words.end; ++word) {
+        for (std::uint32_t bits = ranks.chosen[word]; bits != 0; bits &= bits - 1) {
             room.list[at++] =
-                static_cast<std::uint16_t>(word * 32 + static_cast<std::uint32_t>(__ffs(bits)) - 1);
+                static_cast<std::uint16_t>(word * BlockRanks::kWordBlocks +
+                                           static_cast<std::uint32_t>(__ffs(static_cast<int>(bits))) - 1);
         }
-        listed += __shfl_sync(kAllLanes, until, 31);
     }
+    const std::uint32_t listed = __shfl_sync(kAllLanes, until, 31);
     const std::uint32_t behind = listed + threadIdx.x % 32;
     if (behind < (listed + 7) / 8 * 8) room.list[behind] = 0;
     if (threadIdx.x % 32 == 0) room.sent = listed;
 }
 
-// The list of what is sent, from the ranks. All of the block's threads see it.
+// The list of what is sent, from the ranks and the largest of them. All of the block's threads see it.
 __device__ inline void choose_blocks(const BlockRanks& ranks, const BlockSpan& span, ChoiceRoom& room) {
     find_choices(ranks, room);
     mark_blocks(ranks, span, room);

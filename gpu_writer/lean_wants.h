@@ -1,4 +1,4 @@
-// What a lean step sends of each column: written by the host for each step, read by the GPU where it lies.
+// What a lean step sends of each column: written by the host for each step, an argument of the kernel.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,7 @@ constexpr std::uint32_t kWhole = 1U << 2U;
 // The column is drawn where its row is, if that can be told; else its blocks are sent as without this.
 constexpr std::uint32_t kDraw = 1U << 3U;
 
-// Four loads of 16 bytes, which one warp makes at once.
-struct alignas(64) LeanWant {
+struct LeanWant {
     proto::race::Key key;
     double scale = 1.0;        // above 0
     float temperature = 0.0F;  // 0: greedy, nothing races
@@ -24,6 +23,6 @@ struct alignas(64) LeanWant {
     std::uint32_t by_maximum = 0;
     std::uint32_t by_race = 0;
 };
-static_assert(sizeof(LeanWant) == 64);
+static_assert(sizeof(LeanWant) == 40);
 
 }  // namespace croupier::gpu_writer

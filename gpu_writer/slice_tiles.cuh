@@ -3,6 +3,7 @@
 
 #include <cuda_fp16.h>
 
+#include "gpu_writer/device_only.cuh"
 #include "gpu_writer/slice_kernels.h"
 #include "gpu_writer/tile_layout.h"
 
@@ -39,13 +40,6 @@ __device__ float value_of(typename Element<D>::Code code) {
     if constexpr (D == proto::Dtype::bf16) return __uint_as_float(std::uint32_t{code} << 16U);
     if constexpr (D == proto::Dtype::fp16) return __half2float(__ushort_as_half(code));
     if constexpr (D == proto::Dtype::fp32) return __uint_as_float(code);
-}
-
-// A tile that holds a NaN has a NaN for its maximum: fmaxf would drop it.
-__device__ inline float larger(float a, float b) {
-    float most;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
-    return most;
 }
 
 template <proto::Dtype D>

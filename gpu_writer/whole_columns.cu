@@ -41,8 +41,11 @@ struct LayingWhole {
                        cudaStream_t stream) {
         WholeColumns together;
         std::copy(columns.begin(), columns.end(), together.each);
-        const dim3 grid(kWholeParts, static_cast<std::uint32_t>(columns.size()));
-        lay_whole<D><<<grid, kWholeThreads, 0, stream>>>(rows, slice, together);
+        cudaLaunchConfig_t config{};
+        config.gridDim = {kWholeParts, static_cast<std::uint32_t>(columns.size()), 1};
+        config.blockDim = kWholeThreads;
+        config.stream = stream;
+        (void)cudaLaunchKernelEx(&config, lay_whole<D>, rows, slice, together);
     }
 };
 

@@ -93,7 +93,9 @@ json run(const Options& options) {
     for (const std::uint32_t columns : options.batches) {
         for (const Case& each :
              {Case{options.vocab, columns, 16, 16}, Case{options.vocab, columns, 16, 16, true},
-              Case{options.vocab, columns, 32, 0}, Case{options.vocab, columns, 32, 32},
+              // What top-k of 50 with penalties has.
+              Case{options.vocab, columns, 65, 0}, Case{options.vocab, columns, 32, 0},
+              Case{options.vocab, columns, 32, 32},
               // A temperature alone, as writers have it.
               Case{options.vocab, columns, 4, 32}, Case{options.vocab, columns, 4, 32, false, true}}) {
             std::cerr << fmt::format("\r{} columns, {} + {} blocks      ", columns, each.by_maximum,

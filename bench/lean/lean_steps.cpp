@@ -99,7 +99,6 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
         if (of.drawn) want.flags |= gpu_writer::kDraw;
         want.by_maximum = of.by_maximum;
         want.by_race = of.by_race;
-        if (of.sums) scales_.push_back(gpu_writer::lean_scales(want));
     }
 }
 
@@ -118,8 +117,7 @@ gpu_writer::LeanRows LeanSteps::next_rows() {
 
 void LeanSteps::launch() {
     ++step_;
-    need_cuda(gpu_writer::launch_lean(next_rows(), {part_.address(), shape_.layout, shape_.room},
-                                      {wants_.device, case_.columns, scales_},
+    need_cuda(gpu_writer::launch_lean(next_rows(), {part_.address(), shape_.layout, shape_.room}, wants_,
                                       {words_.address(kReady), step_, words_.address(kFirstStamp),
                                        words_.address(kFinished), step_},
                                       scratch_.get(), stream_.get()),

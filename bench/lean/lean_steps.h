@@ -84,8 +84,7 @@ class LeanSteps {
     writer::GpuBuffer scratch_;
     writer::GpuBuffer sweep_;
     writer::GpuBuffer tokens_;
-    Mapped<gpu_writer::LeanWant> wants_;
-    std::vector<gpu_writer::LeanScales> scales_;
+    std::vector<gpu_writer::LeanWant> wants_;
     Mapped<std::byte> part_;
     Mapped<std::byte> slice_;
     Mapped<std::uint64_t> words_;

@@ -112,7 +112,6 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
     std::memcpy(wants_.data(), of.wants.data(), wants_.size());
     for (std::uint32_t column = 0; column < columns_; ++column) {
         if ((of.wants[column].flags & kWhole) != 0) whole_.push_back(column);
-        scales_.push_back(gpu_writer::lean_scales(of.wants[column]));
     }
     need_cuda(cudaDeviceSynchronize(), "prepare a lean step");
 }
@@ -124,10 +123,10 @@ GpuLeanStep::~GpuLeanStep() {
 
 void GpuLeanStep::launch(std::uint64_t word) {
     need_cuda(gpu_writer::launch_whole_columns(rows_, slice_, whole_, stream_.get()), "lay whole columns");
-    const auto* wants =
-        reinterpret_cast<const gpu_writer::LeanWant*>(wants_.address());  // NOLINT(performance-no-int-to-ptr)
+    const std::span<const gpu_writer::LeanWant> wants(
+        reinterpret_cast<const gpu_writer::LeanWant*>(wants_.data()), columns_);
     need_cuda(
-        gpu_writer::launch_lean(rows_, target_, {wants, columns_, scales_},
+        gpu_writer::launch_lean(rows_, target_, wants,
                                 {words_.address() + kReady * 8, word, words_.address() + kFirstStamp * 8,
                                  words_.address() + kFinished * 8, word},
                                 scratch_.get(), stream_.get()),

@@ -64,7 +64,6 @@ class GpuLeanStep {
     std::unique_ptr<gpu_writer::AnswerDesk> desk_;
     std::uint32_t columns_;
     std::uint64_t opening_ = 0;
-    std::vector<gpu_writer::LeanScales> scales_;
 };
 
 }  // namespace croupier::testing

@@ -14,7 +14,7 @@ namespace {
 using proto::Dtype;
 using Random = std::mt19937_64;
 
-enum class Row { near, any, flat, empty, sparse, nan, infinite, two_values, lures, count_ };
+enum class Row { near, any, flat, empty, sparse, nan, infinite, two_values, lures, outliers, stairs, count_ };
 
 std::uint32_t below(Random& random, std::uint64_t end) {
     return static_cast<std::uint32_t>(random() % end);
@@ -28,6 +28,13 @@ std::uint32_t minus_infinity_of(Dtype dtype) {
 std::uint32_t one_of(Dtype dtype) {
     if (dtype == Dtype::bf16) return 0x3F80;
     return dtype == Dtype::fp16 ? 0x3C00 : 0x3F800000;
+}
+
+// From 2 down, a bf16 lower with each block, and at the end they are all 0: no code is left out.
+std::uint32_t stair_code(Dtype dtype, std::size_t block) {
+    const std::uint32_t step = dtype == Dtype::fp32 ? 1U << 16U : 1U;
+    const std::size_t top = one_of(dtype) + (dtype == Dtype::fp16 ? 1U << 10U : 128 * step);
+    return static_cast<std::uint32_t>(top - std::min(top, block * step));
 }
 
 // Below 16, of either sign; in fp16 not below 1, in the others seldom.
@@ -54,6 +61,9 @@ std::uint32_t code_in(Row row, Dtype dtype, Random& random) {
         case Row::lures:
             // Most blocks have one, and seldom is it their first to arrive.
             return random() % 64 == 0 ? one_of(dtype) : minus_infinity_of(dtype);
+        case Row::outliers:
+            // All others are in one bin below it, or in none.
+            return random() % 3000 == 0 ? (minus_infinity_of(dtype) & all / 2) - 1 : near_code(dtype, random);
         case Row::two_values:
             return random() % 300 == 0 ? 0 : all / 2 + 1;  // zeros of either sign
         default:
@@ -65,7 +75,8 @@ void fill_row(Row row, Dtype dtype, unsigned char* to, std::size_t count, Random
     const std::size_t size = proto::element_bytes(dtype);
     const std::uint32_t one = near_code(dtype, random);
     for (std::size_t i = 0; i < count; ++i) {
-        const std::uint32_t code = row == Row::flat ? one : code_in(row, dtype, random);
+        std::uint32_t code = row == Row::flat ? one : code_in(row, dtype, random);
+        if (row == Row::stairs) code = stair_code(dtype, i / proto::kBlockIds);
         std::memcpy(to + i * size, &code, size);
     }
 }
@@ -152,6 +163,17 @@ LeanCase usual_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t le
     made.rows.stride = vocab;
     made.rows.bytes.resize(std::size_t{vocab} * columns * 2);
     fill_row(Row::near, Dtype::bf16, made.rows.bytes.data(), std::size_t{vocab} * columns, random);
+    return made;
+}
+
+LeanCase stairs_case(std::uint32_t blocks, std::uint32_t wanted, Dtype dtype) {
+    Random random(blocks);
+    LeanCase made = usual_case(blocks * 64, 1, proto::kMostLeanBlocks);
+    made.geometry.dtype = dtype;
+    made.wants[0].by_maximum = wanted;
+    made.wants[0].by_race = 0;
+    made.rows.bytes.resize(std::size_t{blocks} * 64 * proto::element_bytes(dtype));
+    fill_row(Row::stairs, dtype, made.rows.bytes.data(), std::size_t{blocks} * 64, random);
     return made;
 }
 

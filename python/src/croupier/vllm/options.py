@@ -12,8 +12,8 @@ from typing import Any
 KEY = "croupier"
 # vLLM's own calls of a worker end after 300 seconds.
 _LONGEST = 240
-# As gpu_writer/lean_kernels.h has it.
-_MOST_SUMMED = 448
+# Requests at once: engines with more were not measured with both transports.
+_MOST_LEAN = 448
 # As CROUPIER_TRANSPORT_* has them.
 TRANSPORTS = {"auto": 0, "rows": 1, "lean": 2}
 
@@ -102,7 +102,7 @@ class Options:
         """
         if self.transport != "auto":
             return self.transport
-        fits = stages == 1 and requests <= _MOST_SUMMED
+        fits = stages == 1 and requests <= _MOST_LEAN
         return "lean" if device_type == "cuda" and fits else "rows"
 
     def ignored_by_another_daemon(self) -> list[str]:

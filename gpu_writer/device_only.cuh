@@ -1,0 +1,27 @@
+// What no C++ compiler for a CPU takes: tests/gpu_kernels has each of these for one.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace croupier::gpu_writer {
+
+// NaN if either is: fmaxf would drop it.
+__device__ inline float larger(float a, float b) {
+    float most;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+    return most;
+}
+
+__device__ inline float power_of_two(float exponent) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+    return power;
+}
+
+// The bytes that a launch asks for beside what the kernel itself declares.
+__device__ inline void* launch_memory() {
+    extern __shared__ uint4 memory[];
+    return memory;
+}
+
+}  // namespace croupier::gpu_writer

@@ -1,0 +1,168 @@
+// What the kernels of a lean step take of CUDA, for this CPU (tests/gpu_kernels/grid.h). Found before CUDA's
+// own by what is compiled for it.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tests/gpu_kernels/grid.h"
+
+// NOLINTBEGIN: the names are CUDA's.
+#define __global__
+#define __device__
+#define __host__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __shared__ static
+
+enum cudaError_t { cudaSuccess = 0 };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+using cudaStream_t = void*;
+struct cudaFuncAttributes {};
+struct dim3 {
+    unsigned x = 1, y = 1, z = 1;
+    constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+struct cudaLaunchConfig_t {
+    dim3 gridDim;
+    dim3 blockDim;
+    std::size_t dynamicSmemBytes = 0;
+    cudaStream_t stream = nullptr;
+};
+
+inline dim3 threadIdx;
+inline dim3 blockIdx;
+inline dim3 gridDim;
+
+inline cudaError_t cudaGetLastError() {
+    return cudaSuccess;
+}
+template <typename Kernel>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, Kernel) {
+    return cudaSuccess;
+}
+template <typename Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+                                   cudaStream_t) {
+    std::memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+template <typename... Parameters, typename... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+    const std::tuple<std::decay_t<Parameters>...> kept(std::forward<Arguments>(arguments)...);
+    croupier::testing::gpu::run_grid(config->gridDim.x, config->gridDim.y, config->blockDim.x,
+                                     [&] { std::apply(kernel, kept); });
+    return cudaSuccess;
+}
+
+template <typename T>
+std::uint64_t cuda_bits(T value) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(value));
+    return bits;
+}
+template <typename T>
+T cuda_value(std::uint64_t bits) {
+    T value;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+inline void __syncthreads() {
+    croupier::testing::gpu::await_block();
+}
+inline void __syncwarp() {
+    croupier::testing::gpu::all_lanes("__syncwarp", 0);
+}
+template <typename T>
+T __shfl_sync(unsigned, T value, int lane) {
+    return cuda_value<T>(
+        croupier::testing::gpu::all_lanes("__shfl_sync", cuda_bits(value))[static_cast<unsigned>(lane)]);
+}
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int apart) {
+    const unsigned other = threadIdx.x % 32 ^ static_cast<unsigned>(apart);
+    return cuda_value<T>(croupier::testing::gpu::all_lanes("__shfl_xor_sync", cuda_bits(value))[other]);
+}
+template <typename T>
+T __shfl_up_sync(unsigned, T value, unsigned apart) {
+    const unsigned lane = threadIdx.x % 32;
+    const auto& all = croupier::testing::gpu::all_lanes("__shfl_up_sync", cuda_bits(value));
+    return lane < apart ? value : cuda_value<T>(all[lane - apart]);
+}
+inline unsigned __ballot_sync(unsigned, bool set) {
+    const auto& all = croupier::testing::gpu::all_lanes("__ballot_sync", set ? 1 : 0);
+    unsigned bits = 0;
+    for (unsigned lane = 0; lane < 32; ++lane) bits |= static_cast<unsigned>(all[lane]) << lane;
+    return bits;
+}
+inline unsigned __reduce_max_sync(unsigned, unsigned value) {
+    const auto& all = croupier::testing::gpu::all_lanes("__reduce_max_sync", value);
+    return static_cast<unsigned>(*std::max_element(all.begin(), all.end()));
+}
+
+// One thread runs at a time, and blocks one after another: memory is as the program has it.
+inline void __threadfence() {}
+inline void __threadfence_system() {}
+template <typename T>
+T atomicAdd(T* at, T value) {
+    return std::exchange(*at, *at + value);
+}
+template <typename T>
+T atomicOr(T* at, T value) {
+    return std::exchange(*at, *at | value);
+}
+template <typename T>
+T atomicMax(T* at, T value) {
+    return std::exchange(*at, std::max(*at, value));
+}
+template <typename T>
+T __ldg(const T* from) {
+    return *from;
+}
+template <typename T>
+T __ldcg(const T* from) {
+    return *from;
+}
+
+inline int __clz(int value) {
+    return std::countl_zero(static_cast<unsigned>(value));
+}
+inline int __popc(unsigned value) {
+    return std::popcount(value);
+}
+inline int __ffs(int value) {
+    return value == 0 ? 0 : std::countr_zero(static_cast<unsigned>(value)) + 1;
+}
+inline float __uint_as_float(unsigned bits) {
+    return std::bit_cast<float>(bits);
+}
+inline unsigned __float_as_uint(float value) {
+    return std::bit_cast<unsigned>(value);
+}
+using std::isnan;
+template <typename T>
+constexpr T min(T a, T b) {
+    return b < a ? b : a;
+}
+template <typename T>
+constexpr T max(T a, T b) {
+    return a < b ? b : a;
+}
+// NOLINTEND

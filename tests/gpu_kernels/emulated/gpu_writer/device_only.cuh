@@ -1,0 +1,27 @@
+// gpu_writer/device_only.cuh for this CPU.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "tests/gpu_kernels/grid.h"
+
+namespace croupier::gpu_writer {
+
+inline float larger(float a, float b) {
+    if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<float>::quiet_NaN();
+    // Of two zeros the positive one, as on a GPU.
+    if (a == b) return std::signbit(a) ? b : a;
+    return a > b ? a : b;
+}
+
+inline float power_of_two(float exponent) {
+    const float power = std::exp2(exponent);
+    return power < std::numeric_limits<float>::min() ? 0.0F : power;
+}
+
+inline void* launch_memory() {
+    return testing::gpu::shared_memory();
+}
+
+}  // namespace croupier::gpu_writer

@@ -1,0 +1,13 @@
+// A lean step laid by the GPU's kernels on this CPU: what they lay, not how fast, nor what memory does
+// between blocks.
+#pragma once
+
+#include <memory>
+
+#include "tests/gpu_writer/lean_side.h"
+
+namespace croupier::testing {
+
+std::unique_ptr<LeanSide> make_emulated_lean();
+
+}  // namespace croupier::testing

@@ -1,0 +1,69 @@
+#include "tests/gpu_writer/lean_checks.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "tests/gpu_writer/naive_lean.h"
+
+namespace croupier::testing {
+namespace {
+
+bool near(double found, double expected) {
+    return found == Approx(expected).epsilon(1e-5).margin(0);
+}
+
+bool is_same(const proto::race::Draw& found, const proto::race::Draw& expected) {
+    return found.key == expected.key && found.temperature == expected.temperature &&
+           found.token == expected.token && found.score == expected.score;
+}
+
+void check_column(const LeanCase& of, const Laid& laid, std::uint32_t column) {
+    const LaidColumn found = laid_column(of, laid, column);
+    const NaiveColumn naive = naive_column(of, column);
+    INFO(words_of(of) << ": column " << column << ", weights " << found.head.weight << " for "
+                      << naive.head.weight << ", " << found.head.weight_at_scale << " for "
+                      << naive.head.weight_at_scale);
+    CHECK(found.head.flags == naive.head.flags);
+    CHECK(found.head.scale == naive.head.scale);
+    INFO("token " << found.head.draw.token << " for " << naive.head.draw.token);
+    CHECK(is_same(found.head.draw, naive.head.draw));
+    CHECK(near(found.head.weight, naive.head.weight));
+    CHECK(near(found.head.weight_at_scale, naive.head.weight_at_scale));
+    CHECK(found.maxima == naive.maxima);
+    CHECK(found.head.sent == naive.head.sent);
+    REQUIRE(found.sent == naive.sent);
+    std::vector<std::uint32_t> codes;
+    for (const std::uint32_t block : naive.sent) {
+        const auto first = naive.codes.begin() + std::ptrdiff_t{block} * 64;
+        codes.insert(codes.end(), first, first + 64);
+    }
+    CHECK(found.codes == codes);
+}
+
+std::vector<std::uint64_t> all_bits(const LeanCase& of) {
+    return std::vector<std::uint64_t>(of.geometry.tiles(of.rank) * of.geometry.tile / 64 + 1,
+                                      ~std::uint64_t{0});
+}
+
+}  // namespace
+
+std::string words_of(const LeanCase& of) {
+    const proto::RankShard& shard = of.geometry.shards[of.rank];
+    return "dtype " + std::to_string(static_cast<int>(of.geometry.dtype)) + ", ids " +
+           std::to_string(shard.first_id) + " + " + std::to_string(shard.count) + " of " +
+           std::to_string(of.geometry.vocab) + ", tile " + std::to_string(of.geometry.tile) + ", " +
+           std::to_string(of.columns()) + " columns";
+}
+
+void check_lay(LeanSide& side, const LeanCase& of) {
+    const Laid laid = side.lay(of);
+    std::vector<Asked> whole;
+    for (std::uint32_t column = 0; column < of.columns(); ++column) {
+        check_column(of, laid, column);
+        if ((of.wants[column].flags & gpu_writer::kWhole) != 0) whole.push_back({column, all_bits(of)});
+    }
+    INFO(words_of(of) << ": the slice");
+    CHECK((laid.slice == naive_slice_of(of, whole)));
+}
+
+}  // namespace croupier::testing
