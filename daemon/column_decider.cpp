@@ -90,6 +90,17 @@ sampler::Request request_of(const CheckedSequence& sequence, std::uint32_t posit
     return request;
 }
 
+// With what this sampler has for it.
+sampler::Request lent_request(SessionView& session, const CheckedSequence& sequence, std::uint32_t position,
+                              Lane lane, const PreparedRaces& races) {
+    const proto::Geometry& geometry = session.segment().geometry();
+    sampler::Request request = request_of(sequence, position, session.lists(lane.thread));
+    request.prepared = races.find(sampler::race_key(sequence.params, request), geometry.vocab);
+    request.max_length = geometry.max_length;
+    request.hot_blocks = session.hot_blocks(sequence.hot_choice);
+    return request;
+}
+
 std::uint32_t random_for(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
                          const sampler::Request& request) {
     if (step.randoms_supplied) return segment.randoms(step.slot)[column].stream[0];
@@ -268,6 +279,25 @@ void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t
     note_owner(segment.sequence(asked.sequence_slot), state, lane);
 }
 
+void rehearse_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+                     const PreparedRaces& races, sampler::Workspace& workspace) {
+    const shm::Segment& segment = session.segment();
+    // As the slot's last step left it. Whole rows would be read whole.
+    if (format_of(segment, step) != proto::SliceFormat::lean) return;
+    if (session.lean().stands_whole(segment, step, column)) return;
+    const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
+    SequenceLists& lists = session.lists(lane.thread);
+    CheckedSequence sequence;
+    if (check_sequence(segment, step, asked, sequence, lists) != DecisionError::none) return;
+    const sampler::Request request = lent_request(session, sequence, asked.position, lane, races);
+    auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
+                                      request.dry_breakers);
+    bool read_early = false;
+    const auto row = session.row(step, column, lane.thread, proto::SliceFormat::lean, read_early);
+    workspace.answer_space = {};
+    (void)sampler::decide(row, request, state, workspace);
+}
+
 DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
                             const PreparedRaces& races, sampler::Workspace& workspace) {
     const shm::Segment& segment = session.segment();
@@ -287,10 +317,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         // Between the look at the column and its claim another one may have asked for more, or another writer
         // have come.
         if (turn.is_awaited(column) || turn.is_over(column)) return left_alone();
-        sampler::Request request = request_of(sequence, asked.position, lists);
-        request.prepared = races.find(sampler::race_key(sequence.params, request), segment.geometry().vocab);
-        request.max_length = segment.geometry().max_length;
-        request.hot_blocks = session.hot_blocks(sequence.hot_choice);
+        sampler::Request request = lent_request(session, sequence, asked.position, lane, races);
         request.random = random_for(segment, step, column, request);
         if (asked.mask_row != 0) {
             const std::uint32_t words = (segment.geometry().vocab + 31) / 32;

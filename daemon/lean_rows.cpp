@@ -41,6 +41,17 @@ std::span<const sampler::Slice> LeanRows::lay(const shm::Segment& segment, const
     return laid.slices;
 }
 
+bool LeanRows::stands_whole(const shm::Segment& segment, const CheckedStep& step,
+                            std::uint32_t column) const {
+    for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
+        const std::byte* heads = segment.lean(step.slot, rank) + layouts_[rank].heads;
+        const auto& head =
+            *reinterpret_cast<const proto::LeanHead*>(heads + column * sizeof(proto::LeanHead));
+        if ((head.flags & proto::kStandsWhole) != 0) return true;
+    }
+    return false;
+}
+
 void LeanRows::prefetch_head(const shm::Segment& segment, const CheckedStep& step,
                              std::uint32_t column) const {
     for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {

@@ -25,6 +25,8 @@ class LeanRows {
     std::span<const sampler::Slice> lay(const shm::Segment& segment, const CheckedStep& step,
                                         std::uint32_t column, std::size_t thread,
                                         std::span<const sampler::Slice> slices);
+    // On some rank, by its head.
+    bool stands_whole(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const;
     // Brings near what a decision of the column reads of what was sent, the likeliest blocks of it, by its
     // head, which is brought near before: nobody of this host has touched it since its writer's device wrote
     // it.

@@ -40,6 +40,7 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
       early_(segment_.geometry(), orders_.blocks),
       lean_(segment_.geometry(), threads),
       prepared_(segment_.geometry().slots),
+      rehearsed_(segment_.geometry().slots),
       parts_decided_(segment_.geometry().slots),
       void_watch_(segment_.geometry().slots),
       late_ranks_(segment_.geometry().slots),

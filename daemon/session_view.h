@@ -46,6 +46,8 @@ class SessionView {
     std::span<const std::uint32_t> hot_blocks(std::uint32_t choice) const;
     // How many of this sampler's columns of the step were prepared: the caller counts on.
     std::uint32_t& prepared(const CheckedStep& step) { return prepared_.of(step); }
+    // And how many rehearsed, of those.
+    std::uint32_t& rehearsed(const CheckedStep& step) { return rehearsed_.of(step); }
     VoidWatch& void_watch() { return void_watch_; }
     LateRankWatch& late_ranks() { return late_ranks_; }
 
@@ -94,6 +96,7 @@ class SessionView {
     LeanRows lean_;
     std::vector<Exhausted> exhausted_;  // [slot]
     PerStep<std::uint32_t> prepared_;
+    PerStep<std::uint32_t> rehearsed_;
     PerStep<std::uint32_t> parts_decided_;
     VoidWatch void_watch_;
     LateRankWatch late_ranks_;

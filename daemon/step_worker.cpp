@@ -30,6 +30,9 @@ namespace {
 constexpr std::uint64_t kLateNs = 25'000;
 constexpr std::uint64_t kVeryLateNs = 100'000;
 
+// Since a sampler's last decision: what it touched is near as long.
+constexpr std::uint64_t kWarmNs = 1'000'000;
+
 void foresee(const shm::LogitsForecast& forecast, Look& look) {
     const std::uint64_t now = shm::monotonic_ns();
     look.soon = forecast.due(now);
@@ -99,7 +102,7 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
             result.decided += decide_sent(session, step);
             // What is ready goes before what is void.
             if (result.decided == 0) result.decided += answer_void(session, step);
-            result.busy = await_logits(session, step) || result.busy;
+            result.busy = await_logits(session, step, result.soon) || result.busy;
             continue;
         }
         const std::uint64_t now = note_logits_ready(segment, step, *entry_);
@@ -119,11 +122,11 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
     return result;
 }
 
-bool StepWorker::await_logits(SessionView& session, const CheckedStep& step) {
+bool StepWorker::await_logits(SessionView& session, const CheckedStep& step, bool soon) {
     const auto own = session.shares().all_own(step);
     if (own.empty()) return false;
     prefetch_column(session.segment(), step, own.front());
-    const bool prepared = prepare_next(session, step);
+    const bool prepared = prepare_next(session, step) || (soon && rehearse_next(session, step));
     if (!session.early().wanted()) return prepared;
     return session.early().follow(session.segment(), step, own) || prepared;
 }
@@ -165,6 +168,19 @@ void StepWorker::wake_supervisor(const shm::Segment& segment) const {
     [[maybe_unused]] const auto written = ::write(event_fd_, &one, sizeof(one));
 }
 
+template <typename Work>
+void StepWorker::touch_column(const SessionView& session, const CheckedStep& step, std::uint32_t column,
+                              Work work) {
+    if (shm::StepClaims(session.segment(), step.step).is_suspect(column)) return;
+    entry_->prepares.step.store(step.step, std::memory_order_relaxed);
+    entry_->prepares.column.store(column, std::memory_order_relaxed);
+    // No order between processes is needed: the supervisor reads it after the reaping, and of a thread its
+    // own stores are in order.
+    entry_->prepares.session_id.store(session.id(), std::memory_order_relaxed);
+    work();
+    entry_->prepares.session_id.store(0, std::memory_order_relaxed);
+}
+
 // One column a look: a long log takes milliseconds, and another step may be ready.
 bool StepWorker::prepare_next(SessionView& session, const CheckedStep& step) {
     const auto own = session.shares().all_own(step);
@@ -175,15 +191,24 @@ bool StepWorker::prepare_next(SessionView& session, const CheckedStep& step) {
     if (place == 0) {
         for (PreparedRaces& races : races_) races.begin_step();
     }
-    if (shm::StepClaims(session.segment(), step.step).is_suspect(own[place])) return true;
-    entry_->prepares.step.store(step.step, std::memory_order_relaxed);
-    entry_->prepares.column.store(own[place], std::memory_order_relaxed);
-    // No order between processes is needed: the supervisor reads it after the reaping, and of a thread its
-    // own stores are in order.
-    entry_->prepares.session_id.store(session.id(), std::memory_order_relaxed);
     const std::size_t thread = session.shares().thread_of(step, place);
-    prepare_column(session, step, own[place], lane(thread), races_[thread]);
-    entry_->prepares.session_id.store(0, std::memory_order_relaxed);
+    touch_column(session, step, own[place],
+                 [&] { prepare_column(session, step, own[place], lane(thread), races_[thread]); });
+    return true;
+}
+
+// One a look, too. Behind decisions that were made just now it would bring nothing near.
+bool StepWorker::rehearse_next(SessionView& session, const CheckedStep& step) {
+    std::uint32_t& rehearsed = session.rehearsed(step);
+    if (rehearsed >= session.prepared(step)) return false;
+    if (shm::monotonic_ns() - last_decided_ns_ < kWarmNs) return false;
+    const std::size_t place = rehearsed++;
+    const std::uint32_t column = session.shares().all_own(step)[place];
+    const std::size_t thread = session.shares().thread_of(step, place);
+    touch_column(session, step, column, [&] {
+        rehearse_column(session, step, column, lane(thread), races_[thread],
+                        workspace(session.segment().geometry().vocab, thread));
+    });
     return true;
 }
 
@@ -222,6 +247,7 @@ std::size_t StepWorker::decide_sent(SessionView& session, const CheckedStep& ste
 
 StepWorker::Share StepWorker::decide_claimable(SessionView& session, const CheckedStep& step,
                                                const SentColumns* sent, std::uint64_t now) {
+    last_decided_ns_ = now;
     // One thread decides in place: an arena would only add its hand-over to every small step.
     if (threads_ == 1) return decide_share(session, step, sent, 0, now);
     std::atomic<std::size_t> decided{0};

@@ -73,12 +73,16 @@ class StepWorker {
     }
     std::uint32_t lanes() const { return std::max(plane_->sampler_count, 1U) * threads_; }
     // True: there was something to do meanwhile, and there may be more.
-    bool await_logits(SessionView& session, const CheckedStep& step);
+    bool await_logits(SessionView& session, const CheckedStep& step, bool soon);
     // Answers the columns that will never be decided, whether logits come or not: how many.
     std::size_t answer_void(SessionView& session, const CheckedStep& step);
     // A step of a session whose decisions go over ZMQ is complete.
     void wake_supervisor(const shm::Segment& segment) const;
     bool prepare_next(SessionView& session, const CheckedStep& step);
+    bool rehearse_next(SessionView& session, const CheckedStep& step);
+    // Does it in the column's name: who dies of it has died of the column.
+    template <typename Work>
+    void touch_column(const SessionView& session, const CheckedStep& step, std::uint32_t column, Work work);
     // By how many nanoseconds the step's logits are longer complete than samplers usually take, twice over,
     // whose share is of so many columns.
     std::uint64_t late_by(const shm::Segment& segment, const CheckedStep& step, std::size_t share,
@@ -118,6 +122,7 @@ class StepWorker {
     std::uint32_t incarnation_;
     std::uint32_t threads_;
     std::uint64_t looks_ = 0;
+    std::uint64_t last_decided_ns_ = 0;
     std::uint64_t slice_ends_ = kEndless;
     std::vector<shm::JournalWriter> journals_;  // [thread]
     Captures captures_;

@@ -13,7 +13,10 @@ using proto::SamplingParams;
 constexpr std::uint32_t kGreedy = 4;
 constexpr std::uint32_t kFew = 32;
 constexpr std::uint32_t kMovedByPenalties = 8;
-constexpr std::uint32_t kOfRace = 32;
+// A step waits for each column that asks: at temperatures up to 1, up to fourteen real rows in a hundred do of
+// half as many, and up to five of these.
+constexpr std::uint32_t kOfRace = 64;
+constexpr std::uint32_t kOfMinP = 64;
 // A nucleus is asked of a race's winner: what stands before it must be read.
 constexpr std::uint32_t kOfNucleus = 48;
 
@@ -64,7 +67,7 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
         want.by_maximum = k + 1 + k / 8;
         if (penalises(params)) want.by_maximum += kMovedByPenalties;
     } else if (params.min_p > 0.0) {
-        want.by_maximum = kFew;
+        want.by_maximum = kOfMinP;
     } else {
         want.by_maximum = nucleus ? kOfNucleus : kGreedy;
         want.by_race = kOfRace;

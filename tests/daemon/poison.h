@@ -19,6 +19,7 @@ enum PoisonSeed : std::uint64_t {
     kStopsBeforeCommit,
     // While its logits are awaited.
     kAbortsInPreparation,
+    kAbortsInRehearsal,
     kPoisonEnd
 };
 

@@ -1,4 +1,4 @@
-// What the linker puts in the place of three functions of croupierd (--wrap in CMakeLists.txt).
+// What the linker puts in the place of four functions of croupierd (--wrap in CMakeLists.txt).
 #include <unistd.h>
 
 #include <csignal>
@@ -55,6 +55,10 @@ void real_prepare(SessionView&, const CheckedStep&, std::uint32_t, Lane,
                   PreparedRaces&) asm("__real_" PREPARE_COLUMN);
 void prepare(SessionView&, const CheckedStep&, std::uint32_t, Lane,
              PreparedRaces&) asm("__wrap_" PREPARE_COLUMN);
+void real_rehearse(SessionView&, const CheckedStep&, std::uint32_t, Lane, const PreparedRaces&,
+                   sampler::Workspace&) asm("__real_" REHEARSE_COLUMN);
+void rehearse(SessionView&, const CheckedStep&, std::uint32_t, Lane, const PreparedRaces&,
+              sampler::Workspace&) asm("__wrap_" REHEARSE_COLUMN);
 Views real_attach(const std::string&, std::uint32_t, proto::StateTotals&) asm("__real_" ATTACH_SESSION);
 Views attach(const std::string&, std::uint32_t, proto::StateTotals&) asm("__wrap_" ATTACH_SESSION);
 
@@ -72,6 +76,12 @@ void prepare(SessionView& session, const CheckedStep& step, std::uint32_t column
              PreparedRaces& races) {
     if (seed_of(session, step, column) == kAbortsInPreparation) std::abort();
     real_prepare(session, step, column, lane, races);
+}
+
+void rehearse(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
+              const PreparedRaces& races, sampler::Workspace& workspace) {
+    if (seed_of(session, step, column) == kAbortsInRehearsal) std::abort();
+    real_rehearse(session, step, column, lane, races, workspace);
 }
 
 Views attach(const std::string& path, std::uint32_t threads, proto::StateTotals& totals) {
