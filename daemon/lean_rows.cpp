@@ -20,8 +20,10 @@ std::optional<SliceFormat> format_of(const shm::Segment& segment, const CheckedS
 LeanRows::LeanRows(const proto::Geometry& geometry, std::uint32_t threads)
     : lean_blocks_(geometry.lean_blocks) {
     if (lean_blocks_ == 0) return;
-    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank)
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
         layouts_.push_back(proto::lean_layout_of(geometry, rank));
+        blocks_.push_back(geometry.shards[rank].blocks());
+    }
     all_.assign((geometry.blocks() + 63) / 64, ~std::uint64_t{0});
     laid_.resize(threads);
     for (Laid& laid : laid_) laid.lean.resize(geometry.tp);
@@ -72,12 +74,19 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
         const auto& head =
             *reinterpret_cast<const proto::LeanHead*>(part + layout.heads + column * sizeof(proto::LeanHead));
         if ((head.flags & proto::kDrawn) != 0) continue;
+        if (weighs_blocks(head, rank))
+            fetch(part + layout.block_weights(column, blocks_[rank]), blocks_[rank]);
         fetch(part + layout.maxima + column * layout.maxima_stride, layout.maxima_stride);
         const std::size_t sent = std::min(head.sent, lean_blocks_);
         fetch(part + layout.blocks + column * layout.blocks_stride, sent * sizeof(std::uint16_t));
         fetch(part + layout.elements + column * layout.elements_stride,
               std::min(sent * (layout.elements_stride / lean_blocks_), kLikeliest / layouts_.size()));
     }
+}
+
+bool LeanRows::weighs_blocks(const proto::LeanHead& head, std::uint32_t rank) const {
+    return (head.flags & proto::kWeighsBlocks) != 0 &&
+           proto::block_weights_bytes(blocks_[rank]) <= layouts_[rank].elements_stride;
 }
 
 sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t rank, std::uint32_t column,
@@ -97,6 +106,10 @@ sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t ran
     lean.weight = head.weight;
     lean.weight_at_scale = head.weight_at_scale;
     lean.scale = head.scale;
+    if (weighs_blocks(head, rank)) {
+        const std::byte* weights = part + layout.block_weights(column, blocks_[rank]);
+        lean.block_weights = reinterpret_cast<const std::uint8_t*>(weights);
+    }
     if ((head.flags & proto::kDrawn) != 0) lean.draw = head.draw;
     return lean;
 }

@@ -42,8 +42,12 @@ class LeanRows {
     sampler::LeanColumn column_of(const std::byte* part, std::uint32_t rank, std::uint32_t column,
                                   std::span<const std::uint64_t> placed) const;
 
+    // And its bytes have room, whatever a writer says.
+    bool weighs_blocks(const proto::LeanHead& head, std::uint32_t rank) const;
+
     std::uint32_t lean_blocks_;
     std::vector<proto::LeanLayout> layouts_;  // [rank]
+    std::vector<std::uint32_t> blocks_;       // [rank]
     std::vector<std::uint64_t> all_;          // a bit for each block
     std::vector<Laid> laid_;                  // [thread]
 };

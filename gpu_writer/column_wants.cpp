@@ -13,8 +13,8 @@ using proto::SamplingParams;
 constexpr std::uint32_t kGreedy = 4;
 constexpr std::uint32_t kFew = 32;
 constexpr std::uint32_t kMovedByPenalties = 8;
-// A step waits for each column that asks: at temperatures up to 1, up to fourteen real rows in a hundred do of
-// half as many, and up to five of these.
+// A step waits for each column that asks: at temperatures up to 1, up to fourteen real rows in a hundred do
+// of half as many, and up to five of these.
 constexpr std::uint32_t kOfRace = 64;
 constexpr std::uint32_t kOfMinP = 64;
 // A nucleus is asked of a race's winner: what stands before it must be read.
@@ -72,6 +72,7 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
         want.by_maximum = nucleus ? kOfNucleus : kGreedy;
         want.by_race = kOfRace;
         if (nucleus) want.flags |= kSumAtScale;
+        if (params.top_p < 1.0) want.flags |= kWeighBlocks;
     }
     if ((params.flags & proto::kNoLogprob) == 0) {
         want.flags |= kSumAtOne;

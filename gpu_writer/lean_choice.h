@@ -8,6 +8,7 @@
 
 #include "gpu_writer/lean_wants.h"
 #include "proto/geometry.h"
+#include "proto/lean_part.h"
 #include "proto/race.h"
 
 namespace croupier::gpu_writer {
@@ -64,9 +65,39 @@ constexpr LeanShares shares_of(const LeanWant& want, const BlockSpan& span, std:
     return {by_maximum, races ? std::min(want.by_race, left - by_maximum) : 0U};
 }
 
-// Whether the blocks' ranks in the race are needed: for a choice among them, or for a draw.
-constexpr bool blocks_race(const LeanWant& want, const LeanShares& shares) {
-    return shares.by_race > 0 || ((want.flags & kDraw) != 0 && want.temperature > 0.0F);
+// From the logarithm of what a block's entries weigh, in units of the largest one's weight: never more than
+// that is, though the sum and its logarithm are a little off. NaN, and what no block weighs, is 0.
+constexpr std::uint8_t code_of_weight(float log2_of_weight) {
+    constexpr float kOff = 0.001F;
+    constexpr float kMost = 6.01F;
+    if (!(log2_of_weight > kOff && log2_of_weight < kMost)) return 0;
+    return static_cast<std::uint8_t>((log2_of_weight - kOff) * static_cast<float>(proto::kWeightSteps));
 }
+
+// How many of a column's blocks have no room because what each block weighs takes it; 0: it is not sent.
+constexpr std::uint32_t weights_room(const LeanWant& want, std::uint32_t blocks, std::uint32_t room,
+                                     std::size_t element_bytes) {
+    constexpr std::uint32_t kAsked = kWeighBlocks | kSumAtScale;
+    if ((want.flags & (kAsked | kWhole)) != kAsked || blocks == 0) return 0;
+    const std::size_t block_bytes = proto::kBlockIds * element_bytes;
+    const auto taken =
+        static_cast<std::uint32_t>((proto::block_weights_bytes(blocks) + block_bytes - 1) / block_bytes);
+    return 2 * taken <= room ? taken : 0;
+}
+
+// What is made of a column.
+struct ColumnPlan {
+    LeanShares shares;
+    bool weighs;  // each block, unless the column is drawn
+    bool races;   // the blocks' ranks in the race are needed: for a choice among them, or for a draw
+
+    constexpr ColumnPlan(const LeanWant& want, const BlockSpan& span, std::uint32_t room,
+                         std::size_t element_bytes) {
+        const std::uint32_t taken = weights_room(want, span.blocks, room, element_bytes);
+        shares = shares_of(want, span, room - taken);
+        weighs = taken > 0;
+        races = shares.by_race > 0 || ((want.flags & kDraw) != 0 && want.temperature > 0.0F);
+    }
+};
 
 }  // namespace croupier::gpu_writer

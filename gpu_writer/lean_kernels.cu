@@ -109,6 +109,16 @@ __device__ void send_blocks(const RowReader<D>& reader, const LeanTarget& target
         });
 }
 
+// What each block weighs, behind the blocks.
+__device__ void send_weights(const LeanTarget& target, std::uint32_t column, std::uint32_t blocks,
+                             const Scratch& scratch) {
+    const auto* from =
+        reinterpret_cast<const uint4*>(scratch.weights + std::uint64_t{column} * scratch.race_stride);
+    auto* to = reinterpret_cast<uint4*>(target.part + target.layout.block_weights(column, blocks));
+    for (std::uint32_t i = threadIdx.x; i * sizeof(uint4) < blocks; i += kLeanThreads)
+        to[i] = __ldcg(from + i);
+}
+
 struct RowSums {
     double weight;
     double weight_at_scale;
@@ -130,6 +140,7 @@ struct Sending {
     ChoiceRoom room;
     RowSums sums;
     Contender winner;  // 0: the column is not drawn
+    bool weighed;      // each block is
 
     // By all threads, which see it behind the next barrier.
     __device__ void begin(const LeanShares& shares) {
@@ -137,6 +148,7 @@ struct Sending {
         if (threadIdx.x != 0) return;
         sums = {};
         winner = 0;
+        weighed = false;
         room.sent = 0;
         room.choices[0].seek(shares.by_maximum);
         room.choices[1].seek(shares.by_race);
@@ -145,6 +157,7 @@ struct Sending {
         proto::LeanHead head{};
         const bool drawn = winner > 0;
         head.flags = (want.flags & kWhole) != 0 ? proto::kStandsWhole : drawn ? proto::kDrawn : 0;
+        if (weighed) head.flags |= proto::kWeighsBlocks;
         if (drawn) head.draw = {want.key, want.temperature, token_of(winner), score_of(winner), 0};
         head.sent = room.sent;
         head.scale = want.scale;
@@ -157,11 +170,15 @@ struct Sending {
 // The winner, where the column is drawn, or what a sampler needs to draw.
 template <Dtype D>
 __device__ void draw_or_send(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
-                             std::uint32_t column, const LeanWant& want, const BlockRanks& ranks,
-                             Sending& sending) {
+                             std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
+                             const BlockRanks& ranks, const Scratch& scratch, Sending& sending) {
     find_tops(ranks, sending.room);
     if ((want.flags & kDraw) != 0 && can_be_drawn(sending.room.choices[0].top)) {
         return draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block}, sending.winner);
+    }
+    if (plan.weighs) {
+        send_weights(target, column, rows.blocks, scratch);
+        if (threadIdx.x == 0) sending.weighed = true;
     }
     choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, sending.room);
     send_blocks(reader, target, column, sending.room);
@@ -169,22 +186,24 @@ __device__ void draw_or_send(const RowReader<D>& reader, const LeanRows& rows, c
 
 template <Dtype D>
 __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
-                            std::uint32_t column, const LeanWant& want, bool races, const Scratch& scratch) {
+                            std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
+                            const Scratch& scratch) {
     __shared__ Sending sending;
-    const BlockRanks ranks(static_cast<std::uint32_t*>(launch_memory()), rows.blocks, races ? kWays : 1);
+    const BlockRanks ranks(static_cast<std::uint32_t*>(launch_memory()), rows.blocks, plan.races ? kWays : 1);
     // They are on their way while the maxima are sent.
-    if (races) fetch_race(column, scratch, ranks);
-    sending.begin(shares_of(want, {rows.lead, rows.entries, rows.blocks}, target.room));
+    if (plan.races) fetch_race(column, scratch, ranks);
+    sending.begin(plan.shares);
     if (threadIdx.x < kLeanThreads - 32) send_maxima<D>(target, column, scratch, ranks);
     const LeanScales scales(want);
     RowSums sums{};
     if (threadIdx.x >= kLeanThreads - 32 && scales.any()) {
         sums = sum_row(scales, scratch.sums + std::uint64_t{column} * gridDim.x);
     }
-    if (races) wait_for_race();
+    if (plan.races) wait_for_race();
     __syncthreads();
     if (threadIdx.x == kLeanThreads - 32) sending.sums = sums;
-    if ((want.flags & kWhole) == 0) draw_or_send(reader, rows, target, column, want, ranks, sending);
+    if ((want.flags & kWhole) == 0)
+        draw_or_send(reader, rows, target, column, want, plan, ranks, scratch, sending);
     __syncthreads();
     if (threadIdx.x != 0) return;
     auto* heads = reinterpret_cast<proto::LeanHead*>(target.part + target.layout.heads);
@@ -224,11 +243,11 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     const RowReader<D> reader(in_order);
     const std::uint32_t column = order.column_at(blockIdx.y);
     const LeanWant& want = wants.of(column);
-    const bool races =
-        blocks_race(want, shares_of(want, {rows.lead, rows.entries, rows.blocks}, target.room));
-    measure_chunk<D>(reader, column, want, races, rows.first_block, scratch);
+    const ColumnPlan plan(want, {rows.lead, rows.entries, rows.blocks}, target.room,
+                          sizeof(typename Element<D>::Code));
+    measure_chunk<D>(reader, column, want, plan, rows.first_block, scratch);
     if (!arrives_last(scratch.arrived + column)) return;
-    send_column<D>(reader, rows, target, column, want, races, scratch);
+    send_column<D>(reader, rows, target, column, want, plan, scratch);
     finish_column(end, order, blockIdx.y, scratch);
 }
 

@@ -55,8 +55,20 @@ struct MeasuredRow {
             most = std::max(most, double{each});
         }
         if (std::isinf(most)) return 0;
+        return weight_of(0, maxima.size() * proto::kBlockIds, most, scale);
+    }
+    // As proto::kWeighsBlocks has it. A little less than it is: a device's sums are off.
+    std::uint8_t weight_code(std::size_t block, double scale) const {
+        if (!std::isfinite(maxima[block])) return 0;
+        const std::size_t first = block * proto::kBlockIds;
+        const double weight = weight_of(first, first + proto::kBlockIds, maxima[block], scale);
+        return code_of_weight(static_cast<float>(std::log2(weight)));
+    }
+
+  private:
+    double weight_of(std::size_t first, std::size_t end, double most, double scale) const {
         double sum = 0;
-        for (std::size_t entry = 0; entry < maxima.size() * proto::kBlockIds; ++entry) {
+        for (std::size_t entry = first; entry < end; ++entry) {
             sum += std::exp((double{value(entry)} - most) * scale);
         }
         return sum;
@@ -76,6 +88,10 @@ void choose(const std::vector<std::uint32_t>& ranks, std::uint32_t count, std::v
     std::for_each(blocks.begin(), blocks.begin() + some, [&](std::uint32_t block) { chosen[block] = true; });
 }
 
+ColumnPlan plan_of(const LeanShape& shape, const LeanWant& want) {
+    return {want, shape.span(), shape.room, proto::element_bytes(shape.slice.dtype)};
+}
+
 std::vector<bool> chosen_blocks(const LeanShape& shape, const LeanWant& want, const MeasuredRow& row) {
     namespace race = proto::race;
     std::vector<bool> chosen(shape.slice.blocks);
@@ -83,7 +99,7 @@ std::vector<bool> chosen_blocks(const LeanShape& shape, const LeanWant& want, co
     for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
         chosen[block] = shape.span().always_sent(block);
     }
-    const LeanShares shares = shares_of(want, shape.span(), shape.room);
+    const LeanShares shares = plan_of(shape, want).shares;
     std::vector<std::uint32_t> ranks(shape.slice.blocks);
     std::transform(row.maxima.begin(), row.maxima.end(), ranks.begin(), rank_of);
     choose(ranks, shares.by_maximum, chosen);
@@ -141,6 +157,12 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
         ++head.sent;
     }
     head.flags = whole ? proto::kStandsWhole : draw ? proto::kDrawn : 0;
+    if (!draw && plan_of(shape, want).weighs) {
+        head.flags |= proto::kWeighsBlocks;
+        std::byte* weights = part + shape.layout.block_weights(column, shape.slice.blocks);
+        for (std::uint32_t block = 0; block < shape.slice.blocks; ++block)
+            weights[block] = std::byte{row.weight_code(block, want.scale)};
+    }
     head.scale = want.scale;
     if ((want.flags & kSumAtOne) != 0) head.weight = row.weight(1.0);
     if ((want.flags & kSumAtScale) != 0) head.weight_at_scale = row.weight(want.scale);

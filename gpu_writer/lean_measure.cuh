@@ -56,7 +56,8 @@ struct Scratch {
     std::uint32_t maxima_stride;
     std::uint32_t* race;  // ranks, where blocks race
     std::uint32_t race_stride;
-    LeanWant* wants;  // of more columns than the arguments hold
+    std::uint8_t* weights;  // of blocks, as proto::kWeighsBlocks has them; as far apart as the ranks
+    LeanWant* wants;        // of more columns than the arguments hold
     ChunkSums* sums;
 
     // What must be zero is in front, where it does not move with the step.
@@ -72,11 +73,13 @@ struct Scratch {
           maxima_stride(chunks_of(blocks) * kChunkBlocks * proto::element_bytes(dtype)),
           race(reinterpret_cast<std::uint32_t*>(maxima + std::size_t{columns} * maxima_stride)),
           race_stride(chunks_of(blocks) * kChunkBlocks),
-          wants(reinterpret_cast<LeanWant*>(race + std::size_t{columns} * race_stride)),
+          weights(reinterpret_cast<std::uint8_t*>(race + std::size_t{columns} * race_stride)),
+          wants(reinterpret_cast<LeanWant*>(weights + std::size_t{columns} * race_stride)),
           sums(reinterpret_cast<ChunkSums*>(wants + columns)) {}
 
     static std::size_t bytes(proto::Dtype dtype, std::uint32_t blocks, std::uint32_t columns) {
-        const std::size_t of_block = proto::element_bytes(dtype) + sizeof(std::uint32_t);
+        const std::size_t of_block =
+            proto::element_bytes(dtype) + sizeof(std::uint32_t) + sizeof(std::uint8_t);
         const std::size_t of_chunk = kChunkBlocks * of_block + sizeof(ChunkSums);
         return kMaxima + columns * (chunks_of(blocks) * of_chunk + sizeof(LeanWant));
     }
@@ -166,10 +169,10 @@ __device__ inline float ln_first_arrival(const LeanWant& want, std::uint32_t fir
 }
 
 // Into scratch memory: the maxima of the chunk's blocks, their ranks in the race if the column's blocks race,
-// and what the chunk weighs where the column wants sums.
+// what each of them weighs if that is sent, and what the chunk weighs where the column wants sums.
 template <proto::Dtype D>
 __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, const LeanWant& want,
-                              bool races, std::uint32_t first_block, const Scratch& scratch) {
+                              const ColumnPlan& plan, std::uint32_t first_block, const Scratch& scratch) {
     using Code = typename Element<D>::Code;
     constexpr std::uint32_t kUnits = kChunkBlocks * kBlockUnits<D> / kLeanThreads;
     alignas(16) __shared__ Code maxima[kChunkBlocks];
@@ -179,7 +182,7 @@ __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, 
     Unit<D> units[kUnits];
     load_chunk(reader, column, blockIdx.x * kChunkBlocks * proto::kBlockIds, units);
     // While they are on their way.
-    const bool has_racer = races && threadIdx.x < kChunkBlocks;
+    const bool has_racer = plan.races && threadIdx.x < kChunkBlocks;
     const float ln_first = has_racer ? ln_first_arrival(want, first_block) : 0.0F;
 #pragma unroll
     for (std::uint32_t i = 0; i < kUnits; ++i) {
@@ -200,14 +203,17 @@ __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, 
         if (writes) of_blocks[block] = own;
     }
     __syncthreads();
+    const std::uint64_t of_chunk = std::uint64_t{column} * scratch.race_stride + blockIdx.x * kChunkBlocks;
     if (sums && threadIdx.x / 32 == kLeanWarps - 1) {
         const ChunkSums all = join_sums(scales, kChunkBlocks, [&](std::uint32_t i) { return of_blocks[i]; });
         if (threadIdx.x % 32 == 0) scratch.sums[std::uint64_t{column} * gridDim.x + blockIdx.x] = all;
     }
+    if (plan.weighs && threadIdx.x < kChunkBlocks) {
+        scratch.weights[of_chunk + threadIdx.x] = code_of_weight(log2f(of_blocks[threadIdx.x].at_scale));
+    }
     if (has_racer) {
         const std::uint32_t rank = rank_of(value_of<D>(maxima[threadIdx.x]));
-        scratch.race[std::uint64_t{column} * scratch.race_stride + blockIdx.x * kChunkBlocks + threadIdx.x] =
-            race_rank(rank, want.temperature, ln_first);
+        scratch.race[of_chunk + threadIdx.x] = race_rank(rank, want.temperature, ln_first);
     }
     constexpr std::uint32_t kStores = sizeof(maxima) / 16;
     if (threadIdx.x >= kStores) return;

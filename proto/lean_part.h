@@ -21,6 +21,14 @@ constexpr std::uint32_t kUsualLeanBlocks = 96;
 constexpr std::uint32_t kStandsWhole = 1U << 0U;
 // The head has the winner among the rank's ids; no block was sent. Never of a row with NaN or +inf.
 constexpr std::uint32_t kDrawn = 1U << 1U;
+// At the end of the room for its blocks the column has a byte for each block of the rank: what its entries
+// weigh together at least, each exp(x * scale), in units of its largest one's weight: 2^(byte /
+// kWeightSteps).
+constexpr std::uint32_t kWeighsBlocks = 1U << 2U;
+constexpr std::uint32_t kWeightSteps = 40;  // 64 entries weigh 64 at most, and so 240
+constexpr std::size_t block_weights_bytes(std::size_t blocks) {
+    return (blocks + 15) / 16 * 16;
+}
 
 struct alignas(64) LeanHead {
     std::uint32_t flags;
@@ -44,6 +52,11 @@ struct LeanLayout {
     std::size_t elements = 0;  // kBlockIds codes each
     std::size_t elements_stride = 0;
     std::size_t bytes = 0;
+
+    // With kWeighsBlocks, of a rank of so many blocks.
+    constexpr std::size_t block_weights(std::uint32_t column, std::size_t of_rank) const {
+        return elements + (column + 1) * elements_stride - block_weights_bytes(of_rank);
+    }
 };
 LeanLayout lean_layout_of(const Geometry& geometry, std::uint32_t rank);
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "sampler/row_mass.h"
 #include "sampler/row_sums.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -45,36 +46,49 @@ HWY_INLINE void EachThere(const WeighedRow& of, const PlaceFloors& floors, Visit
     }
 }
 
-// Of the blocks that are not there the largest entries, where they stand before or behind the place for sure.
-void AddAbsentMaxima(const WeighedRow& of, const Weights& weights, const PlaceFloors& floors,
-                     KnownWeights& known) {
+// Of the blocks that are not there what stands before or behind the place for sure: the largest entry, or all
+// of the block where it stands behind, or what is left of it where all others that may not stand before weigh
+// as much as the place does.
+void AddAbsent(const WeighedRow& of, const Weights& weights, const PlaceFloors& floors, KnownWeights& known) {
+    // A difference of weights is off by what both are off.
+    constexpr auto kOff = static_cast<float>(2.0 * kWeightError);
     const SumLanes d;
     const std::size_t lanes = hn::Lanes(d);
     const LeanBlocks& lean = *of.row.lean;
     const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());
     const auto as_large = hn::Set(d, floors.as_large);
     const auto larger = hn::Set(d, floors.larger);
+    const auto others = hn::Mul(hn::Set(d, static_cast<float>(kBlock - 1) * (1.0F + kOff)), weights(larger));
     GroupedSum sums[2];
     bool some_reach = false;
     std::size_t b = 0;
-    const auto add = [&](V value, hn::Mask<SumLanes> absent) HWY_ATTR {
+    const auto add = [&](V value, V least, hn::Mask<SumLanes> absent) HWY_ATTR {
         const auto weight = weights(value);
+        const auto all = hn::Mul(weight, least);
+        const auto above = hn::Max(weight, hn::Sub(hn::Mul(all, hn::Set(d, 1.0F - kOff)), others));
         const auto reaches = hn::And(absent, hn::Ge(value, as_large));
         some_reach = some_reach || !hn::AllFalse(d, reaches);
         const auto behind = hn::And(hn::And(absent, hn::Ge(value, lowest)), hn::Lt(value, as_large));
-        sums[0].add(hn::IfThenElseZero(hn::And(reaches, hn::Ge(value, larger)), weight), hn::Zero(d));
-        sums[1].add(hn::IfThenElseZero(behind, weight), hn::Zero(d));
+        sums[0].add(hn::IfThenElseZero(hn::And(reaches, hn::Ge(value, larger)), above), hn::Zero(d));
+        sums[1].add(hn::IfThenElseZero(behind, all), hn::Zero(d));
         if (b / lanes % 4 == 3) sums[0].end_block(), sums[1].end_block();
     };
     HWY_ALIGN float rest[kLanes];
+    HWY_ALIGN float ones[kLanes];
+    std::fill_n(ones, kLanes, 1.0F);
+    HWY_ALIGN float rest_least[kLanes];
+    const bool weighed = lean.knows_weights;
     for (; b < of.block_max.size(); b += lanes) {
         const std::size_t some = std::min(lanes, of.block_max.size() - b);
         const float* values = of.block_max.data() + b;
+        const float* least = weighed ? lean.least_weight.data() + b : ones;
         if (some < lanes) {
             std::fill_n(rest, kLanes, kNone);
+            std::fill_n(rest_least, kLanes, 1.0F);
             values = std::copy_n(values, some, rest) - some;
+            least = std::copy_n(least, some, rest_least) - some;
         }
-        add(hn::LoadU(d, values), hn::Not(LanesOf(d, lean.there[b / 64], b % 64)));
+        add(hn::LoadU(d, values), hn::LoadU(d, least), hn::Not(LanesOf(d, lean.there[b / 64], b % 64)));
     }
     known.before += sums[0].total();
     known.behind += sums[1].total();
@@ -105,7 +119,7 @@ KnownWeights WeighKnown(const WeighedRow& of, const Candidate& place) {
             behind.end_block();
         });
     KnownWeights known{before.total(), behind.total(), false};
-    AddAbsentMaxima(of, weights, floors, known);
+    AddAbsent(of, weights, floors, known);
     const double units = weights.units_of(of.reference);
     known.before *= units;
     known.behind *= units;

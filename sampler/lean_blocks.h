@@ -14,8 +14,22 @@ struct LeanBlocks {
     std::span<std::uint64_t> missing;  // a bit a block; all zero before the first is asked for
     std::span<std::byte> nothing;      // a block of -inf: what is read in place of an absent one
     std::span<float> block_max;        // the workspace's, of the row's blocks
-    std::uint32_t asked = 0;           // how many are missing
-    std::uint32_t asked_before = 0;    // how many are there because an earlier try of the decision asked
+    // What each block weighs at least at `weighed_at`, in units of its largest entry's weight: one or more.
+    // Filled by know_weights(), which few decisions need.
+    std::span<float> least_weight;
+    struct WeighedSlice {
+        const std::uint8_t* codes;
+        std::uint32_t first;
+        std::uint32_t blocks;
+        bool joins;  // its first block is other slices' too
+        bool ends_early;
+    };
+    std::span<WeighedSlice> weighed_slices;  // room for all, of which so many are weighed
+    std::size_t weighed = 0;
+    double weighed_at = 0.0;  // 0: it is not known
+    bool knows_weights = false;
+    std::uint32_t asked = 0;         // how many are missing
+    std::uint32_t asked_before = 0;  // how many are there because an earlier try of the decision asked
 
     bool is_there(std::uint32_t block) const { return (there[block / 64] >> (block % 64) & 1U) != 0; }
 
@@ -28,6 +42,9 @@ struct LeanBlocks {
     // costs more than a few blocks do. And for the more, the more often it asked, so that a row of which it
     // needs everything is there after few tries.
     std::uint32_t most_asked_at_once() const { return std::max(32U, 2 * asked_before); }
+
+    // False: not at that scale.
+    bool know_weights(double scale);
 
     // As if nothing had been asked for.
     void forget_asked() {

@@ -18,10 +18,22 @@ namespace croupier::sampler {
 namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
+// As proto::kWeightSteps.
+constexpr double kWeightSteps = 40.0;
 
 std::uint32_t block_after(std::uint32_t id) {
     return (id + kBlock - 1) / kBlock;
 }
+
+// By proto::kWeighsBlocks, rounded down.
+const std::array<float, 256> kLeastWeights = [] {
+    std::array<float, 256> weights{};
+    for (std::size_t code = 0; code < weights.size(); ++code) {
+        const double weight = std::exp2(static_cast<double>(code) / kWeightSteps);
+        weights[code] = code == 0 ? 1.0F : std::nextafter(static_cast<float>(weight), 0.0F);
+    }
+    return weights;
+}();
 
 class LeanLayer {
   public:
@@ -37,6 +49,7 @@ class LeanLayer {
         each_slice(view_, [this](const SliceColumn& slice, const Slice& of) {
             find_blocks(slice, *of.lean);
             take_maxima(slice, *of.lean);
+            note_block_weights(slice, *of.lean);
         });
         take_weights();
         workspace_.runs.front() = {nullptr, 0, nullptr, blocks_, 0, &lean_};
@@ -51,6 +64,9 @@ class LeanLayer {
         fill_with_nothing(view_.dtype, lean_.nothing.data(), 0);
         lean_.block_max = workspace_.block_max.first(blocks_);
         lean_.asked_before = 0;
+        lean_.weighed_at = view_.slices.front().lean->scale;
+        lean_.weighed = 0;
+        lean_.knows_weights = false;
     }
 
     void add(std::uint32_t block, const std::byte* elements) {
@@ -133,6 +149,13 @@ class LeanLayer {
         if (slice.first_id() % kBlock != 0) own.front() = larger_or_nan(others, own.front());
     }
 
+    void note_block_weights(const SliceColumn& slice, const LeanColumn& lean) {
+        if (lean.block_weights == nullptr || !(lean.scale == lean_.weighed_at)) lean_.weighed_at = 0.0;
+        const std::uint32_t first = slice.first_id() / kBlock;
+        lean_.weighed_slices[lean_.weighed++] = {lean.block_weights, first, block_after(slice.end()) - first,
+                                                 slice.first_id() % kBlock != 0, slice.end() % kBlock != 0};
+    }
+
     // Of a rank whose largest entry that is. One of nothing but -inf weighs nothing.
     void add_weights(const LeanColumn& lean, double maximum) {
         if (maximum == kNothing) return;
@@ -191,6 +214,22 @@ const std::byte* LeanBlocks::ask_for(std::uint32_t block) {
         ++asked;
     }
     return nothing.data();
+}
+
+// Of a block that several ranks share nothing is known but its largest entry.
+bool LeanBlocks::know_weights(double scale) {
+    if (!(weighed_at > 0.0) || weighed_at != scale) return false;
+    if (knows_weights) return true;
+    for (const WeighedSlice& each : weighed_slices.first(weighed)) {
+        if (each.blocks == 0) continue;
+        const std::span<float> own = least_weight.subspan(each.first, each.blocks);
+        std::transform(each.codes, each.codes + each.blocks, own.begin(),
+                       [](std::uint8_t code) { return kLeastWeights[code]; });
+        if (each.joins) own.front() = 1.0F;
+        if (each.ends_early) own.back() = 1.0F;
+    }
+    knows_weights = true;
+    return true;
 }
 
 float LeanBlocks::there_from() const {

@@ -34,6 +34,9 @@ struct LeanColumn {
     double weight = 0.0;
     double weight_at_scale = 0.0;
     double scale = 0.0;
+    // Of each block at least, each exp(x * scale), in units of its largest entry's weight
+    // (proto::kWeighsBlocks); null: it is not known. Believed as the maxima are.
+    const std::uint8_t* block_weights = nullptr;
     // The winner among the rank's ids, believed as the maxima are; then no entry is NaN or +inf. Of which
     // race it says itself.
     std::optional<proto::race::Draw> draw;

@@ -172,17 +172,27 @@ bool WinnerQuestion::shuts_out_absent() {
     return true;
 }
 
+WinnerQuestion::Between WinnerQuestion::known_before(const KnownWeights& known,
+                                                     const Candidate& winner) const {
+    const Between before = with_change(known.before, winner, kEverything);
+    if (known.all_before) return before;
+    const double most = raw_total_ * (1.0 + kWeightError) - known.behind * (1.0 - kWeightError);
+    return {before.low - changed_.unread(), with_change(most, winner, kEverything).high};
+}
+
 // What is known of a row that is there in part is most often enough. Where it is not, all is asked for that
 // the next try can need.
 Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
     sum_row();
-    const KnownWeights known = weigh_known(weighed_, winner);
-    Between before = with_change(known.before, winner, kEverything);
-    if (!known.all_before) {
-        const double most = raw_total_ * (1.0 + kWeightError) - known.behind * (1.0 - kWeightError);
-        before = {before.low - changed_.unread(), with_change(most, winner, kEverything).high};
+    KnownWeights known = weigh_known(weighed_, winner);
+    Between before = known_before(known, winner);
+    Verdict verdict = judge_top_p(before, winner);
+    // To look at what each block weighs costs as much again, and few need it.
+    if (verdict == Verdict::open && !known.all_before && weighed_.row.lean->know_weights(weighed_.scale)) {
+        known = weigh_known(weighed_, winner);
+        before = known_before(known, winner);
+        verdict = judge_top_p(before, winner);
     }
-    const Verdict verdict = judge_top_p(before, winner);
     if (verdict != Verdict::open) return verdict;
     if (known.all_before) {
         ask_for_changed(before);

@@ -81,6 +81,7 @@ class WinnerQuestion {
     bool total_is_given() const;
     Verdict ask_top_p(const Candidate& winner);
     Verdict ask_top_p_of_lean(const Candidate& winner);
+    Between known_before(const KnownWeights& known, const Candidate& winner) const;
     Verdict judge_top_p(const Between& before, const Candidate& winner);
     void ask_for_changed(const Between& before);
     Verdict ask_typical(const Candidate& winner);

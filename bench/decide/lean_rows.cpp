@@ -61,6 +61,9 @@ sampler::RowView LeanRows::view(std::uint32_t row) {
     lean_.weight = sent.weight;
     lean_.weight_at_scale = sent.weight_at_scale;
     lean_.scale = sent.scale;
+    const bool weighed = (sent.flags & proto::kWeighsBlocks) != 0;
+    const std::byte* weights = part_.data() + layout.block_weights(row, shape_.slice.blocks);
+    lean_.block_weights = weighed ? reinterpret_cast<const std::uint8_t*>(weights) : nullptr;
     lean_.draw.reset();
     if ((sent.flags & proto::kDrawn) != 0) lean_.draw = sent.draw;
     sampler::RowView view = rows_.view(row, false);

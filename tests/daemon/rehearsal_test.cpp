@@ -1,4 +1,5 @@
-// While a lean step's logits are due, its columns are decided for nothing, so that what decisions need is near.
+// While a lean step's logits are due, its columns are decided for nothing, so that what decisions need is
+// near.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <string>

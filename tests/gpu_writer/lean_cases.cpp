@@ -100,6 +100,7 @@ gpu_writer::LeanWant random_want(Random& random) {
     want.by_maximum = kCounts[random() % std::size(kCounts)];
     want.by_race = kCounts[random() % std::size(kCounts)];
     want.flags = below(random, 4);
+    if (random() % 2 == 0) want.flags |= gpu_writer::kWeighBlocks;
     if (random() % 5 == 0) want.flags |= gpu_writer::kWhole;
     if (random() % 2 == 0) want.flags |= gpu_writer::kDraw;
     return want;
@@ -157,7 +158,7 @@ LeanCase usual_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t le
         want.key = {random(), below(random, 5000), 0};
         want.temperature = 0.7F;
         want.scale = 1 / 0.7;
-        want.flags = gpu_writer::kSumAtOne | gpu_writer::kSumAtScale;
+        want.flags = gpu_writer::kSumAtOne | gpu_writer::kSumAtScale | gpu_writer::kWeighBlocks;
         want.by_maximum = want.by_race = lean_blocks / 2;
     }
     made.rows.stride = vocab;

@@ -1,6 +1,7 @@
 #include "tests/gpu_writer/lean_checks.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <vector>
 
 #include "tests/gpu_writer/naive_lean.h"
@@ -15,6 +16,18 @@ bool near(double found, double expected) {
 bool is_same(const proto::race::Draw& found, const proto::race::Draw& expected) {
     return found.key == expected.key && found.temperature == expected.temperature &&
            found.token == expected.token && found.score == expected.score;
+}
+
+// Never more than a block weighs, and less by a step or two.
+void check_weights(const std::vector<std::uint8_t>& found, const std::vector<double>& expected) {
+    REQUIRE(found.size() == expected.size());
+    const auto weight_of = [](int code) { return std::exp2(code / double{proto::kWeightSteps}); };
+    for (std::size_t block = 0; block < found.size(); ++block) {
+        INFO("block " << block << " weighs " << expected[block] << ", by its byte " << int{found[block]});
+        // What has no finite largest entry weighs nothing here.
+        CHECK((found[block] == 0 || weight_of(found[block]) <= expected[block]));
+        CHECK(weight_of(found[block] + 2) >= expected[block]);
+    }
 }
 
 void check_column(const LeanCase& of, const Laid& laid, std::uint32_t column) {
@@ -38,6 +51,7 @@ void check_column(const LeanCase& of, const Laid& laid, std::uint32_t column) {
         codes.insert(codes.end(), first, first + 64);
     }
     CHECK(found.codes == codes);
+    check_weights(found.weights, naive.weights);
 }
 
 std::vector<std::uint64_t> all_bits(const LeanCase& of) {

@@ -59,6 +59,20 @@ void take_best(const std::vector<float>& bounds, const std::vector<float>& maxim
     }
 }
 
+// Of blocks, that a byte for each block takes, rounded up to 16 bytes.
+std::uint32_t room_of_weights(const LeanCase& of) {
+    const std::size_t block_bytes = 64 * proto::element_bytes(of.geometry.dtype);
+    std::size_t bytes = of.blocks();
+    while (bytes % 16 != 0) ++bytes;
+    return static_cast<std::uint32_t>((bytes + block_bytes - 1) / block_bytes);
+}
+
+bool naive_weighs_blocks(const LeanCase& of, const gpu_writer::LeanWant& want) {
+    const bool asked = (want.flags & gpu_writer::kWeighBlocks) != 0 &&
+                       (want.flags & gpu_writer::kSumAtScale) != 0 && (want.flags & gpu_writer::kWhole) == 0;
+    return asked && of.blocks() > 0 && 2 * room_of_weights(of) <= of.geometry.lean_blocks;
+}
+
 std::vector<bool> blocks_to_send(const LeanCase& of, const gpu_writer::LeanWant& want,
                                  const std::vector<float>& maxima) {
     namespace race = proto::race;
@@ -68,8 +82,9 @@ std::vector<bool> blocks_to_send(const LeanCase& of, const gpu_writer::LeanWant&
     const std::uint32_t end = shard.first_id + of.geometry.real_ids(of.rank);
     if (shard.first_id % 64 != 0) sent.front() = true;
     if (end != (shard.first_block() + shard.blocks()) * 64) sent.back() = true;
-    std::uint32_t room =
-        of.geometry.lean_blocks - static_cast<std::uint32_t>(std::count(sent.begin(), sent.end(), true));
+    const std::uint32_t blocks_of_weights = naive_weighs_blocks(of, want) ? room_of_weights(of) : 0;
+    std::uint32_t room = of.geometry.lean_blocks - blocks_of_weights;
+    room -= std::min(room, static_cast<std::uint32_t>(std::count(sent.begin(), sent.end(), true)));
     const std::uint32_t by_maximum = std::min(room, want.by_maximum);
     room -= by_maximum;
     take_best(maxima, maxima, by_maximum, sent);
@@ -144,6 +159,13 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
         if (sent[block] && !draw) naive.sent.push_back(block);
     }
     naive.head.flags = whole ? proto::kStandsWhole : draw ? proto::kDrawn : 0;
+    if (!draw && naive_weighs_blocks(of, want)) {
+        naive.head.flags |= proto::kWeighsBlocks;
+        for (std::size_t block = 0; block < maxima.size(); ++block) {
+            const auto first = naive.codes.begin() + static_cast<std::ptrdiff_t>(block) * 64;
+            naive.weights.push_back(naive_weight(dtype, {first, first + 64}, want.scale));
+        }
+    }
     if (draw) naive.head.draw = *draw;
     naive.head.sent = static_cast<std::uint32_t>(naive.sent.size());
     naive.head.scale = want.scale;
@@ -165,6 +187,10 @@ LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t colum
     found.sent = codes_of(proto::Dtype::fp16, part + layout.blocks + column * layout.blocks_stride, sent);
     found.codes = codes_of(of.geometry.dtype, part + layout.elements + column * layout.elements_stride,
                            std::size_t{sent} * 64);
+    if ((found.head.flags & proto::kWeighsBlocks) != 0) {
+        const unsigned char* weights = part + layout.block_weights(column, of.blocks());
+        found.weights.assign(weights, weights + of.blocks());
+    }
     return found;
 }
 

@@ -13,6 +13,7 @@ struct NaiveColumn {
     std::vector<std::uint32_t> codes;  // of whole blocks, in the order of their ids
     std::vector<std::uint32_t> maxima;
     std::vector<std::uint32_t> sent;
+    std::vector<double> weights;  // of each block, in units of its largest entry's; empty: they are not sent
     proto::LeanHead head{};
 };
 NaiveColumn naive_column(const LeanCase& of, std::uint32_t column);
@@ -23,6 +24,7 @@ struct LaidColumn {
     std::vector<std::uint32_t> maxima;
     std::vector<std::uint32_t> sent;
     std::vector<std::uint32_t> codes;  // of the blocks that were sent
+    std::vector<std::uint8_t> weights;
 };
 LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t column);
 

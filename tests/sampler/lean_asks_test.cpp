@@ -270,6 +270,41 @@ TEST_CASE("sums that the writers give stand in for a walk over the row") {
     CHECK(asked_of([](LeanColumn&) {}) > kBlocks / 2);
 }
 
+TEST_CASE("what each block weighs answers what its largest entry leaves open") {
+    LmCase lm_case;
+    plain_case(lm_case);
+    // Heaped up around 0 like a sum of many, and so flat that thousands of tokens share a nucleus.
+    std::mt19937_64 generator(20261123);
+    for (float& logit : lm_case.logits) {
+        int sum = 0;
+        for (int i = 0; i < 8; ++i) sum += static_cast<int>(generator() % 256) - 128;
+        logit = static_cast<float>(sum / 8) / 16.0F;
+    }
+    lm_case.params.top_p = 0.95;
+    lm_case.params.temperature = 0.5;
+    Workspace workspace(kVocab);
+    LeanOffer offer = best_blocks(96, true);
+    offer.scale = 1.0 / 0.5;
+    std::uint32_t asked[2] = {};
+    for (const bool weighs : {false, true}) {
+        offer.block_weights = weighs;
+        for (std::uint32_t seed = 0; seed < 60; ++seed) {
+            lm_case.params.seed = seed;
+            asked[weighs ? 1 : 0] += decided(lm_case, offer, workspace).asked;
+        }
+    }
+    INFO("asked for " << asked[0] << " blocks without, " << asked[1] << " with");
+    CHECK(asked[1] < asked[0] / 10 * 9);
+    // At another scale they say nothing.
+    offer.scale = 1.0;
+    std::uint32_t at_another = 0;
+    for (std::uint32_t seed = 0; seed < 60; ++seed) {
+        lm_case.params.seed = seed;
+        at_another += decided(lm_case, offer, workspace).asked;
+    }
+    CHECK(at_another > asked[1]);
+}
+
 TEST_CASE("a void decision leaves nothing in the sequence's state") {
     LmCase lm_case;
     plain_case(lm_case);

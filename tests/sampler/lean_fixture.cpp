@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "agreement.h"
+#include "proto/lean_part.h"
 #include "proto/plain_draw.h"
 #include "sampler/blocked_row.h"
 #include "sampler/decide.h"
@@ -77,6 +78,7 @@ std::unique_ptr<LeanRow::Rank> LeanRow::rank_of(const Slice& slice, const std::v
     give_maxima(*rank, slice, logits);
     send(*rank, slice, offer);
     rank->column.placed = placed_.data();
+    if (offer.block_weights) give_block_weights(*rank, slice, logits, offer);
     if (offer.sums) give_sums(*rank, slice, logits, offer);
     if (offer.drawn_by) give_draw(*rank, slice, logits, *offer.drawn_by);
     return rank;
@@ -165,6 +167,28 @@ void LeanRow::give_sums(Rank& rank, const Slice& slice, const std::vector<float>
         const double below = static_cast<double>(value) - maximum;
         rank.column.weight += std::exp(below) * (1.0 + offer.error);
         rank.column.weight_at_scale += std::exp(below * offer.scale) * (1.0 + offer.error);
+    }
+}
+
+// Of the rank's own entries, seldom as much as they weigh: by up to two steps less.
+void LeanRow::give_block_weights(Rank& rank, const Slice& slice, const std::vector<float>& logits,
+                                 const LeanOffer& offer) {
+    const std::size_t end = std::min<std::size_t>(slice.first_id + slice.entries, logits.size());
+    rank.column.scale = offer.scale;
+    rank.weights.assign(rank.blocks, 0);
+    rank.column.block_weights = rank.weights.data();
+    for (std::size_t b = 0; b < rank.weights.size(); ++b) {
+        const std::size_t first = std::max<std::size_t>((rank.first_block + b) * kBlock, slice.first_id);
+        const std::size_t behind = std::min<std::size_t>((rank.first_block + b + 1) * kBlock, end);
+        if (first >= behind) continue;
+        const auto own = std::span(logits).subspan(first, behind - first);
+        const auto most = static_cast<double>(largest(own));
+        if (!std::isfinite(most)) continue;
+        double weight = 0.0;
+        for (const float value : own) weight += std::exp((static_cast<double>(value) - most) * offer.scale);
+        const double steps = std::log2(weight * (1.0 - 1e-9)) * proto::kWeightSteps;
+        rank.weights[b] =
+            static_cast<std::uint8_t>(std::max(steps - static_cast<double>(generator_() % 3), 0.0));
     }
 }
 

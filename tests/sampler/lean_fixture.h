@@ -33,6 +33,7 @@ struct LeanOffer {
     bool sums = false;                // what the row weighs, at 1 and at `scale`
     double scale = 1.0;               // of the second sum
     double error = 0.0;               // which the sums are off, as a share of themselves
+    bool block_weights = false;       // what each block weighs at `scale`, at least
     std::optional<DrawnBy> drawn_by;  // each rank's ids
 };
 
@@ -62,6 +63,7 @@ class LeanRow {
         std::vector<std::byte> maxima;
         std::vector<std::uint16_t> sent;
         std::vector<std::byte> sent_elements;
+        std::vector<std::uint8_t> weights;
         LeanColumn column;
     };
 
@@ -74,6 +76,8 @@ class LeanRow {
     void give_maxima(Rank& rank, const Slice& slice, const std::vector<float>& logits) const;
     void give_sums(Rank& rank, const Slice& slice, const std::vector<float>& logits,
                    const LeanOffer& offer) const;
+    void give_block_weights(Rank& rank, const Slice& slice, const std::vector<float>& logits,
+                            const LeanOffer& offer);
     void give_draw(Rank& rank, const Slice& slice, const std::vector<float>& logits, const DrawnBy& by) const;
     std::size_t offset_of(const Slice& slice, std::uint32_t block) const;
 
