@@ -10,7 +10,9 @@ from pathlib import Path
 
 from croupier.vllm.options import Options
 
-PROMPT = 2.0
+# What is wrong takes a minute, or for ever: a stand-in here sleeps for one. A busy machine takes seconds to
+# start a daemon.
+PROMPT = 10.0
 
 
 def options_of(tmp_path: Path, end: str = "") -> Options:

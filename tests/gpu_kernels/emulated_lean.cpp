@@ -17,7 +17,8 @@ class EmulatedLean final : public LeanSide {
         const proto::Dtype dtype = of.geometry.dtype;
         // As aligned as a GPU's memory is.
         std::vector<uint4> logits(of.rows.bytes.size() / sizeof(uint4) + 1);
-        std::memcpy(logits.data(), of.rows.bytes.data(), of.rows.bytes.size());
+        std::copy(of.rows.bytes.begin(), of.rows.bytes.end(),
+                  reinterpret_cast<unsigned char*>(logits.data()));
         const gpu_writer::LeanRows rows{
             reinterpret_cast<const std::byte*>(logits.data()) + of.skipped * proto::element_bytes(dtype),
             of.rows.stride,
