@@ -84,7 +84,7 @@ struct Drawing {
     std::uint32_t first_block;
 
     __device__ bool races() const { return want.temperature > 0.0F; }
-    __device__ std::uint32_t* bounds() const { return ranks.of[races() ? 1 : 0]; }
+    __device__ std::uint32_t* bounds() const { return ranks.of(races() ? 1 : 0); }
     // The best that the block may hold: of equal scores none is better than that of its first token.
     __device__ Contender bound_of(std::uint32_t block) const {
         const std::uint32_t rank = bounds()[block];

@@ -72,7 +72,7 @@ __device__ void send_maxima(const LeanTarget& target, std::uint32_t column, cons
             *reinterpret_cast<uint4*>(unit.codes) = codes[i];
 #pragma unroll
             for (std::uint32_t k = 0; k < kElements; ++k) {
-                ranks.of[0][at * kElements + k] = rank_of(value_of<D>(unit.codes[k]));
+                ranks.of(0)[at * kElements + k] = rank_of(value_of<D>(unit.codes[k]));
             }
         }
     }
@@ -83,7 +83,7 @@ __device__ void fetch_race(std::uint32_t column, const Scratch& scratch, const B
     constexpr std::uint32_t kRanks = 4;
     const std::uint32_t* from = scratch.race + std::uint64_t{column} * scratch.race_stride;
     for (std::uint32_t i = threadIdx.x * kRanks; i < ranks.places(); i += kLeanThreads * kRanks) {
-        __pipeline_memcpy_async(ranks.of[1] + i, from + i, kRanks * sizeof(*from));
+        __pipeline_memcpy_async(ranks.of(1) + i, from + i, kRanks * sizeof(*from));
     }
     __pipeline_commit();
 }
@@ -189,7 +189,7 @@ __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, co
                             std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
                             const Scratch& scratch) {
     __shared__ Sending sending;
-    const BlockRanks ranks(static_cast<std::uint32_t*>(launch_memory()), rows.blocks, plan.races ? kWays : 1);
+    const BlockRanks ranks(launch_memory(), rows.blocks, plan.races ? kWays : 1);
     // They are on their way while the maxima are sent.
     if (plan.races) fetch_race(column, scratch, ranks);
     sending.begin(plan.shares);

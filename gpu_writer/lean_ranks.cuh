@@ -62,25 +62,26 @@ struct Choice {
 };
 
 // In shared memory, in whole words of a bitmap: what is behind the last block has the rank of an empty one.
+// Addresses are computed: arrays of them would stand in local memory.
 struct BlockRanks {
-    std::uint32_t* of[kWays];
-    std::uint32_t* chosen;       // bitmaps
-    std::uint32_t* tied[kWays];  // with a choice's `least`, where it has ties
+    std::uint32_t* memory;
     std::uint32_t blocks;
     std::uint32_t words;  // of a bitmap
     std::uint32_t ways;   // those that are ranked: the first ones
 
     static constexpr std::uint32_t kWordBlocks = 32;
 
-    __device__ BlockRanks(std::uint32_t* memory, std::uint32_t count, std::uint32_t ranked)
-        : blocks(count), words((count + kWordBlocks - 1) / kWordBlocks), ways(ranked) {
-        chosen = memory + std::size_t{kWays} * places();
-        for (std::uint32_t way = 0; way < kWays; ++way) {
-            of[way] = memory + way * places();
-            tied[way] = chosen + (1 + way) * words;
-        }
-    }
+    __device__ BlockRanks(void* at, std::uint32_t count, std::uint32_t ranked)
+        : memory(static_cast<std::uint32_t*>(at)),
+          blocks(count),
+          words((count + kWordBlocks - 1) / kWordBlocks),
+          ways(ranked) {}
+
     __device__ std::uint32_t places() const { return words * kWordBlocks; }
+    __device__ std::uint32_t* of(std::uint32_t way) const { return memory + way * places(); }
+    // Bitmaps: what is chosen, and what is tied with a choice's `least`, where it has ties.
+    __device__ std::uint32_t* chosen() const { return memory + kWays * places(); }
+    __device__ std::uint32_t* tied(std::uint32_t way) const { return chosen() + (1 + way) * words; }
 };
 inline std::size_t rank_bytes(std::uint32_t blocks) {
     const std::size_t words = (blocks + BlockRanks::kWordBlocks - 1) / BlockRanks::kWordBlocks;
@@ -113,7 +114,7 @@ struct ChoiceRoom {
 __device__ inline void find_tops(const BlockRanks& ranks, ChoiceRoom& room) {
     for (std::uint32_t way = 0; way < ranks.ways; ++way) {
         std::uint32_t top = 0;
-        const auto* four = reinterpret_cast<const uint4*>(ranks.of[way]);
+        const auto* four = reinterpret_cast<const uint4*>(ranks.of(way));
         for (std::uint32_t i = threadIdx.x; i * 4 < ranks.places(); i += kLeanThreads) {
             const uint4 each = four[i];
             top = max(max(top, max(each.x, each.y)), max(each.z, each.w));
@@ -166,7 +167,7 @@ __device__ inline void find_choices(const BlockRanks& ranks, ChoiceRoom& room) {
             const Choice choice = room.choices[way];
             if (choice.sought == 0) continue;
             for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
-                const std::uint32_t bin = choice.bin_of(ranks.of[way][block]);
+                const std::uint32_t bin = choice.bin_of(ranks.of(way)[block]);
                 if (bin < kBins) atomicAdd(&room.bins[way][bin], 1U);
             }
         }
@@ -186,14 +187,14 @@ __device__ inline void mark_blocks(const BlockRanks& ranks, const BlockSpan& spa
         bool chosen = span.always_sent(block);
         for (std::uint32_t way = 0; way < ranks.ways; ++way) {
             const Choice& choice = room.choices[way];
-            const std::uint32_t rank = ranks.of[way][block];
+            const std::uint32_t rank = ranks.of(way)[block];
             chosen = chosen || rank > choice.least;
             if (choice.ties == 0) continue;
             const std::uint32_t tied = __ballot_sync(kAllLanes, rank == choice.least);
-            if (threadIdx.x % 32 == 0) ranks.tied[way][word] = tied;
+            if (threadIdx.x % 32 == 0) ranks.tied(way)[word] = tied;
         }
         const std::uint32_t bits = __ballot_sync(kAllLanes, chosen);
-        if (threadIdx.x % 32 == 0) ranks.chosen[word] = bits;
+        if (threadIdx.x % 32 == 0) ranks.chosen()[word] = bits;
     }
 }
 
@@ -229,13 +230,13 @@ __device__ inline std::uint32_t lowest_bits(std::uint32_t bits, std::uint32_t co
 __device__ inline void choose_ties(const BlockRanks& ranks, std::uint32_t way, std::uint32_t ties) {
     if (ties == 0) return;
     const LaneWords words(ranks.words);
-    const std::uint32_t own = words.count(ranks.tied[way]);
+    const std::uint32_t own = words.count(ranks.tied(way));
     std::uint32_t left = ties - min(ties, sum_so_far(own) - own);
     for (std::uint32_t word = words.first; word < words.end && left > 0; ++word) {
-        const std::uint32_t bits = ranks.tied[way][word];
+        const std::uint32_t bits = ranks.tied(way)[word];
         const std::uint32_t taken = min(static_cast<std::uint32_t>(__popc(bits)), left);
         // The other way's ties are in the same words.
-        if (taken > 0) atomicOr(ranks.chosen + word, lowest_bits(bits, taken));
+        if (taken > 0) atomicOr(ranks.chosen() + word, lowest_bits(bits, taken));
         left -= taken;
     }
 }
@@ -243,11 +244,11 @@ __device__ inline void choose_ties(const BlockRanks& ranks, std::uint32_t way, s
 // By one warp: the chosen blocks, ascending. Zeros follow them to the end of 16 bytes.
 __device__ inline void list_chosen(const BlockRanks& ranks, ChoiceRoom& room) {
     const LaneWords words(ranks.words);
-    const std::uint32_t own = words.count(ranks.chosen);
+    const std::uint32_t own = words.count(ranks.chosen());
     const std::uint32_t until = sum_so_far(own);
     std::uint32_t at = until - own;
     for (std::uint32_t word = words.first; word < words.end; ++word) {
-        for (std::uint32_t bits = ranks.chosen[word]; bits != 0; bits &= bits - 1) {
+        for (std::uint32_t bits = ranks.chosen()[word]; bits != 0; bits &= bits - 1) {
             room.list[at++] =
                 static_cast<std::uint16_t>(word * BlockRanks::kWordBlocks +
                                            static_cast<std::uint32_t>(__ffs(static_cast<int>(bits))) - 1);
