@@ -1,21 +1,23 @@
 // See cuda_runtime_api.h beside it.
 #pragma once
 
-#include <bit>
-#include <cstdint>
+#include "gpu_writer/element_codes.h"
+#include "sim/logit_codes.h"
 
 // NOLINTBEGIN: the names are CUDA's.
-using __half = _Float16;
+struct __half {
+    unsigned short bits;
+};
 inline __half __ushort_as_half(unsigned short bits) {
-    return std::bit_cast<__half>(bits);
+    return {bits};
 }
 inline unsigned short __half_as_ushort(__half value) {
-    return std::bit_cast<unsigned short>(value);
+    return value.bits;
 }
 inline float __half2float(__half value) {
-    return static_cast<float>(value);
+    return croupier::gpu_writer::fp16_value(value.bits);
 }
 inline __half __float2half_rn(float value) {
-    return static_cast<__half>(value);
+    return {croupier::sim::fp16_code(value)};
 }
 // NOLINTEND
