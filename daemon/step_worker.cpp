@@ -94,15 +94,15 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
         }
         session.shares().divide(segment, step, first_lane(), lanes());
         if (!logits_complete(segment, step)) {
+            const bool is_next = !result.pending;
             // Who has none of its columns need not be awake for it.
-            if (!result.pending && !session.shares().all_own(step).empty())
-                foresee(session.forecast(), result);
+            if (is_next && !session.shares().all_own(step).empty()) foresee(session.forecast(), result);
             result.pending = true;
             session.late_ranks().look(segment, step);
             result.decided += decide_sent(session, step);
             // What is ready goes before what is void.
             if (result.decided == 0) result.decided += answer_void(session, step);
-            result.busy = await_logits(session, step, result.soon) || result.busy;
+            result.busy = await_logits(session, step, is_next && result.soon) || result.busy;
             continue;
         }
         const std::uint64_t now = note_logits_ready(segment, step, *entry_);
