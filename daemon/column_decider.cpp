@@ -7,6 +7,8 @@
 #include "daemon/sent_columns.h"
 #include "daemon/step_logits.h"
 #include "proto/philox.h"
+#include "proto/plain_draw.h"
+#include "sampler/lean_draw.h"
 #include "sampler/params.h"
 #include "sampler/plan.h"
 #include "sampler/race_key.h"
@@ -99,6 +101,13 @@ sampler::Request lent_request(SessionView& session, const CheckedSequence& seque
     request.max_length = geometry.max_length;
     request.hot_blocks = session.hot_blocks(sequence.hot_choice);
     return request;
+}
+
+// By the paths that read some blocks of a row. Others would ask for all of a lean one.
+bool reads_little(const proto::SamplingParams& params, const sampler::Request& request,
+                  const sampler::RowKind& row) {
+    const sampler::Path path = sampler::plan_of(params, request, row).path;
+    return path == sampler::Path::head || path == sampler::Path::race || path == sampler::Path::asked;
 }
 
 std::uint32_t random_for(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,
@@ -282,20 +291,28 @@ void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t
 void rehearse_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
                      const PreparedRaces& races, sampler::Workspace& workspace) {
     const shm::Segment& segment = session.segment();
-    // As the slot's last step left it. Whole rows would be read whole.
-    if (format_of(segment, step) != proto::SliceFormat::lean) return;
-    if (session.lean().stands_whole(segment, step, column)) return;
     const proto::ScheduleColumn asked = segment.schedule_columns(step.slot)[column];
     SequenceLists& lists = session.lists(lane.thread);
     CheckedSequence sequence;
     if (check_sequence(segment, step, asked, sequence, lists) != DecisionError::none) return;
     const sampler::Request request = lent_request(session, sequence, asked.position, lane, races);
+    const auto& geometry = segment.geometry();
+    if (asked.mask_row != 0 || !reads_little(sequence.params, request, {geometry.dtype, geometry.vocab}))
+        return;
+    const proto::race::Draw drawn_by{sampler::race_key(sequence.params, request),
+                                     proto::race_temperature(sequence.params)};
+    const auto row = session.rehearsal_row(step, column, drawn_by);
+    if (!row) return;
+    // Of another request's column, of which no block was sent.
+    const bool drawn = row->slices.front().lean->draw.has_value();
+    if (drawn && !sampler::drawn_token(*row, sequence.params, request)) return;
     auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
                                       request.dry_breakers);
-    bool read_early = false;
-    const auto row = session.row(step, column, lane.thread, proto::SliceFormat::lean, read_early);
+    const std::uint32_t width = state.search_width();
     workspace.answer_space = {};
-    (void)sampler::decide(row, request, state, workspace);
+    (void)sampler::decide(*row, request, state, workspace);
+    // How far to look is for the sequence's own rows to say.
+    state.note_search_width(width);
 }
 
 DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,

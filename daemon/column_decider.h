@@ -36,8 +36,8 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
 void prepare_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
                     PreparedRaces& races);
 
-// Makes a column's decision of what stands where its row will, for nothing but the caches: of a lean step,
-// while its logits are awaited. What one needs is all over memory, and after some milliseconds far away.
+// Makes a column's decision of something like its row, for nothing but the caches: of a lean step, while its
+// logits are awaited. What one needs is all over memory, and after some milliseconds far away.
 void rehearse_column(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
                      const PreparedRaces& races, sampler::Workspace& workspace);
 

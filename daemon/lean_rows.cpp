@@ -20,10 +20,15 @@ std::optional<SliceFormat> format_of(const shm::Segment& segment, const CheckedS
 LeanRows::LeanRows(const proto::Geometry& geometry, std::uint32_t threads)
     : lean_blocks_(geometry.lean_blocks) {
     if (lean_blocks_ == 0) return;
+    std::size_t copied = 0;
     for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
         layouts_.push_back(proto::lean_layout_of(geometry, rank));
         blocks_.push_back(geometry.shards[rank].blocks());
+        const proto::LeanLayout& layout = layouts_.back();
+        copied += layout.maxima_stride + layout.blocks_stride + layout.elements_stride +
+                  proto::block_weights_bytes(blocks_.back());
     }
+    copied_bytes_.resize(copied);
     all_.assign((geometry.blocks() + 63) / 64, ~std::uint64_t{0});
     laid_.resize(threads);
     for (Laid& laid : laid_) laid.lean.resize(geometry.tp);
@@ -43,15 +48,36 @@ std::span<const sampler::Slice> LeanRows::lay(const shm::Segment& segment, const
     return laid.slices;
 }
 
-bool LeanRows::stands_whole(const shm::Segment& segment, const CheckedStep& step,
-                            std::uint32_t column) const {
-    for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
-        const std::byte* heads = segment.lean(step.slot, rank) + layouts_[rank].heads;
-        const auto& head =
-            *reinterpret_cast<const proto::LeanHead*>(heads + column * sizeof(proto::LeanHead));
-        if ((head.flags & proto::kStandsWhole) != 0) return true;
+std::span<const sampler::Slice> LeanRows::copy(const shm::Segment& segment, const CheckedStep& step,
+                                               std::uint32_t column, const proto::race::Draw& drawn_by,
+                                               std::span<const sampler::Slice> slices) {
+    copied_.slices.assign(slices.begin(), slices.end());
+    copied_.lean.resize(slices.size());
+    std::byte* to = copied_bytes_.data();
+    const auto keep = [&to](const void* from, std::size_t bytes) {
+        std::byte* const kept = to;
+        to = std::copy_n(static_cast<const std::byte*>(from), bytes, to);
+        return kept;
+    };
+    for (std::uint32_t rank = 0; rank < slices.size(); ++rank) {
+        const proto::LeanLayout& layout = layouts_[rank];
+        sampler::LeanColumn lean = column_of(segment.lean(step.slot, rank), rank, column, {});
+        if (lean.placed != nullptr) return {};
+        lean.maxima = keep(lean.maxima, layout.maxima_stride);
+        lean.blocks = reinterpret_cast<const std::uint16_t*>(keep(lean.blocks, layout.blocks_stride));
+        if (lean.block_weights != nullptr) {
+            lean.block_weights = reinterpret_cast<const std::uint8_t*>(
+                keep(lean.block_weights, proto::block_weights_bytes(blocks_[rank])));
+        }
+        lean.elements = keep(lean.elements, lean.sent * (layout.elements_stride / lean_blocks_));
+        if (lean.draw) {
+            lean.draw->key = drawn_by.key;
+            lean.draw->temperature = drawn_by.temperature;
+        }
+        copied_.lean[rank] = lean;
+        copied_.slices[rank].lean = &copied_.lean[rank];
     }
-    return false;
+    return copied_.slices;
 }
 
 void LeanRows::prefetch_head(const shm::Segment& segment, const CheckedStep& step,

@@ -25,8 +25,11 @@ class LeanRows {
     std::span<const sampler::Slice> lay(const shm::Segment& segment, const CheckedStep& step,
                                         std::uint32_t column, std::size_t thread,
                                         std::span<const sampler::Slice> slices);
-    // On some rank, by its head.
-    bool stands_whole(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const;
+    // As the slot's last step left them, or as the writers leave them meanwhile, copied: a decision would not
+    // end over what changes. Drawn where they were, by `drawn_by` now. Empty: a rank has the column whole.
+    std::span<const sampler::Slice> copy(const shm::Segment& segment, const CheckedStep& step,
+                                         std::uint32_t column, const proto::race::Draw& drawn_by,
+                                         std::span<const sampler::Slice> slices);
     // Brings near what a decision of the column reads of what was sent, the likeliest blocks of it, by its
     // head, which is brought near before: nobody of this host has touched it since its writer's device wrote
     // it.
@@ -50,6 +53,8 @@ class LeanRows {
     std::vector<std::uint32_t> blocks_;       // [rank]
     std::vector<std::uint64_t> all_;          // a bit for each block
     std::vector<Laid> laid_;                  // [thread]
+    Laid copied_;
+    std::vector<std::byte> copied_bytes_;
 };
 
 }  // namespace croupier::daemon

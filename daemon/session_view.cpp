@@ -100,6 +100,15 @@ sampler::RowView SessionView::row(const CheckedStep& step, std::uint32_t column,
     return row;
 }
 
+std::optional<sampler::RowView> SessionView::rehearsal_row(const CheckedStep& step, std::uint32_t column,
+                                                           const proto::race::Draw& drawn_by) {
+    const auto& geometry = segment_.geometry();
+    if (format_of(segment_, step) != proto::SliceFormat::lean) return std::nullopt;
+    const auto copied = lean_.copy(segment_, step, column, drawn_by, slices_[step.slot]);
+    if (copied.empty()) return std::nullopt;
+    return sampler::RowView{geometry.dtype, geometry.vocab, geometry.tile, step.columns, column, copied};
+}
+
 bool SessionView::exhausted(std::uint64_t step) const {
     const std::uint32_t slot = segment_.slot_of(step);
     const Exhausted& memo = exhausted_[slot];

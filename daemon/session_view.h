@@ -39,6 +39,9 @@ class SessionView {
     // made of it while the last tiles were in flight.
     sampler::RowView row(const CheckedStep& step, std::uint32_t column, std::size_t thread,
                          proto::SliceFormat format, bool& read_early);
+    // Of a lean step whose logits are awaited, something like it (LeanRows::copy()); nothing: there is none.
+    std::optional<sampler::RowView> rehearsal_row(const CheckedStep& step, std::uint32_t column,
+                                                  const proto::race::Draw& drawn_by);
     const LeanRows& lean() const { return lean_; }
     EarlyMaxima& early() { return early_; }
     shm::LogitsForecast& forecast() { return forecast_; }

@@ -49,6 +49,7 @@ StepWorker::StepWorker(proto::PlaneHeader& plane, std::vector<shm::JournalWriter
       index_(index),
       incarnation_(entry_->incarnation.load(std::memory_order_acquire)),
       threads_(threads),
+      rehearses_(threads == 1 && entry_->restarts.load(std::memory_order_relaxed) == 0),
       journals_(std::move(journals)),
       captures_(std::move(captures)),
       event_fd_(event_fd),
@@ -200,7 +201,11 @@ bool StepWorker::prepare_next(SessionView& session, const CheckedStep& step) {
 // One a look, too. Behind decisions that were made just now it would bring nothing near.
 bool StepWorker::rehearse_next(SessionView& session, const CheckedStep& step) {
     std::uint32_t& rehearsed = session.rehearsed(step);
-    if (rehearsed >= session.prepared(step)) return false;
+    if (!rehearses_ || rehearsed >= session.prepared(step)) return false;
+    SentColumns sent(session.segment(), step);
+    sent.look();
+    // What a device writes is looked at by nobody meanwhile.
+    if (sent.parts() != 0) return false;
     if (shm::monotonic_ns() - last_decided_ns_ < kWarmNs) return false;
     const std::size_t place = rehearsed++;
     const std::uint32_t column = session.shares().all_own(step)[place];

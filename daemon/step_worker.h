@@ -121,6 +121,9 @@ class StepWorker {
     std::uint32_t index_;
     std::uint32_t incarnation_;
     std::uint32_t threads_;
+    // Several threads decide on other cores than the one that looks. And what ended a sampler before may have
+    // been a rehearsal, which need not recur in the decision: it must not end one at each step.
+    bool rehearses_;
     std::uint64_t looks_ = 0;
     std::uint64_t last_decided_ns_ = 0;
     std::uint64_t slice_ends_ = kEndless;

@@ -72,7 +72,8 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
         want.by_maximum = nucleus ? kOfNucleus : kGreedy;
         want.by_race = kOfRace;
         if (nucleus) want.flags |= kSumAtScale;
-        if (params.top_p < 1.0) want.flags |= kWeighBlocks;
+        // Below, nuclei are narrow, and the room is better used for blocks.
+        if (params.top_p < 1.0 && params.temperature > 1.0) want.flags |= kWeighBlocks;
     }
     if ((params.flags & proto::kNoLogprob) == 0) {
         want.flags |= kSumAtOne;
