@@ -8,6 +8,8 @@ namespace croupier::daemon {
 
 using proto::SliceFormat;
 
+static_assert(sampler::kWeightSteps == proto::kWeightSteps);
+
 std::optional<SliceFormat> format_of(const shm::Segment& segment, const CheckedStep& step) {
     if (segment.geometry().lean_blocks == 0) return SliceFormat::full_tiles;
     const SliceFormat first = segment.ready(step.slot, 0).format;

@@ -18,8 +18,6 @@ namespace croupier::sampler {
 namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
-// As proto::kWeightSteps.
-constexpr double kWeightSteps = 40.0;
 
 std::uint32_t block_after(std::uint32_t id) {
     return (id + kBlock - 1) / kBlock;

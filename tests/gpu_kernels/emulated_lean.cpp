@@ -4,6 +4,7 @@
 #include "gpu_writer/lean_kernels.cu"  // NOLINT(bugprone-suspicious-include)
 #include "gpu_writer/lean_layout.h"
 #include "proto/hotness_order.h"
+#include "tests/gpu_writer/lean_launch.h"
 
 namespace croupier::testing {
 namespace {
@@ -14,28 +15,17 @@ class EmulatedLean final : public LeanSide {
         Laid laid = poisoned(of);
         const gpu_writer::LeanShape shape =
             gpu_writer::lean_shape(of.geometry, of.rank, of.columns(), of.order);
-        const proto::Dtype dtype = of.geometry.dtype;
         // As aligned as a GPU's memory is.
         std::vector<uint4> logits(of.rows.bytes.size() / sizeof(uint4) + 1);
         std::copy(of.rows.bytes.begin(), of.rows.bytes.end(),
                   reinterpret_cast<unsigned char*>(logits.data()));
-        const gpu_writer::LeanRows rows{reinterpret_cast<const std::byte*>(logits.data()) +
-                                            std::size_t{of.skipped} * proto::element_bytes(dtype),
-                                        of.rows.stride,
-                                        dtype,
-                                        shape.slice.lead,
-                                        shape.slice.entries,
-                                        shape.slice.blocks,
-                                        shape.first_block};
+        const gpu_writer::LeanRows rows =
+            rows_at(reinterpret_cast<const std::byte*>(logits.data()), of, shape);
         const std::vector<std::uint32_t> places =
             of.order.empty() ? std::vector<std::uint32_t>{} : proto::places_of(of.order, 0);
         const gpu_writer::LeanSlice slice{address(laid.slice), of.order.empty() ? nullptr : places.data(),
                                           of.geometry.tile, of.geometry.tiles(of.rank), of.columns()};
-        std::vector<std::uint32_t> whole;
-        for (std::uint32_t column = 0; column < of.columns(); ++column) {
-            if ((of.wants[column].flags & gpu_writer::kWhole) != 0) whole.push_back(column);
-        }
-        gpu_writer::launch_whole_columns(rows, slice, whole, nullptr);
+        gpu_writer::launch_whole_columns(rows, slice, whole_columns(of), nullptr);
         send(of, rows, {address(laid.part), shape.layout, shape.room});
         return laid;
     }

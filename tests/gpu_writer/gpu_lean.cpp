@@ -10,11 +10,10 @@
 #include "gpu_writer/lean_layout.h"
 #include "proto/hotness_order.h"
 #include "testing/session_files.h"
+#include "tests/gpu_writer/lean_launch.h"
 
 namespace croupier::testing {
 namespace {
-
-using gpu_writer::kWhole;
 
 void need_cuda(cudaError_t status, const char* what) {
     if (status != cudaSuccess)
@@ -93,13 +92,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
       columns_(of.columns()) {
     const gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, columns_, of.order);
     const proto::Dtype dtype = of.geometry.dtype;
-    rows_ = {logits_.get() + std::size_t{of.skipped} * proto::element_bytes(dtype),
-             of.rows.stride,
-             dtype,
-             shape.slice.lead,
-             shape.slice.entries,
-             shape.slice.blocks,
-             shape.first_block};
+    rows_ = rows_at(logits_.get(), of, shape);
     target_ = {part.address(), shape.layout, shape.room};
     scratch_ = on_gpu<std::byte>(
         nullptr, gpu_writer::lean_scratch_bytes(dtype, shape.slice.blocks, of.geometry.max_batch));
@@ -110,9 +103,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
     }
     slice_ = {slice.address(), places_.get(), of.geometry.tile, of.geometry.tiles(of.rank), columns_};
     std::memcpy(wants_.data(), of.wants.data(), wants_.size());
-    for (std::uint32_t column = 0; column < columns_; ++column) {
-        if ((of.wants[column].flags & kWhole) != 0) whole_.push_back(column);
-    }
+    whole_ = whole_columns(of);
     need_cuda(cudaDeviceSynchronize(), "prepare a lean step");
 }
 

@@ -1,0 +1,35 @@
+// A lean case as the kernels' launches take it, for a GPU and for a CPU that stands in for one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "gpu_writer/lean_kernels.h"
+#include "gpu_writer/lean_layout.h"
+#include "tests/gpu_writer/lean_side.h"
+
+namespace croupier::testing {
+
+// `logits`: where the case's bytes lie.
+inline gpu_writer::LeanRows rows_at(const std::byte* logits, const LeanCase& of,
+                                    const gpu_writer::LeanShape& shape) {
+    const proto::Dtype dtype = of.geometry.dtype;
+    return {logits + std::size_t{of.skipped} * proto::element_bytes(dtype),
+            of.rows.stride,
+            dtype,
+            shape.slice.lead,
+            shape.slice.entries,
+            shape.slice.blocks,
+            shape.first_block};
+}
+
+inline std::vector<std::uint32_t> whole_columns(const LeanCase& of) {
+    std::vector<std::uint32_t> whole;
+    for (std::uint32_t column = 0; column < of.columns(); ++column) {
+        if ((of.wants[column].flags & gpu_writer::kWhole) != 0) whole.push_back(column);
+    }
+    return whole;
+}
+
+}  // namespace croupier::testing
