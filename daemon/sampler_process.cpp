@@ -91,7 +91,7 @@ class Sampler {
             entry().heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
             bell_.sleep(options_.index, seen, all.pending ? std::min(longest, all.until_soon) : kIdleSleep);
         };
-        wait_.idle(found, sleep, all.soon);
+        wait_.idle(found, sleep, all.soon, !all.own);
         // A spinning sampler must not take the clock at every turn.
         if (++turns_ % 1024 == 0) entry().heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
     }

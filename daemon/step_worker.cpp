@@ -96,8 +96,10 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
         session.shares().divide(segment, step, first_lane(), lanes());
         if (!logits_complete(segment, step)) {
             const bool is_next = !result.pending;
+            const bool has_own = !session.shares().all_own(step).empty();
             // Who has none of its columns need not be awake for it.
-            if (is_next && !session.shares().all_own(step).empty()) foresee(session.forecast(), result);
+            if (is_next && has_own) foresee(session.forecast(), result);
+            result.own = result.own || has_own;
             result.pending = true;
             session.late_ranks().look(segment, step);
             result.decided += decide_sent(session, step);
@@ -111,6 +113,7 @@ Look StepWorker::look(SessionView& session, std::uint64_t slice_ns) {
         if (ready != 0 && ready <= now) session.forecast().note(number, ready);
         const Share share = decide_claimable(session, step, nullptr, now);
         result.decided += share.decided;
+        result.own = result.own || share.waits;
         result.busy = result.busy || (share.waits && answers_come(segment, slot));
         const bool suspect = reopened != 0 && shm::StepClaims(segment, number).has_suspect(step.columns);
         result.suspect = result.suspect || suspect;

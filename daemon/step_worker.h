@@ -28,6 +28,7 @@ struct Look {
     bool pending = false;  // a step waits for logits that may come without a ring of the bell
     bool busy = false;     // and there was something to do meanwhile
     bool suspect = false;  // a column that samplers died of waits for one that decides it alone
+    bool own = false;      // of what is pending some is this sampler's share
     // As far as steps before tell: such logits may come at any moment, or not for so long.
     bool soon = false;
     std::chrono::nanoseconds until_soon = std::chrono::nanoseconds::max();
@@ -37,6 +38,7 @@ struct Look {
         pending = pending || other.pending;
         busy = busy || other.busy;
         suspect = suspect || other.suspect;
+        own = own || other.own;
         soon = soon || other.soon;
         until_soon = std::min(until_soon, other.until_soon);
     }

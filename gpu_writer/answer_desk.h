@@ -32,15 +32,17 @@ class AnswerDesk {
     AnswerDesk& operator=(const AnswerDesk&) = delete;
     ~AnswerDesk();
 
-    // Wishes of these rows are answered from now on, until the opening is closed. Openings are counted
-    // upwards, from 1 on. Nothing is enqueued: a stream that stands waiting beside the model's, however
-    // little it does, costs each of the model's kernels a third of a microsecond
+    // Wishes of these rows are answered from now on, until the opening is closed; their step is sent in
+    // `worker`. Openings are counted upwards, from 1 on. Nothing is enqueued: a stream that stands waiting
+    // beside the model's, however little it does, costs each of the model's kernels a third of a microsecond
     // (docs/decisions/0020-a-lean-transport.md).
-    void open(const LeanRows& rows, const LeanSlice& slice, std::uint64_t step, std::uint64_t opening);
+    void open(const LeanRows& rows, const LeanSlice& slice, std::uint64_t step, std::uint64_t opening,
+              cudaStream_t worker);
     // Whether it is the step's wishes that are answered, and not those of one that had the slot before.
     bool is_open_for(std::uint64_t step) const;
-    // In a stream that waits for the step's tokens anyway: from the first wish on, or the close, the kernel
-    // runs, and brings the tokens. The opening, or 0 where the opening has its kernel by now.
+    // In a stream that waits for the step's tokens anyway: the kernel brings them too. Behind the step in its
+    // own stream it runs from the step's end on; in another one, where the model may run beside it, from the
+    // first wish on, or the close. The opening, or 0 where the opening has its kernel by now.
     shm::Result<std::uint64_t> answer_in(cudaStream_t stream, const DeliveredTokens& tokens);
     // What follows in `stream` runs when the kernels of earlier openings have ended.
     shm::Result<bool> hold(cudaStream_t stream) const;
@@ -80,6 +82,7 @@ class AnswerDesk {
     mutable std::mutex mutex_;
     LeanRows rows_;
     LeanSlice slice_;
+    cudaStream_t worker_ = nullptr;
     std::uint64_t step_ = 0;
     std::uint64_t opened_ = 0;
     std::uint64_t enqueued_ = 0;  // the last opening that has a kernel; `ended_` is behind it

@@ -8,44 +8,69 @@ namespace {
 using proto::Dtype;
 
 constexpr std::uint32_t kAnswerThreads = 256;
-constexpr std::uint32_t kWarp = 32;
 // Beside the one that reads the desk's word. Each brings a wish by itself: few blocks as a rule, a row now
 // and then.
 constexpr std::uint32_t kAnswering = 16;
 constexpr std::uint32_t kBitmapBits = 32;
 constexpr std::uint32_t kWordsTogether = 64;
 
-// Tells the others what the CPU posts. Many blocks that read over the link would slow each other, and the
-// rows of other steps, down.
-__device__ void relay_word(const Desk& desk, std::uint64_t opening) {
-    if (threadIdx.x != 0) return;
-    std::uint64_t word = 0;
-    do {
-        word = load_now(desk.word);
+// A thread's own tokens, one after the other.
+class Bringing {
+  public:
+    __device__ explicit Bringing(const DeliveredTokens& tokens)
+        : tokens_(tokens), column_(threadIdx.x == 0 ? tokens.columns : threadIdx.x - 1) {}
+
+    __device__ bool has_more() const { return column_ < tokens_.columns; }
+    __device__ std::uint64_t load() const {
+        return load_now(reinterpret_cast<const std::uint64_t*>(tokens_.from + column_));
+    }
+    // What load() found: whether that was the token.
+    __device__ bool take(std::uint64_t word) {
+        if (static_cast<std::uint32_t>(word >> 32U) != tokens_.ticket) return false;
+        tokens_.to[column_] = static_cast<std::int32_t>(word);
+        column_ += kAnswerThreads - 1;
+        return true;
+    }
+
+  private:
+    const DeliveredTokens& tokens_;
+    std::uint32_t column_;
+};
+
+// By one block: its first thread tells the others what the CPU posts, all others bring tokens. Many blocks
+// that read over the link would slow each other, and the rows of other steps, down. The loads of a warp
+// travel together: where its first one holds all tokens, the kernel ends with the round trip that brought the
+// last.
+__device__ void serve_link(const Desk& desk, std::uint64_t opening, const DeliveredTokens& tokens) {
+    __shared__ std::uint32_t brought;
+    if (threadIdx.x == 0) brought = 0;
+    __syncthreads();
+    const bool relays = threadIdx.x == 0;
+    const bool has_tokens = tokens.columns > 0;
+    Bringing bringing(tokens);
+    bool open = true;
+    while (__any_sync(~0U, (relays && open) || bringing.has_more())) {
+        std::uint64_t word = 0;
+        if (relays) word = load_now(desk.word);
+        if (bringing.has_more()) word = bringing.load();
+        if (bringing.has_more() && bringing.take(word)) atomicAdd(&brought, 1);
+        __syncwarp();
+        if (!relays || !open) continue;
+        const bool done = has_tokens && load_now(&brought) == tokens.columns;
         // What the CPU stored before it is read after it.
         __threadfence_system();
-        store_now(desk.relay, word);
-    } while (DeskWord::opening(word) == opening);
-}
-
-// By all warps but the first, which relays meanwhile: tokens come behind the last wish, and at once.
-__device__ void bring_tokens(const DeliveredTokens& tokens) {
-    constexpr std::uint32_t kBringing = kAnswerThreads - kWarp;
-    const std::uint32_t thread = threadIdx.x - kWarp;
-    if (thread == 0 && tokens.columns > 0) {
-        while (load_now(tokens.delivered) < tokens.ticket) __nanosleep(200);
-        __threadfence_system();
+        open = DeskWord::opening(word) <= opening && !done;
+        store_now(desk.relay, done ? DeskWord::of(opening + 1, 0) : word);
     }
-    asm volatile("bar.sync 1, %0;" : : "n"(kBringing) : "memory");
-    for (std::uint32_t i = thread; i < tokens.columns; i += kBringing) tokens.to[i] = __ldcv(tokens.from + i);
 }
 
-// Whether entry `next` is posted, once it is; all of the block's threads are told.
+// Whether entry `next` is posted, once it is; all of the block's threads are told. The first look is over the
+// link: most kernels begin when all is over.
 __device__ bool is_posted(const Desk& desk, std::uint64_t opening, std::uint32_t next) {
     __shared__ bool posted;
     __syncthreads();
     if (threadIdx.x == 0) {
-        std::uint64_t word = load_now(desk.relay);
+        std::uint64_t word = load_now(next < kAnswering ? desk.word : desk.relay);
         // Until this opening's first word the relay has an earlier one's.
         while (DeskWord::opening(word) <= opening &&
                (DeskWord::opening(word) < opening || DeskWord::posted(word) <= next)) {
@@ -53,7 +78,7 @@ __device__ bool is_posted(const Desk& desk, std::uint64_t opening, std::uint32_t
             word = load_now(desk.relay);
         }
         posted = DeskWord::opening(word) == opening;
-        __threadfence();
+        __threadfence_system();
     }
     __syncthreads();
     return posted;
@@ -92,8 +117,8 @@ __device__ std::uint32_t list_bits(const std::uint32_t* bitmap, std::uint32_t fi
         std::uint32_t bits = __ldcv(bitmap + word);
         std::uint32_t at = atomicAdd(&listed, static_cast<std::uint32_t>(__popc(bits)));
         for (; bits != 0; bits &= bits - 1) {
-            list[at++] =
-                static_cast<std::uint16_t>(word * kBitmapBits + static_cast<std::uint32_t>(__ffs(bits)) - 1);
+            const auto bit = static_cast<std::uint32_t>(__ffs(static_cast<int>(bits))) - 1;
+            list[at++] = static_cast<std::uint16_t>(word * kBitmapBits + bit);
         }
     }
     __syncthreads();
@@ -119,10 +144,7 @@ template <Dtype D>
 __global__ void __launch_bounds__(kAnswerThreads)
     answer_wishes(LeanRows rows, LeanSlice slice, Desk desk, std::uint64_t opening, DeliveredTokens tokens) {
     __shared__ FetchedEntry fetched;
-    if (blockIdx.x == 0) {
-        if (threadIdx.x < kWarp) return relay_word(desk, opening);
-        return bring_tokens(tokens);
-    }
+    if (blockIdx.x == 0) return serve_link(desk, opening, tokens);
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
     for (std::uint32_t next = blockIdx.x - 1; is_posted(desk, opening, next); next += kAnswering) {
@@ -142,7 +164,11 @@ template <Dtype D>
 struct Answering {
     static void launch(const LeanRows& rows, const LeanSlice& slice, const Desk& desk, std::uint64_t opening,
                        const DeliveredTokens& tokens, cudaStream_t stream) {
-        answer_wishes<D><<<1 + kAnswering, kAnswerThreads, 0, stream>>>(rows, slice, desk, opening, tokens);
+        cudaLaunchConfig_t config{};
+        config.gridDim = 1 + kAnswering;
+        config.blockDim = kAnswerThreads;
+        config.stream = stream;
+        (void)cudaLaunchKernelEx(&config, answer_wishes<D>, rows, slice, desk, opening, tokens);
     }
 };
 

@@ -53,20 +53,26 @@ struct Desk {
     std::uint32_t bitmap_words = 0;  // of an entry; whole 16 bytes
 };
 
-// A step's tokens, which the kernel brings too: it then runs until they are delivered. Without columns it
-// brings none.
+// A column's token as a thread delivers it, in one store: with the ticket it is for, so that who finds the
+// ticket has the token, and one round trip over the link brings both.
+struct alignas(8) TokenWord {
+    std::int32_t token = 0;
+    std::uint32_t ticket = 0;
+};
+
+// A step's tokens, which the kernel brings too, each as soon as it is there: it then runs until it has all.
+// Without columns it brings none.
 struct DeliveredTokens {
-    const std::uint64_t* delivered = nullptr;  // `ticket` or beyond: they are there
-    std::uint64_t ticket = 0;
-    const std::int32_t* from = nullptr;  // pinned
+    const TokenWord* from = nullptr;  // pinned
     std::int32_t* to = nullptr;
     std::uint32_t columns = 0;
+    std::uint32_t ticket = 0;
 };
 
 // Before the first launch: see load_lean_kernels().
 cudaError_t load_answer_kernel(proto::Dtype dtype);
 
-// Runs until the desk's word has another opening.
+// Runs until the desk's word has another opening, or the tokens are there: nobody asks for more then.
 cudaError_t launch_answering(const LeanRows& rows, const LeanSlice& slice, const Desk& desk,
                              std::uint64_t opening, const DeliveredTokens& tokens, cudaStream_t stream);
 

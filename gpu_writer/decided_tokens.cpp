@@ -2,34 +2,73 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <string>
 
 #include "shm/step_window.h"
 
 namespace croupier::gpu_writer {
+namespace {
+
+// Read after bits of the slot, with acquire, which keeps the order: while the slot is the step's, so were
+// they. A client that reuses the slot clears its bits before it publishes, and no sampler sets them before
+// that.
+shm::Result<bool> still_holds(const shm::Segment& segment, std::uint64_t step) {
+    // SYNC: acquire; pairs with the release in SchedulePublisher::publish.
+    if (segment.header().published.load(std::memory_order_acquire) <= step + segment.geometry().slots)
+        return true;
+    return shm::fail(shm::Errc::bad_argument, "the slot of step " + std::to_string(step) +
+                                                  " holds a later step: the scheduler has its tokens");
+}
+
+}  // namespace
 
 shm::Result<bool> is_decided(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns) {
     const bool complete = shm::step_complete(segment, segment.slot_of(step), columns);
-    // Read second, which the acquiring loads of the bits keep: while the slot is the step's, what was seen
-    // complete is the step. A client that reuses the slot clears its bits before it publishes, and no sampler
-    // sets them before that.
-    // SYNC: acquire; pairs with the release in SchedulePublisher::publish.
-    if (segment.header().published.load(std::memory_order_acquire) > step + segment.geometry().slots) {
-        return shm::fail(shm::Errc::bad_argument, "the slot of step " + std::to_string(step) +
-                                                      " holds a later step: the scheduler has its tokens");
-    }
+    CROUPIER_TRY(still_holds(segment, step));
     return complete;
 }
 
-void read_tokens(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns,
-                 std::int32_t* tokens) {
-    const std::uint32_t slot = segment.slot_of(step);
-    if (shm::step_refusal(segment, slot) != proto::DecisionError::none) {
-        std::fill_n(tokens, columns, -1);
-        return;
+void DecidedTokens::begin(std::uint64_t step, std::uint32_t columns) {
+    step_ = step;
+    columns_ = columns;
+    left_ = columns;
+    std::fill(given_.begin(), given_.end(), 0);
+}
+
+shm::Result<std::span<const DecidedTokens::Token>> DecidedTokens::more() {
+    found_.clear();
+    const std::uint32_t slot = segment_.slot_of(step_);
+    const bool refused = shm::step_refusal(segment_, slot) != proto::DecisionError::none;
+    for (std::uint32_t word = 0; !refused && word * 64 < columns_; ++word) take(word);
+    if (refused || !found_.empty()) {
+        CROUPIER_TRY(still_holds(segment_, step_));
     }
-    for (const proto::Decision decision : segment.decisions(slot).part(0, columns))
-        *tokens++ = decision.token;
+    if (refused) return give_up();
+    for (const Token& each : found_) given_[each.column / 64] |= std::uint64_t{1} << (each.column % 64);
+    left_ -= static_cast<std::uint32_t>(found_.size());
+    return std::span<const Token>(found_);
+}
+
+void DecidedTokens::take(std::uint32_t word) {
+    const std::uint32_t slot = segment_.slot_of(step_);
+    // SYNC: acquire; pairs with the commit's: the decision is there with its bit.
+    std::uint64_t bits = segment_.committed(slot)[word].load(std::memory_order_acquire) & ~given_[word];
+    for (; bits != 0; bits &= bits - 1) {
+        const std::uint32_t column = word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+        if (column >= columns_) return;
+        const proto::Decision decision = segment_.decisions(slot)[column];
+        found_.push_back({column, decision.token});
+    }
+}
+
+std::span<const DecidedTokens::Token> DecidedTokens::give_up() {
+    found_.clear();
+    for (std::uint32_t column = 0; column < columns_; ++column) {
+        if ((given_[column / 64] >> (column % 64) & 1U) == 0) found_.push_back({column, -1});
+    }
+    left_ = 0;
+    return found_;
 }
 
 }  // namespace croupier::gpu_writer

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "shm/segment.h"
 
@@ -11,8 +13,34 @@ namespace croupier::gpu_writer {
 // step.
 shm::Result<bool> is_decided(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns);
 
-// Of a step that is decided: -1 where a decision is an error.
-void read_tokens(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns,
-                 std::int32_t* tokens);
+// The tokens of one step after the other, as they are decided.
+class DecidedTokens {
+  public:
+    explicit DecidedTokens(const shm::Segment& segment)
+        : segment_(segment), given_((segment.geometry().max_batch + 63) / 64) {}
+
+    void begin(std::uint64_t step, std::uint32_t columns);
+
+    struct Token {
+        std::uint32_t column;
+        std::int32_t token;  // -1: its decision is an error
+    };
+    // Those that were not given before, until the next call: in a step that is refused all that are left.
+    // Fails where the step's slot holds a later one.
+    shm::Result<std::span<const Token>> more();
+    bool all_given() const { return left_ == 0; }
+    // As if they were decided, with errors.
+    std::span<const Token> give_up();
+
+  private:
+    void take(std::uint32_t word);
+
+    const shm::Segment& segment_;
+    std::uint64_t step_ = 0;
+    std::uint32_t columns_ = 0;
+    std::uint32_t left_ = 0;
+    std::vector<std::uint64_t> given_;  // a bit a column
+    std::vector<Token> found_;
+};
 
 }  // namespace croupier::gpu_writer

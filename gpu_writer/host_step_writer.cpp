@@ -14,7 +14,7 @@ using shm::Errc;
 
 class HostStepWriter final : public StepWriter {
   public:
-    explicit HostStepWriter(HostWriter host) : StepWriter(std::move(host)) {
+    explicit HostStepWriter(HostWriter host) : StepWriter(std::move(host)), decided_(this->host().segment()) {
         const proto::Geometry& geometry = this->host().geometry();
         steps_.resize(geometry.slots);
         rows_.resize(geometry.max_batch);
@@ -62,13 +62,13 @@ class HostStepWriter final : public StepWriter {
     shm::Result<bool> await_tokens(void* stream, const BegunStep& step, std::chrono::milliseconds timeout,
                                    std::int32_t* tokens) override {
         if (stream != nullptr) return needs_no_stream();
-        CROUPIER_TRY_VALUE(decided, wait_tokens(step.step, timeout));
-        if (decided) {
-            read_tokens(host().segment(), step.step, step.columns, tokens);
-        } else {
-            std::fill_n(tokens, step.columns, -1);
-            ++late_steps_;
-        }
+        decided_.begin(step.step, step.columns);
+        CROUPIER_TRY(wait_tokens(step.step, timeout));
+        CROUPIER_TRY_VALUE(in_time, decided_.more());
+        for (const auto& [column, token] : in_time) tokens[column] = token;
+        if (decided_.all_given()) return true;
+        for (const auto& [column, token] : decided_.give_up()) tokens[column] = token;
+        ++late_steps_;
         return true;
     }
 
@@ -86,6 +86,7 @@ class HostStepWriter final : public StepWriter {
         return shm::fail(Errc::bad_argument, "no step is begun that was not enqueued: begin one first");
     }
 
+    DecidedTokens decided_;
     std::uint64_t late_steps_ = 0;
     std::vector<BegunStep> steps_;
     std::vector<const void*> rows_;

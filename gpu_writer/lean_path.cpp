@@ -91,7 +91,7 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     server_->watch(watched);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
     CROUPIER_TRY(desk.hold(worker));
-    desk.open(rows, slice_of(step), step.step, watched.opening);
+    desk.open(rows, slice_of(step), step.step, watched.opening, worker);
     const std::uint32_t slot = segment_.slot_of(step.step);
     const std::span<const LeanWant> wants(wants_.get() + first_want(step.step), step.columns);
     whole_.clear();

@@ -2,9 +2,8 @@
 
 #include <sys/prctl.h>
 
-#include <algorithm>
+#include <cstddef>
 
-#include "gpu_writer/decided_tokens.h"
 #include "gpu_writer/lean_path.h"
 #include "gpu_writer/slice_kernels.h"
 #include "shm/clock.h"
@@ -48,8 +47,7 @@ shm::Result<bool> TokenCourier::prepare() {
     places_ = 2 * geometry.slots;
     CROUPIER_TRY(keep(delivered_, pinned_array<std::uint64_t>(1, "the word of delivered tokens")));
     CROUPIER_TRY(keep(delivered_address_, device_pointer(delivered_.get(), "the word of delivered tokens")));
-    CROUPIER_TRY(
-        keep(tokens_, pinned_array<std::int32_t>(std::size_t{places_} * geometry.max_batch, "tokens")));
+    CROUPIER_TRY(keep(tokens_, pinned_array<TokenWord>(std::size_t{places_} * geometry.max_batch, "tokens")));
     CROUPIER_TRY(keep(tokens_address_, device_pointer(tokens_.get(), "tokens")));
     CROUPIER_TRY(cuda_done(load_tokens_kernel(), "cannot load the kernel that fetches tokens"));
     fetched_.resize(places_);
@@ -70,10 +68,6 @@ void TokenCourier::deliver_all() {
     }
     more_.notify_one();
     if (thread_.joinable()) thread_.join();
-}
-
-std::int32_t* TokenCourier::room_of(std::uint64_t ticket) const {
-    return tokens_.get() + ticket % places_ * segment_.geometry().max_batch;
 }
 
 shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::milliseconds timeout,
@@ -100,56 +94,68 @@ shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::millis
     ticket_ = ticket;
     if (!opening) return opening.error();
     if (opening.value() == 0) {
-        CROUPIER_TRY(enqueue_fetch(delivered, stream));
+        CROUPIER_TRY(enqueue_fetch(delivered, ticket, stream));
     }
     return cuda_done(cudaEventRecord(fetched, stream), "cannot mark the fetch of a step's tokens");
 }
 
 DeliveredTokens TokenCourier::to_deliver(std::uint64_t ticket, std::uint32_t columns,
                                          std::int32_t* tokens) const {
-    return {delivered_address_, ticket, tokens_address_ + (room_of(ticket) - tokens_.get()), tokens, columns};
+    return {tokens_address_ + room_of(ticket), tokens, columns, static_cast<std::uint32_t>(ticket)};
 }
 
-shm::Result<bool> TokenCourier::enqueue_fetch(const DeliveredTokens& tokens, cudaStream_t stream) const {
-    CROUPIER_TRY(wait_.until(stream, reinterpret_cast<std::uint64_t>(tokens.delivered), tokens.ticket));
+shm::Result<bool> TokenCourier::enqueue_fetch(const DeliveredTokens& tokens, std::uint64_t ticket,
+                                              cudaStream_t stream) const {
+    CROUPIER_TRY(wait_.until(stream, reinterpret_cast<std::uint64_t>(delivered_address_), ticket));
     // Not a copy: what waits for a copy engine begins some microseconds later than a kernel.
-    const auto from = reinterpret_cast<std::uint64_t>(tokens.from);
-    return cuda_done(launch_tokens({from, sizeof(*tokens.from), tokens.columns}, tokens.to, stream),
+    const auto from = reinterpret_cast<std::uint64_t>(tokens.from) + offsetof(TokenWord, token);
+    return cuda_done(launch_tokens({from, sizeof(TokenWord), tokens.columns}, tokens.to, stream),
                      "cannot enqueue the fetch of a step's tokens");
 }
 
-bool TokenCourier::decided(const Awaited& awaited) {
+bool TokenCourier::hand_over(const Awaited& awaited) {
     shm::WaitStrategy patience(kAfterLogits);
+    decided_.begin(awaited.step, awaited.columns);
     while (true) {
-        const auto there = is_decided(segment_, awaited.step, awaited.columns);
-        if (!there) return false;
-        if (there.value()) {
-            const auto& head = segment_.decision_head(segment_.slot_of(awaited.step));
-            // 0: all columns were decided before anybody saw the step complete.
-            const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
-            if (ready != 0) forecast_.note(awaited.step, ready);
-            return true;
-        }
+        const auto more = decided_.more();
+        if (!more) return false;
+        put(awaited, more.value());
+        if (decided_.all_given()) return true;
         if (over_.load(std::memory_order_relaxed) || Clock::now() >= awaited.deadline) return false;
         if (!shm::slice_ready(segment_, awaited.step, rank_)) {
             if (!forecast_.due(shm::monotonic_ns())) std::this_thread::sleep_for(kBeforeLogits);
             continue;
         }
-        patience.idle(0, [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); });
+        patience.idle(more.value().size(),
+                      [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); });
     }
 }
 
-void TokenCourier::deliver(const Awaited& awaited, bool decided) {
-    std::int32_t* room = room_of(awaited.ticket);
-    if (decided) {
-        read_tokens(segment_, awaited.step, awaited.columns, room);
-    } else {
-        std::fill_n(room, awaited.columns, -1);
+void TokenCourier::put(const Awaited& awaited, std::span<const DecidedTokens::Token> tokens) {
+    const std::size_t room = room_of(awaited.ticket);
+    for (const auto& [column, token] : tokens) {
+        const TokenWord word{token, static_cast<std::uint32_t>(awaited.ticket)};
+        std::atomic_ref(tokens_[room + column]).store(word, std::memory_order_relaxed);
+    }
+}
+
+void TokenCourier::note_ready(const Awaited& awaited) {
+    const auto& head = segment_.decision_head(segment_.slot_of(awaited.step));
+    // 0: all columns were decided before anybody saw the step complete.
+    const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
+    if (ready != 0) forecast_.note(awaited.step, ready);
+}
+
+void TokenCourier::deliver(const Awaited& awaited) {
+    const bool in_time = hand_over(awaited);
+    if (!in_time) {
+        put(awaited, decided_.give_up());
         late_.fetch_add(1, std::memory_order_relaxed);
     }
-    // SYNC: release; the GPU, which waits for the word, then finds the tokens.
+    // SYNC: release; a stream that waits for the word then finds the tokens.
     std::atomic_ref(delivered_[0]).store(awaited.ticket, std::memory_order_release);
     if (awaited.opening != 0) lean_->end_answers(awaited.step, awaited.opening);
+    if (in_time) note_ready(awaited);
 }
 
 void TokenCourier::serve() {
@@ -161,7 +167,7 @@ void TokenCourier::serve() {
         if (awaited_.empty()) return;
         const Awaited oldest = awaited_.front();
         lock.unlock();
-        deliver(oldest, decided(oldest));
+        deliver(oldest);
         lock.lock();
         awaited_.pop_front();
     }

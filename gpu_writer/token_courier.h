@@ -12,12 +12,14 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "gpu_writer/answer_kernel.h"
 #include "gpu_writer/begun_steps.h"
 #include "gpu_writer/cuda_memory.h"
+#include "gpu_writer/decided_tokens.h"
 #include "gpu_writer/stream_wait.h"
 #include "shm/logits_forecast.h"
 #include "shm/segment.h"
@@ -57,31 +59,39 @@ class TokenCourier {
     };
 
     TokenCourier(const shm::Segment& segment, std::uint32_t rank, LeanPath* lean, StreamWait wait)
-        : segment_(segment), rank_(rank), lean_(lean), wait_(wait) {}
+        : segment_(segment), rank_(rank), lean_(lean), wait_(wait), decided_(segment) {}
     shm::Result<bool> prepare();
     DeliveredTokens to_deliver(std::uint64_t ticket, std::uint32_t columns, std::int32_t* tokens) const;
-    shm::Result<bool> enqueue_fetch(const DeliveredTokens& tokens, cudaStream_t stream) const;
+    shm::Result<bool> enqueue_fetch(const DeliveredTokens& tokens, std::uint64_t ticket,
+                                    cudaStream_t stream) const;
     void serve();
-    bool decided(const Awaited& awaited);
-    void deliver(const Awaited& awaited, bool decided);
-    std::int32_t* room_of(std::uint64_t ticket) const;
+    void deliver(const Awaited& awaited);
+    // As they are decided. False: some did not come in time.
+    bool hand_over(const Awaited& awaited);
+    void put(const Awaited& awaited, std::span<const DecidedTokens::Token> tokens);
+    void note_ready(const Awaited& awaited);
+    std::size_t room_of(std::uint64_t ticket) const {
+        return ticket % places_ * segment_.geometry().max_batch;
+    }
 
     const shm::Segment& segment_;
     std::uint32_t rank_;
     LeanPath* lean_;
     StreamWait wait_;
     std::uint32_t places_ = 0;
-    PinnedMemory<std::uint64_t> delivered_;  // up to this ticket; the GPU waits for it
+    PinnedMemory<std::uint64_t> delivered_;  // up to this ticket; a stream without a kernel waits for it
     std::uint64_t* delivered_address_ = nullptr;
-    PinnedMemory<std::int32_t> tokens_;  // [place][column]
-    std::int32_t* tokens_address_ = nullptr;
+    PinnedMemory<TokenWord> tokens_;  // [place][column]
+    TokenWord* tokens_address_ = nullptr;
     std::vector<Event> fetched_;  // by place: the GPU has its tokens
     std::uint64_t ticket_ = 0;
 
     std::mutex mutex_;
     std::condition_variable more_;
-    std::deque<Awaited> awaited_;   // the oldest first
-    shm::LogitsForecast forecast_;  // the courier's thread's
+    std::deque<Awaited> awaited_;  // the oldest first
+    // The courier's thread's.
+    shm::LogitsForecast forecast_;
+    DecidedTokens decided_;
     std::atomic<bool> over_ = false;
     std::atomic<std::uint64_t> late_ = 0;
     std::thread thread_;

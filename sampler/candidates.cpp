@@ -211,7 +211,7 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     if (penalises) wanted = std::max(wanted, std::min(adjust_.state().search_width(), row_.blocks / 4));
     Gathered gathered;
     gathered.count = take_raised(pruning.adjustments);
-    Range range = {first_floor(wanted), kNoCeiling, kNothing};
+    Range range = {first_floor(pruning, wanted), kNoCeiling, kNothing};
     bool only_there = row_.lean != nullptr && wanted > 1 && range.floor > kNoFloor;
     const std::uint32_t asked_before = row_.asked();
     const std::uint32_t first_wanted = wanted;
@@ -222,7 +222,7 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
         const bool is_lowest = gathered.gave_up || range.floor == kNoFloor;
         if (row_.lacks_blocks()) {
             if (!is_lowest && range.least == kNothing) {
-                range = {lower_floor(range, wanted *= 2), range.floor, kNothing};
+                range = {lower_floor(pruning, range, wanted *= 2), range.floor, kNothing};
                 continue;
             }
             if (asked_before > 0 || ask_for_needed(pruning, range.least, first_wanted)) break;
@@ -233,33 +233,46 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
         // raise it.
         if (!only_there) wanted *= 2;
         only_there = false;
-        range = {lower_floor(range, wanted), range.floor, range.least};
+        range = {lower_floor(pruning, range, wanted), range.floor, range.least};
     }
     forget_raised();
     // The next decision is not to search by what a void one found.
-    if (penalises && !gathered.gave_up && !row_.lacks_blocks()) {
+    if (penalises && !(pruning.min_p > 0.0) && !gathered.gave_up && !row_.lacks_blocks()) {
         adjust_.state().note_search_width(count_at_least(block_max, float_below(range.least)));
     }
     return gathered;
 }
 
+// Half as many again are near enough: to find out more nearly would cost as much.
+bool CandidateSearch::few_reach(float floor, std::uint32_t wanted) const {
+    return floor > kNoFloor &&
+           count_at_least(workspace_.block_max.first(row_.blocks), floor) <= wanted + wanted / 2;
+}
+
 // Of a row that is there in part, what is there first: it is often enough, and where no more blocks are there
-// than are wanted, what is there tells where they end.
-float CandidateSearch::first_floor(std::uint32_t wanted) const {
+// than are wanted, what is there tells where they end. A min-p's floor is known if the largest entry stays
+// where it stood.
+float CandidateSearch::first_floor(const Pruning& pruning, std::uint32_t wanted) const {
     const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
-    if (row_.lean == nullptr || wanted == 1) return floor_for_blocks(block_max, wanted);
-    const float there_from = row_.lean->there_from();
-    const bool many = wanted > kFewBlocks && there_from > kNoFloor;
-    // A quarter more is near enough.
-    if (many && count_at_least(block_max, there_from) <= wanted + wanted / 4) return there_from;
+    if (wanted == 1) return floor_for_blocks(block_max, wanted);
+    if (pruning.min_p > 0.0) {
+        const bool known = row_.lean != nullptr && request_.mask.empty();
+        const auto most = static_cast<double>(known ? row_.lean->largest : largest_of(block_max));
+        const float likely = float_below(min_p_floor(pruning.min_p, pruning.scale, most));
+        if (few_reach(likely, wanted)) return likely;
+    }
+    const float there_from = row_.lean != nullptr ? row_.lean->there_from() : kNoFloor;
+    if (wanted > kFewBlocks && few_reach(there_from, wanted)) return there_from;
     return std::max(there_from, floor_for_blocks(block_max, wanted));
 }
 
 // It may come out higher than for fewer blocks, which are counted by groups: what lies above the last floor
 // is taken already.
-float CandidateSearch::lower_floor(const Range& range, std::uint32_t wanted) const {
+float CandidateSearch::lower_floor(const Pruning& pruning, const Range& range, std::uint32_t wanted) const {
+    const float needed = float_below(range.least);
+    if (pruning.min_p > 0.0 && few_reach(needed, wanted)) return std::min(range.floor, needed);
     const float floor = floor_for_blocks(workspace_.block_max.first(row_.blocks), wanted);
-    return std::min(range.floor, std::max(floor, float_below(range.least)));
+    return std::min(range.floor, std::max(floor, needed));
 }
 
 // Of what is absent, what can pass as far as what is there tells, and no more. The best k tokens stand in no

@@ -51,8 +51,9 @@ class CandidateSearch {
 
     Gathered listed(Adjustments on);
     Gathered prune(const Pruning& pruning);
-    float first_floor(std::uint32_t wanted) const;
-    float lower_floor(const Range& range, std::uint32_t wanted) const;
+    bool few_reach(float floor, std::uint32_t wanted) const;
+    float first_floor(const Pruning& pruning, std::uint32_t wanted) const;
+    float lower_floor(const Pruning& pruning, const Range& range, std::uint32_t wanted) const;
     bool ask_for_needed(const Pruning& pruning, double least, std::uint32_t wanted);
     void gather(const Range& range, Adjustments on, Gathered& gathered);
     std::uint32_t found_below(float ceiling, std::uint32_t found);

@@ -29,7 +29,8 @@ RowFault Decider::scan_row() const {
     workspace_.answer_space.blocks_read = row_.summarised ? 0 : row_.blocks;
     const auto block_max = workspace_.block_max.first(row_.blocks);
     if (row_.summarised) {
-        const RowFault fault = judge_block_maxima(block_max);
+        const bool sound = row_.lean != nullptr && row_.lean->sound;
+        const RowFault fault = sound ? RowFault::none : judge_block_maxima(block_max);
         if (fault == RowFault::none && races_masked()) mask_block_maxima(row_, request_.mask, block_max);
         return fault;
     }

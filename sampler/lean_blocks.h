@@ -14,6 +14,8 @@ struct LeanBlocks {
     std::span<std::uint64_t> missing;  // a bit a block; all zero before the first is asked for
     std::span<std::byte> nothing;      // a block of -inf: what is read in place of an absent one
     std::span<float> block_max;        // the workspace's, of the row's blocks
+    float largest = 0.0F;              // of the row, whatever a mask hides
+    bool sound = true;                 // no entry is NaN or +inf
     // What each block weighs at least at `weighed_at`, in units of its largest entry's weight: one or more.
     // Filled by know_weights(), which few decisions need.
     std::span<float> least_weight;

@@ -61,6 +61,8 @@ class LeanLayer {
         std::fill_n(lean_.missing.begin(), words, 0);
         fill_with_nothing(view_.dtype, lean_.nothing.data(), 0);
         lean_.block_max = workspace_.block_max.first(blocks_);
+        lean_.largest = -std::numeric_limits<float>::infinity();
+        lean_.sound = true;
         lean_.asked_before = 0;
         lean_.weighed_at = view_.slices.front().lean->scale;
         lean_.weighed = 0;
@@ -142,8 +144,10 @@ class LeanLayer {
         const std::uint32_t first = slice.first_id() / kBlock;
         const auto own = workspace_.block_max.subspan(first, block_after(slice.end()) - first);
         const float others = own.front();
-        widen_codes(view_.dtype, lean.maxima, own);
-        add_weights(lean, static_cast<double>(largest_of(own)));
+        const Widened widened = widen_codes(view_.dtype, lean.maxima, own);
+        lean_.largest = std::max(lean_.largest, widened.largest);
+        lean_.sound = lean_.sound && widened.sound;
+        add_weights(lean, static_cast<double>(widened.largest));
         if (slice.first_id() % kBlock != 0) own.front() = larger_or_nan(others, own.front());
     }
 

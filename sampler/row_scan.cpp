@@ -37,23 +37,50 @@ std::uint32_t ScanRow(const BlockedRow& row, ToFloat to_float, float* HWY_RESTRI
     return codes.largest_code();
 }
 
+// Of several in flight: one alone would wait for itself.
 template <class Format>
-void WidenAll(const std::byte* HWY_RESTRICT codes, std::size_t count, float* HWY_RESTRICT values) {
+Widened WidenAll(const std::byte* HWY_RESTRICT codes, std::size_t count, float* HWY_RESTRICT values) {
     const Floats d;
+    const hn::RebindToSigned<Floats> di;
+    constexpr std::size_t kTogether = 4;
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    const std::size_t lanes = hn::Lanes(d);
+    const auto infinity = hn::Set(d, kInfinity);
+    hn::Vec<Floats> most[kTogether];
+    hn::Vec<hn::RebindToSigned<Floats>> below[kTogether];
+    for (auto& each : most) each = hn::Set(d, -kInfinity);
+    for (auto& each : below) each = hn::Set(di, -1);
     std::size_t i = 0;
-    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) hn::StoreU(Format::widen(codes, i), d, values + i);
-    for (; i < count; ++i) values[i] = Format::value(codes, i);
+    for (; i + kTogether * lanes <= count; i += kTogether * lanes) {
+        for (std::size_t j = 0; j < kTogether; ++j) {
+            const auto some = Format::widen(codes, i + j * lanes);
+            hn::StoreU(some, d, values + i + j * lanes);
+            most[j] = hn::Max(most[j], some);
+            below[j] = hn::And(below[j], hn::BitCast(di, hn::VecFromMask(d, hn::Lt(some, infinity))));
+        }
+    }
+    const auto all = hn::And(hn::And(below[0], below[1]), hn::And(below[2], below[3]));
+    HWY_ALIGN float last[16];
+    hn::Store(hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3])), d, last);
+    Widened widened{*std::max_element(last, last + lanes), hn::AllTrue(di, hn::Lt(all, hn::Zero(di)))};
+    for (; i < count; ++i) {
+        values[i] = Format::value(codes, i);
+        widened.largest = std::max(widened.largest, values[i]);
+        widened.sound = widened.sound && values[i] < kInfinity;
+    }
+    return widened;
 }
 
-void WidenCodes(proto::Dtype dtype, const std::byte* codes, std::size_t count, float* values) {
+Widened WidenCodes(proto::Dtype dtype, const std::byte* codes, std::size_t count, float* values) {
     switch (dtype) {
         case proto::Dtype::bf16:
             return WidenAll<Bf16>(codes, count, values);
         case proto::Dtype::fp16:
             return WidenAll<Fp16>(codes, count, values);
         case proto::Dtype::fp32:
-            return WidenAll<Fp32>(codes, count, values);
+            break;
     }
+    return WidenAll<Fp32>(codes, count, values);
 }
 
 // Returns the largest code, unsigned.
@@ -120,15 +147,19 @@ bool NoneInfinite(const float* HWY_RESTRICT values, std::size_t count) {
 
 float LargestOf(const float* HWY_RESTRICT values, std::size_t count) {
     const Floats d;
+    constexpr std::size_t kTogether = 4;
     const std::size_t lanes = hn::Lanes(d);
-    float largest = -std::numeric_limits<float>::infinity();
-    auto most = hn::Set(d, largest);
+    hn::Vec<Floats> most[kTogether];
+    for (auto& each : most) each = hn::Set(d, -std::numeric_limits<float>::infinity());
     std::size_t i = 0;
-    for (; i + lanes <= count; i += lanes) most = hn::Max(most, hn::LoadU(d, values + i));
+    for (; i + kTogether * lanes <= count; i += kTogether * lanes) {
+        for (std::size_t j = 0; j < kTogether; ++j)
+            most[j] = hn::Max(most[j], hn::LoadU(d, values + i + j * lanes));
+    }
     // Not MaxOfLanes: in Highway's emulation that of nothing but -inf is the lowest number.
     HWY_ALIGN float last[16];
-    hn::Store(most, d, last);
-    largest = *std::max_element(last, last + lanes);
+    hn::Store(hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3])), d, last);
+    float largest = *std::max_element(last, last + lanes);
     for (; i < count; ++i) largest = std::max(largest, values[i]);
     return largest;
 }
@@ -312,9 +343,9 @@ HWY_EXPORT(FoldMaxima);
 HWY_EXPORT(FindAtLeast);
 HWY_EXPORT(CountInRowOf);
 
-void widen_codes(proto::Dtype dtype, const void* codes, std::span<float> values) noexcept {
-    HWY_DYNAMIC_DISPATCH(WidenCodes)
-    (dtype, static_cast<const std::byte*>(codes), values.size(), values.data());
+Widened widen_codes(proto::Dtype dtype, const void* codes, std::span<float> values) noexcept {
+    return HWY_DYNAMIC_DISPATCH(WidenCodes)(dtype, static_cast<const std::byte*>(codes), values.size(),
+                                            values.data());
 }
 
 RowFault judge_block_maxima(std::span<const float> block_max) noexcept {

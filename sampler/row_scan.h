@@ -11,8 +11,12 @@ namespace croupier::sampler {
 
 enum class RowFault { none, nan, positive_infinity };
 
-// The values of as many elements as there is room for.
-void widen_codes(proto::Dtype dtype, const void* codes, std::span<float> values) noexcept;
+// The values of as many elements as there is room for, and what they are like.
+struct Widened {
+    float largest;  // meaningless where one is NaN
+    bool sound;     // none is NaN or +inf
+};
+Widened widen_codes(proto::Dtype dtype, const void* codes, std::span<float> values) noexcept;
 
 // Fills the largest value of each block, reading every element once. A NaN is reported before a +inf.
 RowFault scan_block_maxima(const BlockedRow& row, std::span<float> block_max) noexcept;

@@ -6,12 +6,22 @@
 
 namespace croupier::shm {
 
-void WaitStrategy::pause() {
+namespace {
+
+void pause_once() {
 #if defined(__x86_64__)
     _mm_pause();
 #elif defined(__aarch64__)
     asm volatile("yield");
 #endif
+}
+
+}  // namespace
+
+// A long one is a microsecond or less.
+void WaitStrategy::pause(bool long_one) {
+    constexpr int kLong = 16;
+    for (int i = 0; i < (long_one ? kLong : 1); ++i) pause_once();
 }
 
 bool WaitStrategy::within_patience() {

@@ -25,22 +25,23 @@ class WaitStrategy {
 
     // Called after each look. `found` > 0 starts the patience anew; `soon`: work is about to come, and an
     // adaptive wait that spins at all is awake for it. `sleep` is called, with the longest time it may take,
-    // when the patience is over and the mode allows to sleep.
+    // when the patience is over and the mode allows to sleep. `others`: what comes is for others to do first,
+    // who share the core and its caches with whoever looks.
     template <typename Sleep>
-    void idle(std::size_t found, Sleep&& sleep, bool soon = false) {
+    void idle(std::size_t found, Sleep&& sleep, bool soon = false, bool others = false) {
         if (found > 0) {
             idle_since_.reset();
             return;
         }
-        if (settings_.mode == WaitMode::spin) return pause();
+        if (settings_.mode == WaitMode::spin) return pause(others);
         if (settings_.mode == WaitMode::adaptive &&
             ((soon && settings_.spin.count() > 0) || within_patience()))
-            return pause();
+            return pause(others);
         sleep(std::chrono::nanoseconds(settings_.max_sleep));
     }
 
   private:
-    static void pause();
+    static void pause(bool long_one);
     bool within_patience();
 
     WaitSettings settings_;

@@ -1,5 +1,6 @@
 // A rank whose logits a GPU makes: the model's product on the worker's stream, the CUDA writer behind it, and
-// the tokens straight back from the segment.
+// the tokens straight back from the segment. Where one step is in flight, the stream waits for its tokens, as
+// an engine's does; behind several, which share the stream, they are fetched once they are there.
 #include <cuda_runtime_api.h>
 
 #include <chrono>
@@ -23,6 +24,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kAttachPatience{60};
 constexpr std::uint32_t kLookMs = 100;
+// What a daemon's death and its successor's start take, many times over.
+constexpr std::uint32_t kTokensMs = 60'000;
 
 struct Detach {
     void operator()(croupier_writer* writer) const { croupier_writer_detach(writer); }
@@ -41,18 +44,25 @@ class GpuRank {
   public:
     GpuRank(const World& world, std::uint32_t rank, LmHead& head, Writer writer,
             const std::string& segment_path)
-        : world_(world), rank_(rank), head_(head), writer_(std::move(writer)), held_(world.plan.size(), 0) {
+        : world_(world),
+          rank_(rank),
+          head_(head),
+          writer_(std::move(writer)),
+          awaits_(world.options.microbatches() == 1 && world.options.ahead == 1),
+          held_(world.plan.size(), 0) {
         auto segment = shm::Segment::attach(segment_path, shm::Access::read_only);
         if (!segment) throw std::runtime_error(segment.error().message);
         segment_ = std::make_unique<shm::Segment>(std::move(segment).value());
     }
 
     void serve() {
-        shm::WaitStrategy patience({shm::WaitMode::adaptive, std::chrono::milliseconds(2), {}});
+        // Where the stream waits for tokens, nothing hangs on this thread but the next step's beginning.
+        const auto mode = awaits_ ? shm::WaitMode::sleep : shm::WaitMode::adaptive;
+        shm::WaitStrategy patience({mode, std::chrono::milliseconds(2), {}});
         while (!writer_served(world_) && open()) {
-            const bool found = take_tokens() || begin_next();
+            const bool found = (awaits_ ? take_awaited() : take_tokens()) || begin_next();
             // Nothing in flight: begin_next() has waited.
-            patience.idle(found || in_flight_.empty() ? 1 : 0, [](std::chrono::nanoseconds) {
+            patience.idle(found || (in_flight_.empty() && !awaits_) ? 1 : 0, [](std::chrono::nanoseconds) {
                 std::this_thread::sleep_for(std::chrono::microseconds(50));
             });
         }
@@ -75,8 +85,9 @@ class GpuRank {
         std::uint64_t step = 0;
         std::uint32_t columns = 0;
         croupier_error error{};
-        const std::uint32_t patience_ms = in_flight_.empty() ? kLookMs : 0;
+        const std::uint32_t patience_ms = in_flight_.empty() && !awaits_ ? kLookMs : 0;
         if (croupier_writer_wait_step(writer_.get(), patience_ms, &step, &columns, &error) != 1) return false;
+        if (awaits_ && !settle()) return false;
         const int begun = croupier_writer_begin(writer_.get(), step, &error);
         // Refused: fenced or closed meanwhile, which serve() sees.
         if (begun != 0) return false;
@@ -89,6 +100,26 @@ class GpuRank {
         if (croupier_writer_enqueue(writer_.get(), head_.stream(), head_.logits(segment_->slot_of(step)),
                                     head_.row_stride(), &error) != 0) {
             fail(error);
+        }
+        if (awaits_) await_tokens(step);
+        return true;
+    }
+
+    void await_tokens(std::uint64_t step) {
+        const std::uint32_t slot = segment_->slot_of(step);
+        croupier_error error{};
+        if (croupier_writer_enqueue_awaited_tokens(writer_.get(), head_.stream(), step, kTokensMs,
+                                                   head_.tokens(slot), &error) != 0) {
+            fail(error);
+        }
+        head_.keep_tokens(slot);
+    }
+
+    // What the stream still waits for comes within microseconds, or, where it was given up, at the end of its
+    // time. False: the session is over.
+    bool settle() {
+        while (!in_flight_.empty() && !take_awaited()) {
+            if (!open()) return false;
         }
         return true;
     }
@@ -108,6 +139,32 @@ class GpuRank {
         return inputs;
     }
 
+    bool take_awaited() {
+        if (in_flight_.empty()) return false;
+        const std::uint32_t slot = segment_->slot_of(in_flight_.front().step);
+        if (!head_.are_kept(slot)) return false;
+        const std::vector<ColumnInput> inputs = std::move(in_flight_.front().inputs);
+        in_flight_.pop_front();
+        note_wishes();
+        note_latency(slot, inputs);
+        // -1: the scheduler gave the step up, and has the token from elsewhere.
+        const std::vector<std::int32_t> kept = head_.kept_tokens(slot);
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+            if (kept[i] >= 0) held_[inputs[i].request] = inputs[i].position + 1;
+        }
+        return true;
+    }
+
+    void note_wishes() const {
+        if (rank_ == 0) world_.ledger.head().wishes = wishes_of(*segment_);
+    }
+    // Before the slot's next step is launched. The fetch, if not awaited, was launched a microsecond or two
+    // ago.
+    void note_latency(std::uint32_t slot, const std::vector<ColumnInput>& inputs) const {
+        if (inputs.size() == world_.options.batch)
+            world_.ledger.head().gpu_latency.add(head_.latency_ns(slot));
+    }
+
     bool take_tokens() {
         if (in_flight_.empty()) return false;
         const std::uint64_t step = in_flight_.front().step;
@@ -116,7 +173,7 @@ class GpuRank {
         if (decided == 0) return false;
         const std::vector<ColumnInput> inputs = std::move(in_flight_.front().inputs);
         in_flight_.pop_front();
-        if (rank_ == 0) world_.ledger.head().wishes = wishes_of(*segment_);
+        note_wishes();
         // The scheduler was faster, or the step was refused: the tokens come along with the next step.
         if (decided < 0 || croupier_writer_enqueue_tokens(writer_.get(), head_.stream(), step,
                                                           head_.tokens(slot), nullptr) != 0) {
@@ -125,9 +182,7 @@ class GpuRank {
         head_.keep_tokens(slot);
         // Not from the segment: the slot may be the next step's already.
         for (const ColumnInput& input : inputs) held_[input.request] = input.position + 1;
-        // A microsecond or two after the fetch was launched, and before the slot's next step is.
-        if (inputs.size() == world_.options.batch)
-            world_.ledger.head().gpu_latency.add(head_.latency_ns(slot));
+        note_latency(slot, inputs);
         return true;
     }
 
@@ -135,6 +190,7 @@ class GpuRank {
     std::uint32_t rank_;
     LmHead& head_;
     Writer writer_;
+    bool awaits_;
     std::unique_ptr<shm::Segment> segment_;
     std::vector<std::uint32_t> held_;  // by request: the positions whose tokens have come back to the GPU
     std::deque<Step> in_flight_;

@@ -203,6 +203,19 @@ void LmHead::keep_tokens(std::uint32_t slot) {
     need_cuda(cudaEventRecord(step.tokens_there, stream_), "cannot time a step");
 }
 
+bool LmHead::are_kept(std::uint32_t slot) const {
+    const cudaError_t status = cudaEventQuery(steps_[slot].tokens_there);
+    if (status != cudaErrorNotReady) need_cuda(status, "a step failed");
+    return status == cudaSuccess;
+}
+
+std::vector<std::int32_t> LmHead::kept_tokens(std::uint32_t slot) const {
+    std::vector<std::int32_t> kept(steps_[slot].columns);
+    need_cuda(cudaMemcpy(kept.data(), tokens(slot), kept.size() * sizeof(kept[0]), cudaMemcpyDeviceToHost),
+              "cannot copy a step's tokens");
+    return kept;
+}
+
 std::uint64_t LmHead::latency_ns(std::uint32_t slot) const {
     const Step& step = steps_[slot];
     need_cuda(cudaEventSynchronize(step.tokens_there), "a step failed");

@@ -53,9 +53,13 @@ class LmHead {
     std::int32_t* tokens(std::uint32_t slot) const;
     // Behind the tokens' arrival: they are the last ones of the step's requests from now on.
     void keep_tokens(std::uint32_t slot);
+    // Whether tokens that are to be kept have come.
+    bool are_kept(std::uint32_t slot) const;
     // From the slot's last step's logits to its tokens, in the GPU's memory both; once they are kept. Waits
     // for them.
     std::uint64_t latency_ns(std::uint32_t slot) const;
+    // A copy of the tokens that are kept.
+    std::vector<std::int32_t> kept_tokens(std::uint32_t slot) const;
 
   private:
     struct Step {

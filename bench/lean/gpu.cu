@@ -22,12 +22,8 @@ __global__ void make_logits(__nv_bfloat16* to, std::uint64_t count) {
     }
 }
 
-__global__ void take(const std::int32_t* from, std::int32_t* to, std::uint32_t count,
-                     volatile std::uint64_t* flag, std::uint64_t value) {
-    const auto* now = static_cast<const volatile std::int32_t*>(from);
-    for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) to[i] = now[i];
-    __syncthreads();
-    if (threadIdx.x == 0) *flag = value;
+__global__ void raise_flag(volatile std::uint64_t* flag, std::uint64_t value) {
+    *flag = value;
 }
 
 }  // namespace
@@ -38,10 +34,9 @@ void fill_logits(void* to, std::uint64_t count) {
     need_cuda(cudaDeviceSynchronize(), "cannot fill logits");
 }
 
-void launch_take(const std::int32_t* from, std::int32_t* to, std::uint32_t count, std::uint64_t* flag,
-                 std::uint64_t value, cudaStream_t stream) {
-    take<<<1, kThreads, 0, stream>>>(from, to, count, flag, value);
-    need_cuda(cudaGetLastError(), "cannot launch the taking of tokens");
+void launch_flag(std::uint64_t* flag, std::uint64_t value, cudaStream_t stream) {
+    raise_flag<<<1, 1, 0, stream>>>(flag, value);
+    need_cuda(cudaGetLastError(), "cannot launch a flag");
 }
 
 }  // namespace croupier::bench::lean

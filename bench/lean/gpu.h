@@ -11,8 +11,7 @@ namespace croupier::bench::lean {
 // Bell-shaped bf16 logits, as many.
 void fill_logits(void* to, std::uint64_t count);
 
-// A kernel that copies as many tokens and then stores the value where a CPU spins.
-void launch_take(const std::int32_t* from, std::int32_t* to, std::uint32_t count, std::uint64_t* flag,
-                 std::uint64_t value, cudaStream_t stream);
+// A kernel that stores the value where a CPU spins.
+void launch_flag(std::uint64_t* flag, std::uint64_t value, cudaStream_t stream);
 
 }  // namespace croupier::bench::lean

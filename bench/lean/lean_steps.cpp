@@ -24,14 +24,7 @@ std::uint64_t since(Clock::time_point begin) {
 }
 
 // Words of a step, one in a cache line.
-enum Word : std::size_t {
-    kReady = 0,
-    kFirstStamp = 1,
-    kFinished = 8,
-    kAnswer = 16,
-    kFlag = 24,
-    kFirstAnswered = 32
-};
+enum Word : std::size_t { kReady = 0, kFirstStamp = 1, kFinished = 8, kFlag = 24, kFirstAnswered = 32 };
 constexpr std::uint32_t kMostAsking = 64;
 constexpr std::size_t kSweepBytes = std::size_t{1} << 30U;
 
@@ -71,7 +64,6 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
     : case_(of),
       cold_(rows),
       shape_(shape_of(of)),
-      wait_(need(gpu_writer::StreamWait::find())),
       desk_(need(gpu_writer::AnswerDesk::make(proto::Dtype::bf16, shape_.slice.blocks))),
       scratch_(gpu_writer::lean_scratch_bytes(proto::Dtype::bf16, shape_.slice.blocks, of.columns)),
       sweep_(kSweepBytes),
@@ -115,6 +107,10 @@ gpu_writer::LeanRows LeanSteps::next_rows() {
             shape_.first_block};
 }
 
+gpu_writer::LeanSlice LeanSteps::slice() const {
+    return {slice_.address(), nullptr, proto::kBlockIds, shape_.slice.blocks, case_.columns};
+}
+
 void LeanSteps::launch() {
     ++step_;
     need_cuda(gpu_writer::launch_lean(next_rows(), {part_.address(), shape_.layout, shape_.room}, wants_,
@@ -135,18 +131,21 @@ std::uint64_t LeanSteps::to_ready() {
 
 void LeanSteps::answer_tokens() {
     for (std::uint32_t column = 0; column < case_.columns; ++column) {
-        decided_[column] = static_cast<std::int32_t>(step_ + column);
+        const gpu_writer::TokenWord word{static_cast<std::int32_t>(step_ + column), ticket()};
+        std::atomic_ref(decided_[column]).store(word, std::memory_order_relaxed);
     }
-    std::atomic_ref(words_[kAnswer]).store(step_, std::memory_order_release);
 }
 
-// The stream waits for tokens, which are answered when the step's word is there.
+// As a writer brings them; what stands behind them in the stream says that they are there. They are answered
+// when the step's word is there.
 std::uint64_t LeanSteps::until_tokens(Clock::time_point begin) {
-    need(wait_.until(stream_.get(), words_.address(kAnswer), step_));
-    launch_take(decided_.device, static_cast<std::int32_t*>(tokens_.get()), case_.columns,
-                words_.device + kFlag, step_, stream_.get());
+    desk_->open(next_rows(), slice(), step_, step_, stream_.get());
+    need(desk_->answer_in(stream_.get(), {decided_.device, static_cast<std::int32_t*>(tokens_.get()),
+                                          case_.columns, ticket()}));
+    launch_flag(words_.device + kFlag, step_, stream_.get());
     spin_until(words_[kReady], step_);
     answer_tokens();
+    desk_->close(step_);
     spin_until(words_[kFlag], step_);
     const std::uint64_t took = since(begin);
     stream_.synchronise();
@@ -162,8 +161,7 @@ std::uint64_t LeanSteps::to_tokens() {
 std::uint64_t LeanSteps::empty_to_flag() {
     ++step_;
     const auto begin = Clock::now();
-    launch_take(decided_.device, static_cast<std::int32_t*>(tokens_.get()), 0, words_.device + kReady, step_,
-                stream_.get());
+    launch_flag(words_.device + kReady, step_, stream_.get());
     spin_until(words_[kReady], step_);
     const std::uint64_t took = since(begin);
     stream_.synchronise();
@@ -173,8 +171,7 @@ std::uint64_t LeanSteps::empty_to_flag() {
 std::uint64_t LeanSteps::empty_to_tokens() {
     ++step_;
     const auto begin = Clock::now();
-    launch_take(decided_.device, static_cast<std::int32_t*>(tokens_.get()), 0, words_.device + kReady, step_,
-                stream_.get());
+    launch_flag(words_.device + kReady, step_, stream_.get());
     return until_tokens(begin);
 }
 
@@ -198,9 +195,7 @@ std::uint64_t LeanSteps::to_answers(std::uint32_t columns, std::uint32_t blocks,
         const std::uint64_t block = (step_ * 31 + std::uint64_t{i} * 277) % shape_.slice.blocks;
         wanted[block / 64] |= std::uint64_t{1} << block % 64;
     }
-    const gpu_writer::LeanSlice slice{slice_.address(), nullptr, proto::kBlockIds, shape_.slice.blocks,
-                                      case_.columns};
-    desk_->open(next_rows(), slice, step_, step_);
+    desk_->open(next_rows(), slice(), step_, step_, stream_.get());
     need(desk_->answer_in(stream_.get(), {}));
     if (running) {
         ask(1, std::vector<std::uint64_t>(wanted.size()));

@@ -74,12 +74,13 @@ class LeanSteps {
     void wait_for_answers(std::uint32_t columns);
     std::uint64_t until_tokens(std::chrono::steady_clock::time_point begin);
     gpu_writer::LeanRows next_rows();
+    gpu_writer::LeanSlice slice() const;
+    std::uint32_t ticket() const { return static_cast<std::uint32_t>(step_); }
 
     Case case_;
     const ColdRows& cold_;
     gpu_writer::LeanShape shape_;
     writer::GpuStream stream_;
-    gpu_writer::StreamWait wait_;
     std::unique_ptr<gpu_writer::AnswerDesk> desk_;
     writer::GpuBuffer scratch_;
     writer::GpuBuffer sweep_;
@@ -88,7 +89,7 @@ class LeanSteps {
     Mapped<std::byte> part_;
     Mapped<std::byte> slice_;
     Mapped<std::uint64_t> words_;
-    Mapped<std::int32_t> decided_;
+    Mapped<gpu_writer::TokenWord> decided_;
     gpu_writer::Event begun_;
     gpu_writer::Event ended_;
     std::uint64_t step_ = 0;

@@ -149,7 +149,7 @@ TEST_CASE("tokens that are awaited and do not come are -1, and hold up nothing f
         session.write(0, 2);
         session.decide(0, 0, 2, 5);
         REQUIRE(session.await(0, 50, room) == 0);
-        CHECK(session.writer.memory().tokens(2) == none);
+        CHECK(session.writer.memory().tokens(2) == std::vector<std::int32_t>{5, -1});
         CHECK(session.writer.state().late_steps == 1);
         // The next step's tokens come all the same.
         session.decide(0, 1, 2, 6);

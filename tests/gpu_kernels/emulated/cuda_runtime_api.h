@@ -10,6 +10,7 @@
 #include <cstring>
 #include <functional>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -112,6 +113,9 @@ inline unsigned __ballot_sync(unsigned, bool set) {
     for (unsigned lane = 0; lane < 32; ++lane) bits |= static_cast<unsigned>(all[lane]) << lane;
     return bits;
 }
+inline bool __any_sync(unsigned lanes, bool set) {
+    return __ballot_sync(lanes, set) != 0;
+}
 inline unsigned __reduce_max_sync(unsigned, unsigned value) {
     const auto& all = croupier::testing::gpu::all_lanes("__reduce_max_sync", value);
     return static_cast<unsigned>(*std::max_element(all.begin(), all.end()));
@@ -121,7 +125,7 @@ inline unsigned __reduce_max_sync(unsigned, unsigned value) {
 inline void __threadfence() {}
 inline void __threadfence_system() {}
 template <typename T>
-T atomicAdd(T* at, T value) {
+T atomicAdd(T* at, std::type_identity_t<T> value) {
     return std::exchange(*at, *at + value);
 }
 template <typename T>
@@ -140,6 +144,11 @@ template <typename T>
 T __ldcg(const T* from) {
     return *from;
 }
+template <typename T>
+T __ldcv(const T* from) {
+    return *from;
+}
+inline void __nanosleep(unsigned) {}
 
 inline int __clz(int value) {
     return std::countl_zero(static_cast<unsigned>(value));
