@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "sampler/row_mass.h"
 #include "sampler/row_sums.h"
@@ -21,29 +22,55 @@ namespace croupier::sampler::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+template <class Visit>
+HWY_INLINE void EachOfBlock(const WeighedRow& of, const PlaceFloors& floors, std::uint32_t block,
+                            Visit visit) {
+    const SumLanes d;
+    const std::size_t lanes = hn::Lanes(d);
+    const std::byte* elements = of.row.lean->at[block];
+    const auto least = hn::Set(d, floors.of_block(block));
+    if (of.row.dtype == proto::Dtype::bf16 && block != floors.block) {
+        return EachOfBf16(elements, [&](V low, V high) HWY_ATTR { visit(low, high, least); });
+    }
+    HWY_ALIGN float values[kBlock];
+    WidenBlock(of.row.dtype, elements, values);
+    if (block == floors.block) floors.hide_equal(values);
+    for (std::size_t at = 0; at < kBlock; at += 2 * lanes) {
+        visit(hn::LoadU(d, values + at), hn::LoadU(d, values + at + lanes), least);
+    }
+}
+
 // The blocks of a row that are there, each as EachRegister() shows it.
 template <class Visit, class EndBlock>
 HWY_INLINE void EachThere(const WeighedRow& of, const PlaceFloors& floors, Visit visit, EndBlock end_block) {
-    const SumLanes d;
-    const std::size_t lanes = hn::Lanes(d);
     const LeanBlocks& lean = *of.row.lean;
-    HWY_ALIGN float values[kBlock];
     for (std::uint32_t first = 0; first < of.row.blocks; first += 64) {
         for (std::uint64_t bits = lean.there[first / 64]; bits != 0; bits &= bits - 1) {
-            const std::uint32_t block = first + static_cast<std::uint32_t>(std::countr_zero(bits));
-            const auto least = hn::Set(d, floors.of_block(block));
-            if (of.row.dtype == proto::Dtype::bf16 && block != floors.block) {
-                EachOfBf16(lean.at[block], [&](V low, V high) HWY_ATTR { visit(low, high, least); });
-            } else {
-                WidenBlock(of.row.dtype, lean.at[block], values);
-                if (block == floors.block) floors.hide_equal(values);
-                for (std::size_t at = 0; at < kBlock; at += 2 * lanes) {
-                    visit(hn::LoadU(d, values + at), hn::LoadU(d, values + at + lanes), least);
-                }
-            }
+            EachOfBlock(of, floors, first + static_cast<std::uint32_t>(std::countr_zero(bits)), visit);
             end_block();
         }
     }
+}
+
+// What stands before the place, in the weights' units, where every block that holds some of it is there: of
+// most winners those are few. Nothing: of some it is not known.
+std::optional<double> WeighBefore(const WeighedRow& of, const Weights& weights, const PlaceFloors& floors) {
+    const LeanBlocks& lean = *of.row.lean;
+    GroupedSum before;
+    for (std::uint32_t first = 0; first < of.row.blocks; first += 64) {
+        const std::size_t some = std::min<std::size_t>(64, of.row.blocks - first);
+        std::uint64_t reached = ReachedBits(of.block_max.data() + first, some, floors.as_large);
+        if ((reached & ~lean.there[first / 64]) != 0) return std::nullopt;
+        for (; reached != 0; reached &= reached - 1) {
+            EachOfBlock(of, floors, first + static_cast<std::uint32_t>(std::countr_zero(reached)),
+                        [&](V low, V high, V least) HWY_ATTR {
+                            before.add(hn::IfThenElseZero(hn::Ge(low, least), weights(low)),
+                                       hn::IfThenElseZero(hn::Ge(high, least), weights(high)));
+                        });
+            before.end_block();
+        }
+    }
+    return before.total();
 }
 
 // Of the blocks that are not there what stands before or behind the place for sure: the largest entry, or all
@@ -100,6 +127,8 @@ KnownWeights WeighKnown(const WeighedRow& of, const Candidate& place) {
     const Weights weights(of.reference, of.scale);
     const PlaceFloors floors(place);
     const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());
+    const double units = weights.units_of(of.reference);
+    if (const auto all = WeighBefore(of, weights, floors)) return {*all * units, 0.0, true};
     GroupedSum before;
     GroupedSum behind;
     EachThere(
@@ -120,7 +149,6 @@ KnownWeights WeighKnown(const WeighedRow& of, const Candidate& place) {
         });
     KnownWeights known{before.total(), behind.total(), false};
     AddAbsent(of, weights, floors, known);
-    const double units = weights.units_of(of.reference);
     known.before *= units;
     known.behind *= units;
     return known;

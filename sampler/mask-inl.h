@@ -29,6 +29,29 @@ HWY_INLINE hn::Mask<D> LanesOf(D d, std::uint64_t bits, std::size_t i) {
     return hn::LoadMaskBits(d, bytes);
 }
 
+// The lanes that reach the floor, as bits.
+template <class V>
+HWY_INLINE std::uint64_t ReachedLanes(V values, V floor) {
+    const Floats d;
+    std::uint8_t bytes[8];
+    hn::StoreMaskBits(d, hn::Ge(values, floor), bytes);
+    // Byte by byte, as they were stored: a wider load would wait until the store has left for the cache.
+    return hn::Lanes(d) > 8 ? bytes[0] | std::uint64_t{bytes[1]} << 8U : bytes[0];
+}
+
+// Which of up to 64 values reach the floor.
+inline std::uint64_t ReachedBits(const float* HWY_RESTRICT values, std::size_t count, float floor) {
+    const Floats d;
+    const std::size_t lanes = hn::Lanes(d);
+    const auto bound = hn::Set(d, floor);
+    std::uint64_t reached = 0;
+    const std::size_t whole = count - count % lanes;
+    std::size_t i = 0;
+    for (; i < whole; i += lanes) reached |= ReachedLanes(hn::LoadU(d, values + i), bound) << i;
+    for (; i < count; ++i) reached |= (values[i] >= floor ? std::uint64_t{1} : 0) << i;
+    return reached;
+}
+
 // -inf in place of what is not allowed.
 HWY_INLINE void HideMasked(std::uint64_t allowed, float* HWY_RESTRICT values) {
     const Floats d;

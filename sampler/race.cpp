@@ -24,8 +24,9 @@ std::span<const Candidate> Race::lifted() {
     return *lifts_;
 }
 
-std::uint32_t Race::best_block(std::span<const float> bounds, float most) {
-    return static_cast<std::uint32_t>(std::find(bounds.begin(), bounds.end(), most) - bounds.begin());
+std::uint32_t Race::best_block(std::span<const float> bounds, float most) const {
+    (void)list_reaching(bounds, most, workspace_.reached_blocks);
+    return workspace_.reached_blocks.front();
 }
 
 // The first opened block is among them: opened again it changes nothing, and to leave it out costs as much.

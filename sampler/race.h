@@ -82,7 +82,7 @@ class Race {
   private:
     void begin(double temperature);
     std::span<const Candidate> lifted();
-    static std::uint32_t best_block(std::span<const float> bounds, float most);
+    std::uint32_t best_block(std::span<const float> bounds, float most) const;
     std::span<std::uint32_t> list_waiting(std::span<const float> bounds) const;
     static std::size_t set_best_apart(std::span<std::uint32_t> waiting, std::span<const float> bounds);
     std::span<std::uint32_t> still_waiting(std::span<std::uint32_t> waiting,

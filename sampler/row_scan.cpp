@@ -203,29 +203,6 @@ void FoldMaxima(const float* HWY_RESTRICT values, std::size_t count, float* HWY_
     }
 }
 
-// The lanes that reach the floor, as bits.
-template <class V>
-HWY_INLINE std::uint64_t ReachedLanes(V values, V floor) {
-    const Floats d;
-    std::uint8_t bytes[8];
-    hn::StoreMaskBits(d, hn::Ge(values, floor), bytes);
-    // Byte by byte, as they were stored: a wider load would wait until the store has left for the cache.
-    return hn::Lanes(d) > 8 ? bytes[0] | std::uint64_t{bytes[1]} << 8U : bytes[0];
-}
-
-// Which of up to 64 values reach the floor.
-std::uint64_t ReachedBits(const float* HWY_RESTRICT values, std::size_t count, float floor) {
-    const Floats d;
-    const std::size_t lanes = hn::Lanes(d);
-    const auto bound = hn::Set(d, floor);
-    std::uint64_t reached = 0;
-    const std::size_t whole = count - count % lanes;
-    std::size_t i = 0;
-    for (; i < whole; i += lanes) reached |= ReachedLanes(hn::LoadU(d, values + i), bound) << i;
-    for (; i < count; ++i) reached |= (values[i] >= floor ? std::uint64_t{1} : 0) << i;
-    return reached;
-}
-
 // Which of a block's elements reach the floor.
 template <class Format>
 std::uint64_t ReachedInBlock(const std::byte* HWY_RESTRICT block, float floor) {

@@ -48,7 +48,7 @@ class GpuRank {
           rank_(rank),
           head_(head),
           writer_(std::move(writer)),
-          awaits_(world.options.microbatches() == 1 && world.options.ahead == 1),
+          awaits_(world.options.microbatches() == 1),
           held_(world.plan.size(), 0) {
         auto segment = shm::Segment::attach(segment_path, shm::Access::read_only);
         if (!segment) throw std::runtime_error(segment.error().message);

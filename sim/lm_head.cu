@@ -114,6 +114,7 @@ LmHead::LmHead(const World& world, std::uint32_t rank, int device)
     for (Step& step : steps_) {
         need_cuda(cudaEventCreate(&step.logits_there), "cannot create an event");
         need_cuda(cudaEventCreate(&step.tokens_there), "cannot create an event");
+        need_cuda(cudaEventCreate(&step.kept), "cannot create an event");
     }
     const std::size_t inputs = steps_.size() * batch_;
     void* pinned = nullptr;
@@ -135,6 +136,7 @@ LmHead::~LmHead() {
     for (const Step& step : steps_) {
         (void)cudaEventDestroy(step.logits_there);
         (void)cudaEventDestroy(step.tokens_there);
+        (void)cudaEventDestroy(step.kept);
     }
     (void)cudaFreeHost(pinned_inputs_);
     (void)cudaStreamDestroy(stream_);
@@ -197,14 +199,15 @@ void LmHead::forward(std::uint32_t slot, const std::vector<ColumnInput>& columns
 
 void LmHead::keep_tokens(std::uint32_t slot) {
     Step& step = steps_[slot];
+    need_cuda(cudaEventRecord(step.tokens_there, stream_), "cannot time a step");
     note_tokens<<<blocks_of(step.columns), kThreads, 0, stream_>>>(
         inputs_.get() + std::size_t{slot} * batch_, tokens(slot), step.columns, last_token_.get());
     need_cuda(cudaGetLastError(), "cannot keep a step's tokens");
-    need_cuda(cudaEventRecord(step.tokens_there, stream_), "cannot time a step");
+    need_cuda(cudaEventRecord(step.kept, stream_), "cannot time a step");
 }
 
 bool LmHead::are_kept(std::uint32_t slot) const {
-    const cudaError_t status = cudaEventQuery(steps_[slot].tokens_there);
+    const cudaError_t status = cudaEventQuery(steps_[slot].kept);
     if (status != cudaErrorNotReady) need_cuda(status, "a step failed");
     return status == cudaSuccess;
 }

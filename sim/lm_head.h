@@ -66,6 +66,7 @@ class LmHead {
         std::uint32_t columns = 0;
         cudaEvent_t logits_there = nullptr;
         cudaEvent_t tokens_there = nullptr;
+        cudaEvent_t kept = nullptr;
     };
 
     void load_weights(const World& world, std::uint32_t rank);
