@@ -20,14 +20,6 @@ using shm::Errc;
 constexpr shm::WaitSettings kAfterLogits{shm::WaitMode::adaptive, std::chrono::milliseconds(5),
                                          std::chrono::microseconds(50)};
 constexpr std::chrono::microseconds kBeforeLogits{20};
-// So close to them it does not: who wakes on a host whose cores all compute takes a sampler's for a while.
-constexpr std::uint64_t kNearNs = 500'000;
-
-bool are_near(const shm::LogitsForecast& logits) {
-    const std::uint64_t now = shm::monotonic_ns();
-    const std::uint64_t until = logits.until_due(now);
-    return logits.due(now) || (until > 0 && until < kNearNs);
-}
 
 shm::Result<bool> refuse_capture(cudaStream_t stream) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -131,7 +123,7 @@ bool TokenCourier::hand_over(const Awaited& awaited) {
         if (decided_.all_given()) return true;
         if (over_.load(std::memory_order_relaxed) || Clock::now() >= awaited.deadline) return false;
         if (!shm::slice_ready(segment_, awaited.step, rank_)) {
-            if (!are_near(forecast_)) std::this_thread::sleep_for(kBeforeLogits);
+            if (!forecast_.due(shm::monotonic_ns())) std::this_thread::sleep_for(kBeforeLogits);
             continue;
         }
         patience.idle(more.value().size(),

@@ -118,6 +118,11 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"host", false}, {"cuda", true}}))
         ->group(group);
     command
+        .add_flag(
+            "--await-tokens", options.awaits_tokens,
+            "The GPU's stream waits for a step's tokens, as an engine's does (--writer cuda, --in-flight 1)")
+        ->group(group);
+    command
         .add_option("--randoms", options.randoms_in_ring,
                     "Randoms computed by samplers or supplied in the ring")
         ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"computed", false}, {"ring", true}}))
@@ -213,6 +218,12 @@ void check_together(const SimOptions& options) {
     }
     if (options.ahead > 1 && options.on_gpu) {
         throw CLI::ValidationError("--ahead", "the LM head of --writer cuda knows delivered tokens only");
+    }
+    if (options.awaits_tokens && (!options.on_gpu || options.microbatches() != 1)) {
+        throw CLI::ValidationError(
+            "--await-tokens",
+            "only a GPU's stream waits, and of several steps in flight one would hold up the "
+            "others: give --writer cuda and --in-flight 1");
     }
     if (2 * options.batch * options.microbatches() > proto::kMaxSequences) {
         throw CLI::ValidationError("--batch", "batch times microbatches in flight may be at most " +

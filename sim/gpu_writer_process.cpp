@@ -1,6 +1,6 @@
 // A rank whose logits a GPU makes: the model's product on the worker's stream, the CUDA writer behind it, and
-// the tokens straight back from the segment. Where one step is in flight, the stream waits for its tokens, as
-// an engine's does; behind several, which share the stream, they are fetched once they are there.
+// the tokens straight back from the segment: fetched once they are there, or, as the plugin's engines do,
+// awaited by the stream.
 #include <cuda_runtime_api.h>
 
 #include <chrono>
@@ -48,7 +48,7 @@ class GpuRank {
           rank_(rank),
           head_(head),
           writer_(std::move(writer)),
-          awaits_(world.options.microbatches() == 1),
+          awaits_(world.options.awaits_tokens),
           held_(world.plan.size(), 0) {
         auto segment = shm::Segment::attach(segment_path, shm::Access::read_only);
         if (!segment) throw std::runtime_error(segment.error().message);
@@ -56,9 +56,7 @@ class GpuRank {
     }
 
     void serve() {
-        // Where the stream waits for tokens, nothing hangs on this thread but the next step's beginning.
-        const auto mode = awaits_ ? shm::WaitMode::sleep : shm::WaitMode::adaptive;
-        shm::WaitStrategy patience({mode, std::chrono::milliseconds(2), {}});
+        shm::WaitStrategy patience({shm::WaitMode::adaptive, std::chrono::milliseconds(2), {}});
         while (!writer_served(world_) && open()) {
             const bool found = (awaits_ ? take_awaited() : take_tokens()) || begin_next();
             // Nothing in flight: begin_next() has waited.

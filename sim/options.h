@@ -39,6 +39,7 @@ struct SimOptions {
     std::uint32_t tile = 64;
     bool hotness_order = false;
     bool on_gpu = false;  // the ranks' logits are made by GPUs
+    bool awaits_tokens = false;  // a GPU's stream does, and no thread takes them to it
     bool summaries = false;
     bool lean = false;
     bool randoms_in_ring = false;

@@ -4,6 +4,7 @@
 #   OUT=FOLDER bench/gpu/lean_steps.sh [TP] [SAMPLERS]     raw results go to FOLDER (default: bench/results)
 # First the writer's tests on the GPU and the kernels' own times, then steps from the logits in a GPU's memory to the
 # tokens there: every token is verified against the reference after each run. PARTS: tests, kernels, steps, chaos.
+# AWAIT=1: the stream waits for the tokens, as the plugin's does; else a thread of the engine's fetches them.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 bundle=${BUNDLE:-$PWD/build/bundle}
@@ -53,10 +54,11 @@ if wants steps; then
         for batch in ${BATCHES:-1 8 64 256}; do
             for transport in ${TRANSPORTS:-rows lean}; do
                 say "$mix, $batch columns, $transport"
-                summaries=()
-                [ "$transport" = lean ] || summaries=(--summaries)
+                options=()
+                [ "$transport" = lean ] || options=(--summaries)
+                [ -z "${AWAIT:-}" ] || options+=(--await-tokens)
                 sim "$mix-$batch-$transport" 60 --batch "$batch" --in-flight 1 --mix "$mix" --wait spin --transport "$transport" \
-                    "${summaries[@]}" --prompt-max 1024 --output-max "$steps" --steps "$steps" --verify after
+                    "${options[@]}" --prompt-max 1024 --output-max "$steps" --steps "$steps" --verify after
             done
         done
     done
