@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kSweptAtOnce = 32;
 // A sampler that waits looks several times a microsecond.
-constexpr std::uint32_t kCallsASweep = 16;
+constexpr std::uint32_t kCallsASweep = 4;
 
 }  // namespace
 

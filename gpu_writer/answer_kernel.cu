@@ -40,7 +40,7 @@ class Bringing {
 // By one block: its first thread tells the others what the CPU posts, all others bring tokens. Many blocks
 // that read over the link would slow each other, and the rows of other steps, down. The loads of a warp
 // travel together: where its first one holds all tokens, the kernel ends with the round trip that brought the
-// last.
+// last; of more tokens, one later.
 __device__ void serve_link(const Desk& desk, std::uint64_t opening, const DeliveredTokens& tokens) {
     __shared__ std::uint32_t brought;
     if (threadIdx.x == 0) brought = 0;
@@ -49,23 +49,29 @@ __device__ void serve_link(const Desk& desk, std::uint64_t opening, const Delive
     const bool has_tokens = tokens.columns > 0;
     Bringing bringing(tokens);
     bool open = true;
+    std::uint64_t told = 0;
     while (__any_sync(~0U, (relays && open) || bringing.has_more())) {
-        std::uint64_t word = 0;
-        if (relays) word = load_now(desk.word);
-        if (bringing.has_more()) word = bringing.load();
-        if (bringing.has_more() && bringing.take(word)) atomicAdd(&brought, 1);
+        // Two loads, in flight together: neither waits for the other's round trip.
+        std::uint64_t posted = 0;
+        std::uint64_t token = 0;
+        if (relays) posted = load_now(desk.word);
+        if (bringing.has_more()) token = bringing.load();
+        if (bringing.has_more() && bringing.take(token)) atomicAdd(&brought, 1);
         __syncwarp();
         if (!relays || !open) continue;
         const bool done = has_tokens && load_now(&brought) == tokens.columns;
+        const std::uint64_t word = done ? DeskWord::of(opening + 1, 0) : posted;
+        open = DeskWord::opening(word) <= opening;
+        if (word == told) continue;
+        told = word;
         // What the CPU stored before it is read after it.
         __threadfence_system();
-        open = DeskWord::opening(word) <= opening && !done;
-        store_now(desk.relay, done ? DeskWord::of(opening + 1, 0) : word);
+        store_now(desk.relay, word);
     }
 }
 
 // Whether entry `next` is posted, once it is; all of the block's threads are told. The first look is over the
-// link: most kernels begin when all is over.
+// link: behind a stream's wait the first wish is there, or all is over.
 __device__ bool is_posted(const Desk& desk, std::uint64_t opening, std::uint32_t next) {
     __shared__ bool posted;
     __syncthreads();

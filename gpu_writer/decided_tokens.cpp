@@ -10,10 +10,11 @@
 namespace croupier::gpu_writer {
 namespace {
 
-// Read after bits of the slot, with acquire, which keeps the order: while the slot is the step's, so were
-// they. A client that reuses the slot clears its bits before it publishes, and no sampler sets them before
-// that.
+// Asked after bits of the slot and decisions are read: while the slot is the step's, so were they. A client
+// that reuses the slot clears its bits before it publishes, and no sampler sets them before that.
 shm::Result<bool> still_holds(const shm::Segment& segment, std::uint64_t step) {
+    // SYNC: acquire; what was read before is not read after.
+    std::atomic_thread_fence(std::memory_order_acquire);
     // SYNC: acquire; pairs with the release in SchedulePublisher::publish.
     if (segment.header().published.load(std::memory_order_acquire) <= step + segment.geometry().slots)
         return true;

@@ -64,8 +64,9 @@ class HostStepWriter final : public StepWriter {
         if (stream != nullptr) return needs_no_stream();
         decided_.begin(step.step, step.columns);
         CROUPIER_TRY(wait_tokens(step.step, timeout));
-        CROUPIER_TRY_VALUE(in_time, decided_.more());
-        for (const auto& [column, token] : in_time) tokens[column] = token;
+        if (const auto in_time = decided_.more()) {
+            for (const auto& [column, token] : in_time.value()) tokens[column] = token;
+        }
         if (decided_.all_given()) return true;
         for (const auto& [column, token] : decided_.give_up()) tokens[column] = token;
         ++late_steps_;

@@ -115,12 +115,19 @@ shm::Result<bool> TokenCourier::enqueue_fetch(const DeliveredTokens& tokens, std
 
 bool TokenCourier::hand_over(const Awaited& awaited) {
     shm::WaitStrategy patience(kAfterLogits);
+    const auto& head = segment_.decision_head(segment_.slot_of(awaited.step));
     decided_.begin(awaited.step, awaited.columns);
     while (true) {
+        // Before more(), which says whether the slot is still the step's.
+        const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
         const auto more = decided_.more();
         if (!more) return false;
         put(awaited, more.value());
-        if (decided_.all_given()) return true;
+        if (decided_.all_given()) {
+            // 0: all columns were decided before anybody saw the step complete.
+            if (ready != 0) forecast_.note(awaited.step, ready);
+            return true;
+        }
         if (over_.load(std::memory_order_relaxed) || Clock::now() >= awaited.deadline) return false;
         if (!shm::slice_ready(segment_, awaited.step, rank_)) {
             if (!forecast_.due(shm::monotonic_ns())) std::this_thread::sleep_for(kBeforeLogits);
@@ -139,23 +146,14 @@ void TokenCourier::put(const Awaited& awaited, std::span<const DecidedTokens::To
     }
 }
 
-void TokenCourier::note_ready(const Awaited& awaited) {
-    const auto& head = segment_.decision_head(segment_.slot_of(awaited.step));
-    // 0: all columns were decided before anybody saw the step complete.
-    const std::uint64_t ready = head.logits_ready_ns.load(std::memory_order_relaxed);
-    if (ready != 0) forecast_.note(awaited.step, ready);
-}
-
 void TokenCourier::deliver(const Awaited& awaited) {
-    const bool in_time = hand_over(awaited);
-    if (!in_time) {
+    if (!hand_over(awaited)) {
         put(awaited, decided_.give_up());
         late_.fetch_add(1, std::memory_order_relaxed);
     }
     // SYNC: release; a stream that waits for the word then finds the tokens.
     std::atomic_ref(delivered_[0]).store(awaited.ticket, std::memory_order_release);
     if (awaited.opening != 0) lean_->end_answers(awaited.step, awaited.opening);
-    if (in_time) note_ready(awaited);
 }
 
 void TokenCourier::serve() {

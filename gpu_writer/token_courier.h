@@ -1,5 +1,5 @@
-// Brings a step's tokens to the GPU that left its logits, before anybody knows them: a stream waits for a
-// word that a thread of this process stores. The thread that works the stream goes on at once, and a daemon
+// Brings a step's tokens to the GPU that left its logits, before anybody knows them: a stream waits for what
+// a thread of this process stores. The thread that works the stream goes on at once, and a daemon
 // that is dead hangs neither it nor the GPU.
 #pragma once
 
@@ -69,7 +69,6 @@ class TokenCourier {
     // As they are decided. False: some did not come in time.
     bool hand_over(const Awaited& awaited);
     void put(const Awaited& awaited, std::span<const DecidedTokens::Token> tokens);
-    void note_ready(const Awaited& awaited);
     std::size_t room_of(std::uint64_t ticket) const {
         return ticket % places_ * segment_.geometry().max_batch;
     }

@@ -215,7 +215,9 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     bool only_there = row_.lean != nullptr && wanted > 1 && range.floor > kNoFloor;
     const std::uint32_t asked_before = row_.asked();
     const std::uint32_t first_wanted = wanted;
+    std::uint32_t rounds = 0;
     for (;;) {
+        ++rounds;
         gather(range, pruning.adjustments, gathered);
         range.least = keep_needed(pruning, gathered.count);
         gathered.gave_up = pruning.gives_up && gathered.count > kMostListed;
@@ -236,8 +238,10 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
         range = {lower_floor(pruning, range, wanted), range.floor, range.least};
     }
     forget_raised();
+    // Where a min-p's floor was guessed well nothing is to be learnt, and to count costs as much as to guess.
     // The next decision is not to search by what a void one found.
-    if (penalises && !(pruning.min_p > 0.0) && !gathered.gave_up && !row_.lacks_blocks()) {
+    const bool guessed = pruning.min_p > 0.0 && rounds == 1;
+    if (penalises && !guessed && !gathered.gave_up && !row_.lacks_blocks()) {
         adjust_.state().note_search_width(count_at_least(block_max, float_below(range.least)));
     }
     return gathered;

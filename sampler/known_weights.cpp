@@ -56,12 +56,17 @@ HWY_INLINE void EachThere(const WeighedRow& of, const PlaceFloors& floors, Visit
 // most winners those are few. Nothing: of some it is not known.
 std::optional<double> WeighBefore(const WeighedRow& of, const Weights& weights, const PlaceFloors& floors) {
     const LeanBlocks& lean = *of.row.lean;
+    const auto reached_from = [&](std::uint32_t first) {
+        const std::size_t some = std::min<std::size_t>(64, of.row.blocks - first);
+        return ReachedBits(of.block_max.data() + first, some, floors.as_large);
+    };
+    // All of it first: weighing is dear.
+    for (std::uint32_t first = 0; first < of.row.blocks; first += 64) {
+        if ((reached_from(first) & ~lean.there[first / 64]) != 0) return std::nullopt;
+    }
     GroupedSum before;
     for (std::uint32_t first = 0; first < of.row.blocks; first += 64) {
-        const std::size_t some = std::min<std::size_t>(64, of.row.blocks - first);
-        std::uint64_t reached = ReachedBits(of.block_max.data() + first, some, floors.as_large);
-        if ((reached & ~lean.there[first / 64]) != 0) return std::nullopt;
-        for (; reached != 0; reached &= reached - 1) {
+        for (std::uint64_t reached = reached_from(first); reached != 0; reached &= reached - 1) {
             EachOfBlock(of, floors, first + static_cast<std::uint32_t>(std::countr_zero(reached)),
                         [&](V low, V high, V least) HWY_ATTR {
                             before.add(hn::IfThenElseZero(hn::Ge(low, least), weights(low)),

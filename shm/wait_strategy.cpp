@@ -18,7 +18,7 @@ void pause_once() {
 
 }  // namespace
 
-// A long one is a microsecond or less.
+// A long one is about a microsecond.
 void WaitStrategy::pause(bool long_one) {
     constexpr int kLong = 16;
     for (int i = 0; i < (long_one ? kLong : 1); ++i) pause_once();

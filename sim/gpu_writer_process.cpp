@@ -144,13 +144,24 @@ class GpuRank {
         const std::vector<ColumnInput> inputs = std::move(in_flight_.front().inputs);
         in_flight_.pop_front();
         note_wishes();
-        note_latency(slot, inputs);
-        // -1: the scheduler gave the step up, and has the token from elsewhere.
+        if (!came_late()) note_latency(slot, inputs);
+        // -1: an error, or late; the scheduler knows.
         const std::vector<std::int32_t> kept = head_.kept_tokens(slot);
         for (std::size_t i = 0; i < inputs.size(); ++i) {
             if (kept[i] >= 0) held_[inputs[i].request] = inputs[i].position + 1;
         }
         return true;
+    }
+
+    // Whether another of the awaited steps had no tokens in time.
+    bool came_late() {
+        croupier_writer_state state;
+        croupier_writer_state_init(&state);
+        if (croupier_writer_get_state(writer_.get(), &state, nullptr) != 0) return true;
+        const std::uint64_t more = state.late_steps - late_steps_;
+        late_steps_ = state.late_steps;
+        world_.ledger.head().late_steps.fetch_add(more);
+        return more > 0;
     }
 
     void note_wishes() const {
@@ -189,6 +200,7 @@ class GpuRank {
     LmHead& head_;
     Writer writer_;
     bool awaits_;
+    std::uint64_t late_steps_ = 0;
     std::unique_ptr<shm::Segment> segment_;
     std::vector<std::uint32_t> held_;  // by request: the positions whose tokens have come back to the GPU
     std::deque<Step> in_flight_;

@@ -41,6 +41,7 @@ struct LedgerHead {
     std::atomic<std::uint64_t> recovered{0};  // delivered from a sequence's log after a scheduler's death
     std::atomic<std::uint64_t> truncated{0};
     std::atomic<std::uint64_t> wishes{0};      // of the segment that rank 0 writes to
+    std::atomic<std::uint64_t> late_steps{0};  // whose tokens a GPU's stream awaited in vain
     std::atomic<std::uint64_t> readmitted{0};  // sequences that came back with their output
     std::atomic<std::uint64_t> verified{0};
     std::atomic<std::uint64_t> mismatched{0};

@@ -128,6 +128,9 @@ LmHead::LmHead(const World& world, std::uint32_t rank, int device)
     logits_ = on_gpu<std::uint16_t>(inputs * row_stride_, "no memory for logits");
     load_requests(world);
     load_weights(world, rank);
+    // CUDA loads kernels late otherwise, and waits for the GPU then, which waits for tokens by that time.
+    cudaFuncAttributes attributes;
+    need_cuda(cudaFuncGetAttributes(&attributes, note_tokens), "cannot load a kernel");
     need_cuda(cudaDeviceSynchronize(), "the weights were not made");
 }
 

@@ -38,7 +38,7 @@ struct SimOptions {
     proto::Dtype dtype = proto::Dtype::bf16;
     std::uint32_t tile = 64;
     bool hotness_order = false;
-    bool on_gpu = false;  // the ranks' logits are made by GPUs
+    bool on_gpu = false;         // the ranks' logits are made by GPUs
     bool awaits_tokens = false;  // a GPU's stream does, and no thread takes them to it
     bool summaries = false;
     bool lean = false;

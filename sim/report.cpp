@@ -111,6 +111,7 @@ Report collect_report(const World& world) {
     report.readmitted = head.readmitted.load();
     report.truncated = head.truncated.load();
     report.wishes = head.wishes.load();
+    report.late_steps = head.late_steps.load();
     report.step_latency = latency_of(head.step_latency);
     report.unverified = world.options.verification == Verification::never;
     report.decision = latency_of(head.decision_latency);
@@ -142,6 +143,7 @@ std::string to_json(const Report& report, const SimOptions& options) {
         {"readmitted", report.readmitted},
         {"truncated", report.truncated},
         {"wishes", report.wishes},
+        {"late_steps", report.late_steps},
         {"failed_requests", report.failed},
         {"kills", report.kills},
         {"left_in_shm", report.left_in_shm},

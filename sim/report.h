@@ -31,7 +31,8 @@ struct Report {
     std::uint64_t readmitted = 0;
     std::uint64_t truncated = 0;
     std::uint64_t wishes = 0;
-    std::uint64_t failed = 0;  // requests that ended with a decision error, as the verifier agrees
+    std::uint64_t late_steps = 0;  // whose tokens a GPU's stream awaited in vain
+    std::uint64_t failed = 0;      // requests that ended with a decision error, as the verifier agrees
     std::uint64_t kills = 0;
     std::size_t left_in_shm = 0;
     double tokens_per_s = 0.0;

@@ -27,6 +27,9 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     geometry.tp = options.tp;
     geometry.max_batch = options.batch;
     geometry.slots = options.steps_in_flight();
+    // As the plugin's engines: who still reads a step's tokens does so when the next one is submitted.
+    constexpr std::uint32_t kLeastOnGpu = 3;
+    if (options.on_gpu) geometry.slots = std::max(geometry.slots, kLeastOnGpu);
     geometry.dtype = options.dtype;
     geometry.tile = options.tile;
     // Those that have ended keep their slots until their steps in flight are done with.

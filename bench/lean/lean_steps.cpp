@@ -195,7 +195,8 @@ std::uint64_t LeanSteps::to_answers(std::uint32_t columns, std::uint32_t blocks,
         const std::uint64_t block = (step_ * 31 + std::uint64_t{i} * 277) % shape_.slice.blocks;
         wanted[block / 64] |= std::uint64_t{1} << block % 64;
     }
-    desk_->open(next_rows(), slice(), step_, step_, stream_.get());
+    // A step's first wish brings the kernel only in another stream than the step's.
+    desk_->open(next_rows(), slice(), step_, step_, running ? stream_.get() : nullptr);
     need(desk_->answer_in(stream_.get(), {}));
     if (running) {
         ask(1, std::vector<std::uint64_t>(wanted.size()));

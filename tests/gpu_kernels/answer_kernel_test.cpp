@@ -8,7 +8,6 @@
 #include "tests/gpu_kernels/emulated_answer.h"
 
 using namespace croupier;
-using gpu_writer::DeliveredTokens;
 using gpu_writer::DeskWord;
 using gpu_writer::TokenWord;
 
@@ -25,8 +24,9 @@ struct Link {
         gpu_writer::Desk desk;
         desk.word = &word;
         desk.relay = &relay;
-        testing::serve_link(desk, kOpening,
-                            {delivered.data(), tokens.data(), static_cast<std::uint32_t>(tokens.size()), kTicket});
+        testing::serve_link(
+            desk, kOpening,
+            {delivered.data(), tokens.data(), static_cast<std::uint32_t>(tokens.size()), kTicket});
     }
     void await_relay(std::uint64_t value) {
         while (std::atomic_ref(relay).load() != value) std::this_thread::yield();
