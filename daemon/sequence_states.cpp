@@ -6,9 +6,8 @@
 namespace croupier::daemon {
 namespace {
 
-constexpr std::size_t kSweptAtOnce = 32;
 // A sampler that waits looks several times a microsecond.
-constexpr std::uint32_t kCallsASweep = 4;
+constexpr std::size_t kSweptALook = 8;
 
 }  // namespace
 
@@ -90,8 +89,7 @@ bool SequenceStates::outlived(const shm::Segment& segment, std::size_t index,
 }
 
 void SequenceStates::sweep(const shm::Segment& segment, std::uint32_t first_lane) {
-    if (calls_++ % kCallsASweep != 0) return;
-    for (std::size_t i = 0; i < std::min(kSweptAtOnce, tracked_.size()); ++i) {
+    for (std::size_t i = 0; i < std::min(kSweptALook, tracked_.size()); ++i) {
         if (++swept_ >= tracked_.size()) swept_ = 0;
         if (tracked_[swept_] != nullptr && outlived(segment, swept_, first_lane)) free(swept_);
     }

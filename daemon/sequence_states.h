@@ -49,7 +49,7 @@ class SequenceStates {
     // The number of the sampler's look, of all its sessions: by it states are used sooner or later.
     void note_look(std::uint64_t look) { look_ = look; }
     // Frees some of the states whose sequence has finished, or which another lane has derived since. A few
-    // slots now and then: a look must not take long. `first_lane` is that of thread 0.
+    // slots a call: a look must not take long. `first_lane` is that of thread 0.
     void sweep(const shm::Segment& segment, std::uint32_t first_lane);
 
   private:
@@ -75,7 +75,6 @@ class SequenceStates {
     std::uint32_t sequences_;
     proto::StateTotals* totals_;
     std::uint64_t look_ = 0;
-    std::uint32_t calls_ = 0;  // of sweep()
     std::size_t swept_ = 0;
     std::vector<std::unique_ptr<Tracked>> tracked_;  // [thread][slot]
 };

@@ -260,8 +260,7 @@ float CandidateSearch::first_floor(const Pruning& pruning, std::uint32_t wanted)
     const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
     if (wanted == 1) return floor_for_blocks(block_max, wanted);
     if (pruning.min_p > 0.0) {
-        const bool known = row_.lean != nullptr && request_.mask.empty();
-        const auto most = static_cast<double>(known ? row_.lean->largest : largest_of(block_max));
+        const auto most = static_cast<double>(largest_entry(row_, request_.mask, block_max));
         const float likely = float_below(min_p_floor(pruning.min_p, pruning.scale, most));
         if (few_reach(likely, wanted)) return likely;
     }

@@ -351,6 +351,11 @@ float largest_of(std::span<const float> values) noexcept {
     return HWY_DYNAMIC_DISPATCH(LargestOf)(values.data(), values.size());
 }
 
+float largest_entry(const BlockedRow& row, std::span<const std::uint32_t> mask,
+                    std::span<const float> block_max) noexcept {
+    return row.lean != nullptr && mask.empty() ? row.lean->largest : largest_of(block_max);
+}
+
 float largest_without(std::span<const float> values, std::span<const std::uint64_t> bits) noexcept {
     return HWY_DYNAMIC_DISPATCH(LargestWithout)(values, bits.data());
 }

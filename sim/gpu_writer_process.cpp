@@ -60,7 +60,7 @@ class GpuRank {
         while (!writer_served(world_) && open()) {
             const bool found = (awaits_ ? take_awaited() : take_tokens()) || begin_next();
             // Nothing in flight: begin_next() has waited.
-            patience.idle(found || (in_flight_.empty() && !awaits_) ? 1 : 0, [](std::chrono::nanoseconds) {
+            patience.idle(found || in_flight_.empty() ? 1 : 0, [](std::chrono::nanoseconds) {
                 std::this_thread::sleep_for(std::chrono::microseconds(50));
             });
         }
@@ -83,7 +83,7 @@ class GpuRank {
         std::uint64_t step = 0;
         std::uint32_t columns = 0;
         croupier_error error{};
-        const std::uint32_t patience_ms = in_flight_.empty() && !awaits_ ? kLookMs : 0;
+        const std::uint32_t patience_ms = in_flight_.empty() ? kLookMs : 0;
         if (croupier_writer_wait_step(writer_.get(), patience_ms, &step, &columns, &error) != 1) return false;
         if (awaits_ && !settle()) return false;
         const int begun = croupier_writer_begin(writer_.get(), step, &error);

@@ -81,8 +81,8 @@ typedef struct croupier_writer_state {
     uint64_t begun;          /* steps that croupier_writer_begin queued */
     uint64_t finished;       /* of them, those whose slice is complete */
     uint64_t empty_launches; /* replays of a captured graph that found no begun step and wrote nothing */
-    uint64_t late_steps;     /* whose awaited tokens did not come in time: they are -1 here, and may not be
-                                elsewhere */
+    uint64_t late_steps;     /* some of whose awaited tokens did not come in time: those are -1 here, and may
+                                not be elsewhere */
 } croupier_writer_state;
 
 static inline void croupier_writer_state_init(croupier_writer_state* state) {

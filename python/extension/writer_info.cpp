@@ -42,7 +42,8 @@ void bind_writer_info(nb::module_& module) {
             "of them, those whose slice is complete")
         .def_prop_ro(
             "late_steps", [](const WriterState& self) { return self.late_steps; },
-            "steps whose awaited tokens did not come in time: -1 here, and perhaps not elsewhere")
+            "steps some of whose awaited tokens did not come in time: those are -1 here, and perhaps not "
+            "elsewhere")
         .def_prop_ro(
             "empty_launches", [](const WriterState& self) { return self.empty_launches; },
             "replays of a captured graph that found no begun step");
