@@ -70,14 +70,14 @@ __device__ void serve_link(const Desk& desk, std::uint64_t opening, const Delive
     }
 }
 
-// Whether entry `next` is posted, once it is; all of the block's threads are told. The first look is over the
-// link: behind a stream's wait the first wish is there, or all is over.
+// Whether entry `next` is posted, once it is; all of the block's threads are told. Only who serves the link
+// looks over it: of many that ask for one word at once, each waits for the one before it, a microsecond each.
 __device__ bool is_posted(const Desk& desk, std::uint64_t opening, std::uint32_t next) {
     __shared__ bool posted;
     __syncthreads();
     if (threadIdx.x == 0) {
-        std::uint64_t word = load_now(next < kAnswering ? desk.word : desk.relay);
-        // Until this opening's first word the relay has an earlier one's.
+        // Until this opening's first word it has an earlier one's.
+        std::uint64_t word = load_now(desk.relay);
         while (DeskWord::opening(word) <= opening &&
                (DeskWord::opening(word) < opening || DeskWord::posted(word) <= next)) {
             __nanosleep(100);

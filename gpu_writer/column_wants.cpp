@@ -1,6 +1,9 @@
 #include "gpu_writer/column_wants.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
 
 #include "gpu_writer/begun_steps.h"
 
@@ -23,6 +26,24 @@ constexpr std::uint32_t kOfNucleus = 48;
 bool penalises(const SamplingParams& params) {
     return params.repetition_penalty != 1.0 || params.frequency_penalty != 0.0 ||
            params.presence_penalty != 0.0 || params.dry_multiplier != 0.0;
+}
+
+// How far below the largest entry what passes a min-p may stand. Penalties take the largest down, and what it
+// passes with it: the more, the longer the history that they count.
+float reach_of(const SamplingParams& params, std::uint32_t history) {
+    struct Lowered {
+        std::uint32_t history;
+        double by;
+    };
+    // By real rows and histories: of a hundred columns one at most asks for more.
+    constexpr Lowered kLowered[] = {{300, 3.0}, {1500, 6.0}};
+    constexpr float kAnything = std::numeric_limits<float>::infinity();
+    if (!(params.min_p > 0.0)) return kAnything;
+    const double reach = -std::log(params.min_p) * std::max(params.temperature, 0.01);
+    if (!penalises(params)) return static_cast<float>(reach);
+    const auto* lowered = std::find_if(std::begin(kLowered), std::end(kLowered),
+                                       [=](const Lowered& each) { return history <= each.history; });
+    return lowered == std::end(kLowered) ? kAnything : static_cast<float>(reach + lowered->by);
 }
 
 // The row is read whole, or what is read of it cannot be told from the largest entries of its blocks.
@@ -79,6 +100,7 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
         want.flags |= kSumAtOne;
         want.by_maximum = std::max(want.by_maximum, params.logprobs + params.logprobs / 4 + kGreedy);
     }
+    if (!greedy && params.logprobs == 0) want.reach = reach_of(params, key.position);
     want.by_maximum = std::min(want.by_maximum, room);
     want.by_race = std::min(want.by_race, room - want.by_maximum);
     return want;

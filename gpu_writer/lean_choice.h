@@ -25,6 +25,13 @@ constexpr float value_of_rank(std::uint32_t rank) {
 // Blocks of this rank are not chosen: all of their entries are -inf.
 constexpr std::uint32_t kEmptyRank = rank_of(-std::numeric_limits<float>::infinity());
 
+// The lowest rank that is chosen by maximum, of a row whose largest is `top`.
+constexpr std::uint32_t least_rank(std::uint32_t top, float reach) {
+    if (!(reach < std::numeric_limits<float>::infinity())) return kEmptyRank + 1;
+    const std::uint32_t least = rank_of(value_of_rank(top) - reach);
+    return least > kEmptyRank ? least : kEmptyRank + 1;
+}
+
 // By the bound of all that the block's members may score, of its largest entry. There is one zero, as scores
 // compare.
 constexpr std::uint32_t race_rank(std::uint32_t maximum_rank, float temperature, float ln_first) {
@@ -52,18 +59,107 @@ struct BlockSpan {
     constexpr bool ends_early() const { return lead + entries != blocks * proto::kBlockIds; }
 };
 
-// How many of a column's blocks are chosen in each way, if as many have an entry above -inf.
+// How many of a column's blocks are chosen in one way, if as many have an entry above -inf: about so many as
+// are wanted. All that are above some rank are chosen, and where no rank tells so few apart, `wanted` ones.
+struct LeanShare {
+    std::uint32_t wanted;
+    std::uint32_t least;
+    std::uint32_t most;
+
+    static constexpr LeanShare about(std::uint32_t wanted, std::uint32_t spare) {
+        constexpr std::uint32_t kPart = 8;
+        constexpr std::uint32_t kFew = 4;
+        if (wanted == 0) return {0, 0, 0};
+        return {wanted, wanted - wanted / kPart, wanted + std::min(spare, std::max(wanted / kPart, kFew))};
+    }
+    constexpr bool holds(std::uint32_t count) const { return least <= count && count <= most; }
+};
 struct LeanShares {
-    std::uint32_t by_maximum = 0;
-    std::uint32_t by_race = 0;
+    LeanShare by_maximum;
+    LeanShare by_race;
 };
 constexpr LeanShares shares_of(const LeanWant& want, const BlockSpan& span, std::uint32_t room) {
     if ((want.flags & kWhole) != 0) return {};
     const std::uint32_t left = room - std::min(room, span.always_sent());
     const std::uint32_t by_maximum = std::min(want.by_maximum, left);
     const bool races = want.temperature > 0.0F;
-    return {by_maximum, races ? std::min(want.by_race, left - by_maximum) : 0U};
+    const std::uint32_t by_race = races ? std::min(want.by_race, left - by_maximum) : 0U;
+    const std::uint32_t spare = left - by_maximum - by_race;
+    const LeanShare first = LeanShare::about(by_maximum, spare);
+    return {first, LeanShare::about(by_race, spare - (first.most - first.wanted))};
 }
+
+// Seeks the rank above which about as many blocks are as a share wants: whoever counts them asks for two
+// ranks at a time and says how many are above each. It ends on the same rank wherever it is done.
+class RankSearch {
+  public:
+    // `top` is the largest of the ranks; those below `least` are not chosen.
+    constexpr RankSearch(const LeanShare& share, std::uint32_t top, std::uint32_t least)
+        : share_(share), low_(least - 2), high_(std::max(top, least - 1)), nothing_(least - 1) {
+        if (share_.wanted == 0) {
+            end(high_, 0);
+        } else {
+            const std::uint32_t between = high_ - low_ - 1;
+            probe(high_ - std::min(copy_of(kQuarter), between), high_ - std::min(copy_of(kHalf), between));
+        }
+    }
+
+    constexpr bool ended() const { return ended_; }
+    // Ask for these, the second of which is not the lower one.
+    constexpr std::uint32_t first() const { return first_; }
+    constexpr std::uint32_t second() const { return second_; }
+    constexpr void take(std::uint32_t above_first, std::uint32_t above_second) {
+        if (share_.holds(above_second)) return end(second_, 0);
+        if (share_.holds(above_first)) return end(first_, 0);
+        if (above_second > share_.most) {
+            low_ = second_;
+        } else if (above_first > share_.most) {
+            low_ = first_;
+            high_ = second_;
+            above_high_ = above_second;
+        } else {
+            high_ = first_;
+            above_high_ = above_first;
+        }
+        const std::uint32_t apart = high_ - low_;
+        if (apart > 1) return probe(low_ + std::max(apart / 3, 1U), high_ - std::max(apart / 3, 1U));
+        // Not more blocks than are wanted, or so many of the rank `high_` that some of them are chosen.
+        end(high_, high_ == nothing_ ? 0 : share_.wanted - above_high_);
+    }
+
+    // Once ended: chosen are the blocks of higher ranks, and of this rank so many.
+    constexpr std::uint32_t rank() const { return high_; }
+    constexpr std::uint32_t ties() const { return ties_; }
+
+  private:
+    // So far below a positive value's rank is that of half of it, or of a quarter.
+    static constexpr std::uint32_t kHalf = 1U << 23U;
+    static constexpr std::uint32_t kQuarter = 1U << 24U;
+
+    // A GPU has no address of a constant: where one is taken, as std::min() does, the kernel traps.
+    static constexpr std::uint32_t copy_of(std::uint32_t constant) { return constant; }
+
+    constexpr void probe(std::uint32_t first, std::uint32_t second) {
+        first_ = first;
+        second_ = second;
+    }
+    constexpr void end(std::uint32_t rank, std::uint32_t ties) {
+        high_ = rank;
+        ties_ = ties;
+        ended_ = true;
+    }
+
+    LeanShare share_;
+    // Above `low_` there are too many, or nobody asked; above `high_` too few.
+    std::uint32_t low_;
+    std::uint32_t high_;
+    std::uint32_t nothing_;  // the highest rank of those that are not chosen
+    std::uint32_t above_high_ = 0;
+    std::uint32_t first_ = 0;
+    std::uint32_t second_ = 0;
+    std::uint32_t ties_ = 0;
+    bool ended_ = false;
+};
 
 // From the logarithm of what a block's entries weigh, in units of the largest one's weight: never more than
 // that is, though the sum and its logarithm are a little off. NaN, and what no block weighs, is 0.
@@ -96,7 +192,7 @@ struct ColumnPlan {
         const std::uint32_t taken = weights_room(want, span.blocks, room, element_bytes);
         shares = shares_of(want, span, room - taken);
         weighs = taken > 0;
-        races = shares.by_race > 0 || ((want.flags & kDraw) != 0 && want.temperature > 0.0F);
+        races = shares.by_race.wanted > 0 || ((want.flags & kDraw) != 0 && want.temperature > 0.0F);
     }
 };
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -75,17 +74,26 @@ struct MeasuredRow {
     }
 };
 
-// Adds the `count` blocks of the highest ranks.
-void choose(const std::vector<std::uint32_t>& ranks, std::uint32_t count, std::vector<bool>& chosen) {
-    std::vector<std::uint32_t> blocks(ranks.size());
-    std::iota(blocks.begin(), blocks.end(), 0U);
-    const auto end = std::remove_if(blocks.begin(), blocks.end(),
-                                    [&](std::uint32_t block) { return ranks[block] <= kEmptyRank; });
-    const auto some = std::min<std::ptrdiff_t>(count, end - blocks.begin());
-    std::partial_sort(blocks.begin(), blocks.begin() + some, end, [&](std::uint32_t a, std::uint32_t b) {
-        return ranks[a] != ranks[b] ? ranks[a] > ranks[b] : a < b;
-    });
-    std::for_each(blocks.begin(), blocks.begin() + some, [&](std::uint32_t block) { chosen[block] = true; });
+// Adds the blocks of the highest ranks, about as many as the share wants.
+void choose(const std::vector<std::uint32_t>& ranks, const LeanShare& share, float reach,
+            std::vector<bool>& chosen) {
+    if (ranks.empty()) return;
+    const auto above = [&](std::uint32_t rank) {
+        return static_cast<std::uint32_t>(
+            std::count_if(ranks.begin(), ranks.end(), [=](std::uint32_t each) { return each > rank; }));
+    };
+    const std::uint32_t top = *std::max_element(ranks.begin(), ranks.end());
+    RankSearch search(share, top, least_rank(top, reach));
+    while (!search.ended()) search.take(above(search.first()), above(search.second()));
+    std::uint32_t ties = search.ties();
+    for (std::size_t block = 0; block < ranks.size(); ++block) {
+        if (ranks[block] < search.rank()) continue;
+        if (ranks[block] == search.rank()) {
+            if (ties == 0) continue;
+            --ties;
+        }
+        chosen[block] = true;
+    }
 }
 
 ColumnPlan plan_of(const LeanShape& shape, const LeanWant& want) {
@@ -102,14 +110,14 @@ std::vector<bool> chosen_blocks(const LeanShape& shape, const LeanWant& want, co
     const LeanShares shares = plan_of(shape, want).shares;
     std::vector<std::uint32_t> ranks(shape.slice.blocks);
     std::transform(row.maxima.begin(), row.maxima.end(), ranks.begin(), rank_of);
-    choose(ranks, shares.by_maximum, chosen);
-    if (shares.by_race == 0) return chosen;
+    choose(ranks, shares.by_maximum, want.reach, chosen);
+    if (shares.by_race.wanted == 0) return chosen;
     for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
         const float ln_first = race::ln(
             race::first_arrival(race::word_of(want.key, race::kBlockStream, shape.first_block + block)));
         ranks[block] = race_rank(ranks[block], want.temperature, ln_first);
     }
-    choose(ranks, shares.by_race, chosen);
+    choose(ranks, shares.by_race, kInfinity, chosen);
     return chosen;
 }
 

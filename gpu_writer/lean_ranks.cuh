@@ -1,5 +1,5 @@
-// Finds a column's best blocks with all threads of a CUDA block: a histogram of the ranks from the largest
-// one down says in which bin the last chosen rank is, and another one divides that bin.
+// Finds a column's best blocks with all threads of a CUDA block, which count how many ranks are above those
+// that a search asks for.
 #pragma once
 
 #include "gpu_writer/lean_choice.h"
@@ -9,83 +9,38 @@ namespace croupier::gpu_writer {
 
 constexpr std::uint32_t kLeanThreads = 256;
 constexpr std::uint32_t kLeanWarps = kLeanThreads / 32;
-constexpr std::uint32_t kBinBits = 8;
-constexpr std::uint32_t kBins = 1U << kBinBits;
 constexpr std::uint32_t kAllLanes = 0xFFFFFFFFU;
 constexpr std::uint32_t kWays = 2;  // by maximum, by race
 
-// In one way: the blocks whose rank is above `least`, and the first `ties` of those whose rank it is.
+// In one way: the blocks whose rank is above `rank`, and those of this rank that stand before `tie_end`.
 struct Choice {
-    std::uint32_t least;
+    std::uint32_t rank;
     std::uint32_t ties;
-    // While `least` is sought: it is `top` or below, where so many blocks are still to be chosen. Bins are
-    // counted from `top` down, each of 2^shift ranks.
-    std::uint32_t top;
-    std::uint32_t shift;
-    std::uint32_t wanted;
-    std::uint32_t sought;
+    std::uint32_t tie_end;
 
-    // The first bins are each of one bf16, and all reach down to a quarter of the largest value: what is
-    // sought is there as a rule, and few blocks share a bin, whose count would be all that they wait for.
-    static constexpr std::uint32_t kFirstShift = 16;
-
-    __device__ void seek(std::uint32_t count) {
-        *this = {0xFFFFFFFFU, 0, 0, kFirstShift, count, count > 0 ? 1U : 0U};
-    }
-    __device__ void end(std::uint32_t found, std::uint32_t ties_of_it) {
-        *this = {found, ties_of_it, 0, 0, 0, 0};
-    }
-    __device__ std::uint32_t bin_of(std::uint32_t rank) const {
-        return rank > kEmptyRank && rank <= top ? (top - rank) >> shift : kBins;
-    }
-    // All bins together have `counted` blocks, fewer than are wanted.
-    __device__ void go_below(std::uint32_t counted) {
-        const std::uint64_t window = std::uint64_t{kBins} << shift;
-        // Not more blocks than are wanted: all that are not empty.
-        if (top <= kEmptyRank || window >= top - kEmptyRank) return end(kEmptyRank, 0);
-        top -= static_cast<std::uint32_t>(window);
-        const auto bits = static_cast<std::uint32_t>(32 - __clz(static_cast<int>(top - kEmptyRank - 1)));
-        shift = bits - min(bits, kBinBits);
-        wanted -= counted;
-    }
-    // Of the blocks in the bin `left` are to be chosen.
-    __device__ void go_into(std::uint32_t bin, std::uint32_t blocks, std::uint32_t left) {
-        if (left == blocks) {
-            const std::uint64_t passed = (std::uint64_t{bin} + 1) << shift;
-            return end(passed >= top - kEmptyRank ? kEmptyRank : top - static_cast<std::uint32_t>(passed), 0);
-        }
-        if (shift == 0) return end(top - bin, left);
-        top -= bin << shift;
-        shift -= min(shift, kBinBits);
-        wanted = left;
+    __device__ bool has(std::uint32_t of_block, std::uint32_t block) const {
+        return of_block > rank || (of_block == rank && block < tie_end);
     }
 };
 
-// In shared memory, in whole words of a bitmap: what is behind the last block has the rank of an empty one.
+// In shared memory, in whole words of a warp: what is behind the last block has the rank of an empty one.
 // Addresses are computed: arrays of them would stand in local memory.
 struct BlockRanks {
     std::uint32_t* memory;
     std::uint32_t blocks;
-    std::uint32_t words;  // of a bitmap
-    std::uint32_t ways;   // those that are ranked: the first ones
-
-    static constexpr std::uint32_t kWordBlocks = 32;
+    std::uint32_t ways;  // those that are ranked: the first ones
 
     __device__ BlockRanks(void* at, std::uint32_t count, std::uint32_t ranked)
-        : memory(static_cast<std::uint32_t*>(at)),
-          blocks(count),
-          words((count + kWordBlocks - 1) / kWordBlocks),
-          ways(ranked) {}
+        : memory(static_cast<std::uint32_t*>(at)), blocks(count), ways(ranked) {}
 
-    __device__ std::uint32_t places() const { return words * kWordBlocks; }
+    static __host__ __device__ std::uint32_t places_of(std::uint32_t blocks) {
+        return (blocks + 31) / 32 * 32;
+    }
+    __device__ std::uint32_t places() const { return places_of(blocks); }
     __device__ std::uint32_t* of(std::uint32_t way) const { return memory + way * places(); }
-    // Bitmaps: what is chosen, and what is tied with a choice's `least`, where it has ties.
-    __device__ std::uint32_t* chosen() const { return memory + kWays * places(); }
-    __device__ std::uint32_t* tied(std::uint32_t way) const { return chosen() + (1 + way) * words; }
 };
 inline std::size_t rank_bytes(std::uint32_t blocks) {
-    const std::size_t words = (blocks + BlockRanks::kWordBlocks - 1) / BlockRanks::kWordBlocks;
-    return words * (kWays * BlockRanks::kWordBlocks + 1 + kWays) * sizeof(std::uint32_t);
+    return std::size_t{kWays} * BlockRanks::places_of(blocks) * sizeof(std::uint32_t);
 }
 
 // word_of() without an index that is known at run time only, which would take the words to memory.
@@ -98,19 +53,30 @@ __device__ inline std::uint32_t word_of_block(const proto::race::Key& key, std::
 }
 
 struct ChoiceRoom {
+    LeanShares shares;
+    float reach;
+    std::uint32_t tops[kWays];  // the largest rank of each way
     Choice choices[kWays];
-    alignas(16) std::uint32_t bins[kWays][kBins];
+    // How many blocks are above the two ranks that are asked for, 16 bits each, in this turn and the next.
+    std::uint32_t above[2][kWays];
     std::uint32_t sent;
-    alignas(16) std::uint16_t list[proto::kMostLeanBlocks];
+    alignas(16) std::uint16_t found[proto::kMostLeanBlocks];  // the chosen blocks, in no order
+    alignas(16) std::uint16_t list[proto::kMostLeanBlocks];   // ascending
 
-    // By all threads; they see it behind the next barrier.
-    __device__ void clear_bins() {
-        for (std::uint32_t i = threadIdx.x; i < kWays * kBins; i += kLeanThreads)
-            bins[i / kBins][i % kBins] = 0;
+    // But for what is wanted; by all threads, which see it behind the next barrier.
+    __device__ void begin() {
+        for (std::uint32_t i = threadIdx.x; i < proto::kMostLeanBlocks; i += kLeanThreads) found[i] = 0xFFFF;
+        if (threadIdx.x != 0) return;
+        sent = 0;
+        for (std::uint32_t way = 0; way < kWays; ++way) {
+            tops[way] = 0;
+            choices[way] = {kAllLanes, 0, 0};
+            above[0][way] = 0;
+        }
     }
 };
 
-// The largest rank of each way, from where its choice is sought.
+// From where each way's choice is sought.
 __device__ inline void find_tops(const BlockRanks& ranks, ChoiceRoom& room) {
     for (std::uint32_t way = 0; way < ranks.ways; ++way) {
         std::uint32_t top = 0;
@@ -120,156 +86,112 @@ __device__ inline void find_tops(const BlockRanks& ranks, ChoiceRoom& room) {
             top = max(max(top, max(each.x, each.y)), max(each.z, each.w));
         }
         top = __reduce_max_sync(kAllLanes, top);
-        if (threadIdx.x % 32 == 0) atomicMax(&room.choices[way].top, top);
+        if (threadIdx.x % 32 == 0) atomicMax(&room.tops[way], top);
     }
     __syncthreads();
 }
 
-// Of this lane and those before it; all lanes of a warp take part.
-__device__ inline std::uint32_t sum_so_far(std::uint32_t value) {
-    for (std::uint32_t apart = 1; apart < 32; apart *= 2) {
-        const std::uint32_t other = __shfl_up_sync(kAllLanes, value, apart);
-        if (threadIdx.x % 32 >= apart) value += other;
+// Of one way's ranks, those that some threads hold together: how many are above two of them, 16 bits each.
+__device__ inline std::uint32_t count_above(const BlockRanks& ranks, std::uint32_t way, std::uint32_t thread,
+                                            std::uint32_t threads, const RankSearch& search) {
+    const auto* four = reinterpret_cast<const uint4*>(ranks.of(way));
+    const auto above = [&](std::uint32_t rank) {
+        return (rank > search.first() ? 1U : 0U) + (rank > search.second() ? 1U << 16U : 0U);
+    };
+    std::uint32_t count = 0;
+    for (std::uint32_t i = thread; i * 4 < ranks.places(); i += threads) {
+        const uint4 each = four[i];
+        count += above(each.x) + above(each.y) + above(each.z) + above(each.w);
     }
-    return value;
+    return count;
 }
 
-// By one warp: the bin in which the choice's last rank is.
-__device__ inline void find_bin(Choice& choice, const std::uint32_t* bins) {
-    constexpr std::uint32_t kEach = kBins / 32;
-    if (choice.sought == 0) return;
-    const std::uint32_t first = threadIdx.x % 32 * kEach;
-    std::uint32_t counts[kEach];
-    std::uint32_t own = 0;
-#pragma unroll
-    for (std::uint32_t i = 0; i < kEach; ++i) own += counts[i] = bins[first + i];
-    const std::uint32_t until = sum_so_far(own);
-    const std::uint32_t all = __shfl_sync(kAllLanes, until, 31);
-    const std::uint32_t wanted = choice.wanted;
-    __syncwarp();
-    if (all < wanted) {
-        if (threadIdx.x % 32 == 0) choice.go_below(all);
+// Some warps seek in each way, all at once.
+__device__ inline void find_choices(const BlockRanks& ranks, ChoiceRoom& room) {
+    const std::uint32_t threads = kLeanThreads / ranks.ways;
+    const std::uint32_t way = threadIdx.x / threads;
+    const float reach = way == 0 ? room.reach : std::numeric_limits<float>::infinity();
+    RankSearch search(way == 0 ? room.shares.by_maximum : room.shares.by_race, room.tops[way],
+                      least_rank(room.tops[way], reach));
+    for (std::uint32_t turn = 0; __syncthreads_or(!search.ended()) != 0; turn ^= 1U) {
+        if (!search.ended()) {
+            const std::uint32_t own =
+                __reduce_add_sync(kAllLanes, count_above(ranks, way, threadIdx.x % threads, threads, search));
+            if (threadIdx.x % 32 == 0) atomicAdd(&room.above[turn][way], own);
+        }
+        if (threadIdx.x < kWays) room.above[turn ^ 1U][threadIdx.x] = 0;
+        __syncthreads();
+        const std::uint32_t all = room.above[turn][way];
+        if (!search.ended()) search.take(all & 0xFFFFU, all >> 16U);
+    }
+    if (threadIdx.x % threads == 0) room.choices[way] = {search.rank(), search.ties(), 0};
+    __syncthreads();
+}
+
+// By one warp: where the first of the blocks that tie end.
+__device__ inline void find_tie_end(const BlockRanks& ranks, std::uint32_t way, Choice& choice) {
+    std::uint32_t left = choice.ties;
+    const std::uint32_t rank = choice.rank;
+    for (std::uint32_t first = 0; left > 0; first += 32) {
+        std::uint32_t tied = __ballot_sync(kAllLanes, ranks.of(way)[first + threadIdx.x % 32] == rank);
+        const auto count = static_cast<std::uint32_t>(__popc(tied));
+        if (count < left) {
+            left -= count;
+            continue;
+        }
+        for (; left > 1; --left) tied &= tied - 1;
+        if (threadIdx.x % 32 == 0)
+            choice.tie_end = first + static_cast<std::uint32_t>(__ffs(static_cast<int>(tied)));
         return;
     }
-    if (until - own >= wanted || until < wanted) return;
-    std::uint32_t left = wanted - (until - own);
-#pragma unroll
-    for (std::uint32_t i = 0; i < kEach; ++i) {
-        if (left <= counts[i]) return choice.go_into(first + i, counts[i], left);
-        left -= counts[i];
-    }
 }
 
-// The bins are clear before.
-__device__ inline void find_choices(const BlockRanks& ranks, ChoiceRoom& room) {
-    while ((room.choices[0].sought | room.choices[1].sought) != 0) {
-        for (std::uint32_t way = 0; way < ranks.ways; ++way) {
-            const Choice choice = room.choices[way];
-            if (choice.sought == 0) continue;
-            for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
-                const std::uint32_t bin = choice.bin_of(ranks.of(way)[block]);
-                if (bin < kBins) atomicAdd(&room.bins[way][bin], 1U);
-            }
-        }
-        __syncthreads();
-        const std::uint32_t way = threadIdx.x / 32;
-        if (way < ranks.ways) find_bin(room.choices[way], room.bins[way]);
-        __syncthreads();
-        if ((room.choices[0].sought | room.choices[1].sought) == 0) return;
-        room.clear_bins();
-        __syncthreads();
-    }
-}
-
-__device__ inline void mark_blocks(const BlockRanks& ranks, const BlockSpan& span, const ChoiceRoom& room) {
-    for (std::uint32_t word = threadIdx.x / 32; word < ranks.words; word += kLeanWarps) {
-        const std::uint32_t block = word * BlockRanks::kWordBlocks + threadIdx.x % 32;
+// The chosen blocks, in no order.
+__device__ inline void gather_chosen(const BlockRanks& ranks, const BlockSpan& span, ChoiceRoom& room) {
+    for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
         bool chosen = span.always_sent(block);
-        for (std::uint32_t way = 0; way < ranks.ways; ++way) {
-            const Choice& choice = room.choices[way];
-            const std::uint32_t rank = ranks.of(way)[block];
-            chosen = chosen || rank > choice.least;
-            if (choice.ties == 0) continue;
-            const std::uint32_t tied = __ballot_sync(kAllLanes, rank == choice.least);
-            if (threadIdx.x % 32 == 0) ranks.tied(way)[word] = tied;
-        }
-        const std::uint32_t bits = __ballot_sync(kAllLanes, chosen);
-        if (threadIdx.x % 32 == 0) ranks.chosen()[word] = bits;
+        for (std::uint32_t way = 0; way < ranks.ways; ++way)
+            chosen = chosen || room.choices[way].has(ranks.of(way)[block], block);
+        if (chosen) room.found[atomicAdd(&room.sent, 1U)] = static_cast<std::uint16_t>(block);
     }
+    __syncthreads();
 }
 
-// A lane's words of a bitmap, which stand side by side.
-struct LaneWords {
-    std::uint32_t first;
-    std::uint32_t end;
-
-    __device__ explicit LaneWords(std::uint32_t words) {
-        const std::uint32_t each = (words + 31) / 32;
-        first = min(threadIdx.x % 32 * each, words);
-        end = min(first + each, words);
-    }
-    __device__ std::uint32_t count(const std::uint32_t* bitmap) const {
-        std::uint32_t bits = 0;
-        for (std::uint32_t word = first; word < end; ++word) {
-            bits += static_cast<std::uint32_t>(__popc(bitmap[word]));
-        }
-        return bits;
-    }
-};
-
-__device__ inline std::uint32_t lowest_bits(std::uint32_t bits, std::uint32_t count) {
-    std::uint32_t kept = 0;
-    for (; count > 0; --count) {
-        kept |= bits & (0U - bits);
-        bits &= bits - 1;
-    }
-    return kept;
+__device__ inline std::uint32_t count_below(const uint4& eight, std::uint32_t number) {
+    const auto of_two = [&](std::uint32_t two) {
+        return ((two & 0xFFFFU) < number ? 1U : 0U) + ((two >> 16U) < number ? 1U : 0U);
+    };
+    return of_two(eight.x) + of_two(eight.y) + of_two(eight.z) + of_two(eight.w);
 }
 
-// By one warp: of the blocks that tie, the first ones.
-__device__ inline void choose_ties(const BlockRanks& ranks, std::uint32_t way, std::uint32_t ties) {
-    if (ties == 0) return;
-    const LaneWords words(ranks.words);
-    const std::uint32_t own = words.count(ranks.tied(way));
-    std::uint32_t left = ties - min(ties, sum_so_far(own) - own);
-    for (std::uint32_t word = words.first; word < words.end && left > 0; ++word) {
-        const std::uint32_t bits = ranks.tied(way)[word];
-        const std::uint32_t taken = min(static_cast<std::uint32_t>(__popc(bits)), left);
-        // The other way's ties are in the same words.
-        if (taken > 0) atomicOr(ranks.chosen() + word, lowest_bits(bits, taken));
-        left -= taken;
-    }
-}
-
-// By one warp: the chosen blocks, ascending. Zeros follow them to the end of 16 bytes.
-__device__ inline void list_chosen(const BlockRanks& ranks, ChoiceRoom& room) {
-    const LaneWords words(ranks.words);
-    const std::uint32_t own = words.count(ranks.chosen());
-    const std::uint32_t until = sum_so_far(own);
-    std::uint32_t at = until - own;
-    for (std::uint32_t word = words.first; word < words.end; ++word) {
-        for (std::uint32_t bits = ranks.chosen()[word]; bits != 0; bits &= bits - 1) {
-            room.list[at++] =
-                static_cast<std::uint16_t>(word * BlockRanks::kWordBlocks +
-                                           static_cast<std::uint32_t>(__ffs(static_cast<int>(bits))) - 1);
+// They are few: each finds its own place among them. Zeros follow to the end of 16 bytes.
+__device__ inline void list_ascending(ChoiceRoom& room) {
+    constexpr std::uint32_t kEach = sizeof(uint4) / sizeof(room.found[0]);
+    const std::uint32_t eights = (room.sent + kEach - 1) / kEach;
+    const auto* found = reinterpret_cast<const uint4*>(room.found);
+    for (std::uint32_t i = threadIdx.x; i < eights * kEach; i += kLeanThreads) {
+        if (i >= room.sent) {
+            room.list[i] = 0;
+            continue;
         }
+        const std::uint16_t own = room.found[i];
+        std::uint32_t before = 0;
+        for (std::uint32_t other = 0; other < eights; ++other) before += count_below(found[other], own);
+        room.list[before] = own;
     }
-    const std::uint32_t listed = __shfl_sync(kAllLanes, until, 31);
-    const std::uint32_t behind = listed + threadIdx.x % 32;
-    if (behind < (listed + 7) / 8 * 8) room.list[behind] = 0;
-    if (threadIdx.x % 32 == 0) room.sent = listed;
+    __syncthreads();
 }
 
 // The list of what is sent, from the ranks and the largest of them. All of the block's threads see it.
 __device__ inline void choose_blocks(const BlockRanks& ranks, const BlockSpan& span, ChoiceRoom& room) {
     find_choices(ranks, room);
-    mark_blocks(ranks, span, room);
-    __syncthreads();
     const std::uint32_t warp = threadIdx.x / 32;
-    if (warp < ranks.ways) choose_ties(ranks, warp, room.choices[warp].ties);
-    __syncthreads();
-    if (warp == 0) list_chosen(ranks, room);
-    __syncthreads();
+    if ((room.choices[0].ties | room.choices[1].ties) != 0) {
+        if (warp < ranks.ways) find_tie_end(ranks, warp, room.choices[warp]);
+        __syncthreads();
+    }
+    gather_chosen(ranks, span, room);
+    list_ascending(room);
 }
 
 }  // namespace croupier::gpu_writer

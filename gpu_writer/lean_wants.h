@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "proto/race.h"
 
@@ -24,7 +25,9 @@ struct LeanWant {
     // Blocks with the largest maxima, and blocks with the best bounds of the race.
     std::uint32_t by_maximum = 0;
     std::uint32_t by_race = 0;
+    // By their maxima, no blocks are sent that are further below the largest.
+    float reach = std::numeric_limits<float>::infinity();
 };
-static_assert(sizeof(LeanWant) == 40);
+static_assert(sizeof(LeanWant) == 48);
 
 }  // namespace croupier::gpu_writer

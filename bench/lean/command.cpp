@@ -58,8 +58,10 @@ json measure(const Case& of, const lean::ColdRows& rows, std::uint32_t steps) {
                    {"empty_to_flag_us", percentiles_of(steps, [&] { return session.empty_to_flag(); })},
                    {"empty_to_tokens_us", percentiles_of(steps, [&] { return session.empty_to_tokens(); })}};
     const std::uint32_t sent = session.blocks_sent();
-    const std::uint32_t least = of.drawn ? 0 : of.columns * of.by_maximum;
-    const std::uint32_t most = of.drawn ? 0 : of.columns * (of.by_maximum + of.by_race + kEnds);
+    const auto by_maximum = gpu_writer::LeanShare::about(of.by_maximum, of.by_maximum);
+    const auto by_race = gpu_writer::LeanShare::about(of.by_race, of.by_race);
+    const std::uint32_t least = of.drawn ? 0 : of.columns * by_maximum.least;
+    const std::uint32_t most = of.drawn ? 0 : of.columns * (by_maximum.most + by_race.most + kEnds);
     if (sent < least || sent > most) {
         throw std::runtime_error(std::to_string(sent) + " blocks were sent of " + std::to_string(of.columns) +
                                  " columns");

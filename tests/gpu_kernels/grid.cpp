@@ -73,9 +73,12 @@ class Block {
         if (fault_) std::rethrow_exception(fault_);
     }
 
-    void await_all() {
+    // Whether one of the threads brought true.
+    bool await_all(bool own) {
+        brought_true_ = brought_true_ || own;
         waiting_.push_back(current_);
         yield();
+        return one_was_true_;
     }
 
     const Brought& bring(const char* call, std::uint64_t own) {
@@ -108,6 +111,7 @@ class Block {
                                    " threads are at the block's barrier, and the others wait for lanes");
         }
         ready_.swap(waiting_);
+        one_was_true_ = std::exchange(brought_true_, false);
     }
     void yield() {
         Thread& thread = threads_[current_];
@@ -120,6 +124,8 @@ class Block {
     std::vector<Warp> warps_;
     std::vector<std::uint32_t> ready_;
     std::vector<std::uint32_t> waiting_;
+    bool brought_true_ = false;
+    bool one_was_true_ = false;
     std::mt19937& lots_;
     std::uint32_t current_ = 0;
     std::exception_ptr fault_;
@@ -153,8 +159,8 @@ const Brought& all_lanes(const char* call, std::uint64_t own) {
     return g_block->bring(call, own);
 }
 
-void await_block() {
-    g_block->await_all();
+bool await_block(bool own) {
+    return g_block->await_all(own);
 }
 
 void* shared_memory() {

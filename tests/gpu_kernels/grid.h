@@ -19,7 +19,8 @@ void run_grid(std::uint32_t columns, std::uint32_t rows, std::uint32_t threads,
 // What each lane of this thread's warp brings to the same call, once all have: `call` tells calls apart.
 using Brought = std::array<std::uint64_t, kWarpLanes>;
 const Brought& all_lanes(const char* call, std::uint64_t own);
-void await_block();
+// Whether one of the block's threads brings true, once all are there.
+bool await_block(bool own);
 
 // So many bytes, which each block finds spoilt when it begins.
 constexpr std::size_t kSharedBytes = std::size_t{96} * 1024;

@@ -30,6 +30,17 @@ TEST_CASE("a barrier that is missing shows") {
     CHECK(early > 0);
 }
 
+TEST_CASE("threads of a block learn whether it holds for one of them") {
+    std::uint32_t wrong = 0;
+    gpu::run_grid(2, 1, 96, [&] {
+        if (__syncthreads_or(threadIdx.x == 70) == 0) ++wrong;
+        if (__syncthreads_or(0) != 0) ++wrong;
+        __syncthreads();
+        if (__syncthreads_or(blockIdx.x == 1) != static_cast<int>(blockIdx.x)) ++wrong;
+    });
+    CHECK(wrong == 0);
+}
+
 TEST_CASE("lanes exchange what each of them brings") {
     std::uint32_t wrong = 0;
     gpu::run_grid(1, 1, 64, [&] {
@@ -39,6 +50,7 @@ TEST_CASE("lanes exchange what each of them brings") {
         if (__shfl_up_sync(~0U, lane, 3U) != (lane < 3 ? lane : lane - 3)) ++wrong;
         if (__ballot_sync(~0U, lane % 3 == 0) != 0x49249249U) ++wrong;
         if (__reduce_max_sync(~0U, threadIdx.x) != warp * 32 + 31) ++wrong;
+        if (__reduce_add_sync(~0U, threadIdx.x) != 32 * (warp * 32) + 31 * 16) ++wrong;
     });
     CHECK(wrong == 0);
 }

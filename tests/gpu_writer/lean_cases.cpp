@@ -99,6 +99,8 @@ gpu_writer::LeanWant random_want(Random& random) {
     want.scale = want.temperature > 0 ? 1.0 / static_cast<double>(want.temperature) : 1.0;
     want.by_maximum = kCounts[random() % std::size(kCounts)];
     want.by_race = kCounts[random() % std::size(kCounts)];
+    constexpr float kReaches[] = {0.0F, 0.5F, 6.0F, 1e6F};
+    if (random() % 2 == 0) want.reach = kReaches[random() % std::size(kReaches)];
     want.flags = below(random, 4);
     if (random() % 2 == 0) want.flags |= gpu_writer::kWeighBlocks;
     if (random() % 5 == 0) want.flags |= gpu_writer::kWhole;

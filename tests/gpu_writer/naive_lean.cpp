@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "proto/race.h"
 
@@ -44,19 +45,43 @@ bool above(float a, float b) {
     return std::isnan(a) ? !std::isnan(b) : a > b;
 }
 
-// Takes `count` times the best block that is left, the first of equal ones; never one that is -inf.
-void take_best(const std::vector<float>& bounds, const std::vector<float>& maxima, std::uint32_t count,
-               std::vector<bool>& sent) {
-    std::vector<bool> taken(bounds.size());
-    while (count-- > 0) {
-        std::size_t best = bounds.size();
-        for (std::size_t block = 0; block < bounds.size(); ++block) {
-            if (taken[block] || maxima[block] == -kInfinity) continue;
-            if (best == bounds.size() || above(bounds[block], bounds[best])) best = block;
-        }
-        if (best == bounds.size()) return;
-        taken[best] = sent[best] = true;
+// The blocks that are not -inf nor below a value, the best first, of equal ones the first.
+std::vector<std::uint32_t> best_first(const std::vector<float>& bounds, const std::vector<float>& maxima,
+                                      float least) {
+    std::vector<std::uint32_t> blocks;
+    for (std::uint32_t block = 0; block < bounds.size(); ++block) {
+        if (maxima[block] != -kInfinity && !above(least, bounds[block])) blocks.push_back(block);
     }
+    std::stable_sort(blocks.begin(), blocks.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return above(bounds[a], bounds[b]); });
+    return blocks;
+}
+
+struct Wanted {
+    std::uint32_t least;
+    std::uint32_t count;
+    std::uint32_t most;
+
+    Wanted(std::uint32_t wanted, std::uint32_t spare)
+        : least(wanted - wanted / 8),
+          count(wanted),
+          most(wanted == 0 ? 0 : wanted + std::min(spare, std::max(wanted / 8, 4U))) {}
+};
+
+// How many of the best ones may be chosen: none that is left out is as good as one that is chosen, unless so
+// many are alike that it cannot be had.
+std::vector<std::size_t> counts_of(const Wanted& wanted, const std::vector<std::uint32_t>& best,
+                                   const std::vector<float>& bounds) {
+    if (best.size() < wanted.least) return {best.size()};
+    std::vector<std::size_t> counts;
+    for (std::size_t count = wanted.least; count <= std::min<std::size_t>(wanted.most, best.size());
+         ++count) {
+        const bool apart =
+            count == 0 || count == best.size() || above(bounds[best[count - 1]], bounds[best[count]]);
+        if (apart) counts.push_back(count);
+    }
+    if (counts.empty()) counts.push_back(wanted.count);
+    return counts;
 }
 
 // Of blocks, that a byte for each block takes, rounded up to 16 bytes.
@@ -73,30 +98,50 @@ bool naive_weighs_blocks(const LeanCase& of, const gpu_writer::LeanWant& want) {
     return asked && of.blocks() > 0 && 2 * room_of_weights(of) <= of.geometry.lean_blocks;
 }
 
-std::vector<bool> blocks_to_send(const LeanCase& of, const gpu_writer::LeanWant& want,
-                                 const std::vector<float>& maxima) {
+std::vector<float> race_bounds(const proto::RankShard& shard, const gpu_writer::LeanWant& want,
+                               const std::vector<float>& maxima) {
     namespace race = proto::race;
-    const proto::RankShard& shard = of.geometry.shards[of.rank];
-    std::vector<bool> sent(maxima.size());
-    if ((want.flags & gpu_writer::kWhole) != 0 || maxima.empty()) return sent;
-    const std::uint32_t end = shard.first_id + of.geometry.real_ids(of.rank);
-    if (shard.first_id % 64 != 0) sent.front() = true;
-    if (end != (shard.first_block() + shard.blocks()) * 64) sent.back() = true;
-    const std::uint32_t blocks_of_weights = naive_weighs_blocks(of, want) ? room_of_weights(of) : 0;
-    std::uint32_t room = of.geometry.lean_blocks - blocks_of_weights;
-    room -= std::min(room, static_cast<std::uint32_t>(std::count(sent.begin(), sent.end(), true)));
-    const std::uint32_t by_maximum = std::min(room, want.by_maximum);
-    room -= by_maximum;
-    take_best(maxima, maxima, by_maximum, sent);
-    if (want.temperature == 0) return sent;
     std::vector<float> bounds;
     for (const float most : maxima) {
         const auto block = static_cast<std::uint32_t>(shard.first_block() + bounds.size());
         const float first = race::first_arrival(race::word_of(want.key, race::kBlockStream, block));
         bounds.push_back(race::score(most, want.temperature, race::ln(first)));
     }
-    take_best(bounds, maxima, std::min(room, want.by_race), sent);
-    return sent;
+    return bounds;
+}
+
+std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, const gpu_writer::LeanWant& want,
+                                                    const std::vector<float>& maxima) {
+    const proto::RankShard& shard = of.geometry.shards[of.rank];
+    if ((want.flags & gpu_writer::kWhole) != 0 || maxima.empty()) return {{}};
+    std::set<std::uint32_t> always;
+    const std::uint32_t end = shard.first_id + of.geometry.real_ids(of.rank);
+    const auto last = static_cast<std::uint32_t>(maxima.size() - 1);
+    if (shard.first_id % 64 != 0) always.insert(0);
+    if (end != (shard.first_block() + shard.blocks()) * 64) always.insert(last);
+    const std::uint32_t blocks_of_weights = naive_weighs_blocks(of, want) ? room_of_weights(of) : 0;
+    std::uint32_t room = of.geometry.lean_blocks - blocks_of_weights;
+    room -= std::min(room, static_cast<std::uint32_t>(always.size()));
+    const std::uint32_t by_maximum = std::min(room, want.by_maximum);
+    const std::uint32_t by_race = want.temperature == 0 ? 0 : std::min(room - by_maximum, want.by_race);
+    const Wanted first(by_maximum, room - by_maximum - by_race);
+    const Wanted second(by_race, room - first.most - by_race);
+    const std::vector<float> bounds = want.temperature == 0 ? maxima : race_bounds(shard, want, maxima);
+    const float most =
+        *std::max_element(maxima.begin(), maxima.end(), [](float a, float b) { return above(b, a); });
+    const float least = want.reach == kInfinity ? -kInfinity : most - want.reach;
+    const std::vector<std::uint32_t> best = best_first(maxima, maxima, least);
+    const std::vector<std::uint32_t> best_racers = best_first(bounds, maxima, -kInfinity);
+    std::vector<std::vector<std::uint32_t>> sets;
+    for (const std::size_t count : counts_of(first, best, maxima)) {
+        for (const std::size_t racers : counts_of(second, best_racers, bounds)) {
+            std::set<std::uint32_t> sent = always;
+            sent.insert(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(count));
+            sent.insert(best_racers.begin(), best_racers.begin() + static_cast<std::ptrdiff_t>(racers));
+            sets.emplace_back(sent.begin(), sent.end());
+        }
+    }
+    return sets;
 }
 
 float naive_score(const gpu_writer::LeanWant& want, std::uint32_t token, float logit) {
@@ -154,10 +199,7 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
     const bool whole = (want.flags & gpu_writer::kWhole) != 0;
     const bool draws = !whole && (want.flags & gpu_writer::kDraw) != 0;
     const auto draw = draws ? naive_draw(of, want, naive.codes) : std::nullopt;
-    const std::vector<bool> sent = blocks_to_send(of, want, maxima);
-    for (std::uint32_t block = 0; block < sent.size(); ++block) {
-        if (sent[block] && !draw) naive.sent.push_back(block);
-    }
+    naive.choices = draw ? std::vector<std::vector<std::uint32_t>>(1) : may_be_sent(of, want, maxima);
     naive.head.flags = whole ? proto::kStandsWhole : draw ? proto::kDrawn : 0;
     if (!draw && naive_weighs_blocks(of, want)) {
         naive.head.flags |= proto::kWeighsBlocks;
@@ -167,7 +209,6 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
         }
     }
     if (draw) naive.head.draw = *draw;
-    naive.head.sent = static_cast<std::uint32_t>(naive.sent.size());
     naive.head.scale = want.scale;
     if ((want.flags & gpu_writer::kSumAtOne) != 0) naive.head.weight = naive_weight(dtype, naive.codes, 1);
     if ((want.flags & gpu_writer::kSumAtScale) != 0) {

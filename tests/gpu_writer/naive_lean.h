@@ -12,7 +12,8 @@ namespace croupier::testing {
 struct NaiveColumn {
     std::vector<std::uint32_t> codes;  // of whole blocks, in the order of their ids
     std::vector<std::uint32_t> maxima;
-    std::vector<std::uint32_t> sent;
+    // Each of these may be what is sent: how many are chosen is not said to the block.
+    std::vector<std::vector<std::uint32_t>> choices;
     std::vector<double> weights;  // of each block, in units of its largest entry's; empty: they are not sent
     proto::LeanHead head{};
 };

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -86,7 +87,10 @@ T cuda_value(std::uint64_t bits) {
 }
 
 inline void __syncthreads() {
-    croupier::testing::gpu::await_block();
+    (void)croupier::testing::gpu::await_block(false);
+}
+inline int __syncthreads_or(int set) {
+    return croupier::testing::gpu::await_block(set != 0) ? 1 : 0;
 }
 inline void __syncwarp() {
     croupier::testing::gpu::all_lanes("__syncwarp", 0);
@@ -119,6 +123,11 @@ inline bool __any_sync(unsigned lanes, bool set) {
 inline unsigned __reduce_max_sync(unsigned, unsigned value) {
     const auto& all = croupier::testing::gpu::all_lanes("__reduce_max_sync", value);
     return static_cast<unsigned>(*std::max_element(all.begin(), all.end()));
+}
+
+inline unsigned __reduce_add_sync(unsigned, unsigned value) {
+    const auto& all = croupier::testing::gpu::all_lanes("__reduce_add_sync", value);
+    return static_cast<unsigned>(std::accumulate(all.begin(), all.end(), std::uint64_t{0}));
 }
 
 // One thread runs at a time, and blocks one after another: memory is as the program has it.
