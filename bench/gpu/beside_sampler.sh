@@ -2,14 +2,15 @@
 # From logits in a GPU's memory to tokens there, Croupier's lean steps beside vLLM's own sampler on one GPU, one after the
 # other: from the repository's root, with build/bundle (`./dev bundle`) and what bench/vllm/package.sh packs.
 #   OUT=FOLDER bench/gpu/beside_sampler.sh [SAMPLERS]     writes FOLDER/beside-sampler.json and prints the table
-# BATCHES and STEPS may be given. Croupier's tokens are verified; vLLM's engine has logits of its own, as wide and as spread.
+# FOLDER/beside-sampler-steps.json has all of Croupier's steps. BATCHES and STEPS may be given. Croupier's tokens are verified; vLLM's engine has logits of its own, as wide and as spread.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 out=${OUT:-bench/results} batches=${BATCHES:-1 8 32 64 128 256}
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-OUT=$work BATCHES=$batches MIXES="fixed fixed-temperature fixed-top-p" TRANSPORTS=lean PARTS=steps STEPS=${STEPS:-160} \
-    bench/gpu/lean_steps.sh 1 "${1:-14}" || exit
+OUT=$work AWAIT=1 BATCHES=$batches MIXES="fixed fixed-temperature fixed-top-p" TRANSPORTS=lean PARTS=steps STEPS=${STEPS:-160} \
+    bench/gpu/lean_steps.sh 1 "${1:-12}" || exit
+cp "$work/lean-steps-tp1.json" "$out/beside-sampler-steps.json"
 bench/vllm/run.sh "$work" sampler.py --batches "${batches// /,}" || exit
-bench/gpu/beside_table.py "$work" "$out/beside-sampler.json" "${1:-14}"
+bench/gpu/beside_table.py "$work" "$out/beside-sampler.json" "${1:-12}"
