@@ -60,18 +60,20 @@ __device__ void serve_link(const Desk& desk, std::uint64_t opening, const Delive
         __syncwarp();
         if (!relays || !open) continue;
         const bool done = has_tokens && load_now(&brought) == tokens.columns;
-        const std::uint64_t word = done ? DeskWord::of(opening + 1, 0) : posted;
+        const std::uint64_t word = done ? max(posted, DeskWord::of(opening + 1, 0)) : posted;
         open = DeskWord::opening(word) <= opening;
         if (word == told) continue;
         told = word;
         // What the CPU stored before it is read after it.
         __threadfence_system();
-        store_now(desk.relay, word);
+        // A later opening's kernel, in another stream, may have been here.
+        atomicMax(reinterpret_cast<unsigned long long*>(desk.relay), static_cast<unsigned long long>(word));
     }
 }
 
 // Whether entry `next` is posted, once it is; all of the block's threads are told. Only who serves the link
-// looks over it: of many that ask for one word at once, each waits for the one before it, a microsecond each.
+// looks for it there: of many that ask for one word at once, each waits for the one before it, a microsecond
+// each.
 __device__ bool is_posted(const Desk& desk, std::uint64_t opening, std::uint32_t next) {
     __shared__ bool posted;
     __syncthreads();

@@ -28,22 +28,34 @@ bool penalises(const SamplingParams& params) {
            params.presence_penalty != 0.0 || params.dry_multiplier != 0.0;
 }
 
+// Penalties like those for which the margins of reach_of() were measured, and none that raises a token.
+bool penalises_mildly(const SamplingParams& params) {
+    constexpr double kRepetition = 1.15;
+    constexpr double kOther = 0.2;
+    const auto is_mild = [](double penalty) { return 0.0 <= penalty && penalty <= kOther; };
+    return 1.0 <= params.repetition_penalty && params.repetition_penalty <= kRepetition &&
+           is_mild(params.frequency_penalty) && is_mild(params.presence_penalty) &&
+           params.dry_multiplier == 0.0;
+}
+
 // How far below the largest entry what passes a min-p may stand. Penalties take the largest down, and what it
-// passes with it: the more, the longer the history that they count.
-float reach_of(const SamplingParams& params, std::uint32_t history) {
+// passes with it: the more, the longer the history that they count. Bans and biases do so by any amount.
+float reach_of(const SamplingParams& params, const proto::RequestRules& rules, std::uint32_t history) {
     struct Lowered {
         std::uint32_t history;
         double by;
     };
-    // By real rows and histories: of a hundred columns one at most asks for more.
+    // With penalties of 1.1, 0.1 and 0.1, real rows and histories: of a hundred columns one at most asks for
+    // more.
     constexpr Lowered kLowered[] = {{300, 3.0}, {1500, 6.0}};
     constexpr float kAnything = std::numeric_limits<float>::infinity();
-    if (!(params.min_p > 0.0)) return kAnything;
+    if (!(params.min_p > 0.0) || rules.changes) return kAnything;
     const double reach = -std::log(params.min_p) * std::max(params.temperature, 0.01);
     if (!penalises(params)) return static_cast<float>(reach);
     const auto* lowered = std::find_if(std::begin(kLowered), std::end(kLowered),
                                        [=](const Lowered& each) { return history <= each.history; });
-    return lowered == std::end(kLowered) ? kAnything : static_cast<float>(reach + lowered->by);
+    if (lowered == std::end(kLowered) || !penalises_mildly(params)) return kAnything;
+    return static_cast<float>(reach + lowered->by);
 }
 
 // The row is read whole, or what is read of it cannot be told from the largest entries of its blocks.
@@ -100,7 +112,7 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
         want.flags |= kSumAtOne;
         want.by_maximum = std::max(want.by_maximum, params.logprobs + params.logprobs / 4 + kGreedy);
     }
-    if (!greedy && params.logprobs == 0) want.reach = reach_of(params, key.position);
+    if (!greedy && params.logprobs == 0) want.reach = reach_of(params, rules, key.position);
     want.by_maximum = std::min(want.by_maximum, room);
     want.by_race = std::min(want.by_race, room - want.by_maximum);
     return want;

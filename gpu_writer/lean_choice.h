@@ -25,7 +25,7 @@ constexpr float value_of_rank(std::uint32_t rank) {
 // Blocks of this rank are not chosen: all of their entries are -inf.
 constexpr std::uint32_t kEmptyRank = rank_of(-std::numeric_limits<float>::infinity());
 
-// The lowest rank that is chosen by maximum, of a row whose largest is `top`.
+// The lowest rank that is chosen by maximum, where the largest of the rank's blocks has `top`.
 constexpr std::uint32_t least_rank(std::uint32_t top, float reach) {
     if (!(reach < std::numeric_limits<float>::infinity())) return kEmptyRank + 1;
     const std::uint32_t least = rank_of(value_of_rank(top) - reach);
@@ -67,10 +67,12 @@ struct LeanShare {
     std::uint32_t most;
 
     static constexpr LeanShare about(std::uint32_t wanted, std::uint32_t spare) {
-        constexpr std::uint32_t kPart = 8;
+        // Fewer than what column_wants.cpp adds to a top-k.
+        constexpr std::uint32_t kFewer = 16;
+        constexpr std::uint32_t kMore = 8;
         constexpr std::uint32_t kFew = 4;
         if (wanted == 0) return {0, 0, 0};
-        return {wanted, wanted - wanted / kPart, wanted + std::min(spare, std::max(wanted / kPart, kFew))};
+        return {wanted, wanted - wanted / kFewer, wanted + std::min(spare, std::max(wanted / kMore, kFew))};
     }
     constexpr bool holds(std::uint32_t count) const { return least <= count && count <= most; }
 };
@@ -105,7 +107,7 @@ class RankSearch {
     }
 
     constexpr bool ended() const { return ended_; }
-    // Ask for these, the second of which is not the lower one.
+    // Ask for these; the second is not below the first.
     constexpr std::uint32_t first() const { return first_; }
     constexpr std::uint32_t second() const { return second_; }
     constexpr void take(std::uint32_t above_first, std::uint32_t above_second) {

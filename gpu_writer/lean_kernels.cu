@@ -45,43 +45,37 @@ __device__ bool arrives_last(std::uint32_t* arrived) {
     return last;
 }
 
-// Ranks the column's blocks by their maxima, with all warps but the last.
+// Copies the column's maxima to where they go, and ranks its blocks by them, with all warps but the last.
 template <Dtype D>
-__device__ void rank_maxima(std::uint32_t column, const Scratch& scratch, const BlockRanks& ranks) {
+__device__ void send_maxima(const LeanTarget& target, std::uint32_t column, const Scratch& scratch,
+                            const BlockRanks& ranks) {
     constexpr std::uint32_t kElements = Unit<D>::kElements;
-    constexpr std::uint32_t kThreads = kLeanThreads - 32;
+    constexpr std::uint32_t kSending = kLeanThreads - 32;
     constexpr std::uint32_t kTogether = 2;
-    const auto* from =
-        reinterpret_cast<const uint4*>(scratch.maxima + std::uint64_t{column} * scratch.maxima_stride);
-    const std::uint32_t end = ranks.places() / kElements;
-    for (std::uint32_t base = threadIdx.x; base < end; base += kThreads * kTogether) {
-        Unit<D> units[kTogether];
-#pragma unroll
-        for (std::uint32_t i = 0; i < kTogether; ++i) {
-            const std::uint32_t at = base + i * kThreads;
-            if (at < end) *reinterpret_cast<uint4*>(units[i].codes) = __ldcg(from + at);
-        }
-#pragma unroll
-        for (std::uint32_t i = 0; i < kTogether; ++i) {
-            const std::uint32_t at = base + i * kThreads;
-            if (at >= end) break;
-#pragma unroll
-            for (std::uint32_t k = 0; k < kElements; ++k) {
-                ranks.of(0)[at * kElements + k] = rank_of(value_of<D>(units[i].codes[k]));
-            }
-        }
-    }
-}
-
-template <Dtype D>
-__device__ void send_maxima(const LeanTarget& target, std::uint32_t column, std::uint32_t blocks,
-                            const Scratch& scratch) {
     const auto* from =
         reinterpret_cast<const uint4*>(scratch.maxima + std::uint64_t{column} * scratch.maxima_stride);
     auto* to =
         reinterpret_cast<uint4*>(target.part + target.layout.maxima + column * target.layout.maxima_stride);
-    for (std::uint32_t at = threadIdx.x; at * Unit<D>::kElements < blocks; at += kLeanThreads)
-        to[at] = __ldcg(from + at);
+    const std::uint32_t end = ranks.places() / kElements;
+    for (std::uint32_t base = threadIdx.x; base < end; base += kSending * kTogether) {
+        uint4 codes[kTogether];
+#pragma unroll
+        for (std::uint32_t i = 0; i < kTogether; ++i) {
+            if (base + i * kSending < end) codes[i] = __ldcg(from + base + i * kSending);
+        }
+#pragma unroll
+        for (std::uint32_t i = 0; i < kTogether; ++i) {
+            const std::uint32_t at = base + i * kSending;
+            if (at >= end) break;
+            if (at * kElements < ranks.blocks) to[at] = codes[i];
+            Unit<D> unit;
+            *reinterpret_cast<uint4*>(unit.codes) = codes[i];
+#pragma unroll
+            for (std::uint32_t k = 0; k < kElements; ++k) {
+                ranks.of(0)[at * kElements + k] = rank_of(value_of<D>(unit.codes[k]));
+            }
+        }
+    }
 }
 
 // They are there behind wait_for_race().
@@ -146,6 +140,7 @@ struct Sending {
     ChoiceRoom room;
     RowSums sums;
     Contender winner;  // 0: the column is not drawn
+    bool weighed;      // each block is
 
     // By all threads, which see it behind the next barrier.
     __device__ void begin() {
@@ -153,12 +148,13 @@ struct Sending {
         if (threadIdx.x != 0) return;
         sums = {};
         winner = 0;
+        weighed = false;
     }
-    __device__ proto::LeanHead head_of(const LeanWant& want, bool weighs_blocks) const {
+    __device__ proto::LeanHead head_of(const LeanWant& want) const {
         proto::LeanHead head{};
         const bool drawn = winner > 0;
         head.flags = (want.flags & kWhole) != 0 ? proto::kStandsWhole : drawn ? proto::kDrawn : 0;
-        if (weighs_blocks && !drawn) head.flags |= proto::kWeighsBlocks;
+        if (weighed) head.flags |= proto::kWeighsBlocks;
         if (drawn) head.draw = {want.key, want.temperature, token_of(winner), score_of(winner), 0};
         head.sent = room.sent;
         head.scale = want.scale;
@@ -168,67 +164,46 @@ struct Sending {
     }
 };
 
-// The winner, where the column can be drawn; else which blocks a sampler needs to draw.
+// The winner, where the column is drawn, or what a sampler needs to draw.
 template <Dtype D>
-__device__ void draw_or_choose(const RowReader<D>& reader, const LeanRows& rows, std::uint32_t column,
-                               const LeanWant& want, const BlockRanks& ranks, Sending& sending) {
+__device__ void draw_or_send(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
+                             std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
+                             const BlockRanks& ranks, const Scratch& scratch, Sending& sending) {
     find_tops(ranks, sending.room);
     if ((want.flags & kDraw) != 0 && can_be_drawn(sending.room.tops[0])) {
         return draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block}, sending.winner);
     }
-    choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, sending.room);
-}
-
-// What all columns send at once crosses the link together and comes late, all of it. So each waits until most
-// of those before it are there: the first ones are decided meanwhile. As many are under way as keep the link
-// busy. Not for long: where CUDA blocks do not begin in their order, those before it may wait for its place.
-constexpr std::uint32_t kUnderWay = 64;
-__device__ void await_turn(const Scratch& scratch, std::uint32_t place) {
-    constexpr std::uint32_t kLooks = 4000;
-    constexpr std::uint32_t kColumnNs = 100;
-    if (threadIdx.x == 0) {
-        const std::uint32_t due = place - kUnderWay + 1;
-        std::uint32_t sent = load_now(scratch.sent);
-        for (std::uint32_t look = 0; sent < due && look < kLooks; ++look) {
-            __nanosleep(min(due - sent, 10U) * kColumnNs);
-            sent = load_now(scratch.sent);
-        }
+    if (plan.weighs) {
+        send_weights(target, column, rows.blocks, scratch);
+        if (threadIdx.x == 0) sending.weighed = true;
     }
-    __syncthreads();
+    choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, sending.room);
+    send_blocks(reader, target, column, sending.room);
 }
 
 template <Dtype D>
 __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
-                            std::uint32_t column, std::uint32_t place, const LeanWant& want,
-                            const ColumnPlan& plan, const Scratch& scratch, Sending& sending) {
+                            std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
+                            const Scratch& scratch, Sending& sending) {
     const BlockRanks ranks(launch_memory(), rows.blocks, plan.races ? kWays : 1);
-    // They are on their way while the maxima are ranked.
+    // They are on their way while the maxima are sent.
     if (plan.races) fetch_race(column, scratch, ranks);
     sending.begin();
-    if (threadIdx.x < kLeanThreads - 32) rank_maxima<D>(column, scratch, ranks);
+    if (threadIdx.x < kLeanThreads - 32) send_maxima<D>(target, column, scratch, ranks);
     const LeanScales scales(want);
     RowSums sums{};
     if (threadIdx.x >= kLeanThreads - 32 && scales.any()) {
         sums = sum_row(scales, scratch.sums + std::uint64_t{column} * gridDim.x);
     }
-    // The first ones do not wait for others.
-    if (place < kUnderWay) send_maxima<D>(target, column, rows.blocks, scratch);
     if (plan.races) wait_for_race();
     __syncthreads();
     if (threadIdx.x == kLeanThreads - 32) sending.sums = sums;
-    if ((want.flags & kWhole) == 0) draw_or_choose(reader, rows, column, want, ranks, sending);
+    if ((want.flags & kWhole) == 0)
+        draw_or_send(reader, rows, target, column, want, plan, ranks, scratch, sending);
     __syncthreads();
-    if (place >= kUnderWay) {
-        await_turn(scratch, place);
-        send_maxima<D>(target, column, rows.blocks, scratch);
-    }
-    if (sending.winner == 0) {
-        if (plan.weighs) send_weights(target, column, rows.blocks, scratch);
-        send_blocks(reader, target, column, sending.room);
-    }
     if (threadIdx.x != 0) return;
     auto* heads = reinterpret_cast<proto::LeanHead*>(target.part + target.layout.heads);
-    heads[column] = sending.head_of(want, plan.weighs);
+    heads[column] = sending.head_of(want);
 }
 
 // By each CUDA block that has sent its column: the last one of a part of the step says that the part is
@@ -274,7 +249,7 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     }
     measure_chunk<D>(reader, column, want, plan, rows.first_block, scratch);
     if (!arrives_last(scratch.arrived + column)) return;
-    send_column<D>(reader, rows, target, column, blockIdx.y, want, plan, scratch, sending);
+    send_column<D>(reader, rows, target, column, want, plan, scratch, sending);
     finish_column(end, order, blockIdx.y, scratch);
 }
 

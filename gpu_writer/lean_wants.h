@@ -25,7 +25,7 @@ struct LeanWant {
     // Blocks with the largest maxima, and blocks with the best bounds of the race.
     std::uint32_t by_maximum = 0;
     std::uint32_t by_race = 0;
-    // By their maxima, no blocks are sent that are further below the largest.
+    // Of the blocks by maximum, none whose maximum is further than this below the largest.
     float reach = std::numeric_limits<float>::infinity();
 };
 static_assert(sizeof(LeanWant) == 48);

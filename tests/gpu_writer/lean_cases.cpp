@@ -62,7 +62,7 @@ std::uint32_t code_in(Row row, Dtype dtype, Random& random) {
             // Most blocks have one, and seldom is it their first to arrive.
             return random() % 64 == 0 ? one_of(dtype) : minus_infinity_of(dtype);
         case Row::outliers:
-            // All others are in one bin below it, or in none.
+            // All others are far below it, close together.
             return random() % 3000 == 0 ? (minus_infinity_of(dtype) & all / 2) - 1 : near_code(dtype, random);
         case Row::two_values:
             return random() % 300 == 0 ? 0 : all / 2 + 1;  // zeros of either sign

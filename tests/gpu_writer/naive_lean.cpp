@@ -63,7 +63,7 @@ struct Wanted {
     std::uint32_t most;
 
     Wanted(std::uint32_t wanted, std::uint32_t spare)
-        : least(wanted - wanted / 8),
+        : least(wanted - wanted / 16),
           count(wanted),
           most(wanted == 0 ? 0 : wanted + std::min(spare, std::max(wanted / 8, 4U))) {}
 };

@@ -1,0 +1,63 @@
+// What a lean step sends of a column, from what its request asks for.
+#include "gpu_writer/column_wants.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+using namespace croupier;
+
+namespace {
+
+constexpr float kAnything = std::numeric_limits<float>::infinity();
+
+proto::SamplingParams with_min_p() {
+    proto::SamplingParams params;
+    params.temperature = 0.5;
+    params.min_p = 0.1;
+    return params;
+}
+
+gpu_writer::LeanWant want_at(const proto::SamplingParams& params, std::uint32_t history,
+                             const proto::RequestRules& rules = {}) {
+    return gpu_writer::want_of(params, {7, history, 0}, rules, 151936, 96);
+}
+
+}  // namespace
+
+TEST_CASE("a min-p alone tells how far below the largest entry blocks are sent") {
+    const auto reach = static_cast<float>(0.5 * std::log(10.0));
+    CHECK(want_at(with_min_p(), 100).reach == Approx(reach));
+    CHECK(want_at(with_min_p(), 100'000).reach == Approx(reach));
+    proto::SamplingParams params = with_min_p();
+    params.min_p = 1.0;
+    CHECK(want_at(params, 100).reach == 0.0F);
+    params.min_p = 0.0;
+    CHECK(want_at(params, 100).reach == kAnything);
+}
+
+TEST_CASE("mild penalties widen a min-p's reach by the history that they count") {
+    proto::SamplingParams params = with_min_p();
+    params.repetition_penalty = 1.1;
+    params.frequency_penalty = 0.1;
+    const auto reach = static_cast<float>(0.5 * std::log(10.0));
+    CHECK(want_at(params, 300).reach == Approx(reach + 3.0F));
+    CHECK(want_at(params, 301).reach == Approx(reach + 6.0F));
+    CHECK(want_at(params, 1500).reach == Approx(reach + 6.0F));
+    CHECK(want_at(params, 1501).reach == kAnything);
+}
+
+TEST_CASE("what may take the largest entry down by any amount leaves a min-p's reach open") {
+    const auto reach_with = [](auto set) {
+        proto::SamplingParams params = with_min_p();
+        set(params);
+        return want_at(params, 100).reach;
+    };
+    CHECK(reach_with([](auto& params) { params.repetition_penalty = 1.3; }) == kAnything);
+    CHECK(reach_with([](auto& params) { params.repetition_penalty = 0.9; }) == kAnything);
+    CHECK(reach_with([](auto& params) { params.frequency_penalty = 1.0; }) == kAnything);
+    CHECK(reach_with([](auto& params) { params.presence_penalty = -0.1; }) == kAnything);
+    CHECK(reach_with([](auto& params) { params.dry_multiplier = 0.8; }) == kAnything);
+    CHECK(reach_with([](auto& params) { params.logprobs = 5; }) == kAnything);
+    CHECK(want_at(with_min_p(), 100, {false, true}).reach == kAnything);
+}
