@@ -86,7 +86,7 @@ std::vector<std::size_t> counts_of(const Wanted& wanted, const std::vector<std::
 
 // Of blocks, that a byte for each block takes, rounded up to 16 bytes.
 std::uint32_t room_of_weights(const LeanCase& of) {
-    const std::size_t block_bytes = 64 * proto::element_bytes(of.geometry.dtype);
+    const std::size_t block_bytes = std::size_t{64} * proto::element_bytes(of.geometry.dtype);
     std::size_t bytes = of.blocks();
     while (bytes % 16 != 0) ++bytes;
     return static_cast<std::uint32_t>((bytes + block_bytes - 1) / block_bytes);
