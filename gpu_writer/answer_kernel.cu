@@ -60,13 +60,13 @@ __device__ void serve_link(const Desk& desk, std::uint64_t opening, const Delive
         __syncwarp();
         if (!relays || !open) continue;
         const bool done = has_tokens && load_now(&brought) == tokens.columns;
-        const std::uint64_t word = done ? max(posted, DeskWord::of(opening + 1, 0)) : posted;
+        const std::uint64_t word = done ? DeskWord::of(opening + 1, 0) : posted;
         open = DeskWord::opening(word) <= opening;
         if (word == told) continue;
         told = word;
         // What the CPU stored before it is read after it.
         __threadfence_system();
-        // A later opening's kernel, in another stream, may have been here.
+        // Never back: a later opening's kernel, in another stream, may have been here.
         atomicMax(reinterpret_cast<unsigned long long*>(desk.relay), static_cast<unsigned long long>(word));
     }
 }

@@ -25,7 +25,7 @@ constexpr float value_of_rank(std::uint32_t rank) {
 // Blocks of this rank are not chosen: all of their entries are -inf.
 constexpr std::uint32_t kEmptyRank = rank_of(-std::numeric_limits<float>::infinity());
 
-// The lowest rank that is chosen by maximum, where the largest of the rank's blocks has `top`.
+// The lowest rank of a block that is chosen by maximum, where the highest of all ranks is `top`.
 constexpr std::uint32_t least_rank(std::uint32_t top, float reach) {
     if (!(reach < std::numeric_limits<float>::infinity())) return kEmptyRank + 1;
     const std::uint32_t least = rank_of(value_of_rank(top) - reach);
@@ -59,8 +59,8 @@ struct BlockSpan {
     constexpr bool ends_early() const { return lead + entries != blocks * proto::kBlockIds; }
 };
 
-// How many of a column's blocks are chosen in one way, if as many have an entry above -inf: about so many as
-// are wanted. All that are above some rank are chosen, and where no rank tells so few apart, `wanted` ones.
+// How many of a column's blocks are chosen in one way, if as many have an entry above -inf: all that are
+// above some rank which `least` to `most` of them are above. Where there is no such rank, `wanted` of them.
 struct LeanShare {
     std::uint32_t wanted;
     std::uint32_t least;

@@ -143,8 +143,8 @@ struct Sending {
     bool weighed;      // each block is
 
     // By all threads, which see it behind the next barrier.
-    __device__ void begin() {
-        room.begin();
+    __device__ void begin(const LeanShares& shares, float reach) {
+        room.begin(shares, reach);
         if (threadIdx.x != 0) return;
         sums = {};
         winner = 0;
@@ -184,11 +184,12 @@ __device__ void draw_or_send(const RowReader<D>& reader, const LeanRows& rows, c
 template <Dtype D>
 __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
                             std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
-                            const Scratch& scratch, Sending& sending) {
+                            const Scratch& scratch) {
+    __shared__ Sending sending;
     const BlockRanks ranks(launch_memory(), rows.blocks, plan.races ? kWays : 1);
     // They are on their way while the maxima are sent.
     if (plan.races) fetch_race(column, scratch, ranks);
-    sending.begin();
+    sending.begin(plan.shares, want.reach);
     if (threadIdx.x < kLeanThreads - 32) send_maxima<D>(target, column, scratch, ranks);
     const LeanScales scales(want);
     RowSums sums{};
@@ -241,15 +242,9 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     const LeanWant& want = wants.of(column);
     const ColumnPlan plan(want, {rows.lead, rows.entries, rows.blocks}, target.room,
                           sizeof(typename Element<D>::Code));
-    // In registers it would be in the way of what is measured.
-    __shared__ Sending sending;
-    if (threadIdx.x == 0) {
-        sending.room.shares = plan.shares;
-        sending.room.reach = want.reach;
-    }
     measure_chunk<D>(reader, column, want, plan, rows.first_block, scratch);
     if (!arrives_last(scratch.arrived + column)) return;
-    send_column<D>(reader, rows, target, column, want, plan, scratch, sending);
+    send_column<D>(reader, rows, target, column, want, plan, scratch);
     finish_column(end, order, blockIdx.y, scratch);
 }
 

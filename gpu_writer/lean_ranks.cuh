@@ -63,10 +63,12 @@ struct ChoiceRoom {
     alignas(16) std::uint16_t found[proto::kMostLeanBlocks];  // the chosen blocks, in no order
     alignas(16) std::uint16_t list[proto::kMostLeanBlocks];   // ascending
 
-    // But for what is wanted; by all threads, which see it behind the next barrier.
-    __device__ void begin() {
+    // By all threads, which see it behind the next barrier.
+    __device__ void begin(const LeanShares& wanted, float how_far) {
         for (std::uint32_t i = threadIdx.x; i < proto::kMostLeanBlocks; i += kLeanThreads) found[i] = 0xFFFF;
         if (threadIdx.x != 0) return;
+        shares = wanted;
+        reach = how_far;
         sent = 0;
         for (std::uint32_t way = 0; way < kWays; ++way) {
             tops[way] = 0;

@@ -2,7 +2,7 @@
 # Lean steps of two builds in turns on one GPU host: from the repository's root, with build/bundle made by `./dev bundle`
 # and the programs croupier, croupierd and croupier-sim of the build before in build/bundle/old.
 #   [MIXES=..] [BATCHES=..] [ROUNDS=3] OUT=FOLDER bench/gpu/lean_turns.sh [SAMPLERS]     writes FOLDER/lean-turns.json
-# NEW_OPTIONS: of the new build's runs alone, such as --await-tokens.
+# OPTIONS: of all runs, such as --await-tokens; NEW_OPTIONS: of the new build's alone.
 # From the logits in the GPU's memory to the tokens there. Nothing is verified: lean_steps.sh does that.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
@@ -16,8 +16,8 @@ for round in $(seq "${ROUNDS:-3}"); do
     for mix in ${MIXES:-fixed fixed-temperature fixed-top-p}; do
         for batch in ${BATCHES:-1 64 256}; do
             for build in old bin; do
-                options=
-                [ "$build" = old ] || options=${NEW_OPTIONS:-}
+                options=${OPTIONS:-}
+                [ "$build" = old ] || options+=" ${NEW_OPTIONS:-}"
                 # shellcheck disable=SC2086
                 timeout 60 "$bundle/run" "$bundle/$build/croupier" sim --writer cuda --samplers "$samplers" --json --verify never \
                     --batch "$batch" --in-flight 1 --mix "$mix" --wait spin --transport lean --prompt-max 1024 \

@@ -138,10 +138,6 @@ T atomicAdd(T* at, std::type_identity_t<T> value) {
     return std::exchange(*at, *at + value);
 }
 template <typename T>
-T atomicOr(T* at, T value) {
-    return std::exchange(*at, *at | value);
-}
-template <typename T>
 T atomicMax(T* at, T value) {
     return std::exchange(*at, std::max(*at, value));
 }
@@ -159,9 +155,6 @@ T __ldcv(const T* from) {
 }
 inline void __nanosleep(unsigned) {}
 
-inline int __clz(int value) {
-    return std::countl_zero(static_cast<unsigned>(value));
-}
 inline int __popc(unsigned value) {
     return std::popcount(value);
 }
