@@ -304,7 +304,8 @@ void rehearse_column(SessionView& session, const CheckedStep& step, std::uint32_
     const auto row = session.rehearsal_row(step, column, drawn_by);
     if (!row) return;
     // Of another request's column, of which no block was sent.
-    const bool drawn = row->slices.front().lean->draw.has_value();
+    const sampler::LeanColumn& lean = *row->slices.front().lean;
+    const bool drawn = lean.draw && lean.sent == 0;
     if (drawn && !sampler::drawn_token(*row, sequence.params, request)) return;
     auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
                                       request.dry_breakers);

@@ -1,6 +1,7 @@
 #include "daemon/lean_rows.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "shm/wishes.h"
 
@@ -138,7 +139,9 @@ sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t ran
         const std::byte* weights = part + layout.block_weights(column, blocks_[rank]);
         lean.block_weights = reinterpret_cast<const std::uint8_t*>(weights);
     }
-    if ((head.flags & proto::kDrawn) != 0) lean.draw = head.draw;
+    if ((head.flags & (proto::kDrawn | proto::kDrawnBeside)) != 0) lean.draw = head.draw;
+    const bool knows_rival = (head.flags & proto::kDrawnBeside) != 0;
+    if (lean.draw && !knows_rival) lean.draw->rival = std::numeric_limits<float>::infinity();
     return lean;
 }
 

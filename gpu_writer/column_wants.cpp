@@ -104,6 +104,7 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
     } else {
         want.by_maximum = nucleus ? kOfNucleus : kGreedy;
         want.by_race = kOfRace;
+        if ((want.flags & (kDraw | kWhole)) == 0) want.flags |= kDrawBeside;
         if (nucleus) want.flags |= kSumAtScale;
         // Below, nuclei are narrow, and the room is better used for blocks.
         if (params.top_p < 1.0 && params.temperature > 1.0) want.flags |= kWeighBlocks;

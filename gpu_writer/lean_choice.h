@@ -194,7 +194,8 @@ struct ColumnPlan {
         const std::uint32_t taken = weights_room(want, span.blocks, room, element_bytes);
         shares = shares_of(want, span, room - taken);
         weighs = taken > 0;
-        races = shares.by_race.wanted > 0 || ((want.flags & kDraw) != 0 && want.temperature > 0.0F);
+        const bool draws = (want.flags & (kDraw | kDrawBeside)) != 0;
+        races = shares.by_race.wanted > 0 || (draws && want.temperature > 0.0F);
     }
 };
 

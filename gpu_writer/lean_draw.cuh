@@ -31,6 +31,29 @@ __device__ Contender best_of_lanes(Contender own) {
     return own;
 }
 
+// The best of some tokens, and the rank that no score of the others is above.
+struct Leader {
+    Contender best;
+    std::uint32_t rival;
+
+    __device__ void meet(Contender other, std::uint32_t its_rival) {
+        rival = max(max(rival, its_rival), static_cast<std::uint32_t>(min(best, other) >> 32U));
+        best = max(best, other);
+    }
+};
+__device__ inline float rival_of(const Leader& leader) {
+    return leader.rival > kEmptyRank ? value_of_rank(leader.rival) : -std::numeric_limits<float>::infinity();
+}
+template <std::uint32_t kLanes>
+__device__ Leader leader_of_lanes(Leader own) {
+#pragma unroll
+    for (std::uint32_t apart = kLanes / 2; apart > 0; apart /= 2) {
+        const int lane = static_cast<int>(apart);
+        own.meet(__shfl_xor_sync(kAllLanes, own.best, lane), __shfl_xor_sync(kAllLanes, own.rival, lane));
+    }
+    return own;
+}
+
 // Whether the row has a winner that its largest entries tell of, by the rank of the largest of all: no NaN,
 // no +inf, not -inf alone.
 __device__ inline bool can_be_drawn(std::uint32_t top) {
@@ -43,8 +66,8 @@ constexpr std::uint32_t kDrawLanes = proto::kBlockIds / kDrawTokens;
 constexpr std::uint32_t kDrawGroups = kLeanThreads / kDrawLanes;
 
 // Of so many tokens, the first of which is `id`.
-__device__ inline Contender best_racer(const float (&logits)[kDrawTokens], const LeanWant& want,
-                                       std::uint32_t id) {
+__device__ inline Leader best_racer(const float (&logits)[kDrawTokens], const LeanWant& want,
+                                    std::uint32_t id) {
     namespace race = proto::race;
     const std::uint32_t block = id / race::kBlockTokens;
     const float first = race::first_arrival(word_of_block(want.key, race::kBlockStream, block));
@@ -53,25 +76,25 @@ __device__ inline Contender best_racer(const float (&logits)[kDrawTokens], const
         race::first_member(word_of_block(want.key, race::kFirstMemberStream, block));
     const auto words = proto::randoms_at(want.key.seed, want.key.position, want.key.child,
                                          race::kMemberStream, id / kDrawTokens);
-    Contender best = 0;
+    Leader leader{};
 #pragma unroll
     for (std::uint32_t i = 0; i < kDrawTokens; ++i) {
         if (rank_of(logits[i]) <= kEmptyRank) continue;
         const float arrival = id + i == first_id ? first : race::later_arrival(first, words[i]);
         const float score = race::score(logits[i], want.temperature, race::ln(arrival)) + 0.0F;
-        best = max(best, contender(rank_of(score), id + i));
+        leader.meet(contender(rank_of(score), id + i), 0);
     }
-    return best;
+    return leader;
 }
 
-__device__ inline Contender best_logit(const float (&logits)[kDrawTokens], std::uint32_t id) {
-    Contender best = 0;
+__device__ inline Leader best_logit(const float (&logits)[kDrawTokens], std::uint32_t id) {
+    Leader leader{};
 #pragma unroll
     for (std::uint32_t i = 0; i < kDrawTokens; ++i) {
         const std::uint32_t rank = rank_of(logits[i] + 0.0F);
-        if (rank > kEmptyRank) best = max(best, contender(rank, id + i));
+        if (rank > kEmptyRank) leader.meet(contender(rank, id + i), 0);
     }
-    return best;
+    return leader;
 }
 
 template <proto::Dtype D>
@@ -91,8 +114,8 @@ struct Drawing {
         return rank > kEmptyRank ? contender(rank, (first_block + block) * proto::kBlockIds) : 0;
     }
     // By the lanes that open a block together, if it is to be opened at all; all of a warp take part.
-    __device__ void open(bool opens, std::uint32_t block, Contender& best) const {
-        Contender found = 0;
+    __device__ void open(bool opens, std::uint32_t block, Leader& leader) const {
+        Leader found{};
         if (opens) {
             const std::uint32_t within = threadIdx.x % kDrawLanes * kDrawTokens;
             const std::uint32_t place = block * proto::kBlockIds + within;
@@ -104,11 +127,14 @@ struct Drawing {
             }
             found = races() ? best_racer(logits, want, id) : best_logit(logits, id);
         }
-        found = best_of_lanes<kDrawLanes>(found);
-        if (threadIdx.x % kDrawLanes == 0 && found > best) atomicMax(&best, found);
+        found = leader_of_lanes<kDrawLanes>(found);
+        if (threadIdx.x % kDrawLanes != 0 || found.best == 0) return;
+        // Of two that meet there, in whatever order, the worse is told of.
+        found.meet(atomicMax(&leader.best, found.best), 0);
+        atomicMax(&leader.rival, found.rival);
     }
     // The best of the blocks that some lanes have ranked, by those: one of them bounds nearly all others.
-    __device__ void open_best_ranked(Contender& best) const {
+    __device__ void open_best_ranked(Leader& leader) const {
         Contender bound = 0;
         for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
             bound = max(bound, bound_of(block));
@@ -116,39 +142,49 @@ struct Drawing {
         bound = best_of_lanes<kDrawLanes>(bound);
         const std::uint32_t block = token_of(bound) / proto::kBlockIds - first_block;
         if (bound > 0 && block % kLeanThreads == threadIdx.x) bounds()[block] = 0;
-        open(bound > 0, block, best);
+        open(bound > 0, block, leader);
         __syncthreads();
     }
-    // How many blocks are in the list: those that may still hold a better one, as far as it has room.
-    __device__ std::uint32_t list_better(Contender best) const {
+    // How many blocks are in the list: those that may still hold a better one, as far as it has room. Of the
+    // thread's others, which may hold a rival, the best bound is in `left`.
+    __device__ std::uint32_t list_better(Contender best, Contender& left) const {
+        left = 0;
         for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
-            if (bound_of(block) <= best) continue;
-            const std::uint32_t at = atomicAdd(&room.sent, 1U);
+            const Contender bound = bound_of(block);
+            if (bound <= best) {
+                left = max(left, bound);
+                continue;
+            }
+            const std::uint32_t at = atomicAdd(&room.opened, 1U);
             if (at >= proto::kMostLeanBlocks) continue;
-            room.list[at] = static_cast<std::uint16_t>(block);
+            room.found[at] = static_cast<std::uint16_t>(block);
             bounds()[block] = 0;
         }
         __syncthreads();
-        const std::uint32_t listed = min(room.sent, proto::kMostLeanBlocks);
+        const std::uint32_t listed = min(room.opened, proto::kMostLeanBlocks);
         __syncthreads();
-        if (threadIdx.x == 0) room.sent = 0;
+        if (threadIdx.x == 0) room.opened = 0;
         return listed;
     }
 };
 
-// Of rows that can be drawn. `best`, in shared memory, is 0 before; all threads see the winner in it. Spoils
-// the ranks by which blocks are opened.
+// Of rows that can be drawn. `leader`, in shared memory, is empty before; all threads see the winner in it
+// behind the next barrier, and a bound for the others. Spoils the ranks by which blocks are opened, and the
+// room for blocks that were found.
 template <proto::Dtype D>
-__device__ void draw_token(const Drawing<D>& drawing, Contender& best) {
-    drawing.open_best_ranked(best);
-    while (const std::uint32_t listed = drawing.list_better(best)) {
+__device__ void draw_token(const Drawing<D>& drawing, Leader& leader) {
+    drawing.open_best_ranked(leader);
+    Contender left = 0;
+    while (const std::uint32_t listed = drawing.list_better(leader.best, left)) {
         for (std::uint32_t first = 0; first < listed; first += kDrawGroups) {
             const std::uint32_t at = first + threadIdx.x / kDrawLanes;
             const bool opens = at < listed;
-            drawing.open(opens, opens ? drawing.room.list[at] : 0U, best);
+            drawing.open(opens, opens ? drawing.room.found[at] : 0U, leader);
         }
         __syncthreads();
     }
+    const std::uint32_t rival = __reduce_max_sync(kAllLanes, static_cast<std::uint32_t>(left >> 32U));
+    if (threadIdx.x % 32 == 0) atomicMax(&leader.rival, rival);
 }
 
 }  // namespace croupier::gpu_writer

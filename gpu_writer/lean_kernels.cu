@@ -139,23 +139,28 @@ __device__ RowSums sum_row(const LeanScales& scales, const ChunkSums* of_chunks)
 struct Sending {
     ChoiceRoom room;
     RowSums sums;
-    Contender winner;  // 0: the column is not drawn
-    bool weighed;      // each block is
+    Leader leader;  // empty: the column is not drawn
+    bool drawn;     // nothing else is sent of it
+    bool weighed;   // each block is
 
     // By all threads, which see it behind the next barrier.
     __device__ void begin(const LeanShares& shares, float reach) {
         room.begin(shares, reach);
         if (threadIdx.x != 0) return;
         sums = {};
-        winner = 0;
+        leader = {};
+        drawn = false;
         weighed = false;
     }
     __device__ proto::LeanHead head_of(const LeanWant& want) const {
         proto::LeanHead head{};
-        const bool drawn = winner > 0;
-        head.flags = (want.flags & kWhole) != 0 ? proto::kStandsWhole : drawn ? proto::kDrawn : 0;
+        if ((want.flags & kWhole) != 0) head.flags |= proto::kStandsWhole;
         if (weighed) head.flags |= proto::kWeighsBlocks;
-        if (drawn) head.draw = {want.key, want.temperature, token_of(winner), score_of(winner), 0};
+        if (leader.best > 0) {
+            head.flags |= drawn ? proto::kDrawn : proto::kDrawnBeside;
+            head.draw = {want.key, want.temperature, token_of(leader.best), score_of(leader.best),
+                         rival_of(leader)};
+        }
         head.sent = room.sent;
         head.scale = want.scale;
         head.weight = sums.weight;
@@ -164,21 +169,25 @@ struct Sending {
     }
 };
 
-// The winner, where the column is drawn, or what a sampler needs to draw.
+// What a sampler needs to draw, the winner, or both.
 template <Dtype D>
-__device__ void draw_or_send(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
-                             std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
-                             const BlockRanks& ranks, const Scratch& scratch, Sending& sending) {
+__device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
+                              std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
+                              const BlockRanks& ranks, const Scratch& scratch, Sending& sending) {
     find_tops(ranks, sending.room);
-    if ((want.flags & kDraw) != 0 && can_be_drawn(sending.room.tops[0])) {
-        return draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block}, sending.winner);
+    const bool draws = can_be_drawn(sending.room.tops[0]) && (want.flags & (kDraw | kDrawBeside)) != 0;
+    const bool sends = !draws || (want.flags & kDraw) == 0;
+    if (threadIdx.x == 0) {
+        sending.drawn = !sends;
+        sending.weighed = sends && plan.weighs;
     }
-    if (plan.weighs) {
-        send_weights(target, column, rows.blocks, scratch);
-        if (threadIdx.x == 0) sending.weighed = true;
+    if (sends) {
+        if (plan.weighs) send_weights(target, column, rows.blocks, scratch);
+        choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, sending.room);
+        send_blocks(reader, target, column, sending.room);
     }
-    choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, sending.room);
-    send_blocks(reader, target, column, sending.room);
+    if (draws)
+        draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block}, sending.leader);
 }
 
 template <Dtype D>
@@ -200,7 +209,7 @@ __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, co
     __syncthreads();
     if (threadIdx.x == kLeanThreads - 32) sending.sums = sums;
     if ((want.flags & kWhole) == 0)
-        draw_or_send(reader, rows, target, column, want, plan, ranks, scratch, sending);
+        send_and_draw(reader, rows, target, column, want, plan, ranks, scratch, sending);
     __syncthreads();
     if (threadIdx.x != 0) return;
     auto* heads = reinterpret_cast<proto::LeanHead*>(target.part + target.layout.heads);

@@ -126,6 +126,7 @@ std::optional<proto::race::Draw> draw_of(const LeanShape& shape, const LeanWant&
                                          const MeasuredRow& row) {
     namespace race = proto::race;
     std::optional<race::Draw> best;
+    float rival = -kInfinity;
     for (std::uint32_t entry = 0; entry < row.maxima.size() * proto::kBlockIds; ++entry) {
         const float logit = row.value(entry);
         if (std::isnan(logit) || logit == kInfinity) return std::nullopt;
@@ -136,8 +137,11 @@ std::optional<proto::race::Draw> draw_of(const LeanShape& shape, const LeanWant&
         }
         // One zero, as with maxima.
         draw.score += 0.0F;
-        if (!best || draw.beats(*best)) best = draw;
+        const bool leads = !best || draw.beats(*best);
+        if (best) rival = std::max(rival, leads ? best->score : draw.score);
+        if (leads) best = draw;
     }
+    if (best) best->rival = rival;
     return best;
 }
 
@@ -151,21 +155,23 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
     }
     proto::LeanHead head{};
     const bool whole = (want.flags & kWhole) != 0;
-    const auto draw = !whole && (want.flags & kDraw) != 0 ? draw_of(shape, want, row) : std::nullopt;
+    const bool draws = !whole && (want.flags & (kDraw | kDrawBeside)) != 0;
+    const auto draw = draws ? draw_of(shape, want, row) : std::nullopt;
     if (draw) head.draw = *draw;
+    const bool drawn = draw && (want.flags & kDraw) != 0;
     std::byte* ids = part + shape.layout.blocks + column * shape.layout.blocks_stride;
     std::byte* elements = part + shape.layout.elements + column * shape.layout.elements_stride;
     const std::vector<bool> chosen = chosen_blocks(shape, want, row);
     for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
-        if (!chosen[block] || draw) continue;
+        if (!chosen[block] || drawn) continue;
         const auto id = static_cast<std::uint16_t>(block);
         std::memcpy(ids + head.sent * sizeof(id), &id, sizeof(id));
         std::memcpy(elements + head.sent * row.block_bytes, row.elements.data() + block * row.block_bytes,
                     row.block_bytes);
         ++head.sent;
     }
-    head.flags = whole ? proto::kStandsWhole : draw ? proto::kDrawn : 0;
-    if (!draw && plan_of(shape, want).weighs) {
+    head.flags = whole ? proto::kStandsWhole : drawn ? proto::kDrawn : draw ? proto::kDrawnBeside : 0;
+    if (!drawn && plan_of(shape, want).weighs) {
         head.flags |= proto::kWeighsBlocks;
         std::byte* weights = part + shape.layout.block_weights(column, shape.slice.blocks);
         for (std::uint32_t block = 0; block < shape.slice.blocks; ++block)

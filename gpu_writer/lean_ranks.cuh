@@ -60,7 +60,8 @@ struct ChoiceRoom {
     // How many blocks are above the two ranks that are asked for, 16 bits each, in this turn and the next.
     std::uint32_t above[2][kWays];
     std::uint32_t sent;
-    alignas(16) std::uint16_t found[proto::kMostLeanBlocks];  // the chosen blocks, in no order
+    std::uint32_t opened;                                     // by a draw, in this turn
+    alignas(16) std::uint16_t found[proto::kMostLeanBlocks];  // chosen or opened blocks, in no order
     alignas(16) std::uint16_t list[proto::kMostLeanBlocks];   // ascending
 
     // By all threads, which see it behind the next barrier.
@@ -70,6 +71,7 @@ struct ChoiceRoom {
         shares = wanted;
         reach = how_far;
         sent = 0;
+        opened = 0;
         for (std::uint32_t way = 0; way < kWays; ++way) {
             tops[way] = 0;
             choices[way] = {kAllLanes, 0, 0};

@@ -17,6 +17,9 @@ constexpr std::uint32_t kDraw = 1U << 3U;
 // With kSumAtScale: what each block weighs, if that leaves room for blocks.
 constexpr std::uint32_t kWeighBlocks = 1U << 4U;
 
+// The column is drawn as it stands, where that can be told, and its blocks are sent too.
+constexpr std::uint32_t kDrawBeside = 1U << 5U;
+
 struct LeanWant {
     proto::race::Key key;
     double scale = 1.0;        // above 0

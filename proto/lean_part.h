@@ -30,6 +30,10 @@ constexpr std::size_t block_weights_bytes(std::size_t blocks) {
     return (blocks + 15) / 16 * 16;
 }
 
+// The head has that winner, as the entries stand, and a bound for the others' scores; blocks were sent beside
+// it. Never of a row with NaN or +inf.
+constexpr std::uint32_t kDrawnBeside = 1U << 3U;
+
 struct alignas(64) LeanHead {
     std::uint32_t flags;
     std::uint32_t sent;  // blocks
@@ -38,7 +42,7 @@ struct alignas(64) LeanHead {
     double weight;
     double weight_at_scale;
     double scale;
-    race::Draw draw;  // with kDrawn
+    race::Draw draw;  // with kDrawn or kDrawnBeside
 };
 static_assert(sizeof(LeanHead) == 64 && offsetof(LeanHead, draw) == 32);
 

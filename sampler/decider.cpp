@@ -99,6 +99,8 @@ DecisionError Decider::race_all() {
 DecisionError Decider::ask_winners() {
     const double temperature = draw_temperature(params_);
     WinnerQuestion question(plan_.asked, params_, row_, adjust_, search_, plan_.pruning, workspace_);
+    const auto foreseen = perturbs_logits(params_) ? std::nullopt : race_.foreseen(temperature);
+    if (foreseen && question.keeps_by_own_weight(*foreseen)) return drawn(foreseen);
     if (!question.begin()) return answer_exactly();
     const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
     // Else what is forgotten below was not asked for by the race alone.

@@ -5,11 +5,13 @@
 #include <limits>
 #include <optional>
 
+#include "proto/plain_draw.h"
 #include "sampler/adjuster.h"
 #include "sampler/blocked_row.h"
 #include "sampler/candidates.h"
 #include "sampler/chain.h"
 #include "sampler/hash_race.h"
+#include "sampler/lean_draw.h"
 #include "sampler/params.h"
 #include "sampler/plan.h"
 #include "sampler/race.h"
@@ -31,6 +33,7 @@ class Decider {
           row_(lay_in_blocks(view, workspace)),
           adjust_(params, request, state, workspace),
           race_(row_, adjust_, all_adjustments(params), race_key(params, request), request.prepared,
+                winner_as_it_stands(view, race_key(params, request), proto::race_temperature(params)),
                 workspace),
           hash_race_(row_, adjust_, all_adjustments(params), params, request, workspace),
           search_(row_, adjust_, request, workspace),

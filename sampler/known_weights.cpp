@@ -159,6 +159,12 @@ KnownWeights WeighKnown(const WeighedRow& of, const Candidate& place) {
     return known;
 }
 
+std::optional<double> WeighBeforePlace(const WeighedRow& of, const Candidate& place) {
+    const Weights weights(of.reference, of.scale);
+    const auto before = WeighBefore(of, weights, PlaceFloors(place));
+    return before ? std::optional(*before * weights.units_of(of.reference)) : std::nullopt;
+}
+
 }  // namespace croupier::sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -166,9 +172,14 @@ HWY_AFTER_NAMESPACE();
 namespace croupier::sampler {
 
 HWY_EXPORT(WeighKnown);
+HWY_EXPORT(WeighBeforePlace);
 
 KnownWeights weigh_known(const WeighedRow& of, const Candidate& place) noexcept {
     return HWY_DYNAMIC_DISPATCH(WeighKnown)(of, place);
+}
+
+std::optional<double> weigh_before(const WeighedRow& of, const Candidate& place) noexcept {
+    return HWY_DYNAMIC_DISPATCH(WeighBeforePlace)(of, place);
 }
 
 }  // namespace croupier::sampler

@@ -1,5 +1,6 @@
 #include "sampler/lean_draw.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "proto/plain_draw.h"
@@ -27,23 +28,37 @@ bool is_within(const Draw& draw, const SliceColumn& slice) {
     return draw.token >= slice.first_id() && draw.token < slice.end() && !std::isnan(draw.score);
 }
 
+// A rank's winner that does not win is one of the others.
+Draw joined(const Draw& a, const Draw& b) {
+    const Draw& winner = a.beats(b) ? a : b;
+    const Draw& loser = a.beats(b) ? b : a;
+    Draw both = winner;
+    both.rival = std::max({a.rival, b.rival, loser.score});
+    return both;
+}
+
 }  // namespace
 
-std::optional<std::uint32_t> drawn_token(const RowView& view, const proto::SamplingParams& params,
-                                         const Request& request) noexcept {
-    const bool plain = proto::draws_plainly(params, rules_of(params, request), view.vocab);
-    if (!is_lean(view) || !plain || request.wants_support) return std::nullopt;
-    const proto::race::Key key = race_key(params, request);
-    const float temperature = proto::race_temperature(params);
+std::optional<Draw> winner_as_it_stands(const RowView& view, const proto::race::Key& key,
+                                        float temperature) noexcept {
+    if (!is_lean(view)) return std::nullopt;
     std::optional<Draw> best;
     bool all_drew = true;
     each_slice(view, [&](const SliceColumn& slice, const Slice& of) {
         const auto& draw = of.lean->draw;
         all_drew = all_drew && draw && is_of(*draw, key, temperature) && is_within(*draw, slice);
-        if (all_drew && (!best || draw->beats(*best))) best = draw;
+        if (all_drew) best = best ? joined(*best, *draw) : *draw;
     });
-    if (!all_drew || !best) return std::nullopt;
-    return best->token;
+    return all_drew ? best : std::nullopt;
+}
+
+std::optional<std::uint32_t> drawn_token(const RowView& view, const proto::SamplingParams& params,
+                                         const Request& request) noexcept {
+    const bool plain = proto::draws_plainly(params, rules_of(params, request), view.vocab);
+    if (!plain || request.wants_support) return std::nullopt;
+    const auto winner = winner_as_it_stands(view, race_key(params, request), proto::race_temperature(params));
+    if (!winner) return std::nullopt;
+    return winner->token;
 }
 
 }  // namespace croupier::sampler

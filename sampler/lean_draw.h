@@ -1,4 +1,4 @@
-// The token of a row that was drawn where the row is: by the writers that sent a part of it.
+// What the writers that sent a part of a row say of the race among all of it.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,11 @@
 #include "sampler/row_view.h"
 
 namespace croupier::sampler {
+
+// The winner among all tokens as the row has them, and what the others score at most. Nothing: some writer
+// drew none, or in another race.
+std::optional<proto::race::Draw> winner_as_it_stands(const RowView& view, const proto::race::Key& key,
+                                                     float temperature) noexcept;
 
 // The token that decide() finds in the whole row. Nothing: a writer drew none, or not by what the request
 // asks for, or the request asks for more. Of a request and a view that were checked.

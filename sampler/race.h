@@ -24,28 +24,38 @@ inline bool runs_anywhere(const Candidate& /*candidate*/) {
 
 class Race {
   public:
-    // `on`: all adjustments of the request. Reads the block maxima of the workspace when it is run.
+    // `on`: all adjustments of the request. `standing`: of the race with this key the winner as the row
+    // stands, if that is known. Reads the block maxima of the workspace when it is run.
     Race(const BlockedRow& row, const Adjuster& adjust, Adjustments on, const proto::race::Key& key,
-         const PreparedRace& prepared, Workspace& workspace)
+         const PreparedRace& prepared, const std::optional<proto::race::Draw>& standing, Workspace& workspace)
         : row_(row),
           adjust_(adjust),
           on_(on),
           changes_(!adjust.changes_nothing(on)),
           key_(key),
+          standing_(standing),
           workspace_(workspace) {
         if (prepared.key == key && prepared.ln_first.size() == row.blocks) ln_first_ = prepared.ln_first;
     }
+
+    // The winner among all tokens, where it is the one of the row as it stands for sure. Nothing: the race
+    // has to be run.
+    std::optional<Candidate> foreseen(double temperature) const;
 
     // Nothing: no eligible token is above -inf. Asked of a token at a time, seldom of one that does not win:
     // eligible(candidate), true only within `values`.
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible) {
+        // How far the others are behind it is not known.
+        const auto ahead = margin_ > 0.0F ? std::nullopt : foreseen(temperature);
+        if (ahead && eligible(*ahead)) return ahead;
         begin(temperature);
         run_blocks(
             workspace_.block_max.first(row_.blocks), values,
             [&](std::uint32_t block) { open(block, eligible); }, [&] { settle(eligible); });
         for (const Candidate& each : lifted()) {
-            if (may_win(each.token, each.value)) offer(each, score_of(each.token, each.value), eligible);
+            if (may_win(each.token, each.value))
+                offer(each, score_of(each.token, each.value, temperature_), eligible);
         }
         return found_ ? std::optional(best_) : std::nullopt;
     }
@@ -71,7 +81,7 @@ class Race {
             [&](std::uint32_t block) { open_replaced(block, most[block], eligible, replace); }, [] {});
         for (const Candidate& each : lifted()) {
             const double logit = replace(each.value);
-            if (may_win(each.token, logit)) offer(each, score_of(each.token, logit), eligible);
+            if (may_win(each.token, logit)) offer(each, score_of(each.token, logit, temperature_), eligible);
         }
         return found_ ? std::optional(best_) : std::nullopt;
     }
@@ -90,7 +100,7 @@ class Race {
     static void order_by_bound(std::span<std::uint32_t> waiting, std::span<const float> bounds);
     static std::uint32_t take_best(std::span<std::uint32_t>& waiting, std::span<const float> bounds);
     bool may_win(std::uint32_t token, double logit) const;
-    float score_of(std::uint32_t token, double logit) const;
+    float score_of(std::uint32_t token, double logit, float temperature) const;
 
     // `settle_all`: what was opened may have left members whose scores nobody knows yet.
     template <class Open, class Settle>
@@ -230,6 +240,7 @@ class Race {
     Adjustments on_;
     bool changes_;
     proto::race::Key key_;
+    std::optional<proto::race::Draw> standing_;
     Workspace& workspace_;
     std::span<const float> ln_first_;  // of all blocks; empty: not made yet
     std::optional<std::span<const Candidate>>

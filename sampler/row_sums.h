@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 
 #include "sampler/blocked_row.h"
@@ -42,6 +43,9 @@ struct KnownWeights {
     bool all_before = false;  // nothing that is absent can stand before the place
 };
 KnownWeights weigh_known(const WeighedRow& of, const Candidate& place) noexcept;
+
+// Of such a row what stands before the place, where all of it is there.
+std::optional<double> weigh_before(const WeighedRow& of, const Candidate& place) noexcept;
 
 // What some values weigh, which may be up to kFarthestAbove nats above the reference.
 constexpr double kFarthestAbove = 60.0;

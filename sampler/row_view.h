@@ -40,8 +40,8 @@ struct LeanColumn {
     // Of each block at least, each exp(x * scale), in units of its largest entry's weight
     // (proto::kWeighsBlocks); null: it is not known. Believed as the maxima are.
     const std::uint8_t* block_weights = nullptr;
-    // The winner among the rank's ids, believed as the maxima are; then no entry is NaN or +inf. Of which
-    // race it says itself.
+    // The winner among the rank's ids as the entries stand, and what the others score at most, believed as
+    // the maxima are; then no entry is NaN or +inf. Of which race it says itself.
     std::optional<proto::race::Draw> draw;
 };
 

@@ -49,6 +49,21 @@ WinnerQuestion::WinnerQuestion(Step filter, const proto::SamplingParams& params,
       above_{kEverything, kAfterAll},
       below_{kNothing, kAfterAll} {}
 
+// The row weighs no less than what stands above the winner and the winner itself. What is lowered stood above
+// it where it still does: the row as it was written has no less there.
+bool WinnerQuestion::keeps_by_own_weight(const Candidate& winner) const {
+    const bool weighable =
+        weighed_.reference != kNothing && can_be_weighed(weighed_.reference, weighed_.scale);
+    if (filter_ != Step::top_p || !lowers_ || !weighable) return false;
+    const auto all_above = weigh_before(weighed_, winner);
+    if (!all_above) return false;
+    const auto stood = static_cast<double>(weighed_.row.value_at(winner.token));
+    const double self = stood > winner.value ? weight(stood) * (1.0 - kWeightError) : 0.0;
+    const double above = std::max(0.0, *all_above * (1.0 + kWeightError) - self) + kExactError;
+    const double share = params_.top_p - 2.0 * kExactError;
+    return above * (1.0 - share) < share * weight(winner.value);
+}
+
 bool WinnerQuestion::begin() {
     if (filter_ == Step::min_p) return begin_min_p();
     if (weighed_.reference == kNothing || !can_be_weighed(weighed_.reference, weighed_.scale)) return false;

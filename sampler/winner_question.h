@@ -41,6 +41,10 @@ class WinnerQuestion {
     WinnerQuestion(const WinnerQuestion&) = delete;  // `changed_` looks at its row
     WinnerQuestion& operator=(const WinnerQuestion&) = delete;
 
+    // Whether so little stands above the winner, as the row has it, that it is kept whatever the rest weighs.
+    // It needs no begin().
+    bool keeps_by_own_weight(const Candidate& winner) const;
+
     // What is known of every token before one is asked; false: too little.
     bool begin();
 

@@ -65,7 +65,7 @@ sampler::RowView LeanRows::view(std::uint32_t row) {
     const std::byte* weights = part_.data() + layout.block_weights(row, shape_.slice.blocks);
     lean_.block_weights = weighed ? reinterpret_cast<const std::uint8_t*>(weights) : nullptr;
     lean_.draw.reset();
-    if ((sent.flags & proto::kDrawn) != 0) lean_.draw = sent.draw;
+    if ((sent.flags & (proto::kDrawn | proto::kDrawnBeside)) != 0) lean_.draw = sent.draw;
     sampler::RowView view = rows_.view(row, false);
     slice_ = view.slices.front();
     slice_.lean = &lean_;

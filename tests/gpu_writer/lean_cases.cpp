@@ -104,7 +104,8 @@ gpu_writer::LeanWant random_want(Random& random) {
     want.flags = below(random, 4);
     if (random() % 2 == 0) want.flags |= gpu_writer::kWeighBlocks;
     if (random() % 5 == 0) want.flags |= gpu_writer::kWhole;
-    if (random() % 2 == 0) want.flags |= gpu_writer::kDraw;
+    if (random() % 3 == 0) want.flags |= gpu_writer::kDraw;
+    if (random() % 2 == 0) want.flags |= gpu_writer::kDrawBeside;
     return want;
 }
 
@@ -188,7 +189,7 @@ LeanCase drawn_case(std::uint32_t vocab, Random& random) {
     const std::size_t row_bytes = std::size_t{vocab} * proto::element_bytes(dtype);
     made.rows.bytes.resize(row_bytes * kRows);
     for (std::uint32_t row = 0; row < kRows; ++row) {
-        made.wants[row].flags = gpu_writer::kDraw;
+        made.wants[row].flags = random() % 2 == 0 ? gpu_writer::kDraw : gpu_writer::kDrawBeside;
         made.wants[row].temperature = kTemperatures[random() % std::size(kTemperatures)];
         fill_row(static_cast<Row>(row), dtype, made.rows.bytes.data() + row * row_bytes, vocab, random);
     }

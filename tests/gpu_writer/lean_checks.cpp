@@ -19,6 +19,11 @@ bool is_same(const proto::race::Draw& found, const proto::race::Draw& expected) 
            found.token == expected.token && found.score == expected.score;
 }
 
+// Of those that draw, who looks at fewer of the others has a bound for what they score.
+bool bounds_others(const proto::race::Draw& found, const proto::race::Draw& expected) {
+    return expected.rival <= found.rival && found.rival <= found.score;
+}
+
 // Never more than a block weighs, and less by a step or two.
 void check_weights(const std::vector<std::uint8_t>& found, const std::vector<double>& expected) {
     REQUIRE(found.size() == expected.size());
@@ -41,6 +46,8 @@ void check_column(const LeanCase& of, const Laid& laid, std::uint32_t column) {
     CHECK(found.head.scale == naive.head.scale);
     INFO("token " << found.head.draw.token << " for " << naive.head.draw.token);
     CHECK(is_same(found.head.draw, naive.head.draw));
+    INFO("rival " << found.head.draw.rival << " for " << naive.head.draw.rival);
+    CHECK(bounds_others(found.head.draw, naive.head.draw));
     CHECK(near(found.head.weight, naive.head.weight));
     CHECK(near(found.head.weight_at_scale, naive.head.weight_at_scale));
     CHECK(found.maxima == naive.maxima);

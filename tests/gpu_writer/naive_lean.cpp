@@ -166,6 +166,8 @@ std::optional<proto::race::Draw> naive_draw(const LeanCase& of, const gpu_writer
     const auto winner = std::find(scores.begin(), scores.end(), draw.score);
     if (winner == scores.end() || draw.score == -kInfinity) return std::nullopt;
     draw.token = first + static_cast<std::uint32_t>(winner - scores.begin());
+    scores.erase(winner);
+    draw.rival = scores.empty() ? -kInfinity : *std::max_element(scores.begin(), scores.end());
     return draw;
 }
 
@@ -197,11 +199,14 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
         naive.maxima.push_back(code_of_maximum(dtype, maxima[block], naive.codes.data() + block * 64));
     }
     const bool whole = (want.flags & gpu_writer::kWhole) != 0;
-    const bool draws = !whole && (want.flags & gpu_writer::kDraw) != 0;
+    const bool alone = (want.flags & gpu_writer::kDraw) != 0;
+    const bool draws = !whole && (alone || (want.flags & gpu_writer::kDrawBeside) != 0);
     const auto draw = draws ? naive_draw(of, want, naive.codes) : std::nullopt;
-    naive.choices = draw ? std::vector<std::vector<std::uint32_t>>(1) : may_be_sent(of, want, maxima);
-    naive.head.flags = whole ? proto::kStandsWhole : draw ? proto::kDrawn : 0;
-    if (!draw && naive_weighs_blocks(of, want)) {
+    const bool drawn = draw && alone;
+    naive.choices = drawn ? std::vector<std::vector<std::uint32_t>>(1) : may_be_sent(of, want, maxima);
+    if (whole) naive.head.flags = proto::kStandsWhole;
+    if (draw) naive.head.flags = alone ? proto::kDrawn : proto::kDrawnBeside;
+    if (!drawn && naive_weighs_blocks(of, want)) {
         naive.head.flags |= proto::kWeighsBlocks;
         for (std::size_t block = 0; block < maxima.size(); ++block) {
             const auto first = naive.codes.begin() + static_cast<std::ptrdiff_t>(block) * 64;

@@ -204,12 +204,15 @@ void LeanRow::give_draw(Rank& rank, const Slice& slice, const std::vector<float>
         if (by.temperature == 0.0F) return logits[id];
         return race::score(logits[id], by.temperature, race::ln(race::arrival(by.key, id)));
     };
-    race::Draw draw{by.key, by.temperature, 0, kNothing, 0};
+    race::Draw draw{by.key, by.temperature, 0, kNothing, kNothing};
     for (auto id = slice.first_id; id < end; ++id) {
         if (logits[id] != kNothing) draw.score = std::max(draw.score, score_of(id));
     }
     draw.token = slice.first_id;
     while (logits[draw.token] == kNothing || score_of(draw.token) != draw.score) ++draw.token;
+    for (auto id = slice.first_id; id < end; ++id) {
+        if (id != draw.token && logits[id] != kNothing) draw.rival = std::max(draw.rival, score_of(id));
+    }
     rank.column.draw = draw;
 }
 
