@@ -65,22 +65,38 @@ constexpr std::uint32_t kDrawTokens = 4;
 constexpr std::uint32_t kDrawLanes = proto::kBlockIds / kDrawTokens;
 constexpr std::uint32_t kDrawGroups = kLeanThreads / kDrawLanes;
 
-// Of so many tokens, the first of which is `id`.
+// How the block of the lanes that open one together begins to race: they share the words' making.
+struct FirstRacer {
+    float arrival;
+    std::uint32_t token;
+
+    __device__ FirstRacer(const proto::race::Key& key, std::uint32_t block) {
+        namespace race = proto::race;
+        constexpr int kLanes = kDrawLanes;
+        const bool makes_block = threadIdx.x % kDrawLanes < kDrawLanes / 2;
+        const std::uint32_t stream = makes_block ? race::kBlockStream : race::kFirstMemberStream;
+        const std::uint32_t word = word_of_block(key, stream, block);
+        const int lanes = static_cast<int>(threadIdx.x % 32 / kDrawLanes * kDrawLanes);
+        arrival = race::first_arrival(__shfl_sync(kAllLanes, word, lanes));
+        const std::uint32_t member = race::first_member(__shfl_sync(kAllLanes, word, lanes + kLanes / 2));
+        token = block * race::kBlockTokens + member;
+    }
+};
+
+// Of so many tokens, the first of which is `id`; by all lanes of a warp.
 __device__ inline Leader best_racer(const float (&logits)[kDrawTokens], const LeanWant& want,
                                     std::uint32_t id) {
     namespace race = proto::race;
-    const std::uint32_t block = id / race::kBlockTokens;
-    const float first = race::first_arrival(word_of_block(want.key, race::kBlockStream, block));
-    const std::uint32_t first_id =
-        block * race::kBlockTokens +
-        race::first_member(word_of_block(want.key, race::kFirstMemberStream, block));
+    const FirstRacer first(want.key, id / race::kBlockTokens);
     const auto words = proto::randoms_at(want.key.seed, want.key.position, want.key.child,
                                          race::kMemberStream, id / kDrawTokens);
     Leader leader{};
-#pragma unroll
+// One after the other: to fetch the instructions of four took longer.
+#pragma unroll 1
     for (std::uint32_t i = 0; i < kDrawTokens; ++i) {
         if (rank_of(logits[i]) <= kEmptyRank) continue;
-        const float arrival = id + i == first_id ? first : race::later_arrival(first, words[i]);
+        const float arrival =
+            id + i == first.token ? first.arrival : race::later_arrival(first.arrival, words[i]);
         const float score = race::score(logits[i], want.temperature, race::ln(arrival)) + 0.0F;
         leader.meet(contender(rank_of(score), id + i), 0);
     }
@@ -113,40 +129,44 @@ struct Drawing {
         const std::uint32_t rank = bounds()[block];
         return rank > kEmptyRank ? contender(rank, (first_block + block) * proto::kBlockIds) : 0;
     }
-    // By the lanes that open a block together, if it is to be opened at all; all of a warp take part.
+    // By the lanes that open a block together, if it is to be opened; all of a warp take part.
     __device__ void open(bool opens, std::uint32_t block, Leader& leader) const {
-        Leader found{};
-        if (opens) {
-            const std::uint32_t within = threadIdx.x % kDrawLanes * kDrawTokens;
-            const std::uint32_t place = block * proto::kBlockIds + within;
-            const std::uint32_t id = (first_block + block) * proto::kBlockIds + within;
-            float logits[kDrawTokens];
+        const std::uint32_t within = threadIdx.x % kDrawLanes * kDrawTokens;
+        const std::uint32_t entry =
+            opens ? reader.entry_at(block * proto::kBlockIds + within) : reader.rows.entries;
+        const std::uint32_t id = (first_block + block) * proto::kBlockIds + within;
+        float logits[kDrawTokens];
 #pragma unroll
-            for (std::uint32_t i = 0; i < kDrawTokens; ++i) {
-                logits[i] = value_of<D>(reader.at(column, place + i));
-            }
-            found = races() ? best_racer(logits, want, id) : best_logit(logits, id);
+        for (std::uint32_t i = 0; i < kDrawTokens; ++i) {
+            logits[i] = value_of<D>(reader.code(column, entry + i));
         }
+        Leader found = races() ? best_racer(logits, want, id) : best_logit(logits, id);
         found = leader_of_lanes<kDrawLanes>(found);
         if (threadIdx.x % kDrawLanes != 0 || found.best == 0) return;
-        // Of two that meet there, in whatever order, the worse is told of.
-        found.meet(atomicMax(&leader.best, found.best), 0);
-        atomicMax(&leader.rival, found.rival);
+        // Of two that meet there, in whatever order, the worse is told of. Most need not be: what stands
+        // there only grows.
+        const Contender met = found.best > leader.best ? atomicMax(&leader.best, found.best) : found.best;
+        const std::uint32_t rival = max(found.rival, static_cast<std::uint32_t>(min(met, found.best) >> 32U));
+        if (rival > leader.rival) atomicMax(&leader.rival, rival);
     }
-    // The best of the blocks that some lanes have ranked, by those: one of them bounds nearly all others.
-    __device__ void open_best_ranked(Leader& leader) const {
+    // Into the list, of the blocks that the lanes have ranked that open one together, the best by bound: one
+    // of them bounds nearly all others. Returns how many.
+    __device__ std::uint32_t list_best_ranked() const {
         Contender bound = 0;
         for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
             bound = max(bound, bound_of(block));
         }
         bound = best_of_lanes<kDrawLanes>(bound);
-        const std::uint32_t block = token_of(bound) / proto::kBlockIds - first_block;
-        if (bound > 0 && block % kLeanThreads == threadIdx.x) bounds()[block] = 0;
-        open(bound > 0, block, leader);
+        // Of a group without one, none that there is.
+        const std::uint32_t block =
+            bound > 0 ? token_of(bound) / proto::kBlockIds - first_block : ranks.blocks;
+        if (threadIdx.x % kDrawLanes == 0)
+            room.found[threadIdx.x / kDrawLanes] = static_cast<std::uint16_t>(block);
         __syncthreads();
+        return kDrawGroups;
     }
-    // How many blocks are in the list: those that may still hold a better one, as far as it has room. Of the
-    // thread's others, which may hold a rival, the best bound is in `left`.
+    // How many blocks may still hold a better one: the first of them, as far as it has room, are in the list.
+    // Of the thread's others, which may hold a rival, the best bound is in `left`.
     __device__ std::uint32_t list_better(Contender best, Contender& left) const {
         left = 0;
         for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
@@ -158,13 +178,28 @@ struct Drawing {
             const std::uint32_t at = atomicAdd(&room.opened, 1U);
             if (at >= proto::kMostLeanBlocks) continue;
             room.found[at] = static_cast<std::uint16_t>(block);
-            bounds()[block] = 0;
         }
         __syncthreads();
-        const std::uint32_t listed = min(room.opened, proto::kMostLeanBlocks);
+        const std::uint32_t better = room.opened;
         __syncthreads();
         if (threadIdx.x == 0) room.opened = 0;
-        return listed;
+        return better;
+    }
+    // Those of the list that may still hold a better one when their turn comes: of flat rows they are few of
+    // many. The best bound of the others is in `left`.
+    __device__ void open_listed(std::uint32_t listed, Leader& leader, Contender& left) const {
+        const volatile Contender& best = leader.best;
+        for (std::uint32_t first = 0; first < listed; first += kDrawGroups) {
+            const std::uint32_t at = first + threadIdx.x / kDrawLanes;
+            const std::uint32_t block = at < listed ? room.found[at] : ranks.blocks;
+            const Contender bound = block < ranks.blocks ? bound_of(block) : 0;
+            const bool opens = bound > best;
+            if (!opens) left = max(left, bound);
+            if (__any_sync(kAllLanes, opens) != 0) open(opens, block, leader);
+            // It is not listed again.
+            if (bound > 0 && threadIdx.x % kDrawLanes == 0) bounds()[block] = 0;
+        }
+        __syncthreads();
     }
 };
 
@@ -173,17 +208,18 @@ struct Drawing {
 // room for blocks that were found.
 template <proto::Dtype D>
 __device__ void draw_token(const Drawing<D>& drawing, Leader& leader) {
-    drawing.open_best_ranked(leader);
     Contender left = 0;
-    while (const std::uint32_t listed = drawing.list_better(leader.best, left)) {
-        for (std::uint32_t first = 0; first < listed; first += kDrawGroups) {
-            const std::uint32_t at = first + threadIdx.x / kDrawLanes;
-            const bool opens = at < listed;
-            drawing.open(opens, opens ? drawing.room.found[at] : 0U, leader);
-        }
-        __syncthreads();
+    Contender passed = 0;
+    std::uint32_t listed = drawing.list_best_ranked();
+    // One place that opens: a kernel's instructions come from afar at each launch.
+    for (bool is_last = false;;) {
+        drawing.open_listed(listed, leader, passed);
+        if (is_last) break;
+        const std::uint32_t better = drawing.list_better(leader.best, left);
+        is_last = better <= proto::kMostLeanBlocks;
+        listed = min(better, proto::kMostLeanBlocks);
     }
-    const std::uint32_t rival = __reduce_max_sync(kAllLanes, static_cast<std::uint32_t>(left >> 32U));
+    const auto rival = __reduce_max_sync(kAllLanes, static_cast<std::uint32_t>(max(left, passed) >> 32U));
     if (threadIdx.x % 32 == 0) atomicMax(&leader.rival, rival);
 }
 

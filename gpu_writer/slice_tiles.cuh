@@ -84,6 +84,9 @@ struct RowReader {
         const std::uint32_t block = __ldg(rows.order + place / proto::kBlockIds);
         return block * proto::kBlockIds + place % proto::kBlockIds - rows.lead;
     }
+    __device__ Code code(std::uint32_t column, std::uint32_t entry) const {
+        return entry < rows.entries ? __ldg(row(column) + entry) : kPadding;
+    }
     __device__ Code at(std::uint32_t column, std::uint32_t place) const {
         return code(column, entry_at(place));
     }
@@ -102,11 +105,6 @@ struct RowReader {
             unit.codes[i] = code(column, first + i);
         }
         return unit;
-    }
-
-  private:
-    __device__ Code code(std::uint32_t column, std::uint32_t entry) const {
-        return entry < rows.entries ? __ldg(row(column) + entry) : kPadding;
     }
 };
 

@@ -51,6 +51,7 @@ json measure(const Case& of, const lean::ColdRows& rows, std::uint32_t steps) {
                    {"by_race", of.by_race},
                    {"sums", of.sums},
                    {"drawn", of.drawn},
+                   {"beside", of.beside},
                    {"to_ready_us", percentiles_of(steps, [&] { return session.to_ready(); })},
                    {"to_tokens_us", percentiles_of(steps, [&] { return session.to_tokens(); })},
                    {"kernel_us", percentiles_of(steps, [&] { return session.of_kernel(false); })},
@@ -99,7 +100,9 @@ json run(const Options& options) {
               Case{options.vocab, columns, 65, 0}, Case{options.vocab, columns, 32, 0},
               Case{options.vocab, columns, 32, 32},
               // A temperature alone, as writers have it.
-              Case{options.vocab, columns, 4, 32}, Case{options.vocab, columns, 4, 32, false, true}}) {
+              Case{options.vocab, columns, 4, 32}, Case{options.vocab, columns, 4, 32, false, true},
+              // A top-p with penalties.
+              Case{options.vocab, columns, 48, 64, true, false, true}}) {
             std::cerr << fmt::format("\r{} columns, {} + {} blocks      ", columns, each.by_maximum,
                                      each.by_race);
             results.push_back(measure(each, rows, options.steps));
@@ -124,7 +127,8 @@ void print_table(const json& answer) {
             each["columns"].get<int>(),
             each["drawn"].get<bool>()
                 ? "drawn"
-                : fmt::format("{}+{}", each["by_maximum"].get<int>(), each["by_race"].get<int>()),
+                : fmt::format("{}+{}{}", each["by_maximum"].get<int>(), each["by_race"].get<int>(),
+                              each["beside"].get<bool>() ? " d" : ""),
             each["sums"].get<bool>() ? "yes" : "no", each["to_ready_us"]["p50"].get<double>(),
             each["to_ready_us"]["p99"].get<double>(), each["to_tokens_us"]["p50"].get<double>(),
             each["to_tokens_us"]["p99"].get<double>(), each["kernel_us"]["p50"].get<double>(),

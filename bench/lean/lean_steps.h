@@ -23,7 +23,8 @@ struct Case {
     std::uint32_t by_maximum = 16;
     std::uint32_t by_race = 16;
     bool sums = false;
-    bool drawn = false;
+    bool drawn = false;   // and nothing else
+    bool beside = false;  // drawn as well
 };
 
 // Pinned memory, and where the GPU finds it.

@@ -61,3 +61,31 @@ TEST_CASE("what may take the largest entry down by any amount leaves a min-p's r
     CHECK(reach_with([](auto& params) { params.logprobs = 5; }) == kAnything);
     CHECK(want_at(with_min_p(), 100, {false, true}).reach == kAnything);
 }
+
+TEST_CASE("who races after penalties that lower is drawn beside what is sent") {
+    const auto draws = [](auto set, const proto::RequestRules& rules = {}) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        params.temperature = 0.8;
+        set(params);
+        const std::uint32_t flags = want_at(params, 100, rules).flags;
+        return flags & (gpu_writer::kDraw | gpu_writer::kDrawBeside);
+    };
+    constexpr std::uint32_t kBeside = gpu_writer::kDrawBeside;
+    CHECK(draws([](auto&) {}) == gpu_writer::kDraw);
+    CHECK(draws([](auto& params) { params.top_p = 0.9; }) == kBeside);
+    CHECK(draws([](auto& params) { params.xtc_probability = 0.5; }) == kBeside);
+    CHECK(draws([](auto& params) { params.repetition_penalty = 1.1; }) == kBeside);
+    CHECK(draws([](auto& params) { params.dry_multiplier = 0.8; }) == kBeside);
+    CHECK(draws([](auto& params) { params.flags = 0; }) == kBeside);
+    CHECK(draws([](auto& params) { params.top_k = 50; }) == 0);
+    CHECK(draws([](auto& params) { params.min_p = 0.1; }) == 0);
+    CHECK(draws([](auto& params) {
+              params.temperature = 0.0;
+              params.repetition_penalty = 1.1;
+          }) == 0);
+    CHECK(draws([](auto& params) { params.repetition_penalty = 0.9; }) == 0);
+    CHECK(draws([](auto& params) { params.frequency_penalty = -0.1; }) == 0);
+    CHECK(draws([](auto& params) { params.presence_penalty = -0.1; }) == 0);
+    CHECK(draws([](auto& params) { params.top_p = 0.9; }, {false, true}) == 0);
+}

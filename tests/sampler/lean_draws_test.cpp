@@ -1,5 +1,6 @@
 // A row that was drawn by those who sent it has the token that its whole row decides, and a draw of anything
 // else than what the request asks for is not taken.
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -144,6 +145,40 @@ TEST_CASE("a draw of another race, of nobody's token or of less than all ranks i
     CHECK(path_with([](Draw& draw) { draw->token = ~0U; }) == Path::race);
     CHECK(path_with([](Draw& draw) { draw->token = draw->token < 2507 ? 2507 : 2506; }) == Path::race);
     CHECK(path_with([](Draw& draw) { draw->score = std::numeric_limits<float>::quiet_NaN(); }) == Path::race);
+}
+
+TEST_CASE("a draw beside what was sent is the winner while penalties leave it ahead of its rival") {
+    constexpr std::uint32_t kVocab = 5000;
+    LmCase lm_case;
+    plain_case(lm_case, kVocab);
+    Workspace workspace(kVocab);
+    LeanOffer offer;
+    offer.all = true;
+    offer.drawn_by = drawn_by(lm_case.request);
+    LeanRow row(lm_case.logits, lm_case.shape, 1, offer);
+    const std::int32_t plain = decide_once(row.whole(), lm_case.request, workspace).token;
+    const auto reads = [&](auto set, float rival) {
+        lm_case.params.repetition_penalty = 1.0;
+        set();
+        for (const std::size_t rank : {0U, 1U}) row.column(rank).draw->rival = rival;
+        const std::int32_t whole = decide_once(row.whole(), lm_case.request, workspace).token;
+        CHECK(decide_lean(row, lm_case.request, workspace).outcome.decision.token == whole);
+        CHECK(workspace.answer().path == Path::race);
+        return workspace.answer().blocks_read;
+    };
+    const float score = std::max(row.column(0).draw->score, row.column(1).draw->score);
+    const float rival = std::max({row.column(0).draw->rival, row.column(1).draw->rival,
+                                  std::min(row.column(0).draw->score, row.column(1).draw->score)});
+    // Of a token that is not in the history nothing changes.
+    CHECK(reads([&] { lm_case.params.repetition_penalty = 1.5; }, score) == 0);
+    REQUIRE(!lm_case.output.empty());
+    lm_case.output.back() = plain;
+    CHECK(reads([&] { lm_case.params.repetition_penalty = 1.0 + 1e-6; }, rival) == 0);
+    CHECK(reads([&] { lm_case.params.repetition_penalty = 1.0 + 1e-6; }, score) > 0);
+    CHECK(reads([&] { lm_case.params.repetition_penalty = 100.0; }, rival) > 0);
+    // What may raise others leaves nobody ahead for sure.
+    lm_case.output.back() = plain == 0 ? 1 : 0;
+    CHECK(reads([&] { lm_case.params.repetition_penalty = 0.9; }, rival) > 0);
 }
 
 TEST_CASE("what asks for more than a draw is decided by the row") {
