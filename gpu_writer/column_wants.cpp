@@ -23,15 +23,16 @@ constexpr std::uint32_t kOfMinP = 64;
 // A nucleus is asked of a race's winner: what stands before it must be read.
 constexpr std::uint32_t kOfNucleus = 48;
 // A draw beside what is sent takes a GPU 7 us, once for all columns, and saves a sampler 5 us of each: a
-// dozen samplers gain by it from so many columns on.
-constexpr std::size_t kDrawnBesideFrom = 17;
+// dozen samplers gain by it from so many columns on (docs/decisions/0020-a-lean-transport.md).
+constexpr std::ptrdiff_t kDrawnBesideFrom = 17;
 
 bool penalises(const SamplingParams& params) {
     return params.repetition_penalty != 1.0 || params.frequency_penalty != 0.0 ||
            params.presence_penalty != 0.0 || params.dry_multiplier != 0.0;
 }
 
-// Whether a token may end above where it stands: then the winner of the row as it stands says little.
+// Whether a token may end above where it stands, as far as is known here: then the winner of the row as it
+// stands says little.
 bool may_raise(const SamplingParams& params, const proto::RequestRules& rules) {
     return rules.changes || params.repetition_penalty < 1.0 || params.frequency_penalty < 0.0 ||
            params.presence_penalty < 0.0;
@@ -113,7 +114,8 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
     } else {
         want.by_maximum = nucleus ? kOfNucleus : kGreedy;
         want.by_race = kOfRace;
-        if (!plain && !may_raise(params, rules)) want.flags |= kDrawBeside;
+        const bool stands = plain || (want.flags & kWhole) != 0;
+        if (!stands && !may_raise(params, rules)) want.flags |= kDrawBeside;
         if (nucleus) want.flags |= kSumAtScale;
         // Below, nuclei are narrow, and the room is better used for blocks.
         if (params.top_p < 1.0 && params.temperature > 1.0) want.flags |= kWeighBlocks;
@@ -128,6 +130,12 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
     return want;
 }
 
+void spare_few_draws(std::span<LeanWant> wants) {
+    const auto is_beside = [](const LeanWant& want) { return (want.flags & kDrawBeside) != 0; };
+    if (std::count_if(wants.begin(), wants.end(), is_beside) >= kDrawnBesideFrom) return;
+    for (LeanWant& want : wants) want.flags &= ~kDrawBeside;
+}
+
 void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
                 std::span<LeanWant> wants) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -139,8 +147,8 @@ void read_wants(const shm::Segment& segment, const proto::StoredArray<const prot
         wants[i] = want_of(params, {params.seed, entry->prompt_length + column.position, params.child},
                            rules_of(params, *entry, column), segment.geometry().vocab,
                            segment.geometry().lean_blocks);
-        if (columns.size() < kDrawnBesideFrom) wants[i].flags &= ~kDrawBeside;
     }
+    spare_few_draws(wants.first(columns.size()));
 }
 
 }  // namespace croupier::gpu_writer

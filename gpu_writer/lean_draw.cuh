@@ -186,17 +186,18 @@ struct Drawing {
         return better;
     }
     // Those of the list that may still hold a better one when their turn comes: of flat rows they are few of
-    // many. The best bound of the others is in `left`.
-    __device__ void open_listed(std::uint32_t listed, Leader& leader, Contender& left) const {
+    // many. The best bound of those that are passed over is in `passed`.
+    __device__ void open_listed(std::uint32_t listed, Leader& leader, Contender& passed) const {
         const volatile Contender& best = leader.best;
         for (std::uint32_t first = 0; first < listed; first += kDrawGroups) {
             const std::uint32_t at = first + threadIdx.x / kDrawLanes;
             const std::uint32_t block = at < listed ? room.found[at] : ranks.blocks;
             const Contender bound = block < ranks.blocks ? bound_of(block) : 0;
             const bool opens = bound > best;
-            if (!opens) left = max(left, bound);
+            if (!opens) passed = max(passed, bound);
             if (__any_sync(kAllLanes, opens) != 0) open(opens, block, leader);
-            // It is not listed again.
+            // It is not listed again. All lanes have read its bound.
+            __syncwarp();
             if (bound > 0 && threadIdx.x % kDrawLanes == 0) bounds()[block] = 0;
         }
         __syncthreads();

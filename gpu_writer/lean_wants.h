@@ -14,11 +14,10 @@ constexpr std::uint32_t kSumAtScale = 1U << 1U;
 constexpr std::uint32_t kWhole = 1U << 2U;
 // The column is drawn where its row is, if that can be told; else its blocks are sent as without this.
 constexpr std::uint32_t kDraw = 1U << 3U;
+// The same, and its blocks are sent too.
+constexpr std::uint32_t kDrawBeside = 1U << 5U;
 // With kSumAtScale: what each block weighs, if that leaves room for blocks.
 constexpr std::uint32_t kWeighBlocks = 1U << 4U;
-
-// The column is drawn as it stands, where that can be told, and its blocks are sent too.
-constexpr std::uint32_t kDrawBeside = 1U << 5U;
 
 struct LeanWant {
     proto::race::Key key;

@@ -21,6 +21,9 @@ constexpr std::uint32_t kUsualLeanBlocks = 96;
 constexpr std::uint32_t kStandsWhole = 1U << 0U;
 // The head has the winner among the rank's ids; no block was sent. Never of a row with NaN or +inf.
 constexpr std::uint32_t kDrawn = 1U << 1U;
+// The head has the winner among the rank's ids as they stand, and what none of the others scores more than;
+// blocks were sent beside. Never of a row with NaN or +inf.
+constexpr std::uint32_t kDrawnBeside = 1U << 3U;
 // At the end of the room for its blocks the column has a byte for each block of the rank: what its entries
 // weigh together at least, each exp(x * scale), in units of its largest one's weight: 2^(byte /
 // kWeightSteps).
@@ -29,10 +32,6 @@ constexpr std::uint32_t kWeightSteps = 40;  // 64 entries weigh 64 at most, and 
 constexpr std::size_t block_weights_bytes(std::size_t blocks) {
     return (blocks + 15) / 16 * 16;
 }
-
-// The head has that winner, as the entries stand, and a bound for the others' scores; blocks were sent beside
-// it. Never of a row with NaN or +inf.
-constexpr std::uint32_t kDrawnBeside = 1U << 3U;
 
 struct alignas(64) LeanHead {
     std::uint32_t flags;

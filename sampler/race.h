@@ -46,7 +46,7 @@ class Race {
     // eligible(candidate), true only within `values`.
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible) {
-        // How far the others are behind it is not known.
+        // Who asks for a margin has to see the others.
         const auto ahead = margin_ > 0.0F ? std::nullopt : foreseen(temperature);
         if (ahead && eligible(*ahead)) return ahead;
         begin(temperature);

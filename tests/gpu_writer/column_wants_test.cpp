@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 using namespace croupier;
 
@@ -88,4 +89,29 @@ TEST_CASE("who races after penalties that lower is drawn beside what is sent") {
     CHECK(draws([](auto& params) { params.frequency_penalty = -0.1; }) == 0);
     CHECK(draws([](auto& params) { params.presence_penalty = -0.1; }) == 0);
     CHECK(draws([](auto& params) { params.top_p = 0.9; }, {false, true}) == 0);
+    // What stands whole is not ranked for a race.
+    CHECK(draws([](auto& params) { params.top_p = 0.9; }, {true, false}) == 0);
+    CHECK(draws([](auto& params) { params.typical_p = 0.9; }) == 0);
+    CHECK(draws([](auto& params) { params.mirostat = 2; }) == 0);
+    CHECK(draws([](auto& params) { params.rng = proto::Rng::shvs; }) == 0);
+}
+
+TEST_CASE("few columns of a step are not drawn beside what is sent of them") {
+    const auto left = [](std::size_t beside) {
+        std::vector<gpu_writer::LeanWant> wants(100);
+        for (std::size_t i = 0; i < wants.size(); ++i) {
+            wants[i].flags = gpu_writer::kSumAtOne | (i < beside ? gpu_writer::kDrawBeside : 0);
+        }
+        gpu_writer::spare_few_draws(wants);
+        std::size_t drawn = 0;
+        for (const gpu_writer::LeanWant& want : wants) {
+            CHECK((want.flags & gpu_writer::kSumAtOne) != 0);
+            drawn += (want.flags & gpu_writer::kDrawBeside) != 0 ? 1 : 0;
+        }
+        return drawn;
+    };
+    CHECK(left(1) == 0);
+    CHECK(left(16) == 0);
+    CHECK(left(17) == 17);
+    CHECK(left(100) == 100);
 }
