@@ -186,8 +186,7 @@ __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, 
         choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, sending.room);
         send_blocks(reader, target, column, sending.room);
     }
-    if (draws)
-        draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block}, sending.leader);
+    if (draws) draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block}, sending.leader);
 }
 
 template <Dtype D>
