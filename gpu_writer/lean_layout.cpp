@@ -170,7 +170,8 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
                     row.block_bytes);
         ++head.sent;
     }
-    head.flags = whole ? proto::kStandsWhole : drawn ? proto::kDrawn : draw ? proto::kDrawnBeside : 0;
+    if (whole) head.flags = proto::kStandsWhole;
+    if (draw) head.flags = drawn ? proto::kDrawn : proto::kDrawnBeside;
     if (!drawn && plan_of(shape, want).weighs) {
         head.flags |= proto::kWeighsBlocks;
         std::byte* weights = part + shape.layout.block_weights(column, shape.slice.blocks);

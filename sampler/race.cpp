@@ -11,15 +11,16 @@ using proto::race::constants::kLeastScore;
 
 // What lowers tokens, and raises none, leaves the first one the winner if it alone stands as it stood, or is
 // still ahead of what the others had.
-std::optional<Candidate> Race::foreseen(double temperature) const {
-    if (!standing_ || standing_->temperature != static_cast<float>(temperature)) return std::nullopt;
+std::optional<Candidate> Race::foreseen(double temperature) {
+    temperature_ = static_cast<float>(temperature);
+    if (!standing_ || standing_->temperature != temperature_) return std::nullopt;
     if (!adjust_.lowers_only(on_) || adjust_.has_raising_bias()) return std::nullopt;
     const std::uint32_t token = standing_->token;
     if (!row_.is_there(token / kBlock)) return std::nullopt;
-    const auto raw = static_cast<double>(row_.value_at(token));
-    const double value = changes_ ? adjust_(token, row_.value_at(token), on_) : raw;
+    const float raw = row_.value_at(token);
+    const double value = changes_ ? adjust_(token, raw, on_) : static_cast<double>(raw);
     if (value == kNothing) return std::nullopt;
-    const bool leads = value == raw || score_of(token, value, standing_->temperature) > standing_->rival;
+    const bool leads = value == static_cast<double>(raw) || score_of(token, value) > standing_->rival;
     return leads ? std::optional(Candidate{value, token}) : std::nullopt;
 }
 
@@ -85,9 +86,9 @@ bool Race::may_win(std::uint32_t token, double logit) const {
     return !found_ || bound >= score_ - margin_;
 }
 
-float Race::score_of(std::uint32_t token, double logit, float temperature) const {
+float Race::score_of(std::uint32_t token, double logit) const {
     const float ln_arrival = proto::race::ln(proto::race::arrival(key_, token));
-    return proto::race::score(proto::race::entered(logit), temperature, ln_arrival);
+    return proto::race::score(proto::race::entered(logit), temperature_, ln_arrival);
 }
 
 // Where they are many, those whose block arrives too late are passed over.

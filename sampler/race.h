@@ -40,7 +40,7 @@ class Race {
 
     // The winner among all tokens, where it is the one of the row as it stands for sure. Nothing: the race
     // has to be run.
-    std::optional<Candidate> foreseen(double temperature) const;
+    std::optional<Candidate> foreseen(double temperature);
 
     // Nothing: no eligible token is above -inf. Asked of a token at a time, seldom of one that does not win:
     // eligible(candidate), true only within `values`.
@@ -54,8 +54,7 @@ class Race {
             workspace_.block_max.first(row_.blocks), values,
             [&](std::uint32_t block) { open(block, eligible); }, [&] { settle(eligible); });
         for (const Candidate& each : lifted()) {
-            if (may_win(each.token, each.value))
-                offer(each, score_of(each.token, each.value, temperature_), eligible);
+            if (may_win(each.token, each.value)) offer(each, score_of(each.token, each.value), eligible);
         }
         return found_ ? std::optional(best_) : std::nullopt;
     }
@@ -81,7 +80,7 @@ class Race {
             [&](std::uint32_t block) { open_replaced(block, most[block], eligible, replace); }, [] {});
         for (const Candidate& each : lifted()) {
             const double logit = replace(each.value);
-            if (may_win(each.token, logit)) offer(each, score_of(each.token, logit, temperature_), eligible);
+            if (may_win(each.token, logit)) offer(each, score_of(each.token, logit), eligible);
         }
         return found_ ? std::optional(best_) : std::nullopt;
     }
@@ -100,7 +99,7 @@ class Race {
     static void order_by_bound(std::span<std::uint32_t> waiting, std::span<const float> bounds);
     static std::uint32_t take_best(std::span<std::uint32_t>& waiting, std::span<const float> bounds);
     bool may_win(std::uint32_t token, double logit) const;
-    float score_of(std::uint32_t token, double logit, float temperature) const;
+    float score_of(std::uint32_t token, double logit) const;
 
     // `settle_all`: what was opened may have left members whose scores nobody knows yet.
     template <class Open, class Settle>
