@@ -103,6 +103,8 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
         const auto& head =
             *reinterpret_cast<const proto::LeanHead*>(part + layout.heads + column * sizeof(proto::LeanHead));
         if ((head.flags & proto::kDrawn) != 0) continue;
+        if ((head.flags & proto::kHasSpread) != 0)
+            fetch(part + layout.spread(column), sizeof(proto::LeanSpread));
         if (weighs_blocks(head, rank))
             fetch(part + layout.block_weights(column, blocks_[rank]), blocks_[rank]);
         fetch(part + layout.maxima + column * layout.maxima_stride, layout.maxima_stride);
@@ -138,6 +140,10 @@ sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t ran
     if (weighs_blocks(head, rank)) {
         const std::byte* weights = part + layout.block_weights(column, blocks_[rank]);
         lean.block_weights = reinterpret_cast<const std::uint8_t*>(weights);
+    }
+    if ((head.flags & proto::kHasSpread) != 0) {
+        // A copy, as the head is.
+        lean.spread = reinterpret_cast<const proto::LeanSpread*>(part + layout.spread(column))->of;
     }
     if ((head.flags & (proto::kDrawn | proto::kDrawnBeside)) != 0) lean.draw = head.draw;
     const bool knows_rival = (head.flags & proto::kDrawnBeside) != 0;

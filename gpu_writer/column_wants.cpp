@@ -68,12 +68,27 @@ float reach_of(const SamplingParams& params, const proto::RequestRules& rules, s
     return static_cast<float>(reach + lowered->by);
 }
 
+// What depends on all entries beyond what they weigh.
+int filters_by_spread(const SamplingParams& params) {
+    return (params.typical_p < 1.0 ? 1 : 0) + (params.dynatemp_range > 0.0 ? 1 : 0) +
+           (params.top_n_sigma > 0.0 ? 1 : 0);
+}
+
+// The row's spread tells all that the request's one filter asks of it. Where logits are changed, it is the
+// spread of what they were: then the samplers would ask for all blocks with one that is changed.
+bool decides_by_spread(const SamplingParams& params, const proto::RequestRules& rules) {
+    const bool others =
+        params.top_k > 0 || params.top_p < 1.0 || params.min_p > 0.0 || params.xtc_probability > 0.0;
+    return filters_by_spread(params) == 1 && !others && !penalises(params) && !rules.changes;
+}
+
 // The row is read whole, or what is read of it cannot be told from the largest entries of its blocks.
-bool needs_all(const SamplingParams& params, std::uint32_t room) {
+bool needs_all(const SamplingParams& params, const proto::RequestRules& rules, std::uint32_t room) {
     const bool wants_logprob = (params.flags & proto::kNoLogprob) == 0;
     const bool distribution =
         params.support > 0 || (wants_logprob && params.logprob_mode == proto::LogprobMode::processed);
-    const bool sums = params.typical_p < 1.0 || params.dynatemp_range > 0.0 || params.top_n_sigma > 0.0;
+    const bool greedy = proto::race_temperature(params) == 0.0F;
+    const bool sums = !greedy && filters_by_spread(params) > 0 && !decides_by_spread(params, rules);
     const bool replaces_draw = params.mirostat != 0 || params.adaptive_target >= 0.0;
     const bool many = params.top_k > static_cast<std::int32_t>(room) || params.logprobs > room;
     return distribution || sums || replaces_draw || many || params.rng != proto::Rng::race ||
@@ -95,7 +110,7 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
     want.key = key;
     const bool plain = proto::draws_plainly(params, rules, vocab);
     if (plain) want.flags |= kDraw;
-    if (rules.limits || (!plain && needs_all(params, room))) want.flags |= kWhole;
+    if (rules.limits || (!plain && needs_all(params, rules, room))) want.flags |= kWhole;
     want.temperature = proto::race_temperature(params);
     want.scale = 1.0 / std::max(params.temperature, 0.01);
     const bool greedy = want.temperature == 0.0F;
@@ -112,10 +127,15 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
     } else if (params.min_p > 0.0) {
         want.by_maximum = kOfMinP;
     } else {
-        want.by_maximum = nucleus ? kOfNucleus : kGreedy;
+        const bool spread = decides_by_spread(params, rules);
+        const bool tempered = params.dynatemp_range > 0.0;
+        want.by_maximum = nucleus || spread ? kOfNucleus : kGreedy;
         want.by_race = kOfRace;
         const bool stands = plain || (want.flags & kWhole) != 0;
-        if (!stands && !may_raise(params, rules)) want.flags |= kDrawBeside;
+        if (!stands && !tempered && !may_raise(params, rules)) want.flags |= kDrawBeside;
+        if (!stands && spread) want.flags |= kSumSpread;
+        // The entropy is that of the row as it stands.
+        if (tempered) want.scale = 1.0;
         if (nucleus) want.flags |= kSumAtScale;
         // Below, nuclei are narrow, and the room is better used for blocks.
         if (params.top_p < 1.0 && params.temperature > 1.0) want.flags |= kWeighBlocks;

@@ -176,11 +176,15 @@ constexpr std::uint8_t code_of_weight(float log2_of_weight) {
 constexpr std::uint32_t weights_room(const LeanWant& want, std::uint32_t blocks, std::uint32_t room,
                                      std::size_t element_bytes) {
     constexpr std::uint32_t kAsked = kWeighBlocks | kSumAtScale;
-    if ((want.flags & (kAsked | kWhole)) != kAsked || blocks == 0) return 0;
+    if ((want.flags & (kAsked | kSumSpread | kWhole)) != kAsked || blocks == 0) return 0;
     const std::size_t block_bytes = proto::kBlockIds * element_bytes;
     const auto taken =
         static_cast<std::uint32_t>((proto::block_weights_bytes(blocks) + block_bytes - 1) / block_bytes);
     return 2 * taken <= room ? taken : 0;
+}
+
+constexpr bool sums_spread(const LeanWant& want) {
+    return (want.flags & (kSumSpread | kWhole)) == kSumSpread;
 }
 
 // What is made of a column.
@@ -192,8 +196,9 @@ struct ColumnPlan {
     constexpr ColumnPlan(const LeanWant& want, const BlockSpan& span, std::uint32_t room,
                          std::size_t element_bytes) {
         const std::uint32_t taken = weights_room(want, span.blocks, room, element_bytes);
-        shares = shares_of(want, span, room - taken);
         weighs = taken > 0;
+        // The spread takes one block's.
+        shares = shares_of(want, span, room - taken - (sums_spread(want) ? 1 : 0));
         const bool draws = (want.flags & (kDraw | kDrawBeside)) != 0;
         races = shares.by_race.wanted > 0 || (draws && want.temperature > 0.0F);
     }

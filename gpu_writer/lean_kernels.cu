@@ -156,6 +156,7 @@ struct Sending {
         proto::LeanHead head{};
         if ((want.flags & kWhole) != 0) head.flags |= proto::kStandsWhole;
         if (weighed) head.flags |= proto::kWeighsBlocks;
+        if (sums_spread(want)) head.flags |= proto::kHasSpread;
         if (leader.best > 0) {
             head.flags |= drawn ? proto::kDrawn : proto::kDrawnBeside;
             head.draw = {want.key, want.temperature, token_of(leader.best), score_of(leader.best),

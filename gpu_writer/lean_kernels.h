@@ -61,6 +61,7 @@ struct LeanSlice {
 // and waits for the GPU then. Before any step.
 cudaError_t load_lean_kernels(proto::Dtype dtype);
 cudaError_t load_whole_columns_kernel(proto::Dtype dtype);
+cudaError_t load_spread_kernel(proto::Dtype dtype);
 
 // GPU memory for the steps of one stream, and zero before the first.
 std::size_t lean_scratch_bytes(proto::Dtype dtype, std::uint32_t blocks, std::uint32_t max_batch);
@@ -74,5 +75,12 @@ cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, std::spa
 // The columns that a lean step has whole: before it on its stream, so that its word covers them.
 cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,
                                  std::span<const std::uint32_t> columns, cudaStream_t stream);
+// Of the columns that want it, their spread at this scale; likewise.
+struct SpreadColumn {
+    std::uint32_t column;
+    double scale;
+};
+cudaError_t launch_spreads(const LeanRows& rows, const LeanTarget& target,
+                           std::span<const SpreadColumn> columns, cudaStream_t stream);
 
 }  // namespace croupier::gpu_writer

@@ -48,13 +48,20 @@ struct MeasuredRow {
     }
     // Of its entries' weights, in units of the largest one's; 0 where one is not finite, but for -inf.
     double weight(double scale) const {
-        double most = -std::numeric_limits<double>::infinity();
-        for (const float each : maxima) {
-            if (std::isnan(each) || each == kInfinity) return 0;
-            most = std::max(most, double{each});
+        const auto most = finite_maximum();
+        return most ? weight_of(0, maxima.size() * proto::kBlockIds, *most, scale) : 0.0;
+    }
+    // Without tokens where one entry is not finite, but for -inf.
+    proto::RowSpread spread(double scale) const {
+        proto::RowSpread spread;
+        const auto most = finite_maximum();
+        for (std::size_t entry = 0; most && entry < maxima.size() * proto::kBlockIds; ++entry) {
+            const double distance = double{value(entry)} - *most;
+            if (std::isinf(distance)) continue;
+            const double weight = std::exp(distance * scale);
+            spread.add({1.0, distance, distance * distance, weight, weight * distance});
         }
-        if (std::isinf(most)) return 0;
-        return weight_of(0, maxima.size() * proto::kBlockIds, most, scale);
+        return spread;
     }
     // As proto::kWeighsBlocks has it. A little less than it is: a device's sums are off.
     std::uint8_t weight_code(std::size_t block, double scale) const {
@@ -65,6 +72,15 @@ struct MeasuredRow {
     }
 
   private:
+    // Nothing: an entry is NaN or +inf, or all are -inf.
+    std::optional<double> finite_maximum() const {
+        double most = -std::numeric_limits<double>::infinity();
+        for (const float each : maxima) {
+            if (std::isnan(each) || each == kInfinity) return std::nullopt;
+            most = std::max(most, double{each});
+        }
+        return std::isinf(most) ? std::nullopt : std::optional(most);
+    }
     double weight_of(std::size_t first, std::size_t end, double most, double scale) const {
         double sum = 0;
         for (std::size_t entry = first; entry < end; ++entry) {
@@ -172,6 +188,11 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
     }
     if (whole) head.flags = proto::kStandsWhole;
     if (draw) head.flags = drawn ? proto::kDrawn : proto::kDrawnBeside;
+    if (sums_spread(want)) {
+        head.flags |= proto::kHasSpread;
+        const proto::LeanSpread spread{row.spread(want.scale)};
+        std::memcpy(part + shape.layout.spread(column), &spread, sizeof(spread));
+    }
     if (!drawn && plan_of(shape, want).weighs) {
         head.flags |= proto::kWeighsBlocks;
         std::byte* weights = part + shape.layout.block_weights(column, shape.slice.blocks);

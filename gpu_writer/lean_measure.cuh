@@ -9,6 +9,7 @@
 
 #include "gpu_writer/device_only.cuh"
 #include "gpu_writer/element_codes.h"
+#include "gpu_writer/lanes.cuh"
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/lean_ranks.cuh"
 #include "gpu_writer/lean_rows.cuh"
@@ -102,16 +103,6 @@ __device__ typename Element<D>::Code code_of(float value) {
     if constexpr (D == proto::Dtype::bf16) return static_cast<Code>(__float_as_uint(value) >> 16U);
     if constexpr (D == proto::Dtype::fp16) return __half_as_ushort(__float2half_rn(value));
     if constexpr (D == proto::Dtype::fp32) return __float_as_uint(value);
-}
-
-// Over the lanes that hold one block: powers of two, side by side.
-template <std::uint32_t kLanes, typename Join>
-__device__ float joined(float value, Join join) {
-#pragma unroll
-    for (std::uint32_t apart = kLanes / 2; apart > 0; apart /= 2) {
-        value = join(value, __shfl_xor_sync(kAllLanes, value, static_cast<int>(apart)));
-    }
-    return value;
 }
 
 // From `place` on, each thread's units; all loads are under way before one is waited for.

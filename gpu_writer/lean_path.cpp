@@ -42,6 +42,7 @@ shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order)
     CROUPIER_TRY(cuda_done(load_lean_kernels(geometry.dtype), "cannot load the kernel of lean steps"));
     CROUPIER_TRY(
         cuda_done(load_whole_columns_kernel(geometry.dtype), "cannot load the kernel of whole columns"));
+    CROUPIER_TRY(cuda_done(load_spread_kernel(geometry.dtype), "cannot load the kernel of rows' spreads"));
     CROUPIER_TRY(keep(
         scratch_,
         device_array<std::byte>(lean_scratch_bytes(geometry.dtype, shape_.slice.blocks, geometry.max_batch),
@@ -94,23 +95,34 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     desk.open(rows, slice_of(step), step.step, watched.opening, worker);
     const std::uint32_t slot = segment_.slot_of(step.step);
     const std::span<const LeanWant> wants(wants_.get() + first_want(step.step), step.columns);
-    whole_.clear();
-    for (std::uint32_t column = 0; column < step.columns; ++column) {
-        if ((wants[column].flags & kWhole) != 0) whole_.push_back(column);
-    }
-    if (!whole_.empty()) {
-        CROUPIER_TRY(cuda_done(launch_whole_columns(rows, slice_of(step), whole_, worker),
-                               "cannot launch a lean step's whole columns"));
-    }
+    const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
+    CROUPIER_TRY(send_beside(rows, target, step, wants, worker));
     proto::ReadyWord complete = step.word;
     complete.tiles = proto::ReadyWord::kLean;
     end.ready = address_(&segment_.ready(slot, rank_).word);
     end.word = complete.pack();
     end.stamps = address_(segment_.ready(slot, rank_).stamps);
-    const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
     CROUPIER_TRY(cuda_done(launch_lean(rows, target, wants, end, scratch_.get(), worker),
                            "cannot launch a lean step"));
     return true;
+}
+
+// What only some columns have, by kernels of their own: before the step's, so that its word covers it.
+shm::Result<bool> LeanPath::send_beside(const LeanRows& rows, const LeanTarget& target, const BegunStep& step,
+                                        std::span<const LeanWant> wants, cudaStream_t worker) {
+    whole_.clear();
+    spreads_.clear();
+    for (std::uint32_t column = 0; column < step.columns; ++column) {
+        const LeanWant& want = wants[column];
+        if ((want.flags & kWhole) != 0) {
+            whole_.push_back(column);
+        } else if (sums_spread(want)) {
+            spreads_.push_back({column, want.scale});
+        }
+    }
+    CROUPIER_TRY(cuda_done(launch_whole_columns(rows, slice_of(step), whole_, worker),
+                           "cannot launch a lean step's whole columns"));
+    return cuda_done(launch_spreads(rows, target, spreads_, worker), "cannot launch a lean step's spreads");
 }
 
 shm::Result<std::uint64_t> LeanPath::answer_in(cudaStream_t stream, std::uint64_t step,

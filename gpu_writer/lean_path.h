@@ -49,6 +49,8 @@ class LeanPath {
     shm::Result<bool> keep_places(std::span<const std::uint32_t> order);
     LeanRows rows_of(const void* logits, std::uint64_t row_stride) const;
     LeanSlice slice_of(const BegunStep& step) const;
+    shm::Result<bool> send_beside(const LeanRows& rows, const LeanTarget& target, const BegunStep& step,
+                                  std::span<const LeanWant> wants, cudaStream_t worker);
     std::size_t first_want(std::uint64_t step) const;
     bool answer(const WatchedStep& step, const Wish& wish);
     AnswerDesk& desk_of(std::uint64_t step) const { return *desks_[segment_.slot_of(step)]; }
@@ -62,8 +64,10 @@ class LeanPath {
     PinnedMemory<LeanWant> wants_;                    // [slot][column]
     std::vector<std::unique_ptr<AnswerDesk>> desks_;  // [slot]
     std::uint64_t openings_ = 0;
-    std::vector<std::uint32_t> whole_;  // of the step that is sent
-    std::vector<std::uint64_t> bits_;   // the server's thread's
+    // Of the step that is sent.
+    std::vector<std::uint32_t> whole_;
+    std::vector<SpreadColumn> spreads_;
+    std::vector<std::uint64_t> bits_;  // the server's thread's
     // Last: its thread uses all of the above.
     std::optional<WishServer> server_;
 };

@@ -2,6 +2,7 @@
 // that a search asks for.
 #pragma once
 
+#include "gpu_writer/lanes.cuh"
 #include "gpu_writer/lean_choice.h"
 #include "proto/lean_part.h"
 
@@ -9,7 +10,6 @@ namespace croupier::gpu_writer {
 
 constexpr std::uint32_t kLeanThreads = 256;
 constexpr std::uint32_t kLeanWarps = kLeanThreads / 32;
-constexpr std::uint32_t kAllLanes = 0xFFFFFFFFU;
 constexpr std::uint32_t kWays = 2;  // by maximum, by race
 
 // In one way: the blocks whose rank is above `rank`, and those of this rank that stand before `tie_end`.

@@ -18,6 +18,8 @@ constexpr std::uint32_t kDraw = 1U << 3U;
 constexpr std::uint32_t kDrawBeside = 1U << 5U;
 // With kSumAtScale: what each block weighs, if that leaves room for blocks.
 constexpr std::uint32_t kWeighBlocks = 1U << 4U;
+// The row's spread; then no block is weighed.
+constexpr std::uint32_t kSumSpread = 1U << 6U;
 
 struct LeanWant {
     proto::race::Key key;

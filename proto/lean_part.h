@@ -8,6 +8,7 @@
 
 #include "proto/geometry.h"
 #include "proto/race.h"
+#include "proto/row_spread.h"
 
 namespace croupier::proto {
 
@@ -28,6 +29,8 @@ constexpr std::uint32_t kDrawnBeside = 1U << 3U;
 // weigh together at least, each exp(x * scale), in units of its largest one's weight: 2^(byte /
 // kWeightSteps).
 constexpr std::uint32_t kWeighsBlocks = 1U << 2U;
+// There the column has its spread instead, at the head's scale; of a row with NaN or +inf without tokens.
+constexpr std::uint32_t kHasSpread = 1U << 4U;
 constexpr std::uint32_t kWeightSteps = 40;  // 64 entries weigh 64 at most, and so 240
 constexpr std::size_t block_weights_bytes(std::size_t blocks) {
     return (blocks + 15) / 16 * 16;
@@ -45,6 +48,11 @@ struct alignas(64) LeanHead {
 };
 static_assert(sizeof(LeanHead) == 64 && offsetof(LeanHead, draw) == 32);
 
+struct alignas(64) LeanSpread {
+    RowSpread of;
+};
+static_assert(sizeof(LeanSpread) == 64);
+
 // Where the parts lie in a rank's bytes of a slot. Each is by column of the largest batch.
 struct LeanLayout {
     std::size_t heads = 0;
@@ -59,6 +67,10 @@ struct LeanLayout {
     // With kWeighsBlocks, of a rank of so many blocks.
     constexpr std::size_t block_weights(std::uint32_t column, std::size_t of_rank) const {
         return elements + (column + 1) * elements_stride - block_weights_bytes(of_rank);
+    }
+    // With kHasSpread: in the room of its last block.
+    constexpr std::size_t spread(std::uint32_t column) const {
+        return elements + (column + 1) * elements_stride - sizeof(LeanSpread);
     }
 };
 LeanLayout lean_layout_of(const Geometry& geometry, std::uint32_t rank);

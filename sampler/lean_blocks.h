@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+
+#include "proto/row_spread.h"
 
 namespace croupier::sampler {
 
@@ -16,6 +19,9 @@ struct LeanBlocks {
     std::span<float> block_max;        // the workspace's, of the row's blocks
     float largest = 0.0F;              // of the row, whatever a mask hides
     bool sound = true;                 // no entry is NaN or +inf
+    // Of the row, whatever a mask hides, from `largest` down; its weights are at `spread_at`.
+    std::optional<proto::RowSpread> spread;
+    double spread_at = 0.0;
     // What each block weighs at least at `weighed_at`, in units of its largest entry's weight: one or more.
     // Filled by know_weights(), which few decisions need.
     std::span<float> least_weight;

@@ -50,6 +50,8 @@ class LeanLayer {
             note_block_weights(slice, *of.lean);
         });
         take_weights();
+        lean_.spread = spread_.known();
+        lean_.spread_at = spread_.scale;
         workspace_.runs.front() = {nullptr, 0, nullptr, blocks_, 0, &lean_};
         return {view_.dtype, workspace_.runs.first(1), view_.vocab, blocks_, true, &lean_};
     }
@@ -163,6 +165,7 @@ class LeanLayer {
         if (maximum == kNothing) return;
         totals_[0].add(lean.weight, 1.0, maximum);
         totals_[1].add(lean.weight_at_scale, lean.scale, maximum);
+        spread_.add(lean, maximum);
     }
 
     void take_weights() {
@@ -193,6 +196,35 @@ class LeanLayer {
         }
     };
 
+    // What the ranks' entries sum up to together, seen from the largest of all.
+    struct Spread {
+        proto::RowSpread sums;
+        double maximum = kNothing;
+        double scale = 0.0;
+        bool summed = true;
+
+        void add(const LeanColumn& own, double own_maximum) {
+            if (maximum == kNothing) scale = own.scale;
+            summed = summed && own.spread && own.spread->tokens > 0.0 && own.scale > 0.0 &&
+                     own.scale == scale && std::isfinite(own_maximum);
+            if (!summed) return;
+            const double most = std::max(maximum, own_maximum);
+            if (maximum < most) sums = from_above(sums, most - maximum);
+            sums.add(own_maximum < most ? from_above(*own.spread, most - own_maximum) : *own.spread);
+            maximum = most;
+        }
+        // Sums beyond what the writers' floats hold tell nothing.
+        std::optional<proto::RowSpread> known() const {
+            const double all = sums.distances + sums.squares + sums.weight + sums.moments;
+            return summed && sums.tokens > 0.0 && std::isfinite(all) ? std::optional(sums) : std::nullopt;
+        }
+
+      private:
+        proto::RowSpread from_above(const proto::RowSpread& of, double above) const {
+            return of.tokens > 0.0 ? of.from_above(-above, exp_nonpositive(-above * scale)) : of;
+        }
+    };
+
     const RowView& view_;
     Workspace& workspace_;
     LeanBlocks& lean_;
@@ -201,6 +233,7 @@ class LeanLayer {
     std::size_t tails_ = 0;
     std::byte* part_ = nullptr;  // the block that is being put together
     std::array<Total, 2> totals_;
+    Spread spread_;
 };
 
 }  // namespace

@@ -229,11 +229,27 @@ void weigh_each(double reference, double scale, std::span<const float> values,
     HWY_DYNAMIC_DISPATCH(WeighEach)(reference, scale, values.data(), values.size(), weights.data());
 }
 
+namespace {
+
+const proto::RowSpread* given_spread(const WeighedRow& of) {
+    const LeanBlocks* lean = of.row.lean;
+    const bool given = lean != nullptr && lean->spread && of.mask.empty() &&
+                       of.reference == static_cast<double>(lean->largest);
+    return given ? &*lean->spread : nullptr;
+}
+
+}  // namespace
+
 Spread spread_of(const WeighedRow& of) noexcept {
+    const proto::RowSpread* given = given_spread(of);
+    if (given != nullptr && of.row.lean->spread_at == of.scale)
+        return {given->tokens, given->weight, given->moments * of.scale};
     return HWY_DYNAMIC_DISPATCH(SpreadOf)(of);
 }
 
 Moments moments_of(const WeighedRow& of) noexcept {
+    const proto::RowSpread* given = given_spread(of);
+    if (given != nullptr) return {given->tokens, given->distances, given->squares};
     return HWY_DYNAMIC_DISPATCH(MomentsOf)(of);
 }
 

@@ -53,6 +53,7 @@ void weigh_each(double reference, double scale, std::span<const float> values,
                 std::span<float> weights) noexcept;
 
 // Of the tokens above -inf: how many, what they weigh, and the sum of their weights, each times its exponent.
+// Of a row that is there in part, as its writers say, if they do: all of its blocks tell the same.
 struct Spread {
     double tokens = 0.0;
     double weight = 0.0;

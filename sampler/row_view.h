@@ -6,6 +6,7 @@
 #include <span>
 
 #include "proto/race.h"
+#include "proto/row_spread.h"
 #include "proto/sampling.h"
 
 namespace croupier::sampler {
@@ -40,6 +41,9 @@ struct LeanColumn {
     // Of each block at least, each exp(x * scale), in units of its largest entry's weight
     // (proto::kWeighsBlocks); null: it is not known. Believed as the maxima are.
     const std::uint8_t* block_weights = nullptr;
+    // Of the rank's entries, at `scale`; its float sums are off by kMomentError and kWeightError of
+    // themselves at most (sampler/row_sums.h). Of a rank with NaN or +inf it has no tokens.
+    std::optional<proto::RowSpread> spread;
     // The winner among the rank's ids as the entries stand, and what the others score at most, believed as
     // the maxima are; then no entry is NaN or +inf. Of which race it says itself.
     std::optional<proto::race::Draw> draw;

@@ -64,6 +64,9 @@ sampler::RowView LeanRows::view(std::uint32_t row) {
     const bool weighed = (sent.flags & proto::kWeighsBlocks) != 0;
     const std::byte* weights = part_.data() + layout.block_weights(row, shape_.slice.blocks);
     lean_.block_weights = weighed ? reinterpret_cast<const std::uint8_t*>(weights) : nullptr;
+    lean_.spread.reset();
+    if ((sent.flags & proto::kHasSpread) != 0)
+        lean_.spread = reinterpret_cast<const proto::LeanSpread*>(part_.data() + layout.spread(row))->of;
     lean_.draw.reset();
     if ((sent.flags & (proto::kDrawn | proto::kDrawnBeside)) != 0) lean_.draw = sent.draw;
     sampler::RowView view = rows_.view(row, false);

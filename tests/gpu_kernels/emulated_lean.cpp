@@ -26,7 +26,9 @@ class EmulatedLean final : public LeanSide {
         const gpu_writer::LeanSlice slice{address(laid.slice), of.order.empty() ? nullptr : places.data(),
                                           of.geometry.tile, of.geometry.tiles(of.rank), of.columns()};
         gpu_writer::launch_whole_columns(rows, slice, whole_columns(of), nullptr);
-        send(of, rows, {address(laid.part), shape.layout, shape.room});
+        const gpu_writer::LeanTarget target{address(laid.part), shape.layout, shape.room};
+        gpu_writer::launch_spreads(rows, target, spread_columns(of), nullptr);
+        send(of, rows, target);
         return laid;
     }
     Bytes answer(const LeanCase&, const std::vector<Asked>&) override {

@@ -91,9 +91,51 @@ TEST_CASE("who races after penalties that lower is drawn beside what is sent") {
     CHECK(draws([](auto& params) { params.top_p = 0.9; }, {false, true}) == 0);
     // What stands whole is not ranked for a race.
     CHECK(draws([](auto& params) { params.top_p = 0.9; }, {true, false}) == 0);
-    CHECK(draws([](auto& params) { params.typical_p = 0.9; }) == 0);
+    CHECK(draws([](auto& params) { params.typical_p = params.top_p = 0.9; }) == 0);
+    // Its temperature is not known where the draw is made.
+    CHECK(draws([](auto& params) { params.dynatemp_range = 0.5; }) == 0);
     CHECK(draws([](auto& params) { params.mirostat = 2; }) == 0);
     CHECK(draws([](auto& params) { params.rng = proto::Rng::shvs; }) == 0);
+}
+
+TEST_CASE("one filter that a row's spread decides needs no whole row, where nothing changes a logit") {
+    const auto flags = [](auto set, const proto::RequestRules& rules = {}) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        params.temperature = 0.8;
+        set(params);
+        return want_at(params, 100, rules).flags & (gpu_writer::kWhole | gpu_writer::kSumSpread);
+    };
+    constexpr std::uint32_t kSpread = gpu_writer::kSumSpread;
+    constexpr std::uint32_t kWhole = gpu_writer::kWhole;
+    CHECK(flags([](auto& params) { params.top_n_sigma = 1.0; }) == kSpread);
+    CHECK(flags([](auto& params) { params.typical_p = 0.9; }) == kSpread);
+    CHECK(flags([](auto& params) { params.dynatemp_range = 0.5; }) == kSpread);
+    CHECK(flags([](auto& params) { params.top_n_sigma = params.dynatemp_range = 0.5; }) == kWhole);
+    CHECK(flags([](auto& params) {
+              params.top_n_sigma = 1.0;
+              params.min_p = 0.1;
+          }) == kWhole);
+    CHECK(flags([](auto& params) {
+              params.typical_p = 0.9;
+              params.repetition_penalty = 1.1;
+          }) == kWhole);
+    CHECK(flags([](auto& params) { params.top_n_sigma = 1.0; }, {false, true}) == kWhole);
+    CHECK(flags([](auto& params) { params.top_n_sigma = 1.0; }, {true, false}) == kWhole);
+    CHECK(flags([](auto& params) {
+              params.temperature = 0.0;
+              params.top_n_sigma = 1.0;
+          }) == 0);
+}
+
+TEST_CASE("a spread is summed at the temperature by which its filter weighs") {
+    proto::SamplingParams params;
+    params.temperature = 0.5;
+    params.typical_p = 0.9;
+    CHECK(want_at(params, 100).scale == 2.0);
+    params.typical_p = 1.0;
+    params.dynatemp_range = 0.1;
+    CHECK(want_at(params, 100).scale == 1.0);
 }
 
 TEST_CASE("few columns of a step are not drawn beside what is sent of them") {

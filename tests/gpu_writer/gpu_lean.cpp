@@ -104,6 +104,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
     slice_ = {slice.address(), places_.get(), of.geometry.tile, of.geometry.tiles(of.rank), columns_};
     std::memcpy(wants_.data(), of.wants.data(), wants_.size());
     whole_ = whole_columns(of);
+    spreads_ = spread_columns(of);
     need_cuda(cudaDeviceSynchronize(), "prepare a lean step");
 }
 
@@ -114,6 +115,7 @@ GpuLeanStep::~GpuLeanStep() {
 
 void GpuLeanStep::launch(std::uint64_t word) {
     need_cuda(gpu_writer::launch_whole_columns(rows_, slice_, whole_, stream_.get()), "lay whole columns");
+    need_cuda(gpu_writer::launch_spreads(rows_, target_, spreads_, stream_.get()), "sum rows' spreads");
     const std::span<const gpu_writer::LeanWant> wants(
         reinterpret_cast<const gpu_writer::LeanWant*>(wants_.data()), columns_);
     need_cuda(

@@ -52,6 +52,7 @@ class GpuLeanStep {
     std::uint64_t load(std::size_t word);
 
     std::vector<std::uint32_t> whole_;
+    std::vector<gpu_writer::SpreadColumn> spreads_;
     gpu_writer::Stream stream_;
     gpu_writer::DeviceMemory<std::byte> logits_;
     gpu_writer::DeviceMemory<std::byte> scratch_;

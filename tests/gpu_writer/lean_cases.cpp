@@ -103,6 +103,7 @@ gpu_writer::LeanWant random_want(Random& random) {
     if (random() % 2 == 0) want.reach = kReaches[random() % std::size(kReaches)];
     want.flags = below(random, 4);
     if (random() % 2 == 0) want.flags |= gpu_writer::kWeighBlocks;
+    if (random() % 3 == 0) want.flags |= gpu_writer::kSumSpread;
     if (random() % 5 == 0) want.flags |= gpu_writer::kWhole;
     if (random() % 3 == 0) want.flags |= gpu_writer::kDraw;
     if (random() % 2 == 0) want.flags |= gpu_writer::kDrawBeside;
@@ -161,7 +162,8 @@ LeanCase usual_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t le
         want.key = {random(), below(random, 5000), 0};
         want.temperature = 0.7F;
         want.scale = 1 / 0.7;
-        want.flags = gpu_writer::kSumAtOne | gpu_writer::kSumAtScale | gpu_writer::kWeighBlocks;
+        want.flags = gpu_writer::kSumAtOne | gpu_writer::kSumAtScale;
+        want.flags |= random() % 2 == 0 ? gpu_writer::kWeighBlocks : gpu_writer::kSumSpread;
         want.by_maximum = want.by_race = lean_blocks / 2;
     }
     made.rows.stride = vocab;

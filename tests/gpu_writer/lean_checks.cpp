@@ -36,6 +36,24 @@ void check_weights(const std::vector<std::uint8_t>& found, const std::vector<dou
     }
 }
 
+// Of each sum no more is known where it is more than a float holds. Of tiny numbers, that they are.
+bool is_near_or_beyond(double found, double expected) {
+    constexpr double kMost = 1e36;
+    constexpr double kLeast = 1e-30;
+    if (std::abs(expected) > kMost && !std::isfinite(found)) return true;
+    return found == Approx(expected).epsilon(1e-5).margin(kLeast);
+}
+
+void check_spread(const proto::RowSpread& found, const proto::RowSpread& expected) {
+    CHECK(found.tokens == expected.tokens);
+    CAPTURE(found.distances, expected.distances, found.squares, expected.squares);
+    CHECK(is_near_or_beyond(found.distances, expected.distances));
+    CHECK(is_near_or_beyond(found.squares, expected.squares));
+    CHECK(near(found.weight, expected.weight));
+    INFO("moments " << found.moments << " for " << expected.moments);
+    CHECK(found.moments == Approx(expected.moments).epsilon(2e-5).margin(1e-7 * expected.weight));
+}
+
 void check_column(const LeanCase& of, const Laid& laid, std::uint32_t column) {
     const LaidColumn found = laid_column(of, laid, column);
     const NaiveColumn naive = naive_column(of, column);
@@ -50,6 +68,7 @@ void check_column(const LeanCase& of, const Laid& laid, std::uint32_t column) {
     CHECK(bounds_others(found.head.draw, naive.head.draw));
     CHECK(near(found.head.weight, naive.head.weight));
     CHECK(near(found.head.weight_at_scale, naive.head.weight_at_scale));
+    check_spread(found.spread, naive.spread);
     CHECK(found.maxima == naive.maxima);
     REQUIRE(found.head.sent == found.sent.size());
     CAPTURE(found.sent, naive.choices);

@@ -32,4 +32,13 @@ inline std::vector<std::uint32_t> whole_columns(const LeanCase& of) {
     return whole;
 }
 
+inline std::vector<gpu_writer::SpreadColumn> spread_columns(const LeanCase& of) {
+    std::vector<gpu_writer::SpreadColumn> spreads;
+    for (std::uint32_t column = 0; column < of.columns(); ++column) {
+        const gpu_writer::LeanWant& want = of.wants[column];
+        if (gpu_writer::sums_spread(want)) spreads.push_back({column, want.scale});
+    }
+    return spreads;
+}
+
 }  // namespace croupier::testing

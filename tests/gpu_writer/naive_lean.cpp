@@ -94,7 +94,8 @@ std::uint32_t room_of_weights(const LeanCase& of) {
 
 bool naive_weighs_blocks(const LeanCase& of, const gpu_writer::LeanWant& want) {
     const bool asked = (want.flags & gpu_writer::kWeighBlocks) != 0 &&
-                       (want.flags & gpu_writer::kSumAtScale) != 0 && (want.flags & gpu_writer::kWhole) == 0;
+                       (want.flags & gpu_writer::kSumAtScale) != 0 &&
+                       (want.flags & gpu_writer::kSumSpread) == 0 && (want.flags & gpu_writer::kWhole) == 0;
     return asked && of.blocks() > 0 && 2 * room_of_weights(of) <= of.geometry.lean_blocks;
 }
 
@@ -120,7 +121,8 @@ std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, const gp
     if (shard.first_id % 64 != 0) always.insert(0);
     if (end != (shard.first_block() + shard.blocks()) * 64) always.insert(last);
     const std::uint32_t blocks_of_weights = naive_weighs_blocks(of, want) ? room_of_weights(of) : 0;
-    std::uint32_t room = of.geometry.lean_blocks - blocks_of_weights;
+    const std::uint32_t blocks_of_spread = (want.flags & gpu_writer::kSumSpread) != 0 ? 1 : 0;
+    std::uint32_t room = of.geometry.lean_blocks - blocks_of_weights - blocks_of_spread;
     room -= std::min(room, static_cast<std::uint32_t>(always.size()));
     const std::uint32_t by_maximum = std::min(room, want.by_maximum);
     const std::uint32_t by_race = want.temperature == 0 ? 0 : std::min(room - by_maximum, want.by_race);
@@ -171,19 +173,29 @@ std::optional<proto::race::Draw> naive_draw(const LeanCase& of, const gpu_writer
     return draw;
 }
 
-double naive_weight(proto::Dtype dtype, const std::vector<std::uint32_t>& codes, double scale) {
+proto::RowSpread naive_spread(proto::Dtype dtype, const std::vector<std::uint32_t>& codes, double scale) {
     double most = -std::numeric_limits<double>::infinity();
     for (const std::uint32_t code : codes) {
         const float value = naive_value(dtype, code);
-        if (std::isnan(value) || value == kInfinity) return 0;
+        if (std::isnan(value) || value == kInfinity) return {};
         most = std::max(most, double{value});
     }
-    double sum = 0;
+    proto::RowSpread spread;
     for (const std::uint32_t code : codes) {
         const float value = naive_value(dtype, code);
-        if (value != -kInfinity) sum += std::exp((value - most) * scale);
+        if (value == -kInfinity) continue;
+        const double distance = value - most;
+        spread.tokens += 1;
+        spread.distances += distance;
+        spread.squares += distance * distance;
+        spread.weight += std::exp(distance * scale);
+        spread.moments += std::exp(distance * scale) * distance;
     }
-    return sum;
+    return spread;
+}
+
+double naive_weight(proto::Dtype dtype, const std::vector<std::uint32_t>& codes, double scale) {
+    return naive_spread(dtype, codes, scale).weight;
 }
 
 }  // namespace
@@ -213,6 +225,10 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
             naive.weights.push_back(naive_weight(dtype, {first, first + 64}, want.scale));
         }
     }
+    if (!whole && (want.flags & gpu_writer::kSumSpread) != 0) {
+        naive.head.flags |= proto::kHasSpread;
+        naive.spread = naive_spread(dtype, naive.codes, want.scale);
+    }
     if (draw) naive.head.draw = *draw;
     naive.head.scale = want.scale;
     if ((want.flags & gpu_writer::kSumAtOne) != 0) naive.head.weight = naive_weight(dtype, naive.codes, 1);
@@ -237,6 +253,8 @@ LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t colum
         const unsigned char* weights = part + layout.block_weights(column, of.blocks());
         found.weights.assign(weights, weights + of.blocks());
     }
+    if ((found.head.flags & proto::kHasSpread) != 0)
+        std::memcpy(&found.spread, part + layout.spread(column), sizeof(found.spread));
     return found;
 }
 

@@ -16,6 +16,7 @@ struct NaiveColumn {
     std::vector<std::vector<std::uint32_t>> choices;
     std::vector<double> weights;  // of each block, in units of its largest entry's; empty: they are not sent
     proto::LeanHead head{};
+    proto::RowSpread spread;  // with its flag
 };
 NaiveColumn naive_column(const LeanCase& of, std::uint32_t column);
 
@@ -26,6 +27,7 @@ struct LaidColumn {
     std::vector<std::uint32_t> sent;
     std::vector<std::uint32_t> codes;  // of the blocks that were sent
     std::vector<std::uint8_t> weights;
+    proto::RowSpread spread;  // with its flag
 };
 LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t column);
 

@@ -348,4 +348,56 @@ TEST_CASE("a decision over a part of a row allocates nothing") {
     }
 }
 
+// Without it, the whole row is asked for.
+TEST_CASE("top-n sigma, typical and a dynamic temperature are decided by the row's spread") {
+    std::mt19937_64 generator(20261124);
+    Workspace workspace(kVocab);
+    LmCase of;
+    for (const auto set : {+[](proto::SamplingParams& params) { params.top_n_sigma = 1.0; },
+                           +[](proto::SamplingParams& params) { params.typical_p = 0.3; },
+                           +[](proto::SamplingParams& params) { params.dynatemp_range = 0.3; }}) {
+        std::uint32_t asked = 0;
+        std::uint32_t asked_without = 0;
+        for (int row = 0; row < 12; ++row) {
+            fill_lm_row(of, kVocab, static_cast<proto::Dtype>(row % 3), generator);
+            ask_plainly(of);
+            of.params.temperature = 0.6;
+            of.params.seed = generator();
+            set(of.params);
+            LeanOffer offer = best_blocks(400, false);
+            offer.scale = of.params.dynatemp_range > 0.0 ? 1.0 : 1.0 / of.params.temperature;
+            const LeanDecision asking = decided(of, offer, workspace);
+            offer.spread = true;
+            const LeanDecision made = decided(of, offer, workspace);
+            CHECK(made.outcome.decision.token == asking.outcome.decision.token);
+            asked += made.asked;
+            asked_without += asking.asked;
+        }
+        CHECK(asked_without >= 10 * (kBlocks - 400));
+        CHECK(asked < asked_without / 3);
+    }
+}
+
+TEST_CASE("a spread that is no number, or is of another scale, tells nothing") {
+    Workspace workspace(kVocab);
+    LmCase of;
+    plain_case(of);
+    of.params.typical_p = 0.9;
+    LeanOffer offer = best_blocks(64, false);
+    const std::int32_t token = decided(of, offer, workspace).outcome.decision.token;
+    offer.spread = true;
+    for (const double wrong :
+         {std::numeric_limits<double>::quiet_NaN(), -1.0, 0.0, std::numeric_limits<double>::infinity()}) {
+        LeanRow row(of.logits, of.shape, 1, offer);
+        row.column(0).spread->tokens = wrong;
+        CHECK(decide_lean(row, of.request, workspace).outcome.decision.token == token);
+        LeanRow other(of.logits, of.shape, 1, offer);
+        other.column(0).scale = 0.5;
+        CHECK(decide_lean(other, of.request, workspace).outcome.decision.token == token);
+        LeanRow sums(of.logits, of.shape, 1, offer);
+        sums.column(0).spread->moments = std::numeric_limits<double>::quiet_NaN();
+        CHECK(decide_lean(sums, of.request, workspace).outcome.decision.token == token);
+    }
+}
+
 }  // namespace croupier::sampler::test

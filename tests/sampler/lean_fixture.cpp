@@ -80,6 +80,7 @@ std::unique_ptr<LeanRow::Rank> LeanRow::rank_of(const Slice& slice, const std::v
     rank->column.placed = placed_.data();
     if (offer.block_weights) give_block_weights(*rank, slice, logits, offer);
     if (offer.sums) give_sums(*rank, slice, logits, offer);
+    if (offer.spread) give_spread(*rank, slice, logits, offer);
     if (offer.drawn_by) give_draw(*rank, slice, logits, *offer.drawn_by);
     return rank;
 }
@@ -168,6 +169,26 @@ void LeanRow::give_sums(Rank& rank, const Slice& slice, const std::vector<float>
         rank.column.weight += std::exp(below) * (1.0 + offer.error);
         rank.column.weight_at_scale += std::exp(below * offer.scale) * (1.0 + offer.error);
     }
+}
+
+void LeanRow::give_spread(Rank& rank, const Slice& slice, const std::vector<float>& logits,
+                          const LeanOffer& offer) const {
+    const std::size_t end = std::min<std::size_t>(slice.first_id + slice.entries, logits.size());
+    rank.column.scale = offer.scale;
+    rank.column.spread.emplace();
+    if (end <= slice.first_id) return;
+    const auto own = std::span(logits).subspan(slice.first_id, end - slice.first_id);
+    const auto maximum = static_cast<double>(largest(own));
+    if (!std::isfinite(maximum)) return;
+    proto::RowSpread& spread = *rank.column.spread;
+    for (const float value : own) {
+        if (value == kNothing) continue;
+        const double below = static_cast<double>(value) - maximum;
+        const double weight = std::exp(below * offer.scale);
+        spread.add({1.0, below, below * below, weight, weight * below});
+    }
+    for (double* sum : {&spread.distances, &spread.squares, &spread.weight, &spread.moments})
+        *sum *= 1.0 + offer.error;
 }
 
 // Of the rank's own entries, seldom as much as they weigh: by up to two steps less.

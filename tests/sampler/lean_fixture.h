@@ -33,6 +33,7 @@ struct LeanOffer {
     bool sums = false;                // what the row weighs, at 1 and at `scale`
     double scale = 1.0;               // of the second sum
     double error = 0.0;               // which the sums are off, as a share of themselves
+    bool spread = false;              // at `scale`, off by as much
     bool block_weights = false;       // what each block weighs at `scale`, at least
     std::optional<DrawnBy> drawn_by;  // each rank's ids
 };
@@ -76,6 +77,8 @@ class LeanRow {
     void give_maxima(Rank& rank, const Slice& slice, const std::vector<float>& logits) const;
     void give_sums(Rank& rank, const Slice& slice, const std::vector<float>& logits,
                    const LeanOffer& offer) const;
+    void give_spread(Rank& rank, const Slice& slice, const std::vector<float>& logits,
+                     const LeanOffer& offer) const;
     void give_block_weights(Rank& rank, const Slice& slice, const std::vector<float>& logits,
                             const LeanOffer& offer);
     void give_draw(Rank& rank, const Slice& slice, const std::vector<float>& logits, const DrawnBy& by) const;

@@ -41,6 +41,7 @@ LeanOffer random_offer(const RandomCase& of, std::mt19937_64& generator) {
     offer.all = kind == 6;
     offer.sums = generator() % 2 == 0;
     offer.scale = generator() % 4 == 0 ? 0.75 : scale_of(of);
+    offer.spread = generator() % 2 == 0;
     offer.block_weights = generator() % 2 == 0;
     // Whatever it asks for: it is the decision that knows what may be drawn so.
     if (generator() % 2 == 0) offer.drawn_by = drawn_by(of.request);
