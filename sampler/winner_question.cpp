@@ -49,12 +49,14 @@ WinnerQuestion::WinnerQuestion(Step filter, const proto::SamplingParams& params,
       above_{kEverything, kAfterAll},
       below_{kNothing, kAfterAll} {}
 
+bool WinnerQuestion::may_keep_by_own_weight() const {
+    return filter_ == Step::top_p && lowers_ && weighed_.row.lean != nullptr &&
+           weighed_.reference != kNothing && can_be_weighed(weighed_.reference, weighed_.scale);
+}
+
 // The row weighs no less than what stands above the winner and the winner itself. What is lowered stood above
 // it where it still does: the row as it was written has no less there.
 bool WinnerQuestion::keeps_by_own_weight(const Candidate& winner) const {
-    const bool weighable =
-        weighed_.reference != kNothing && can_be_weighed(weighed_.reference, weighed_.scale);
-    if (filter_ != Step::top_p || !lowers_ || !weighable) return false;
     const auto all_above = weigh_before(weighed_, winner);
     if (!all_above) return false;
     const auto stood = static_cast<double>(weighed_.row.value_at(winner.token));
