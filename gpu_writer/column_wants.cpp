@@ -22,9 +22,9 @@ constexpr std::uint32_t kOfRace = 64;
 constexpr std::uint32_t kOfMinP = 64;
 // A nucleus is asked of a race's winner: what stands before it must be read.
 constexpr std::uint32_t kOfNucleus = 48;
-// A draw takes a GPU 7 us, once for all columns, and saves a sampler 5 us of each: a dozen samplers gain by
-// it from so many columns on (docs/decisions/0020-a-lean-transport.md).
-constexpr std::ptrdiff_t kDrawnFrom = 17;
+// A draw beside what is sent takes a GPU 7 us, once for all columns, and saves a sampler 5 us of each: a
+// dozen samplers gain by it from so many columns on (docs/decisions/0020-a-lean-transport.md).
+constexpr std::ptrdiff_t kDrawnBesideFrom = 17;
 
 bool penalises(const SamplingParams& params) {
     return params.repetition_penalty != 1.0 || params.frequency_penalty != 0.0 ||
@@ -151,11 +151,8 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
 }
 
 void spare_few_draws(std::span<LeanWant> wants) {
-    if (static_cast<std::ptrdiff_t>(wants.size()) < kDrawnFrom) {
-        for (LeanWant& want : wants) want.flags &= ~(kDraw | kDrawBeside);
-    }
     const auto is_beside = [](const LeanWant& want) { return (want.flags & kDrawBeside) != 0; };
-    if (std::count_if(wants.begin(), wants.end(), is_beside) >= kDrawnFrom) return;
+    if (std::count_if(wants.begin(), wants.end(), is_beside) >= kDrawnBesideFrom) return;
     for (LeanWant& want : wants) want.flags &= ~kDrawBeside;
 }
 

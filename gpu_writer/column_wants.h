@@ -13,7 +13,7 @@ namespace croupier::gpu_writer {
 LeanWant want_of(const proto::SamplingParams& params, const proto::race::Key& key,
                  const proto::RequestRules& rules, std::uint32_t vocab, std::uint32_t room);
 
-// Of the columns of a step: draws cost more than they save where few have one.
+// Of the columns of a step: a draw beside what is sent costs more than it saves where few have one.
 void spare_few_draws(std::span<LeanWant> wants);
 
 // A column whose sequence is not there wants a little: the samplers refuse to decide it.

@@ -157,19 +157,3 @@ TEST_CASE("few columns of a step are not drawn beside what is sent of them") {
     CHECK(left(17) == 17);
     CHECK(left(100) == 100);
 }
-
-TEST_CASE("no column of a small step is drawn, and plain ones of a larger step always are") {
-    proto::SamplingParams plain;
-    plain.flags = proto::kNoLogprob;
-    const auto drawn = [&](std::size_t columns) {
-        std::vector<gpu_writer::LeanWant> wants(columns, gpu_writer::LeanWant{});
-        wants.back() = want_at(plain, 100);
-        gpu_writer::spare_few_draws(wants);
-        // Then it has blocks to race in.
-        CHECK(wants.back().by_race > 0);
-        return (wants.back().flags & gpu_writer::kDraw) != 0;
-    };
-    CHECK_FALSE(drawn(1));
-    CHECK_FALSE(drawn(16));
-    CHECK(drawn(17));
-}
