@@ -108,6 +108,7 @@ std::span<const TokenCounts::Counted> ChangedWeights::set_absent_apart() {
         if (some_special && adjust_.is_special(each.token)) continue;
         const std::uint32_t block = each.token / kBlock;
         const std::size_t there = lean.is_there(block) ? 1 : 0;
+        __builtin_prefetch(row_.row.element_ahead(each.token));
         read[count] = each;
         count += there;
         bounds[absent] = row_.block_max[block];
@@ -136,13 +137,16 @@ void ChangedWeights::list_unread_plain() {
 void ChangedWeights::ask_for_unread(double room) {
     constexpr double kPart = 0.25;  // what is read lowers the row's weight too
     if (leaves_plain_) list_unread_plain();
-    std::sort(unread_.begin(), unread_.end(), [](const ChangedToken& a, const ChangedToken& b) {
-        return a.raw_weight != b.raw_weight ? a.raw_weight > b.raw_weight : a.token < b.token;
-    });
+    const auto follows = [](const ChangedToken& a, const ChangedToken& b) {
+        return a.raw_weight != b.raw_weight ? a.raw_weight < b.raw_weight : a.token > b.token;
+    };
+    std::make_heap(unread_.begin(), unread_.end(), follows);
     const std::uint32_t asked_before = row_.row.asked();
     double left = unread_weight_;
-    for (const ChangedToken& each : unread_) {
+    for (auto end = unread_.end(); end != unread_.begin(); --end) {
         if (left <= room * kPart && row_.row.asked_enough(asked_before)) return;
+        std::pop_heap(unread_.begin(), end, follows);
+        const ChangedToken& each = *std::prev(end);
         (void)row_.row.block(each.token / kBlock);
         left -= static_cast<double>(each.raw_weight);
     }

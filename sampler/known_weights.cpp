@@ -133,7 +133,6 @@ KnownWeights WeighKnown(const WeighedRow& of, const Candidate& place) {
     const PlaceFloors floors(place);
     const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());
     const double units = weights.units_of(of.reference);
-    if (const auto all = WeighBefore(of, weights, floors)) return {*all * units, 0.0, true};
     GroupedSum before;
     GroupedSum behind;
     EachThere(
@@ -159,6 +158,17 @@ KnownWeights WeighKnown(const WeighedRow& of, const Candidate& place) {
     return known;
 }
 
+void AskForBefore(const WeighedRow& of, const Candidate& place) {
+    LeanBlocks& lean = *of.row.lean;
+    const float least = PlaceFloors(place).as_large;
+    for (std::uint32_t first = 0; first < of.row.blocks; first += 64) {
+        const std::size_t some = std::min<std::size_t>(64, of.row.blocks - first);
+        const std::uint64_t reached = ReachedBits(of.block_max.data() + first, some, least);
+        for (std::uint64_t bits = reached & ~lean.there[first / 64]; bits != 0; bits &= bits - 1)
+            (void)lean.block(first + static_cast<std::uint32_t>(std::countr_zero(bits)));
+    }
+}
+
 std::optional<double> WeighBeforePlace(const WeighedRow& of, const Candidate& place) {
     const Weights weights(of.reference, of.scale);
     const auto before = WeighBefore(of, weights, PlaceFloors(place));
@@ -173,6 +183,7 @@ namespace croupier::sampler {
 
 HWY_EXPORT(WeighKnown);
 HWY_EXPORT(WeighBeforePlace);
+HWY_EXPORT(AskForBefore);
 
 KnownWeights weigh_known(const WeighedRow& of, const Candidate& place) noexcept {
     return HWY_DYNAMIC_DISPATCH(WeighKnown)(of, place);
@@ -180,6 +191,10 @@ KnownWeights weigh_known(const WeighedRow& of, const Candidate& place) noexcept 
 
 std::optional<double> weigh_before(const WeighedRow& of, const Candidate& place) noexcept {
     return HWY_DYNAMIC_DISPATCH(WeighBeforePlace)(of, place);
+}
+
+void ask_for_before(const WeighedRow& of, const Candidate& place) noexcept {
+    HWY_DYNAMIC_DISPATCH(AskForBefore)(of, place);
 }
 
 }  // namespace croupier::sampler

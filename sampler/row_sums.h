@@ -36,7 +36,11 @@ struct WeightBefore {
 WeightBefore weight_before_and_least(const WeighedRow& of, const Candidate& place) noexcept;
 
 // Of a row that is there in part, without a mask and without asking for anything: what stands before the
-// place and what behind it, as far as it is there, and of each other block its largest.
+// place, where all of it is there.
+std::optional<double> weigh_before(const WeighedRow& of, const Candidate& place) noexcept;
+
+// Of such a row what stands before the place and what behind it, as far as it is there, and of each other
+// block its largest.
 struct KnownWeights {
     double before = 0.0;
     double behind = 0.0;
@@ -44,8 +48,8 @@ struct KnownWeights {
 };
 KnownWeights weigh_known(const WeighedRow& of, const Candidate& place) noexcept;
 
-// Of such a row what stands before the place, where all of it is there.
-std::optional<double> weigh_before(const WeighedRow& of, const Candidate& place) noexcept;
+// Asks for each block that may hold what stands before the place and is not there.
+void ask_for_before(const WeighedRow& of, const Candidate& place) noexcept;
 
 // What some values weigh, which may be up to kFarthestAbove nats above the reference.
 constexpr double kFarthestAbove = 60.0;

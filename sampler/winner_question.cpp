@@ -56,12 +56,12 @@ bool WinnerQuestion::may_keep_by_own_weight() const {
 
 // The row weighs no less than what stands above the winner and the winner itself. What is lowered stood above
 // it where it still does: the row as it was written has no less there.
-bool WinnerQuestion::keeps_by_own_weight(const Candidate& winner) const {
-    const auto all_above = weigh_before(weighed_, winner);
-    if (!all_above) return false;
+bool WinnerQuestion::keeps_by_own_weight(const Candidate& winner) {
+    const auto row_above = all_above(winner);
+    if (!row_above) return false;
     const auto stood = static_cast<double>(weighed_.row.value_at(winner.token));
     const double self = stood > winner.value ? weight(stood) * (1.0 - kWeightError) : 0.0;
-    const double above = std::max(0.0, *all_above * (1.0 + kWeightError) - self) + kExactError;
+    const double above = std::max(0.0, *row_above * (1.0 + kWeightError) - self) + kExactError;
     const double share = params_.top_p - 2.0 * kExactError;
     return above * (1.0 - share) < share * weight(winner.value);
 }
@@ -189,6 +189,15 @@ bool WinnerQuestion::shuts_out_absent() {
     return true;
 }
 
+// A winner that its own weight does not keep is asked about again.
+std::optional<double> WinnerQuestion::all_above(const Candidate& winner) {
+    if (!above_whom_ || above_whom_->token != winner.token || above_whom_->value != winner.value) {
+        above_whom_ = winner;
+        row_above_ = weigh_before(weighed_, winner);
+    }
+    return row_above_;
+}
+
 WinnerQuestion::Between WinnerQuestion::known_before(const KnownWeights& known,
                                                      const Candidate& winner) const {
     const Between before = with_change(known.before, winner, kEverything);
@@ -201,7 +210,8 @@ WinnerQuestion::Between WinnerQuestion::known_before(const KnownWeights& known,
 // the next try can need.
 Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
     sum_row();
-    KnownWeights known = weigh_known(weighed_, winner);
+    const auto row_above = all_above(winner);
+    KnownWeights known = row_above ? KnownWeights{*row_above, 0.0, true} : weigh_known(weighed_, winner);
     Between before = known_before(known, winner);
     Verdict verdict = judge_top_p(before, winner);
     // To look at what each block weighs costs as much again, and few need it.
@@ -215,7 +225,7 @@ Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
         ask_for_changed(before);
         return verdict;
     }
-    (void)weight_before(weighed_, winner);
+    ask_for_before(weighed_, winner);
     // How much the next try leaves room for, nobody knows yet.
     constexpr double kPart = 0.04;
     if (changed_.left_unread()) changed_.ask_for_unread(kPart * total().high);

@@ -44,7 +44,7 @@ class WinnerQuestion {
     // Whether so little stands above the winner, as the row has it, that it is kept whatever the rest weighs.
     // It needs no begin(), and is for questions that may be answered so: of a row that is there in part.
     bool may_keep_by_own_weight() const;
-    bool keeps_by_own_weight(const Candidate& winner) const;
+    bool keeps_by_own_weight(const Candidate& winner);
 
     // What is known of every token before one is asked; false: too little.
     bool begin();
@@ -86,6 +86,7 @@ class WinnerQuestion {
     bool total_is_given() const;
     Verdict ask_top_p(const Candidate& winner);
     Verdict ask_top_p_of_lean(const Candidate& winner);
+    std::optional<double> all_above(const Candidate& winner);
     Between known_before(const KnownWeights& known, const Candidate& winner) const;
     Verdict judge_top_p(const Between& before, const Candidate& winner);
     void ask_for_changed(const Between& before);
@@ -108,9 +109,12 @@ class WinnerQuestion {
     ChangedWeights changed_;
     bool lowers_;  // no token ends above where it stood
     BoundedValues values_ = kAllValues;
-    Candidate end_;           // itself and what follows it in canonical order are gone
-    Candidate first_;         // what stands before it in canonical order is gone
-    bool is_shut_ = false;    // what is absent is gone
+    Candidate end_;         // itself and what follows it in canonical order are gone
+    Candidate first_;       // what stands before it in canonical order is gone
+    bool is_shut_ = false;  // what is absent is gone
+    // What the row has above this candidate; nothing: not all of it is there.
+    std::optional<Candidate> above_whom_;
+    std::optional<double> row_above_;
     double raw_total_ = 0.0;  // what the row weighs as it was written; 0: not known yet
     double maximum_ = 0.0;    // min_p: of all tokens, as their adjustments leave them
     double sure_ = 0.0;       // top_n_sigma: kept from here on
