@@ -16,6 +16,7 @@ The plan of gpu_one.sh $which, $total seconds:
   w  beside it    worker     a worker is killed: vLLM's error, and nothing left
      beside it    kernels are compiled
   t  up to 280 s  table_7b   all kinds at 256, 64, 8 and 1 requests; greedy tokens of 256 sequences of 128
+  c  up to 120 s  core       7B shape, the engine core in a process of its own, as a server has it: some kinds at 256 and 64
   a  up to 170 s  arrivals   7B shape, three loads, all controls
   s  up to  75 s  table_15b  1.5B shape: greedy tokens, and a few kinds at 256 and 64
   f  up to  60 s  start      a fresh venv to the first token
@@ -31,7 +32,7 @@ sides=(--sides "native,croupier")
 wants() { [[ $which == *$1* ]]; }
 
 beside=()
-if wants v || wants t; then
+if wants v || wants t || wants c; then
     compile_kernels 200 &
     beside+=($!)
 fi
@@ -47,6 +48,8 @@ fi
 [ ${#beside[@]} -eq 0 ] || wait "${beside[@]}"
 ! wants t || part table_7b 280 90 decode.py "${large[@]}" "${grammar[@]}" "${sides[@]}" \
     --batches 256,64,8,1 --steps 60 --runs 2 --equal 256 --equal-tokens 128
+! wants c || part core_7b 120 60 decode.py "${large[@]}" "${sides[@]}" --core-process --batches 256,64 \
+    --kinds greedy,logprobs20,mixed,top_n_sigma --steps 60 --runs 2 --equal 256 --equal-tokens 0
 ! wants a || part arrivals 170 100 arrivals.py "${large[@]}" --loads 0.75,0.5,0.9 --seconds 10
 ! wants s || part table_15b 75 50 decode.py --size 1.5b --layers 28 --memory 0.2 --cache-gib 16 "${sides[@]}" \
     --batches 256,64 --kinds greedy,topk_topp,full,full_unseeded,mixed --steps 60 --equal 256 --equal-tokens 128
