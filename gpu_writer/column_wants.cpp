@@ -18,10 +18,14 @@ constexpr std::uint32_t kFew = 32;
 constexpr std::uint32_t kMovedByPenalties = 8;
 // A step waits for each column that asks: at temperatures up to 1, up to fourteen real rows in a hundred do
 // of half as many, and up to five of these.
-constexpr std::uint32_t kOfRace = 64;
+constexpr std::uint32_t kOfRace = 72;
 constexpr std::uint32_t kOfMinP = 64;
-// A nucleus is asked of a race's winner: what stands before it must be read.
-constexpr std::uint32_t kOfNucleus = 48;
+// A nucleus is asked of a race's winner: what stands before it must be read. Most of that is among the
+// race's best too: with more of these and fewer of those, more columns asked.
+constexpr std::uint32_t kOfNucleus = 24;
+// What is within a deviation of the largest, or about as likely as the entropy has it, are many; and who wins
+// among them are few.
+constexpr std::uint32_t kBySpread = 72;
 // A draw beside what is sent takes a GPU 7 us, once for all columns, and saves a sampler 5 us of each: a
 // dozen samplers gain by it from so many columns on (docs/decisions/0020-a-lean-transport.md).
 constexpr std::ptrdiff_t kDrawnBesideFrom = 17;
@@ -130,6 +134,7 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
         const bool spread = decides_by_spread(params, rules);
         const bool tempered = params.dynatemp_range > 0.0;
         want.by_maximum = nucleus || spread ? kOfNucleus : kGreedy;
+        if (spread && !tempered) want.by_maximum = kBySpread;
         want.by_race = kOfRace;
         const bool stands = plain || (want.flags & kWhole) != 0;
         if (!stands && !tempered && !may_raise(params, rules)) want.flags |= kDrawBeside;
