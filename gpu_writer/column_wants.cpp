@@ -6,18 +6,20 @@
 #include <limits>
 
 #include "gpu_writer/begun_steps.h"
+#include "proto/sampling_steps.h"
 
 namespace croupier::gpu_writer {
 namespace {
 
 using proto::SamplingParams;
+using proto::Step;
 
 // Blocks by what decides: the best token is in the first; a few more where penalties may move it.
 constexpr std::uint32_t kGreedy = 4;
 constexpr std::uint32_t kFew = 32;
 constexpr std::uint32_t kMovedByPenalties = 8;
-// A step waits for each column that asks: at temperatures up to 1, up to fourteen real rows in a hundred do
-// of half as many, and up to five of these.
+// A step waits for each column that asks: at temperatures up to 1, up to fourteen real rows in a hundred did
+// with 32 of these, and one at most with 64.
 constexpr std::uint32_t kOfRace = 72;
 constexpr std::uint32_t kOfMinP = 64;
 // A nucleus is asked of a race's winner: what stands before it must be read. Most of that is among the
@@ -30,16 +32,12 @@ constexpr std::uint32_t kBySpread = 72;
 // dozen samplers gain by it from so many columns on (docs/decisions/0020-a-lean-transport.md).
 constexpr std::ptrdiff_t kDrawnBesideFrom = 17;
 
-bool penalises(const SamplingParams& params) {
-    return params.repetition_penalty != 1.0 || params.frequency_penalty != 0.0 ||
-           params.presence_penalty != 0.0 || params.dry_multiplier != 0.0;
-}
-
 // Whether a token may end above where it stands, as far as is known here: then the winner of the row as it
 // stands says little.
 bool may_raise(const SamplingParams& params, const proto::RequestRules& rules) {
-    return rules.changes || params.repetition_penalty < 1.0 || params.frequency_penalty < 0.0 ||
-           params.presence_penalty < 0.0;
+    const bool raises =
+        params.repetition_penalty < 1.0 || params.frequency_penalty < 0.0 || params.presence_penalty < 0.0;
+    return rules.changes || (raises && proto::is_switched_on(params, Step::penalties));
 }
 
 // Penalties like those for which the margins of reach_of() were measured, and none that raises a token.
@@ -65,25 +63,32 @@ float reach_of(const SamplingParams& params, const proto::RequestRules& rules, s
     constexpr float kAnything = std::numeric_limits<float>::infinity();
     if (!(params.min_p > 0.0) || rules.changes) return kAnything;
     const double reach = -std::log(params.min_p) * std::max(params.temperature, 0.01);
-    if (!penalises(params)) return static_cast<float>(reach);
+    if (!proto::lowers_or_raises(params)) return static_cast<float>(reach);
     const auto* lowered = std::find_if(std::begin(kLowered), std::end(kLowered),
                                        [=](const Lowered& each) { return history <= each.history; });
     if (lowered == std::end(kLowered) || !penalises_mildly(params)) return kAnything;
     return static_cast<float>(reach + lowered->by);
 }
 
-// What depends on all entries beyond what they weigh.
+// Above it, what stands nearer to the entropy than a typical winner is most of a flat row: eight columns in
+// ten would ask for half of it, and that is slower than all of it at once.
+constexpr double kTypicalUpTo = 1.0;
+
+// What depends on all entries beyond what they weigh. A typical that few tokens are left for looks at those.
 int filters_by_spread(const SamplingParams& params) {
-    return (params.typical_p < 1.0 ? 1 : 0) + (params.dynatemp_range > 0.0 ? 1 : 0) +
+    const bool cut_before = params.top_k > 0 || params.min_p > 0.0;
+    return (params.typical_p < 1.0 && !cut_before ? 1 : 0) + (params.dynatemp_range > 0.0 ? 1 : 0) +
            (params.top_n_sigma > 0.0 ? 1 : 0);
 }
 
 // The row's spread tells all that the request's one filter asks of it. Where logits are changed, it is the
 // spread of what they were: then the samplers would ask for all blocks with one that is changed.
 bool decides_by_spread(const SamplingParams& params, const proto::RequestRules& rules) {
-    const bool others =
-        params.top_k > 0 || params.top_p < 1.0 || params.min_p > 0.0 || params.xtc_probability > 0.0;
-    return filters_by_spread(params) == 1 && !others && !penalises(params) && !rules.changes;
+    const bool others = params.top_k > 0 || params.top_p < 1.0 || params.min_p > 0.0 ||
+                        proto::is_switched_on(params, Step::xtc);
+    const bool narrow = !(params.typical_p < 1.0) || params.temperature <= kTypicalUpTo;
+    return filters_by_spread(params) == 1 && narrow && !others && !proto::lowers_or_raises(params) &&
+           !rules.changes;
 }
 
 // The row is read whole, or what is read of it cannot be told from the largest entries of its blocks.
@@ -93,10 +98,10 @@ bool needs_all(const SamplingParams& params, const proto::RequestRules& rules, s
         params.support > 0 || (wants_logprob && params.logprob_mode == proto::LogprobMode::processed);
     const bool greedy = proto::race_temperature(params) == 0.0F;
     const bool sums = !greedy && filters_by_spread(params) > 0 && !decides_by_spread(params, rules);
-    const bool replaces_draw = params.mirostat != 0 || params.adaptive_target >= 0.0;
+    const bool replaces_draw = !greedy && (params.mirostat != 0 || params.adaptive_target >= 0.0);
     const bool many = params.top_k > static_cast<std::int32_t>(room) || params.logprobs > room;
     return distribution || sums || replaces_draw || many || params.rng != proto::Rng::race ||
-           params.order[0] != proto::Step::end;
+           params.order[0] != Step::end;
 }
 
 proto::RequestRules rules_of(const SamplingParams& params, const proto::SequenceEntry& entry,
@@ -108,8 +113,9 @@ proto::RequestRules rules_of(const SamplingParams& params, const proto::Sequence
 
 }  // namespace
 
-LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, const proto::RequestRules& rules,
+LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const proto::RequestRules& rules,
                  std::uint32_t vocab, std::uint32_t room) {
+    const SamplingParams params = proto::without_idle_top_k(given, vocab);
     LeanWant want;
     want.key = key;
     const bool plain = proto::draws_plainly(params, rules, vocab);
@@ -119,15 +125,15 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
     want.scale = 1.0 / std::max(params.temperature, 0.01);
     const bool greedy = want.temperature == 0.0F;
     const auto k = plain ? 0 : static_cast<std::uint32_t>(std::max(params.top_k, 0));
-    const bool nucleus = params.top_p < 1.0 || params.xtc_probability > 0.0;
+    const bool nucleus = params.top_p < 1.0 || proto::is_switched_on(params, Step::xtc);
     if (greedy) {
-        want.by_maximum = penalises(params) ? kFew : kGreedy;
+        want.by_maximum = proto::lowers_or_raises(params) ? kFew : kGreedy;
     } else if (k > 0) {
         // The best k + 1 blocks tell the best k tokens, if the next has another largest entry; where many
         // have the same, a few more. A filter behind them may need fewer, but who knows: a step waits for
         // each of its columns that has to ask.
         want.by_maximum = k + 1 + k / 8;
-        if (penalises(params)) want.by_maximum += kMovedByPenalties;
+        if (proto::lowers_or_raises(params)) want.by_maximum += kMovedByPenalties;
     } else if (params.min_p > 0.0) {
         want.by_maximum = kOfMinP;
     } else {
@@ -150,7 +156,8 @@ LeanWant want_of(const SamplingParams& params, const proto::race::Key& key, cons
         want.by_maximum = std::max(want.by_maximum, params.logprobs + params.logprobs / 4 + kGreedy);
     }
     if (!greedy && params.logprobs == 0) want.reach = reach_of(params, rules, key.position);
-    want.by_maximum = std::min(want.by_maximum, room);
+    // Who wins a race among all tokens stands anywhere: of a small room the race has its part too.
+    want.by_maximum = std::min(want.by_maximum, room - std::min(want.by_race, room / 4));
     want.by_race = std::min(want.by_race, room - want.by_maximum);
     return want;
 }

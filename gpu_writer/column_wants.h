@@ -10,7 +10,7 @@
 namespace croupier::gpu_writer {
 
 // `room`: for so many blocks.
-LeanWant want_of(const proto::SamplingParams& params, const proto::race::Key& key,
+LeanWant want_of(const proto::SamplingParams& given, const proto::race::Key& key,
                  const proto::RequestRules& rules, std::uint32_t vocab, std::uint32_t room);
 
 // Of the columns of a step: a draw beside what is sent costs more than it saves where few have one.

@@ -30,21 +30,6 @@ struct StoredWants {
     __device__ const LeanWant& of(std::uint32_t column) const { return each[column]; }
 };
 
-// Whether all other chunks of the column are measured: the CUDA block that is told so sends it.
-__device__ bool arrives_last(std::uint32_t* arrived) {
-    __shared__ bool last;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        last = atomicAdd(arrived, 1U) + 1 == gridDim.x;
-        // Before the store, for which it would wait.
-        __threadfence();
-        if (last) store_now(arrived, 0U);
-    }
-    __syncthreads();
-    return last;
-}
-
 // Copies the column's maxima to where they go, and ranks its blocks by them, with all warps but the last.
 template <Dtype D>
 __device__ void send_maxima(const LeanTarget& target, std::uint32_t column, const Scratch& scratch,

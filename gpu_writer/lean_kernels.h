@@ -75,12 +75,14 @@ cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, std::spa
 // The columns that a lean step has whole: before it on its stream, so that its word covers them.
 cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,
                                  std::span<const std::uint32_t> columns, cudaStream_t stream);
-// Of the columns that want it, their spread at this scale; likewise.
+// Of the columns that want it, their spread at this scale; likewise. Its scratch memory is another, as large
+// as this, and zero before the first launch.
 struct SpreadColumn {
     std::uint32_t column;
     double scale;
 };
+std::size_t spread_scratch_bytes();
 cudaError_t launch_spreads(const LeanRows& rows, const LeanTarget& target,
-                           std::span<const SpreadColumn> columns, cudaStream_t stream);
+                           std::span<const SpreadColumn> columns, void* scratch, cudaStream_t stream);
 
 }  // namespace croupier::gpu_writer

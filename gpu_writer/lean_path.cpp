@@ -47,6 +47,7 @@ shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order)
         scratch_,
         device_array<std::byte>(lean_scratch_bytes(geometry.dtype, shape_.slice.blocks, geometry.max_batch),
                                 "what a lean step measures")));
+    CROUPIER_TRY(keep(spread_scratch_, device_array<std::byte>(spread_scratch_bytes(), "rows' spreads")));
     const std::size_t columns = std::size_t{geometry.slots} * geometry.max_batch;
     CROUPIER_TRY(keep(wants_, pinned_array<LeanWant>(columns, "what columns want")));
     for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) {
@@ -122,7 +123,8 @@ shm::Result<bool> LeanPath::send_beside(const LeanRows& rows, const LeanTarget& 
     }
     CROUPIER_TRY(cuda_done(launch_whole_columns(rows, slice_of(step), whole_, worker),
                            "cannot launch a lean step's whole columns"));
-    return cuda_done(launch_spreads(rows, target, spreads_, worker), "cannot launch a lean step's spreads");
+    return cuda_done(launch_spreads(rows, target, spreads_, spread_scratch_.get(), worker),
+                     "cannot launch a lean step's spreads");
 }
 
 shm::Result<std::uint64_t> LeanPath::answer_in(cudaStream_t stream, std::uint64_t step,

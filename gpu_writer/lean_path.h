@@ -61,6 +61,7 @@ class LeanPath {
     LeanShape shape_;
     DeviceMemory<std::uint32_t> places_;
     DeviceMemory<std::byte> scratch_;
+    DeviceMemory<std::byte> spread_scratch_;
     PinnedMemory<LeanWant> wants_;                    // [slot][column]
     std::vector<std::unique_ptr<AnswerDesk>> desks_;  // [slot]
     std::uint64_t openings_ = 0;

@@ -2,6 +2,7 @@
 #include <cfloat>
 
 #include "gpu_writer/device_only.cuh"
+#include "gpu_writer/device_words.cuh"
 #include "gpu_writer/lanes.cuh"
 #include "gpu_writer/lean_rows.cuh"
 
@@ -16,6 +17,14 @@ constexpr std::uint32_t kSpreadThreads = 512;
 constexpr std::uint32_t kSpreadWarps = kSpreadThreads / 32;
 // They are the kernel's argument, as what columns want is.
 constexpr std::uint32_t kMostTogether = 512;
+// Few columns would leave most of a GPU idle, and all others wait for them: so many CUDA blocks share each,
+// until about so many are on their way.
+constexpr std::uint32_t kMostShares = 8;
+constexpr std::uint32_t kEnoughOnTheirWay = 256;
+
+constexpr std::uint32_t shares_of(std::size_t columns) {
+    return std::clamp(kEnoughOnTheirWay / static_cast<std::uint32_t>(columns), 1U, kMostShares);
+}
 
 struct SpreadColumns {
     SpreadColumn each[kMostTogether];
@@ -27,15 +36,15 @@ struct PartialSpread {
     float most = -FLT_MAX;
 
     // The share as a double: it is made of few of many entries, and its error would be all of theirs.
-    __device__ void see_from(float above, double scale_of_two) {
-        const double by = double{most} - double{above};
-        if (by < 0.0 && sums.tokens > 0.0) sums = sums.from_above(by, exp2(by * scale_of_two));
-        most = above;
+    __device__ void see_from(float higher, double scale_of_two) {
+        const double above = double{higher} - double{most};
+        if (above > 0.0 && sums.tokens > 0.0) sums = sums.from_above(above, exp2(-above * scale_of_two));
+        most = higher;
     }
     template <Dtype D>
     __device__ void take(const Unit<D>& unit, double scale_of_two) {
-        const float above = larger(most, unit.largest());
-        if (above != most) see_from(above, scale_of_two);
+        const float higher = larger(most, unit.largest());
+        if (higher != most) see_from(higher, scale_of_two);
         // Few enough for sums in float.
         float tokens = 0.0F;
         float distances = 0.0F;
@@ -60,6 +69,19 @@ struct PartialSpread {
     }
 };
 
+// What the CUDA blocks of a column have found, and how many of them have.
+struct SpreadScratch {
+    std::uint32_t* arrived;  // zero between launches
+    PartialSpread* found;
+
+    static constexpr std::size_t kCounters = kMostTogether * sizeof(std::uint32_t);
+    static constexpr std::size_t kBytes = kCounters + sizeof(PartialSpread) * kMostTogether * kMostShares;
+
+    explicit SpreadScratch(void* memory)
+        : arrived(static_cast<std::uint32_t*>(memory)),
+          found(reinterpret_cast<PartialSpread*>(static_cast<std::byte*>(memory) + kCounters)) {}
+};
+
 __device__ double sum_of_lanes(double value) {
     return joined<32>(value, [](double a, double b) { return a + b; });
 }
@@ -69,53 +91,71 @@ __device__ proto::RowSpread sum_of_lanes(const proto::RowSpread& of) {
             sum_of_lanes(of.weight), sum_of_lanes(of.moments)};
 }
 
-// Of all threads' parts; the first thread has it. Without tokens: an entry is NaN or +inf.
-__device__ proto::RowSpread join_parts(PartialSpread part, double scale_of_two) {
-    __shared__ float largest[kSpreadWarps];
-    __shared__ proto::RowSpread of_warps[kSpreadWarps];
+// Of all lanes' parts; each lane has it.
+__device__ PartialSpread join_lanes(PartialSpread part, double scale_of_two) {
+    part.see_from(joined<32>(part.most, larger), scale_of_two);
+    return {sum_of_lanes(part.sums), part.most};
+}
+
+// Of all threads' parts; the first warp has it.
+__device__ PartialSpread join_parts(PartialSpread part, double scale_of_two) {
+    __shared__ PartialSpread of_warps[kSpreadWarps];
     const std::uint32_t lane = threadIdx.x % 32;
-    const float of_warp = joined<32>(part.most, larger);
-    if (lane == 0) largest[threadIdx.x / 32] = of_warp;
+    const PartialSpread of_warp = join_lanes(part, scale_of_two);
+    if (lane == 0) of_warps[threadIdx.x / 32] = of_warp;
     __syncthreads();
-    const float most = joined<32>(lane < kSpreadWarps ? largest[lane] : -FLT_MAX, larger);
-    part.see_from(most, scale_of_two);
-    const proto::RowSpread sums = sum_of_lanes(part.sums);
-    if (lane == 0) of_warps[threadIdx.x / 32] = sums;
-    __syncthreads();
-    const proto::RowSpread all = sum_of_lanes(lane < kSpreadWarps ? of_warps[lane] : proto::RowSpread{});
-    return most <= FLT_MAX ? all : proto::RowSpread{};
+    return join_lanes(lane < kSpreadWarps ? of_warps[lane] : PartialSpread{}, scale_of_two);
+}
+
+// What another CUDA block has stored, wherever it is cached.
+__device__ PartialSpread fetched(const PartialSpread& found) {
+    return {{__ldcg(&found.sums.tokens), __ldcg(&found.sums.distances), __ldcg(&found.sums.squares),
+             __ldcg(&found.sums.weight), __ldcg(&found.sums.moments)},
+            __ldcg(&found.most)};
 }
 
 template <Dtype D>
 __global__ void __launch_bounds__(kSpreadThreads, 2)
-    sum_spreads(LeanRows rows, LeanTarget target, const __grid_constant__ SpreadColumns columns) {
+    sum_spreads(LeanRows rows, LeanTarget target, const __grid_constant__ SpreadColumns columns,
+                SpreadScratch scratch) {
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
     const SpreadColumn& of = columns.each[blockIdx.y];
     constexpr double kLog2E = 1.4426950408889634;
     // Finite and not 0: its products with 0 and with infinity are numbers.
     const double scale_of_two = std::clamp(of.scale * kLog2E, double{FLT_MIN}, double{FLT_MAX});
+    const std::uint32_t share = (rows.blocks + gridDim.x - 1) / gridDim.x;
+    const std::uint32_t first = blockIdx.x * share;
     PartialSpread part;
     copy_blocks<D, kSpreadThreads>(
-        reader, of.column, rows.blocks, [](std::uint32_t block) { return block; },
+        reader, of.column, std::min(share, rows.blocks - std::min(first, rows.blocks)),
+        [=](std::uint32_t i) { return first + i; },
         [&](std::uint32_t, std::uint32_t, const Unit<D>& unit) { part.take(unit, scale_of_two); });
-    const proto::RowSpread all = join_parts(part, scale_of_two);
-    if (threadIdx.x == 0) {
-        reinterpret_cast<proto::LeanSpread*>(target.part + target.layout.spread(of.column))->of = all;
+    PartialSpread all = join_parts(part, scale_of_two);
+    if (gridDim.x > 1) {
+        PartialSpread* found = scratch.found + std::size_t{blockIdx.y} * kMostShares;
+        if (threadIdx.x == 0) found[blockIdx.x] = all;
+        if (!arrives_last(scratch.arrived + blockIdx.y) || threadIdx.x >= 32) return;
+        all =
+            join_lanes(threadIdx.x < gridDim.x ? fetched(found[threadIdx.x]) : PartialSpread{}, scale_of_two);
     }
+    if (threadIdx.x != 0) return;
+    // Of a row with a NaN or +inf, and of nothing but -inf, there is none.
+    if (!(all.most <= FLT_MAX)) all.sums = {};
+    reinterpret_cast<proto::LeanSpread*>(target.part + target.layout.spread(of.column))->of = all.sums;
 }
 
 template <Dtype D>
 struct Summing {
     static void launch(const LeanRows& rows, const LeanTarget& target, std::span<const SpreadColumn> columns,
-                       cudaStream_t stream) {
+                       void* scratch, cudaStream_t stream) {
         SpreadColumns together;
         std::copy(columns.begin(), columns.end(), together.each);
         cudaLaunchConfig_t config{};
-        config.gridDim = {1, static_cast<std::uint32_t>(columns.size()), 1};
+        config.gridDim = {shares_of(columns.size()), static_cast<std::uint32_t>(columns.size()), 1};
         config.blockDim = kSpreadThreads;
         config.stream = stream;
-        (void)cudaLaunchKernelEx(&config, sum_spreads<D>, rows, target, together);
+        (void)cudaLaunchKernelEx(&config, sum_spreads<D>, rows, target, together, SpreadScratch(scratch));
     }
 };
 
@@ -135,11 +175,17 @@ cudaError_t load_spread_kernel(Dtype dtype) {
     return status;
 }
 
+std::size_t spread_scratch_bytes() {
+    return SpreadScratch::kBytes;
+}
+
 cudaError_t launch_spreads(const LeanRows& rows, const LeanTarget& target,
-                           std::span<const SpreadColumn> columns, cudaStream_t stream) {
+                           std::span<const SpreadColumn> columns, void* scratch, cudaStream_t stream) {
+    // Another's error would be reported as this launch's.
+    if (columns.empty()) return cudaSuccess;
     while (!columns.empty()) {
         const auto some = columns.first(std::min<std::size_t>(kMostTogether, columns.size()));
-        launch_of<Summing>(rows.dtype, rows, target, some, stream);
+        launch_of<Summing>(rows.dtype, rows, target, some, scratch, stream);
         columns = columns.subspan(some.size());
     }
     return cudaGetLastError();

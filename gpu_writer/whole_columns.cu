@@ -67,6 +67,8 @@ cudaError_t load_whole_columns_kernel(Dtype dtype) {
 
 cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,
                                  std::span<const std::uint32_t> columns, cudaStream_t stream) {
+    // Another's error would be reported as this launch's.
+    if (columns.empty()) return cudaSuccess;
     while (!columns.empty()) {
         const auto some = columns.first(std::min<std::size_t>(kMostTogether, columns.size()));
         launch_of<LayingWhole>(rows.dtype, rows, slice, some, stream);

@@ -6,6 +6,7 @@
 
 #include "proto/sampling.h"
 #include "proto/sampling_fields.h"
+#include "proto/sampling_steps.h"
 
 namespace croupier::proto {
 
@@ -27,17 +28,14 @@ struct RequestRules {
 // the logits as they stand, and nothing else of the row is asked for.
 constexpr bool draws_plainly(const SamplingParams& params, const RequestRules& rules, std::uint32_t vocab) {
     const bool wants_token_alone = (params.flags & kNoLogprob) != 0 && params.support == 0;
-    const bool adjusts = fields::repetition_penalty.is_on(params) ||
-                         fields::frequency_penalty.is_on(params) || fields::presence_penalty.is_on(params) ||
-                         fields::dry_multiplier.is_on(params) || rules.changes;
     const bool usual = params.rng == Rng::race && params.order[0] == Step::end;
-    if (!wants_token_alone || adjusts || rules.limits || !usual) return false;
+    if (!wants_token_alone || lowers_or_raises(params) || rules.changes || rules.limits || !usual)
+        return false;
     if (race_temperature(params) == 0.0F) return true;
-    // Engines write the vocabulary's size for a top-k that is off.
-    const bool keeps_best = fields::top_k.is_on(params) && static_cast<std::uint32_t>(params.top_k) < vocab;
-    const bool filters = keeps_best || fields::top_n_sigma.is_on(params) || fields::min_p.is_on(params) ||
-                         fields::top_p.is_on(params) || fields::typical_p.is_on(params) ||
-                         fields::xtc_probability.is_on(params);
+    const bool filters = is_switched_on(without_idle_top_k(params, vocab), Step::top_k) ||
+                         is_switched_on(params, Step::top_n_sigma) || is_switched_on(params, Step::min_p) ||
+                         is_switched_on(params, Step::top_p) || is_switched_on(params, Step::typical_p) ||
+                         is_switched_on(params, Step::xtc);
     const bool replaced = fields::mirostat.is_on(params) || fields::adaptive_target.is_on(params) ||
                           fields::dynatemp_range.is_on(params);
     return !filters && !replaced;

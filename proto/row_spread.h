@@ -13,11 +13,11 @@ struct RowSpread {
     double weight = 0.0;
     double moments = 0.0;  // each weight times its distance
 
-    // Seen from a value above the largest one: `by` is the distance between the two, `share` what an entry
-    // weighs that is so far down. All of its terms have one sign, so that nothing is cancelled.
-    constexpr RowSpread from_above(double by, double share) const {
-        return {tokens, distances + tokens * by, squares + by * (2.0 * distances + tokens * by),
-                weight * share, share * (moments + by * weight)};
+    // Seen from so far above the largest one, where `share` is what an entry weighs that is so far down. The
+    // terms of each sum have one sign, so that nothing is cancelled.
+    constexpr RowSpread from_above(double above, double share) const {
+        return {tokens, distances - tokens * above, squares + above * (tokens * above - 2.0 * distances),
+                weight * share, share * (moments - above * weight)};
     }
     constexpr void add(const RowSpread& other) {
         tokens += other.tokens;

@@ -99,13 +99,15 @@ DecisionError Decider::race_all() {
 DecisionError Decider::ask_winners() {
     const double temperature = draw_temperature(params_);
     WinnerQuestion question(plan_.asked, params_, row_, adjust_, search_, plan_.pruning, workspace_);
-    // Then neither the history nor the row is summed.
-    auto asked = question.may_keep_by_own_weight() ? winner_of_all(temperature) : std::nullopt;
-    if (asked && question.keeps_by_own_weight(*asked)) return drawn(asked);
+    // Tried first, because it needs no sum of the history or the row.
+    std::optional<Candidate> asked;
+    if (question.may_keep_by_own_weight()) asked = winner(temperature, kAllValues, runs_anywhere);
+    const std::uint32_t by_race = row_.asked();
+    if (asked && by_race == 0 && question.keeps_by_own_weight(*asked)) return drawn(asked);
     if (!question.begin()) return answer_exactly();
     const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
-    // Else what is forgotten below was not asked for by the race alone.
-    const bool knows_changes = !row_.lacks_blocks();
+    // What shuts_out_absent() spares is what the race alone asked for.
+    const bool knows_changes = row_.asked() == by_race;
     for (int asks = 0; asks < most_asks(plan_.asked) || row_.dtype == proto::Dtype::fp32; ++asks) {
         if (!asked) asked = winner(temperature, question.values(), may_be_kept);
         if (row_.lacks_blocks() && knows_changes && question.shuts_out_absent()) {
@@ -121,14 +123,6 @@ DecisionError Decider::ask_winners() {
         asked.reset();
     }
     return answer_exactly();
-}
-
-// Nothing: it is not known without blocks that are not there.
-std::optional<Candidate> Decider::winner_of_all(double temperature) {
-    const auto found = winner(temperature, kAllValues, runs_anywhere);
-    if (!row_.lacks_blocks()) return found;
-    row_.lean->forget_asked();
-    return std::nullopt;
 }
 
 // The dynamic temperature is known between two values: a winner that is clear at one between them wins at

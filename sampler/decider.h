@@ -62,7 +62,6 @@ class Decider {
     Candidate draw_mirostat(Survivors& survivors, double temperature);
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible);
-    std::optional<Candidate> winner_of_all(double temperature);
     std::optional<Candidate> adaptive_winner(RowClasses& classes, const Survivors& survivors);
     proto::DecisionError answer_exactly();
     proto::DecisionError propose_or_race();

@@ -50,7 +50,7 @@ class LeanLayer {
             note_block_weights(slice, *of.lean);
         });
         take_weights();
-        lean_.spread = spread_.known();
+        lean_.spread = spread_.known(view_.vocab);
         lean_.spread_at = spread_.scale;
         workspace_.runs.front() = {nullptr, 0, nullptr, blocks_, 0, &lean_};
         return {view_.dtype, workspace_.runs.first(1), view_.vocab, blocks_, true, &lean_};
@@ -209,19 +209,18 @@ class LeanLayer {
                      own.scale == scale && std::isfinite(own_maximum);
             if (!summed) return;
             const double most = std::max(maximum, own_maximum);
-            if (maximum < most) sums = from_above(sums, most - maximum);
-            sums.add(own_maximum < most ? from_above(*own.spread, most - own_maximum) : *own.spread);
+            if (maximum < most) sums = seen_from(sums, most - maximum);
+            sums.add(own_maximum < most ? seen_from(*own.spread, most - own_maximum) : *own.spread);
             maximum = most;
         }
-        // Sums beyond what the writers' floats hold tell nothing.
-        std::optional<proto::RowSpread> known() const {
-            const double all = sums.distances + sums.squares + sums.weight + sums.moments;
-            return summed && sums.tokens > 0.0 && std::isfinite(all) ? std::optional(sums) : std::nullopt;
+        std::optional<proto::RowSpread> known(std::uint32_t most_tokens) const {
+            const bool some = summed && sums.tokens > 0.0 && sums.tokens <= most_tokens;
+            return some ? std::optional(sums) : std::nullopt;
         }
 
       private:
-        proto::RowSpread from_above(const proto::RowSpread& of, double above) const {
-            return of.tokens > 0.0 ? of.from_above(-above, exp_nonpositive(-above * scale)) : of;
+        proto::RowSpread seen_from(const proto::RowSpread& of, double above) const {
+            return of.tokens > 0.0 ? of.from_above(above, exp_nonpositive(-above * scale)) : of;
         }
     };
 

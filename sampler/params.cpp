@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "proto/sampling_fields.h"
+#include "proto/sampling_steps.h"
 
 namespace croupier::sampler {
 
@@ -12,35 +13,6 @@ namespace {
 
 using proto::SamplingParams;
 using proto::Step;
-
-bool is_switched_on(const SamplingParams& params, Step step) {
-    switch (step) {
-        case Step::penalties:
-            return fields::penalty_last_n.is_on(params) &&
-                   (fields::repetition_penalty.is_on(params) || fields::frequency_penalty.is_on(params) ||
-                    fields::presence_penalty.is_on(params));
-        case Step::dry:
-            return fields::dry_multiplier.is_on(params) && fields::dry_penalty_last_n.is_on(params);
-        case Step::top_n_sigma:
-            return fields::top_n_sigma.is_on(params);
-        case Step::temperature:
-            return true;
-        case Step::min_p:
-            return fields::min_p.is_on(params);
-        case Step::top_k:
-            return fields::top_k.is_on(params);
-        case Step::top_p:
-            return fields::top_p.is_on(params);
-        case Step::typical_p:
-            return fields::typical_p.is_on(params);
-        case Step::xtc:
-            return fields::xtc_probability.is_on(params) && fields::xtc_threshold.is_on(params);
-        case Step::end:
-        case Step::count_:
-            break;
-    }
-    return false;
-}
 
 bool greedy_takes(Step step) {
     return step == Step::penalties || step == Step::dry;
@@ -66,7 +38,7 @@ const proto::StepOrder& order_of(const SamplingParams& params) noexcept {
 
 bool takes_step(const SamplingParams& params, Step step) noexcept {
     if (is_greedy(params) && !greedy_takes(step)) return false;
-    if (!is_switched_on(params, step)) return false;
+    if (!proto::is_switched_on(params, step)) return false;
     const proto::StepOrder& order = order_of(params);
     return std::find(order.begin(), order.end(), step) != order.end();
 }

@@ -1,5 +1,6 @@
 #include "sampler/plan.h"
 
+#include "proto/sampling_steps.h"
 #include "sampler/chain.h"
 #include "sampler/params.h"
 
@@ -31,13 +32,6 @@ bool is_tempered_dynamically(const SamplingParams& params) {
     return takes_step(params, Step::temperature) && params.dynatemp_range > 0.0;
 }
 
-// Engines write the vocabulary's size for a top-k that is off. (What a draw is named after is what was asked
-// for: plan_of() has both.)
-SamplingParams without_idle_filter(SamplingParams params, std::uint32_t vocab) {
-    if (params.top_k > 0 && static_cast<std::uint32_t>(params.top_k) >= vocab) params.top_k = 0;
-    return params;
-}
-
 bool proposes(const SamplingParams& params) {
     return params.rng == proto::Rng::shvs && !is_truncated(params);
 }
@@ -61,7 +55,7 @@ bool can_be_asked(Step step) {
 }  // namespace
 
 Plan plan_of(const SamplingParams& given, const Request& request, const RowKind& row) noexcept {
-    const SamplingParams params = without_idle_filter(given, row.vocab);
+    const SamplingParams params = proto::without_idle_top_k(given, row.vocab);
     Plan plan;
     plan.pruning = pruning_of(params);
     plan.adjusts_first = adjusts_first(params, plan.pruning);

@@ -240,16 +240,19 @@ const proto::RowSpread* given_spread(const WeighedRow& of) {
 
 }  // namespace
 
+// Of entries as low as -1e30 some sums are beyond what a writer's floats hold, and the others are not.
 Spread spread_of(const WeighedRow& of) noexcept {
     const proto::RowSpread* given = given_spread(of);
-    if (given != nullptr && of.row.lean->spread_at == of.scale)
-        return {given->tokens, given->weight, given->moments * of.scale};
+    const bool weighed = given != nullptr && of.row.lean->spread_at == of.scale &&
+                         std::isfinite(given->weight) && std::isfinite(given->moments);
+    if (weighed) return {given->tokens, given->weight, given->moments * of.scale};
     return HWY_DYNAMIC_DISPATCH(SpreadOf)(of);
 }
 
 Moments moments_of(const WeighedRow& of) noexcept {
     const proto::RowSpread* given = given_spread(of);
-    if (given != nullptr) return {given->tokens, given->distances, given->squares};
+    if (given != nullptr && std::isfinite(given->distances) && std::isfinite(given->squares))
+        return {given->tokens, given->distances, given->squares};
     return HWY_DYNAMIC_DISPATCH(MomentsOf)(of);
 }
 

@@ -49,8 +49,9 @@ WinnerQuestion::WinnerQuestion(Step filter, const proto::SamplingParams& params,
       above_{kEverything, kAfterAll},
       below_{kNothing, kAfterAll} {}
 
+// What a mask hides may stand so far above what it leaves that no sum holds both.
 bool WinnerQuestion::may_keep_by_own_weight() const {
-    return filter_ == Step::top_p && lowers_ && weighed_.row.lean != nullptr &&
+    return filter_ == Step::top_p && lowers_ && weighed_.row.lean != nullptr && weighed_.mask.empty() &&
            weighed_.reference != kNothing && can_be_weighed(weighed_.reference, weighed_.scale);
 }
 

@@ -42,7 +42,8 @@ class WinnerQuestion {
     WinnerQuestion& operator=(const WinnerQuestion&) = delete;
 
     // Whether so little stands above the winner, as the row has it, that it is kept whatever the rest weighs.
-    // It needs no begin(), and is for questions that may be answered so: of a row that is there in part.
+    // It needs no begin(), and is for questions that may be answered so: of a lean step's rows without a
+    // mask.
     bool may_keep_by_own_weight() const;
     bool keeps_by_own_weight(const Candidate& winner);
 

@@ -27,7 +27,8 @@ class EmulatedLean final : public LeanSide {
                                           of.geometry.tile, of.geometry.tiles(of.rank), of.columns()};
         gpu_writer::launch_whole_columns(rows, slice, whole_columns(of), nullptr);
         const gpu_writer::LeanTarget target{address(laid.part), shape.layout, shape.room};
-        gpu_writer::launch_spreads(rows, target, spread_columns(of), nullptr);
+        std::vector<std::uint64_t> scratch(gpu_writer::spread_scratch_bytes() / sizeof(std::uint64_t) + 1);
+        gpu_writer::launch_spreads(rows, target, spread_columns(of), scratch.data(), nullptr);
         send(of, rows, target);
         return laid;
     }

@@ -128,6 +128,88 @@ TEST_CASE("one filter that a row's spread decides needs no whole row, where noth
           }) == 0);
 }
 
+TEST_CASE(
+    "typical behind what leaves few tokens, or above a temperature of 1, is not decided by the spread") {
+    const auto flags = [](auto set) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        params.typical_p = 0.9;
+        set(params);
+        return want_at(params, 100).flags & (gpu_writer::kWhole | gpu_writer::kSumSpread);
+    };
+    CHECK(flags([](auto& params) { params.top_k = 40; }) == 0);
+    CHECK(flags([](auto& params) { params.min_p = 0.05; }) == 0);
+    CHECK(flags([](auto& params) { params.top_p = 0.9; }) == gpu_writer::kWhole);
+    CHECK(flags([](auto& params) { params.temperature = 1.0; }) == gpu_writer::kSumSpread);
+    CHECK(flags([](auto& params) { params.temperature = 1.5; }) == gpu_writer::kWhole);
+}
+
+TEST_CASE("what is written and does nothing sends a column no other way") {
+    const auto as_without = [](auto set, auto idle) {
+        proto::SamplingParams params;
+        params.temperature = 0.8;
+        set(params);
+        const gpu_writer::LeanWant without = want_at(params, 100);
+        idle(params);
+        const gpu_writer::LeanWant with = want_at(params, 100);
+        return with.flags == without.flags && with.by_maximum == without.by_maximum &&
+               with.by_race == without.by_race && with.reach == without.reach;
+    };
+    const auto top_p = [](auto& params) { params.top_p = 0.95; };
+    const auto sigma = [](auto& params) { params.top_n_sigma = 1.0; };
+    const auto nothing = [](auto&) {};
+    const auto whole_top_k = [](auto& params) { params.top_k = 151936; };
+    CHECK(as_without(top_p, whole_top_k));
+    CHECK(as_without(sigma, whole_top_k));
+    CHECK(as_without(nothing, whole_top_k));
+    CHECK(as_without([](auto& params) { params.repetition_penalty = 1.1; }, whole_top_k));
+    const auto penalties_of_none = [](auto& params) {
+        params.repetition_penalty = 1.1;
+        params.penalty_last_n = 0;
+    };
+    CHECK(as_without(sigma, penalties_of_none));
+    CHECK(as_without(nothing, penalties_of_none));
+    CHECK(as_without(nothing, [](auto& params) {
+        params.xtc_probability = 1.0;
+        params.xtc_threshold = 1.0;
+    }));
+    CHECK(as_without([](auto& params) { params.temperature = 0.0; },
+                     [](auto& params) { params.mirostat = 2; }));
+}
+
+TEST_CASE("how many blocks go by their largest entry and how many by the race") {
+    struct Shares {
+        std::uint32_t by_maximum;
+        std::uint32_t by_race;
+        bool operator==(const Shares& other) const {
+            return by_maximum == other.by_maximum && by_race == other.by_race;
+        }
+    };
+    const auto shares = [](std::uint32_t room, auto set) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        params.temperature = 0.8;
+        set(params);
+        const auto want = gpu_writer::want_of(params, {7, 100, 0}, {}, 151936, room);
+        return Shares{want.by_maximum, want.by_race};
+    };
+    const auto penalties = [](auto& params) { params.repetition_penalty = 1.1; };
+    const auto top_p = [](auto& params) { params.top_p = 0.95; };
+    const auto sigma = [](auto& params) { params.top_n_sigma = 1.0; };
+    CHECK(shares(96, penalties) == Shares{4, 72});
+    CHECK(shares(96, top_p) == Shares{24, 72});
+    CHECK(shares(96, sigma) == Shares{72, 24});
+    CHECK(shares(96, [](auto& params) { params.dynatemp_range = 0.5; }) == Shares{24, 72});
+    CHECK(shares(96, [](auto& params) { params.top_k = 50; }) == Shares{57, 0});
+    CHECK(shares(96, [](auto& params) { params.min_p = 0.05; }) == Shares{64, 0});
+    CHECK(shares(96, [](auto& params) { params.temperature = 0.0, params.frequency_penalty = 0.1; }) ==
+          Shares{32, 0});
+    // Of a small room the race has a part, too.
+    CHECK(shares(32, sigma) == Shares{24, 8});
+    CHECK(shares(32, top_p) == Shares{24, 8});
+    CHECK(shares(96, [](auto& params) { params.flags = 0, params.logprobs = 80; }) == Shares{72, 24});
+}
+
 TEST_CASE("a spread is summed at the temperature by which its filter weighs") {
     proto::SamplingParams params;
     params.temperature = 0.5;

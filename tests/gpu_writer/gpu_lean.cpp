@@ -96,6 +96,7 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
     target_ = {part.address(), shape.layout, shape.room};
     scratch_ = on_gpu<std::byte>(
         nullptr, gpu_writer::lean_scratch_bytes(dtype, shape.slice.blocks, of.geometry.max_batch));
+    spread_scratch_ = on_gpu<std::byte>(nullptr, gpu_writer::spread_scratch_bytes());
     desk_ = need(gpu_writer::AnswerDesk::make(dtype, shape.slice.blocks));
     if (!of.order.empty()) {
         const std::vector<std::uint32_t> places = proto::places_of(of.order, 0);
@@ -115,7 +116,8 @@ GpuLeanStep::~GpuLeanStep() {
 
 void GpuLeanStep::launch(std::uint64_t word) {
     need_cuda(gpu_writer::launch_whole_columns(rows_, slice_, whole_, stream_.get()), "lay whole columns");
-    need_cuda(gpu_writer::launch_spreads(rows_, target_, spreads_, stream_.get()), "sum rows' spreads");
+    need_cuda(gpu_writer::launch_spreads(rows_, target_, spreads_, spread_scratch_.get(), stream_.get()),
+              "sum rows' spreads");
     const std::span<const gpu_writer::LeanWant> wants(
         reinterpret_cast<const gpu_writer::LeanWant*>(wants_.data()), columns_);
     need_cuda(

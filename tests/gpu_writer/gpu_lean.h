@@ -56,6 +56,7 @@ class GpuLeanStep {
     gpu_writer::Stream stream_;
     gpu_writer::DeviceMemory<std::byte> logits_;
     gpu_writer::DeviceMemory<std::byte> scratch_;
+    gpu_writer::DeviceMemory<std::byte> spread_scratch_;
     gpu_writer::DeviceMemory<std::uint32_t> places_;
     MappedBytes wants_;
     MappedBytes words_;  // ready, finished, stamps, and one for each column that asks

@@ -378,6 +378,31 @@ TEST_CASE("top-n sigma, typical and a dynamic temperature are decided by the row
     }
 }
 
+// As a writer gives it that squares in float.
+TEST_CASE("a spread with sums beyond what floats hold still tells what the others say") {
+    std::mt19937_64 generator(20261125);
+    Workspace workspace(kVocab);
+    LmCase of;
+    for (const bool typical : {true, false}) {
+        fill_lm_row(of, kVocab, proto::Dtype::bf16, generator);
+        ask_plainly(of);
+        of.params.temperature = 0.6;
+        if (typical) of.params.typical_p = 0.3;
+        if (!typical) of.params.dynatemp_range = 0.3;
+        LeanOffer offer = best_blocks(400, false);
+        offer.spread = true;
+        offer.scale = typical ? 1.0 / of.params.temperature : 1.0;
+        const LeanDecision without = decided(of, offer, workspace);
+        of.logits[kVocab / 2] = quantised(-1e30F, proto::Dtype::bf16);
+        LeanRow row(of.logits, of.shape, 1, offer);
+        for (std::size_t rank = 0; rank < row.view().slices.size(); ++rank)
+            row.column(rank).spread->squares = std::numeric_limits<double>::infinity();
+        const LeanDecision with = decide_lean(row, of.request, workspace);
+        CHECK(with.outcome.decision.token == without.outcome.decision.token);
+        CHECK(with.asked <= without.asked + 1);
+    }
+}
+
 TEST_CASE("a spread that is no number, or is of another scale, tells nothing") {
     Workspace workspace(kVocab);
     LmCase of;
@@ -386,8 +411,8 @@ TEST_CASE("a spread that is no number, or is of another scale, tells nothing") {
     LeanOffer offer = best_blocks(64, false);
     const std::int32_t token = decided(of, offer, workspace).outcome.decision.token;
     offer.spread = true;
-    for (const double wrong :
-         {std::numeric_limits<double>::quiet_NaN(), -1.0, 0.0, std::numeric_limits<double>::infinity()}) {
+    for (const double wrong : {std::numeric_limits<double>::quiet_NaN(), -1.0, 0.0, kVocab + 1.0,
+                               std::numeric_limits<double>::infinity()}) {
         LeanRow row(of.logits, of.shape, 1, offer);
         row.column(0).spread->tokens = wrong;
         CHECK(decide_lean(row, of.request, workspace).outcome.decision.token == token);

@@ -1,0 +1,51 @@
+// Which steps of a request's parameters do anything: who sends a row and who decides it judge by the same.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/sampling.h"
+#include "proto/sampling_fields.h"
+
+namespace croupier::proto {
+
+constexpr bool is_switched_on(const SamplingParams& params, Step step) {
+    switch (step) {
+        case Step::penalties:
+            return fields::penalty_last_n.is_on(params) &&
+                   (fields::repetition_penalty.is_on(params) || fields::frequency_penalty.is_on(params) ||
+                    fields::presence_penalty.is_on(params));
+        case Step::dry:
+            return fields::dry_multiplier.is_on(params) && fields::dry_penalty_last_n.is_on(params);
+        case Step::top_n_sigma:
+            return fields::top_n_sigma.is_on(params);
+        case Step::temperature:
+            return true;
+        case Step::min_p:
+            return fields::min_p.is_on(params);
+        case Step::top_k:
+            return fields::top_k.is_on(params);
+        case Step::top_p:
+            return fields::top_p.is_on(params);
+        case Step::typical_p:
+            return fields::typical_p.is_on(params);
+        case Step::xtc:
+            return fields::xtc_probability.is_on(params) && fields::xtc_threshold.is_on(params);
+        case Step::end:
+        case Step::count_:
+            break;
+    }
+    return false;
+}
+
+constexpr bool lowers_or_raises(const SamplingParams& params) {
+    return is_switched_on(params, Step::penalties) || is_switched_on(params, Step::dry);
+}
+
+// Engines write the vocabulary's size for a top-k that is off. (What a draw is named after is what was asked
+// for.)
+constexpr SamplingParams without_idle_top_k(SamplingParams params, std::uint32_t vocab) {
+    if (params.top_k > 0 && static_cast<std::uint32_t>(params.top_k) >= vocab) params.top_k = 0;
+    return params;
+}
+
+}  // namespace croupier::proto
