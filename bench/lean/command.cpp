@@ -52,6 +52,7 @@ json measure(const Case& of, const lean::ColdRows& rows, std::uint32_t steps) {
                    {"sums", of.sums},
                    {"drawn", of.drawn},
                    {"beside", of.beside},
+                   {"spreads", of.spreads},
                    {"to_ready_us", percentiles_of(steps, [&] { return session.to_ready(); })},
                    {"to_tokens_us", percentiles_of(steps, [&] { return session.to_tokens(); })},
                    {"kernel_us", percentiles_of(steps, [&] { return session.of_kernel(false); })},
@@ -102,7 +103,10 @@ json run(const Options& options) {
               // A temperature alone, as writers have it.
               Case{options.vocab, columns, 4, 32}, Case{options.vocab, columns, 4, 32, false, true},
               // A top-p with penalties.
-              Case{options.vocab, columns, 48, 64, true, false, true}}) {
+              Case{options.vocab, columns, 24, 72, true, false, true},
+              // One of greedy columns has its spread, and all of those with a top-n sigma.
+              Case{options.vocab, columns, 4, 0}, Case{options.vocab, columns, 4, 0, false, false, false, 1},
+              Case{options.vocab, columns, 72, 24, false, false, false, columns}}) {
             std::cerr << fmt::format("\r{} columns, {} + {} blocks      ", columns, each.by_maximum,
                                      each.by_race);
             results.push_back(measure(each, rows, options.steps));
@@ -118,17 +122,19 @@ json run(const Options& options) {
 
 void print_table(const json& answer) {
     std::cout << answer["environment"]["gpu"].get<std::string>() << "\n\n"
-              << fmt::format("{:>7} {:>8} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "columns",
+              << fmt::format("{:>7} {:>12} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "columns",
                              "blocks", "sums", "ready us", "p99", "tokens us", "p99", "kernel us", "empty us",
                              "KB");
     for (const json& each : answer["results"]) {
         std::cout << fmt::format(
-            "{:>7} {:>8} {:>5} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f}\n",
+            "{:>7} {:>12} {:>5} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f}\n",
             each["columns"].get<int>(),
             each["drawn"].get<bool>()
                 ? "drawn"
-                : fmt::format("{}+{}{}", each["by_maximum"].get<int>(), each["by_race"].get<int>(),
-                              each["beside"].get<bool>() ? " d" : ""),
+                : fmt::format(
+                      "{}+{}{}{}", each["by_maximum"].get<int>(), each["by_race"].get<int>(),
+                      each["beside"].get<bool>() ? " d" : "",
+                      each["spreads"].get<int>() == 0 ? "" : fmt::format(" s{}", each["spreads"].get<int>())),
             each["sums"].get<bool>() ? "yes" : "no", each["to_ready_us"]["p50"].get<double>(),
             each["to_ready_us"]["p99"].get<double>(), each["to_tokens_us"]["p50"].get<double>(),
             each["to_tokens_us"]["p99"].get<double>(), each["kernel_us"]["p50"].get<double>(),

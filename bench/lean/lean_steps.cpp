@@ -66,6 +66,7 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
       shape_(shape_of(of)),
       desk_(need(gpu_writer::AnswerDesk::make(proto::Dtype::bf16, shape_.slice.blocks))),
       scratch_(gpu_writer::lean_scratch_bytes(proto::Dtype::bf16, shape_.slice.blocks, of.columns)),
+      spread_scratch_(gpu_writer::spread_scratch_bytes()),
       sweep_(kSweepBytes),
       tokens_(of.columns * sizeof(std::int32_t)),
       wants_(of.columns),
@@ -81,6 +82,8 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
     need_cuda(cudaMemset(scratch_.get(), 0,
                          gpu_writer::lean_scratch_bytes(proto::Dtype::bf16, shape_.slice.blocks, of.columns)),
               "cannot clear GPU memory");
+    need_cuda(cudaMemset(spread_scratch_.get(), 0, gpu_writer::spread_scratch_bytes()),
+              "cannot clear GPU memory");
     need_cuda(cudaDeviceSynchronize(), "cannot clear GPU memory");
     for (std::uint32_t column = 0; column < of.columns; ++column) {
         gpu_writer::LeanWant& want = wants_[column];
@@ -92,6 +95,9 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
         if (of.beside) want.flags |= gpu_writer::kDrawBeside;
         want.by_maximum = of.by_maximum;
         want.by_race = of.by_race;
+        if (column >= of.spreads) continue;
+        want.flags |= gpu_writer::kSumSpread;
+        spreads_.push_back({column, want.scale});
     }
 }
 
@@ -114,7 +120,10 @@ gpu_writer::LeanSlice LeanSteps::slice() const {
 
 void LeanSteps::launch() {
     ++step_;
-    need_cuda(gpu_writer::launch_lean(next_rows(), {part_.address(), shape_.layout, shape_.room}, wants_,
+    const gpu_writer::LeanTarget target{part_.address(), shape_.layout, shape_.room};
+    need_cuda(gpu_writer::launch_spreads(next_rows(), target, spreads_, spread_scratch_.get(), stream_.get()),
+              "cannot launch a lean step's spreads");
+    need_cuda(gpu_writer::launch_lean(next_rows(), target, wants_,
                                       {words_.address(kReady), step_, words_.address(kFirstStamp),
                                        words_.address(kFinished), step_},
                                       scratch_.get(), stream_.get()),

@@ -23,8 +23,9 @@ struct Case {
     std::uint32_t by_maximum = 16;
     std::uint32_t by_race = 16;
     bool sums = false;
-    bool drawn = false;   // and nothing else
-    bool beside = false;  // drawn as well
+    bool drawn = false;         // and nothing else
+    bool beside = false;        // drawn as well
+    std::uint32_t spreads = 0;  // of so many columns, the first ones
 };
 
 // Pinned memory, and where the GPU finds it.
@@ -84,6 +85,8 @@ class LeanSteps {
     writer::GpuStream stream_;
     std::unique_ptr<gpu_writer::AnswerDesk> desk_;
     writer::GpuBuffer scratch_;
+    writer::GpuBuffer spread_scratch_;
+    std::vector<gpu_writer::SpreadColumn> spreads_;
     writer::GpuBuffer sweep_;
     writer::GpuBuffer tokens_;
     std::vector<gpu_writer::LeanWant> wants_;
