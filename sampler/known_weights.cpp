@@ -175,6 +175,31 @@ std::optional<double> WeighBeforePlace(const WeighedRow& of, const Candidate& pl
     return before ? std::optional(*before * weights.units_of(of.reference)) : std::nullopt;
 }
 
+// Few values are before the place, or few blocks: the weights are made one by one.
+double WeighBeforeExactly(const WeighedRow& of, const Candidate& place) {
+    const PlaceFloors floors(place);
+    const SumLanes d;
+    const std::size_t lanes = hn::Lanes(d);
+    HWY_ALIGN float values[2 * kLanes];
+    double before = 0.0;
+    for (std::uint32_t first = 0; first < of.row.blocks; first += 64) {
+        const std::size_t some = std::min<std::size_t>(64, of.row.blocks - first);
+        std::uint64_t reached = ReachedBits(of.block_max.data() + first, some, floors.as_large);
+        for (; reached != 0; reached &= reached - 1) {
+            const std::uint32_t block = first + static_cast<std::uint32_t>(std::countr_zero(reached));
+            EachOfBlock(of, floors, block, [&](V low, V high, V least) HWY_ATTR {
+                hn::Store(hn::IfThenElse(hn::Ge(low, least), low, hn::Set(d, kNone)), d, values);
+                hn::Store(hn::IfThenElse(hn::Ge(high, least), high, hn::Set(d, kNone)), d, values + lanes);
+                for (std::size_t i = 0; i < 2 * lanes; ++i) {
+                    if (values[i] == kNone) continue;
+                    before += exp_of((static_cast<double>(values[i]) - of.reference) * of.scale);
+                }
+            });
+        }
+    }
+    return before;
+}
+
 }  // namespace croupier::sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -183,6 +208,7 @@ namespace croupier::sampler {
 
 HWY_EXPORT(WeighKnown);
 HWY_EXPORT(WeighBeforePlace);
+HWY_EXPORT(WeighBeforeExactly);
 HWY_EXPORT(AskForBefore);
 
 KnownWeights weigh_known(const WeighedRow& of, const Candidate& place) noexcept {
@@ -191,6 +217,10 @@ KnownWeights weigh_known(const WeighedRow& of, const Candidate& place) noexcept 
 
 std::optional<double> weigh_before(const WeighedRow& of, const Candidate& place) noexcept {
     return HWY_DYNAMIC_DISPATCH(WeighBeforePlace)(of, place);
+}
+
+double weigh_before_exactly(const WeighedRow& of, const Candidate& place) noexcept {
+    return HWY_DYNAMIC_DISPATCH(WeighBeforeExactly)(of, place);
 }
 
 void ask_for_before(const WeighedRow& of, const Candidate& place) noexcept {

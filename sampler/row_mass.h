@@ -20,6 +20,11 @@ namespace croupier::sampler {
 // registers of four lanes; without fused products a reference of up to 16 nats away 1e-6.
 constexpr double kWeightError = 1e-5;
 
+// What a writer may be off that sums in float, as a GPU's kernel does: a weight's argument is rounded three
+// times, 1.24e-7 |t| of the weight, which is 2.5e-6 by the same mean; its power three times, of a block, a
+// chunk and the row, 7e-7 together; and 28 additions and products one after the other, 1.7e-6.
+constexpr double kSentWeightError = 5e-6;
+
 // Whether a raw log-prob with a total of that error, rounded to float, may stand for another's.
 inline bool logprobs_agree(float a, float b) {
     if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);

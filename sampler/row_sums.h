@@ -39,6 +39,9 @@ WeightBefore weight_before_and_least(const WeighedRow& of, const Candidate& plac
 // place, where all of it is there.
 std::optional<double> weigh_before(const WeighedRow& of, const Candidate& place) noexcept;
 
+// Where it has told: the same in double, off by what its additions round.
+double weigh_before_exactly(const WeighedRow& of, const Candidate& place) noexcept;
+
 // Of such a row what stands before the place and what behind it, as far as it is there, and of each other
 // block its largest.
 struct KnownWeights {

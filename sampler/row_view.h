@@ -34,7 +34,7 @@ struct LeanColumn {
     // null: none was. Of a block that ranks share, each rank's part.
     const std::uint64_t* placed = nullptr;
     // What the rank's entries above -inf weigh, each exp(x) and each exp(x * scale), in units of the largest
-    // one's weight, off by kWeightError of themselves at most (sampler/row_mass.h); 0: not summed.
+    // one's weight, off by kSentWeightError of themselves at most (sampler/row_mass.h); 0: not summed.
     double weight = 0.0;
     double weight_at_scale = 0.0;
     double scale = 0.0;

@@ -21,10 +21,6 @@ constexpr double kNothing = -std::numeric_limits<double>::infinity();
 constexpr double kEverything = std::numeric_limits<double>::infinity();
 constexpr std::uint32_t kAfterAll = std::numeric_limits<std::uint32_t>::max();
 
-// A double's sum of so many terms and the masses' whole numbers are off by less, as a share of the total.
-constexpr double kExactError = 1e-7;
-// What a changed token's weight is off, as a share of it: its value is rounded to a float first.
-constexpr double kChangedError = 2.0 * kWeightError;
 // A threshold below it is reached by more tokens than a list is good for.
 constexpr double kLeastThreshold = 1e-4;
 // What weighs less moves no sum.
@@ -48,24 +44,6 @@ WinnerQuestion::WinnerQuestion(Step filter, const proto::SamplingParams& params,
       first_{kEverything, 0},
       above_{kEverything, kAfterAll},
       below_{kNothing, kAfterAll} {}
-
-// What a mask hides may stand so far above what it leaves that no sum holds both.
-bool WinnerQuestion::may_keep_by_own_weight() const {
-    return filter_ == Step::top_p && lowers_ && weighed_.row.lean != nullptr && weighed_.mask.empty() &&
-           weighed_.reference != kNothing && can_be_weighed(weighed_.reference, weighed_.scale);
-}
-
-// The row weighs no less than what stands above the winner and the winner itself. What is lowered stood above
-// it where it still does: the row as it was written has no less there.
-bool WinnerQuestion::keeps_by_own_weight(const Candidate& winner) {
-    const auto row_above = all_above(winner);
-    if (!row_above) return false;
-    const auto stood = static_cast<double>(weighed_.row.value_at(winner.token));
-    const double self = stood > winner.value ? weight(stood) * (1.0 - kWeightError) : 0.0;
-    const double above = std::max(0.0, *row_above * (1.0 + kWeightError) - self) + kExactError;
-    const double share = params_.top_p - 2.0 * kExactError;
-    return above * (1.0 - share) < share * weight(winner.value);
-}
 
 bool WinnerQuestion::begin() {
     if (filter_ == Step::min_p) return begin_min_p();
@@ -126,7 +104,9 @@ double WinnerQuestion::weight(double value) const {
 }
 
 void WinnerQuestion::sum_row() {
-    if (raw_total_ == 0.0) raw_total_ = total_weight(mass_of_row(), workspace_.weighed);
+    if (raw_total_ != 0.0) return;
+    if (total_is_given()) raw_error_ = kSentWeightError;
+    raw_total_ = total_weight(mass_of_row(), workspace_.weighed);
 }
 
 bool WinnerQuestion::know_total() {
@@ -136,7 +116,7 @@ bool WinnerQuestion::know_total() {
 
 WinnerQuestion::Between WinnerQuestion::total() const {
     const double total = raw_total_ + changed_.change();
-    const double error = raw_total_ * kWeightError + changed_.moved() * kChangedError + total * kExactError;
+    const double error = raw_total_ * raw_error_ + changed_.moved() * kChangedError + total * kExactError;
     return {total - error - changed_.unread(), total + error};
 }
 
@@ -170,97 +150,6 @@ WinnerQuestion::Between WinnerQuestion::mass_before(const Candidate& place, doub
 // Of a row that is there in part, by its writers: the blocks that are there tell more then.
 bool WinnerQuestion::total_is_given() const {
     return weighed_.row.lean != nullptr && known_weight(mass_of_row(), workspace_.weighed);
-}
-
-// Where the entries above all that are not there have the share already, none of the others is kept: no
-// winner among them needs to be asked about. It costs a sum, and few races need it. What ends above where it
-// stood, the race has looked for among them.
-bool WinnerQuestion::shuts_out_absent() {
-    if (filter_ != Step::top_p || !total_is_given() || !lowers_ || is_shut_) return false;
-    const float from = weighed_.row.lean->there_from();
-    const Candidate behind = {from, kAfterAll};
-    constexpr std::uint32_t kMostBlocks = 256;  // of more the sum costs as much as what it saves
-    const bool has_few = count_at_least(weighed_.block_max, from) <= kMostBlocks;
-    if (!has_few || from == -std::numeric_limits<float>::infinity()) return false;
-    sum_row();
-    if (mass_before(behind, kEverything).low < params_.top_p * total().high) return false;
-    end_ = behind;
-    values_.floor = from;
-    is_shut_ = true;
-    return true;
-}
-
-// A winner that its own weight does not keep is asked about again.
-std::optional<double> WinnerQuestion::all_above(const Candidate& winner) {
-    if (!above_whom_ || above_whom_->token != winner.token || above_whom_->value != winner.value) {
-        above_whom_ = winner;
-        row_above_ = weigh_before(weighed_, winner);
-    }
-    return row_above_;
-}
-
-WinnerQuestion::Between WinnerQuestion::known_before(const KnownWeights& known,
-                                                     const Candidate& winner) const {
-    const Between before = with_change(known.before, winner, kEverything);
-    if (known.all_before) return before;
-    const double most = raw_total_ * (1.0 + kWeightError) - known.behind * (1.0 - kWeightError);
-    return {before.low - changed_.unread(), with_change(most, winner, kEverything).high};
-}
-
-// What is known of a row that is there in part is most often enough. Where it is not, all is asked for that
-// the next try can need.
-Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
-    sum_row();
-    const auto row_above = all_above(winner);
-    KnownWeights known = row_above ? KnownWeights{*row_above, 0.0, true} : weigh_known(weighed_, winner);
-    Between before = known_before(known, winner);
-    Verdict verdict = judge_top_p(before, winner);
-    // To look at what each block weighs costs as much again, and few need it.
-    if (verdict == Verdict::open && !known.all_before && weighed_.row.lean->know_weights(weighed_.scale)) {
-        known = weigh_known(weighed_, winner);
-        before = known_before(known, winner);
-        verdict = judge_top_p(before, winner);
-    }
-    if (verdict != Verdict::open) return verdict;
-    if (known.all_before) {
-        ask_for_changed(before);
-        return verdict;
-    }
-    ask_for_before(weighed_, winner);
-    // How much the next try leaves room for, nobody knows yet.
-    constexpr double kPart = 0.04;
-    if (changed_.left_unread()) changed_.ask_for_unread(kPart * total().high);
-    return verdict;
-}
-
-Verdict WinnerQuestion::judge_top_p(const Between& before, const Candidate& winner) {
-    const Between all = total();
-    if (before.high < params_.top_p * all.low) return Verdict::kept;
-    if (before.low < params_.top_p * all.high) return Verdict::open;
-    end_ = winner;
-    values_.floor = float_below(winner.value);
-    return Verdict::gone;
-}
-
-// Most winners have so little above them that what was read of the row on the way outweighs it.
-Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
-    if (total_is_given()) return ask_top_p_of_lean(winner);
-    const WeightBefore found = weight_before_and_least(weighed_, winner);
-    const Between before = with_change(found.before, winner, kEverything);
-    const double least = found.least_total * (1.0 - kWeightError - kExactError) + changed_.change() -
-                         changed_.moved() * kChangedError - changed_.unread();
-    if (before.high < params_.top_p * least) return Verdict::kept;
-    sum_row();
-    const Verdict verdict = judge_top_p(before, winner);
-    if (verdict == Verdict::open) ask_for_changed(before);
-    return verdict;
-}
-
-// What was not read of the changed tokens may be all that leaves the question open. Then it is what the next
-// try needs, and there is one, for what was asked for makes this one void.
-void WinnerQuestion::ask_for_changed(const Between& before) {
-    const double least = total().low + changed_.unread();
-    if (changed_.left_unread()) changed_.ask_for_unread(least - before.high / params_.top_p);
 }
 
 // All that reach the threshold but the least likely of them are gone. Where it cannot tell, or would look far

@@ -19,6 +19,11 @@
 
 namespace croupier::sampler {
 
+// A double's sum of so many terms and the masses' whole numbers are off by less, as a share of the total.
+constexpr double kExactError = 1e-7;
+// What a changed token's weight is off, as a share of it: its value is rounded to a float first.
+constexpr double kChangedError = 2.0 * kWeightError;
+
 enum class Verdict : std::uint8_t { kept, gone, open };
 
 // Of the filters that can be asked, the one that always needs the weight of the row.
@@ -89,7 +94,8 @@ class WinnerQuestion {
     Verdict ask_top_p_of_lean(const Candidate& winner);
     std::optional<double> all_above(const Candidate& winner);
     Between known_before(const KnownWeights& known, const Candidate& winner) const;
-    Verdict judge_top_p(const Between& before, const Candidate& winner);
+    Verdict judge_top_p(const Between& before, const Between& all, const Candidate& winner);
+    Verdict judge_top_p_exactly(const Candidate& winner);
     void ask_for_changed(const Between& before);
     Verdict ask_typical(const Candidate& winner);
     bool ties_by_rounding(const Candidate& winner) const;
@@ -116,11 +122,12 @@ class WinnerQuestion {
     // What the row has above this candidate; nothing: not all of it is there.
     std::optional<Candidate> above_whom_;
     std::optional<double> row_above_;
-    double raw_total_ = 0.0;  // what the row weighs as it was written; 0: not known yet
-    double maximum_ = 0.0;    // min_p: of all tokens, as their adjustments leave them
-    double sure_ = 0.0;       // top_n_sigma: kept from here on
-    double tokens_ = 0.0;     // above -inf
-    double centre_ = 0.0;     // the tokens' mean exponent, each by its weight: the nearest to the entropy
+    double raw_total_ = 0.0;           // what the row weighs as it was written; 0: not known yet
+    double raw_error_ = kWeightError;  // what that may be off, as a share of it
+    double maximum_ = 0.0;             // min_p: of all tokens, as their adjustments leave them
+    double sure_ = 0.0;                // top_n_sigma: kept from here on
+    double tokens_ = 0.0;              // above -inf
+    double centre_ = 0.0;  // the tokens' mean exponent, each by its weight: the nearest to the entropy
     double centre_error_ = 0.0;
     // typical_p: gone is what lies as far above or below, but for smaller ids of these values.
     Candidate above_;

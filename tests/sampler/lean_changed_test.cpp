@@ -135,7 +135,7 @@ TEST_CASE("whatever changes tokens that a part of a row lacks, the token is the 
         fill_history(lm_case, generator);
         for (const Change& change : kChanges) {
             ask(lm_case, change, generator);
-            const double error = (generator() % 2 == 0 ? 0.9 : -0.9) * kWeightError;
+            const double error = (generator() % 2 == 0 ? 0.9 : -0.9) * kSentWeightError;
             const auto best = static_cast<std::uint32_t>(generator() % kBlocks);
             check(lm_case, change, offer_of(lm_case, best, error), workspace, tally);
         }

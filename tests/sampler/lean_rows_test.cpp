@@ -46,7 +46,7 @@ LeanOffer random_offer(const RandomCase& of, std::mt19937_64& generator) {
     // Whatever it asks for: it is the decision that knows what may be drawn so.
     if (generator() % 2 == 0) offer.drawn_by = drawn_by(of.request);
     const double most = (of.params.flags & proto::kNoLogprob) != 0 ? 0.99 : 0.7;
-    offer.error = one_of(std::array{0.0, most, -most}, generator) * kWeightError;
+    offer.error = one_of(std::array{0.0, most, -most}, generator) * kSentWeightError;
     return offer;
 }
 

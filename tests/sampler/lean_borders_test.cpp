@@ -1,0 +1,111 @@
+// Winners at the very edge of a nucleus: what floats leave open does not cost a step the whole row.
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "agreement.h"
+#include "lean_fixture.h"
+#include "lm_cases.h"
+#include "sampler/row_mass.h"
+#include "testing/deciding.h"
+
+namespace croupier::sampler::test {
+namespace {
+
+constexpr std::uint32_t kVocab = 20000;
+
+void race_all(LmCase& of, double temperature, std::uint64_t seed) {
+    of.params = {};
+    of.params.flags = proto::kNoLogprob;
+    of.params.temperature = temperature;
+    of.params.seed = seed;
+    for (auto* list : {&of.allowed_ids, &of.bad_words, &of.breakers}) list->clear();
+    of.bias.clear();
+    of.mask.clear();
+    of.hot_blocks.clear();
+    bind_request(of);
+    of.request.max_length = 100;
+}
+
+double penalised(const LmCase& of, std::uint32_t token) {
+    const auto id = static_cast<std::int32_t>(token);
+    const auto has = [&](const std::vector<std::int32_t>& tokens) {
+        return std::find(tokens.begin(), tokens.end(), id) != tokens.end();
+    };
+    const auto logit = static_cast<double>(of.logits[token]);
+    if (of.params.repetition_penalty == 1.0 || (!has(of.prompt) && !has(of.output))) return logit;
+    return logit > 0 ? logit / of.params.repetition_penalty : logit * of.params.repetition_penalty;
+}
+
+// The share of all that stands before a token in canonical order, and what the row as it stood weighs of all.
+struct Edge {
+    double share;
+    double row;
+};
+Edge edge_at(const LmCase& of, std::uint32_t token) {
+    std::vector<double> values(kVocab);
+    for (std::uint32_t id = 0; id < kVocab; ++id) values[id] = penalised(of, id);
+    const double most = *std::max_element(values.begin(), values.end());
+    double before = 0.0;
+    double all = 0.0;
+    double row = 0.0;
+    for (std::uint32_t id = 0; id < kVocab; ++id) {
+        const double weight = std::exp((values[id] - most) / of.params.temperature);
+        all += weight;
+        row += std::exp((static_cast<double>(of.logits[id]) - most) / of.params.temperature);
+        const bool stands_before = values[id] > values[token] || (values[id] == values[token] && id < token);
+        if (stands_before) before += weight;
+    }
+    return {before / all, row / all};
+}
+
+}  // namespace
+
+TEST_CASE("a winner next to its nucleus' edge is judged without the rest of the row") {
+    std::mt19937_64 generator(20261126);
+    Workspace workspace(kVocab);
+    LmCase of;
+    int edges = 0;
+    int whole_rows = 0;
+    for (int number = 0; number < 400; ++number) {
+        fill_lm_row(of, kVocab, static_cast<proto::Dtype>(number % 3), generator);
+        of.prompt.assign(of.best.begin(),
+                         of.best.begin() + std::min<std::ptrdiff_t>(20, std::ssize(of.best)));
+        of.output.assign(1, static_cast<std::int32_t>(generator() % kVocab));
+        race_all(of, std::array{0.6, 0.8, 1.0}[generator() % 3], generator());
+        if (number % 2 == 0) of.params.repetition_penalty = 1.1;
+        LeanOffer offer;
+        offer.all = true;
+        LeanRow plain(of.logits, of.shape, 1, offer);
+        const proto::Decision raced = decide_once(plain.whole(), of.request, workspace);
+        if (raced.error != proto::DecisionError::none) continue;
+        const Edge edge = edge_at(of, static_cast<std::uint32_t>(raced.token));
+        // Farther from it than a decision can be unsure of, which sees a sum that is off and knows by how
+        // much at most, and nearer.
+        const double unsure = edge.row * (2.1 * kSentWeightError + 1e-6 / edge.share);
+        const double off = unsure * std::array{0.0, 0.5, 1.0, -1.0, 2.0, -2.0}[generator() % 6];
+        of.params.top_p = edge.share * (1.0 + off);
+        if (edge.share < 0.05 || of.params.top_p >= 1.0) continue;
+        offer.sums = true;
+        offer.scale = 1.0 / of.params.temperature;
+        offer.error = std::array{0.99, 0.0, -0.99}[generator() % 3] * kSentWeightError;
+        LeanRow row(of.logits, of.shape, 1, offer);
+        const proto::Decision whole = decide_once(row.whole(), of.request, workspace);
+        const reference::Outcome expected = outcome_of(whole, workspace.answer());
+        const std::string fault =
+            difference(decide_lean(row, of.request, workspace).outcome, expected, Logprobs::within_error);
+        if (!fault.empty()) FAIL(fault << "; " << describe(of));
+        if (std::abs(off) < unsure) continue;
+        ++edges;
+        whole_rows += workspace.answer().path == Path::classes ? 1 : 0;
+    }
+    REQUIRE(edges > 50);
+    CHECK(whole_rows == 0);
+}
+
+}  // namespace croupier::sampler::test
