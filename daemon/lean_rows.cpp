@@ -105,6 +105,7 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
         if ((head.flags & proto::kDrawn) != 0) continue;
         if ((head.flags & proto::kHasSpread) != 0)
             fetch(part + layout.spread(column), sizeof(proto::LeanSpread));
+        if (has_racers(head, rank)) fetch(part + racers_at(head, rank, column), sizeof(proto::Racers));
         if (weighs_blocks(head, rank))
             fetch(part + layout.block_weights(column, blocks_[rank]), blocks_[rank]);
         fetch(part + layout.maxima + column * layout.maxima_stride, layout.maxima_stride);
@@ -118,6 +119,13 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
 bool LeanRows::weighs_blocks(const proto::LeanHead& head, std::uint32_t rank) const {
     return (head.flags & proto::kWeighsBlocks) != 0 &&
            proto::block_weights_bytes(blocks_[rank]) <= layouts_[rank].elements_stride;
+}
+
+bool LeanRows::has_racers(const proto::LeanHead& head, std::uint32_t rank) const {
+    const bool weighs = (head.flags & proto::kWeighsBlocks) != 0;
+    const std::size_t behind = weighs ? proto::block_weights_bytes(blocks_[rank]) : sizeof(proto::LeanSpread);
+    return (head.flags & proto::kHasRacers) != 0 &&
+           behind + sizeof(proto::Racers) <= layouts_[rank].elements_stride;
 }
 
 sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t rank, std::uint32_t column,
@@ -148,6 +156,8 @@ sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t ran
     if ((head.flags & (proto::kDrawn | proto::kDrawnBeside)) != 0) lean.draw = head.draw;
     const bool knows_rival = (head.flags & proto::kDrawnBeside) != 0;
     if (lean.draw && !knows_rival) lean.draw->rival = std::numeric_limits<float>::infinity();
+    if (lean.draw && has_racers(head, rank))
+        lean.racers = *reinterpret_cast<const proto::Racers*>(part + racers_at(head, rank, column));
     return lean;
 }
 

@@ -24,13 +24,16 @@ constexpr std::uint32_t kOfRace = 72;
 constexpr std::uint32_t kOfMinP = 64;
 // A nucleus is asked of a race's winner: what stands before it must be read. Most of that is among the
 // race's best too: with more of these and fewer of those, more columns asked.
-constexpr std::uint32_t kOfNucleus = 24;
+constexpr std::uint32_t kOfNucleus = 32;
 // What is within a deviation of the largest, or about as likely as the entropy has it, are many; and who wins
 // among them are few.
 constexpr std::uint32_t kBySpread = 72;
-// A draw beside what is sent takes a GPU 7 us, once for all columns, and saves a sampler 5 us of each: a
-// dozen samplers gain by it from so many columns on (docs/decisions/0020-a-lean-transport.md).
-constexpr std::ptrdiff_t kDrawnBesideFrom = 17;
+// As many are opened for the race's best tokens, in three rounds of a CUDA block. Of flat rows they tell some
+// three.
+constexpr std::uint32_t kOpened = 84;
+// To find these takes a GPU some 15 us, once for all columns that fit on it, and saves a sampler 5 us of
+// each: a dozen samplers gain by it from so many columns on (docs/decisions/0020-a-lean-transport.md).
+constexpr std::ptrdiff_t kRacersFrom = 48;
 
 // Whether a token may end above where it stands, as far as is known here: then the winner of the row as it
 // stands says little.
@@ -47,7 +50,7 @@ bool penalises_mildly(const SamplingParams& params) {
     const auto is_mild = [](double penalty) { return 0.0 <= penalty && penalty <= kOther; };
     return 1.0 <= params.repetition_penalty && params.repetition_penalty <= kRepetition &&
            is_mild(params.frequency_penalty) && is_mild(params.presence_penalty) &&
-           params.dry_multiplier == 0.0;
+           !proto::is_switched_on(params, Step::dry);
 }
 
 // How far below the largest entry what passes a min-p may stand. Penalties take the largest down, and what it
@@ -111,6 +114,14 @@ proto::RequestRules rules_of(const SamplingParams& params, const proto::Sequence
             entry.bias_count > 0 || entry.bad_words_count > 0 || bans_stops};
 }
 
+// Who wins a race among all tokens stands anywhere: of a small room the race has its part too. Lists of
+// log-probs are sure to need the largest.
+void share_room(LeanWant& want, std::uint32_t room) {
+    const std::uint32_t part = (want.flags & kSumAtOne) != 0 ? room / 8 : room / 4;
+    want.by_maximum = std::min(want.by_maximum, room - std::min(want.by_race, part));
+    want.by_race = std::min(want.by_race, room - want.by_maximum);
+}
+
 }  // namespace
 
 LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const proto::RequestRules& rules,
@@ -143,7 +154,10 @@ LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const
         if (spread && !tempered) want.by_maximum = kBySpread;
         want.by_race = kOfRace;
         const bool stands = plain || (want.flags & kWhole) != 0;
-        if (!stands && !tempered && !may_raise(params, rules)) want.flags |= kDrawBeside;
+        if (!stands && !tempered && !may_raise(params, rules)) {
+            want.flags |= kSendRacers;
+            want.by_race = kOpened;
+        }
         if (!stands && spread) want.flags |= kSumSpread;
         // The entropy is that of the row as it stands.
         if (tempered) want.scale = 1.0;
@@ -156,16 +170,19 @@ LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const
         want.by_maximum = std::max(want.by_maximum, params.logprobs + params.logprobs / 4 + kGreedy);
     }
     if (!greedy && params.logprobs == 0) want.reach = reach_of(params, rules, key.position);
-    // Who wins a race among all tokens stands anywhere: of a small room the race has its part too.
-    want.by_maximum = std::min(want.by_maximum, room - std::min(want.by_race, room / 4));
-    want.by_race = std::min(want.by_race, room - want.by_maximum);
+    if ((want.flags & kSendRacers) == 0) share_room(want, room);
     return want;
 }
 
-void spare_few_draws(std::span<LeanWant> wants) {
-    const auto is_beside = [](const LeanWant& want) { return (want.flags & kDrawBeside) != 0; };
-    if (std::count_if(wants.begin(), wants.end(), is_beside) >= kDrawnBesideFrom) return;
-    for (LeanWant& want : wants) want.flags &= ~kDrawBeside;
+void spare_few_racers(std::span<LeanWant> wants, std::uint32_t room) {
+    const auto has_racers = [](const LeanWant& want) { return (want.flags & kSendRacers) != 0; };
+    if (std::count_if(wants.begin(), wants.end(), has_racers) >= kRacersFrom) return;
+    for (LeanWant& want : wants) {
+        if (!has_racers(want)) continue;
+        want.flags &= ~kSendRacers;
+        want.by_race = kOfRace;
+        share_room(want, room);
+    }
 }
 
 void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
@@ -180,7 +197,7 @@ void read_wants(const shm::Segment& segment, const proto::StoredArray<const prot
                            rules_of(params, *entry, column), segment.geometry().vocab,
                            segment.geometry().lean_blocks);
     }
-    spare_few_draws(wants.first(columns.size()));
+    spare_few_racers(wants.first(columns.size()), segment.geometry().lean_blocks);
 }
 
 }  // namespace croupier::gpu_writer

@@ -13,8 +13,9 @@ namespace croupier::gpu_writer {
 LeanWant want_of(const proto::SamplingParams& given, const proto::race::Key& key,
                  const proto::RequestRules& rules, std::uint32_t vocab, std::uint32_t room);
 
-// Of the columns of a step: a draw beside what is sent costs more than it saves where few have one.
-void spare_few_draws(std::span<LeanWant> wants);
+// Of the columns of a step: to find racers costs more than it saves where few have them, and these have
+// blocks by the race.
+void spare_few_racers(std::span<LeanWant> wants, std::uint32_t room);
 
 // A column whose sequence is not there wants a little: the samplers refuse to decide it.
 void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,

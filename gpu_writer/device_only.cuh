@@ -18,6 +18,13 @@ __device__ inline float power_of_two(float exponent) {
     return power;
 }
 
+// Off by 2^-22, and by as much as a share of it; of numbers that are no denormals.
+__device__ inline float log_to_base_two(float value) {
+    float log;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(log) : "f"(value));
+    return log;
+}
+
 // The bytes that a launch asks for beside what the kernel itself declares.
 __device__ inline void* launch_memory() {
     extern __shared__ uint4 memory[];

@@ -59,6 +59,11 @@ struct BlockSpan {
     constexpr bool ends_early() const { return lead + entries != blocks * proto::kBlockIds; }
 };
 
+// A GPU has no address of a constant: where one is taken, as std::min() does, the kernel traps.
+constexpr std::uint32_t copy_of(std::uint32_t constant) {
+    return constant;
+}
+
 // How many of a column's blocks are chosen in one way, if as many have an entry above -inf: all that are
 // above some rank which `least` to `most` of them are above. Where there is no such rank, `wanted` of them.
 struct LeanShare {
@@ -80,10 +85,42 @@ struct LeanShares {
     LeanShare by_maximum;
     LeanShare by_race;
 };
+constexpr bool sums_spread(const LeanWant& want) {
+    return (want.flags & (kSumSpread | kWhole)) == kSumSpread;
+}
+
+// Of the race's winner what stands before it is summed, and of the next one that stands before that: who is
+// left where a top-p drops the winner. Which these are, and how many.
+constexpr std::uint32_t kMostWeighed = 2;
+constexpr std::uint32_t weighed_racers(const proto::Racers& racers, std::uint32_t (&which)[kMostWeighed]) {
+    const proto::Racer& winner = racers.best[0];
+    which[0] = which[1] = 0;
+    for (std::uint32_t i = 1; i < racers.count; ++i) {
+        const proto::Racer& each = racers.best[i];
+        if (each.logit < winner.logit || (each.logit == winner.logit && each.token > winner.token)) continue;
+        which[1] = i;
+        return 2;
+    }
+    return 1;
+}
+
+constexpr bool sends_racers(const LeanWant& want) {
+    return (want.flags & (kSendRacers | kDraw | kWhole)) == kSendRacers && want.temperature > 0.0F &&
+           want.by_race > 0;
+}
+
 constexpr LeanShares shares_of(const LeanWant& want, const BlockSpan& span, std::uint32_t room) {
     if ((want.flags & kWhole) != 0) return {};
     const std::uint32_t left = room - std::min(room, span.always_sent());
     const std::uint32_t by_maximum = std::min(want.by_maximum, left);
+    if (sends_racers(want)) {
+        // Of fewer blocks, more of them would have more tokens above the bound of the others than are of use.
+        constexpr std::uint32_t kMostOpened = 512;
+        constexpr std::uint32_t kSome = 32;
+        const std::uint32_t most = std::clamp(span.blocks / 8, copy_of(kSome), copy_of(kMostOpened));
+        const std::uint32_t opened = std::min(want.by_race, most);
+        return {LeanShare::about(by_maximum, left - by_maximum), LeanShare::about(opened, opened)};
+    }
     const bool races = want.temperature > 0.0F;
     const std::uint32_t by_race = races ? std::min(want.by_race, left - by_maximum) : 0U;
     const std::uint32_t spare = left - by_maximum - by_race;
@@ -138,9 +175,6 @@ class RankSearch {
     static constexpr std::uint32_t kHalf = 1U << 23U;
     static constexpr std::uint32_t kQuarter = 1U << 24U;
 
-    // A GPU has no address of a constant: where one is taken, as std::min() does, the kernel traps.
-    static constexpr std::uint32_t copy_of(std::uint32_t constant) { return constant; }
-
     constexpr void probe(std::uint32_t first, std::uint32_t second) {
         first_ = first;
         second_ = second;
@@ -172,19 +206,18 @@ constexpr std::uint8_t code_of_weight(float log2_of_weight) {
     return static_cast<std::uint8_t>((log2_of_weight - kOff) * static_cast<float>(proto::kWeightSteps));
 }
 
-// How many of a column's blocks have no room because what each block weighs takes it; 0: it is not sent.
-constexpr std::uint32_t weights_room(const LeanWant& want, std::uint32_t blocks, std::uint32_t room,
-                                     std::size_t element_bytes) {
-    constexpr std::uint32_t kAsked = kWeighBlocks | kSumAtScale;
-    if ((want.flags & (kAsked | kSumSpread | kWhole)) != kAsked || blocks == 0) return 0;
+// In how many blocks' room something fits.
+constexpr std::uint32_t blocks_for(std::size_t bytes, std::size_t element_bytes) {
     const std::size_t block_bytes = proto::kBlockIds * element_bytes;
-    const auto taken =
-        static_cast<std::uint32_t>((proto::block_weights_bytes(blocks) + block_bytes - 1) / block_bytes);
-    return 2 * taken <= room ? taken : 0;
+    return static_cast<std::uint32_t>((bytes + block_bytes - 1) / block_bytes);
 }
 
-constexpr bool sums_spread(const LeanWant& want) {
-    return (want.flags & (kSumSpread | kWhole)) == kSumSpread;
+// Whether what each block weighs is asked for and leaves room for blocks.
+constexpr bool weighs_blocks(const LeanWant& want, std::uint32_t blocks, std::uint32_t room,
+                             std::size_t element_bytes) {
+    constexpr std::uint32_t kAsked = kWeighBlocks | kSumAtScale;
+    if ((want.flags & (kAsked | kSumSpread | kWhole)) != kAsked || blocks == 0) return false;
+    return 2 * blocks_for(proto::block_weights_bytes(blocks), element_bytes) <= room;
 }
 
 // What is made of a column.
@@ -192,15 +225,19 @@ struct ColumnPlan {
     LeanShares shares;
     bool weighs;  // each block, unless the column is drawn
     bool races;   // the blocks' ranks in the race are needed: for a choice among them, or for a draw
+    bool racers;  // the blocks that are chosen by the race are opened, not sent
 
     constexpr ColumnPlan(const LeanWant& want, const BlockSpan& span, std::uint32_t room,
                          std::size_t element_bytes) {
-        const std::uint32_t taken = weights_room(want, span.blocks, room, element_bytes);
-        weighs = taken > 0;
-        // The spread takes one block's.
-        shares = shares_of(want, span, room - taken - (sums_spread(want) ? 1 : 0));
-        const bool draws = (want.flags & (kDraw | kDrawBeside)) != 0;
-        races = shares.by_race.wanted > 0 || (draws && want.temperature > 0.0F);
+        weighs = weighs_blocks(want, span.blocks, room, element_bytes);
+        racers = sends_racers(want);
+        // The racers leave room behind them for a spread.
+        std::size_t taken = weighs ? proto::block_weights_bytes(span.blocks) : 0;
+        if (sums_spread(want) || (racers && !weighs)) taken += sizeof(proto::LeanSpread);
+        if (racers) taken += sizeof(proto::Racers);
+        shares = shares_of(want, span, room - blocks_for(taken, element_bytes));
+        const bool draws = (want.flags & kDraw) != 0 && want.temperature > 0.0F;
+        races = shares.by_race.wanted > 0 || draws;
     }
 };
 

@@ -31,29 +31,6 @@ __device__ Contender best_of_lanes(Contender own) {
     return own;
 }
 
-// The best of some tokens, and the rank that no score of the others is above.
-struct Leader {
-    Contender best;
-    std::uint32_t rival;
-
-    __device__ void meet(Contender other, std::uint32_t its_rival) {
-        rival = max(max(rival, its_rival), static_cast<std::uint32_t>(min(best, other) >> 32U));
-        best = max(best, other);
-    }
-};
-__device__ inline float rival_of(const Leader& leader) {
-    return leader.rival > kEmptyRank ? value_of_rank(leader.rival) : -std::numeric_limits<float>::infinity();
-}
-template <std::uint32_t kLanes>
-__device__ Leader leader_of_lanes(Leader own) {
-#pragma unroll
-    for (std::uint32_t apart = kLanes / 2; apart > 0; apart /= 2) {
-        const int lane = static_cast<int>(apart);
-        own.meet(__shfl_xor_sync(kAllLanes, own.best, lane), __shfl_xor_sync(kAllLanes, own.rival, lane));
-    }
-    return own;
-}
-
 // Whether the row has a winner that its largest entries tell of, by the rank of the largest of all: no NaN,
 // no +inf, not -inf alone.
 __device__ inline bool can_be_drawn(std::uint32_t top) {
@@ -66,17 +43,18 @@ constexpr std::uint32_t kDrawLanes = proto::kBlockIds / kDrawTokens;
 constexpr std::uint32_t kDrawGroups = kLeanThreads / kDrawLanes;
 
 // How the block of the lanes that open one together begins to race: they share the words' making.
+template <std::uint32_t kTogether>
 struct FirstRacer {
     float arrival;
     std::uint32_t token;
 
     __device__ FirstRacer(const proto::race::Key& key, std::uint32_t block) {
         namespace race = proto::race;
-        constexpr int kLanes = kDrawLanes;
-        const bool makes_block = threadIdx.x % kDrawLanes < kDrawLanes / 2;
+        const bool makes_block = threadIdx.x % kTogether < kTogether / 2;
         const std::uint32_t stream = makes_block ? race::kBlockStream : race::kFirstMemberStream;
         const std::uint32_t word = word_of_block(key, stream, block);
-        const int lanes = static_cast<int>(threadIdx.x % 32 / kDrawLanes * kDrawLanes);
+        constexpr int kLanes = kTogether;
+        const int lanes = static_cast<int>(threadIdx.x % 32) / kLanes * kLanes;
         arrival = race::first_arrival(__shfl_sync(kAllLanes, word, lanes));
         const std::uint32_t member = race::first_member(__shfl_sync(kAllLanes, word, lanes + kLanes / 2));
         token = block * race::kBlockTokens + member;
@@ -84,13 +62,13 @@ struct FirstRacer {
 };
 
 // Of so many tokens, the first of which is `id`; by all lanes of a warp.
-__device__ inline Leader best_racer(const float (&logits)[kDrawTokens], const LeanWant& want,
-                                    std::uint32_t id) {
+__device__ inline Contender best_racer(const float (&logits)[kDrawTokens], const LeanWant& want,
+                                       std::uint32_t id) {
     namespace race = proto::race;
-    const FirstRacer first(want.key, id / race::kBlockTokens);
+    const FirstRacer<kDrawLanes> first(want.key, id / race::kBlockTokens);
     const auto words = proto::randoms_at(want.key.seed, want.key.position, want.key.child,
                                          race::kMemberStream, id / kDrawTokens);
-    Leader leader{};
+    Contender best = 0;
 // One after the other: to fetch the instructions of four took longer.
 #pragma unroll 1
     for (std::uint32_t i = 0; i < kDrawTokens; ++i) {
@@ -98,19 +76,19 @@ __device__ inline Leader best_racer(const float (&logits)[kDrawTokens], const Le
         const float arrival =
             id + i == first.token ? first.arrival : race::later_arrival(first.arrival, words[i]);
         const float score = race::score(logits[i], want.temperature, race::ln(arrival)) + 0.0F;
-        leader.meet(contender(rank_of(score), id + i), 0);
+        best = max(best, contender(rank_of(score), id + i));
     }
-    return leader;
+    return best;
 }
 
-__device__ inline Leader best_logit(const float (&logits)[kDrawTokens], std::uint32_t id) {
-    Leader leader{};
+__device__ inline Contender best_logit(const float (&logits)[kDrawTokens], std::uint32_t id) {
+    Contender best = 0;
 #pragma unroll
     for (std::uint32_t i = 0; i < kDrawTokens; ++i) {
         const std::uint32_t rank = rank_of(logits[i] + 0.0F);
-        if (rank > kEmptyRank) leader.meet(contender(rank, id + i), 0);
+        if (rank > kEmptyRank) best = max(best, contender(rank, id + i));
     }
-    return leader;
+    return best;
 }
 
 template <proto::Dtype D>
@@ -130,7 +108,7 @@ struct Drawing {
         return rank > kEmptyRank ? contender(rank, (first_block + block) * proto::kBlockIds) : 0;
     }
     // By the lanes that open a block together, if it is to be opened; all of a warp take part.
-    __device__ void open(bool opens, std::uint32_t block, Leader& leader) const {
+    __device__ void open(bool opens, std::uint32_t block, Contender& best) const {
         const std::uint32_t within = threadIdx.x % kDrawLanes * kDrawTokens;
         const std::uint32_t entry =
             opens ? reader.entry_at(block * proto::kBlockIds + within) : reader.rows.entries;
@@ -140,14 +118,9 @@ struct Drawing {
         for (std::uint32_t i = 0; i < kDrawTokens; ++i) {
             logits[i] = value_of<D>(reader.code(column, entry + i));
         }
-        Leader found = races() ? best_racer(logits, want, id) : best_logit(logits, id);
-        found = leader_of_lanes<kDrawLanes>(found);
-        if (threadIdx.x % kDrawLanes != 0 || found.best == 0) return;
-        // Of two that meet there, in whatever order, the worse is told of. Most need not be: what stands
-        // there only grows.
-        const Contender met = found.best > leader.best ? atomicMax(&leader.best, found.best) : found.best;
-        const std::uint32_t rival = max(found.rival, static_cast<std::uint32_t>(min(met, found.best) >> 32U));
-        if (rival > leader.rival) atomicMax(&leader.rival, rival);
+        Contender found = races() ? best_racer(logits, want, id) : best_logit(logits, id);
+        found = best_of_lanes<kDrawLanes>(found);
+        if (threadIdx.x % kDrawLanes == 0 && found > best) atomicMax(&best, found);
     }
     // Into the list, of the blocks that the lanes have ranked that open one together, the best by bound: one
     // of them bounds nearly all others. Returns how many.
@@ -166,15 +139,9 @@ struct Drawing {
         return kDrawGroups;
     }
     // How many blocks may still hold a better one: the first of them, as far as it has room, are in the list.
-    // Of the thread's others, which may hold a rival, the best bound is in `left`.
-    __device__ std::uint32_t list_better(Contender best, Contender& left) const {
-        left = 0;
+    __device__ std::uint32_t list_better(Contender best) const {
         for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
-            const Contender bound = bound_of(block);
-            if (bound <= best) {
-                left = max(left, bound);
-                continue;
-            }
+            if (bound_of(block) <= best) continue;
             const std::uint32_t at = atomicAdd(&room.opened, 1U);
             if (at >= proto::kMostLeanBlocks) continue;
             room.found[at] = static_cast<std::uint16_t>(block);
@@ -186,16 +153,15 @@ struct Drawing {
         return better;
     }
     // Those of the list that may still hold a better one when their turn comes: of flat rows they are few of
-    // many. The best bound of those that are passed over is in `passed`.
-    __device__ void open_listed(std::uint32_t listed, Leader& leader, Contender& passed) const {
-        const volatile Contender& best = leader.best;
+    // many.
+    __device__ void open_listed(std::uint32_t listed, Contender& best) const {
+        const volatile Contender& now = best;
         for (std::uint32_t first = 0; first < listed; first += kDrawGroups) {
             const std::uint32_t at = first + threadIdx.x / kDrawLanes;
             const std::uint32_t block = at < listed ? room.found[at] : ranks.blocks;
             const Contender bound = block < ranks.blocks ? bound_of(block) : 0;
-            const bool opens = bound > best;
-            if (!opens) passed = max(passed, bound);
-            if (__any_sync(kAllLanes, opens) != 0) open(opens, block, leader);
+            const bool opens = bound > now;
+            if (__any_sync(kAllLanes, opens) != 0) open(opens, block, best);
             // It is not listed again. All lanes have read its bound.
             __syncwarp();
             if (bound > 0 && threadIdx.x % kDrawLanes == 0) bounds()[block] = 0;
@@ -204,24 +170,19 @@ struct Drawing {
     }
 };
 
-// Of rows that can be drawn. `leader`, in shared memory, is empty before; all threads see the winner in it
-// behind the next barrier, and a bound for the others. Spoils the ranks by which blocks are opened, and the
-// room for blocks that were found.
+// Of rows that can be drawn. `best`, in shared memory, is 0 before; all threads see the winner in it behind
+// the next barrier. Spoils the ranks by which blocks are opened, and the room for blocks that were found.
 template <proto::Dtype D>
-__device__ void draw_token(const Drawing<D>& drawing, Leader& leader) {
-    Contender left = 0;
-    Contender passed = 0;
+__device__ void draw_token(const Drawing<D>& drawing, Contender& best) {
     std::uint32_t listed = drawing.list_best_ranked();
     // One place that opens: a kernel's instructions come from afar at each launch.
     for (bool is_last = false;;) {
-        drawing.open_listed(listed, leader, passed);
+        drawing.open_listed(listed, best);
         if (is_last) break;
-        const std::uint32_t better = drawing.list_better(leader.best, left);
+        const std::uint32_t better = drawing.list_better(best);
         is_last = better <= proto::kMostLeanBlocks;
         listed = min(better, proto::kMostLeanBlocks);
     }
-    const auto rival = __reduce_max_sync(kAllLanes, static_cast<std::uint32_t>(max(left, passed) >> 32U));
-    if (threadIdx.x % 32 == 0) atomicMax(&leader.rival, rival);
 }
 
 }  // namespace croupier::gpu_writer

@@ -10,6 +10,7 @@
 #include "gpu_writer/lean_draw.cuh"
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/lean_measure.cuh"
+#include "gpu_writer/lean_racers.cuh"
 #include "gpu_writer/lean_ranks.cuh"
 #include "gpu_writer/lean_rows.cuh"
 #include "proto/lean_order.h"
@@ -123,18 +124,18 @@ __device__ RowSums sum_row(const LeanScales& scales, const ChunkSums* of_chunks)
 // What a column's CUDA block knows when it sends it.
 struct Sending {
     ChoiceRoom room;
+    RacerRoom racing;
     RowSums sums;
-    Leader leader;  // empty: the column is not drawn
-    bool drawn;     // nothing else is sent of it
-    bool weighed;   // each block is
+    Contender drawn;  // 0: the column is not drawn
+    bool weighed;     // each block is
 
     // By all threads, which see it behind the next barrier.
     __device__ void begin(const LeanShares& shares, float reach) {
         room.begin(shares, reach);
+        racing.begin();
         if (threadIdx.x != 0) return;
         sums = {};
-        leader = {};
-        drawn = false;
+        drawn = 0;
         weighed = false;
     }
     __device__ proto::LeanHead head_of(const LeanWant& want) const {
@@ -142,10 +143,14 @@ struct Sending {
         if ((want.flags & kWhole) != 0) head.flags |= proto::kStandsWhole;
         if (weighed) head.flags |= proto::kWeighsBlocks;
         if (sums_spread(want)) head.flags |= proto::kHasSpread;
-        if (leader.best > 0) {
-            head.flags |= drawn ? proto::kDrawn : proto::kDrawnBeside;
-            head.draw = {want.key, want.temperature, token_of(leader.best), score_of(leader.best),
-                         rival_of(leader)};
+        const proto::Racers& racers = racing.racers;
+        if (drawn > 0) {
+            head.flags |= proto::kDrawn;
+            head.draw = {want.key, want.temperature, token_of(drawn), score_of(drawn), 0.0F};
+        } else if (racers.count > 0) {
+            head.flags |= proto::kDrawnBeside | proto::kHasRacers;
+            head.draw = {want.key, want.temperature, racers.best[0].token, racers.best[0].score,
+                         racers.count > 1 ? racers.best[1].score : racers.rival};
         }
         head.sent = room.sent;
         head.scale = want.scale;
@@ -155,24 +160,33 @@ struct Sending {
     }
 };
 
-// What a sampler needs to draw, the winner, or both.
+__device__ inline void send_racers(const LeanTarget& target, std::uint32_t column, std::uint32_t blocks,
+                                   const Sending& sending) {
+    __syncthreads();
+    if (sending.racing.racers.count == 0 || threadIdx.x >= sizeof(proto::Racers) / sizeof(uint4)) return;
+    const std::uint32_t flags = sending.weighed ? proto::kWeighsBlocks : 0;
+    auto* to = reinterpret_cast<uint4*>(target.part + target.layout.racers(column, flags, blocks));
+    to[threadIdx.x] = reinterpret_cast<const uint4*>(&sending.racing.racers)[threadIdx.x];
+}
+
+// What a sampler needs to draw, or the winner.
 template <Dtype D>
 __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
                               std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
                               const BlockRanks& ranks, const Scratch& scratch, Sending& sending) {
     find_tops(ranks, sending.room);
-    const bool draws = can_be_drawn(sending.room.tops[0]) && (want.flags & (kDraw | kDrawBeside)) != 0;
-    const bool sends = !draws || (want.flags & kDraw) == 0;
-    if (threadIdx.x == 0) {
-        sending.drawn = !sends;
-        sending.weighed = sends && plan.weighs;
+    const bool can_be = can_be_drawn(sending.room.tops[0]);
+    if (can_be && (want.flags & kDraw) != 0) {
+        draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block}, sending.drawn);
+        return;
     }
-    if (sends) {
-        if (plan.weighs) send_weights(target, column, rows.blocks, scratch);
-        choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, sending.room);
-        send_blocks(reader, target, column, sending.room);
-    }
-    if (draws) draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block}, sending.leader);
+    if (threadIdx.x == 0) sending.weighed = plan.weighs;
+    if (plan.weighs) send_weights(target, column, rows.blocks, scratch);
+    choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, plan.racers ? 1 : ranks.ways, sending.room);
+    send_blocks(reader, target, column, sending.room);
+    if (!can_be || !plan.racers) return;
+    find_racers<D>(rows, column, want, &sending.room, &sending.racing);
+    send_racers(target, column, rows.blocks, sending);
 }
 
 template <Dtype D>

@@ -71,7 +71,19 @@ struct MeasuredRow {
         return code_of_weight(static_cast<float>(std::log2(weight)));
     }
 
-  private:
+    // What stands before the racer in canonical order, in units of the largest one's weight, as a float: in
+    // more than one of its bits a device may differ.
+    float weight_before(const proto::Racer& racer, std::uint32_t first_block, double scale) const {
+        const double most = finite_maximum().value_or(0.0);
+        const std::uint32_t own = racer.token - first_block * proto::kBlockIds;
+        double sum = 0;
+        for (std::uint32_t entry = 0; entry < maxima.size() * proto::kBlockIds; ++entry) {
+            const float each = value(entry);
+            if (each > racer.logit || (each == racer.logit && entry < own))
+                sum += std::exp((double{each} - most) * scale);
+        }
+        return static_cast<float>(sum);
+    }
     // Nothing: an entry is NaN or +inf, or all are -inf.
     std::optional<double> finite_maximum() const {
         double most = -std::numeric_limits<double>::infinity();
@@ -81,6 +93,8 @@ struct MeasuredRow {
         }
         return std::isinf(most) ? std::nullopt : std::optional(most);
     }
+
+  private:
     double weight_of(std::size_t first, std::size_t end, double most, double scale) const {
         double sum = 0;
         for (std::size_t entry = first; entry < end; ++entry) {
@@ -90,10 +104,8 @@ struct MeasuredRow {
     }
 };
 
-// Adds the blocks of the highest ranks, about as many as the share wants.
-void choose(const std::vector<std::uint32_t>& ranks, const LeanShare& share, float reach,
-            std::vector<bool>& chosen) {
-    if (ranks.empty()) return;
+// The rank above which about as many are as the share wants.
+RankSearch search_of(const std::vector<std::uint32_t>& ranks, const LeanShare& share, float reach) {
     const auto above = [&](std::uint32_t rank) {
         return static_cast<std::uint32_t>(
             std::count_if(ranks.begin(), ranks.end(), [=](std::uint32_t each) { return each > rank; }));
@@ -101,6 +113,14 @@ void choose(const std::vector<std::uint32_t>& ranks, const LeanShare& share, flo
     const std::uint32_t top = *std::max_element(ranks.begin(), ranks.end());
     RankSearch search(share, top, least_rank(top, reach));
     while (!search.ended()) search.take(above(search.first()), above(search.second()));
+    return search;
+}
+
+// Adds the blocks of the highest ranks, about as many as the share wants.
+void choose(const std::vector<std::uint32_t>& ranks, const LeanShare& share, float reach,
+            std::vector<bool>& chosen) {
+    if (ranks.empty()) return;
+    const RankSearch search = search_of(ranks, share, reach);
     std::uint32_t ties = search.ties();
     for (std::size_t block = 0; block < ranks.size(); ++block) {
         if (ranks[block] < search.rank()) continue;
@@ -116,25 +136,71 @@ ColumnPlan plan_of(const LeanShape& shape, const LeanWant& want) {
     return {want, shape.span(), shape.room, proto::element_bytes(shape.slice.dtype)};
 }
 
-std::vector<bool> chosen_blocks(const LeanShape& shape, const LeanWant& want, const MeasuredRow& row) {
+// What the blocks may score at most, as ranks, from what their largest entries have.
+std::vector<std::uint32_t> race_ranks(const LeanShape& shape, const LeanWant& want, const MeasuredRow& row) {
     namespace race = proto::race;
+    std::vector<std::uint32_t> ranks(shape.slice.blocks);
+    for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
+        const float ln_first = race::ln(
+            race::first_arrival(race::word_of(want.key, race::kBlockStream, shape.first_block + block)));
+        ranks[block] = race_rank(rank_of(row.maxima[block]), want.temperature, ln_first);
+    }
+    return ranks;
+}
+
+std::vector<bool> chosen_blocks(const LeanShape& shape, const LeanWant& want, const MeasuredRow& row) {
     std::vector<bool> chosen(shape.slice.blocks);
     if ((want.flags & kWhole) != 0) return chosen;
     for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
         chosen[block] = shape.span().always_sent(block);
     }
-    const LeanShares shares = plan_of(shape, want).shares;
+    const ColumnPlan plan = plan_of(shape, want);
     std::vector<std::uint32_t> ranks(shape.slice.blocks);
     std::transform(row.maxima.begin(), row.maxima.end(), ranks.begin(), rank_of);
-    choose(ranks, shares.by_maximum, want.reach, chosen);
-    if (shares.by_race.wanted == 0) return chosen;
-    for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
-        const float ln_first = race::ln(
-            race::first_arrival(race::word_of(want.key, race::kBlockStream, shape.first_block + block)));
-        ranks[block] = race_rank(ranks[block], want.temperature, ln_first);
-    }
-    choose(ranks, shares.by_race, kInfinity, chosen);
+    choose(ranks, plan.shares.by_maximum, want.reach, chosen);
+    if (plan.shares.by_race.wanted > 0 && !plan.racers)
+        choose(race_ranks(shape, want, row), plan.shares.by_race, kInfinity, chosen);
     return chosen;
+}
+
+// The best tokens of the blocks that may score most, each above what any token of the others may. Nothing: as
+// draw_of(), or none is above that.
+std::optional<proto::Racers> racers_of(const LeanShape& shape, const LeanWant& want, const MeasuredRow& row) {
+    namespace race = proto::race;
+    if (shape.slice.blocks == 0 || !row.finite_maximum()) return std::nullopt;
+    const std::vector<std::uint32_t> ranks = race_ranks(shape, want, row);
+    const std::uint32_t unopened = search_of(ranks, plan_of(shape, want).shares.by_race, kInfinity).rank();
+    std::vector<proto::Racer> found;
+    for (std::uint32_t entry = 0; entry < ranks.size() * proto::kBlockIds; ++entry) {
+        const float logit = row.value(entry);
+        if (ranks[entry / proto::kBlockIds] <= unopened || logit == -kInfinity) continue;
+        const std::uint32_t token = shape.first_block * proto::kBlockIds + entry;
+        const float arrival = race::arrival(want.key, token);
+        // One zero, as with maxima.
+        const float score = race::score(logit, want.temperature, race::ln(arrival)) + 0.0F;
+        if (rank_of(score) > unopened) found.push_back({token, score, logit, 0});
+    }
+    if (found.empty()) return std::nullopt;
+    std::sort(found.begin(), found.end(),
+              [](const proto::Racer& a, const proto::Racer& b) { return a.beats(b); });
+    proto::Racers racers{};
+    racers.count = std::min(static_cast<std::uint32_t>(found.size()), copy_of(proto::kMostRacers));
+    racers.rival = unopened > kEmptyRank ? value_of_rank(unopened) : -kInfinity;
+    if (found.size() > racers.count) racers.rival = found[racers.count].score;
+    std::copy_n(found.begin(), racers.count, racers.best);
+    for (proto::Racer& each : racers.best) each.before = std::numeric_limits<float>::quiet_NaN();
+    std::uint32_t which[kMostWeighed];
+    const std::uint32_t weighed = (want.flags & kSumAtScale) != 0 ? weighed_racers(racers, which) : 0;
+    for (std::uint32_t i = 0; i < weighed; ++i) {
+        proto::Racer& racer = racers.best[which[i]];
+        racer.before = row.weight_before(racer, shape.first_block, want.scale);
+    }
+    return racers;
+}
+
+proto::race::Draw draw_of(const LeanWant& want, const proto::Racers& racers) {
+    const float rival = racers.count > 1 ? racers.best[1].score : racers.rival;
+    return {want.key, want.temperature, racers.best[0].token, racers.best[0].score, rival};
 }
 
 // The winner among the row's tokens. Nothing: a logit is NaN or +inf, or none is above -inf.
@@ -142,7 +208,6 @@ std::optional<proto::race::Draw> draw_of(const LeanShape& shape, const LeanWant&
                                          const MeasuredRow& row) {
     namespace race = proto::race;
     std::optional<race::Draw> best;
-    float rival = -kInfinity;
     for (std::uint32_t entry = 0; entry < row.maxima.size() * proto::kBlockIds; ++entry) {
         const float logit = row.value(entry);
         if (std::isnan(logit) || logit == kInfinity) return std::nullopt;
@@ -153,11 +218,8 @@ std::optional<proto::race::Draw> draw_of(const LeanShape& shape, const LeanWant&
         }
         // One zero, as with maxima.
         draw.score += 0.0F;
-        const bool leads = !best || draw.beats(*best);
-        if (best) rival = std::max(rival, leads ? best->score : draw.score);
-        if (leads) best = draw;
+        if (!best || draw.beats(*best)) best = draw;
     }
-    if (best) best->rival = rival;
     return best;
 }
 
@@ -171,10 +233,12 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
     }
     proto::LeanHead head{};
     const bool whole = (want.flags & kWhole) != 0;
-    const bool draws = !whole && (want.flags & (kDraw | kDrawBeside)) != 0;
-    const auto draw = draws ? draw_of(shape, want, row) : std::nullopt;
+    const ColumnPlan plan = plan_of(shape, want);
+    const auto draw = !whole && (want.flags & kDraw) != 0 ? draw_of(shape, want, row) : std::nullopt;
+    const auto racers = plan.racers ? racers_of(shape, want, row) : std::nullopt;
     if (draw) head.draw = *draw;
-    const bool drawn = draw && (want.flags & kDraw) != 0;
+    if (racers) head.draw = draw_of(want, *racers);
+    const bool drawn = draw.has_value();
     std::byte* ids = part + shape.layout.blocks + column * shape.layout.blocks_stride;
     std::byte* elements = part + shape.layout.elements + column * shape.layout.elements_stride;
     const std::vector<bool> chosen = chosen_blocks(shape, want, row);
@@ -187,17 +251,22 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
         ++head.sent;
     }
     if (whole) head.flags = proto::kStandsWhole;
-    if (draw) head.flags = drawn ? proto::kDrawn : proto::kDrawnBeside;
+    if (drawn) head.flags = proto::kDrawn;
+    if (racers) head.flags = proto::kDrawnBeside | proto::kHasRacers;
     if (sums_spread(want)) {
         head.flags |= proto::kHasSpread;
         const proto::LeanSpread spread{row.spread(want.scale)};
         std::memcpy(part + shape.layout.spread(column), &spread, sizeof(spread));
     }
-    if (!drawn && plan_of(shape, want).weighs) {
+    if (!drawn && plan.weighs) {
         head.flags |= proto::kWeighsBlocks;
         std::byte* weights = part + shape.layout.block_weights(column, shape.slice.blocks);
         for (std::uint32_t block = 0; block < shape.slice.blocks; ++block)
             weights[block] = std::byte{row.weight_code(block, want.scale)};
+    }
+    if (racers) {
+        const std::size_t at = shape.layout.racers(column, head.flags, shape.slice.blocks);
+        std::memcpy(part + at, &*racers, sizeof(*racers));
     }
     head.scale = want.scale;
     if ((want.flags & kSumAtOne) != 0) head.weight = row.weight(1.0);

@@ -150,11 +150,12 @@ __device__ inline void find_tie_end(const BlockRanks& ranks, std::uint32_t way, 
     }
 }
 
-// The chosen blocks, in no order.
-__device__ inline void gather_chosen(const BlockRanks& ranks, const BlockSpan& span, ChoiceRoom& room) {
+// The blocks that are chosen in the first ways, in no order.
+__device__ inline void gather_chosen(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
+                                     ChoiceRoom& room) {
     for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
         bool chosen = span.always_sent(block);
-        for (std::uint32_t way = 0; way < ranks.ways; ++way)
+        for (std::uint32_t way = 0; way < ways; ++way)
             chosen = chosen || room.choices[way].has(ranks.of(way)[block], block);
         if (chosen) room.found[atomicAdd(&room.sent, 1U)] = static_cast<std::uint16_t>(block);
     }
@@ -186,15 +187,17 @@ __device__ inline void list_ascending(ChoiceRoom& room) {
     __syncthreads();
 }
 
-// The list of what is sent, from the ranks and the largest of them. All of the block's threads see it.
-__device__ inline void choose_blocks(const BlockRanks& ranks, const BlockSpan& span, ChoiceRoom& room) {
+// The list of what is sent, from the ranks and the largest of them: blocks that are chosen in the first ways.
+// All of the block's threads see it.
+__device__ inline void choose_blocks(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
+                                     ChoiceRoom& room) {
     find_choices(ranks, room);
     const std::uint32_t warp = threadIdx.x / 32;
     if ((room.choices[0].ties | room.choices[1].ties) != 0) {
         if (warp < ranks.ways) find_tie_end(ranks, warp, room.choices[warp]);
         __syncthreads();
     }
-    gather_chosen(ranks, span, room);
+    gather_chosen(ranks, span, ways, room);
     list_ascending(room);
 }
 

@@ -14,8 +14,9 @@ constexpr std::uint32_t kSumAtScale = 1U << 1U;
 constexpr std::uint32_t kWhole = 1U << 2U;
 // The column is drawn where its row is, if that can be told; else its blocks are sent as without this.
 constexpr std::uint32_t kDraw = 1U << 3U;
-// The same, and its blocks are sent too.
-constexpr std::uint32_t kDrawBeside = 1U << 5U;
+// At a temperature above 0: the best tokens of its race are sent in place of blocks by the race, which are
+// opened where the row is.
+constexpr std::uint32_t kSendRacers = 1U << 5U;
 // With kSumAtScale: what each block weighs, if that leaves room for blocks.
 constexpr std::uint32_t kWeighBlocks = 1U << 4U;
 // The row's spread; then no block is weighed.
@@ -26,7 +27,7 @@ struct LeanWant {
     double scale = 1.0;        // above 0
     float temperature = 0.0F;  // 0: greedy, nothing races
     std::uint32_t flags = 0;
-    // Blocks with the largest maxima, and blocks with the best bounds of the race.
+    // Blocks with the largest maxima, and blocks with the best bounds of the race: sent, or opened.
     std::uint32_t by_maximum = 0;
     std::uint32_t by_race = 0;
     // Of the blocks by maximum, none whose maximum is further than this below the largest.

@@ -8,6 +8,7 @@
 
 #include "proto/geometry.h"
 #include "proto/race.h"
+#include "proto/racers.h"
 #include "proto/row_spread.h"
 
 namespace croupier::proto {
@@ -31,6 +32,9 @@ constexpr std::uint32_t kDrawnBeside = 1U << 3U;
 constexpr std::uint32_t kWeighsBlocks = 1U << 2U;
 // There the column has its spread instead, at the head's scale; of a row with NaN or +inf without tokens.
 constexpr std::uint32_t kHasSpread = 1U << 4U;
+// Beside a draw: before the column's spread, or before what its blocks weigh, stand its racers, of which the
+// draw's winner is the first. No block was sent for its place in the race.
+constexpr std::uint32_t kHasRacers = 1U << 5U;
 constexpr std::uint32_t kWeightSteps = 40;  // 64 entries weigh 64 at most, and so 240
 constexpr std::size_t block_weights_bytes(std::size_t blocks) {
     return (blocks + 15) / 16 * 16;
@@ -71,6 +75,12 @@ struct LeanLayout {
     // With kHasSpread: in the room of its last block.
     constexpr std::size_t spread(std::uint32_t column) const {
         return elements + (column + 1) * elements_stride - sizeof(LeanSpread);
+    }
+    // With kHasRacers, of a rank of so many blocks.
+    constexpr std::size_t racers(std::uint32_t column, std::uint32_t flags, std::size_t of_rank) const {
+        const std::size_t behind =
+            (flags & kWeighsBlocks) != 0 ? block_weights_bytes(of_rank) : sizeof(LeanSpread);
+        return elements + (column + 1) * elements_stride - behind - sizeof(Racers);
     }
 };
 LeanLayout lean_layout_of(const Geometry& geometry, std::uint32_t rank);

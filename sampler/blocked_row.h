@@ -85,7 +85,12 @@ struct BlockedRow {
         if (dtype == proto::Dtype::bf16) return std::bit_cast<float>(std::uint32_t{code} << 16U);
         return value_of_code(dtype, code);
     }
-    float value_at(std::uint32_t id) const { return value_in(block(id / kBlock), id % kBlock); }
+    float value_at(std::uint32_t id) const {
+        if (lean != nullptr && lean->has_racers && !lean->is_there(id / kBlock)) {
+            if (const auto sent = lean->logit_sent(id)) return *sent;
+        }
+        return value_in(block(id / kBlock), id % kBlock);
+    }
 
   private:
     const BlockRun& run_of(std::uint32_t b) const {

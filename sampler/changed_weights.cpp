@@ -6,6 +6,7 @@
 
 #include "proto/race.h"
 #include "sampler/changed_tokens.h"
+#include "sampler/row_mass.h"
 
 namespace croupier::sampler {
 namespace {
@@ -55,6 +56,7 @@ bool ChangedWeights::list(bool reads_all) {
     // From the end of the room on: every token comes once.
     const auto leave_absent = [&](std::uint32_t token) {
         if (!is_absent(token)) return false;
+        if (has_nothing(token)) return true;
         room[--unread_from] = {kNothing, row_.block_max[token / kBlock], token, 0, 0};
         return true;
     };
@@ -112,7 +114,7 @@ std::span<const TokenCounts::Counted> ChangedWeights::set_absent_apart() {
         read[count] = each;
         count += there;
         bounds[absent] = row_.block_max[block];
-        absent += 1 - there;
+        absent += has_nothing(each.token) ? 0 : 1 - there;
         if (absent == kBatch) take_in();
     }
     take_in();
@@ -120,23 +122,43 @@ std::span<const TokenCounts::Counted> ChangedWeights::set_absent_apart() {
     return read.first(count);
 }
 
+// Penalties take the more from a value above 0 the larger it is; from one below, no more than 0 weighs. Of
+// the largest entry of its block each keeps the rest, if it is above 0.
+void ChangedWeights::bound_unread() {
+    if (bounds_unread_) return;
+    bounds_unread_ = true;
+    if (leaves_plain_) list_unread_plain();
+    weigh_all(row_, unread_);
+    const std::array<float, 1> zero{};
+    std::array<float, 1> of_zero{};
+    weigh_each(row_.reference, row_.scale, zero, of_zero);
+    unread_weight_ = 0.0;
+    for (ChangedToken& each : unread_) {
+        const float off = each.raw_weight * static_cast<float>(2.0 * kWeightError);
+        const float lost = each.raw_weight - each.weight + off;
+        each.raw_weight = std::min(each.raw_weight, std::max(lost, of_zero[0]));
+        unread_weight_ += static_cast<double>(each.raw_weight);
+    }
+}
+
 // Beside those that are listed already.
 void ChangedWeights::list_unread_plain() {
     std::size_t unread_from = workspace_.changed.size() - unread_.size();
     for (const TokenCounts::Counted& each : adjust_.state().distinct()) {
-        if (!is_absent(each.token) || adjust_.is_special(each.token)) continue;
-        workspace_.changed[--unread_from] = {kNothing, row_.block_max[each.token / kBlock], each.token, 0, 0};
+        if (!is_absent(each.token) || has_nothing(each.token) || adjust_.is_special(each.token)) continue;
+        const float most = row_.block_max[each.token / kBlock];
+        const double left = most > 0.0F ? adjust_.penalised_alone(each, most) : kNothing;
+        workspace_.changed[--unread_from] = {left, most, each.token, 0, 0};
     }
     unread_ = workspace_.changed.subspan(unread_from);
     leaves_plain_ = false;
-    weigh_all(row_, unread_);
 }
 
 // Most weigh next to nothing, so that few of them have to be read. But not so few that there would be many
 // more tries.
 void ChangedWeights::ask_for_unread(double room) {
     constexpr double kPart = 0.25;  // what is read lowers the row's weight too
-    if (leaves_plain_) list_unread_plain();
+    bound_unread();
     const auto follows = [](const ChangedToken& a, const ChangedToken& b) {
         return a.raw_weight != b.raw_weight ? a.raw_weight < b.raw_weight : a.token > b.token;
     };

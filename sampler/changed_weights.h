@@ -34,6 +34,10 @@ class ChangedWeights {
     // Of those that were read, as the adjustments leave them; -inf: of none.
     double highest() const { return highest_; }
 
+    // Looks at what the adjustments can take from each unread one, which costs as much again. Before, it is
+    // all that it can weigh.
+    void bound_unread();
+
     // Asks for unread ones, those with the largest bounds first, until what is left can take away no more
     // than a part of `room`.
     void ask_for_unread(double room);
@@ -47,8 +51,11 @@ class ChangedWeights {
     Unread may_be_unread(bool reads_all) const;
     void weigh();
     bool is_absent(std::uint32_t token) const { return !row_.row.is_there(token / kBlock); }
+    // It weighs nothing, and cannot be asked for.
+    bool has_nothing(std::uint32_t token) const { return row_.block_max[token / kBlock] == kNothingHere; }
     std::span<const TokenCounts::Counted> set_absent_apart();
     void list_unread_plain();
+    static constexpr float kNothingHere = -std::numeric_limits<float>::infinity();
 
     const WeighedRow& row_;
     const Adjuster& adjust_;
@@ -57,6 +64,7 @@ class ChangedWeights {
     std::span<ChangedToken> changed_;
     std::span<ChangedToken> unread_;  // in place of its values, its block's largest entry, and nothing
     bool leaves_plain_ = false;       // unread ones without a rule of their own, which are not listed
+    bool bounds_unread_ = false;      // by what each can lose, in place of its raw weight
     double change_ = 0.0;
     double moved_ = 0.0;
     double unread_weight_ = 0.0;

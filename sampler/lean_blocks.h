@@ -8,6 +8,7 @@
 #include <span>
 
 #include "proto/row_spread.h"
+#include "sampler/row_view.h"
 
 namespace croupier::sampler {
 
@@ -36,6 +37,8 @@ struct LeanBlocks {
     std::size_t weighed = 0;
     double weighed_at = 0.0;  // 0: it is not known
     bool knows_weights = false;
+    std::span<const Slice> slices;   // the view's
+    bool has_racers = false;         // of some of them
     std::uint32_t asked = 0;         // how many are missing
     std::uint32_t asked_before = 0;  // how many are there because an earlier try of the decision asked
 
@@ -54,6 +57,11 @@ struct LeanBlocks {
     // False: not at that scale.
     bool know_weights(double scale);
 
+    // Of a token whose block is not there, if it is one of those that race best.
+    std::optional<float> logit_sent(std::uint32_t token) const;
+    // All of them, if what stands before some was summed at this scale, of all the row.
+    std::span<const proto::Racer> racers_at(double scale) const;
+
     // As if nothing had been asked for.
     void forget_asked() {
         std::fill(missing.begin(), missing.end(), 0);
@@ -64,6 +72,7 @@ struct LeanBlocks {
     float there_from() const;
 
   private:
+    const proto::Racer* racer(std::uint32_t token) const;
     const std::byte* ask_for(std::uint32_t block);
 };
 

@@ -1,7 +1,10 @@
 #include "sampler/lean_draw.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
+#include <span>
 
 #include "proto/plain_draw.h"
 #include "sampler/lean_row.h"
@@ -11,6 +14,8 @@
 namespace croupier::sampler {
 namespace {
 
+using proto::Racer;
+using proto::Racers;
 using proto::race::Draw;
 
 proto::RequestRules rules_of(const proto::SamplingParams& params, const Request& request) {
@@ -24,30 +29,54 @@ bool is_of(const Draw& draw, const proto::race::Key& key, float temperature) {
     return draw.key == key && draw.temperature == temperature;
 }
 
-bool is_within(const Draw& draw, const SliceColumn& slice) {
-    return draw.token >= slice.first_id() && draw.token < slice.end() && !std::isnan(draw.score);
+bool is_within(const Racers& racers, const SliceColumn& slice) {
+    const auto all = std::span(racers.best).first(racers.count);
+    return !std::isnan(racers.rival) && std::all_of(all.begin(), all.end(), [&](const Racer& each) {
+        return each.token >= slice.first_id() && each.token < slice.end() && !std::isnan(each.score);
+    });
 }
 
-// A rank's winner that does not win is one of the others.
-Draw joined(const Draw& a, const Draw& b) {
-    const Draw& winner = a.beats(b) ? a : b;
-    const Draw& loser = a.beats(b) ? b : a;
-    Draw both = winner;
-    both.rival = std::max({a.rival, b.rival, loser.score});
+// What a rank's writer tells of its race; a winner alone, if no more.
+std::optional<Racers> racers_of(const LeanColumn& lean, const SliceColumn& slice) {
+    constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+    Racers racers{};
+    if (lean.racers) {
+        racers = *lean.racers;
+        if (racers.count == 0 || racers.count > proto::kMostRacers) return std::nullopt;
+    } else {
+        racers.best[0] = {lean.draw->token, lean.draw->score, kUnknown, kUnknown};
+        racers.rival = lean.draw->rival;
+        racers.count = 1;
+    }
+    return is_within(racers, slice) ? std::optional(racers) : std::nullopt;
+}
+
+// Whoever has no room among the best is one of the others.
+Racers joined(const Racers& a, const Racers& b) {
+    std::array<Racer, 2 * proto::kMostRacers> all;
+    const auto end = std::merge(a.best, a.best + a.count, b.best, b.best + b.count, all.begin(),
+                                [](const Racer& one, const Racer& other) { return one.beats(other); });
+    Racers both{};
+    both.count = std::min(a.count + b.count, std::uint32_t{proto::kMostRacers});
+    both.rival = std::max(a.rival, b.rival);
+    std::copy_n(all.begin(), both.count, both.best);
+    if (all.begin() + both.count != end) both.rival = std::max(both.rival, all[both.count].score);
     return both;
 }
 
 }  // namespace
 
-std::optional<Draw> winner_as_it_stands(const RowView& view, const proto::race::Key& key,
+std::optional<Racers> race_as_it_stands(const RowView& view, const proto::race::Key& key,
                                         float temperature) noexcept {
     if (!is_lean(view)) return std::nullopt;
-    std::optional<Draw> best;
+    std::optional<Racers> best;
     bool all_drew = true;
     each_slice(view, [&](const SliceColumn& slice, const Slice& of) {
-        const auto& draw = of.lean->draw;
-        all_drew = all_drew && draw && is_of(*draw, key, temperature) && is_within(*draw, slice);
-        if (all_drew) best = best ? joined(*best, *draw) : *draw;
+        const LeanColumn& lean = *of.lean;
+        all_drew = all_drew && lean.draw && is_of(*lean.draw, key, temperature);
+        const auto own = all_drew ? racers_of(lean, slice) : std::nullopt;
+        all_drew = own.has_value();
+        if (all_drew) best = best ? joined(*best, *own) : *own;
     });
     return all_drew ? best : std::nullopt;
 }
@@ -56,9 +85,9 @@ std::optional<std::uint32_t> drawn_token(const RowView& view, const proto::Sampl
                                          const Request& request) noexcept {
     const bool plain = proto::draws_plainly(params, rules_of(params, request), view.vocab);
     if (!plain || request.wants_support) return std::nullopt;
-    const auto winner = winner_as_it_stands(view, race_key(params, request), proto::race_temperature(params));
-    if (!winner) return std::nullopt;
-    return winner->token;
+    const auto race = race_as_it_stands(view, race_key(params, request), proto::race_temperature(params));
+    if (!race) return std::nullopt;
+    return race->best[0].token;
 }
 
 }  // namespace croupier::sampler

@@ -10,10 +10,10 @@
 
 namespace croupier::sampler {
 
-// The winner among all tokens as the row has them, and what the others score at most. Nothing: some writer
-// drew none, or in another race.
-std::optional<proto::race::Draw> winner_as_it_stands(const RowView& view, const proto::race::Key& key,
-                                                     float temperature) noexcept;
+// The best among all tokens as the row has them, each with its logit if its writer told it, else NaN.
+// Nothing: some writer drew none, or in another race.
+std::optional<proto::Racers> race_as_it_stands(const RowView& view, const proto::race::Key& key,
+                                               float temperature) noexcept;
 
 // The token that decide() finds in the whole row. Nothing: a writer drew none, or not by what the request
 // asks for, or the request asks for more. Of a request and a view that were checked.

@@ -69,6 +69,9 @@ class LeanLayer {
         lean_.weighed_at = view_.slices.front().lean->scale;
         lean_.weighed = 0;
         lean_.knows_weights = false;
+        lean_.slices = view_.slices;
+        lean_.has_racers = std::any_of(view_.slices.begin(), view_.slices.end(),
+                                       [](const Slice& each) { return each.lean->racers.has_value(); });
     }
 
     void add(std::uint32_t block, const std::byte* elements) {
@@ -264,6 +267,31 @@ bool LeanBlocks::know_weights(double scale) {
     }
     knows_weights = true;
     return true;
+}
+
+const proto::Racer* LeanBlocks::racer(std::uint32_t token) const {
+    for (const Slice& slice : slices) {
+        const auto& racers = slice.lean->racers;
+        if (!racers || racers->count > proto::kMostRacers) continue;
+        const auto end = racers->best + racers->count;
+        const auto* found =
+            std::find_if(racers->best, end, [=](const proto::Racer& each) { return each.token == token; });
+        if (found != end) return found;
+    }
+    return nullptr;
+}
+
+std::optional<float> LeanBlocks::logit_sent(std::uint32_t token) const {
+    const proto::Racer* sent = racer(token);
+    return sent != nullptr ? std::optional(sent->logit) : std::nullopt;
+}
+
+// Of several ranks, nobody has summed what of the others' stands before it.
+std::span<const proto::Racer> LeanBlocks::racers_at(double scale) const {
+    const LeanColumn& first = *slices.front().lean;
+    if (slices.size() != 1 || first.scale != scale || !first.racers) return {};
+    return std::span(first.racers->best)
+        .first(std::min(first.racers->count, std::uint32_t{proto::kMostRacers}));
 }
 
 float LeanBlocks::there_from() const {

@@ -60,39 +60,47 @@ bool WinnerQuestion::shuts_out_absent() {
 std::optional<double> WinnerQuestion::all_above(const Candidate& winner) {
     if (!above_whom_ || above_whom_->token != winner.token || above_whom_->value != winner.value) {
         above_whom_ = winner;
-        row_above_ = weigh_before(weighed_, winner);
+        const Between sent = sent_above(winner);
+        above_is_sent_ = sent.low == sent.high;
+        row_above_ = above_is_sent_ ? std::optional(sent.low) : weigh_before(weighed_, winner);
     }
     return row_above_;
 }
 
-WinnerQuestion::Between WinnerQuestion::known_before(const KnownWeights& known,
-                                                     const Candidate& winner) const {
-    const Between before = with_change(known.before, winner, kEverything);
-    if (known.all_before) return before;
+// By what stands before the race's best tokens, as the row's writer summed it in the units of its largest
+// entry. Of a winner that was lowered, by its neighbours among them.
+WinnerQuestion::Between WinnerQuestion::sent_above(const Candidate& winner) const {
+    Between above{0.0, kEverything};
+    if (!weighed_.mask.empty()) return above;
+    for (const proto::Racer& each : weighed_.row.lean->racers_at(weighed_.scale)) {
+        if (!(each.before >= 0.0F && std::isfinite(each.before))) continue;
+        const Candidate stands = {static_cast<double>(each.logit), each.token};
+        const auto before = static_cast<double>(each.before);
+        if (!canonically_before(winner, stands)) above.low = std::max(above.low, before);
+        if (!canonically_before(stands, winner)) above.high = std::min(above.high, before);
+    }
+    return above;
+}
+
+// By the blocks that are there, and the largest entries of the others.
+WinnerQuestion::Between WinnerQuestion::known_before(const Candidate& winner) const {
+    const KnownWeights known = weigh_known(weighed_, winner);
     const double most = raw_total_ * (1.0 + raw_error_) - known.behind * (1.0 - kWeightError);
-    return {before.low - changed_.unread(), with_change(most, winner, kEverything).high};
+    return {with_change(known.before, winner, kEverything).low - changed_.unread(),
+            with_change(most, winner, kEverything).high};
 }
 
 // What is known of a row that is there in part is most often enough. Where it is not, all is asked for that
 // the next try can need.
 Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
     sum_row();
-    const auto row_above = all_above(winner);
-    KnownWeights known = row_above ? KnownWeights{*row_above, 0.0, true} : weigh_known(weighed_, winner);
-    Between before = known_before(known, winner);
-    Verdict verdict = judge_top_p(before, total(), winner);
+    if (const auto row_above = all_above(winner)) return ask_with_all_above(winner, *row_above);
+    Verdict verdict = judge_top_p(sent_before(winner), total(), winner);
+    if (verdict == Verdict::open) verdict = judge_top_p(known_before(winner), total(), winner);
     // To look at what each block weighs costs as much again, and few need it.
-    if (verdict == Verdict::open && !known.all_before && weighed_.row.lean->know_weights(weighed_.scale)) {
-        known = weigh_known(weighed_, winner);
-        before = known_before(known, winner);
-        verdict = judge_top_p(before, total(), winner);
-    }
+    if (verdict == Verdict::open && weighed_.row.lean->know_weights(weighed_.scale))
+        verdict = judge_top_p(known_before(winner), total(), winner);
     if (verdict != Verdict::open) return verdict;
-    if (known.all_before) {
-        if (!changed_.left_unread()) return judge_top_p_exactly(winner);
-        ask_for_changed(before);
-        return verdict;
-    }
     ask_for_before(weighed_, winner);
     // How much the next try leaves room for, nobody knows yet.
     constexpr double kPart = 0.04;
@@ -100,9 +108,39 @@ Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
     return verdict;
 }
 
-// All that stands before the winner is there, and all that changed: in double, nothing is left uncertain but
-// what the row's own weight is off. Else one of ten thousand decisions would ask for its whole row, and a
-// step of many columns is as late as the one that does.
+// Of most that are left open by what the unread can take away, less than they weigh at most is enough.
+Verdict WinnerQuestion::ask_with_all_above(const Candidate& winner, double row_above) {
+    const auto before = [&] {
+        const Between all = with_change(row_above, winner, kEverything);
+        // What is not there stands behind the winner, but where only its writer has summed what stands
+        // before.
+        return Between{all.low - (above_is_sent_ ? changed_.unread() : 0.0), all.high};
+    };
+    Verdict verdict = judge_top_p(before(), total(), winner);
+    if (verdict == Verdict::open && changed_.left_unread()) {
+        changed_.bound_unread();
+        verdict = judge_top_p(before(), total(), winner);
+    }
+    if (verdict == Verdict::open && weigh_before(weighed_, winner)) verdict = judge_top_p_exactly(winner);
+    if (verdict != Verdict::open) return verdict;
+    if (changed_.left_unread()) {
+        ask_for_changed(before());
+    } else {
+        ask_for_before(weighed_, winner);
+    }
+    return verdict;
+}
+
+// By its neighbours among those before which a writer has summed what stands.
+WinnerQuestion::Between WinnerQuestion::sent_before(const Candidate& winner) const {
+    const Between sent = sent_above(winner);
+    return {with_change(sent.low, winner, kEverything).low - changed_.unread(),
+            with_change(sent.high, winner, kEverything).high};
+}
+
+// All that stands before the winner is there, and what changed and is not stands behind it: in double,
+// nothing is left uncertain but what the row's own weight is off and what the unread weigh. Else one of some
+// thousand decisions would ask for its whole row, and a step of many columns is as late as the one that does.
 Verdict WinnerQuestion::judge_top_p_exactly(const Candidate& winner) {
     double before = weigh_before_exactly(weighed_, winner);
     double change = 0.0;
@@ -121,8 +159,8 @@ Verdict WinnerQuestion::judge_top_p_exactly(const Candidate& winner) {
     const double rounded = (raw_total_ + moved + 1.0) * kExactError;
     const double all = raw_total_ + change;
     const double error = raw_total_ * raw_error_ + rounded;
-    return judge_top_p({std::max(0.0, before - rounded), before + rounded}, {all - error, all + error},
-                       winner);
+    return judge_top_p({std::max(0.0, before - rounded), before + rounded},
+                       {all - error - changed_.unread(), all + error}, winner);
 }
 
 Verdict WinnerQuestion::judge_top_p(const Between& before, const Between& all, const Candidate& winner) {
@@ -148,10 +186,15 @@ Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
 }
 
 // What was not read of the changed tokens may be all that leaves the question open. Then it is what the next
-// try needs, and there is one, for what was asked for makes this one void.
+// try needs, and there is one, for what was asked for makes this one void: so much of it that the rest
+// decides neither way.
 void WinnerQuestion::ask_for_changed(const Between& before) {
-    const double least = total().low + changed_.unread();
-    if (changed_.left_unread()) changed_.ask_for_unread(least - before.high / params_.top_p);
+    constexpr double kLeastPart = 1e-3;
+    if (!changed_.left_unread()) return;
+    const double unread = changed_.unread();
+    const double to_keep = total().low + unread - before.high / params_.top_p;
+    const double to_drop = before.low + unread - params_.top_p * total().high;
+    changed_.ask_for_unread(std::max({to_keep, to_drop, kLeastPart * total().high}));
 }
 
 }  // namespace croupier::sampler

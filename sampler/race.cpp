@@ -1,6 +1,7 @@
 #include "sampler/race.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sampler/candidates.h"
 #include "sampler/changed_tokens.h"
@@ -9,25 +10,24 @@ namespace croupier::sampler {
 
 using proto::race::constants::kLeastScore;
 
-// What lowers tokens, and raises none, leaves the first one the winner if it alone stands as it stood, or is
-// still ahead of what the others had.
-std::optional<Candidate> Race::foreseen(double temperature) {
-    temperature_ = static_cast<float>(temperature);
-    if (!standing_ || standing_->temperature != temperature_) return std::nullopt;
-    if (!adjust_.lowers_only(on_) || adjust_.has_raising_bias()) return std::nullopt;
-    const std::uint32_t token = standing_->token;
-    if (!row_.is_there(token / kBlock)) return std::nullopt;
-    const float raw = row_.value_at(token);
-    const double value = changes_ ? adjust_(token, raw, on_) : static_cast<double>(raw);
-    if (value == kNothing) return std::nullopt;
-    const bool leads = value == static_cast<double>(raw) || score_of(token, value) > standing_->rival;
-    return leads ? std::optional(Candidate{value, token}) : std::nullopt;
+// Whether none of the others can gain on those that stand best.
+bool Race::foresees() const {
+    return standing_ && stands_at_ == temperature_ && adjust_.lowers_only(on_) && !adjust_.has_raising_bias();
 }
 
-void Race::begin(double temperature) {
+std::optional<float> Race::logit_of(const proto::Racer& racer) const {
+    if (!std::isnan(racer.logit)) return racer.logit;
+    return row_.is_there(racer.token / kBlock) ? std::optional(row_.value_at(racer.token)) : std::nullopt;
+}
+
+void Race::begin_among(double temperature) {
     temperature_ = static_cast<float>(temperature);
     found_ = false;
     score_ = kLeastScore;
+}
+
+void Race::begin(double temperature) {
+    begin_among(temperature);
     if (!ln_first_.empty()) return;
     const std::span<float> made = workspace_.ln_first_arrivals.first(row_.blocks);
     make_first_arrivals(key_, made);
@@ -95,13 +95,7 @@ float Race::score_of(std::uint32_t token, double logit) const {
 Candidate Race::winner_among(double temperature, std::span<const Candidate> candidates) {
     constexpr std::size_t kMany = 256;
     const bool many = candidates.size() > kMany;
-    if (many) {
-        begin(temperature);
-    } else {
-        temperature_ = static_cast<float>(temperature);
-        found_ = false;
-        score_ = kLeastScore;
-    }
+    many ? begin(temperature) : begin_among(temperature);
     for (const Candidate& each : candidates) {
         if (many && !may_win(each.token, each.value)) continue;
         enter(each);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "proto/racers.h"
 #include "sampler/adjuster.h"
 #include "sampler/blocked_row.h"
 #include "sampler/canonical_order.h"
@@ -24,31 +25,50 @@ inline bool runs_anywhere(const Candidate& /*candidate*/) {
 
 class Race {
   public:
-    // `on`: all adjustments of the request. `standing`: of the race with this key the winner as the row
-    // stands, if that is known. Reads the block maxima of the workspace when it is run.
+    // `on`: all adjustments of the request. `standing`: of the race with this key at the request's
+    // temperature the best as the row stands, if they are known. Reads the block maxima of the workspace when
+    // it is run.
     Race(const BlockedRow& row, const Adjuster& adjust, Adjustments on, const proto::race::Key& key,
-         const PreparedRace& prepared, const std::optional<proto::race::Draw>& standing, Workspace& workspace)
+         const PreparedRace& prepared, const std::optional<proto::Racers>& standing, float stands_at,
+         Workspace& workspace)
         : row_(row),
           adjust_(adjust),
           on_(on),
           changes_(!adjust.changes_nothing(on)),
           key_(key),
           standing_(standing),
+          stands_at_(stands_at),
           workspace_(workspace) {
         if (prepared.key == key && prepared.ln_first.size() == row.blocks) ln_first_ = prepared.ln_first;
     }
 
-    // The winner among all tokens, where it is the one of the row as it stands for sure. Nothing: the race
-    // has to be run.
-    std::optional<Candidate> foreseen(double temperature);
+    // The winner, where those that stand best have it among them for sure. Nothing: the race has to be run.
+    template <class Eligible>
+    std::optional<Candidate> foreseen(double temperature, Eligible eligible) {
+        begin_among(temperature);
+        if (!foresees()) return std::nullopt;
+        const auto all = std::span(standing_->best).first(standing_->count);
+        for (const proto::Racer& each : all) {
+            // What lowers tokens, and raises none, leaves the others no more than this one had.
+            if (found_ && each.score < score_) break;
+            const auto raw = logit_of(each);
+            if (!raw) return std::nullopt;
+            const double value = changes_ ? adjust_(each.token, *raw, on_) : static_cast<double>(*raw);
+            const bool stands = value == static_cast<double>(*raw);
+            const float score = stands ? each.score : score_of(each.token, value);
+            const bool leads = score > standing_->rival || (stands && &each == &all.front());
+            if (leads) offer({value, each.token}, score, eligible);
+        }
+        return found_ ? std::optional(best_) : std::nullopt;
+    }
 
     // Nothing: no eligible token is above -inf. Asked of a token at a time, seldom of one that does not win:
     // eligible(candidate), true only within `values`.
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible) {
         // Who asks for a margin has to see the others.
-        const auto ahead = margin_ > 0.0F ? std::nullopt : foreseen(temperature);
-        if (ahead && eligible(*ahead)) return ahead;
+        const auto ahead = margin_ > 0.0F ? std::nullopt : foreseen(temperature, eligible);
+        if (ahead) return ahead;
         begin(temperature);
         run_blocks(
             workspace_.block_max.first(row_.blocks), values,
@@ -89,6 +109,9 @@ class Race {
     Candidate winner_among(double temperature, std::span<const Candidate> candidates);
 
   private:
+    bool foresees() const;
+    std::optional<float> logit_of(const proto::Racer& racer) const;
+    void begin_among(double temperature);
     void begin(double temperature);
     std::span<const Candidate> lifted();
     std::uint32_t best_block(std::span<const float> bounds, float most) const;
@@ -239,7 +262,8 @@ class Race {
     Adjustments on_;
     bool changes_;
     proto::race::Key key_;
-    std::optional<proto::race::Draw> standing_;
+    std::optional<proto::Racers> standing_;
+    float stands_at_;
     Workspace& workspace_;
     std::span<const float> ln_first_;  // of all blocks; empty: not made yet
     std::optional<std::span<const Candidate>>

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "proto/race.h"
+#include "proto/racers.h"
 #include "proto/row_spread.h"
 #include "proto/sampling.h"
 
@@ -47,6 +48,9 @@ struct LeanColumn {
     // The winner among the rank's ids as the entries stand, and what the others score at most, believed as
     // the maxima are; then no entry is NaN or +inf. Of which race it says itself.
     std::optional<proto::race::Draw> draw;
+    // With a draw: its race's best, believed likewise. What stands before them is summed at `scale`, as the
+    // rank's weight is.
+    std::optional<proto::Racers> racers;
 };
 
 // A rank's slice: [tiles][columns][tile] elements. It holds whole blocks, block b being the ids 64 b to 64 b

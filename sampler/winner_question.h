@@ -92,8 +92,11 @@ class WinnerQuestion {
     bool total_is_given() const;
     Verdict ask_top_p(const Candidate& winner);
     Verdict ask_top_p_of_lean(const Candidate& winner);
+    Verdict ask_with_all_above(const Candidate& winner, double row_above);
     std::optional<double> all_above(const Candidate& winner);
-    Between known_before(const KnownWeights& known, const Candidate& winner) const;
+    Between sent_above(const Candidate& winner) const;
+    Between sent_before(const Candidate& winner) const;
+    Between known_before(const Candidate& winner) const;
     Verdict judge_top_p(const Between& before, const Between& all, const Candidate& winner);
     Verdict judge_top_p_exactly(const Candidate& winner);
     void ask_for_changed(const Between& before);
@@ -122,6 +125,7 @@ class WinnerQuestion {
     // What the row has above this candidate; nothing: not all of it is there.
     std::optional<Candidate> above_whom_;
     std::optional<double> row_above_;
+    bool above_is_sent_ = false;       // it was summed where all of the row is
     double raw_total_ = 0.0;           // what the row weighs as it was written; 0: not known yet
     double raw_error_ = kWeightError;  // what that may be off, as a share of it
     double maximum_ = 0.0;             // min_p: of all tokens, as their adjustments leave them

@@ -67,6 +67,11 @@ sampler::RowView LeanRows::view(std::uint32_t row) {
     lean_.spread.reset();
     if ((sent.flags & proto::kHasSpread) != 0)
         lean_.spread = reinterpret_cast<const proto::LeanSpread*>(part_.data() + layout.spread(row))->of;
+    lean_.racers.reset();
+    if ((sent.flags & proto::kHasRacers) != 0) {
+        const std::size_t at = layout.racers(row, sent.flags, shape_.slice.blocks);
+        lean_.racers = *reinterpret_cast<const proto::Racers*>(part_.data() + at);
+    }
     lean_.draw.reset();
     if ((sent.flags & (proto::kDrawn | proto::kDrawnBeside)) != 0) lean_.draw = sent.draw;
     sampler::RowView view = rows_.view(row, false);

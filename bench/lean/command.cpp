@@ -51,7 +51,7 @@ json measure(const Case& of, const lean::ColdRows& rows, std::uint32_t steps) {
                    {"by_race", of.by_race},
                    {"sums", of.sums},
                    {"drawn", of.drawn},
-                   {"beside", of.beside},
+                   {"racers", of.racers},
                    {"spreads", of.spreads},
                    {"to_ready_us", percentiles_of(steps, [&] { return session.to_ready(); })},
                    {"to_tokens_us", percentiles_of(steps, [&] { return session.to_tokens(); })},
@@ -103,10 +103,13 @@ json run(const Options& options) {
               // A temperature alone, as writers have it.
               Case{options.vocab, columns, 4, 32}, Case{options.vocab, columns, 4, 32, false, true},
               // A top-p with penalties.
-              Case{options.vocab, columns, 24, 72, true, false, true},
+              Case{options.vocab, columns, 32, 84, true, false, true},
+              // The same with half as many blocks opened, and penalties alone.
+              Case{options.vocab, columns, 32, 64, true, false, true},
+              Case{options.vocab, columns, 4, 84, false, false, true},
               // One of greedy columns has its spread, and all of those with a top-n sigma.
               Case{options.vocab, columns, 4, 0}, Case{options.vocab, columns, 4, 0, false, false, false, 1},
-              Case{options.vocab, columns, 72, 24, false, false, false, columns}}) {
+              Case{options.vocab, columns, 72, 84, false, false, true, columns}}) {
             std::cerr << fmt::format("\r{} columns, {} + {} blocks      ", columns, each.by_maximum,
                                      each.by_race);
             results.push_back(measure(each, rows, options.steps));
@@ -133,7 +136,7 @@ void print_table(const json& answer) {
                 ? "drawn"
                 : fmt::format(
                       "{}+{}{}{}", each["by_maximum"].get<int>(), each["by_race"].get<int>(),
-                      each["beside"].get<bool>() ? " d" : "",
+                      each["racers"].get<bool>() ? " r" : "",
                       each["spreads"].get<int>() == 0 ? "" : fmt::format(" s{}", each["spreads"].get<int>())),
             each["sums"].get<bool>() ? "yes" : "no", each["to_ready_us"]["p50"].get<double>(),
             each["to_ready_us"]["p99"].get<double>(), each["to_tokens_us"]["p50"].get<double>(),

@@ -92,7 +92,7 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
         want.scale = 1 / 0.7;
         want.flags = of.sums ? gpu_writer::kSumAtOne | gpu_writer::kSumAtScale : 0;
         if (of.drawn) want.flags |= gpu_writer::kDraw;
-        if (of.beside) want.flags |= gpu_writer::kDrawBeside;
+        if (of.racers) want.flags |= gpu_writer::kSendRacers;
         want.by_maximum = of.by_maximum;
         want.by_race = of.by_race;
         if (column >= of.spreads) continue;

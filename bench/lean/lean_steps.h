@@ -24,7 +24,7 @@ struct Case {
     std::uint32_t by_race = 16;
     bool sums = false;
     bool drawn = false;         // and nothing else
-    bool beside = false;        // drawn as well
+    bool racers = false;        // in place of blocks by the race, which are opened
     std::uint32_t spreads = 0;  // of so many columns, the first ones
 };
 

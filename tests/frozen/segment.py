@@ -31,6 +31,8 @@ SHARED = [
     "fan_out_frame",
     "hotness_file",
     "race",
+    "racers",
+    "row_spread",
 ]
 # Structs of one process, made of what is shared.
 OWN = {

@@ -59,20 +59,24 @@ TEST_CASE("what may take the largest entry down by any amount leaves a min-p's r
     CHECK(reach_with([](auto& params) { params.frequency_penalty = 1.0; }) == kAnything);
     CHECK(reach_with([](auto& params) { params.presence_penalty = -0.1; }) == kAnything);
     CHECK(reach_with([](auto& params) { params.dry_multiplier = 0.8; }) == kAnything);
+    CHECK(reach_with([](auto& params) {
+              params.dry_multiplier = 0.8;
+              params.dry_penalty_last_n = 0;
+          }) == reach_with([](auto&) {}));
     CHECK(reach_with([](auto& params) { params.logprobs = 5; }) == kAnything);
     CHECK(want_at(with_min_p(), 100, {false, true}).reach == kAnything);
 }
 
-TEST_CASE("who races after penalties that lower is drawn beside what is sent") {
+TEST_CASE("who races after penalties that lower has the best of its race beside what is sent") {
     const auto draws = [](auto set, const proto::RequestRules& rules = {}) {
         proto::SamplingParams params;
         params.flags = proto::kNoLogprob;
         params.temperature = 0.8;
         set(params);
         const std::uint32_t flags = want_at(params, 100, rules).flags;
-        return flags & (gpu_writer::kDraw | gpu_writer::kDrawBeside);
+        return flags & (gpu_writer::kDraw | gpu_writer::kSendRacers);
     };
-    constexpr std::uint32_t kBeside = gpu_writer::kDrawBeside;
+    constexpr std::uint32_t kBeside = gpu_writer::kSendRacers;
     CHECK(draws([](auto&) {}) == gpu_writer::kDraw);
     CHECK(draws([](auto& params) { params.top_p = 0.9; }) == kBeside);
     CHECK(draws([](auto& params) { params.xtc_probability = 0.5; }) == kBeside);
@@ -196,18 +200,23 @@ TEST_CASE("how many blocks go by their largest entry and how many by the race") 
     const auto penalties = [](auto& params) { params.repetition_penalty = 1.1; };
     const auto top_p = [](auto& params) { params.top_p = 0.95; };
     const auto sigma = [](auto& params) { params.top_n_sigma = 1.0; };
-    CHECK(shares(96, penalties) == Shares{4, 72});
-    CHECK(shares(96, top_p) == Shares{24, 72});
-    CHECK(shares(96, sigma) == Shares{72, 24});
-    CHECK(shares(96, [](auto& params) { params.dynatemp_range = 0.5; }) == Shares{24, 72});
+    CHECK(shares(96, penalties) == Shares{4, 84});
+    CHECK(shares(96, top_p) == Shares{32, 84});
+    CHECK(shares(96, sigma) == Shares{72, 84});
+    const auto raises = [](auto& params) { params.repetition_penalty = 0.9; };
+    CHECK(shares(96, raises) == Shares{4, 72});
+    CHECK(shares(96, [](auto& params) { params.dynatemp_range = 0.5; }) == Shares{32, 64});
     CHECK(shares(96, [](auto& params) { params.top_k = 50; }) == Shares{57, 0});
     CHECK(shares(96, [](auto& params) { params.min_p = 0.05; }) == Shares{64, 0});
     CHECK(shares(96, [](auto& params) { params.temperature = 0.0, params.frequency_penalty = 0.1; }) ==
           Shares{32, 0});
-    // Of a small room the race has a part, too.
-    CHECK(shares(32, sigma) == Shares{24, 8});
-    CHECK(shares(32, top_p) == Shares{24, 8});
-    CHECK(shares(96, [](auto& params) { params.flags = 0, params.logprobs = 80; }) == Shares{72, 24});
+    // Of a small room the race has a part, too, where its blocks are sent.
+    CHECK(shares(32, raises) == Shares{4, 28});
+    CHECK(shares(32, [](auto& params) { params.dynatemp_range = 0.5; }) == Shares{24, 8});
+    const auto lists = [](auto& params) {
+        params.flags = 0, params.logprobs = 80, params.repetition_penalty = 0.9;
+    };
+    CHECK(shares(96, lists) == Shares{84, 12});
 }
 
 TEST_CASE("a spread is summed at the temperature by which its filter weighs") {
@@ -220,22 +229,27 @@ TEST_CASE("a spread is summed at the temperature by which its filter weighs") {
     CHECK(want_at(params, 100).scale == 1.0);
 }
 
-TEST_CASE("few columns of a step are not drawn beside what is sent of them") {
-    const auto left = [](std::size_t beside) {
-        std::vector<gpu_writer::LeanWant> wants(100);
+TEST_CASE("few columns of a step have blocks by the race in place of its best tokens") {
+    const auto left = [](std::size_t racing) {
+        std::vector<gpu_writer::LeanWant> wants(200);
         for (std::size_t i = 0; i < wants.size(); ++i) {
-            wants[i].flags = gpu_writer::kSumAtOne | (i < beside ? gpu_writer::kDrawBeside : 0);
+            wants[i].flags = gpu_writer::kSumAtOne | (i < racing ? gpu_writer::kSendRacers : 0);
+            wants[i].by_maximum = 32;
+            wants[i].by_race = i < racing ? 112 : 5;
         }
-        gpu_writer::spare_few_draws(wants);
-        std::size_t drawn = 0;
-        for (const gpu_writer::LeanWant& want : wants) {
-            CHECK((want.flags & gpu_writer::kSumAtOne) != 0);
-            drawn += (want.flags & gpu_writer::kDrawBeside) != 0 ? 1 : 0;
+        gpu_writer::spare_few_racers(wants, 96);
+        std::size_t racers = 0;
+        for (std::size_t i = 0; i < wants.size(); ++i) {
+            const bool sends = (wants[i].flags & gpu_writer::kSendRacers) != 0;
+            CHECK((wants[i].flags & gpu_writer::kSumAtOne) != 0);
+            CHECK(wants[i].by_maximum == 32);
+            CHECK(wants[i].by_race == (sends ? 112 : i < racing ? 64 : 5));
+            racers += sends ? 1 : 0;
         }
-        return drawn;
+        return racers;
     };
     CHECK(left(1) == 0);
-    CHECK(left(16) == 0);
-    CHECK(left(17) == 17);
-    CHECK(left(100) == 100);
+    CHECK(left(47) == 0);
+    CHECK(left(48) == 48);
+    CHECK(left(200) == 200);
 }

@@ -14,7 +14,21 @@ namespace {
 using proto::Dtype;
 using Random = std::mt19937_64;
 
-enum class Row { near, any, flat, empty, sparse, nan, infinite, two_values, lures, outliers, stairs, count_ };
+enum class Row {
+    near,
+    any,
+    flat,
+    empty,
+    sparse,
+    nan,
+    infinite,
+    two_values,
+    lures,
+    outliers,
+    lowest,
+    stairs,
+    count_
+};
 
 std::uint32_t below(Random& random, std::uint64_t end) {
     return static_cast<std::uint32_t>(random() % end);
@@ -64,6 +78,9 @@ std::uint32_t code_in(Row row, Dtype dtype, Random& random) {
         case Row::outliers:
             // All others are far below it, close together.
             return random() % 3000 == 0 ? (minus_infinity_of(dtype) & all / 2) - 1 : near_code(dtype, random);
+        case Row::lowest:
+            // At temperatures below 1 all score the same.
+            return minus_infinity_of(dtype) - 2;
         case Row::two_values:
             return random() % 300 == 0 ? 0 : all / 2 + 1;  // zeros of either sign
         default:
@@ -106,7 +123,7 @@ gpu_writer::LeanWant random_want(Random& random) {
     if (random() % 3 == 0) want.flags |= gpu_writer::kSumSpread;
     if (random() % 5 == 0) want.flags |= gpu_writer::kWhole;
     if (random() % 3 == 0) want.flags |= gpu_writer::kDraw;
-    if (random() % 2 == 0) want.flags |= gpu_writer::kDrawBeside;
+    if (random() % 2 == 0) want.flags |= gpu_writer::kSendRacers;
     return want;
 }
 
@@ -164,6 +181,7 @@ LeanCase usual_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t le
         want.scale = 1 / 0.7;
         want.flags = gpu_writer::kSumAtOne | gpu_writer::kSumAtScale;
         want.flags |= random() % 2 == 0 ? gpu_writer::kWeighBlocks : gpu_writer::kSumSpread;
+        if (random() % 2 == 0) want.flags |= gpu_writer::kSendRacers;
         want.by_maximum = want.by_race = lean_blocks / 2;
     }
     made.rows.stride = vocab;
@@ -191,7 +209,9 @@ LeanCase drawn_case(std::uint32_t vocab, Random& random) {
     const std::size_t row_bytes = std::size_t{vocab} * proto::element_bytes(dtype);
     made.rows.bytes.resize(row_bytes * kRows);
     for (std::uint32_t row = 0; row < kRows; ++row) {
-        made.wants[row].flags = random() % 2 == 0 ? gpu_writer::kDraw : gpu_writer::kDrawBeside;
+        constexpr std::uint32_t kRacers = gpu_writer::kSendRacers | gpu_writer::kSumAtScale;
+        made.wants[row].flags = random() % 2 == 0 ? gpu_writer::kDraw : kRacers;
+        made.wants[row].by_race = 1 + below(random, 300);
         made.wants[row].temperature = kTemperatures[random() % std::size(kTemperatures)];
         fill_row(static_cast<Row>(row), dtype, made.rows.bytes.data() + row * row_bytes, vocab, random);
     }

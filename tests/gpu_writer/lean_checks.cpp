@@ -20,9 +20,44 @@ bool is_same(const proto::race::Draw& found, const proto::race::Draw& expected) 
            found.token == expected.token && found.score == expected.score;
 }
 
-// Of those that draw, who looks at fewer of the others has a bound for what they score.
-bool bounds_others(const proto::race::Draw& found, const proto::race::Draw& expected) {
-    return expected.rival <= found.rival && found.rival <= found.score;
+// How many are told of is not fixed exactly, but they are the best, and what is told of the others bounds
+// them.
+void check_racers(const LaidColumn& found, const NaiveColumn& naive, const gpu_writer::LeanWant& want) {
+    const proto::Racers& racers = found.racers;
+    const auto due = static_cast<std::size_t>(
+        std::count_if(naive.racers.begin(), naive.racers.end(),
+                      [&](const proto::Racer& each) { return each.score > naive.told_above; }));
+    REQUIRE(racers.count <= proto::kMostRacers);
+    CHECK(racers.count >= std::min<std::size_t>(due, proto::kMostRacers));
+    CHECK(((found.head.flags & proto::kDrawnBeside) != 0) == (racers.count > 0));
+    if (racers.count == 0) return;
+    REQUIRE(naive.racers.size() >= racers.count);
+    // The winner, and the next one that stands before it.
+    std::vector<bool> weighed(racers.count);
+    const auto stands_before = [&](const proto::Racer& a, const proto::Racer& b) {
+        return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+    };
+    weighed[0] = true;
+    std::uint32_t next = 1;
+    while (next < racers.count && !stands_before(racers.best[next], racers.best[0])) ++next;
+    if (next < racers.count) weighed[next] = true;
+    for (std::uint32_t i = 0; i < racers.count; ++i) {
+        INFO("racer " << i << " is " << racers.best[i].token << " for " << naive.racers[i].token);
+        CHECK(racers.best[i].token == naive.racers[i].token);
+        CHECK(racers.best[i].score == naive.racers[i].score);
+        CHECK(racers.best[i].logit == naive.racers[i].logit);
+        const bool summed = weighed[i] && (want.flags & gpu_writer::kSumAtScale) != 0;
+        INFO("before it " << racers.best[i].before);
+        CHECK((summed ? near(racers.best[i].before, naive.before[i]) : std::isnan(racers.best[i].before)));
+    }
+    const bool others = naive.racers.size() > racers.count;
+    INFO("rival " << racers.rival);
+    CHECK((!others || naive.racers[racers.count].score <= racers.rival));
+    CHECK(racers.rival <= racers.best[racers.count - 1].score);
+    const float rival = racers.count > 1 ? racers.best[1].score : racers.rival;
+    CHECK(is_same(found.head.draw,
+                  {want.key, want.temperature, racers.best[0].token, racers.best[0].score, rival}));
+    CHECK(found.head.draw.rival == rival);
 }
 
 // Never more than a block weighs, and less by a step or two.
@@ -61,12 +96,13 @@ void check_column(const LeanCase& of, const Laid& laid, std::uint32_t column) {
     INFO(words_of(of) << ": column " << column << ", weights " << found.head.weight << " for "
                       << naive.head.weight << ", " << found.head.weight_at_scale << " for "
                       << naive.head.weight_at_scale);
-    CHECK(found.head.flags == naive.head.flags);
+    constexpr std::uint32_t kRacers = proto::kDrawnBeside | proto::kHasRacers;
+    CHECK((found.head.flags & ~kRacers) == naive.head.flags);
+    CHECK(((found.head.flags & kRacers) == 0 || (found.head.flags & kRacers) == kRacers));
+    check_racers(found, naive, of.wants[column]);
     CHECK(found.head.scale == naive.head.scale);
     INFO("token " << found.head.draw.token << " for " << naive.head.draw.token);
-    CHECK(is_same(found.head.draw, naive.head.draw));
-    INFO("rival " << found.head.draw.rival << " for " << naive.head.draw.rival);
-    CHECK(bounds_others(found.head.draw, naive.head.draw));
+    if (found.racers.count == 0) CHECK(is_same(found.head.draw, naive.head.draw));
     CHECK(near(found.head.weight, naive.head.weight));
     CHECK(near(found.head.weight_at_scale, naive.head.weight_at_scale));
     check_spread(found.spread, naive.spread);

@@ -111,6 +111,25 @@ std::vector<float> race_bounds(const proto::RankShard& shard, const gpu_writer::
     return bounds;
 }
 
+bool naive_sends_racers(const gpu_writer::LeanWant& want) {
+    const std::uint32_t others = gpu_writer::kWhole | gpu_writer::kDraw;
+    return (want.flags & gpu_writer::kSendRacers) != 0 && (want.flags & others) == 0 &&
+           want.temperature > 0 && want.by_race > 0;
+}
+
+// Of blocks, that what stands behind them takes.
+std::uint32_t room_behind(const LeanCase& of, const gpu_writer::LeanWant& want) {
+    const std::size_t block_bytes = std::size_t{64} * proto::element_bytes(of.geometry.dtype);
+    std::size_t bytes = 0;
+    if (naive_weighs_blocks(of, want)) {
+        while (bytes < of.blocks()) bytes += 16;
+    } else if ((want.flags & gpu_writer::kSumSpread) != 0 || naive_sends_racers(want)) {
+        bytes = 64;
+    }
+    if (naive_sends_racers(want)) bytes += 128;
+    return static_cast<std::uint32_t>((bytes + block_bytes - 1) / block_bytes);
+}
+
 std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, const gpu_writer::LeanWant& want,
                                                     const std::vector<float>& maxima) {
     const proto::RankShard& shard = of.geometry.shards[of.rank];
@@ -120,12 +139,11 @@ std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, const gp
     const auto last = static_cast<std::uint32_t>(maxima.size() - 1);
     if (shard.first_id % 64 != 0) always.insert(0);
     if (end != (shard.first_block() + shard.blocks()) * 64) always.insert(last);
-    const std::uint32_t blocks_of_weights = naive_weighs_blocks(of, want) ? room_of_weights(of) : 0;
-    const std::uint32_t blocks_of_spread = (want.flags & gpu_writer::kSumSpread) != 0 ? 1 : 0;
-    std::uint32_t room = of.geometry.lean_blocks - blocks_of_weights - blocks_of_spread;
+    std::uint32_t room = of.geometry.lean_blocks - room_behind(of, want);
     room -= std::min(room, static_cast<std::uint32_t>(always.size()));
     const std::uint32_t by_maximum = std::min(room, want.by_maximum);
-    const std::uint32_t by_race = want.temperature == 0 ? 0 : std::min(room - by_maximum, want.by_race);
+    const bool sends_racers = want.temperature > 0 && !naive_sends_racers(want);
+    const std::uint32_t by_race = sends_racers ? std::min(room - by_maximum, want.by_race) : 0;
     const Wanted first(by_maximum, room - by_maximum - by_race);
     const Wanted second(by_race, room - first.most - by_race);
     const std::vector<float> bounds = want.temperature == 0 ? maxima : race_bounds(shard, want, maxima);
@@ -152,6 +170,49 @@ float naive_score(const gpu_writer::LeanWant& want, std::uint32_t token, float l
     return race::score(logit, want.temperature, race::ln(race::arrival(want.key, token)));
 }
 
+// All tokens above -inf, the best first, and the score above which all of them have to be told of. Nothing
+// where the row has NaN or +inf.
+void race_naively(const LeanCase& of, const gpu_writer::LeanWant& want, const std::vector<float>& maxima,
+                  NaiveColumn& naive) {
+    const proto::RankShard& shard = of.geometry.shards[of.rank];
+    std::vector<double> values;
+    for (const std::uint32_t code : naive.codes) values.push_back(naive_value(of.geometry.dtype, code));
+    double most = -kInfinity;
+    for (const double value : values) {
+        if (std::isnan(value) || value == kInfinity) return;
+        most = std::max(most, value);
+    }
+    for (std::uint32_t i = 0; i < values.size(); ++i) {
+        const auto logit = static_cast<float>(values[i]);
+        const std::uint32_t token = shard.first_block() * 64 + i;
+        if (logit != -kInfinity) naive.racers.push_back({token, naive_score(want, token, logit), logit, 0});
+    }
+    std::sort(naive.racers.begin(), naive.racers.end(), [](const auto& a, const auto& b) {
+        return a.score > b.score || (a.score == b.score && a.token < b.token);
+    });
+    for (std::uint32_t k = 0; k < proto::kMostRacers && k < naive.racers.size(); ++k) {
+        const proto::Racer& racer = naive.racers[k];
+        double before = 0;
+        for (std::uint32_t i = 0; i < values.size(); ++i) {
+            const std::uint32_t token = shard.first_block() * 64 + i;
+            if (values[i] > racer.logit || (values[i] == racer.logit && token < racer.token))
+                before += std::exp((values[i] - most) * want.scale);
+        }
+        naive.before.push_back(before);
+    }
+    const auto some = std::clamp(static_cast<std::uint32_t>(maxima.size()) / 8, 32U, 512U);
+    const Wanted opened(std::min(want.by_race, some), 512);
+    const std::vector<float> bounds = race_bounds(shard, want, maxima);
+    const std::vector<std::uint32_t> best = best_first(bounds, maxima, -kInfinity);
+    const std::size_t fewest = counts_of(opened, best, bounds).front();
+    if (fewest > 0 && best.size() >= opened.least) naive.told_above = bounds[best[fewest - 1]];
+    // Of more tokens that score the same than there is room for, none.
+    constexpr std::size_t kRoom = 512;
+    const auto& all = naive.racers;
+    if (all.size() > kRoom && all[kRoom].score == all[proto::kMostRacers - 1].score)
+        naive.told_above = std::max(naive.told_above, all[kRoom].score);
+}
+
 // The best score first, and then the first token that has it. Nothing where the row has NaN or +inf, or
 // nothing above -inf.
 std::optional<proto::race::Draw> naive_draw(const LeanCase& of, const gpu_writer::LeanWant& want,
@@ -168,8 +229,6 @@ std::optional<proto::race::Draw> naive_draw(const LeanCase& of, const gpu_writer
     const auto winner = std::find(scores.begin(), scores.end(), draw.score);
     if (winner == scores.end() || draw.score == -kInfinity) return std::nullopt;
     draw.token = first + static_cast<std::uint32_t>(winner - scores.begin());
-    scores.erase(winner);
-    draw.rival = scores.empty() ? -kInfinity : *std::max_element(scores.begin(), scores.end());
     return draw;
 }
 
@@ -211,13 +270,13 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
         naive.maxima.push_back(code_of_maximum(dtype, maxima[block], naive.codes.data() + block * 64));
     }
     const bool whole = (want.flags & gpu_writer::kWhole) != 0;
-    const bool alone = (want.flags & gpu_writer::kDraw) != 0;
-    const bool draws = !whole && (alone || (want.flags & gpu_writer::kDrawBeside) != 0);
+    const bool draws = !whole && (want.flags & gpu_writer::kDraw) != 0;
     const auto draw = draws ? naive_draw(of, want, naive.codes) : std::nullopt;
-    const bool drawn = draw && alone;
+    const bool drawn = draw.has_value();
+    if (naive_sends_racers(want)) race_naively(of, want, maxima, naive);
     naive.choices = drawn ? std::vector<std::vector<std::uint32_t>>(1) : may_be_sent(of, want, maxima);
     if (whole) naive.head.flags = proto::kStandsWhole;
-    if (draw) naive.head.flags = alone ? proto::kDrawn : proto::kDrawnBeside;
+    if (drawn) naive.head.flags = proto::kDrawn;
     if (!drawn && naive_weighs_blocks(of, want)) {
         naive.head.flags |= proto::kWeighsBlocks;
         for (std::size_t block = 0; block < maxima.size(); ++block) {
@@ -252,6 +311,10 @@ LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t colum
     if ((found.head.flags & proto::kWeighsBlocks) != 0) {
         const unsigned char* weights = part + layout.block_weights(column, of.blocks());
         found.weights.assign(weights, weights + of.blocks());
+    }
+    if ((found.head.flags & proto::kHasRacers) != 0) {
+        const std::size_t at = layout.racers(column, found.head.flags, of.blocks());
+        std::memcpy(&found.racers, part + at, sizeof(found.racers));
     }
     if ((found.head.flags & proto::kHasSpread) != 0)
         std::memcpy(&found.spread, part + layout.spread(column), sizeof(found.spread));

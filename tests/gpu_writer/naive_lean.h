@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "proto/lean_part.h"
@@ -15,8 +16,13 @@ struct NaiveColumn {
     // Each of these may be what is sent: how many are chosen is not fixed exactly.
     std::vector<std::vector<std::uint32_t>> choices;
     std::vector<double> weights;  // of each block, in units of its largest entry's; empty: they are not sent
-    proto::LeanHead head{};
-    proto::RowSpread spread;  // with its flag
+    proto::LeanHead head{};       // but for its racers' flags
+    proto::RowSpread spread;      // with its flag
+    // Where the race's best are sent: all tokens, the best first, what stands before the first of them, and
+    // the score above which all are told of, as far as there is room.
+    std::vector<proto::Racer> racers;
+    std::vector<double> before;
+    float told_above = std::numeric_limits<float>::lowest();  // as many as there are may score that
 };
 NaiveColumn naive_column(const LeanCase& of, std::uint32_t column);
 
@@ -28,6 +34,7 @@ struct LaidColumn {
     std::vector<std::uint32_t> codes;  // of the blocks that were sent
     std::vector<std::uint8_t> weights;
     proto::RowSpread spread;  // with its flag
+    proto::Racers racers{};   // with its flag
 };
 LaidColumn laid_column(const LeanCase& of, const Laid& laid, std::uint32_t column);
 

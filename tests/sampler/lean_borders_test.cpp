@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -64,7 +65,61 @@ Edge edge_at(const LmCase& of, std::uint32_t token) {
     return {before / all, row / all};
 }
 
+// Farther from an edge than a decision can be unsure of, which sees a sum that is off and knows by how much
+// at most.
+double unsure_at(const Edge& edge) {
+    return edge.row * (2.1 * kSentWeightError + 1e-6 / edge.share);
+}
+
+// Few tokens, in few blocks, weigh all there is, and one block has nothing.
+constexpr std::uint32_t kEmptyBlock = 200;
+void fill_few(LmCase& of, std::mt19937_64& generator) {
+    fill_lm_row(of, kVocab, proto::Dtype::fp32, generator);
+    for (float& logit : of.logits) logit = -40.0F - static_cast<float>(generator() % 1000) / 256.0F;
+    for (std::uint32_t i = 0; i < 60; ++i)
+        of.logits[i % 30 * 320 + generator() % kBlock] = static_cast<float>(generator() % 1000) / -256.0F;
+    std::fill_n(of.logits.begin() + kEmptyBlock * kBlock, kBlock, -std::numeric_limits<float>::infinity());
+    of.prompt.clear();
+    of.output.clear();
+}
+
 }  // namespace
+
+TEST_CASE("next to a nucleus' edge, nobody asks for a history that weighs nothing") {
+    std::mt19937_64 generator(20261127);
+    Workspace workspace(kVocab);
+    LmCase of;
+    int edges = 0;
+    for (int number = 0; number < 200; ++number) {
+        fill_few(of, generator);
+        // Where all other entries are 40 below, or none is above -inf.
+        if (number % 2 == 0) {
+            for (int i = 0; i < 1500; ++i)
+                of.output.push_back(static_cast<std::int32_t>(11000 + generator() % 1500));
+        } else {
+            of.output.assign(1, static_cast<std::int32_t>(kEmptyBlock * kBlock + 1));
+        }
+        race_all(of, 0.7, generator());
+        of.request.max_length = 2000;
+        of.params.repetition_penalty = 1.1;
+        LeanOffer offer;
+        offer.best = 48;
+        offer.sums = true;
+        offer.scale = 1.0 / of.params.temperature;
+        LeanRow row(of.logits, of.shape, 1, offer);
+        const proto::Decision raced = decide_once(row.whole(), of.request, workspace);
+        const Edge edge = edge_at(of, static_cast<std::uint32_t>(raced.token));
+        if (edge.share < 0.05) continue;
+        of.params.top_p = edge.share * (1.0 + (generator() % 2 == 0 ? 1.0 : -1.0) * unsure_at(edge));
+        const std::int32_t token = decide_once(row.whole(), of.request, workspace).token;
+        INFO(describe(of));
+        const LeanDecision made = decide_lean(row, of.request, workspace);
+        CHECK(made.outcome.decision.token == token);
+        CHECK(made.asked == 0);
+        ++edges;
+    }
+    CHECK(edges > 100);
+}
 
 TEST_CASE("a winner next to its nucleus' edge is judged without the rest of the row") {
     std::mt19937_64 generator(20261126);
@@ -85,9 +140,7 @@ TEST_CASE("a winner next to its nucleus' edge is judged without the rest of the 
         const proto::Decision raced = decide_once(plain.whole(), of.request, workspace);
         if (raced.error != proto::DecisionError::none) continue;
         const Edge edge = edge_at(of, static_cast<std::uint32_t>(raced.token));
-        // Farther from it than a decision can be unsure of, which sees a sum that is off and knows by how
-        // much at most, and nearer.
-        const double unsure = edge.row * (2.1 * kSentWeightError + 1e-6 / edge.share);
+        const double unsure = unsure_at(edge);
         const double off = unsure * std::array{0.0, 0.5, 1.0, -1.0, 2.0, -2.0}[generator() % 6];
         of.params.top_p = edge.share * (1.0 + off);
         if (edge.share < 0.05 || of.params.top_p >= 1.0) continue;
@@ -102,7 +155,8 @@ TEST_CASE("a winner next to its nucleus' edge is judged without the rest of the 
         if (!fault.empty()) FAIL(fault << "; " << describe(of));
         if (std::abs(off) < unsure) continue;
         ++edges;
-        whole_rows += workspace.answer().path == Path::classes ? 1 : 0;
+        const Path path = workspace.answer().path;
+        whole_rows += path == Path::classes || path == Path::whole_row ? 1 : 0;
     }
     REQUIRE(edges > 50);
     CHECK(whole_rows == 0);

@@ -181,6 +181,65 @@ TEST_CASE("a draw beside what was sent is the winner while penalties leave it ah
     CHECK(reads([&] { lm_case.params.repetition_penalty = 0.9; }, rival) > 0);
 }
 
+// Its row with the best seven of its race, and nothing else but maxima; in its prompt there is room for
+// these.
+struct RacedCase {
+    static constexpr std::uint32_t kVocab = 5000;
+    LmCase lm_case;
+    LeanOffer offer;
+
+    RacedCase() {
+        plain_case(lm_case, kVocab);
+        lm_case.shape.shards = {kVocab};
+        lm_case.prompt.assign(proto::kMostRacers, kVocab - 1);
+        bind_request(lm_case);
+        lm_case.request.max_length = 100;
+        lm_case.params.repetition_penalty = 100.0;
+        offer.drawn_by = drawn_by(lm_case.request);
+        offer.racers = proto::kMostRacers;
+    }
+    // How many blocks were asked for; the token is the whole row's.
+    std::uint32_t asked(LeanRow& row) {
+        Workspace workspace(kVocab);
+        const std::int32_t whole = decide_once(row.whole(), lm_case.request, workspace).token;
+        const LeanDecision made = decide_lean(row, lm_case.request, workspace);
+        CHECK(made.outcome.decision.token == whole);
+        return made.asked;
+    }
+};
+
+TEST_CASE("where penalties take the best back the next of the race's best wins, and no block is asked for") {
+    RacedCase raced;
+    LeanRow row(raced.lm_case.logits, raced.lm_case.shape, 1, raced.offer);
+    const proto::Racers best = *row.column(0).racers;
+    REQUIRE(best.count == proto::kMostRacers);
+    CHECK(raced.asked(row) == 0);
+    for (std::uint32_t i = 0; i < best.count; ++i) {
+        raced.lm_case.prompt[i] = static_cast<std::int32_t>(best.best[i].token);
+        CHECK((raced.asked(row) == 0) == (i + 1 < best.count));
+    }
+}
+
+TEST_CASE("a race's best that cannot be right are not taken") {
+    const auto asked_with = [](auto spoil) {
+        RacedCase raced;
+        LeanRow row(raced.lm_case.logits, raced.lm_case.shape, 1, raced.offer);
+        spoil(row.column(0));
+        return raced.asked(row);
+    };
+    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+    CHECK(asked_with([](LeanColumn&) {}) == 0);
+    CHECK(asked_with([](LeanColumn& of) { of.racers->count = 0; }) > 0);
+    CHECK(asked_with([](LeanColumn& of) { of.racers->count = proto::kMostRacers + 1; }) > 0);
+    CHECK(asked_with([](LeanColumn& of) { of.racers->count = ~0U; }) > 0);
+    CHECK(asked_with([](LeanColumn& of) { of.racers->best[2].token = RacedCase::kVocab; }) > 0);
+    CHECK(asked_with([](LeanColumn& of) { of.racers->best[2].token = ~0U; }) > 0);
+    CHECK(asked_with([=](LeanColumn& of) { of.racers->best[2].score = kNan; }) > 0);
+    CHECK(asked_with([=](LeanColumn& of) { of.racers->rival = kNan; }) > 0);
+    CHECK(asked_with([](LeanColumn& of) { of.draw.reset(); }) > 0);
+    CHECK(asked_with([](LeanColumn& of) { ++of.draw->key.seed; }) > 0);
+}
+
 TEST_CASE("what asks for more than a draw is decided by the row") {
     constexpr std::uint32_t kVocab = 5000;
     LmCase lm_case;

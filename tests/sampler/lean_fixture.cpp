@@ -81,7 +81,7 @@ std::unique_ptr<LeanRow::Rank> LeanRow::rank_of(const Slice& slice, const std::v
     if (offer.block_weights) give_block_weights(*rank, slice, logits, offer);
     if (offer.sums) give_sums(*rank, slice, logits, offer);
     if (offer.spread) give_spread(*rank, slice, logits, offer);
-    if (offer.drawn_by) give_draw(*rank, slice, logits, *offer.drawn_by);
+    if (offer.drawn_by) give_draw(*rank, slice, logits, offer);
     return rank;
 }
 
@@ -215,26 +215,50 @@ void LeanRow::give_block_weights(Rank& rank, const Slice& slice, const std::vect
 
 // The best score first, and then the first id that has it.
 void LeanRow::give_draw(Rank& rank, const Slice& slice, const std::vector<float>& logits,
-                        const DrawnBy& by) const {
+                        const LeanOffer& offer) {
     namespace race = proto::race;
+    const DrawnBy& by = *offer.drawn_by;
     const std::size_t end = std::min<std::size_t>(slice.first_id + slice.entries, logits.size());
     if (end <= slice.first_id) return;
-    const float most = largest(std::span(logits).subspan(slice.first_id, end - slice.first_id));
-    if (!std::isfinite(most)) return;
-    const auto score_of = [&](std::uint32_t id) {
-        if (by.temperature == 0.0F) return logits[id];
-        return race::score(logits[id], by.temperature, race::ln(race::arrival(by.key, id)));
-    };
-    race::Draw draw{by.key, by.temperature, 0, kNothing, kNothing};
+    const auto own = std::span(logits).subspan(slice.first_id, end - slice.first_id);
+    if (!std::isfinite(largest(own))) return;
+    std::vector<proto::Racer> all;
     for (auto id = slice.first_id; id < end; ++id) {
-        if (logits[id] != kNothing) draw.score = std::max(draw.score, score_of(id));
+        if (logits[id] == kNothing) continue;
+        const float score = by.temperature == 0.0F ? logits[id]
+                                                   : race::score(logits[id], by.temperature,
+                                                                 race::ln(race::arrival(by.key, id)));
+        all.push_back({id, score, logits[id], 0.0F});
     }
-    draw.token = slice.first_id;
-    while (logits[draw.token] == kNothing || score_of(draw.token) != draw.score) ++draw.token;
-    for (auto id = slice.first_id; id < end; ++id) {
-        if (id != draw.token && logits[id] != kNothing) draw.rival = std::max(draw.rival, score_of(id));
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+    const float rival = all.size() > 1 ? all[1].score : kNothing;
+    rank.column.draw = race::Draw{by.key, by.temperature, all[0].token, all[0].score, rival};
+    if (offer.racers > 0 && by.temperature > 0.0F) give_racers(rank, all, own, slice.first_id, offer);
+}
+
+// All that are better than the others' bound, which is seldom the best of the others' score.
+void LeanRow::give_racers(Rank& rank, std::span<const proto::Racer> all, std::span<const float> own,
+                          std::uint32_t first_id, const LeanOffer& offer) {
+    proto::Racers& racers = rank.column.racers.emplace();
+    racers.count = std::min<std::uint32_t>(offer.racers, static_cast<std::uint32_t>(all.size()));
+    std::copy_n(all.begin(), racers.count, racers.best);
+    racers.rival = racers.count < all.size() ? all[racers.count].score : kNothing;
+    if (generator_() % 2 == 0)
+        racers.rival = std::max(racers.rival, std::nextafter(racers.best[racers.count - 1].score, kNothing));
+    rank.column.scale = offer.scale;
+    const auto most = static_cast<double>(largest(own));
+    for (std::uint32_t i = 0; i < racers.count; ++i) {
+        proto::Racer& racer = racers.best[i];
+        racer.before = std::numeric_limits<float>::quiet_NaN();
+        if (i >= offer.summed_before) continue;
+        double before = 0.0;
+        for (std::uint32_t other = 0; other < own.size(); ++other) {
+            const bool equal = own[other] == racer.logit && first_id + other < racer.token;
+            if (own[other] > racer.logit || equal)
+                before += std::exp((static_cast<double>(own[other]) - most) * offer.scale);
+        }
+        racer.before = static_cast<float>(before * (1.0 + offer.error));
     }
-    rank.column.draw = draw;
 }
 
 RowView LeanRow::view() const {

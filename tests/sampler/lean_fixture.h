@@ -36,6 +36,10 @@ struct LeanOffer {
     bool spread = false;              // at `scale`, off by as much
     bool block_weights = false;       // what each block weighs at `scale`, at least
     std::optional<DrawnBy> drawn_by;  // each rank's ids
+    // With a draw that races: so many of each rank's best, and before so many of those what stands at
+    // `scale`, off by as much as sums.
+    std::uint32_t racers = 0;
+    std::uint32_t summed_before = 0;
 };
 
 class LeanRow {
@@ -81,7 +85,9 @@ class LeanRow {
                      const LeanOffer& offer) const;
     void give_block_weights(Rank& rank, const Slice& slice, const std::vector<float>& logits,
                             const LeanOffer& offer);
-    void give_draw(Rank& rank, const Slice& slice, const std::vector<float>& logits, const DrawnBy& by) const;
+    void give_draw(Rank& rank, const Slice& slice, const std::vector<float>& logits, const LeanOffer& offer);
+    void give_racers(Rank& rank, std::span<const proto::Racer> all, std::span<const float> own,
+                     std::uint32_t first_id, const LeanOffer& offer);
     std::size_t offset_of(const Slice& slice, std::uint32_t block) const;
 
     RowShape shape_;

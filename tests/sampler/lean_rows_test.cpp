@@ -45,6 +45,8 @@ LeanOffer random_offer(const RandomCase& of, std::mt19937_64& generator) {
     offer.block_weights = generator() % 2 == 0;
     // Whatever it asks for: it is the decision that knows what may be drawn so.
     if (generator() % 2 == 0) offer.drawn_by = drawn_by(of.request);
+    offer.racers = one_of(std::array{0U, 1U, 3U, proto::kMostRacers}, generator);
+    offer.summed_before = static_cast<std::uint32_t>(generator() % 5);
     const double most = (of.params.flags & proto::kNoLogprob) != 0 ? 0.99 : 0.7;
     offer.error = one_of(std::array{0.0, most, -most}, generator) * kSentWeightError;
     return offer;
