@@ -261,7 +261,7 @@ void launch_with(const LeanRows& rows, const LeanTarget& target, const Wants& wa
                  const LeanEnd& end, const Scratch& scratch, cudaStream_t stream) {
     const std::size_t shared = rank_bytes(rows.blocks);
     // What every GPU has unasked; more is asked for, and the launch below fails where it is not there.
-    constexpr std::size_t kUnasked = std::size_t{40} * 1024;
+    constexpr std::size_t kUnasked = std::size_t{32} * 1024;
     if (shared > kUnasked) {
         (void)cudaFuncSetAttribute(send_lean<D, Wants>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    static_cast<int>(shared));

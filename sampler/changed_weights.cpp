@@ -87,6 +87,7 @@ void ChangedWeights::weigh() {
     }
     weigh_all(row_, unread_);
     for (const ChangedToken& each : unread_) unread_weight_ += static_cast<double>(each.raw_weight);
+    unread_standing_ = unread_weight_;
     moved_ += 2.0 * unread_weight_;
 }
 

@@ -31,6 +31,8 @@ class ChangedWeights {
     // or stood, above the largest entry of its block.
     double unread() const { return unread_weight_; }
     bool left_unread() const { return unread_weight_ > 0.0; }
+    // What they weigh at most: so much of them may leave what stands before a place.
+    double unread_standing() const { return unread_standing_; }
     // Of those that were read, as the adjustments leave them; -inf: of none.
     double highest() const { return highest_; }
 
@@ -68,6 +70,7 @@ class ChangedWeights {
     double change_ = 0.0;
     double moved_ = 0.0;
     double unread_weight_ = 0.0;
+    double unread_standing_ = 0.0;
     double highest_ = -std::numeric_limits<double>::infinity();
 };
 

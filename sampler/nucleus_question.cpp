@@ -86,7 +86,7 @@ WinnerQuestion::Between WinnerQuestion::sent_above(const Candidate& winner) cons
 WinnerQuestion::Between WinnerQuestion::known_before(const Candidate& winner) const {
     const KnownWeights known = weigh_known(weighed_, winner);
     const double most = raw_total_ * (1.0 + raw_error_) - known.behind * (1.0 - kWeightError);
-    return {with_change(known.before, winner, kEverything).low - changed_.unread(),
+    return {with_change(known.before, winner, kEverything).low - changed_.unread_standing(),
             with_change(most, winner, kEverything).high};
 }
 
@@ -114,7 +114,7 @@ Verdict WinnerQuestion::ask_with_all_above(const Candidate& winner, double row_a
         const Between all = with_change(row_above, winner, kEverything);
         // What is not there stands behind the winner, but where only its writer has summed what stands
         // before.
-        return Between{all.low - (above_is_sent_ ? changed_.unread() : 0.0), all.high};
+        return Between{all.low - (above_is_sent_ ? changed_.unread_standing() : 0.0), all.high};
     };
     Verdict verdict = judge_top_p(before(), total(), winner);
     if (verdict == Verdict::open && changed_.left_unread()) {
@@ -134,7 +134,7 @@ Verdict WinnerQuestion::ask_with_all_above(const Candidate& winner, double row_a
 // By its neighbours among those before which a writer has summed what stands.
 WinnerQuestion::Between WinnerQuestion::sent_before(const Candidate& winner) const {
     const Between sent = sent_above(winner);
-    return {with_change(sent.low, winner, kEverything).low - changed_.unread(),
+    return {with_change(sent.low, winner, kEverything).low - changed_.unread_standing(),
             with_change(sent.high, winner, kEverything).high};
 }
 
@@ -193,7 +193,7 @@ void WinnerQuestion::ask_for_changed(const Between& before) {
     if (!changed_.left_unread()) return;
     const double unread = changed_.unread();
     const double to_keep = total().low + unread - before.high / params_.top_p;
-    const double to_drop = before.low + unread - params_.top_p * total().high;
+    const double to_drop = before.low + changed_.unread_standing() - params_.top_p * total().high;
     changed_.ask_for_unread(std::max({to_keep, to_drop, kLeastPart * total().high}));
 }
 

@@ -77,13 +77,50 @@ void fill_few(LmCase& of, std::mt19937_64& generator) {
     fill_lm_row(of, kVocab, proto::Dtype::fp32, generator);
     for (float& logit : of.logits) logit = -40.0F - static_cast<float>(generator() % 1000) / 256.0F;
     for (std::uint32_t i = 0; i < 60; ++i)
-        of.logits[i % 30 * 320 + generator() % kBlock] = static_cast<float>(generator() % 1000) / -256.0F;
-    std::fill_n(of.logits.begin() + kEmptyBlock * kBlock, kBlock, -std::numeric_limits<float>::infinity());
+        of.logits[std::size_t{i % 30} * 320 + generator() % kBlock] =
+            static_cast<float>(generator() % 1000) / -256.0F;
+    std::fill_n(of.logits.begin() + std::ptrdiff_t{kEmptyBlock} * kBlock, kBlock,
+                -std::numeric_limits<float>::infinity());
     of.prompt.clear();
     of.output.clear();
 }
 
 }  // namespace
+
+TEST_CASE("what penalties take behind a winner stood before it with all of its weight") {
+    std::mt19937_64 generator(20261128);
+    Workspace workspace(kVocab);
+    LmCase of;
+    int won = 0;
+    for (int number = 0; number < 600; ++number) {
+        fill_lm_row(of, kVocab, proto::Dtype::fp32, generator);
+        std::fill(of.logits.begin(), of.logits.end(), -40.0F);
+        // Of three tokens that weigh something, the second falls behind the third, and its block is not
+        // there.
+        const float gap = 0.05F + 0.01F * static_cast<float>(generator() % 10);
+        of.logits[5] = 5.0F + 2.0F * gap;
+        of.logits[3843] = 5.0F + gap;
+        of.logits[3207] = 5.0F;
+        of.prompt.clear();
+        of.output.assign(1, 3843);
+        race_all(of, 1.0, generator());
+        of.params.presence_penalty =
+            static_cast<double>(gap) + 0.02 * static_cast<double>(1 + generator() % 20);
+        of.params.top_p = 0.4 + 0.002 * static_cast<double>(generator() % 200);
+        LeanOffer offer;
+        offer.best = 1;
+        offer.sums = true;
+        offer.drawn_by = drawn_by(of.request);
+        offer.racers = 1 + static_cast<std::uint32_t>(generator() % 3);
+        offer.summed_before = 2;
+        LeanRow row(of.logits, of.shape, 1, offer);
+        const std::int32_t token = decide_once(row.whole(), of.request, workspace).token;
+        INFO(describe(of));
+        CHECK(decide_lean(row, of.request, workspace).outcome.decision.token == token);
+        won += token == 3207 ? 1 : 0;
+    }
+    CHECK(won > 50);
+}
 
 TEST_CASE("next to a nucleus' edge, nobody asks for a history that weighs nothing") {
     std::mt19937_64 generator(20261127);
