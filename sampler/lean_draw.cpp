@@ -53,7 +53,7 @@ std::optional<Racers> racers_of(const LeanColumn& lean, const SliceColumn& slice
 
 // Whoever has no room among the best is one of the others.
 Racers joined(const Racers& a, const Racers& b) {
-    std::array<Racer, 2 * proto::kMostRacers> all;
+    std::array<Racer, std::size_t{2} * proto::kMostRacers> all;
     const auto end = std::merge(a.best, a.best + a.count, b.best, b.best + b.count, all.begin(),
                                 [](const Racer& one, const Racer& other) { return one.beats(other); });
     Racers both{};

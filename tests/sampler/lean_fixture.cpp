@@ -231,8 +231,9 @@ void LeanRow::give_draw(Rank& rank, const Slice& slice, const std::vector<float>
         all.push_back({id, score, logits[id], 0.0F});
     }
     std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
-    const float rival = all.size() > 1 ? all[1].score : kNothing;
-    rank.column.draw = race::Draw{by.key, by.temperature, all[0].token, all[0].score, rival};
+    race::Draw draw{by.key, by.temperature, all[0].token, all[0].score, kNothing};
+    if (all.size() > 1) draw.rival = all[1].score;
+    rank.column.draw = draw;
     if (offer.racers > 0 && by.temperature > 0.0F) give_racers(rank, all, own, slice.first_id, offer);
 }
 
@@ -242,7 +243,8 @@ void LeanRow::give_racers(Rank& rank, std::span<const proto::Racer> all, std::sp
     proto::Racers& racers = rank.column.racers.emplace();
     racers.count = std::min<std::uint32_t>(offer.racers, static_cast<std::uint32_t>(all.size()));
     std::copy_n(all.begin(), racers.count, racers.best);
-    racers.rival = racers.count < all.size() ? all[racers.count].score : kNothing;
+    racers.rival = kNothing;
+    if (racers.count < all.size()) racers.rival = all[racers.count].score;
     if (generator_() % 2 == 0)
         racers.rival = std::max(racers.rival, std::nextafter(racers.best[racers.count - 1].score, kNothing));
     rank.column.scale = offer.scale;
