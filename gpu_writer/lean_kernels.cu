@@ -121,10 +121,19 @@ __device__ RowSums sum_row(const LeanScales& scales, const ChunkSums* of_chunks)
     return {scales.at_one != 0.0F ? all.at_one : 0.0F, scales.at_scale != 0.0F ? all.at_scale : 0.0F};
 }
 
-// What a column's CUDA block knows when it sends it.
-struct Sending {
-    ChoiceRoom room;
+// A kernel with the code that finds racers makes every step some microseconds longer: steps without any have
+// one that lacks it.
+template <bool kFindsRacers>
+struct OptionalRacerRoom {};
+template <>
+struct OptionalRacerRoom<true> {
     RacerRoom racing;
+};
+
+// What a column's CUDA block knows when it sends it.
+template <bool kFindsRacers>
+struct Sending : OptionalRacerRoom<kFindsRacers> {
+    ChoiceRoom room;
     RowSums sums;
     Contender drawn;  // 0: the column is not drawn
     bool weighed;     // each block is
@@ -132,7 +141,7 @@ struct Sending {
     // By all threads, which see it behind the next barrier.
     __device__ void begin(const LeanShares& shares, float reach) {
         room.begin(shares, reach);
-        racing.begin();
+        if constexpr (kFindsRacers) this->racing.begin();
         if (threadIdx.x != 0) return;
         sums = {};
         drawn = 0;
@@ -143,37 +152,43 @@ struct Sending {
         if ((want.flags & kWhole) != 0) head.flags |= proto::kStandsWhole;
         if (weighed) head.flags |= proto::kWeighsBlocks;
         if (sums_spread(want)) head.flags |= proto::kHasSpread;
-        const proto::Racers& racers = racing.racers;
         if (drawn > 0) {
             head.flags |= proto::kDrawn;
             head.draw = {want.key, want.temperature, token_of(drawn), score_of(drawn), 0.0F};
-        } else if (racers.count > 0) {
-            head.flags |= proto::kDrawnBeside | proto::kHasRacers;
-            head.draw = {want.key, want.temperature, racers.best[0].token, racers.best[0].score,
-                         racers.count > 1 ? racers.best[1].score : racers.rival};
         }
+        if constexpr (kFindsRacers) tell_best(want, this->racing.racers, head);
         head.sent = room.sent;
         head.scale = want.scale;
         head.weight = sums.weight;
         head.weight_at_scale = sums.weight_at_scale;
         return head;
     }
+
+  private:
+    __device__ static void tell_best(const LeanWant& want, const proto::Racers& racers,
+                                     proto::LeanHead& head) {
+        if (racers.count == 0) return;
+        head.flags |= proto::kDrawnBeside | proto::kHasRacers;
+        head.draw = {want.key, want.temperature, racers.best[0].token, racers.best[0].score,
+                     racers.count > 1 ? racers.best[1].score : racers.rival};
+    }
 };
 
 __device__ inline void send_racers(const LeanTarget& target, std::uint32_t column, std::uint32_t blocks,
-                                   const Sending& sending) {
+                                   bool weighed, const proto::Racers& racers) {
     __syncthreads();
-    if (sending.racing.racers.count == 0 || threadIdx.x >= sizeof(proto::Racers) / sizeof(uint4)) return;
-    const std::uint32_t flags = sending.weighed ? proto::kWeighsBlocks : 0;
+    if (racers.count == 0 || threadIdx.x >= sizeof(racers) / sizeof(uint4)) return;
+    const std::uint32_t flags = weighed ? proto::kWeighsBlocks : 0;
     auto* to = reinterpret_cast<uint4*>(target.part + target.layout.racers(column, flags, blocks));
-    to[threadIdx.x] = reinterpret_cast<const uint4*>(&sending.racing.racers)[threadIdx.x];
+    to[threadIdx.x] = reinterpret_cast<const uint4*>(&racers)[threadIdx.x];
 }
 
 // What a sampler needs to draw, or the winner.
-template <Dtype D>
+template <Dtype D, bool kFindsRacers>
 __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
                               std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
-                              const BlockRanks& ranks, const Scratch& scratch, Sending& sending) {
+                              const BlockRanks& ranks, const Scratch& scratch,
+                              Sending<kFindsRacers>& sending) {
     find_tops(ranks, sending.room);
     const bool can_be = can_be_drawn(sending.room.tops[0]);
     if (can_be && (want.flags & kDraw) != 0) {
@@ -184,16 +199,18 @@ __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, 
     if (plan.weighs) send_weights(target, column, rows.blocks, scratch);
     choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, plan.racers ? 1 : ranks.ways, sending.room);
     send_blocks(reader, target, column, sending.room);
-    if (!can_be || !plan.racers) return;
-    find_racers<D>(rows, column, want, &sending.room, &sending.racing);
-    send_racers(target, column, rows.blocks, sending);
+    if constexpr (kFindsRacers) {
+        if (!can_be || !plan.racers) return;
+        find_racers<D>(rows, column, want, &sending.room, &sending.racing);
+        send_racers(target, column, rows.blocks, plan.weighs, sending.racing.racers);
+    }
 }
 
-template <Dtype D>
+template <Dtype D, bool kFindsRacers>
 __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
                             std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
                             const Scratch& scratch) {
-    __shared__ Sending sending;
+    __shared__ Sending<kFindsRacers> sending;
     const BlockRanks ranks(launch_memory(), rows.blocks, plan.races ? kWays : 1);
     // They are on their way while the maxima are sent.
     if (plan.races) fetch_race(column, scratch, ranks);
@@ -240,7 +257,7 @@ __device__ void finish_column(const LeanEnd& end, const proto::LeanOrder& order,
     store_now(reinterpret_cast<std::uint64_t*>(end.finished), end.ticket);
 }
 
-template <Dtype D, typename Wants>
+template <Dtype D, typename Wants, bool kFindsRacers>
 __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     send_lean(LeanRows rows, LeanTarget target, const __grid_constant__ Wants wants, LeanEnd end,
               Scratch scratch, proto::LeanOrder order) {
@@ -252,27 +269,34 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
                           sizeof(typename Element<D>::Code));
     measure_chunk<D>(reader, column, want, plan, rows.first_block, scratch);
     if (!arrives_last(scratch.arrived + column)) return;
-    send_column<D>(reader, rows, target, column, want, plan, scratch);
+    send_column<D, kFindsRacers>(reader, rows, target, column, want, plan, scratch);
     finish_column(end, order, blockIdx.y, scratch);
 }
 
 template <Dtype D, typename Wants>
-void launch_with(const LeanRows& rows, const LeanTarget& target, const Wants& wants, std::uint32_t columns,
-                 const LeanEnd& end, const Scratch& scratch, cudaStream_t stream) {
+auto kernel_of(bool finds_racers) {
+    return finds_racers ? send_lean<D, Wants, true> : send_lean<D, Wants, false>;
+}
+
+template <Dtype D, typename Wants>
+void launch_with(const Wants& wants, const LeanRows& rows, const LeanTarget& target,
+                 std::span<const LeanWant> of_columns, const LeanEnd& end, const Scratch& scratch,
+                 cudaStream_t stream) {
+    const auto kernel = kernel_of<D, Wants>(std::any_of(of_columns.begin(), of_columns.end(), sends_racers));
     const std::size_t shared = rank_bytes(rows.blocks);
     // What every GPU has unasked; more is asked for, and the launch below fails where it is not there.
     constexpr std::size_t kUnasked = std::size_t{32} * 1024;
     if (shared > kUnasked) {
-        (void)cudaFuncSetAttribute(send_lean<D, Wants>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        (void)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    static_cast<int>(shared));
     }
     cudaLaunchConfig_t config{};
+    const auto columns = static_cast<std::uint32_t>(of_columns.size());
     config.gridDim = {chunks_of(rows.blocks), columns, 1};
     config.blockDim = kLeanThreads;
     config.dynamicSmemBytes = shared;
     config.stream = stream;
-    (void)cudaLaunchKernelEx(&config, send_lean<D, Wants>, rows, target, wants, end, scratch,
-                             proto::LeanOrder(columns));
+    (void)cudaLaunchKernelEx(&config, kernel, rows, target, wants, end, scratch, proto::LeanOrder(columns));
 }
 
 // A launch copies all of them, also those that no column has.
@@ -283,16 +307,13 @@ template <Dtype D>
 struct Send {
     static void launch(const LeanRows& rows, const LeanTarget& target, std::span<const LeanWant> wants,
                        const LeanEnd& end, const Scratch& scratch, cudaStream_t stream) {
-        const auto columns = static_cast<std::uint32_t>(wants.size());
-        if (columns <= std::size(FewWants{}.each)) {
-            return launch_with<D>(rows, target, arguments<FewWants>(wants), columns, end, scratch, stream);
-        }
-        if (columns <= kMostInArguments) {
-            return launch_with<D>(rows, target, arguments<ManyWants>(wants), columns, end, scratch, stream);
-        }
+        if (wants.size() <= std::size(FewWants{}.each))
+            return launch_with<D>(arguments<FewWants>(wants), rows, target, wants, end, scratch, stream);
+        if (wants.size() <= kMostInArguments)
+            return launch_with<D>(arguments<ManyWants>(wants), rows, target, wants, end, scratch, stream);
         (void)cudaMemcpyAsync(scratch.wants, wants.data(), wants.size_bytes(), cudaMemcpyHostToDevice,
                               stream);
-        launch_with<D>(rows, target, StoredWants{scratch.wants}, columns, end, scratch, stream);
+        launch_with<D>(StoredWants{scratch.wants}, rows, target, wants, end, scratch, stream);
     }
 
   private:
@@ -307,10 +328,19 @@ struct Send {
 template <Dtype D>
 struct Loading {
     static void launch(cudaError_t* status) {
+        *status = cudaSuccess;
+        for (const bool finds_racers : {false, true}) {
+            load(kernel_of<D, FewWants>(finds_racers), *status);
+            load(kernel_of<D, ManyWants>(finds_racers), *status);
+            load(kernel_of<D, StoredWants>(finds_racers), *status);
+        }
+    }
+
+  private:
+    template <typename Kernel>
+    static void load(Kernel kernel, cudaError_t& status) {
         cudaFuncAttributes attributes;
-        *status = cudaFuncGetAttributes(&attributes, send_lean<D, FewWants>);
-        if (*status == cudaSuccess) *status = cudaFuncGetAttributes(&attributes, send_lean<D, ManyWants>);
-        if (*status == cudaSuccess) *status = cudaFuncGetAttributes(&attributes, send_lean<D, StoredWants>);
+        if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, kernel);
     }
 };
 
