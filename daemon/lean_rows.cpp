@@ -122,10 +122,8 @@ bool LeanRows::weighs_blocks(const proto::LeanHead& head, std::uint32_t rank) co
 }
 
 bool LeanRows::has_racers(const proto::LeanHead& head, std::uint32_t rank) const {
-    const bool weighs = (head.flags & proto::kWeighsBlocks) != 0;
-    const std::size_t behind = weighs ? proto::block_weights_bytes(blocks_[rank]) : sizeof(proto::LeanSpread);
     return (head.flags & proto::kHasRacers) != 0 &&
-           behind + sizeof(proto::Racers) <= layouts_[rank].elements_stride;
+           proto::racers_before_end(head.flags, blocks_[rank]) <= layouts_[rank].elements_stride;
 }
 
 sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t rank, std::uint32_t column,

@@ -57,6 +57,12 @@ struct alignas(64) LeanSpread {
 };
 static_assert(sizeof(LeanSpread) == 64);
 
+// With kHasRacers, of a rank of so many blocks: how far before the end of the column's room its racers begin.
+constexpr std::size_t racers_before_end(std::uint32_t flags, std::size_t of_rank) {
+    const bool weighs = (flags & kWeighsBlocks) != 0;
+    return sizeof(Racers) + (weighs ? block_weights_bytes(of_rank) : sizeof(LeanSpread));
+}
+
 // Where the parts lie in a rank's bytes of a slot. Each is by column of the largest batch.
 struct LeanLayout {
     std::size_t heads = 0;
@@ -78,9 +84,7 @@ struct LeanLayout {
     }
     // With kHasRacers, of a rank of so many blocks.
     constexpr std::size_t racers(std::uint32_t column, std::uint32_t flags, std::size_t of_rank) const {
-        const std::size_t behind =
-            (flags & kWeighsBlocks) != 0 ? block_weights_bytes(of_rank) : sizeof(LeanSpread);
-        return elements + (column + 1) * elements_stride - behind - sizeof(Racers);
+        return elements + (column + 1) * elements_stride - racers_before_end(flags, of_rank);
     }
 };
 LeanLayout lean_layout_of(const Geometry& geometry, std::uint32_t rank);

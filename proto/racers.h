@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace croupier::proto {
 
@@ -24,6 +25,9 @@ struct alignas(16) Racers {
     float rival;              // none of the others scores more
     std::uint32_t count;      // above 0
     std::uint32_t unused[2];
+
+    // None, where the count cannot be right: it may be another process's.
+    constexpr std::span<const Racer> all() const { return {best, count <= kMostRacers ? count : 0}; }
 };
 static_assert(sizeof(Racers) == 128);
 

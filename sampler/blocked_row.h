@@ -73,6 +73,14 @@ struct BlockedRow {
         return lean != nullptr && lean->asked - before >= lean->most_asked_at_once();
     }
 
+    // Of who needs all of it, before it reads what would be void.
+    void ask_for_absent() const {
+        if (lean == nullptr) return;
+        for (std::uint32_t b = 0; b < blocks; ++b) {
+            if (!lean->is_there(b)) (void)lean->block(b);
+        }
+    }
+
     const std::byte* element(std::uint32_t id) const {
         return block(id / kBlock) + std::size_t{id % kBlock} * proto::element_bytes(dtype);
     }

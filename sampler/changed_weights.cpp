@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 
 #include "proto/race.h"
 #include "sampler/changed_tokens.h"
@@ -10,8 +12,6 @@
 
 namespace croupier::sampler {
 namespace {
-
-constexpr double kNothing = -std::numeric_limits<double>::infinity();
 
 // Of each its value as it was written and as the adjustments leave it, both weighed.
 void weigh_all(const WeighedRow& row, std::span<ChangedToken> changed) {
@@ -30,6 +30,32 @@ void weigh_all(const WeighedRow& row, std::span<ChangedToken> changed) {
             some[i].weight = weights[2 * i + 1];
         }
     }
+}
+
+// Of what it weighs, or can lose.
+int exponent_of(const ChangedToken& token) {
+    return static_cast<int>(std::bit_cast<std::uint32_t>(token.raw_weight) >> 23U);
+}
+
+// Down from the largest weights, the exponent with which they are so much together, and so many.
+int exponent_to_ask(std::span<const ChangedToken> of, double weight, std::uint32_t count) {
+    struct Of {
+        double weight = 0.0;
+        std::uint32_t count = 0;
+    };
+    std::array<Of, 256> exponents{};
+    for (const ChangedToken& each : of) {
+        Of& own = exponents[static_cast<std::size_t>(exponent_of(each))];
+        own.weight += static_cast<double>(each.raw_weight);
+        ++own.count;
+    }
+    int exponent = static_cast<int>(exponents.size()) - 1;
+    for (Of all; exponent > 0; --exponent) {
+        all.weight += exponents[static_cast<std::size_t>(exponent)].weight;
+        all.count += exponents[static_cast<std::size_t>(exponent)].count;
+        if (all.weight >= weight && all.count >= count) break;
+    }
+    return exponent;
 }
 
 }  // namespace
@@ -86,9 +112,9 @@ void ChangedWeights::weigh() {
         moved_ += static_cast<double>(each.weight) + static_cast<double>(each.raw_weight);
     }
     weigh_all(row_, unread_);
-    for (const ChangedToken& each : unread_) unread_weight_ += static_cast<double>(each.raw_weight);
-    unread_standing_ = unread_weight_;
-    moved_ += 2.0 * unread_weight_;
+    for (const ChangedToken& each : unread_) unread_loss_ += static_cast<double>(each.raw_weight);
+    unread_standing_ = unread_loss_;
+    moved_ += 2.0 * unread_loss_;
 }
 
 // Those without a rule of their own, of blocks that are there. The others, most of a history, are weighed by
@@ -100,7 +126,7 @@ std::span<const TokenCounts::Counted> ChangedWeights::set_absent_apart() {
     std::size_t absent = 0;
     const auto take_in = [&] {
         weigh_each(row_.reference, row_.scale, std::span(bounds).first(absent), weights);
-        for (std::size_t i = 0; i < absent; ++i) unread_weight_ += static_cast<double>(weights[i]);
+        for (std::size_t i = 0; i < absent; ++i) unread_loss_ += static_cast<double>(weights[i]);
         absent = 0;
     };
     const LeanBlocks& lean = *row_.row.lean;
@@ -126,19 +152,19 @@ std::span<const TokenCounts::Counted> ChangedWeights::set_absent_apart() {
 // Penalties take the more from a value above 0 the larger it is; from one below, no more than 0 weighs. Of
 // the largest entry of its block each keeps the rest, if it is above 0.
 void ChangedWeights::bound_unread() {
-    if (bounds_unread_) return;
-    bounds_unread_ = true;
+    if (knows_losses_) return;
+    knows_losses_ = true;
     if (leaves_plain_) list_unread_plain();
     weigh_all(row_, unread_);
     const std::array<float, 1> zero{};
-    std::array<float, 1> of_zero{};
-    weigh_each(row_.reference, row_.scale, zero, of_zero);
-    unread_weight_ = 0.0;
+    std::array<float, 1> zero_weight{};
+    weigh_each(row_.reference, row_.scale, zero, zero_weight);
+    unread_loss_ = 0.0;
     for (ChangedToken& each : unread_) {
         const float off = each.raw_weight * static_cast<float>(2.0 * kWeightError);
         const float lost = each.raw_weight - each.weight + off;
-        each.raw_weight = std::min(each.raw_weight, std::max(lost, of_zero[0]));
-        unread_weight_ += static_cast<double>(each.raw_weight);
+        each.raw_weight = std::min(each.raw_weight, std::max(lost, zero_weight[0]));
+        unread_loss_ += static_cast<double>(each.raw_weight);
     }
 }
 
@@ -156,22 +182,28 @@ void ChangedWeights::list_unread_plain() {
 }
 
 // Most weigh next to nothing, so that few of them have to be read. But not so few that there would be many
-// more tries.
+// more tries. Of those whose weights have one exponent any is as good: to put a long history in order would
+// take longer than all else that the decision does.
 void ChangedWeights::ask_for_unread(double room) {
     constexpr double kPart = 0.25;  // what is read lowers the row's weight too
     bound_unread();
-    const auto follows = [](const ChangedToken& a, const ChangedToken& b) {
-        return a.raw_weight != b.raw_weight ? a.raw_weight < b.raw_weight : a.token > b.token;
-    };
-    std::make_heap(unread_.begin(), unread_.end(), follows);
+    if (unread_.empty()) return;  // as those of a whole row are
     const std::uint32_t asked_before = row_.row.asked();
-    double left = unread_weight_;
-    for (auto end = unread_.end(); end != unread_.begin(); --end) {
-        if (left <= room * kPart && row_.row.asked_enough(asked_before)) return;
-        std::pop_heap(unread_.begin(), end, follows);
-        const ChangedToken& each = *std::prev(end);
+    double left = unread_loss_;
+    const auto is_enough = [&] { return left <= room * kPart && row_.row.asked_enough(asked_before); };
+    const auto ask_for = [&](const ChangedToken& each) {
         (void)row_.row.block(each.token / kBlock);
         left -= static_cast<double>(each.raw_weight);
+    };
+    const int last = exponent_to_ask(unread_, left - room * kPart, row_.row.lean->most_asked_at_once());
+    for (const ChangedToken& each : unread_) {
+        if (exponent_of(each) > last) ask_for(each);
+    }
+    for (const bool is_last : {true, false}) {
+        for (const ChangedToken& each : unread_) {
+            if (is_enough()) return;
+            if (is_last ? exponent_of(each) == last : exponent_of(each) < last) ask_for(each);
+        }
     }
 }
 

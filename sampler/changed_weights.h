@@ -27,17 +27,18 @@ class ChangedWeights {
     double change() const { return change_; }
     // What they weighed and weigh together; of an unread one what it can at most.
     double moved() const { return moved_; }
-    // By how much less than they did the unread ones weigh at most; they weigh no more. None of them stands,
-    // or stood, above the largest entry of its block.
-    double unread() const { return unread_weight_; }
-    bool left_unread() const { return unread_weight_ > 0.0; }
-    // What they weigh at most: so much of them may leave what stands before a place.
+    // The unread ones take no more than this from the row's weight, and add nothing to it. None of them
+    // stands, or stood, above the largest entry of its block.
+    double unread() const { return unread_loss_; }
+    bool left_unread() const { return unread_loss_ > 0.0; }
+    // From what stands before a place they may take more, all that they weighed at most: one that loses
+    // little of its weight may still fall behind the place with all of it.
     double unread_standing() const { return unread_standing_; }
     // Of those that were read, as the adjustments leave them; -inf: of none.
     double highest() const { return highest_; }
 
-    // Looks at what the adjustments can take from each unread one, which costs as much again. Before, it is
-    // all that it can weigh.
+    // Looks at what the adjustments can take from each unread one, which costs as much again. Before,
+    // unread() takes it for all that they can weigh.
     void bound_unread();
 
     // Asks for unread ones, those with the largest bounds first, until what is left can take away no more
@@ -53,25 +54,29 @@ class ChangedWeights {
     Unread may_be_unread(bool reads_all) const;
     void weigh();
     bool is_absent(std::uint32_t token) const { return !row_.row.is_there(token / kBlock); }
-    // It weighs nothing, and cannot be asked for.
-    bool has_nothing(std::uint32_t token) const { return row_.block_max[token / kBlock] == kNothingHere; }
+    // None of its block weighs anything, and it cannot be asked for.
+    bool has_nothing(std::uint32_t token) const {
+        return static_cast<double>(row_.block_max[token / kBlock]) == kNothing;
+    }
     std::span<const TokenCounts::Counted> set_absent_apart();
     void list_unread_plain();
-    static constexpr float kNothingHere = -std::numeric_limits<float>::infinity();
+    static constexpr double kNothing = -std::numeric_limits<double>::infinity();
 
     const WeighedRow& row_;
     const Adjuster& adjust_;
     Adjustments on_;
     Workspace& workspace_;
     std::span<ChangedToken> changed_;
-    std::span<ChangedToken> unread_;  // in place of its values, its block's largest entry, and nothing
-    bool leaves_plain_ = false;       // unread ones without a rule of their own, which are not listed
-    bool bounds_unread_ = false;      // by what each can lose, in place of its raw weight
+    // As if each stood as high as the largest entry of its block. Its `raw_weight` is what it can lose at
+    // most: that entry's weight, or less once that is known.
+    std::span<ChangedToken> unread_;
+    bool leaves_plain_ = false;  // unread ones without a rule of their own, which are not listed
+    bool knows_losses_ = false;  // bound_unread() has looked
     double change_ = 0.0;
     double moved_ = 0.0;
-    double unread_weight_ = 0.0;
+    double unread_loss_ = 0.0;
     double unread_standing_ = 0.0;
-    double highest_ = -std::numeric_limits<double>::infinity();
+    double highest_ = kNothing;
 };
 
 }  // namespace croupier::sampler

@@ -105,6 +105,10 @@ DecisionError Decider::ask_winners() {
     const std::uint32_t by_race = row_.asked();
     if (asked && by_race == 0 && question.keeps_by_own_weight(*asked)) return drawn(asked);
     if (!question.begin()) return answer_exactly();
+    if (question.is_lost_in_sums()) {
+        row_.lean->forget_asked();
+        return answer_exactly();
+    }
     const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
     // What shuts_out_absent() spares is what the race alone asked for.
     const bool knows_changes = row_.asked() == by_race;

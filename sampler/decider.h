@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "proto/plain_draw.h"
+#include "proto/sampling.h"
 #include "sampler/adjuster.h"
 #include "sampler/blocked_row.h"
 #include "sampler/candidates.h"
@@ -33,8 +33,7 @@ class Decider {
           row_(lay_in_blocks(view, workspace)),
           adjust_(params, request, state, workspace),
           race_(row_, adjust_, all_adjustments(params), race_key(params, request), request.prepared,
-                race_as_it_stands(view, race_key(params, request), proto::race_temperature(params)),
-                proto::race_temperature(params), workspace),
+                race_as_it_stands(view, params, request), workspace),
           hash_race_(row_, adjust_, all_adjustments(params), params, request, workspace),
           search_(row_, adjust_, request, workspace),
           chain_(params, request, adjust_, workspace) {}

@@ -92,14 +92,12 @@ void AddAbsent(const WeighedRow& of, const Weights& weights, const PlaceFloors& 
     const auto larger = hn::Set(d, floors.larger);
     const auto others = hn::Mul(hn::Set(d, static_cast<float>(kBlock - 1) * (1.0F + kOff)), weights(larger));
     GroupedSum sums[2];
-    bool some_reach = false;
     std::size_t b = 0;
     const auto add = [&](V value, V least, hn::Mask<SumLanes> absent) HWY_ATTR {
         const auto weight = weights(value);
         const auto all = hn::Mul(weight, least);
         const auto above = hn::Max(weight, hn::Sub(hn::Mul(all, hn::Set(d, 1.0F - kOff)), others));
         const auto reaches = hn::And(absent, hn::Ge(value, as_large));
-        some_reach = some_reach || !hn::AllFalse(d, reaches);
         const auto behind = hn::And(hn::And(absent, hn::Ge(value, lowest)), hn::Lt(value, as_large));
         sums[0].add(hn::IfThenElseZero(hn::And(reaches, hn::Ge(value, larger)), above), hn::Zero(d));
         sums[1].add(hn::IfThenElseZero(behind, all), hn::Zero(d));
@@ -124,7 +122,6 @@ void AddAbsent(const WeighedRow& of, const Weights& weights, const PlaceFloors& 
     }
     known.before += sums[0].total();
     known.behind += sums[1].total();
-    known.all_before = !some_reach;
 }
 
 KnownWeights WeighKnown(const WeighedRow& of, const Candidate& place) {
@@ -151,7 +148,7 @@ KnownWeights WeighKnown(const WeighedRow& of, const Candidate& place) {
             before.end_block();
             behind.end_block();
         });
-    KnownWeights known{before.total(), behind.total(), false};
+    KnownWeights known{before.total(), behind.total()};
     AddAbsent(of, weights, floors, known);
     known.before *= units;
     known.behind *= units;

@@ -72,7 +72,6 @@ struct LeanBlocks {
     float there_from() const;
 
   private:
-    const proto::Racer* racer(std::uint32_t token) const;
     const std::byte* ask_for(std::uint32_t block);
 };
 

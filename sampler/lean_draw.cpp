@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <span>
 
 #include "proto/plain_draw.h"
 #include "sampler/lean_row.h"
@@ -30,7 +29,7 @@ bool is_of(const Draw& draw, const proto::race::Key& key, float temperature) {
 }
 
 bool is_within(const Racers& racers, const SliceColumn& slice) {
-    const auto all = std::span(racers.best).first(racers.count);
+    const auto all = racers.all();
     return !std::isnan(racers.rival) && std::all_of(all.begin(), all.end(), [&](const Racer& each) {
         return each.token >= slice.first_id() && each.token < slice.end() && !std::isnan(each.score);
     });
@@ -42,19 +41,20 @@ std::optional<Racers> racers_of(const LeanColumn& lean, const SliceColumn& slice
     Racers racers{};
     if (lean.racers) {
         racers = *lean.racers;
-        if (racers.count == 0 || racers.count > proto::kMostRacers) return std::nullopt;
     } else {
         racers.best[0] = {lean.draw->token, lean.draw->score, kUnknown, kUnknown};
         racers.rival = lean.draw->rival;
         racers.count = 1;
     }
-    return is_within(racers, slice) ? std::optional(racers) : std::nullopt;
+    return !racers.all().empty() && is_within(racers, slice) ? std::optional(racers) : std::nullopt;
 }
 
 // Whoever has no room among the best is one of the others.
 Racers joined(const Racers& a, const Racers& b) {
     std::array<Racer, std::size_t{2} * proto::kMostRacers> all;
-    const auto end = std::merge(a.best, a.best + a.count, b.best, b.best + b.count, all.begin(),
+    const auto of_a = a.all();
+    const auto of_b = b.all();
+    const auto end = std::merge(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), all.begin(),
                                 [](const Racer& one, const Racer& other) { return one.beats(other); });
     Racers both{};
     both.count = std::min(a.count + b.count, std::uint32_t{proto::kMostRacers});
@@ -66,9 +66,11 @@ Racers joined(const Racers& a, const Racers& b) {
 
 }  // namespace
 
-std::optional<Racers> race_as_it_stands(const RowView& view, const proto::race::Key& key,
-                                        float temperature) noexcept {
+std::optional<StandingRace> race_as_it_stands(const RowView& view, const proto::SamplingParams& params,
+                                              const Request& request) noexcept {
     if (!is_lean(view)) return std::nullopt;
+    const proto::race::Key key = race_key(params, request);
+    const float temperature = proto::race_temperature(params);
     std::optional<Racers> best;
     bool all_drew = true;
     each_slice(view, [&](const SliceColumn& slice, const Slice& of) {
@@ -78,16 +80,15 @@ std::optional<Racers> race_as_it_stands(const RowView& view, const proto::race::
         all_drew = own.has_value();
         if (all_drew) best = best ? joined(*best, *own) : *own;
     });
-    return all_drew ? best : std::nullopt;
+    return all_drew && best ? std::optional(StandingRace{*best, temperature}) : std::nullopt;
 }
 
 std::optional<std::uint32_t> drawn_token(const RowView& view, const proto::SamplingParams& params,
                                          const Request& request) noexcept {
     const bool plain = proto::draws_plainly(params, rules_of(params, request), view.vocab);
     if (!plain || request.wants_support) return std::nullopt;
-    const auto race = race_as_it_stands(view, race_key(params, request), proto::race_temperature(params));
-    if (!race) return std::nullopt;
-    return race->best[0].token;
+    const auto race = race_as_it_stands(view, params, request);
+    return race ? std::optional(race->racers.best[0].token) : std::nullopt;
 }
 
 }  // namespace croupier::sampler

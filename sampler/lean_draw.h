@@ -4,16 +4,22 @@
 #include <cstdint>
 #include <optional>
 
+#include "proto/racers.h"
 #include "proto/sampling.h"
 #include "sampler/request.h"
 #include "sampler/row_view.h"
 
 namespace croupier::sampler {
 
-// The best among all tokens as the row has them, each with its logit if its writer told it, else NaN.
+// A request's race as it is before any adjustment: the best among all tokens as the row has them, each with
+// its logit if its writer told it, else NaN; and the temperature it was run at.
+struct StandingRace {
+    proto::Racers racers;
+    float temperature;
+};
 // Nothing: some writer drew none, or in another race.
-std::optional<proto::Racers> race_as_it_stands(const RowView& view, const proto::race::Key& key,
-                                               float temperature) noexcept;
+std::optional<StandingRace> race_as_it_stands(const RowView& view, const proto::SamplingParams& params,
+                                              const Request& request) noexcept;
 
 // The token that decide() finds in the whole row. Nothing: a writer drew none, or not by what the request
 // asks for, or the request asks for more. Of a request and a view that were checked.

@@ -269,29 +269,21 @@ bool LeanBlocks::know_weights(double scale) {
     return true;
 }
 
-const proto::Racer* LeanBlocks::racer(std::uint32_t token) const {
-    for (const Slice& slice : slices) {
-        const auto& racers = slice.lean->racers;
-        if (!racers || racers->count > proto::kMostRacers) continue;
-        const auto end = racers->best + racers->count;
-        const auto* found =
-            std::find_if(racers->best, end, [=](const proto::Racer& each) { return each.token == token; });
-        if (found != end) return found;
-    }
-    return nullptr;
-}
-
 std::optional<float> LeanBlocks::logit_sent(std::uint32_t token) const {
-    const proto::Racer* sent = racer(token);
-    return sent != nullptr ? std::optional(sent->logit) : std::nullopt;
+    for (const Slice& slice : slices) {
+        if (!slice.lean->racers) continue;
+        for (const proto::Racer& each : slice.lean->racers->all()) {
+            if (each.token == token) return each.logit;
+        }
+    }
+    return std::nullopt;
 }
 
 // Of several ranks, nobody has summed what of the others' stands before it.
 std::span<const proto::Racer> LeanBlocks::racers_at(double scale) const {
     const LeanColumn& first = *slices.front().lean;
     if (slices.size() != 1 || first.scale != scale || !first.racers) return {};
-    return std::span(first.racers->best)
-        .first(std::min(first.racers->count, std::uint32_t{proto::kMostRacers}));
+    return first.racers->all();
 }
 
 float LeanBlocks::there_from() const {

@@ -29,11 +29,11 @@ bool WinnerQuestion::may_keep_by_own_weight() const {
 // The row weighs no less than what stands above the winner and the winner itself. What is lowered stood above
 // it where it still does: the row as it was written has no less there.
 bool WinnerQuestion::keeps_by_own_weight(const Candidate& winner) {
-    const auto row_above = all_above(winner);
-    if (!row_above) return false;
+    const auto row_has_above = row_above(winner).all;
+    if (!row_has_above) return false;
     const auto stood = static_cast<double>(weighed_.row.value_at(winner.token));
     const double self = stood > winner.value ? weight(stood) * (1.0 - kWeightError) : 0.0;
-    const double above = std::max(0.0, *row_above * (1.0 + kWeightError) - self) + kExactError;
+    const double above = std::max(0.0, *row_has_above * (1.0 + kWeightError) - self) + kExactError;
     const double share = params_.top_p - 2.0 * kExactError;
     return above * (1.0 - share) < share * weight(winner.value);
 }
@@ -56,15 +56,25 @@ bool WinnerQuestion::shuts_out_absent() {
     return true;
 }
 
+// Of the unread nobody knows that they take anything. In double, as the last judgement is: few get so far.
+bool WinnerQuestion::is_lost_in_sums() {
+    if (filter_ != Step::top_p || !total_is_given()) return false;
+    sum_row();
+    if (total().low + changed_.unread() > 0.0) return false;
+    double left = raw_total_ * (1.0 - raw_error_);
+    for (const ChangedToken& each : changed_.moved_tokens())
+        left += weight_or_none(each.adjusted) - weight_or_none(each.raw);
+    return left <= 0.0;
+}
+
 // A winner that its own weight does not keep is asked about again.
-std::optional<double> WinnerQuestion::all_above(const Candidate& winner) {
-    if (!above_whom_ || above_whom_->token != winner.token || above_whom_->value != winner.value) {
-        above_whom_ = winner;
-        const Between sent = sent_above(winner);
-        above_is_sent_ = sent.low == sent.high;
-        row_above_ = above_is_sent_ ? std::optional(sent.low) : weigh_before(weighed_, winner);
-    }
-    return row_above_;
+const WinnerQuestion::RowAbove& WinnerQuestion::row_above(const Candidate& winner) {
+    const bool is_known =
+        row_above_ && row_above_->whom.token == winner.token && row_above_->whom.value == winner.value;
+    if (is_known) return *row_above_;
+    RowAbove above{winner, sent_above(winner), std::nullopt};
+    above.all = above.is_sent() ? std::optional(above.sent.low) : weigh_before(weighed_, winner);
+    return row_above_.emplace(above);
 }
 
 // By what stands before the race's best tokens, as the row's writer summed it in the units of its largest
@@ -83,23 +93,32 @@ WinnerQuestion::Between WinnerQuestion::sent_above(const Candidate& winner) cons
 }
 
 // By the blocks that are there, and the largest entries of the others.
-WinnerQuestion::Between WinnerQuestion::known_before(const Candidate& winner) const {
+WinnerQuestion::Between WinnerQuestion::known_above(const Candidate& winner) const {
     const KnownWeights known = weigh_known(weighed_, winner);
-    const double most = raw_total_ * (1.0 + raw_error_) - known.behind * (1.0 - kWeightError);
-    return {with_change(known.before, winner, kEverything).low - changed_.unread_standing(),
-            with_change(most, winner, kEverything).high};
+    return {known.before, raw_total_ * (1.0 + raw_error_) - known.behind * (1.0 - kWeightError)};
+}
+
+// What stands before the winner. Of the unread, each may have stood there and have fallen behind it.
+WinnerQuestion::Between WinnerQuestion::before_with_unread(const Between& row_has_above,
+                                                           const Candidate& winner) const {
+    return {with_change(row_has_above.low, winner, kEverything).low - changed_.unread_standing(),
+            with_change(row_has_above.high, winner, kEverything).high};
 }
 
 // What is known of a row that is there in part is most often enough. Where it is not, all is asked for that
 // the next try can need.
 Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
     sum_row();
-    if (const auto row_above = all_above(winner)) return ask_with_all_above(winner, *row_above);
-    Verdict verdict = judge_top_p(sent_before(winner), total(), winner);
-    if (verdict == Verdict::open) verdict = judge_top_p(known_before(winner), total(), winner);
+    const RowAbove& above = row_above(winner);
+    if (above.all) return ask_with_all_above(winner, above);
+    const auto judge = [&](const Between& row_has_above) {
+        return judge_top_p(before_with_unread(row_has_above, winner), total(), winner);
+    };
+    Verdict verdict = judge(above.sent);
+    if (verdict == Verdict::open) verdict = judge(known_above(winner));
     // To look at what each block weighs costs as much again, and few need it.
     if (verdict == Verdict::open && weighed_.row.lean->know_weights(weighed_.scale))
-        verdict = judge_top_p(known_before(winner), total(), winner);
+        verdict = judge(known_above(winner));
     if (verdict != Verdict::open) return verdict;
     ask_for_before(weighed_, winner);
     // How much the next try leaves room for, nobody knows yet.
@@ -109,33 +128,24 @@ Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
 }
 
 // Of most that are left open by what the unread can take away, less than they weigh at most is enough.
-Verdict WinnerQuestion::ask_with_all_above(const Candidate& winner, double row_above) {
-    const auto before = [&] {
-        const Between all = with_change(row_above, winner, kEverything);
-        // What is not there stands behind the winner, but where only its writer has summed what stands
-        // before.
-        return Between{all.low - (above_is_sent_ ? changed_.unread_standing() : 0.0), all.high};
-    };
-    Verdict verdict = judge_top_p(before(), total(), winner);
+Verdict WinnerQuestion::ask_with_all_above(const Candidate& winner, const RowAbove& above) {
+    Between before = with_change(*above.all, winner, kEverything);
+    // What is not there stands behind the winner, but where only its writer has summed what stands before.
+    if (above.is_sent()) before.low -= changed_.unread_standing();
+    Verdict verdict = judge_top_p(before, total(), winner);
     if (verdict == Verdict::open && changed_.left_unread()) {
         changed_.bound_unread();
-        verdict = judge_top_p(before(), total(), winner);
+        verdict = judge_top_p(before, total(), winner);
     }
-    if (verdict == Verdict::open && weigh_before(weighed_, winner)) verdict = judge_top_p_exactly(winner);
+    const auto all_is_there = [&] { return !above.is_sent() || weigh_before(weighed_, winner); };
+    if (verdict == Verdict::open && all_is_there()) verdict = judge_top_p_exactly(winner);
     if (verdict != Verdict::open) return verdict;
     if (changed_.left_unread()) {
-        ask_for_changed(before());
+        ask_for_changed(before);
     } else {
         ask_for_before(weighed_, winner);
     }
     return verdict;
-}
-
-// By its neighbours among those before which a writer has summed what stands.
-WinnerQuestion::Between WinnerQuestion::sent_before(const Candidate& winner) const {
-    const Between sent = sent_above(winner);
-    return {with_change(sent.low, winner, kEverything).low - changed_.unread_standing(),
-            with_change(sent.high, winner, kEverything).high};
 }
 
 // All that stands before the winner is there, and what changed and is not stands behind it: in double,
@@ -145,14 +155,11 @@ Verdict WinnerQuestion::judge_top_p_exactly(const Candidate& winner) {
     double before = weigh_before_exactly(weighed_, winner);
     double change = 0.0;
     double moved = 0.0;
-    const auto stands_before = [&](double value, std::uint32_t token) {
-        return value > winner.value || (value == winner.value && token < winner.token);
-    };
     for (const ChangedToken& each : changed_.moved_tokens()) {
-        const double was = each.raw == kNothing ? 0.0 : weight(each.raw);
-        const double is = each.adjusted == kNothing ? 0.0 : weight(each.adjusted);
-        if (stands_before(each.raw, each.token)) before -= was;
-        if (stands_before(each.adjusted, each.token)) before += is;
+        const double was = weight_or_none(each.raw);
+        const double is = weight_or_none(each.adjusted);
+        if (canonically_before({each.raw, each.token}, winner)) before -= was;
+        if (canonically_before({each.adjusted, each.token}, winner)) before += is;
         change += is - was;
         moved += is + was;
     }

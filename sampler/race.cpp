@@ -12,7 +12,8 @@ using proto::race::constants::kLeastScore;
 
 // Whether none of the others can gain on those that stand best.
 bool Race::foresees() const {
-    return standing_ && stands_at_ == temperature_ && adjust_.lowers_only(on_) && !adjust_.has_raising_bias();
+    return standing_ && standing_->temperature == temperature_ && adjust_.lowers_only(on_) &&
+           !adjust_.has_raising_bias();
 }
 
 std::optional<float> Race::logit_of(const proto::Racer& racer) const {

@@ -14,6 +14,7 @@
 #include "sampler/adjuster.h"
 #include "sampler/blocked_row.h"
 #include "sampler/canonical_order.h"
+#include "sampler/lean_draw.h"
 #include "sampler/race_arrivals.h"
 #include "sampler/workspace.h"
 
@@ -25,19 +26,16 @@ inline bool runs_anywhere(const Candidate& /*candidate*/) {
 
 class Race {
   public:
-    // `on`: all adjustments of the request. `standing`: of the race with this key at the request's
-    // temperature the best as the row stands, if they are known. Reads the block maxima of the workspace when
-    // it is run.
+    // `on`: all adjustments of the request. `standing`: the race with this key as the row stands, if it is
+    // known. Reads the block maxima of the workspace when it is run.
     Race(const BlockedRow& row, const Adjuster& adjust, Adjustments on, const proto::race::Key& key,
-         const PreparedRace& prepared, const std::optional<proto::Racers>& standing, float stands_at,
-         Workspace& workspace)
+         const PreparedRace& prepared, const std::optional<StandingRace>& standing, Workspace& workspace)
         : row_(row),
           adjust_(adjust),
           on_(on),
           changes_(!adjust.changes_nothing(on)),
           key_(key),
           standing_(standing),
-          stands_at_(stands_at),
           workspace_(workspace) {
         if (prepared.key == key && prepared.ln_first.size() == row.blocks) ln_first_ = prepared.ln_first;
     }
@@ -47,8 +45,8 @@ class Race {
     std::optional<Candidate> foreseen(double temperature, Eligible eligible) {
         begin_among(temperature);
         if (!foresees()) return std::nullopt;
-        const auto all = std::span(standing_->best).first(standing_->count);
-        for (const proto::Racer& each : all) {
+        const proto::Racers& standing = standing_->racers;
+        for (const proto::Racer& each : standing.all()) {
             // What lowers tokens, and raises none, leaves the others no more than this one had.
             if (found_ && each.score < score_) break;
             const auto raw = logit_of(each);
@@ -56,7 +54,7 @@ class Race {
             const double value = changes_ ? adjust_(each.token, *raw, on_) : static_cast<double>(*raw);
             const bool stands = value == static_cast<double>(*raw);
             const float score = stands ? each.score : score_of(each.token, value);
-            const bool leads = score > standing_->rival || (stands && &each == &all.front());
+            const bool leads = score > standing.rival || (stands && &each == standing.best);
             if (leads) offer({value, each.token}, score, eligible);
         }
         return found_ ? std::optional(best_) : std::nullopt;
@@ -262,8 +260,7 @@ class Race {
     Adjustments on_;
     bool changes_;
     proto::race::Key key_;
-    std::optional<proto::Racers> standing_;
-    float stands_at_;
+    std::optional<StandingRace> standing_;
     Workspace& workspace_;
     std::span<const float> ln_first_;  // of all blocks; empty: not made yet
     std::optional<std::span<const Candidate>>

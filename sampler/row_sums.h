@@ -47,7 +47,6 @@ double weigh_before_exactly(const WeighedRow& of, const Candidate& place) noexce
 struct KnownWeights {
     double before = 0.0;
     double behind = 0.0;
-    bool all_before = false;  // nothing that is absent can stand before the place
 };
 KnownWeights weigh_known(const WeighedRow& of, const Candidate& place) noexcept;
 

@@ -61,6 +61,10 @@ class WinnerQuestion {
 
     Verdict ask(const Candidate& winner);
 
+    // Of a row that is there in part: whether the adjustments take so much of its weight that what is left is
+    // less than its sum is off. Then no more of its blocks tells whom a top-p keeps, but for all of them.
+    bool is_lost_in_sums();
+
     // Of a row that is there in part: whether nothing of what is absent is kept, so that no winner needs to
     // be looked for there. If so, values() says so from now on.
     bool shuts_out_absent();
@@ -81,6 +85,15 @@ class WinnerQuestion {
     double tokens() const { return tokens_; }
 
   private:
+    // What the row as it was written has above a candidate.
+    struct RowAbove {
+        Candidate whom;
+        Between sent;               // as it was summed where all of the row is
+        std::optional<double> all;  // by that, or by blocks; nothing: not all of it is known
+
+        bool is_sent() const { return sent.low == sent.high; }
+    };
+
     bool leaves_absent() const;
     bool begin_xtc();
     bool find_reaching();
@@ -92,11 +105,11 @@ class WinnerQuestion {
     bool total_is_given() const;
     Verdict ask_top_p(const Candidate& winner);
     Verdict ask_top_p_of_lean(const Candidate& winner);
-    Verdict ask_with_all_above(const Candidate& winner, double row_above);
-    std::optional<double> all_above(const Candidate& winner);
+    Verdict ask_with_all_above(const Candidate& winner, const RowAbove& above);
+    const RowAbove& row_above(const Candidate& winner);
     Between sent_above(const Candidate& winner) const;
-    Between sent_before(const Candidate& winner) const;
-    Between known_before(const Candidate& winner) const;
+    Between known_above(const Candidate& winner) const;
+    Between before_with_unread(const Between& row_has_above, const Candidate& winner) const;
     Verdict judge_top_p(const Between& before, const Between& all, const Candidate& winner);
     Verdict judge_top_p_exactly(const Candidate& winner);
     void ask_for_changed(const Between& before);
@@ -107,6 +120,7 @@ class WinnerQuestion {
     }
     Between mass_before(const Candidate& place, double below) const;
     Between with_change(double raw, const Candidate& place, double below) const;
+    double weight_or_none(double value) const { return std::isinf(value) ? 0.0 : weight(value); }
     double exponent(double value) const { return (value - weighed_.reference) * weighed_.scale; }
     double value_at(double exponent) const { return weighed_.reference + exponent / weighed_.scale; }
 
@@ -119,18 +133,15 @@ class WinnerQuestion {
     ChangedWeights changed_;
     bool lowers_;  // no token ends above where it stood
     BoundedValues values_ = kAllValues;
-    Candidate end_;         // itself and what follows it in canonical order are gone
-    Candidate first_;       // what stands before it in canonical order is gone
-    bool is_shut_ = false;  // what is absent is gone
-    // What the row has above this candidate; nothing: not all of it is there.
-    std::optional<Candidate> above_whom_;
-    std::optional<double> row_above_;
-    bool above_is_sent_ = false;       // it was summed where all of the row is
-    double raw_total_ = 0.0;           // what the row weighs as it was written; 0: not known yet
-    double raw_error_ = kWeightError;  // what that may be off, as a share of it
-    double maximum_ = 0.0;             // min_p: of all tokens, as their adjustments leave them
-    double sure_ = 0.0;                // top_n_sigma: kept from here on
-    double tokens_ = 0.0;              // above -inf
+    Candidate end_;                      // itself and what follows it in canonical order are gone
+    Candidate first_;                    // what stands before it in canonical order is gone
+    bool is_shut_ = false;               // what is absent is gone
+    std::optional<RowAbove> row_above_;  // of the last one that was asked about
+    double raw_total_ = 0.0;             // what the row weighs as it was written; 0: not known yet
+    double raw_error_ = kWeightError;    // what that may be off, as a share of it
+    double maximum_ = 0.0;               // min_p: of all tokens, as their adjustments leave them
+    double sure_ = 0.0;                  // top_n_sigma: kept from here on
+    double tokens_ = 0.0;                // above -inf
     double centre_ = 0.0;  // the tokens' mean exponent, each by its weight: the nearest to the entropy
     double centre_error_ = 0.0;
     // typical_p: gone is what lies as far above or below, but for smaller ids of these values.

@@ -71,18 +71,47 @@ double unsure_at(const Edge& edge) {
     return edge.row * (2.1 * kSentWeightError + 1e-6 / edge.share);
 }
 
+// A row of one logit, without a history.
+void fill_level(LmCase& of, float logit) {
+    of.shape.dtype = proto::Dtype::fp32;
+    of.logits.assign(kVocab, logit);
+    of.prompt.clear();
+    of.output.clear();
+}
+
 // Few tokens, in few blocks, weigh all there is, and one block has nothing.
 constexpr std::uint32_t kEmptyBlock = 200;
 void fill_few(LmCase& of, std::mt19937_64& generator) {
-    fill_lm_row(of, kVocab, proto::Dtype::fp32, generator);
-    for (float& logit : of.logits) logit = -40.0F - static_cast<float>(generator() % 1000) / 256.0F;
+    fill_level(of, -40.0F);
+    for (float& logit : of.logits) logit -= static_cast<float>(generator() % 1000) / 256.0F;
     for (std::uint32_t i = 0; i < 60; ++i)
         of.logits[std::size_t{i % 30} * 320 + generator() % kBlock] =
             static_cast<float>(generator() % 1000) / -256.0F;
     std::fill_n(of.logits.begin() + std::ptrdiff_t{kEmptyBlock} * kBlock, kBlock,
                 -std::numeric_limits<float>::infinity());
-    of.prompt.clear();
-    of.output.clear();
+}
+
+// Sums at the request's temperature, and so many of the row's blocks.
+LeanOffer offer_sums(const LmCase& of, std::uint32_t best) {
+    LeanOffer offer;
+    offer.best = best;
+    offer.sums = true;
+    offer.scale = 1.0 / of.params.temperature;
+    return offer;
+}
+
+// The token of the whole row, and how many blocks were asked for to find the same one in what was sent.
+struct Agreed {
+    std::int32_t token;
+    std::uint32_t asked;
+    int tries;
+};
+Agreed check_agreed(LeanRow& row, const LmCase& of, Workspace& workspace) {
+    const std::int32_t token = decide_once(row.whole(), of.request, workspace).token;
+    INFO(describe(of));
+    const LeanDecision made = decide_lean(row, of.request, workspace);
+    CHECK(made.outcome.decision.token == token);
+    return {token, made.asked, made.tries};
 }
 
 }  // namespace
@@ -93,31 +122,24 @@ TEST_CASE("what penalties take behind a winner stood before it with all of its w
     LmCase of;
     int won = 0;
     for (int number = 0; number < 600; ++number) {
-        fill_lm_row(of, kVocab, proto::Dtype::fp32, generator);
-        std::fill(of.logits.begin(), of.logits.end(), -40.0F);
+        fill_level(of, -40.0F);
         // Of three tokens that weigh something, the second falls behind the third, and its block is not
         // there.
         const float gap = 0.05F + 0.01F * static_cast<float>(generator() % 10);
         of.logits[5] = 5.0F + 2.0F * gap;
         of.logits[3843] = 5.0F + gap;
         of.logits[3207] = 5.0F;
-        of.prompt.clear();
         of.output.assign(1, 3843);
         race_all(of, 1.0, generator());
         of.params.presence_penalty =
             static_cast<double>(gap) + 0.02 * static_cast<double>(1 + generator() % 20);
         of.params.top_p = 0.4 + 0.002 * static_cast<double>(generator() % 200);
-        LeanOffer offer;
-        offer.best = 1;
-        offer.sums = true;
+        LeanOffer offer = offer_sums(of, 1);
         offer.drawn_by = drawn_by(of.request);
         offer.racers = 1 + static_cast<std::uint32_t>(generator() % 3);
         offer.summed_before = 2;
         LeanRow row(of.logits, of.shape, 1, offer);
-        const std::int32_t token = decide_once(row.whole(), of.request, workspace).token;
-        INFO(describe(of));
-        CHECK(decide_lean(row, of.request, workspace).outcome.decision.token == token);
-        won += token == 3207 ? 1 : 0;
+        won += check_agreed(row, of, workspace).token == 3207 ? 1 : 0;
     }
     CHECK(won > 50);
 }
@@ -139,23 +161,63 @@ TEST_CASE("next to a nucleus' edge, nobody asks for a history that weighs nothin
         race_all(of, 0.7, generator());
         of.request.max_length = 2000;
         of.params.repetition_penalty = 1.1;
-        LeanOffer offer;
-        offer.best = 48;
-        offer.sums = true;
-        offer.scale = 1.0 / of.params.temperature;
-        LeanRow row(of.logits, of.shape, 1, offer);
+        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 48));
         const proto::Decision raced = decide_once(row.whole(), of.request, workspace);
         const Edge edge = edge_at(of, static_cast<std::uint32_t>(raced.token));
         if (edge.share < 0.05) continue;
         of.params.top_p = edge.share * (1.0 + (generator() % 2 == 0 ? 1.0 : -1.0) * unsure_at(edge));
-        const std::int32_t token = decide_once(row.whole(), of.request, workspace).token;
+        const Agreed agreed = check_agreed(row, of, workspace);
         INFO(describe(of));
-        const LeanDecision made = decide_lean(row, of.request, workspace);
-        CHECK(made.outcome.decision.token == token);
-        CHECK(made.asked == 0);
+        CHECK(agreed.asked == 0);
         ++edges;
     }
     CHECK(edges > 100);
+}
+
+TEST_CASE("where penalties take all but what the row's sum is off, the rest is asked for at once") {
+    std::mt19937_64 generator(20261129);
+    Workspace workspace(kVocab);
+    LmCase of;
+    int others = 0;
+    for (int number = 0; number < 40; ++number) {
+        fill_level(of, 0.0F);
+        of.shape.dtype = proto::Dtype::bf16;
+        // Together some millionths of what the model is sure of.
+        for (float& logit : of.logits) logit = static_cast<float>(generator() % 256) / -64.0F;
+        of.logits[777] = 21.0F;
+        of.output.assign(40, 777);
+        race_all(of, 1.0, generator());
+        of.params.frequency_penalty = 1.0;
+        of.params.top_p = 0.3 + 0.01 * static_cast<double>(generator() % 60);
+        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 32));
+        const Agreed agreed = check_agreed(row, of, workspace);
+        CHECK(agreed.tries == 2);
+        CHECK(agreed.asked > row.blocks() / 2);
+        others += agreed.token != 777 ? 1 : 0;
+    }
+    CHECK(others == 40);
+}
+
+TEST_CASE("of a long history no more is asked for than may decide") {
+    std::mt19937_64 generator(20261130);
+    Workspace workspace(kVocab);
+    LmCase of;
+    std::uint32_t asked = 0;
+    for (int number = 0; number < 100; ++number) {
+        // All of the history but few tokens weighs next to nothing, in blocks of its own.
+        fill_level(of, 0.0F);
+        for (float& logit : of.logits) logit = -12.0F - static_cast<float>(generator() % 1000) / 256.0F;
+        for (std::uint32_t i = 0; i < 40; ++i) of.logits[std::size_t{i} * 384 + generator() % kBlock] = 1.0F;
+        for (std::uint32_t id = 1; id < kVocab; id += 16) of.output.push_back(static_cast<std::int32_t>(id));
+        race_all(of, 1.0, generator());
+        of.request.max_length = 3000;
+        of.params.presence_penalty = 0.2;
+        of.params.top_p = 0.2 + 0.006 * static_cast<double>(generator() % 100);
+        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 8));
+        asked += check_agreed(row, of, workspace).asked;
+    }
+    CHECK(asked > 0);
+    CHECK(asked < 100 * 120);
 }
 
 TEST_CASE("a winner next to its nucleus' edge is judged without the rest of the row") {
@@ -171,20 +233,17 @@ TEST_CASE("a winner next to its nucleus' edge is judged without the rest of the 
         of.output.assign(1, static_cast<std::int32_t>(generator() % kVocab));
         race_all(of, std::array{0.6, 0.8, 1.0}[generator() % 3], generator());
         if (number % 2 == 0) of.params.repetition_penalty = 1.1;
-        LeanOffer offer;
+        LeanOffer offer = offer_sums(of, 0);
         offer.all = true;
-        LeanRow plain(of.logits, of.shape, 1, offer);
-        const proto::Decision raced = decide_once(plain.whole(), of.request, workspace);
+        offer.error = std::array{0.99, 0.0, -0.99}[generator() % 3] * kSentWeightError;
+        LeanRow row(of.logits, of.shape, 1, offer);
+        const proto::Decision raced = decide_once(row.whole(), of.request, workspace);
         if (raced.error != proto::DecisionError::none) continue;
         const Edge edge = edge_at(of, static_cast<std::uint32_t>(raced.token));
         const double unsure = unsure_at(edge);
         const double off = unsure * std::array{0.0, 0.5, 1.0, -1.0, 2.0, -2.0}[generator() % 6];
         of.params.top_p = edge.share * (1.0 + off);
         if (edge.share < 0.05 || of.params.top_p >= 1.0) continue;
-        offer.sums = true;
-        offer.scale = 1.0 / of.params.temperature;
-        offer.error = std::array{0.99, 0.0, -0.99}[generator() % 3] * kSentWeightError;
-        LeanRow row(of.logits, of.shape, 1, offer);
         const proto::Decision whole = decide_once(row.whole(), of.request, workspace);
         const reference::Outcome expected = outcome_of(whole, workspace.answer());
         const std::string fault =
