@@ -7,10 +7,14 @@
 #include <span>
 
 #include "sampler/adjuster.h"
+#include "sampler/row_mass.h"
 #include "sampler/row_sums.h"
 #include "sampler/workspace.h"
 
 namespace croupier::sampler {
+
+// What a changed token's weight is off, as a share of it: its exponent is rounded to a float first.
+constexpr double kChangedError = 2.0 * kWeightError;
 
 class ChangedWeights {
   public:
@@ -41,8 +45,8 @@ class ChangedWeights {
     // unread() takes it for all that they can weigh.
     void bound_unread();
 
-    // Asks for unread ones, those with the largest bounds first, until what is left can take away no more
-    // than a part of `room`.
+    // Asks for unread ones, larger bounds before smaller ones by their binary exponents, until what is left
+    // can take away no more than a part of `room`.
     void ask_for_unread(double room);
 
   private:

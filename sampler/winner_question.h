@@ -21,8 +21,6 @@ namespace croupier::sampler {
 
 // A double's sum of so many terms and the masses' whole numbers are off by less, as a share of the total.
 constexpr double kExactError = 1e-7;
-// What a changed token's weight is off, as a share of it: its value is rounded to a float first.
-constexpr double kChangedError = 2.0 * kWeightError;
 
 enum class Verdict : std::uint8_t { kept, gone, open };
 

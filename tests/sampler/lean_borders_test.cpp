@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agreement.h"
+#include "edge_cases.h"
 #include "lean_fixture.h"
 #include "lm_cases.h"
 #include "sampler/row_mass.h"
@@ -19,19 +20,6 @@ namespace croupier::sampler::test {
 namespace {
 
 constexpr std::uint32_t kVocab = 20000;
-
-void race_all(LmCase& of, double temperature, std::uint64_t seed) {
-    of.params = {};
-    of.params.flags = proto::kNoLogprob;
-    of.params.temperature = temperature;
-    of.params.seed = seed;
-    for (auto* list : {&of.allowed_ids, &of.bad_words, &of.breakers}) list->clear();
-    of.bias.clear();
-    of.mask.clear();
-    of.hot_blocks.clear();
-    bind_request(of);
-    of.request.max_length = 100;
-}
 
 double penalised(const LmCase& of, std::uint32_t token) {
     const auto id = static_cast<std::int32_t>(token);
@@ -89,15 +77,6 @@ void fill_few(LmCase& of, std::mt19937_64& generator) {
             static_cast<float>(generator() % 1000) / -256.0F;
     std::fill_n(of.logits.begin() + std::ptrdiff_t{kEmptyBlock} * kBlock, kBlock,
                 -std::numeric_limits<float>::infinity());
-}
-
-// Sums at the request's temperature, and so many of the row's blocks.
-LeanOffer offer_sums(const LmCase& of, std::uint32_t best) {
-    LeanOffer offer;
-    offer.best = best;
-    offer.sums = true;
-    offer.scale = 1.0 / of.params.temperature;
-    return offer;
 }
 
 // The token of the whole row, and how many blocks were asked for to find the same one in what was sent.
