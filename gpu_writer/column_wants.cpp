@@ -126,7 +126,7 @@ void share_room(LeanWant& want, std::uint32_t room) {
 
 LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const proto::RequestRules& rules,
                  std::uint32_t vocab, std::uint32_t room) {
-    const SamplingParams params = proto::without_idle_top_k(given, vocab);
+    const SamplingParams params = proto::with_plain_top_k(given, vocab);
     LeanWant want;
     want.key = key;
     const bool plain = proto::draws_plainly(params, rules, vocab);

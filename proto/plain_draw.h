@@ -32,7 +32,7 @@ constexpr bool draws_plainly(const SamplingParams& params, const RequestRules& r
     if (!wants_token_alone || lowers_or_raises(params) || rules.changes || rules.limits || !usual)
         return false;
     if (race_temperature(params) == 0.0F) return true;
-    const bool filters = is_switched_on(without_idle_top_k(params, vocab), Step::top_k) ||
+    const bool filters = is_switched_on(with_plain_top_k(params, vocab), Step::top_k) ||
                          is_switched_on(params, Step::top_n_sigma) || is_switched_on(params, Step::min_p) ||
                          is_switched_on(params, Step::top_p) || is_switched_on(params, Step::typical_p) ||
                          is_switched_on(params, Step::xtc);

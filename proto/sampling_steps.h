@@ -41,10 +41,23 @@ constexpr bool lowers_or_raises(const SamplingParams& params) {
     return is_switched_on(params, Step::penalties) || is_switched_on(params, Step::dry);
 }
 
-// Engines write the vocabulary's size for a top-k that is off. (What a draw is named after is what was asked
-// for.)
-constexpr SamplingParams without_idle_top_k(SamplingParams params, std::uint32_t vocab) {
+// The best token has no less than its part of all: a top-p below that leaves it alone. Filters that may drop
+// the best one come before it in the usual order, and other orders are left as they are.
+constexpr bool keeps_best_alone(const SamplingParams& params, std::uint32_t vocab) {
+    const bool others = is_switched_on(params, Step::typical_p) || is_switched_on(params, Step::xtc) ||
+                        fields::mirostat.is_on(params) || fields::adaptive_target.is_on(params);
+    // By half: the masses that are compared are whole numbers.
+    return params.top_p * vocab <= 0.5 && !others && params.order[0] == Step::end;
+}
+
+// Engines write the vocabulary's size for a top-k that is off, and their clients a tiny top-p for a top-k of
+// 1. (What a draw is named after is what was asked for.)
+constexpr SamplingParams with_plain_top_k(SamplingParams params, std::uint32_t vocab) {
     if (params.top_k > 0 && static_cast<std::uint32_t>(params.top_k) >= vocab) params.top_k = 0;
+    if (keeps_best_alone(params, vocab)) {
+        params.top_k = 1;
+        params.top_n_sigma = 0.0;  // it keeps the best
+    }
     return params;
 }
 

@@ -105,10 +105,6 @@ DecisionError Decider::ask_winners() {
     const std::uint32_t by_race = row_.asked();
     if (asked && by_race == 0 && question.keeps_by_own_weight(*asked)) return drawn(asked);
     if (!question.begin()) return answer_exactly();
-    if (question.is_lost_in_sums()) {
-        row_.lean->forget_asked();
-        return answer_exactly();
-    }
     const auto may_be_kept = [&](const Candidate& candidate) { return question.may_be_kept(candidate); };
     // What shuts_out_absent() spares is what the race alone asked for.
     const bool knows_changes = row_.asked() == by_race;
@@ -162,6 +158,8 @@ std::optional<Candidate> Decider::propose(double scale) {
 }
 
 DecisionError Decider::from_candidates() {
+    if (workspace_.answer_space.path == Path::whole_row && plan_.pruning.none()) row_.ask_for_absent();
+    if (row_.lacks_blocks()) return DecisionError::none;
     const Gathered found = search_.search(plan_.pruning);
     if (row_.lacks_blocks()) return DecisionError::none;
     if (found.gave_up) return answer_many();

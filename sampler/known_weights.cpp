@@ -172,29 +172,50 @@ std::optional<double> WeighBeforePlace(const WeighedRow& of, const Candidate& pl
     return before ? std::optional(*before * weights.units_of(of.reference)) : std::nullopt;
 }
 
-// Few values are before the place, or few blocks: the weights are made one by one.
+// In double, one by one: those of two registers that reach their floors.
+class ExactSum {
+  public:
+    explicit ExactSum(const WeighedRow& of) : of_(of) {}
+
+    HWY_INLINE void add(V low, V high, V least) {
+        const SumLanes d;
+        const std::size_t lanes = hn::Lanes(d);
+        HWY_ALIGN float values[2 * kLanes];
+        hn::Store(hn::IfThenElse(hn::Ge(low, least), low, hn::Set(d, kNone)), d, values);
+        hn::Store(hn::IfThenElse(hn::Ge(high, least), high, hn::Set(d, kNone)), d, values + lanes);
+        for (std::size_t i = 0; i < 2 * lanes; ++i) {
+            if (values[i] == kNone) continue;
+            total_ += exp_of((static_cast<double>(values[i]) - of_.reference) * of_.scale);
+        }
+    }
+    double total() const { return total_; }
+
+  private:
+    const WeighedRow& of_;
+    double total_ = 0.0;
+};
+
+// Few values are before the place, or few blocks.
 double WeighBeforeExactly(const WeighedRow& of, const Candidate& place) {
     const PlaceFloors floors(place);
-    const SumLanes d;
-    const std::size_t lanes = hn::Lanes(d);
-    HWY_ALIGN float values[2 * kLanes];
-    double before = 0.0;
+    ExactSum before(of);
     for (std::uint32_t first = 0; first < of.row.blocks; first += 64) {
         const std::size_t some = std::min<std::size_t>(64, of.row.blocks - first);
         std::uint64_t reached = ReachedBits(of.block_max.data() + first, some, floors.as_large);
         for (; reached != 0; reached &= reached - 1) {
             const std::uint32_t block = first + static_cast<std::uint32_t>(std::countr_zero(reached));
-            EachOfBlock(of, floors, block, [&](V low, V high, V least) HWY_ATTR {
-                hn::Store(hn::IfThenElse(hn::Ge(low, least), low, hn::Set(d, kNone)), d, values);
-                hn::Store(hn::IfThenElse(hn::Ge(high, least), high, hn::Set(d, kNone)), d, values + lanes);
-                for (std::size_t i = 0; i < 2 * lanes; ++i) {
-                    if (values[i] == kNone) continue;
-                    before += exp_of((static_cast<double>(values[i]) - of.reference) * of.scale);
-                }
-            });
+            EachOfBlock(of, floors, block,
+                        [&](V low, V high, V least) HWY_ATTR { before.add(low, high, least); });
         }
     }
-    return before;
+    return before.total();
+}
+
+double WeighThereExactly(const WeighedRow& of) {
+    ExactSum there(of);
+    EachThere(
+        of, BehindAll(), [&](V low, V high, V least) HWY_ATTR { there.add(low, high, least); }, [] {});
+    return there.total();
 }
 
 }  // namespace croupier::sampler::HWY_NAMESPACE
@@ -206,6 +227,7 @@ namespace croupier::sampler {
 HWY_EXPORT(WeighKnown);
 HWY_EXPORT(WeighBeforePlace);
 HWY_EXPORT(WeighBeforeExactly);
+HWY_EXPORT(WeighThereExactly);
 HWY_EXPORT(AskForBefore);
 
 KnownWeights weigh_known(const WeighedRow& of, const Candidate& place) noexcept {
@@ -218,6 +240,10 @@ std::optional<double> weigh_before(const WeighedRow& of, const Candidate& place)
 
 double weigh_before_exactly(const WeighedRow& of, const Candidate& place) noexcept {
     return HWY_DYNAMIC_DISPATCH(WeighBeforeExactly)(of, place);
+}
+
+double weigh_there_exactly(const WeighedRow& of) noexcept {
+    return HWY_DYNAMIC_DISPATCH(WeighThereExactly)(of);
 }
 
 void ask_for_before(const WeighedRow& of, const Candidate& place) noexcept {

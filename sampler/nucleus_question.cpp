@@ -18,6 +18,10 @@ constexpr double kNothing = -std::numeric_limits<double>::infinity();
 constexpr double kEverything = std::numeric_limits<double>::infinity();
 constexpr std::uint32_t kAfterAll = std::numeric_limits<std::uint32_t>::max();
 
+// Where a row's sum is off by such a part of what the adjustments leave of it, more of its blocks would
+// seldom tell whom a top-p keeps: those who asked for some asked four to six times, and for all in the end.
+constexpr double kDoubtful = 0.05;
+
 }  // namespace
 
 // What a mask hides may stand so far above what it leaves that no sum holds both.
@@ -56,15 +60,14 @@ bool WinnerQuestion::shuts_out_absent() {
     return true;
 }
 
-// Of the unread nobody knows that they take anything. In double, as the last judgement is: few get so far.
-bool WinnerQuestion::is_lost_in_sums() {
-    if (filter_ != Step::top_p || !total_is_given()) return false;
-    sum_row();
-    if (total().low + changed_.unread() > 0.0) return false;
-    double left = raw_total_ * (1.0 - raw_error_);
+// Whether the adjustments have taken so much of the row's weight that what its sum is off is such a share of
+// the rest. Of the unread nobody knows that they take anything. In double, as the last judgement is: few get
+// so far.
+bool WinnerQuestion::has_left_little(double share) const {
+    double left = raw_total_;
     for (const ChangedToken& each : changed_.moved_tokens())
         left += weight_or_none(each.adjusted) - weight_or_none(each.raw);
-    return left <= 0.0;
+    return left * share <= raw_total_ * raw_error_;
 }
 
 // A winner that its own weight does not keep is asked about again.
@@ -120,6 +123,7 @@ Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
     if (verdict == Verdict::open && weighed_.row.lean->know_weights(weighed_.scale))
         verdict = judge(known_above(winner));
     if (verdict != Verdict::open) return verdict;
+    if (has_left_little(kDoubtful)) return ask_for_all();
     ask_for_before(weighed_, winner);
     // How much the next try leaves room for, nobody knows yet.
     constexpr double kPart = 0.04;
@@ -140,6 +144,7 @@ Verdict WinnerQuestion::ask_with_all_above(const Candidate& winner, const RowAbo
     const auto all_is_there = [&] { return !above.is_sent() || weigh_before(weighed_, winner); };
     if (verdict == Verdict::open && all_is_there()) verdict = judge_top_p_exactly(winner);
     if (verdict != Verdict::open) return verdict;
+    if (has_left_little(kDoubtful)) return ask_for_all();
     if (changed_.left_unread()) {
         ask_for_changed(before);
     } else {
@@ -166,8 +171,40 @@ Verdict WinnerQuestion::judge_top_p_exactly(const Candidate& winner) {
     const double rounded = (raw_total_ + moved + 1.0) * kExactError;
     const double all = raw_total_ + change;
     const double error = raw_total_ * raw_error_ + rounded;
-    return judge_top_p({std::max(0.0, before - rounded), before + rounded},
-                       {all - error - changed_.unread(), all + error}, winner);
+    const Verdict verdict = judge_top_p({std::max(0.0, before - rounded), before + rounded},
+                                        {all - error - changed_.unread(), all + error}, winner);
+    // Below that a sum tells more than what is there of the row, and is made already.
+    constexpr double kTold = 1e-3;
+    const bool may_keep = verdict == Verdict::open && has_left_little(kTold);
+    return may_keep && keeps_by_what_is_there(winner) ? Verdict::kept : verdict;
+}
+
+// Where little is left of the row's weight, its sum less what was taken says little of the rest. What is
+// there of the rest is added up by itself, and all weighs no less: doubles hold it beside what was taken.
+bool WinnerQuestion::keeps_by_what_is_there(const Candidate& winner) const {
+    // Of some hundred thousand terms one after the other.
+    constexpr double kRounded = 1e-10;
+    const BlockedRow& row = weighed_.row;
+    double before = weigh_before_exactly(weighed_, winner);
+    double there = weigh_there_exactly(weighed_);
+    double terms = before + there;
+    for (const ChangedToken& each : changed_.moved_tokens()) {
+        // The others are those whose logit was told without their block.
+        const double was = row.is_there(each.token / kBlock) ? weight_or_none(each.raw) : 0.0;
+        const double is = weight_or_none(each.adjusted);
+        if (canonically_before({each.raw, each.token}, winner)) before -= was;
+        if (canonically_before({each.adjusted, each.token}, winner)) before += is;
+        there += is - was;
+        terms += is + was;
+    }
+    const double rounded = terms * kRounded;
+    return before * (1.0 + kExactError) + rounded < params_.top_p * (there * (1.0 - kExactError) - rounded);
+}
+
+// No part of it would tell more than all.
+Verdict WinnerQuestion::ask_for_all() {
+    weighed_.row.ask_for_absent();
+    return Verdict::open;
 }
 
 Verdict WinnerQuestion::judge_top_p(const Between& before, const Between& all, const Candidate& winner) {

@@ -55,7 +55,7 @@ bool can_be_asked(Step step) {
 }  // namespace
 
 Plan plan_of(const SamplingParams& given, const Request& request, const RowKind& row) noexcept {
-    const SamplingParams params = proto::without_idle_top_k(given, row.vocab);
+    const SamplingParams params = proto::with_plain_top_k(given, row.vocab);
     Plan plan;
     plan.pruning = pruning_of(params);
     plan.adjusts_first = adjusts_first(params, plan.pruning);

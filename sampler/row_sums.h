@@ -42,6 +42,9 @@ std::optional<double> weigh_before(const WeighedRow& of, const Candidate& place)
 // Where it has told: the same in double, off by what its additions round.
 double weigh_before_exactly(const WeighedRow& of, const Candidate& place) noexcept;
 
+// In double too: all of such a row that is there.
+double weigh_there_exactly(const WeighedRow& of) noexcept;
+
 // Of such a row what stands before the place and what behind it, as far as it is there, and of each other
 // block its largest.
 struct KnownWeights {

@@ -59,10 +59,6 @@ class WinnerQuestion {
 
     Verdict ask(const Candidate& winner);
 
-    // Of a row that is there in part: whether the adjustments take so much of its weight that what is left is
-    // less than its sum is off. Then no more of its blocks tells whom a top-p keeps, but for all of them.
-    bool is_lost_in_sums();
-
     // Of a row that is there in part: whether nothing of what is absent is kept, so that no winner needs to
     // be looked for there. If so, values() says so from now on.
     bool shuts_out_absent();
@@ -110,6 +106,9 @@ class WinnerQuestion {
     Between before_with_unread(const Between& row_has_above, const Candidate& winner) const;
     Verdict judge_top_p(const Between& before, const Between& all, const Candidate& winner);
     Verdict judge_top_p_exactly(const Candidate& winner);
+    bool keeps_by_what_is_there(const Candidate& winner) const;
+    bool has_left_little(double share) const;
+    Verdict ask_for_all();
     void ask_for_changed(const Between& before);
     Verdict ask_typical(const Candidate& winner);
     bool ties_by_rounding(const Candidate& winner) const;

@@ -153,20 +153,29 @@ TEST_CASE("next to a nucleus' edge, nobody asks for a history that weighs nothin
     CHECK(edges > 100);
 }
 
+// A token that the model is sure of and that penalties drive away, and of the rest so much together.
+void fill_sure(LmCase& of, double rest, std::uint64_t seed, std::mt19937_64& generator) {
+    fill_level(of, 0.0F);
+    of.shape.dtype = proto::Dtype::bf16;
+    double weight = 0.0;
+    for (float& logit : of.logits) {
+        logit = static_cast<float>(generator() % 256) / -64.0F;
+        weight += std::exp(static_cast<double>(logit));
+    }
+    of.logits[777] = static_cast<float>(std::log(weight / rest));
+    of.output.assign(40, 777);
+    race_all(of, 1.0, seed);
+    of.params.frequency_penalty = 1.0;
+}
+
 TEST_CASE("where penalties take all but what the row's sum is off, the rest is asked for at once") {
     std::mt19937_64 generator(20261129);
     Workspace workspace(kVocab);
     LmCase of;
     int others = 0;
     for (int number = 0; number < 40; ++number) {
-        fill_level(of, 0.0F);
-        of.shape.dtype = proto::Dtype::bf16;
         // Together some millionths of what the model is sure of.
-        for (float& logit : of.logits) logit = static_cast<float>(generator() % 256) / -64.0F;
-        of.logits[777] = 21.0F;
-        of.output.assign(40, 777);
-        race_all(of, 1.0, generator());
-        of.params.frequency_penalty = 1.0;
+        fill_sure(of, 6e-6, generator(), generator);
         of.params.top_p = 0.3 + 0.01 * static_cast<double>(generator() % 60);
         LeanRow row(of.logits, of.shape, 1, offer_sums(of, 32));
         const Agreed agreed = check_agreed(row, of, workspace);
@@ -175,6 +184,70 @@ TEST_CASE("where penalties take all but what the row's sum is off, the rest is a
         others += agreed.token != 777 ? 1 : 0;
     }
     CHECK(others == 40);
+}
+
+TEST_CASE("the less penalties leave of a row, the sooner all of it is asked for") {
+    std::mt19937_64 generator(20261204);
+    Workspace workspace(kVocab);
+    LmCase of;
+    int tries = 0;
+    int most = 0;
+    for (int number = 0; number < 200; ++number) {
+        // From a third of what the sum is off to thirty times as much.
+        const double rest =
+            kSentWeightError * std::exp2(static_cast<double>(generator() % 660) / 100.0 - 1.6);
+        fill_sure(of, rest, generator(), generator);
+        of.params.top_p = 0.3 + 0.01 * static_cast<double>(generator() % 60);
+        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 32));
+        const Agreed agreed = check_agreed(row, of, workspace);
+        tries += agreed.tries;
+        most = std::max(most, agreed.tries);
+    }
+    CHECK(most <= 3);
+    CHECK(tries < 200 * 5 / 2);
+}
+
+TEST_CASE("what is there keeps a winner where penalties have taken nearly all of the row") {
+    std::mt19937_64 generator(20261205);
+    Workspace workspace(kVocab);
+    LmCase of;
+    std::uint32_t asked = 0;
+    int others = 0;
+    for (int number = 0; number < 100; ++number) {
+        fill_sure(of, 1e-8, generator(), generator);
+        // Nearly all of what is left, in few blocks that are there.
+        for (std::uint32_t i = 0; i < 4; ++i)
+            of.logits[5000 + 2000 * std::size_t{i}] = of.logits[777] - 12.0F - 0.5F * static_cast<float>(i);
+        of.params.top_p = 0.8 + 0.001 * static_cast<double>(generator() % 190);
+        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 32));
+        const Agreed agreed = check_agreed(row, of, workspace);
+        asked += agreed.asked;
+        others += agreed.token != 5000 ? 1 : 0;
+    }
+    CHECK(others > 20);
+    CHECK(asked < 100 * 20);
+}
+
+TEST_CASE("a top-p below any token's share is a top-k of 1") {
+    std::mt19937_64 generator(20261206);
+    Workspace workspace(kVocab);
+    LmCase of;
+    for (int number = 0; number < 200; ++number) {
+        fill_lm_row(of, kVocab, static_cast<proto::Dtype>(number % 3), generator);
+        of.shape.tile = kBlock;
+        race_all(of, std::array{0.2, 1.0, 3.0}[generator() % 3], generator());
+        of.request.max_length = 100000;
+        of.params.top_p = std::array{1e-5, 1e-6, 1e-8, 1e-12}[generator() % 4];
+        if (generator() % 2 == 0) of.params.repetition_penalty = 1.2;
+        if (generator() % 4 == 0) of.params.min_p = 0.1;
+        if (generator() % 4 == 0) of.params.top_n_sigma = 1.0;
+        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 96));
+        const std::int32_t expected = reference::decide(row.whole(), of.request).decision.token;
+        const Agreed agreed = check_agreed(row, of, workspace);
+        CHECK(agreed.token == expected);
+        CHECK(agreed.asked < 20);
+        CHECK(workspace.answer().path == Path::head);
+    }
 }
 
 TEST_CASE("of a long history no more is asked for than may decide") {
