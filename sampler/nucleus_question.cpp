@@ -61,13 +61,9 @@ bool WinnerQuestion::shuts_out_absent() {
 }
 
 // Whether the adjustments have taken so much of the row's weight that what its sum is off is such a share of
-// the rest. Of the unread nobody knows that they take anything. In double, as the last judgement is: few get
-// so far.
+// the rest, about. Of the unread nobody knows that they take anything.
 bool WinnerQuestion::has_left_little(double share) const {
-    double left = raw_total_;
-    for (const ChangedToken& each : changed_.moved_tokens())
-        left += weight_or_none(each.adjusted) - weight_or_none(each.raw);
-    return left * share <= raw_total_ * raw_error_;
+    return (raw_total_ + changed_.change()) * share <= raw_total_ * raw_error_;
 }
 
 // A winner that its own weight does not keep is asked about again.
@@ -160,11 +156,13 @@ Verdict WinnerQuestion::judge_top_p_exactly(const Candidate& winner) {
     double before = weigh_before_exactly(weighed_, winner);
     double change = 0.0;
     double moved = 0.0;
+    double absent = 0.0;  // of those that are told without their block, what they weighed
     for (const ChangedToken& each : changed_.moved_tokens()) {
         const double was = weight_or_none(each.raw);
         const double is = weight_or_none(each.adjusted);
         if (canonically_before({each.raw, each.token}, winner)) before -= was;
         if (canonically_before({each.adjusted, each.token}, winner)) before += is;
+        if (!weighed_.row.is_there(each.token / kBlock)) absent += was;
         change += is - was;
         moved += is + was;
     }
@@ -175,30 +173,20 @@ Verdict WinnerQuestion::judge_top_p_exactly(const Candidate& winner) {
                                         {all - error - changed_.unread(), all + error}, winner);
     // Below that a sum tells more than what is there of the row, and is made already.
     constexpr double kTold = 1e-3;
-    const bool may_keep = verdict == Verdict::open && has_left_little(kTold);
-    return may_keep && keeps_by_what_is_there(winner) ? Verdict::kept : verdict;
+    if (verdict != Verdict::open || !has_left_little(kTold)) return verdict;
+    return keeps_by_what_is_there(before, change + absent, moved) ? Verdict::kept : verdict;
 }
 
 // Where little is left of the row's weight, its sum less what was taken says little of the rest. What is
 // there of the rest is added up by itself, and all weighs no less: doubles hold it beside what was taken.
-bool WinnerQuestion::keeps_by_what_is_there(const Candidate& winner) const {
-    // Of some hundred thousand terms one after the other.
-    constexpr double kRounded = 1e-10;
-    const BlockedRow& row = weighed_.row;
-    double before = weigh_before_exactly(weighed_, winner);
-    double there = weigh_there_exactly(weighed_);
-    double terms = before + there;
-    for (const ChangedToken& each : changed_.moved_tokens()) {
-        // The others are those whose logit was told without their block.
-        const double was = row.is_there(each.token / kBlock) ? weight_or_none(each.raw) : 0.0;
-        const double is = weight_or_none(each.adjusted);
-        if (canonically_before({each.raw, each.token}, winner)) before -= was;
-        if (canonically_before({each.adjusted, each.token}, winner)) before += is;
-        there += is - was;
-        terms += is + was;
-    }
-    const double rounded = terms * kRounded;
-    return before * (1.0 + kExactError) + rounded < params_.top_p * (there * (1.0 - kExactError) - rounded);
+bool WinnerQuestion::keeps_by_what_is_there(double before, double change, double moved) const {
+    constexpr std::uint32_t kMostBlocks = 256;  // of more the sum costs as much as what it saves
+    constexpr double kRounded = 1e-10;          // of some ten thousand terms one after the other
+    if (weighed_.row.lean->count_there() > kMostBlocks) return false;
+    const double was_there = weigh_there_exactly(weighed_);
+    const double rounded = (was_there + moved) * kRounded;
+    const double there = (was_there + change) * (1.0 - kExactError) - rounded;
+    return before * (1.0 + kExactError) + rounded < params_.top_p * there;
 }
 
 // No part of it would tell more than all.
