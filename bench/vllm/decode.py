@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -73,10 +74,18 @@ def start(side: str, arguments: argparse.Namespace) -> Side:
             arguments, **arguments.beside, verify_every=arguments.verify_every, verify_report=report
         )
     model, sizes = folder_model(arguments.folder), sizes_of(arguments)
-    return Side(side, make_llm, end_llm, arguments, side, model, sizes, options)
+    return Side(side, make_apart, end_llm, arguments, side, model, sizes, options)
 
 
 # What the engines' processes do.
+
+
+def make_apart(arguments: argparse.Namespace, side: str, *given: Any) -> Any:
+    """With a daemon of its own: one that engines share has as many samplers as the first of them asks for."""
+    runtime = arguments.folder / f"runtime-{side}"
+    runtime.mkdir(mode=0o700, exist_ok=True)
+    os.environ["XDG_RUNTIME_DIR"] = str(runtime)
+    return make_llm(arguments, side, *given)
 
 
 def greedy_tokens(llm: Any, count: int, tokens: int) -> list[list[int]]:

@@ -4,8 +4,9 @@
 
 Each engine decodes the same greedy requests, first untouched (microseconds a step), then under torch's
 profiler. `native` is an engine without Croupier. FOLDER/kernels.json has of each engine and batch what one
-step has on the GPU: how long each kernel takes and how often it runs, and how long the model's stream has
-nothing to do, by the kernels before and behind.
+step has on each rank's GPU: how long each kernel takes and how often it runs, and how long the model's stream
+has nothing to do, by the kernels before and behind. FOLDER/events-ENGINE-BATCH.json has some steps in the
+middle whole, rank by rank: [begin, duration, name, stream], in microseconds of one clock.
 """
 
 from __future__ import annotations
@@ -17,17 +18,28 @@ import os
 import statistics
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 import kinds
-from engines import SETTLE, Run, add_engine_options, croupier_options, folder_model, make_llm
+import workers
+from engines import (
+    SETTLE,
+    Run,
+    add_engine_options,
+    croupier_options,
+    folder_model,
+    groups_of,
+    make_llm,
+    prompt_length,
+)
 from shapes import make_model
 from sides import Budget, Side, SideFailedError, end_by_signal, end_llm, environment, last_line, write_json
 
 PROFILED = 24
 LISTED = 12
+KEPT_US = 40_000
 ENVIRONMENT = "environment"
 
 
@@ -36,7 +48,7 @@ def make_engine(variables: dict[str, str], *given: Any) -> Any:
     return make_llm(*given)
 
 
-def step_time(llm: Any, batch: int, steps: int) -> dict[str, Any]:
+def step_time(llm: Any, kind: str, batch: int, steps: int, length: int) -> dict[str, Any]:
     """Of one run, with the GPU's clocks and power as they are in its middle."""
     asked = "clocks.sm,clocks.mem,power.draw,clocks_event_reasons.active"
     watch = subprocess.Popen(
@@ -44,34 +56,33 @@ def step_time(llm: Any, batch: int, steps: int) -> dict[str, Any]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    run = Run(llm, [kinds.GREEDY] * batch, SETTLE + steps)
+    run = Run(llm, kinds.batch_of(kind, batch), SETTLE + steps, length)
     run.outputs()
     watch.terminate()
     lines = watch.communicate()[0].splitlines()
     return {"us": run.us_per_step(), "gpu": lines[len(lines) // 2] if lines else ""}
 
 
-def profiled(llm: Any, batch: int) -> dict[str, Any]:
-    import torch
+def profiled(
+    llm: Any, kind: str, batch: int, groups: int, length: int, events_file: Path
+) -> list[dict[str, Any]]:
+    """Rank by rank."""
+    requests = kinds.batch_of(kind, batch)
+    Run(llm, requests, SETTLE + 4, length).outputs()
+    llm.collective_rpc(workers.begin_profile)
+    Run(llm, requests, SETTLE + PROFILED, length).outputs()
+    ranks = llm.collective_rpc(workers.end_profile)
+    middle = statistics.median(begin for events in ranks for begin, *_ in events)
+    kept = [[event for event in events if abs(event[0] - middle) < KEPT_US / 2] for events in ranks]
+    events_file.write_text(json.dumps(kept), encoding="utf-8")
+    return [steps_of(sorted(map(tuple, events)), groups) for events in ranks]
 
-    Run(llm, [kinds.GREEDY] * batch, SETTLE + 4).outputs()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        Run(llm, [kinds.GREEDY] * batch, SETTLE + PROFILED).outputs()
-    events = [
-        (event.start_ns() / 1000, event.duration_ns() / 1000, event.name(), event.device_resource_id())
-        for event in profile.profiler.kineto_results.events()
-        if "CUDA" in str(event.device_type()) and event.duration_ns() > 0
-    ]
-    return steps_of(sorted(events))
 
-
-def steps_of(events: list[tuple[float, float, str, int]]) -> dict[str, Any]:
-    busy: dict[int, float] = defaultdict(float)
-    for _, duration, _, stream in events:
-        busy[stream] += duration
-    model = max(busy, key=lambda stream: busy[stream])
+def steps_of(events: list[tuple[float, float, str, int]], groups: int) -> dict[str, Any]:
+    # Not the one that is busy for longest: that may be a wait for another rank.
+    model, _ = Counter(stream for *_, stream in events).most_common(1)[0]
     on_model = [event for event in events if event[3] == model]
-    marks = step_begins(on_model)
+    marks = step_begins(on_model, groups)
     periods = [after - before for before, after in zip(marks, marks[1:], strict=False)]
     if len(periods) < 4:
         return {"error": f"{len(marks)} steps were found in {len(on_model)} kernels"}
@@ -101,12 +112,13 @@ def steps_of(events: list[tuple[float, float, str, int]]) -> dict[str, Any]:
     }
 
 
-def step_begins(events: list[tuple[float, float, str, int]]) -> list[float]:
-    """The begins of what comes once a step, and most evenly."""
+def step_begins(events: list[tuple[float, float, str, int]], groups: int) -> list[float]:
+    """The begins of what comes once a step, of each group of requests, and most evenly."""
     starts: dict[str, list[float]] = defaultdict(list)
     for start, _, name, _ in events:
         starts[name].append(start)
-    able = {name: found for name, found in starts.items() if PROFILED <= len(found) <= PROFILED + SETTLE + 2}
+    least, most = PROFILED * groups, (PROFILED + SETTLE + 2) * groups
+    able = {name: found for name, found in starts.items() if least <= len(found) <= most}
     if not able:
         return []
     # What runs once a layer comes as often in a prompt's one step.
@@ -137,6 +149,7 @@ def main() -> int:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--batches", default="1,64")
+    parser.add_argument("--kind", default="greedy", help="what the requests ask for (kinds.py)")
     parser.add_argument("--steps", type=int, default=60, help="of an untouched run")
     parser.add_argument("--runs", type=int, default=3, help="untouched runs, the engines in turns")
     parser.add_argument(
@@ -145,6 +158,7 @@ def main() -> int:
         default={"native": None, "rows": {"transport": "rows"}, "lean": {"transport": "lean"}},
         help="JSON: the plugin's options of each engine, null for none; the key `environment` has variables",
     )
+    parser.add_argument("--untouched", action="store_true", help="without the profiler's runs")
     parser.add_argument("--budget", type=float, default=0, help="seconds; then nothing new begins")
     add_engine_options(parser)
     arguments = parser.parse_args()
@@ -156,14 +170,23 @@ def main() -> int:
     batches = [int(text) for text in arguments.batches.split(",")]
     found: dict[str, Any] = {"environment": environment()}
     sides: dict[str, Side] = {}
+
+    def kind_of(name: str) -> str:
+        return "native" if arguments.engines[name] is None else "croupier"
+
+    def asked(name: str, batch: int, count: int) -> tuple[str, int, int, int]:
+        length = prompt_length(arguments, kind_of(name), max(batches), batch)
+        return arguments.kind, batch, count, length
+
     try:
         for name, options in arguments.engines.items():
             options = dict(options) if options is not None else None
             variables = options.pop(ENVIRONMENT, {}) if options else {}
             given = croupier_options(arguments, **options) if options is not None else None
-            side = "native" if options is None else "croupier"
             model = folder_model(arguments.folder)
-            sides[name] = Side(name, make_engine, end_llm, variables, arguments, side, model, batches, given)
+            sides[name] = Side(
+                name, make_engine, end_llm, variables, arguments, kind_of(name), model, batches, given
+            )
         for name in list(sides):
             try:
                 print(f"{name:12} started in {sides[name].answer()} s", flush=True)
@@ -175,17 +198,19 @@ def main() -> int:
                 for name, side in list(sides.items())[:: 1 if turn % 2 else -1]:
                     if budget.over():
                         continue
-                    said = side.ask(step_time, batch, arguments.steps)
+                    said = side.ask(step_time, *asked(name, batch, arguments.steps))
                     found.setdefault(name, {}).setdefault(str(batch), {"runs": []})["runs"].append(said)
                     print(f"{name:12} {batch:4} {said}", flush=True)
-        for batch in batches:
+        for batch in () if arguments.untouched else batches:
             for name, side in sides.items():
                 if budget.over():
                     continue
-                said = side.ask(profiled, batch)
-                found[name][str(batch)] |= said
-                parts = {key: said.get(key) for key in ("period_us", "kernels_us", "gaps_us", "error")}
-                print(f"{name:12} {batch:4} profiled {parts}", flush=True)
+                file = arguments.folder / f"events-{name}-{batch}.json"
+                said = side.ask(profiled, *asked(name, batch, groups_of(arguments, kind_of(name))), file)
+                found[name][str(batch)]["ranks"] = said
+                for rank, of in enumerate(said):
+                    parts = {key: of.get(key) for key in ("period_us", "kernels_us", "gaps_us", "error")}
+                    print(f"{name:12} {batch:4} rank {rank} profiled {parts}", flush=True)
                 write_json(arguments.folder / "kernels.json", found)
     finally:
         for side in sides.values():

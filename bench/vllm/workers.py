@@ -10,6 +10,28 @@ def pid_of(worker: Any) -> int:
     return os.getpid()
 
 
+def begin_profile(worker: Any) -> None:
+    import torch
+
+    worker.croupier_profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+    worker.croupier_profile.start()
+
+
+def end_profile(worker: Any) -> list[tuple[float, float, str, int]]:
+    """Of all kernels and copies since: when it began and for how long, in microseconds, its name and stream."""
+    import torch
+
+    torch.cuda.synchronize(worker.device)
+    worker.croupier_profile.stop()
+    events = worker.croupier_profile.profiler.kineto_results.events()
+    del worker.croupier_profile
+    return sorted(
+        (event.start_ns() / 1000, event.duration_ns() / 1000, event.name()[:80], event.device_resource_id())
+        for event in events
+        if "CUDA" in str(event.device_type()) and event.duration_ns() > 0
+    )
+
+
 def memory_of(worker: Any) -> dict[str, Any]:
     """Of one rank: what torch holds, its most since the last look, and what the sampler keeps."""
     import torch

@@ -109,7 +109,8 @@ def test_what_a_daemon_of_the_host_ignores_is_said_once(
 ) -> None:
     from croupier.vllm.executor import WithSession
 
-    assert WithSession()._opened(Options.parse(given)) == endpoint
+    options = Options.parse(given)
+    assert WithSession()._opened(options, options) == endpoint
     assert len(warnings) == bool(told)
     assert all(text in warnings[0] and endpoint in warnings[0] for text in told)
 

@@ -199,7 +199,9 @@ def test_a_worker_knows_of_the_spare_batch_when_its_runner_is_made(monkeypatch: 
     def init_device(worker: Any) -> None:
         batches.append(worker.vllm_config.max_concurrent_batches)
         worker.model_runner = GPUModelRunner.__new__(GPUModelRunner)
-        worker.model_runner.pp_handler = SimpleNamespace(is_last_rank=False, queue=deque([None] * 2))
+        worker.model_runner.pp_handler = SimpleNamespace(
+            is_last_rank=False, queue=deque([None] * 2), device=SimpleNamespace(type="cpu")
+        )
 
     monkeypatch.setattr(Worker, "init_device", init_device)
     worker = CroupierWorker.__new__(CroupierWorker)

@@ -210,6 +210,14 @@ def test_a_large_host_has_no_more_samplers_than_a_daemon_takes(monkeypatch: Any)
     assert private_daemon.samplers_of(Options()) == 256
 
 
+@pytest.mark.parametrize(("cores", "samplers"), [(4, 3), (16, 12), (128, 12)])
+def test_lean_steps_have_a_dozen_samplers_at_the_most(monkeypatch: Any, cores: int, samplers: int) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(private_daemon, "_OWN_CGROUPS", Path("/nonexistent"))
+    assert private_daemon.samplers_of(Options(transport="lean")) == samplers
+    assert private_daemon.samplers_of(Options(transport="lean", samplers=20)) == 20
+
+
 def test_an_engine_that_dies_while_it_starts_a_daemon_is_in_nobodys_way(tmp_path: Path) -> None:
     dies = "os.kill(os.getpid(), signal.SIGKILL)"
     for before in (

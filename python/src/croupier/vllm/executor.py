@@ -9,6 +9,7 @@ import os
 import random
 import weakref
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from vllm.logger import init_logger
@@ -125,7 +126,8 @@ class WithSession:
             self._end_session()
             raise
 
-    def _opened(self, options: Options, **asked: Any) -> Session:
+    def _opened(self, options: Options, own: Options, **asked: Any) -> Session:
+        """`own`: of a daemon that this engine starts."""
         endpoint = options.endpoint
         if not endpoint and not options.private and (system := system_endpoint()):
             try:
@@ -136,7 +138,7 @@ class WithSession:
                 tell_ignored(options, system)
                 return session
         if not endpoint:
-            self.croupier_daemon = PrivateDaemon.join(options)
+            self.croupier_daemon = PrivateDaemon.join(own)
             return session_at(self.croupier_daemon.endpoint, options, asked)
         tell_ignored(options, endpoint)
         return session_at(endpoint, options, asked)
@@ -151,10 +153,12 @@ class WithSession:
         transport = options.transport_from(
             config.device_config.device_type, config.parallel_config.pipeline_parallel_size, most
         )
+        own = replace(options, transport=transport)
         # Of the engine among its replicas; the rank is 0 in each where they are apart.
         replica = config.parallel_config.data_parallel_index
         session = self._opened(
             options,
+            own,
             name=options.session_name(replica),
             max_batch=most,
             steps_in_flight=pipeline.slots_of(config),
@@ -173,7 +177,7 @@ class WithSession:
             **geometry,
         )
         try:
-            self.croupier_keeper = Keeper(session.segment_path, options, self.croupier_daemon, logger.warning)
+            self.croupier_keeper = Keeper(session.segment_path, own, self.croupier_daemon, logger.warning)
             self.collective_rpc(
                 "croupier_attach", args=(session.segment_path, options.timeout, options.verify_every)
             )

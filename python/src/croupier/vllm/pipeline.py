@@ -53,6 +53,16 @@ def deepen(pp_handler: Any, vllm_config: Any) -> None:
         pp_handler.queue.extend([None] * spare_batches(vllm_config))
 
 
+def send_tokens_first(pp_handler: Any) -> None:
+    """For a handler that vLLM has made: its few small kernels do not queue behind the next batch's model."""
+    import torch
+
+    device = pp_handler.device
+    if device.type == "cuda":
+        highest = torch.cuda.Stream.priority_range()[1]
+        pp_handler.broadcast_stream = torch.cuda.Stream(device, priority=highest)
+
+
 def _hold_back_preempted() -> None:
     """Lets the scheduler resume no request whose token is under way.
 

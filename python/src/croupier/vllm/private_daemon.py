@@ -29,6 +29,7 @@ _START_PATIENCE = 30.0
 _STOP_PATIENCE = 30.0
 _SAMPLERS_PATIENCE = 10.0
 _LOG_TAIL = 2000
+_MOST_LEAN_SAMPLERS = 12
 # Of `samplers.count`.
 _MOST_SAMPLERS = 256
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -314,8 +315,13 @@ def find_croupierd() -> str:
 
 
 def samplers_of(options: Options) -> int:
-    """The engine's own processes need the other cores; a sampler needs its own for a small part of a step."""
-    return options.samplers or max(1, min(_usable_cores() * 3 // 4, _MOST_SAMPLERS))
+    """The engine's own processes need the other cores; a sampler needs its own for a small part of a step.
+
+    Those that wait for a step slow down what shares a core's two threads with them: with lean steps a dozen
+    decide it about as soon as more do.
+    """
+    most = _MOST_LEAN_SAMPLERS if options.transport == "lean" else _MOST_SAMPLERS
+    return options.samplers or max(1, min(_usable_cores() * 3 // 4, most))
 
 
 def _usable_cores() -> int:

@@ -20,6 +20,7 @@ class CroupierWorker(Worker):
         self.model_runner.__class__ = CroupierModelRunner
         if self.model_runner.pp_handler is not None:
             pipeline.deepen(self.model_runner.pp_handler, self.vllm_config)
+            pipeline.send_tokens_first(self.model_runner.pp_handler)
 
     def croupier_describe(self) -> dict[str, Any] | None:
         return self.model_runner.croupier_describe()
