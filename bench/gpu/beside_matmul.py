@@ -3,8 +3,9 @@
     beside_matmul.py OUT.json [--columns 256] [--samplers 12] [--rounds 3]
 
 PYTHONPATH has the package croupier with its programs, torch and bench/vllm. A CUDA graph of products runs
-over and over; in turns nothing runs beside it, then a step every 5 ms, then steps back to back, as rows and
-lean.
+over and over; in turns nothing runs beside it, then a step every 5 ms, then steps back to back, as rows, as
+lean steps, and as lean steps whose tokens another stream waits for than the one that has sent them: what an
+engine does that goes on meanwhile. That stream waits by a word, where the step's own has a kernel that looks.
 """
 
 from __future__ import annotations
@@ -97,10 +98,10 @@ class Products:
 class Steps:
     """An engine whose sequences are decided again and again, by a thread and on a stream of its own."""
 
-    def __init__(self, daemon: Daemon, transport: int, columns: int) -> None:
+    def __init__(self, daemon: Daemon, transport: int, columns: int, apart: bool = False) -> None:
         self.session = croupier.Session(
             endpoint=daemon.endpoint,
-            name=f"transport-{transport}",
+            name=f"transport-{transport}-{apart}",
             vocab=VOCAB,
             dtype="bf16",
             max_batch=columns,
@@ -117,6 +118,7 @@ class Steps:
         self.rows = rows.to(torch.bfloat16)
         self.tokens = torch.empty(columns, dtype=torch.int32, device="cuda")
         self.stream = torch.cuda.Stream(priority=-1)
+        self.token_stream = torch.cuda.Stream(priority=-1) if apart else self.stream
         self.took: list[float] = []
         self.go_on = True
 
@@ -127,9 +129,11 @@ class Steps:
             step = self.session.submit(self.uids)
             assert self.writer.begin(step)
             self.writer.enqueue(self.rows, stream)
-            self.writer.enqueue_awaited_tokens(step, self.tokens, 20.0, stream)
+            if self.token_stream is not self.stream:
+                self.token_stream.wait_stream(self.stream)
+            self.writer.enqueue_awaited_tokens(step, self.tokens, 20.0, self.token_stream.cuda_stream)
             assert not any(self.session.wait(20.0).errors)
-            self.stream.synchronize()
+            self.token_stream.synchronize()
             self.took.append(time.monotonic() - begun)
             time.sleep(max(0.0, pause - self.took[-1]))
 
@@ -158,7 +162,11 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     try:
         products = Products()
-        engines = {"rows": Steps(daemon, 1, arguments.columns), "lean": Steps(daemon, 2, arguments.columns)}
+        engines = {
+            "rows": Steps(daemon, 1, arguments.columns),
+            "lean": Steps(daemon, 2, arguments.columns),
+            "lean, tokens apart": Steps(daemon, 2, arguments.columns, apart=True),
+        }
         for _ in range(arguments.rounds):
             for transport, steps in engines.items():
                 for pace, pause in PACES.items():
