@@ -3,7 +3,7 @@
 #     bench/vllm/gpu_two.sh OUT
 # KILLS are the parts of kills.py that are run, or none. BESIDE_PP and BESIDE_TP are JSON of the plugin's options
 # that the third engine of the table with two stages, and of the one with two ranks, has, and the one whose
-# decisions are made again. KINDS are the tables' (kinds.py), all of them unless given.
+# decisions are made again. KINDS are the tables' (kinds.py), all of them unless given, RUNS how often each is timed.
 # OUT gets results.tar.xz, flashinfer.tar.xz and plan.txt.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
@@ -25,7 +25,7 @@ nvidia-smi topo -m >"$work/topology.txt" 2>&1
 export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH NCCL_DEBUG_FILE=$work/nccl.%p.txt
 small=(--size 1.5b --layers 4 --memory 0.15 --cache-gib 6)
 large=(--size 7b --layers 28 --memory 0.25 --cache-gib 10)
-timed=(--kinds "${KINDS:-}" --batches "256,64" --steps 60 --runs 2 --equal 256 --equal-tokens 64)
+timed=(--kinds "${KINDS:-}" --batches "256,64" --steps 60 --runs "${RUNS:-2}" --equal 256 --equal-tokens 64)
 again=(--sides verify --equal 256 --batches 256 --decisions 50000)
 # sides JSON: the engines of a table, with a third one where there are options for it.
 sides() {

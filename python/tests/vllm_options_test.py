@@ -15,20 +15,19 @@ from croupier.vllm.verify import Verifier
 
 
 @pytest.mark.parametrize(
-    ("given", "device", "stages", "requests", "used"),
+    ("given", "device", "requests", "used"),
     [
-        ("auto", "cuda", 1, 256, "lean"),
-        ("auto", "cuda", 1, 512, "rows"),
-        ("auto", "cuda", 2, 256, "rows"),
-        ("auto", "cpu", 1, 256, "rows"),
-        ("rows", "cuda", 1, 256, "rows"),
-        ("lean", "cpu", 2, 512, "lean"),
+        ("auto", "cuda", 256, "lean"),
+        ("auto", "cuda", 512, "rows"),
+        ("auto", "cpu", 256, "rows"),
+        ("rows", "cuda", 256, "rows"),
+        ("lean", "cpu", 512, "lean"),
     ],
 )
-def test_the_usual_transport_is_lean_where_a_step_waits_for_its_tokens(
-    given: str, device: str, stages: int, requests: int, used: str
+def test_the_usual_transport_is_lean_where_rows_lie_in_a_gpu(
+    given: str, device: str, requests: int, used: str
 ) -> None:
-    assert Options(transport=given).transport_from(device, stages, requests) == used
+    assert Options(transport=given).transport_from(device, requests) == used
 
 
 @pytest.mark.parametrize(("given", "falls_back"), [("auto", True), ("lean", False)])

@@ -150,9 +150,7 @@ class WithSession:
         # Room for the tokens of steps that the engine has in flight beyond a sequence's last one.
         longest = config.model_config.max_model_len + batches + 1
         limits = limits_of(options, config)
-        transport = options.transport_from(
-            config.device_config.device_type, config.parallel_config.pipeline_parallel_size, most
-        )
+        transport = options.transport_from(config.device_config.device_type, most)
         own = replace(options, transport=transport)
         # Of the engine among its replicas; the rank is 0 in each where they are apart.
         replica = config.parallel_config.data_parallel_index

@@ -41,11 +41,12 @@ class Options:
     """Ranks send the largest logit of each tile too, and samplers read less of a row."""
     transport: str = "auto"
     """How ranks send their logits: rows, lean (what can matter of each row, and more on demand), or auto,
-    which is lean from a single GPU and at most 448 requests at once."""
+    which is lean from GPUs and at most 448 requests at once."""
     shm_dir: str = ""
     """Of a private daemon: where its segments lie."""
     samplers: int = 0
-    """Of a private daemon and of a stand-in; 0: three quarters of the cores that this process may use."""
+    """Of a private daemon and of a stand-in; 0: three quarters of the cores that this process may use, and for
+    lean steps a dozen at the most."""
     verify_every: int = 0
     """Each so many steps are decided a second time in this process, and differences are counted; 0: none."""
     verify_report: str = ""
@@ -93,17 +94,14 @@ class Options:
             )
         return cls.parse(given)
 
-    def transport_from(self, device_type: str, stages: int, requests: int) -> str:
+    def transport_from(self, device_type: str, requests: int) -> str:
         """Rows stay in a GPU's memory until they are decided, and little of them crosses the link.
 
-        `stages`: of a pipeline; behind several of them a decision is nearly hidden, and rows were measured to
-        be faster. `requests`: at once; a lean step tells the sums of so many rows alone, and others are asked
-        for whole.
+        `requests`: at once; a lean step tells the sums of so many rows alone, and others are asked for whole.
         """
         if self.transport != "auto":
             return self.transport
-        fits = stages == 1 and requests <= _MOST_LEAN
-        return "lean" if device_type == "cuda" and fits else "rows"
+        return "lean" if device_type == "cuda" and requests <= _MOST_LEAN else "rows"
 
     def ignored_by_another_daemon(self) -> list[str]:
         """Of a daemon that this engine does not start itself: what is given and has no effect there."""
