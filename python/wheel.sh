@@ -8,6 +8,8 @@ python=
 for python in ${PYTHON:-python3.14 python3.13 python3.12 python3}; do
     "$python" -c '' 2>/dev/null && break
 done
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' ||
+    echo "wheel.sh: no Python 3.12 or later was found, so this wheel is for $("$python" --version) alone, and vLLM 0.26 cannot load it; PYTHON=/path/to/python3.12 names one" >&2
 mkdir -p "$wheels"
 place=$(cd "$wheels" && pwd)/environment
 rm -rf "$place"

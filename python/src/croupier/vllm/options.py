@@ -45,8 +45,8 @@ class Options:
     shm_dir: str = ""
     """Of a private daemon: where its segments lie."""
     samplers: int = 0
-    """Of a private daemon and of a stand-in; 0: three quarters of the cores that this process may use, and for
-    lean steps a dozen at the most."""
+    """Of a private daemon and of a stand-in; 0: three quarters of the cores that this process may use, and
+    for lean steps a dozen at the most."""
     verify_every: int = 0
     """Each so many steps are decided a second time in this process, and differences are counted; 0: none."""
     verify_report: str = ""
