@@ -137,7 +137,7 @@ LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const
     const bool greedy = want.temperature == 0.0F;
     const auto k = plain ? 0 : static_cast<std::uint32_t>(std::max(params.top_k, 0));
     const bool nucleus = params.top_p < 1.0 || proto::is_switched_on(params, Step::xtc);
-    if (greedy) {
+    if (greedy || k == 1) {
         want.by_maximum = proto::lowers_or_raises(params) ? kFew : kGreedy;
     } else if (k > 0) {
         // The best k + 1 blocks tell the best k tokens, if the next has another largest entry; where many

@@ -56,7 +56,8 @@ constexpr SamplingParams with_plain_top_k(SamplingParams params, std::uint32_t v
     if (params.top_k > 0 && static_cast<std::uint32_t>(params.top_k) >= vocab) params.top_k = 0;
     if (keeps_best_alone(params, vocab)) {
         params.top_k = 1;
-        params.top_n_sigma = 0.0;  // it keeps the best
+        params.top_n_sigma = 0.0;     // it keeps the best
+        params.dynatemp_range = 0.0;  // who is alone is drawn at any temperature
     }
     return params;
 }

@@ -167,7 +167,7 @@ void ChangedWeights::bound_unread() {
     weigh_each(row_.reference, row_.scale, zero, zero_weight);
     unread_loss_ = 0.0;
     for (ChangedToken& each : unread_) {
-        const float off = each.raw_weight * static_cast<float>(2.0 * kWeightError);
+        const float off = each.raw_weight * static_cast<float>(2.0 * kChangedError);
         const float lost = each.raw_weight - each.weight + off;
         each.raw_weight = std::min(each.raw_weight, std::max(lost, zero_weight[0]));
         unread_loss_ += static_cast<double>(each.raw_weight);

@@ -172,50 +172,102 @@ std::optional<double> WeighBeforePlace(const WeighedRow& of, const Candidate& pl
     return before ? std::optional(*before * weights.units_of(of.reference)) : std::nullopt;
 }
 
-// In double, one by one: those of two registers that reach their floors.
-class ExactSum {
-  public:
-    explicit ExactSum(const WeighedRow& of) : of_(of) {}
-
-    HWY_INLINE void add(V low, V high, V least) {
-        const SumLanes d;
-        const std::size_t lanes = hn::Lanes(d);
-        HWY_ALIGN float values[2 * kLanes];
-        hn::Store(hn::IfThenElse(hn::Ge(low, least), low, hn::Set(d, kNone)), d, values);
-        hn::Store(hn::IfThenElse(hn::Ge(high, least), high, hn::Set(d, kNone)), d, values + lanes);
-        for (std::size_t i = 0; i < 2 * lanes; ++i) {
-            if (values[i] == kNone) continue;
-            total_ += exp_of((static_cast<double>(values[i]) - of_.reference) * of_.scale);
-        }
-    }
-    double total() const { return total_; }
-
-  private:
-    const WeighedRow& of_;
-    double total_ = 0.0;
-};
-
-// Few values are before the place, or few blocks.
+// Few values are before the place, or few blocks: the weights are made one by one.
 double WeighBeforeExactly(const WeighedRow& of, const Candidate& place) {
     const PlaceFloors floors(place);
-    ExactSum before(of);
+    const SumLanes d;
+    const std::size_t lanes = hn::Lanes(d);
+    HWY_ALIGN float values[2 * kLanes];
+    double before = 0.0;
     for (std::uint32_t first = 0; first < of.row.blocks; first += 64) {
         const std::size_t some = std::min<std::size_t>(64, of.row.blocks - first);
         std::uint64_t reached = ReachedBits(of.block_max.data() + first, some, floors.as_large);
         for (; reached != 0; reached &= reached - 1) {
             const std::uint32_t block = first + static_cast<std::uint32_t>(std::countr_zero(reached));
-            EachOfBlock(of, floors, block,
-                        [&](V low, V high, V least) HWY_ATTR { before.add(low, high, least); });
+            EachOfBlock(of, floors, block, [&](V low, V high, V least) HWY_ATTR {
+                hn::Store(hn::IfThenElse(hn::Ge(low, least), low, hn::Set(d, kNone)), d, values);
+                hn::Store(hn::IfThenElse(hn::Ge(high, least), high, hn::Set(d, kNone)), d, values + lanes);
+                for (std::size_t i = 0; i < 2 * lanes; ++i) {
+                    if (values[i] == kNone) continue;
+                    before += exp_of((static_cast<double>(values[i]) - of.reference) * of.scale);
+                }
+            });
         }
     }
-    return before.total();
+    return before;
 }
 
-double WeighThereExactly(const WeighedRow& of) {
-    ExactSum there(of);
-    EachThere(
-        of, BehindAll(), [&](V low, V high, V least) HWY_ATTR { there.add(low, high, least); }, [] {});
-    return there.total();
+// Shows the values of each block that may have some, those that are taken as nothing, and the bits of the
+// others.
+template <class Visit, class Rest>
+HWY_INLINE void EachLeft(const WeighedRow& of, std::span<const std::uint64_t> taken, float floor, Visit visit,
+                         Rest rest) {
+    HWY_ALIGN float values[kBlock];
+    for (std::uint32_t first = 0; first < of.row.blocks; first += 64) {
+        const std::size_t some = std::min<std::size_t>(64, of.row.blocks - first);
+        const std::uint64_t reached = ReachedBits(of.block_max.data() + first, some, floor);
+        const std::uint64_t there =
+            of.row.lean == nullptr ? ~std::uint64_t{0} : of.row.lean->there[first / 64];
+        rest(first, some, ~(reached & there));
+        for (std::uint64_t bits = reached & there; bits != 0; bits &= bits - 1) {
+            const std::uint32_t block = first + static_cast<std::uint32_t>(std::countr_zero(bits));
+            WidenBlock(of.row.dtype, of.row.block(block), values);
+            for (std::uint64_t each = taken[block]; each != 0; each &= each - 1)
+                values[std::countr_zero(each)] = kNone;
+            visit(block, values);
+        }
+    }
+}
+
+LeftWeights WeighLeft(const WeighedRow& of, const Candidate& place, std::span<const std::uint64_t> taken,
+                      double highest, float floor) {
+    const SumLanes d;
+    const std::size_t lanes = hn::Lanes(d);
+    auto most = hn::Set(d, kNone);
+    EachLeft(
+        of, taken, floor,
+        [&](std::uint32_t, const float* values) HWY_ATTR {
+            for (std::size_t at = 0; at < kBlock; at += lanes)
+                most = hn::Max(most, hn::LoadU(d, values + at));
+        },
+        [](std::uint32_t, std::size_t, std::uint64_t) {});
+    LeftWeights left;
+    left.highest = std::max(highest, static_cast<double>(hn::GetLane(hn::MaxOfLanes(d, most))));
+    const Weights weights(left.highest, of.scale);
+    const PlaceFloors floors(place);
+    const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());
+    GroupedSum all;
+    GroupedSum before;
+    const auto add = [&](GroupedSum& to, const float* values, V least) HWY_ATTR {
+        for (std::size_t at = 0; at < kBlock; at += 2 * lanes) {
+            const auto low = hn::LoadU(d, values + at);
+            const auto high = hn::LoadU(d, values + at + lanes);
+            to.add(hn::IfThenElseZero(hn::Ge(low, least), weights(low)),
+                   hn::IfThenElseZero(hn::Ge(high, least), weights(high)));
+        }
+        to.end_block();
+    };
+    GroupedSum others;
+    EachLeft(
+        of, taken, floor,
+        [&](std::uint32_t block, float* values) HWY_ATTR {
+            add(all, values, lowest);
+            if (block == floors.block) floors.hide_equal(values);
+            add(before, values, hn::Set(d, floors.of_block(block)));
+        },
+        [&](std::uint32_t first, std::size_t some, std::uint64_t bits) HWY_ATTR {
+            HWY_ALIGN float values[kBlock];
+            std::fill_n(values, kBlock, kNone);
+            for (std::size_t i = 0; i < some; ++i) {
+                if ((bits >> i & 1U) != 0) values[i] = of.block_max[first + i];
+            }
+            add(others, values, lowest);
+        });
+    left.rest = others.total() * weights.units_of(left.highest) * kBlock;
+    const double units = weights.units_of(left.highest);
+    left.all = all.total() * units;
+    left.before = before.total() * units;
+    return left;
 }
 
 }  // namespace croupier::sampler::HWY_NAMESPACE
@@ -227,7 +279,7 @@ namespace croupier::sampler {
 HWY_EXPORT(WeighKnown);
 HWY_EXPORT(WeighBeforePlace);
 HWY_EXPORT(WeighBeforeExactly);
-HWY_EXPORT(WeighThereExactly);
+HWY_EXPORT(WeighLeft);
 HWY_EXPORT(AskForBefore);
 
 KnownWeights weigh_known(const WeighedRow& of, const Candidate& place) noexcept {
@@ -242,8 +294,9 @@ double weigh_before_exactly(const WeighedRow& of, const Candidate& place) noexce
     return HWY_DYNAMIC_DISPATCH(WeighBeforeExactly)(of, place);
 }
 
-double weigh_there_exactly(const WeighedRow& of) noexcept {
-    return HWY_DYNAMIC_DISPATCH(WeighThereExactly)(of);
+LeftWeights weigh_left(const WeighedRow& of, const Candidate& place, std::span<const std::uint64_t> taken,
+                       double highest, float floor) noexcept {
+    return HWY_DYNAMIC_DISPATCH(WeighLeft)(of, place, taken, highest, floor);
 }
 
 void ask_for_before(const WeighedRow& of, const Candidate& place) noexcept {

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <span>
 
@@ -45,11 +43,6 @@ struct LeanBlocks {
     std::uint32_t asked_before = 0;  // how many are there because an earlier try of the decision asked
 
     bool is_there(std::uint32_t block) const { return (there[block / 64] >> (block % 64) & 1U) != 0; }
-    std::uint32_t count_there() const {
-        return std::accumulate(there.begin(), there.end(), 0U, [](std::uint32_t count, std::uint64_t bits) {
-            return count + static_cast<std::uint32_t>(std::popcount(bits));
-        });
-    }
 
     // To be read.
     const std::byte* block(std::uint32_t b) { return is_there(b) ? at[b] : ask_for(b); }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "sampler/canonical_order.h"
+#include "sampler/exp.h"
 #include "sampler/float_bounds.h"
 #include "sampler/row_mass.h"
 #include "sampler/row_scan.h"
@@ -21,6 +22,8 @@ constexpr std::uint32_t kAfterAll = std::numeric_limits<std::uint32_t>::max();
 // Where a row's sum is off by such a part of what the adjustments leave of it, more of its blocks would
 // seldom tell whom a top-p keeps: those who asked for some asked four to six times, and for all in the end.
 constexpr double kDoubtful = 0.05;
+// And by such a part, before all that stands before the winner is there.
+constexpr double kHopeless = 0.25;
 
 }  // namespace
 
@@ -119,7 +122,7 @@ Verdict WinnerQuestion::ask_top_p_of_lean(const Candidate& winner) {
     if (verdict == Verdict::open && weighed_.row.lean->know_weights(weighed_.scale))
         verdict = judge(known_above(winner));
     if (verdict != Verdict::open) return verdict;
-    if (has_left_little(kDoubtful)) return ask_for_all();
+    if (has_left_little(kHopeless)) return ask_for_all();
     ask_for_before(weighed_, winner);
     // How much the next try leaves room for, nobody knows yet.
     constexpr double kPart = 0.04;
@@ -138,9 +141,13 @@ Verdict WinnerQuestion::ask_with_all_above(const Candidate& winner, const RowAbo
         verdict = judge_top_p(before, total(), winner);
     }
     const auto all_is_there = [&] { return !above.is_sent() || weigh_before(weighed_, winner); };
-    if (verdict == Verdict::open && all_is_there()) verdict = judge_top_p_exactly(winner);
+    if (verdict == Verdict::open && all_is_there()) {
+        verdict = judge_by_what_is_left(winner);
+        if (verdict == Verdict::open) verdict = judge_top_p_exactly(winner);
+    }
     if (verdict != Verdict::open) return verdict;
-    if (has_left_little(kDoubtful)) return ask_for_all();
+    // On behalf of one who leads while others were asked for, only where the sum tells nobody.
+    if (has_left_little(weighed_.row.lacks_blocks() ? kHopeless : kDoubtful)) return ask_for_all();
     if (changed_.left_unread()) {
         ask_for_changed(before);
     } else {
@@ -156,37 +163,58 @@ Verdict WinnerQuestion::judge_top_p_exactly(const Candidate& winner) {
     double before = weigh_before_exactly(weighed_, winner);
     double change = 0.0;
     double moved = 0.0;
-    double absent = 0.0;  // of those that are told without their block, what they weighed
     for (const ChangedToken& each : changed_.moved_tokens()) {
         const double was = weight_or_none(each.raw);
         const double is = weight_or_none(each.adjusted);
         if (canonically_before({each.raw, each.token}, winner)) before -= was;
         if (canonically_before({each.adjusted, each.token}, winner)) before += is;
-        if (!weighed_.row.is_there(each.token / kBlock)) absent += was;
         change += is - was;
         moved += is + was;
     }
     const double rounded = (raw_total_ + moved + 1.0) * kExactError;
     const double all = raw_total_ + change;
     const double error = raw_total_ * raw_error_ + rounded;
-    const Verdict verdict = judge_top_p({std::max(0.0, before - rounded), before + rounded},
-                                        {all - error - changed_.unread(), all + error}, winner);
-    // Below that a sum tells more than what is there of the row, and is made already.
-    constexpr double kTold = 1e-3;
-    if (verdict != Verdict::open || !has_left_little(kTold)) return verdict;
-    return keeps_by_what_is_there(before, change + absent, moved) ? Verdict::kept : verdict;
+    return judge_top_p({std::max(0.0, before - rounded), before + rounded},
+                       {all - error - changed_.unread(), all + error}, winner);
 }
 
 // Where little is left of the row's weight, its sum less what was taken says little of the rest. What is
-// there of the rest is added up by itself, and all weighs no less: doubles hold it beside what was taken.
-bool WinnerQuestion::keeps_by_what_is_there(double before, double change, double moved) const {
-    constexpr std::uint32_t kMostBlocks = 256;  // of more the sum costs as much as what it saves
-    constexpr double kRounded = 1e-10;          // of some ten thousand terms one after the other
-    if (weighed_.row.lean->count_there() > kMostBlocks) return false;
-    const double was_there = weigh_there_exactly(weighed_);
-    const double rounded = (was_there + moved) * kRounded;
-    const double there = (was_there + change) * (1.0 - kExactError) - rounded;
-    return before * (1.0 + kExactError) + rounded < params_.top_p * there;
+// there of the rest is added up without what was taken, and each other block has its largest entry at most.
+// What stands before the winner is there.
+Verdict WinnerQuestion::judge_by_what_is_left(const Candidate& winner) {
+    constexpr double kNats = 20.0;  // what is farther below the winner adds next to nothing
+    // Below that a sum tells more than what is there of the row, and is made already.
+    constexpr double kTold = 1e-3;
+    if (!weighed_.mask.empty() || !has_left_little(kTold)) return Verdict::open;
+    const double floor = winner.value - kNats / weighed_.scale;
+    const std::span<const ChangedToken> moved = changed_.moved_tokens();
+    const auto bits_of = [&](const ChangedToken& each) -> std::uint64_t& {
+        return workspace_.taken[each.token / kBlock];
+    };
+    for (const ChangedToken& each : moved) bits_of(each) |= std::uint64_t{1} << each.token % kBlock;
+    const LeftWeights left =
+        weigh_left(weighed_, winner, workspace_.taken, changed_.highest(), float_below(floor));
+    for (const ChangedToken& each : moved) bits_of(each) = 0;
+    if (left.highest == kNothing) return Verdict::open;
+    const auto weight_of = [&](double value) {
+        return exp_nonpositive((std::min(value, left.highest) - left.highest) * weighed_.scale);
+    };
+    double before = left.before;
+    double all = left.all;
+    double rest = left.rest * (1.0 + kWeightError);
+    for (const ChangedToken& each : moved) {
+        if (each.adjusted < floor) {
+            rest += each.adjusted == kNothing ? 0.0 : weight_of(floor);
+            continue;
+        }
+        const double weight = weight_of(each.adjusted);
+        all += weight;
+        if (canonically_before({each.adjusted, each.token}, winner)) before += weight;
+    }
+    const double error = all * (kWeightError + kExactError);
+    const double before_error = before * kWeightError + (all + rest) * kExactError;
+    return judge_top_p({before - before_error, before + before_error}, {all - error, all + error + rest},
+                       winner);
 }
 
 // No part of it would tell more than all.
@@ -212,7 +240,8 @@ Verdict WinnerQuestion::ask_top_p(const Candidate& winner) {
                          changed_.moved() * kChangedError - changed_.unread();
     if (before.high < params_.top_p * least) return Verdict::kept;
     sum_row();
-    const Verdict verdict = judge_top_p(before, total(), winner);
+    Verdict verdict = judge_top_p(before, total(), winner);
+    if (verdict == Verdict::open) verdict = judge_by_what_is_left(winner);
     if (verdict == Verdict::open) ask_for_changed(before);
     return verdict;
 }

@@ -42,8 +42,17 @@ std::optional<double> weigh_before(const WeighedRow& of, const Candidate& place)
 // Where it has told: the same in double, off by what its additions round.
 double weigh_before_exactly(const WeighedRow& of, const Candidate& place) noexcept;
 
-// In double too: all of such a row that is there.
-double weigh_there_exactly(const WeighedRow& of) noexcept;
+// Of any row without a mask, what is there and has no bit in `taken`, in blocks whose largest entry reaches
+// the floor: the largest, or `highest` if that is above it, what all of them weigh in units of its weight,
+// and what of that stands before the place.
+struct LeftWeights {
+    double highest = -std::numeric_limits<double>::infinity();
+    double before = 0.0;
+    double all = 0.0;
+    double rest = 0.0;  // of all other blocks, at most
+};
+LeftWeights weigh_left(const WeighedRow& of, const Candidate& place, std::span<const std::uint64_t> taken,
+                       double highest, float floor) noexcept;
 
 // Of such a row what stands before the place and what behind it, as far as it is there, and of each other
 // block its largest.

@@ -106,7 +106,7 @@ class WinnerQuestion {
     Between before_with_unread(const Between& row_has_above, const Candidate& winner) const;
     Verdict judge_top_p(const Between& before, const Between& all, const Candidate& winner);
     Verdict judge_top_p_exactly(const Candidate& winner);
-    bool keeps_by_what_is_there(double before, double change, double moved) const;
+    Verdict judge_by_what_is_left(const Candidate& winner);
     bool has_left_little(double share) const;
     Verdict ask_for_all();
     void ask_for_changed(const Between& before);

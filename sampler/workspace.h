@@ -136,6 +136,7 @@ class Workspace {
     std::span<std::uint64_t> special;  // a bit a token: has a rule of its own; all zero between decisions
     std::span<std::uint64_t> banned;   // a bit a token: the rules forbid it; all zero between decisions
     std::span<std::uint64_t> listed;   // a bit a token: is among the candidates; all zero between searches
+    std::span<std::uint64_t> taken;    // a bit a token: is weighed by itself; all zero between sums
     std::span<Candidate> candidates;
     std::span<Candidate> sort_buffer;
     std::span<Candidate> raised;  // of a search: what ends above where it stood

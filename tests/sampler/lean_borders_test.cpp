@@ -207,7 +207,7 @@ TEST_CASE("the less penalties leave of a row, the sooner all of it is asked for"
     CHECK(tries < 200 * 5 / 2);
 }
 
-TEST_CASE("what is there keeps a winner where penalties have taken nearly all of the row") {
+TEST_CASE("what is left keeps a winner where penalties have taken nearly all of the row") {
     std::mt19937_64 generator(20261205);
     Workspace workspace(kVocab);
     LmCase of;
@@ -228,6 +228,38 @@ TEST_CASE("what is there keeps a winner where penalties have taken nearly all of
     CHECK(asked < 100 * 20);
 }
 
+TEST_CASE("who is first of what penalties leave is kept, far below what they took") {
+    std::mt19937_64 generator(20261207);
+    Workspace workspace(kVocab);
+    LmCase of;
+    int firsts = 0;
+    for (int number = 0; number < 200; ++number) {
+        // Of which the best stand 20 to 160 nats below what they took, and some history was not sent.
+        const double temperature = std::array{0.05, 0.1, 0.2, 0.3}[generator() % 4];
+        fill_level(of, 0.0F);
+        of.shape.dtype = static_cast<proto::Dtype>(number % 3);
+        for (float& logit : of.logits) logit = -2.0F - static_cast<float>(generator() % 256) / 64.0F;
+        of.logits[777] = 20.0F;
+        of.logits[5000] = 14.0F;
+        of.logits[9000] = 13.75F;
+        of.output.assign(40, 777);
+        for (int i = 0; i < 50; ++i)
+            of.output.push_back(static_cast<std::int32_t>(10000 + generator() % 5000));
+        race_all(of, temperature, generator());
+        of.params.frequency_penalty = 1.0;
+        of.params.top_p = 0.5 + 0.001 * static_cast<double>(generator() % 490);
+        LeanRow row(of.logits, of.shape, 1, offer_sums(of, 96));
+        const Agreed agreed = check_agreed(row, of, workspace);
+        CHECK(agreed.asked < 10);
+        firsts += agreed.token == 5000 ? 1 : 0;
+        // Nor is a row counted that is there as a whole.
+        (void)decide_once(row.whole(), of.request, workspace);
+        CHECK(workspace.answer().path == Path::asked);
+    }
+    CHECK(firsts > 100);
+    CHECK(firsts < 200);
+}
+
 TEST_CASE("a top-p below any token's share is a top-k of 1") {
     std::mt19937_64 generator(20261206);
     Workspace workspace(kVocab);
@@ -241,6 +273,7 @@ TEST_CASE("a top-p below any token's share is a top-k of 1") {
         if (generator() % 2 == 0) of.params.repetition_penalty = 1.2;
         if (generator() % 4 == 0) of.params.min_p = 0.1;
         if (generator() % 4 == 0) of.params.top_n_sigma = 1.0;
+        if (generator() % 4 == 0) of.params.dynatemp_range = 0.1;
         LeanRow row(of.logits, of.shape, 1, offer_sums(of, 96));
         const std::int32_t expected = reference::decide(row.whole(), of.request).decision.token;
         const Agreed agreed = check_agreed(row, of, workspace);
