@@ -62,11 +62,26 @@ void fill_edge_case(LmCase& of, std::mt19937_64& generator) {
     of.params.temperature = std::array{0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0, 1.5, 4.0}[generator() % 10];
     of.params.flags = proto::kNoLogprob;
     of.params.logprobs = 0;
+    // At low temperatures one token is nearly all there is, unless others stand as high.
+    for (auto twins = generator() % 12; twins > 0; --twins) {
+        const double below = of.params.temperature * static_cast<double>(generator() % 300) / 100.0;
+        const float twin = of.logits[static_cast<std::size_t>(of.best.front())] - static_cast<float>(below);
+        const auto id = static_cast<std::size_t>(generator() % vocab);
+        of.logits[id] =
+            dtype == proto::Dtype::fp32 ? twin : of.logits[static_cast<std::size_t>(of.best.front())];
+        of.output.push_back(static_cast<std::int32_t>(id));
+    }
     // What was drawn often, and much that was drawn once.
     for (auto times = generator() % 30; times > 0; --times) of.output.push_back(of.best.front());
     for (auto some = generator() % 100; some > 0; --some)
         of.output.push_back(static_cast<std::int32_t>(generator() % vocab));
     if (generator() % 3 == 0) of.params.frequency_penalty = std::array{-0.2, 0.1, 0.5, 1.0}[generator() % 4];
+    if (generator() % 2 == 0) {
+        of.params.repetition_penalty = 1.0;
+        of.params.frequency_penalty = 0.0;
+        of.params.presence_penalty =
+            of.params.temperature * (static_cast<double>(generator() % 2000) / 1000.0 - 1.0);
+    }
 }
 
 void bind_anew(LmCase& of) {
