@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -30,7 +29,7 @@ from engines import (
     add_engine_options,
     croupier_options,
     folder_model,
-    make_llm,
+    make_apart,
     prompt_length,
     token_lists,
 )
@@ -74,18 +73,11 @@ def start(side: str, arguments: argparse.Namespace) -> Side:
             arguments, **arguments.beside, verify_every=arguments.verify_every, verify_report=report
         )
     model, sizes = folder_model(arguments.folder), sizes_of(arguments)
-    return Side(side, make_apart, end_llm, arguments, side, model, sizes, options)
+    runtime = arguments.folder / f"runtime-{side}"
+    return Side(side, make_apart, end_llm, runtime, arguments, side, model, sizes, options)
 
 
 # What the engines' processes do.
-
-
-def make_apart(arguments: argparse.Namespace, side: str, *given: Any) -> Any:
-    """With a daemon of its own: one that engines share has as many samplers as the first of them asks for."""
-    runtime = arguments.folder / f"runtime-{side}"
-    runtime.mkdir(mode=0o700, exist_ok=True)
-    os.environ["XDG_RUNTIME_DIR"] = str(runtime)
-    return make_llm(arguments, side, *given)
 
 
 def greedy_tokens(llm: Any, count: int, tokens: int) -> list[list[int]]:

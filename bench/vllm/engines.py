@@ -163,6 +163,13 @@ def make_llm(
     return llm
 
 
+def make_apart(runtime: Path, *given: Any) -> Any:
+    """With a daemon of its own: one that engines share has as many samplers as the first of them asks for."""
+    runtime.mkdir(mode=0o700, exist_ok=True)
+    os.environ["XDG_RUNTIME_DIR"] = str(runtime)
+    return make_llm(*given)
+
+
 def prompt_tokens(place: int, length: int = PROMPT) -> list[int]:
     return [(place * 7919 + j * 31) % 150000 for j in range(length)]
 

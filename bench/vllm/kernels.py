@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import bisect
+import copy
 import json
 import os
 import statistics
@@ -31,7 +32,7 @@ from engines import (
     croupier_options,
     folder_model,
     groups_of,
-    make_llm,
+    make_apart,
     prompt_length,
 )
 from shapes import make_model
@@ -45,7 +46,7 @@ ENVIRONMENT = "environment"
 
 def make_engine(variables: dict[str, str], *given: Any) -> Any:
     os.environ.update(variables)
-    return make_llm(*given)
+    return make_apart(*given)
 
 
 def step_time(llm: Any, kind: str, batch: int, steps: int, length: int) -> dict[str, Any]:
@@ -172,10 +173,15 @@ def main() -> int:
     sides: dict[str, Side] = {}
 
     def kind_of(name: str) -> str:
-        return "native" if arguments.engines[name] is None else "croupier"
+        return "native" if arguments.engines[name] is None else "beside"
+
+    def own_arguments(name: str) -> argparse.Namespace:
+        own = copy.copy(arguments)
+        own.beside = arguments.engines[name] or {}
+        return own
 
     def asked(name: str, batch: int, count: int) -> tuple[str, int, int, int]:
-        length = prompt_length(arguments, kind_of(name), max(batches), batch)
+        length = prompt_length(own_arguments(name), kind_of(name), max(batches), batch)
         return arguments.kind, batch, count, length
 
     try:
@@ -184,9 +190,9 @@ def main() -> int:
             variables = options.pop(ENVIRONMENT, {}) if options else {}
             given = croupier_options(arguments, **options) if options is not None else None
             model = folder_model(arguments.folder)
-            sides[name] = Side(
-                name, make_engine, end_llm, variables, arguments, kind_of(name), model, batches, given
-            )
+            apart = variables, arguments.folder / f"runtime-{name}"
+            own = own_arguments(name), kind_of(name), model, batches, given
+            sides[name] = Side(name, make_engine, end_llm, *apart, *own)
         for name in list(sides):
             try:
                 print(f"{name:12} started in {sides[name].answer()} s", flush=True)
@@ -206,7 +212,8 @@ def main() -> int:
                 if budget.over():
                     continue
                 file = arguments.folder / f"events-{name}-{batch}.json"
-                said = side.ask(profiled, *asked(name, batch, groups_of(arguments, kind_of(name))), file)
+                groups = groups_of(own_arguments(name), kind_of(name))
+                said = side.ask(profiled, *asked(name, batch, groups), file)
                 found[name][str(batch)]["ranks"] = said
                 for rank, of in enumerate(said):
                     parts = {key: of.get(key) for key in ("period_us", "kernels_us", "gaps_us", "error")}

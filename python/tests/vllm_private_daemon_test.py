@@ -210,12 +210,16 @@ def test_a_large_host_has_no_more_samplers_than_a_daemon_takes(monkeypatch: Any)
     assert private_daemon.samplers_of(Options()) == 256
 
 
-@pytest.mark.parametrize(("cores", "samplers"), [(4, 3), (16, 12), (128, 12)])
-def test_lean_steps_have_a_dozen_samplers_at_the_most(monkeypatch: Any, cores: int, samplers: int) -> None:
+@pytest.mark.parametrize(
+    ("cores", "engines", "samplers"), [(4, 1, 3), (16, 1, 12), (128, 1, 12), (128, 4, 48), (32, 4, 24)]
+)
+def test_lean_steps_have_a_dozen_samplers_an_engine_at_the_most(
+    monkeypatch: Any, cores: int, engines: int, samplers: int
+) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
     monkeypatch.setattr(private_daemon, "_OWN_CGROUPS", Path("/nonexistent"))
-    assert private_daemon.samplers_of(Options(transport="lean")) == samplers
-    assert private_daemon.samplers_of(Options(transport="lean", samplers=20)) == 20
+    assert private_daemon.lean_samplers_of(Options(), engines) == samplers
+    assert private_daemon.lean_samplers_of(Options(samplers=20), engines) == 20
 
 
 def test_an_engine_that_dies_while_it_starts_a_daemon_is_in_nobodys_way(tmp_path: Path) -> None:

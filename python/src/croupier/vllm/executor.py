@@ -23,7 +23,7 @@ from .admission import limits_of
 from .keeper import Keeper
 from .options import TRANSPORTS, Options
 from .plane import Batch, Plane
-from .private_daemon import PrivateDaemon, system_endpoint
+from .private_daemon import PrivateDaemon, lean_samplers_of, system_endpoint
 from .sequences import Sequences
 from .verify import Verifier
 
@@ -151,7 +151,10 @@ class WithSession:
         longest = config.model_config.max_model_len + batches + 1
         limits = limits_of(options, config)
         transport = options.transport_from(config.device_config.device_type, most)
-        own = replace(options, transport=transport)
+        own = options
+        if transport == "lean":
+            engines = max(1, config.parallel_config.data_parallel_size_local)
+            own = replace(options, samplers=lean_samplers_of(options, engines))
         # Of the engine among its replicas; the rank is 0 in each where they are apart.
         replica = config.parallel_config.data_parallel_index
         session = self._opened(

@@ -315,13 +315,17 @@ def find_croupierd() -> str:
 
 
 def samplers_of(options: Options) -> int:
-    """The engine's own processes need the other cores; a sampler needs its own for a small part of a step.
+    """The engine's own processes need the other cores; a sampler needs its own for a small part of a step."""
+    return options.samplers or max(1, min(_usable_cores() * 3 // 4, _MOST_SAMPLERS))
 
-    Those that wait for a step slow down what shares a core's two threads with them: with lean steps a dozen
-    decide it about as soon as more do.
+
+def lean_samplers_of(options: Options, engines: int) -> int:
+    """Of a daemon for so many engines with lean steps.
+
+    Samplers that wait for a step slow down what shares a core's two threads with them, and a dozen decide a
+    lean step about as soon as more do.
     """
-    most = _MOST_LEAN_SAMPLERS if options.transport == "lean" else _MOST_SAMPLERS
-    return options.samplers or max(1, min(_usable_cores() * 3 // 4, most))
+    return options.samplers or min(samplers_of(options), _MOST_LEAN_SAMPLERS * engines)
 
 
 def _usable_cores() -> int:
