@@ -23,7 +23,7 @@ constexpr std::uint32_t kAfterAll = std::numeric_limits<std::uint32_t>::max();
 // seldom tell whom a top-p keeps: those who asked for some asked four to six times, and for all in the end.
 constexpr double kDoubtful = 0.05;
 // And by such a part, before all that stands before the winner is there.
-constexpr double kHopeless = 0.25;
+constexpr double kHopeless = 0.5;
 
 }  // namespace
 
