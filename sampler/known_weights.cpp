@@ -233,6 +233,8 @@ LeftWeights WeighLeft(const WeighedRow& of, const Candidate& place, std::span<co
         [](std::uint32_t, std::size_t, std::uint64_t) {});
     LeftWeights left;
     left.highest = std::max(highest, static_cast<double>(hn::GetLane(hn::MaxOfLanes(d, most))));
+    // What was taken may be all that float reaches.
+    if (!can_be_weighed(left.highest, of.scale)) return {};
     const Weights weights(left.highest, of.scale);
     const PlaceFloors floors(place);
     const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());

@@ -225,7 +225,8 @@ Verdict WinnerQuestion::ask_for_all() {
 
 Verdict WinnerQuestion::judge_top_p(const Between& before, const Between& all, const Candidate& winner) {
     if (before.high < params_.top_p * all.low) return Verdict::kept;
-    if (before.low < params_.top_p * all.high) return Verdict::open;
+    // Written so that of NaN nothing follows.
+    if (!(before.low >= params_.top_p * all.high)) return Verdict::open;
     end_ = winner;
     values_.floor = float_below(winner.value);
     return Verdict::gone;

@@ -45,6 +45,7 @@ double weigh_before_exactly(const WeighedRow& of, const Candidate& place) noexce
 // Of any row without a mask, what is there and has no bit in `taken`, in blocks whose largest entry reaches
 // the floor: the largest, or `highest` if that is above it, what all of them weigh in units of its weight,
 // and what of that stands before the place.
+// Where the largest cannot be weighed, or there is none, it is -inf and nothing is told.
 struct LeftWeights {
     double highest = -std::numeric_limits<double>::infinity();
     double before = 0.0;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -118,6 +119,22 @@ void check_none_differs(const Agreement& found, int least) {
     CHECK(found.lean_differ == 0);
 }
 
+// An engine left one token, wrote a filler over all others, and min_tokens bans the one.
+void fill_banned(LmCase& of, float filler, float step, double temperature, std::mt19937_64& generator) {
+    constexpr std::uint32_t kOnly = 777;
+    of.shape.dtype = proto::Dtype::fp32;
+    of.shape.tile = kBlock;
+    of.logits.assign(1300, filler);
+    for (float& logit : of.logits) logit -= step * static_cast<float>(generator() % 6);
+    of.logits[kOnly] = 5.0F;
+    of.logits[1234] = filler + 2.0F * step;
+    of.prompt.clear();
+    of.output.clear();
+    race_all(of, temperature, generator());
+    of.params.min_tokens = 10;
+    of.params.eos_token_id = kOnly;
+}
+
 }  // namespace
 
 TEST_CASE("a penalised token's weight is known at low temperatures too") {
@@ -176,6 +193,33 @@ TEST_CASE("what a history that was not read can lose is bounded at low temperatu
         compare_unread(of, generator(), heavy, of.params.presence_penalty, workspace, found);
     }
     check_none_differs(found, 1000);
+}
+
+TEST_CASE("what a ban leaves may lie where no float can weigh it") {
+    struct Filler {
+        float logit;
+        float step;
+        double temperature;
+    };
+    constexpr std::array kFillers = {Filler{-60000.0F, 0.0078125F, 0.01}, Filler{-1e7F, 1.0F, 1.0},
+                                     Filler{-3e7F, 2.0F, 2.0}, Filler{-1e8F, 8.0F, 10.0},
+                                     Filler{std::numeric_limits<float>::lowest(), 0.0F, 1.0}};
+    std::mt19937_64 generator(20261209);
+    Workspace workspace(1300);
+    LmCase of;
+    Agreement found;
+    for (const Filler& filler : kFillers) {
+        for (int number = 0; number < 20; ++number) {
+            fill_banned(of, filler.logit, filler.step, filler.temperature, generator);
+            for (double top_p = 0.02; top_p < 1.0; top_p += 0.01) {
+                of.params.top_p = top_p;
+                LeanOffer offer = offer_sums(of, 0);
+                offer.all = true;
+                compare(of, offer, workspace, found);
+            }
+        }
+    }
+    check_none_differs(found, 9000);
 }
 
 }  // namespace croupier::sampler::test

@@ -151,10 +151,12 @@ class WithSession:
         longest = config.model_config.max_model_len + batches + 1
         limits = limits_of(options, config)
         transport = options.transport_from(config.device_config.device_type, most)
-        own = options
+        # Of a private daemon, which this host's replicas share, and of the stand-in, which is this engine's.
+        own, alone = options, options
         if transport == "lean":
             engines = max(1, config.parallel_config.data_parallel_size_local)
             own = replace(options, samplers=lean_samplers_of(options, engines))
+            alone = replace(options, samplers=lean_samplers_of(options, 1))
         # Of the engine among its replicas; the rank is 0 in each where they are apart.
         replica = config.parallel_config.data_parallel_index
         session = self._opened(
@@ -178,7 +180,7 @@ class WithSession:
             **geometry,
         )
         try:
-            self.croupier_keeper = Keeper(session.segment_path, own, self.croupier_daemon, logger.warning)
+            self.croupier_keeper = Keeper(session.segment_path, alone, self.croupier_daemon, logger.warning)
             self.collective_rpc(
                 "croupier_attach", args=(session.segment_path, options.timeout, options.verify_every)
             )
