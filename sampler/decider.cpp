@@ -65,6 +65,8 @@ DecisionError Decider::choose() {
 DecisionError Decider::take(Path path) {
     workspace_.answer_space.path = path;
     if (row_.lacks_blocks()) return DecisionError::none;
+    if (path == Path::classes || (path == Path::whole_row && plan_.pruning.none())) row_.ask_for_absent();
+    if (row_.lacks_blocks()) return DecisionError::none;
     switch (path) {
         case Path::listed:
         case Path::head:
@@ -158,8 +160,6 @@ std::optional<Candidate> Decider::propose(double scale) {
 }
 
 DecisionError Decider::from_candidates() {
-    if (workspace_.answer_space.path == Path::whole_row && plan_.pruning.none()) row_.ask_for_absent();
-    if (row_.lacks_blocks()) return DecisionError::none;
     const Gathered found = search_.search(plan_.pruning);
     if (row_.lacks_blocks()) return DecisionError::none;
     if (found.gave_up) return answer_many();

@@ -106,8 +106,6 @@ Candidate Decider::draw_adaptive(const Survivors& survivors, std::uint32_t token
 }
 
 DecisionError Decider::from_classes() {
-    row_.ask_for_absent();
-    if (row_.lacks_blocks()) return DecisionError::none;
     RowClasses classes(row_, adjust_, all_adjustments(params_), request_, workspace_);
     Survivors survivors = classes.list();
     if (row_.lacks_blocks()) return DecisionError::none;

@@ -265,10 +265,10 @@ LeftWeights WeighLeft(const WeighedRow& of, const Candidate& place, std::span<co
             }
             add(others, values, lowest);
         });
-    left.rest = others.total() * weights.units_of(left.highest) * kBlock;
     const double units = weights.units_of(left.highest);
     left.all = all.total() * units;
     left.before = before.total() * units;
+    left.rest = others.total() * units * kBlock;
     return left;
 }
 

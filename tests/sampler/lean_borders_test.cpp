@@ -153,16 +153,13 @@ TEST_CASE("next to a nucleus' edge, nobody asks for a history that weighs nothin
     CHECK(edges > 100);
 }
 
-// A token that the model is sure of and that penalties drive away, and of the rest so much together.
-void fill_sure(LmCase& of, double rest, std::uint64_t seed, std::mt19937_64& generator) {
+// A token that the model is sure of and that penalties drive away; all others are of logits up to 0. Each
+// logit is one of bf16, so that the sums that are sent are the row's.
+void fill_sure(LmCase& of, float sure, std::uint64_t seed, std::mt19937_64& generator) {
     fill_level(of, 0.0F);
     of.shape.dtype = proto::Dtype::bf16;
-    double weight = 0.0;
-    for (float& logit : of.logits) {
-        logit = static_cast<float>(generator() % 256) / -64.0F;
-        weight += std::exp(static_cast<double>(logit));
-    }
-    of.logits[777] = static_cast<float>(std::log(weight / rest));
+    for (float& logit : of.logits) logit = static_cast<float>(generator() % 256) / -64.0F;
+    of.logits[777] = sure;
     of.output.assign(40, 777);
     race_all(of, 1.0, seed);
     of.params.frequency_penalty = 1.0;
@@ -175,7 +172,7 @@ TEST_CASE("where penalties take all but what the row's sum is off, the rest is a
     int others = 0;
     for (int number = 0; number < 40; ++number) {
         // Together some millionths of what the model is sure of.
-        fill_sure(of, 6e-6, generator(), generator);
+        fill_sure(of, 21.0F, generator(), generator);
         of.params.top_p = 0.3 + 0.01 * static_cast<double>(generator() % 60);
         LeanRow row(of.logits, of.shape, 1, offer_sums(of, 32));
         const Agreed agreed = check_agreed(row, of, workspace);
@@ -193,10 +190,8 @@ TEST_CASE("the less penalties leave of a row, the sooner all of it is asked for"
     int tries = 0;
     int most = 0;
     for (int number = 0; number < 200; ++number) {
-        // From a third of what the sum is off to thirty times as much.
-        const double rest =
-            kSentWeightError * std::exp2(static_cast<double>(generator() % 660) / 100.0 - 1.6);
-        fill_sure(of, rest, generator(), generator);
+        // What is left is from a third of what the sum is off to thirty times as much.
+        fill_sure(of, 17.25F + 0.125F * static_cast<float>(generator() % 37), generator(), generator);
         of.params.top_p = 0.3 + 0.01 * static_cast<double>(generator() % 60);
         LeanRow row(of.logits, of.shape, 1, offer_sums(of, 32));
         const Agreed agreed = check_agreed(row, of, workspace);
@@ -214,7 +209,7 @@ TEST_CASE("what is left keeps a winner where penalties have taken nearly all of 
     std::uint32_t asked = 0;
     int others = 0;
     for (int number = 0; number < 100; ++number) {
-        fill_sure(of, 1e-8, generator(), generator);
+        fill_sure(of, 26.75F, generator(), generator);
         // Nearly all of what is left, in few blocks that are there.
         for (std::uint32_t i = 0; i < 4; ++i)
             of.logits[5000 + 2000 * std::size_t{i}] = of.logits[777] - 12.0F - 0.5F * static_cast<float>(i);
@@ -238,7 +233,7 @@ TEST_CASE("who is first of what penalties leave is kept, far below what they too
         const double temperature = std::array{0.05, 0.1, 0.2, 0.3}[generator() % 4];
         fill_level(of, 0.0F);
         of.shape.dtype = static_cast<proto::Dtype>(number % 3);
-        for (float& logit : of.logits) logit = -2.0F - static_cast<float>(generator() % 256) / 64.0F;
+        for (float& logit : of.logits) logit = -2.0F - static_cast<float>(generator() % 128) / 64.0F;
         of.logits[777] = 20.0F;
         of.logits[5000] = 14.0F;
         of.logits[9000] = 13.75F;

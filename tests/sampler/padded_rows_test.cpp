@@ -51,17 +51,18 @@ const std::vector<Control>& controls() {
     return all;
 }
 
-std::vector<float> padded(float pad, std::uint32_t pads, std::mt19937_64& generator) {
+std::vector<float> padded(float pad, std::uint32_t pads, proto::Dtype dtype, std::mt19937_64& generator) {
     std::normal_distribution<float> bell(5.0F, 3.0F);
     std::vector<float> logits(kVocab);
     for (float& logit : logits) logit = bell(generator);
     std::fill_n(logits.begin() + 40, pads, pad);
+    for (float& logit : logits) logit = quantised(logit, dtype);
     return logits;
 }
 
 void check_control(const Control& control, float pad, std::uint32_t pads, proto::Dtype dtype) {
     std::mt19937_64 generator(20261122);
-    const RowFixture row(padded(pad, pads, generator), {dtype, 64, 1, 0, {kVocab}, false, false}, 3);
+    const RowFixture row(padded(pad, pads, dtype, generator), {dtype, 64, 1, 0, {kVocab}, false, false}, 3);
     Workspace workspace(kVocab);
     SequenceState state(kVocab, 100);
     proto::SamplingParams params;
@@ -119,8 +120,8 @@ TEST_CASE("adaptive-p is the reference's where logits are too large to be weighe
 
 TEST_CASE("a large top-k is counted, and one of the vocabulary's size or more is as good as none") {
     std::mt19937_64 generator(9);
-    const RowFixture row(padded(-1e9F, 1, generator), {proto::Dtype::bf16, 64, 1, 0, {kVocab}, false, false},
-                         3);
+    const RowFixture row(padded(-1e9F, 1, proto::Dtype::bf16, generator),
+                         {proto::Dtype::bf16, 64, 1, 0, {kVocab}, false, false}, 3);
     Workspace workspace(kVocab);
     SequenceState state(kVocab, 100);
     proto::SamplingParams params;

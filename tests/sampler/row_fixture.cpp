@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 
 #include "sampler/workspace.h"
 
@@ -42,7 +44,12 @@ const std::map<float, std::uint16_t>& halves_by_value() {
 std::uint32_t encoded(float value, Dtype dtype) {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     if (dtype == Dtype::fp32) return bits;
-    if (dtype == Dtype::bf16) return bits >> 16U;
+    if (dtype == Dtype::bf16) {
+        // Cut silently, the row would be another one than what is said of it.
+        if ((bits & 0xFFFFU) != 0 && !std::isnan(value))
+            throw std::invalid_argument(std::to_string(value) + " is no value of bf16");
+        return bits >> 16U;
+    }
     return std::isnan(value) ? 0x7E00U : halves_by_value().at(value);
 }
 
