@@ -124,7 +124,8 @@ std::vector<float> RowFixture::entries_of(const std::vector<float>& logits, std:
     const std::size_t tiles = (rank.blocks.size() * kBlock + shape_.tile - 1) / shape_.tile;
     std::vector<float> entries(tiles * shape_.tile, std::numeric_limits<float>::quiet_NaN());
     for (std::size_t i = 0; i < rank.blocks.size() * kBlock; ++i) {
-        const auto id = static_cast<std::uint32_t>(rank.blocks[i / kBlock] * kBlock + i % kBlock);
+        const auto id =
+            static_cast<std::uint32_t>(std::size_t{rank.blocks[i / kBlock]} * kBlock + i % kBlock);
         if (id - first < count && id < vocab_) {
             entries[i] = logits[id];
         } else if (generator() % 2 == 0) {
@@ -146,7 +147,8 @@ std::vector<float> RowFixture::maxima_of(const std::vector<float>& logits, std::
     float* const own = maxima.data() + shape_.column * stride;
     std::fill_n(own, tiles, -std::numeric_limits<float>::infinity());
     for (std::size_t i = 0; i < entries; ++i) {
-        const auto id = static_cast<std::uint32_t>(rank.blocks[i / kBlock] * kBlock + i % kBlock);
+        const auto id =
+            static_cast<std::uint32_t>(std::size_t{rank.blocks[i / kBlock]} * kBlock + i % kBlock);
         if (id - first >= count || id >= vocab_) continue;
         float& maximum = own[i / shape_.tile];
         if (std::isnan(maximum)) continue;
