@@ -5,6 +5,7 @@ bench/gpu/collect.py FOLDER [torch.json] >result.json      FOLDER holds the runs
 """
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -19,6 +20,13 @@ def said(*command):
         return None
 
 
+def stolen_core_seconds():
+    """What the hypervisor has given to others of this machine's cores since its start: steps wait for those."""
+    with open("/proc/stat") as stat:
+        ticks = int(stat.readline().split()[8])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def environment():
     processor = [
         line.split(":", 1)[1].strip()
@@ -29,6 +37,7 @@ def environment():
         "processor": processor[0],
         "cores": len(processor),
         "kernel": said("uname", "-r"),
+        "stolen_core_seconds": stolen_core_seconds(),
         "gpus": (
             said(
                 "nvidia-smi",
