@@ -49,11 +49,12 @@ AnswerDesk::~AnswerDesk() {
 }
 
 void AnswerDesk::open(const LeanRows& rows, const LeanSlice& slice, std::uint64_t step, std::uint64_t opening,
-                      cudaStream_t worker) {
+                      cudaStream_t worker, cudaEvent_t there) {
     const std::lock_guard lock(mutex_);
     rows_ = rows;
     slice_ = slice;
     worker_ = worker;
+    there_ = there;
     step_ = step;
     opened_ = opening;
 }
@@ -75,6 +76,10 @@ shm::Result<bool> AnswerDesk::enqueue(cudaStream_t stream, const DeliveredTokens
     if (stream != worker_ && stream != stream_.get()) {
         const auto address = reinterpret_cast<std::uint64_t>(addresses_.word);
         CROUPIER_TRY(wait_.until(stream, address, DeskWord::of(opened_, 1)));
+    }
+    if (stream != worker_ && there_ != nullptr) {
+        CROUPIER_TRY(cuda_done(cudaStreamWaitEvent(stream, there_, 0),
+                               "a stream cannot wait for rows that are copied"));
     }
     // Whatever comes of the launch: two kernels of an opening would answer each other's wishes.
     enqueued_ = opened_;
@@ -108,15 +113,16 @@ bool AnswerDesk::post(std::uint64_t opening, const DeskWish& wish) {
     opening_ = opening;
     const std::atomic_ref word(word_[0]);
     if (DeskWord::opening(word.load(std::memory_order_relaxed)) > opening) return true;
-    if (!has_kernel() || !has_place(opening, posted_)) return false;
+    if (!has_kernel(opening) || !has_place(opening, posted_)) return false;
     write_entry(posted_ % kPlaces, wish);
     raise_word(DeskWord::of(opening, ++posted_));
     return true;
 }
 
 // Where nothing waits for the tokens, no thread sits in CUDA until they are there, and this one can launch.
-bool AnswerDesk::has_kernel() {
+bool AnswerDesk::has_kernel(std::uint64_t opening) {
     const std::lock_guard lock(mutex_);
+    if (opened_ < opening) return false;
     if (enqueued_ == opened_) return true;
     // For good: the thread has no other device, and to go back to the first one would make a context there.
     (void)cudaSetDevice(device_);

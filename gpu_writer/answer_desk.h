@@ -33,11 +33,12 @@ class AnswerDesk {
     ~AnswerDesk();
 
     // Wishes of these rows are answered from now on, until the opening is closed; their step is sent in
-    // `worker`. Openings are counted upwards, from 1 on. Nothing is enqueued: a stream that stands waiting
-    // beside the model's, however little it does, costs each of the model's kernels a third of a microsecond
+    // `worker`. `there`: null, or an event behind which the rows are there, in `worker` too. Openings are
+    // counted upwards, from 1 on. Nothing is enqueued: a stream that stands waiting beside the model's,
+    // however little it does, costs each of the model's kernels a third of a microsecond
     // (docs/decisions/0020-a-lean-transport.md).
     void open(const LeanRows& rows, const LeanSlice& slice, std::uint64_t step, std::uint64_t opening,
-              cudaStream_t worker);
+              cudaStream_t worker, cudaEvent_t there = nullptr);
     // Whether it is the step's wishes that are answered, and not those of one that had the slot before.
     bool is_open_for(std::uint64_t step) const;
     // In a stream that waits for the step's tokens anyway: the kernel brings them too. Behind the step in its
@@ -49,7 +50,7 @@ class AnswerDesk {
 
     // By one thread. Calls into CUDA for an opening's first wish where no stream waits for its tokens: on a
     // stream of the desk's own. What is posted to an opening that is closed is dropped. False: not now, for
-    // the GPU has not taken so many earlier ones, or the kernel could not be launched.
+    // it is not open yet, the GPU has not taken so many earlier ones, or the kernel could not be launched.
     bool post(std::uint64_t opening, const DeskWish& wish);
     void close(std::uint64_t opening);
 
@@ -62,7 +63,7 @@ class AnswerDesk {
     // Another thread may close meanwhile.
     bool raise_word(std::uint64_t to);
     shm::Result<bool> enqueue(cudaStream_t stream, const DeliveredTokens& tokens);
-    bool has_kernel();
+    bool has_kernel(std::uint64_t opening);
     bool has_place(std::uint64_t opening, std::uint32_t entry) const;
     void write_entry(std::uint32_t place, const DeskWish& wish);
 
@@ -83,6 +84,7 @@ class AnswerDesk {
     LeanRows rows_;
     LeanSlice slice_;
     cudaStream_t worker_ = nullptr;
+    cudaEvent_t there_ = nullptr;
     std::uint64_t step_ = 0;
     std::uint64_t opened_ = 0;
     std::uint64_t enqueued_ = 0;  // the last opening that has a kernel; `ended_` is behind it

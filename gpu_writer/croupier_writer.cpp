@@ -23,6 +23,9 @@ struct croupier_writer {
 static_assert(CROUPIER_WRITER_AUTO == static_cast<int>(gpu_writer::Path::automatic) &&
               CROUPIER_WRITER_STORE == static_cast<int>(gpu_writer::Path::store) &&
               CROUPIER_WRITER_COPY == static_cast<int>(gpu_writer::Path::copy));
+static_assert(CROUPIER_WRITER_ROWS_AUTO == static_cast<int>(gpu_writer::RowsAre::automatic) &&
+              CROUPIER_WRITER_ROWS_LENT == static_cast<int>(gpu_writer::RowsAre::lent) &&
+              CROUPIER_WRITER_ROWS_COPIED == static_cast<int>(gpu_writer::RowsAre::copied));
 
 namespace {
 
@@ -56,8 +59,13 @@ shm::Result<gpu_writer::WriterOptions> checked(const croupier_writer_options& gi
                                                       ", allowed: 0 to " +
                                                       std::to_string(CROUPIER_WRITER_MAX_STORE_BLOCKS));
     }
-    return gpu_writer::WriterOptions{options.segment_path, options.rank, options.device,
-                                     static_cast<gpu_writer::Path>(options.path), options.store_blocks};
+    if (options.rows > CROUPIER_WRITER_ROWS_COPIED) {
+        return shm::fail(shm::Errc::bad_argument, "rows is " + std::to_string(options.rows) +
+                                                      ", allowed: auto, lent or copied (0 to 2)");
+    }
+    return gpu_writer::WriterOptions{options.segment_path, options.rank,
+                                     options.device,       static_cast<gpu_writer::Path>(options.path),
+                                     options.store_blocks, static_cast<gpu_writer::RowsAre>(options.rows)};
 }
 
 }  // namespace

@@ -52,6 +52,7 @@ CudaWriter::CudaWriter(HostWriter host, const WriterOptions& options)
     : StepWriter(std::move(host)),
       device_(options.device),
       path_(options.path),
+      rows_(options.rows),
       store_blocks_(options.store_blocks == 0 ? kStoreBlocks : options.store_blocks) {}
 
 CudaWriter::~CudaWriter() {
@@ -81,8 +82,10 @@ shm::Result<bool> CudaWriter::prepare() {
     CROUPIER_TRY(keep_order());
     const proto::Geometry& geometry = host().geometry();
     if (geometry.lean_blocks != 0) {
-        CROUPIER_TRY(keep(lean_, LeanPath::make(host().segment(), host().rank(), host().order(),
-                                                [this](const void* place) { return address(place); })));
+        CROUPIER_TRY(
+            keep(lean_, LeanPath::make(
+                            host().segment(), host().rank(), host().order(),
+                            [this](const void* place) { return address(place); }, rows_ == RowsAre::copied)));
         // Not when tokens are first awaited: to allocate what it needs waits for the GPU, which by then may
         // wait for what this thread has still to do.
         CROUPIER_TRY(keep(courier_, TokenCourier::make(host().segment(), host().rank(), lean_.get())));

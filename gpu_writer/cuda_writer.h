@@ -54,6 +54,7 @@ class CudaWriter final : public StepWriter {
 
     int device_;
     Path path_;
+    RowsAre rows_;
     std::uint32_t store_blocks_;
     // The segment's mapping, as the GPU sees it: one distance for each registered part.
     struct Part {

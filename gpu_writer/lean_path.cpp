@@ -10,9 +10,13 @@
 namespace croupier::gpu_writer {
 
 shm::Result<std::unique_ptr<LeanPath>> LeanPath::make(const shm::Segment& segment, std::uint32_t rank,
-                                                      std::span<const std::uint32_t> order, Address address) {
+                                                      std::span<const std::uint32_t> order, Address address,
+                                                      bool copies) {
     std::unique_ptr<LeanPath> path(new LeanPath(segment, rank, std::move(address)));
     CROUPIER_TRY(path->prepare_memory(order));
+    if (copies) {
+        CROUPIER_TRY(path->make_copies());
+    }
     path->server_.emplace(
         segment, rank,
         [lean = path.get()](const WatchedStep& step, const Wish& wish) { return lean->answer(step, wish); },
@@ -66,6 +70,47 @@ shm::Result<bool> LeanPath::keep_places(std::span<const std::uint32_t> order) {
         "cannot copy the blocks' places to the GPU");
 }
 
+shm::Result<bool> LeanPath::make_copies() {
+    // Rows that begin there are read sixteen bytes at a time.
+    constexpr std::size_t kAligned = 16;
+    const proto::Geometry& geometry = segment_.geometry();
+    Copies& copies = copies_.emplace();
+    const std::size_t row = shape_.slice.entries * proto::element_bytes(geometry.dtype);
+    copies.pitch = (row + kAligned - 1) / kAligned * kAligned;
+    const std::size_t bytes = copies.pitch * geometry.max_batch * geometry.slots;
+    auto memory = device_array<std::byte>(bytes, "the rows of " + std::to_string(geometry.slots) + " steps");
+    if (!memory) {
+        return shm::fail(memory.error().code,
+                         memory.error().message +
+                             "; lend them instead (`rows` of croupier_writer_options), or "
+                             "open the session with transport rows");
+    }
+    copies.memory = std::move(memory).value();
+    copies.there.resize(geometry.slots);
+    for (Event& event : copies.there) {
+        CROUPIER_TRY(keep(event, make_event()));
+    }
+    return true;
+}
+
+shm::Result<LeanRows> LeanPath::keep_rows(const LeanRows& rows, const BegunStep& step, cudaStream_t worker) {
+    const std::uint32_t slot = segment_.slot_of(step.step);
+    const std::size_t element = proto::element_bytes(rows.dtype);
+    std::byte* const to =
+        copies_->memory.get() + std::size_t{slot} * segment_.geometry().max_batch * copies_->pitch;
+    if (rows.entries > 0) {
+        CROUPIER_TRY(cuda_done(
+            cudaMemcpy2DAsync(to, copies_->pitch, rows.logits, rows.row_stride * element,
+                              rows.entries * element, step.columns, cudaMemcpyDeviceToDevice, worker),
+            "cannot copy a step's rows"));
+    }
+    CROUPIER_TRY(cuda_done(cudaEventRecord(copies_->there[slot].get(), worker), "cannot mark copied rows"));
+    LeanRows kept = rows;
+    kept.logits = to;
+    kept.row_stride = copies_->pitch / element;
+    return kept;
+}
+
 LeanRows LeanPath::rows_of(const void* logits, std::uint64_t row_stride) const {
     const SliceShape& slice = shape_.slice;
     return {logits, row_stride, slice.dtype, slice.lead, slice.entries, slice.blocks, shape_.first_block};
@@ -93,7 +138,6 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     server_->watch(watched);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
     CROUPIER_TRY(desk.hold(worker));
-    desk.open(rows, slice_of(step), step.step, watched.opening, worker);
     const std::uint32_t slot = segment_.slot_of(step.step);
     const std::span<const LeanWant> wants(wants_.get() + first_want(step.step), step.columns);
     const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
@@ -105,6 +149,13 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     end.stamps = address_(segment_.ready(slot, rank_).stamps);
     CROUPIER_TRY(cuda_done(launch_lean(rows, target, wants, end, scratch_.get(), worker),
                            "cannot launch a lean step"));
+    // Behind the step, which does not wait for the copy. What is wished for meanwhile is asked for again.
+    LeanRows answered = rows;
+    if (copies_) {
+        CROUPIER_TRY(keep(answered, keep_rows(rows, step, worker)));
+    }
+    desk.open(answered, slice_of(step), step.step, watched.opening, worker,
+              copies_ ? copies_->there[slot].get() : nullptr);
     return true;
 }
 

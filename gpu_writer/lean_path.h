@@ -22,8 +22,10 @@ class LeanPath {
     // Where the GPU finds a place of the segment.
     using Address = std::function<std::uint64_t(const void*)>;
 
+    // `copies`: rows may be written over behind their step.
     static shm::Result<std::unique_ptr<LeanPath>> make(const shm::Segment& segment, std::uint32_t rank,
-                                                       std::span<const std::uint32_t> order, Address address);
+                                                       std::span<const std::uint32_t> order, Address address,
+                                                       bool copies);
     ~LeanPath();
     LeanPath(const LeanPath&) = delete;
     LeanPath& operator=(const LeanPath&) = delete;
@@ -47,10 +49,13 @@ class LeanPath {
     LeanPath(const shm::Segment& segment, std::uint32_t rank, Address address);
     shm::Result<bool> prepare_memory(std::span<const std::uint32_t> order);
     shm::Result<bool> keep_places(std::span<const std::uint32_t> order);
+    shm::Result<bool> make_copies();
     LeanRows rows_of(const void* logits, std::uint64_t row_stride) const;
     LeanSlice slice_of(const BegunStep& step) const;
     shm::Result<bool> send_beside(const LeanRows& rows, const LeanTarget& target, const BegunStep& step,
                                   std::span<const LeanWant> wants, cudaStream_t worker);
+    // The rows as they are answered from, in memory that they keep.
+    shm::Result<LeanRows> keep_rows(const LeanRows& rows, const BegunStep& step, cudaStream_t worker);
     std::size_t first_want(std::uint64_t step) const;
     bool answer(const WatchedStep& step, const Wish& wish);
     AnswerDesk& desk_of(std::uint64_t step) const { return *desks_[segment_.slot_of(step)]; }
@@ -62,7 +67,14 @@ class LeanPath {
     DeviceMemory<std::uint32_t> places_;
     DeviceMemory<std::byte> scratch_;
     DeviceMemory<std::byte> spread_scratch_;
-    PinnedMemory<LeanWant> wants_;                    // [slot][column]
+    PinnedMemory<LeanWant> wants_;  // [slot][column]
+    // Of rows that are copied.
+    struct Copies {
+        std::size_t pitch = 0;           // bytes from row to row
+        DeviceMemory<std::byte> memory;  // [slot][column]
+        std::vector<Event> there;        // [slot]
+    };
+    std::optional<Copies> copies_;
     std::vector<std::unique_ptr<AnswerDesk>> desks_;  // [slot]
     std::uint64_t openings_ = 0;
     // Of the step that is sent.

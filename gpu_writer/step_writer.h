@@ -15,6 +15,8 @@
 namespace croupier::gpu_writer {
 
 enum class Path : std::uint32_t { automatic = 0, store = 1, copy = 2 };
+// Whether rows may be written over before a lean step is decided.
+enum class RowsAre : std::uint32_t { automatic = 0, lent = 1, copied = 2 };
 
 struct WriterOptions {
     std::string segment_path;
@@ -22,6 +24,7 @@ struct WriterOptions {
     int device = -1;
     Path path = Path::automatic;
     std::uint32_t store_blocks = 0;
+    RowsAre rows = RowsAre::automatic;
 };
 
 class StepWriter {

@@ -118,6 +118,13 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"host", false}, {"cuda", true}}))
         ->group(group);
     command
+        .add_option(
+            "--rows", options.rows_copied,
+            "Of lean steps of --writer cuda: lent, which stay until the step is decided, or copied by "
+            "the writer and written over behind each step")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"lent", false}, {"copied", true}}))
+        ->group(group);
+    command
         .add_flag(
             "--await-tokens", options.awaits_tokens,
             "The GPU's stream waits for a step's tokens, as an engine's does (--writer cuda, --in-flight 1)")
@@ -224,6 +231,12 @@ void check_together(const SimOptions& options) {
             "--await-tokens",
             "only a GPU's stream waits, and of several steps in flight one would hold up the "
             "others: give --writer cuda and --in-flight 1");
+    }
+    if (options.rows_copied && (!options.on_gpu || !options.lean)) {
+        throw CLI::ValidationError(
+            "--rows",
+            "only a GPU's rows of lean steps are lent or copied: give --writer cuda and "
+            "--transport lean");
     }
     if (2 * options.batch * options.microbatches() > proto::kMaxSequences) {
         throw CLI::ValidationError("--batch", "batch times microbatches in flight may be at most " +

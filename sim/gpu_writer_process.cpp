@@ -99,6 +99,7 @@ class GpuRank {
                                     head_.row_stride(), &error) != 0) {
             fail(error);
         }
+        if (world_.options.rows_copied) head_.spoil(segment_->slot_of(step));
         if (awaits_) await_tokens(step);
         return true;
     }
@@ -218,6 +219,7 @@ Writer attach(const World& world, std::uint32_t rank, int device, std::string& p
         options.segment_path = path.c_str();
         options.rank = rank;
         options.device = device;
+        options.rows = world.options.rows_copied ? CROUPIER_WRITER_ROWS_COPIED : CROUPIER_WRITER_ROWS_LENT;
         croupier_writer* writer = nullptr;
         croupier_error error{};
         if (croupier_writer_attach(&options, &writer, &error) == 0) return Writer(writer);

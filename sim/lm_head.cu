@@ -200,6 +200,13 @@ void LmHead::forward(std::uint32_t slot, const std::vector<ColumnInput>& columns
     need_cuda(cudaEventRecord(step.logits_there, stream_), "cannot time a step");
 }
 
+void LmHead::spoil(std::uint32_t slot) {
+    // NaN, which no decision takes for a logit.
+    constexpr int kSpoilt = 0xFF;
+    const std::size_t bytes = steps_[slot].columns * row_stride_ * sizeof(std::uint16_t);
+    need_cuda(cudaMemsetAsync(logits(slot), kSpoilt, bytes, stream_), "cannot write over a step's logits");
+}
+
 void LmHead::keep_tokens(std::uint32_t slot) {
     Step& step = steps_[slot];
     need_cuda(cudaEventRecord(step.tokens_there, stream_), "cannot time a step");

@@ -49,6 +49,8 @@ class LmHead {
 
     // Enqueues the logits of a step's columns. `slot`: of the steps in flight.
     void forward(std::uint32_t slot, const std::vector<ColumnInput>& columns);
+    // Enqueues that a step's logits are written over.
+    void spoil(std::uint32_t slot);
     // Where the tokens of the step in `slot` are to come.
     std::int32_t* tokens(std::uint32_t slot) const;
     // Behind the tokens' arrival: they are the last ones of the step's requests from now on.

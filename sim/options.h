@@ -40,6 +40,7 @@ struct SimOptions {
     bool hotness_order = false;
     bool on_gpu = false;         // the ranks' logits are made by GPUs
     bool awaits_tokens = false;  // a GPU's stream does, and no thread takes them to it
+    bool rows_copied = false;    // a GPU's rows are written over behind each step
     bool summaries = false;
     bool lean = false;
     bool randoms_in_ring = false;

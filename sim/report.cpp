@@ -166,6 +166,7 @@ std::string to_json(const Report& report, const SimOptions& options) {
           {"summaries", options.summaries},
           {"transport", options.lean ? "lean" : "rows"},
           {"writer", options.on_gpu ? "cuda" : "host"},
+          {"rows", options.rows_copied ? "copied" : "lent"},
           {"samplers", options.samplers},
           {"threads_per_sampler", options.threads_per_sampler},
           {"seed", options.seed}}},

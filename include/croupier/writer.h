@@ -29,6 +29,17 @@ enum {
     CROUPIER_WRITER_COPY = 2
 };
 
+/* Of a GPU's rows in a session whose transport is lean: samplers may ask for more of them until the step is
+ * decided. */
+enum {
+    CROUPIER_WRITER_ROWS_AUTO = 0, /* lent */
+    /* They stay as they are until the step is decided (croupier_writer_wait_tokens). */
+    CROUPIER_WRITER_ROWS_LENT = 1,
+    /* Later work of the stream may write over them: behind the step they are copied within the GPU's memory,
+     * where they have room for max_batch rows of the rank's ids for each of the steps in flight. */
+    CROUPIER_WRITER_ROWS_COPIED = 2
+};
+
 /* croupier_writer_options_init() fills in the defaults; segment_path must be set. */
 typedef struct croupier_writer_options {
     uint32_t size;
@@ -38,6 +49,7 @@ typedef struct croupier_writer_options {
     int32_t device; /* of CUDA; CROUPIER_WRITER_HOST: none */
     uint32_t path;
     uint32_t store_blocks; /* the most multiprocessors that the store kernel occupies; 0: the default */
+    uint32_t rows;
 } croupier_writer_options;
 
 static inline void croupier_writer_options_init(croupier_writer_options* options) {
@@ -46,6 +58,7 @@ static inline void croupier_writer_options_init(croupier_writer_options* options
     options->version = CROUPIER_ABI_VERSION;
     options->device = CROUPIER_WRITER_HOST;
     options->path = CROUPIER_WRITER_AUTO;
+    options->rows = CROUPIER_WRITER_ROWS_AUTO;
 }
 
 typedef struct croupier_writer_info {
@@ -121,11 +134,11 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error
  * ids in the order of the ids. Never waits for the GPU, allocates nothing, and may be captured into a CUDA
  * graph that is replayed once after each begin: only `logits` and `row_stride` are fixed in it.
  * The rows may be overwritten by later work of the stream. But where the session's transport is lean, a GPU's
- * rows must stay as they are until the step is decided (croupier_writer_wait_tokens), the call cannot be
- * captured, and where a sampler asks for more of the rows before any stream waits for the step's tokens
- * (croupier_writer_enqueue_awaited_tokens), work of the writer's own stays on the GPU until the step is
- * decided, given up or, at the most, 300 seconds old: cudaDeviceSynchronize() waits for that.
- * Successive calls use one stream, or streams that wait for each other. A host's writer has a NULL stream. */
+ * rows that are lent must stay as they are until the step is decided (croupier_writer_wait_tokens), the call
+ * cannot be captured, and where a sampler asks for more of the rows before any stream waits for the step's
+ * tokens (croupier_writer_enqueue_awaited_tokens), work of the writer's own stays on the GPU until the step
+ * is decided, given up or, at the most, 300 seconds old: cudaDeviceSynchronize() waits for that. Successive
+ * calls use one stream, or streams that wait for each other. A host's writer has a NULL stream. */
 int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
                             croupier_error* error);
 

@@ -25,6 +25,7 @@ namespace croupier::python {
 namespace {
 
 constexpr std::array kPaths = {"auto", "store", "copy"};
+constexpr std::array kRows = {"auto", "lent", "copied"};
 
 // Of steps that were begun and not enqueued, and of those whose tokens may be asked for; by step.
 class BegunColumns {
@@ -89,8 +90,8 @@ const char* elements_of(std::uint32_t dtype) {
 class Writer {
   public:
     Writer(nb::handle segment_path, nb::handle rank, nb::handle device, nb::handle path,
-           nb::handle store_blocks)
-        : held_("writer", attach(segment_path, rank, device, path, store_blocks)) {
+           nb::handle store_blocks, nb::handle rows)
+        : held_("writer", attach(segment_path, rank, device, path, store_blocks, rows)) {
         info_ = held_.use([](croupier_writer* writer) {
             WriterInfo info;
             checked([&](croupier_error* error) { return croupier_writer_get_info(writer, &info, error); });
@@ -240,7 +241,7 @@ class Writer {
     using Wanted = std::optional<std::pair<std::uint64_t, std::uint32_t>>;
 
     static croupier_writer* attach(nb::handle segment_path, nb::handle rank, nb::handle device,
-                                   nb::handle path, nb::handle store_blocks) {
+                                   nb::handle path, nb::handle store_blocks, nb::handle rows) {
         if (!nb::isinstance<nb::str>(segment_path)) {
             throw bad_argument("segment_path is " + shown(segment_path) +
                                "; allowed: the text of Session.segment_path");
@@ -258,18 +259,22 @@ class Writer {
         read(options.rank, "rank", rank);
         read(options.device, "device", device);
         read(options.store_blocks, "store_blocks", store_blocks);
-        options.path = path_of(path);
+        options.path = number_among(kPaths, "path", path);
+        options.rows = number_among(kRows, "rows", rows);
         const nb::gil_scoped_release released;
         croupier_writer* writer = nullptr;
         checked([&](croupier_error* error) { return croupier_writer_attach(&options, &writer, error); });
         return writer;
     }
 
-    static std::uint32_t path_of(nb::handle path) {
-        for (std::uint32_t number = 0; number < kPaths.size(); ++number) {
-            if (nb::isinstance<nb::str>(path) && nb::cast<std::string>(path) == kPaths[number]) return number;
+    static std::uint32_t number_among(const std::array<const char*, 3>& words, const char* name,
+                                      nb::handle given) {
+        for (std::uint32_t number = 0; number < words.size(); ++number) {
+            if (nb::isinstance<nb::str>(given) && nb::cast<std::string>(given) == words[number])
+                return number;
         }
-        throw bad_argument("path is " + shown(path) + "; allowed: auto, store or copy");
+        throw bad_argument(std::string(name) + " is " + shown(given) + "; allowed: " + words[0] + ", " +
+                           words[1] + " or " + words[2]);
     }
 
     static WriterState state_of(croupier_writer* writer) {
@@ -355,13 +360,13 @@ class Writer {
 void bind_writer(nb::module_& module) {
     bind_writer_info(module);
     nb::class_<Writer>(module, "Writer")
-        .def(nb::init<nb::handle, nb::handle, nb::handle, nb::handle, nb::handle>(),
+        .def(nb::init<nb::handle, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle>(),
              nb::arg("segment_path").none(), nb::kw_only(), nb::arg("rank").none() = 0,
              nb::arg("device").none() = -1, nb::arg("path").none() = "auto",
-             nb::arg("store_blocks").none() = 0,
+             nb::arg("store_blocks").none() = 0, nb::arg("rows").none() = "auto",
              nb::sig("def __init__(self, segment_path: str, *, rank: int = 0, device: int = -1, path: str = "
                      "'auto', "
-                     "store_blocks: int = 0) -> None"))
+                     "store_blocks: int = 0, rows: str = 'auto') -> None"))
         .def_prop_ro("info", &Writer::info, "its session and its part of it")
         .def_prop_ro("state", &Writer::state, "how far it is")
         .def("wait_step", &Writer::wait_step, nb::arg("timeout").none() = nb::none(),

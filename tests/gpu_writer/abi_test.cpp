@@ -43,6 +43,10 @@ TEST_CASE("options that cannot be are refused, each by a text that names it") {
         options.path = 3;
         CHECK(refusal_of(options) == "path is 3, allowed: auto, store or copy (0 to 2)");
     }
+    SECTION("rows") {
+        options.rows = 3;
+        CHECK(refusal_of(options) == "rows is 3, allowed: auto, lent or copied (0 to 2)");
+    }
     SECTION("store_blocks") {
         options.store_blocks = 1025;
         CHECK(refusal_of(options) == "store_blocks is 1025, allowed: 0 to 1024");

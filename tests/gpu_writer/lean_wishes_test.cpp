@@ -1,5 +1,6 @@
 // What is asked of a lean step's writer is laid where a step of rows has it, also while the worker's stream
 // waits for the tokens that it is for.
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -46,8 +47,9 @@ bool soon(Condition condition) {
 }
 
 struct Session {
-    explicit Session(Way way, std::uint32_t its_rank)
-        : files(lean_geometry()),
+    explicit Session(Way its_way, std::uint32_t its_rank)
+        : way(its_way),
+          files(lean_geometry()),
           client(testing::need(shm::SchedulePublisher::attach(files.segment))),
           rank(its_rank),
           rows(testing::random_rows(lean_geometry(), rank, kColumns, lean_geometry().shards[rank].count, 1)),
@@ -57,8 +59,11 @@ struct Session {
         testing::publish_step(client, kColumns);
         REQUIRE(writer.begin(0) == 0);
         writer.enqueue(rows);
+        if (way == Way::copied) spoil_rows();
         REQUIRE(soon([&] { return shm::slice_ready(files.segment, 0, rank); }));
     }
+    // Behind what the stream holds of the step.
+    void spoil_rows() { writer.memory().put(Bytes(rows.bytes.size(), 0xEE)); }
     // A copy to pageable memory waits in CUDA for the stream, which waits for the tokens: what the thread
     // holds there meanwhile, the answer may not need.
     std::future<std::vector<std::int32_t>> fetch_tokens() {
@@ -90,6 +95,15 @@ struct Session {
         claims.commit(column, kColumns, decision);
     }
 
+    Way way;
+    void decide_all(std::uint64_t step) {
+        const shm::StepClaims claims(files.segment, step);
+        for (std::uint32_t column = 0; column < kColumns; ++column) {
+            REQUIRE(claims.try_claim(column, kOwner));
+            claims.commit(column, kColumns, proto::Decision{});
+        }
+    }
+
     SessionFiles files;
     shm::SchedulePublisher client;
     std::uint32_t rank;
@@ -113,7 +127,7 @@ TEST_CASE("a rank's part of a wish has none of the next rank's blocks", "[lean]"
 }
 
 TEST_CASE("a wish is answered while the worker's stream waits for the step's tokens", "[lean]") {
-    const auto way = GENERATE(Way::host, Way::copy);
+    const auto way = GENERATE(Way::host, Way::copy, Way::copied);
     const std::uint32_t rank = GENERATE(0U, 1U);
     if (!testing::can_run(way)) return;
     Session session(way, rank);
@@ -196,13 +210,17 @@ TEST_CASE("a lean step's tokens are awaited behind its enqueue, not before", "[l
 }
 
 TEST_CASE("tokens come to a stream that waits for them only after a first wish", "[lean]") {
-    if (!testing::can_run(Way::copy)) return;
-    Session session(Way::copy, 0);
+    const auto way = GENERATE(Way::copy, Way::copied);
+    if (!testing::can_run(way)) return;
+    Session session(way, 0);
     session.send();
     std::vector<std::uint64_t> bits(session.wishes().bits(0).size());
     bits[0] = 1;
     session.wishes().ask(1, bits);
     REQUIRE(soon([&] { return session.answered(1); }));
+    const Bytes first = testing::naive_slice(lean_geometry(), 0, kColumns, {}, session.rows);
+    constexpr std::ptrdiff_t kBytes = std::ptrdiff_t{proto::kBlockIds} * 2;
+    CHECK(session.block(1, 0) == Bytes(first.begin() + kBytes, first.begin() + 2 * kBytes));
     auto tokens = session.fetch_tokens();
     session.wishes().ask(2, bits);
     REQUIRE(soon([&] { return session.answered(2); }));
@@ -222,7 +240,7 @@ TEST_CASE("tokens that are late are missing, and nothing waits for wishes any mo
 }
 
 TEST_CASE("a writer can go while its step may still have wishes", "[lean]") {
-    const auto way = GENERATE(Way::host, Way::copy);
+    const auto way = GENERATE(Way::host, Way::copy, Way::copied);
     const bool asked = GENERATE(false, true);
     if (!testing::can_run(way)) return;
     Session session(way, 0);
@@ -232,4 +250,34 @@ TEST_CASE("a writer can go while its step may still have wishes", "[lean]") {
     bits[0] = 1;
     session.wishes().ask(1, bits);
     CHECK(soon([&] { return session.answered(1); }));
+}
+
+TEST_CASE("rows that are copied may be written over behind each step, whatever is asked for", "[lean]") {
+    if (!testing::can_run(Way::copied)) return;
+    constexpr std::uint32_t kSteps = 40;
+    constexpr std::size_t kBytes = std::size_t{proto::kBlockIds} * 2;
+    Session session(Way::copied, 1);
+    const proto::RankShard& shard = lean_geometry().shards[1];
+    for (std::uint32_t step = 0; step < kSteps; ++step) {
+        const testing::Rows rows = testing::random_rows(lean_geometry(), 1, kColumns, shard.count, step + 1);
+        const Bytes whole = testing::naive_slice(lean_geometry(), 1, kColumns, {}, rows);
+        testing::publish_step(session.client, kColumns);
+        REQUIRE(soon([&] { return session.writer.begin(step) == 0; }));
+        session.writer.enqueue(rows);
+        session.spoil_rows();
+        REQUIRE(soon([&] { return shm::slice_ready(session.files.segment, step, 1); }));
+        const shm::Wishes wishes(session.files.segment, step, shm::writer_epochs(session.files.segment));
+        const std::uint32_t column = step % kColumns;
+        const std::uint32_t block = step * 7 % shard.blocks();
+        std::vector<std::uint64_t> bits(wishes.bits(0).size());
+        bits[(shard.first_block() + block) / 64] = std::uint64_t{1} << ((shard.first_block() + block) % 64);
+        wishes.ask(column, bits);
+        REQUIRE(soon([&] { return wishes.unanswered(column, 1) == 0; }));
+        const std::size_t end = (std::size_t{block} * kColumns + column + 1) * kBytes;
+        const Bytes slice = testing::slice_of(session.files.segment, step, 1, end);
+        CHECK(std::equal(slice.end() - kBytes, slice.end(),
+                         whole.begin() + static_cast<std::ptrdiff_t>(end - kBytes)));
+        session.decide_all(step);
+        session.client.take();
+    }
 }

@@ -60,6 +60,7 @@ std::unique_ptr<WorkerMemory> make_host_memory() {
 std::string name_of(Way way) {
     if (way == Way::host) return "host";
     if (way == Way::store) return "CUDA, store";
+    if (way == Way::copied) return "CUDA, rows copied";
     return way == Way::copy ? "CUDA, copy" : "CUDA, auto";
 }
 
@@ -85,6 +86,7 @@ WriterUnderTest::WriterUnderTest(Way way, const std::string& segment_path, std::
     options.device = way == Way::host ? CROUPIER_WRITER_HOST : 0;
     options.path = path_of(way);
     options.store_blocks = store_blocks;
+    if (way == Way::copied) options.rows = CROUPIER_WRITER_ROWS_COPIED;
     Failure failure;
     failure.status = croupier_writer_attach(&options, &writer_, &failure.error);
     need_done(failure, "attach");

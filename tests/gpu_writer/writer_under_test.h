@@ -14,7 +14,8 @@
 
 namespace croupier::testing {
 
-enum class Way { host, store, copy, automatic };
+// `copied`: a GPU's rows of lean steps.
+enum class Way { host, store, copy, automatic, copied };
 std::string name_of(Way way);
 // Says so, once a test, when this machine cannot run it; fails where CROUPIER_TEST_GPU is `required`.
 bool can_run(Way way);
