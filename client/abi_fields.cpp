@@ -70,7 +70,10 @@ proto::Geometry geometry_from_abi(const croupier_open_options& options) {
     proto::Geometry geometry;
     copy_geometry(options, geometry, to_proto);
     geometry.has_order = options.order != nullptr || options.hotness_file != nullptr ? 1 : 0;
-    if (options.transport == CROUPIER_TRANSPORT_LEAN) geometry.lean_blocks = proto::kUsualLeanBlocks;
+    const bool can_be_lean = geometry.tile == proto::kBlockIds;
+    geometry.lean_of_devices = options.transport == CROUPIER_TRANSPORT_AUTO && can_be_lean ? 1 : 0;
+    if (options.transport == CROUPIER_TRANSPORT_LEAN || geometry.lean_of_devices != 0)
+        geometry.lean_blocks = proto::kUsualLeanBlocks;
     proto::fill_even_shards(geometry, options.padded_vocab);
     if (options.shard_ids == nullptr) return geometry;
     std::uint32_t first = 0;
@@ -84,6 +87,7 @@ proto::Geometry geometry_from_abi(const croupier_open_options& options) {
 void geometry_to_abi(const proto::Geometry& geometry, croupier_open_options& options) {
     copy_geometry(options, geometry, to_abi);
     options.transport = geometry.lean_blocks != 0 ? CROUPIER_TRANSPORT_LEAN : CROUPIER_TRANSPORT_ROWS;
+    if (geometry.lean_of_devices != 0) options.transport = CROUPIER_TRANSPORT_AUTO;
     const proto::RankShard& last = geometry.shards[geometry.tp - 1];
     options.padded_vocab = last.first_id + last.count;
 }

@@ -31,7 +31,8 @@ bool scan(const sampler::BlockRun& run, proto::Dtype dtype, float* maxima) {
 
 EarlyMaxima::EarlyMaxima(const proto::Geometry& geometry, std::span<const std::vector<std::uint32_t>> orders)
     : geometry_(geometry) {
-    if (geometry.has_summaries != 0 || geometry.lean_blocks != 0 || geometry.tile != kBlock) return;
+    const bool has_rows = geometry.lean_blocks == 0 || geometry.lean_of_devices != 0;
+    if (geometry.has_summaries != 0 || !has_rows || geometry.tile != kBlock) return;
     find_part_tiles(orders);
     slots_.resize(geometry.slots);
     for (Slot& slot : slots_) {
@@ -107,6 +108,8 @@ bool EarlyMaxima::follow_rank(const shm::Segment& segment, const CheckedStep& st
     const ReadyWord word = ready_word(segment, step.slot, rank);
     Rank& followed = slot.ranks[rank];
     if (word.step_tag != ReadyWord::tag_of(step.step)) return false;
+    // The format is there before the word: of a lean step nothing stands in the slice.
+    if (segment.ready(step.slot, rank).format == proto::SliceFormat::lean) return false;
     // Another writer has begun the slice anew.
     if (word.epoch != followed.epoch || word.tiles < followed.tiles) {
         followed.epoch = word.epoch;

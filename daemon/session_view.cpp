@@ -90,8 +90,10 @@ sampler::RowView SessionView::row(const CheckedStep& step, std::uint32_t column,
     const auto& geometry = segment_.geometry();
     sampler::RowView row{geometry.dtype, geometry.vocab, geometry.tile,
                          step.columns,   column,         slices_[step.slot]};
-    if (format == proto::SliceFormat::lean)
+    if (format == proto::SliceFormat::lean) {
         row.slices = lean_.lay(segment_, step, column, thread, row.slices);
+        return row;
+    }
     if (!early_.wanted()) return row;
     std::vector<sampler::Slice>& slices = early_slices_[thread];
     slices.assign(slices_[step.slot].begin(), slices_[step.slot].end());

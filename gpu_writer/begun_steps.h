@@ -16,6 +16,7 @@ struct BegunStep {
     std::uint64_t ticket = 0;
     std::uint32_t columns = 0;
     proto::ReadyWord word;
+    bool lean = false;
 };
 
 class BegunSteps {
@@ -34,11 +35,6 @@ class BegunSteps {
     std::uint64_t begun_ = 0;
     std::uint64_t next_wanted_ = 0;
 };
-
-// How the session's writers send a step.
-inline proto::SliceFormat format_of(const proto::Geometry& geometry) {
-    return geometry.lean_blocks == 0 ? proto::SliceFormat::full_tiles : proto::SliceFormat::lean;
-}
 
 // The column's sequence, whose parameters are there; null: it is not there.
 const proto::SequenceEntry* live_sequence(const shm::Segment& segment, const proto::ScheduleColumn& column);

@@ -81,15 +81,8 @@ shm::Result<bool> CudaWriter::prepare() {
     CROUPIER_TRY(make_launch_ring());
     CROUPIER_TRY(keep_order());
     const proto::Geometry& geometry = host().geometry();
-    if (geometry.lean_blocks != 0) {
-        CROUPIER_TRY(
-            keep(lean_, LeanPath::make(
-                            host().segment(), host().rank(), host().order(),
-                            [this](const void* place) { return address(place); }, rows_ == RowsAre::copied)));
-        // Not when tokens are first awaited: to allocate what it needs waits for the GPU, which by then may
-        // wait for what this thread has still to do.
-        CROUPIER_TRY(keep(courier_, TokenCourier::make(host().segment(), host().rank(), lean_.get())));
-    } else if (path_ != Path::store) {
+    CROUPIER_TRY(make_lean_path());
+    if (lean_ == nullptr && path_ != Path::store) {
         const std::uint64_t maxima =
             geometry.has_summaries == 0
                 ? 0
@@ -101,6 +94,20 @@ shm::Result<bool> CudaWriter::prepare() {
     ringer_.emplace(mutable_host().bell(), geometry.slots);
     // The default stream's zeroing of what was allocated comes before the worker's stream begins.
     return cuda_done(cudaDeviceSynchronize(), "the GPU could not be prepared");
+}
+
+// Who asks for one of the other paths has no lean one, where rows will do as well.
+shm::Result<bool> CudaWriter::make_lean_path() {
+    const bool is_lean = host().geometry().sends_lean(true) && !(may_send_rows() && path_ != Path::automatic);
+    mutable_host().set_format(is_lean ? proto::SliceFormat::lean : proto::SliceFormat::full_tiles);
+    if (!is_lean) return true;
+    const bool copies = rows_ == RowsAre::copied || (rows_ == RowsAre::automatic && may_send_rows());
+    CROUPIER_TRY(keep(lean_, LeanPath::make(
+                                 host().segment(), host().rank(), host().order(),
+                                 [this](const void* place) { return address(place); }, copies)));
+    // Not when tokens are first awaited: to allocate what it needs waits for the GPU, which by then may wait
+    // for what this thread has still to do.
+    return keep(courier_, TokenCourier::make(host().segment(), host().rank(), lean_.get()));
 }
 
 shm::Result<bool> CudaWriter::register_rings() {
@@ -210,9 +217,9 @@ void CudaWriter::queue(const BegunStep& step) {
     to = record;
     std::atomic_ref(to.ticket).store(step.ticket, std::memory_order_release);
 
-    if (lean_ != nullptr) lean_->prepare(step);
+    if (step.lean) lean_->prepare(step);
     proto::ReadyWord complete = step.word;
-    complete.tiles = lean_ != nullptr ? proto::ReadyWord::kLean : host().geometry().tiles(host().rank());
+    complete.tiles = step.lean ? proto::ReadyWord::kLean : host().geometry().tiles(host().rank());
     ringer_->watch({&segment.ready(slot, host().rank()).word, complete});
 }
 
@@ -260,11 +267,11 @@ CopyTarget CudaWriter::copy_target(const BegunStep& step) const {
 }
 
 shm::Result<bool> CudaWriter::copies(bool captured) const {
-    if (captured && lean_ != nullptr) {
+    if (captured && lean_ != nullptr && !may_send_rows()) {
         return shm::fail(
             Errc::bad_argument,
             "a lean step cannot be captured into a CUDA graph: enqueue it behind the graph, or open "
-            "the session with transport rows");
+            "the session with transport auto or rows");
     }
     if (path_ == Path::copy && (captured || was_captured_)) {
         return shm::fail(Errc::bad_argument,
@@ -272,6 +279,17 @@ shm::Result<bool> CudaWriter::copies(bool captured) const {
                          "destination changes from step to step; choose `store` or `auto`");
     }
     return path_ != Path::store && !captured && !was_captured_;
+}
+
+// A step that is begun is sent as it was begun: a graph's steps are begun after it is captured.
+shm::Result<bool> CudaWriter::send_rows_from_now_on() {
+    if (enqueued_ != begun()) {
+        return shm::fail(Errc::bad_argument,
+                         "a step is begun that is to be sent lean, and a CUDA graph sends rows: enqueue it "
+                         "before the capture");
+    }
+    mutable_host().set_format(proto::SliceFormat::full_tiles);
+    return true;
 }
 
 // Of a capture, each replay finds out on the GPU whether a step was begun for it.
@@ -293,8 +311,11 @@ shm::Result<bool> CudaWriter::enqueue(void* stream, const void* logits, std::uin
     const bool captured = capture != cudaStreamCaptureStatusNone;
     const BegunStep& step = steps_[(enqueued_ + 1) % ring_.places];
     CROUPIER_TRY_VALUE(by_copy, copies(captured));
+    if (captured && lean_ != nullptr && !was_captured_) {
+        CROUPIER_TRY(send_rows_from_now_on());
+    }
     CROUPIER_TRY(count_enqueued(captured));
-    if (lean_ != nullptr) return send_lean(step, logits, row_stride, worker);
+    if (lean_ != nullptr && !was_captured_) return send_lean(step, logits, row_stride, worker);
     const SliceRows rows = rows_of(logits, row_stride);
     if (by_copy) return copy_->send(rows, copy_target(step), &counters_[0].next, worker);
     return cuda_done(launch_store(rows, ring_, store_blocks_, worker), "cannot launch the store of a step");

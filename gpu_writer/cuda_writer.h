@@ -33,6 +33,7 @@ class CudaWriter final : public StepWriter {
     shm::Result<bool> register_rings();
     shm::Result<bool> make_launch_ring();
     shm::Result<bool> keep_order();
+    shm::Result<bool> make_lean_path();
     void queue(const BegunStep& step) override;
     void forget_after(std::uint64_t finished) override;
     shm::Result<bool> send_tokens(void* stream, const proto::StoredArray<const proto::Decision>& decisions,
@@ -46,8 +47,11 @@ class CudaWriter final : public StepWriter {
     CopyTarget copy_target(const BegunStep& step) const;
     // Null for what is not registered.
     std::uint64_t address(const void* host) const;
+    // Whether the session has steps of rows as well as lean ones.
+    bool may_send_rows() const { return host().geometry().lean_of_devices != 0; }
     // Whether the next step goes by the copy engine.
     shm::Result<bool> copies(bool captured) const;
+    shm::Result<bool> send_rows_from_now_on();
     shm::Result<bool> count_enqueued(bool captured);
     shm::Result<bool> send_lean(const BegunStep& step, const void* logits, std::uint64_t row_stride,
                                 cudaStream_t worker);
@@ -74,7 +78,7 @@ class CudaWriter final : public StepWriter {
     LaunchRing ring_;
     std::vector<BegunStep> steps_;
     std::optional<CopyPath> copy_;
-    std::unique_ptr<LeanPath> lean_;  // of a session whose steps are lean, in place of the other paths
+    std::unique_ptr<LeanPath> lean_;  // of a writer whose steps are lean, unless they are captured
     std::optional<BellRinger> ringer_;
     std::unique_ptr<TokenCourier> courier_;  // since tokens were first awaited
     mutable std::uint64_t finished_ = 0;

@@ -48,7 +48,12 @@ void check_count(std::uint64_t step, std::uint32_t columns, std::size_t given) {
 
 HostWriter::HostWriter(std::unique_ptr<shm::Segment> segment, std::vector<std::uint32_t> order,
                        shm::LogitsPublisher publisher, shm::Bell bell)
-    : segment_(std::move(segment)), order_(std::move(order)), publisher_(publisher), bell_(std::move(bell)) {}
+    : segment_(std::move(segment)),
+      order_(std::move(order)),
+      publisher_(publisher),
+      bell_(std::move(bell)),
+      format_(segment_->geometry().sends_lean(false) ? proto::SliceFormat::lean
+                                                     : proto::SliceFormat::full_tiles) {}
 
 HostWriter::HostWriter(HostWriter&&) noexcept = default;
 
@@ -143,9 +148,9 @@ shm::Result<bool> HostWriter::send(std::uint64_t step, std::span<const void* con
     const std::uint32_t columns = column_count(step);
     // SYNC: the count is read before the window of steps in flight is.
     std::atomic_thread_fence(std::memory_order_acquire);
-    CROUPIER_TRY_VALUE(word, publisher_.begin(step, format_of(geometry())));
+    CROUPIER_TRY_VALUE(word, publisher_.begin(step, format_));
     check_count(step, columns, column_values.size());
-    if (format_of(geometry()) == proto::SliceFormat::full_tiles) {
+    if (format_ == proto::SliceFormat::full_tiles) {
         lay_all(step, column_values);
         return publish_all(step);
     }

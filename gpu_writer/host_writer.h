@@ -70,6 +70,9 @@ class HostWriter {
     const shm::Segment& segment() const { return *segment_; }
     shm::LogitsPublisher& publisher() { return publisher_; }
     shm::Bell& bell() { return bell_; }
+    // How steps are sent that are begun from now on.
+    proto::SliceFormat format() const { return format_; }
+    void set_format(proto::SliceFormat format) { format_ = format; }
 
     // False once the session is over for this writer: closed, fenced, or its daemon and client are gone.
     bool session_open() const;
@@ -88,6 +91,7 @@ class HostWriter {
     std::vector<std::uint32_t> order_;
     shm::LogitsPublisher publisher_;
     shm::Bell bell_;
+    proto::SliceFormat format_;
     std::unique_ptr<LeanHost> lean_;  // since a lean step was first sent
 };
 

@@ -73,7 +73,7 @@ void TokenCourier::deliver_all() {
 shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::milliseconds timeout,
                                       cudaStream_t stream, std::int32_t* tokens) {
     CROUPIER_TRY(refuse_capture(stream));
-    if (lean_ != nullptr && !lean_->is_sent(step.step)) {
+    if (step.lean && !lean_->is_sent(step.step)) {
         return shm::fail(Errc::bad_argument, "step " + std::to_string(step.step) +
                                                  " is not enqueued yet, or is long over: a lean step's "
                                                  "tokens are awaited behind its enqueue");
@@ -83,7 +83,7 @@ shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::millis
     CROUPIER_TRY(cuda_done(cudaEventSynchronize(fetched), "the GPU has not fetched earlier tokens"));
     const DeliveredTokens delivered = to_deliver(ticket, step.columns, tokens);
     shm::Result<std::uint64_t> opening = std::uint64_t{0};
-    if (lean_ != nullptr) opening = lean_->answer_in(stream, step.step, delivered);
+    if (step.lean) opening = lean_->answer_in(stream, step.step, delivered);
     {
         const std::lock_guard lock(mutex_);
         awaited_.push_back(

@@ -42,6 +42,10 @@ std::optional<std::string> shard_fault(const Geometry& g) {
 }
 
 std::optional<std::string> lean_fault(const Geometry& g) {
+    if (g.lean_of_devices > 1) {
+        return "lean_of_devices is " + std::to_string(g.lean_of_devices) +
+               ", allowed: 0 or 1, whether only writers of a device send lean steps";
+    }
     if (g.lean_blocks == 0) return std::nullopt;
     if (g.lean_blocks % kLeanGranule != 0 || g.lean_blocks > kMostLeanBlocks) {
         return "lean_blocks is " + std::to_string(g.lean_blocks) + ", allowed is a multiple of " +

@@ -62,10 +62,12 @@ struct Geometry {
     std::uint32_t max_logprobs = 0;        // the best of a column, beside the drawn token's own
     std::uint32_t max_support = 0;         // tokens left to draw from, of a column
     std::uint32_t lean_blocks = 0;         // room for so many blocks of a column in a lean step; 0: rows only
-    std::array<std::uint32_t, 15> reserved{};  // 0
+    std::uint32_t lean_of_devices = 0;     // 1: only writers of a device send lean steps, a host's send rows
+    std::array<std::uint32_t, 14> reserved{};  // 0
     std::array<RankShard, kMaxTp> shards{};
 
     std::uint32_t blocks() const { return blocks_of(vocab); }
+    bool sends_lean(bool of_device) const { return lean_blocks != 0 && (of_device || lean_of_devices == 0); }
     // Of a rank's ids, those that are in the vocabulary: its first ones.
     std::uint32_t real_ids(std::uint32_t rank) const {
         const RankShard& shard = shards[rank];

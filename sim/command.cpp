@@ -108,9 +108,12 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
                   "Writers give each tile's largest logit too; samplers use them where tiles have 64 entries")
         ->group(group);
     command
-        .add_option("--transport", options.lean,
-                    "How writers send a step: rows, or lean (some blocks, and what is known of the rest)")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"rows", false}, {"lean", true}}))
+        .add_option(
+            "--transport", options.transport,
+            "How writers send a step: rows, lean (some blocks, and what is known of the rest), or auto "
+            "(lean with --writer cuda)")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, Transport>{
+            {"rows", Transport::rows}, {"lean", Transport::lean}, {"auto", Transport::automatic}}))
         ->group(group);
     command
         .add_option("--writer", options.on_gpu,
@@ -232,11 +235,11 @@ void check_together(const SimOptions& options) {
             "only a GPU's stream waits, and of several steps in flight one would hold up the "
             "others: give --writer cuda and --in-flight 1");
     }
-    if (options.rows_copied && (!options.on_gpu || !options.lean)) {
+    if (options.rows_copied && (!options.on_gpu || options.transport == Transport::rows)) {
         throw CLI::ValidationError(
             "--rows",
             "only a GPU's rows of lean steps are lent or copied: give --writer cuda and "
-            "--transport lean");
+            "--transport lean or auto");
     }
     if (2 * options.batch * options.microbatches() > proto::kMaxSequences) {
         throw CLI::ValidationError("--batch", "batch times microbatches in flight may be at most " +

@@ -15,6 +15,9 @@ enum class SimMix { greedy, plain, full, fixed, fixed_temperature, fixed_top_p, 
 enum class Verification { along, after, never };
 enum class ChaosTarget { none, samplers, daemon, writer, client };
 
+// How writers send a step; automatic: a GPU's lean, a host's as rows.
+enum class Transport : std::uint8_t { rows, lean, automatic };
+
 struct SimOptions {
     std::string endpoint;   // empty: a daemon of its own
     std::string croupierd;  // empty: beside the running executable
@@ -42,7 +45,7 @@ struct SimOptions {
     bool awaits_tokens = false;  // a GPU's stream does, and no thread takes them to it
     bool rows_copied = false;    // a GPU's rows are written over behind each step
     bool summaries = false;
-    bool lean = false;
+    Transport transport = Transport::rows;
     bool randoms_in_ring = false;
     bool decisions_over_zmq = false;
     std::string logits = "generated";  // or a file of rows

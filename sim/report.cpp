@@ -12,6 +12,11 @@
 namespace croupier::sim {
 namespace {
 
+const char* name_of(Transport transport) {
+    if (transport == Transport::automatic) return "auto";
+    return transport == Transport::lean ? "lean" : "rows";
+}
+
 constexpr std::uint32_t kSampleTokens = 12;
 
 Latency latency_of(const LatencyHistogram& histogram) {
@@ -164,7 +169,7 @@ std::string to_json(const Report& report, const SimOptions& options) {
           {"ahead", options.ahead},
           {"tile", options.tile},
           {"summaries", options.summaries},
-          {"transport", options.lean ? "lean" : "rows"},
+          {"transport", name_of(options.transport)},
           {"writer", options.on_gpu ? "cuda" : "host"},
           {"rows", options.rows_copied ? "copied" : "lent"},
           {"samplers", options.samplers},

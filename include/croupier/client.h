@@ -19,7 +19,9 @@ extern "C" {
 typedef struct croupier_session croupier_session;
 
 enum {
-    CROUPIER_TRANSPORT_AUTO = 0, /* rows, today */
+    /* Lean where a step's writers are GPUs', tiles are of 64 ids and no CUDA graph holds the enqueue; rows
+     * else. Nothing is asked of an engine: rows are copied unless it lends them (croupier/writer.h). */
+    CROUPIER_TRANSPORT_AUTO = 0,
     CROUPIER_TRANSPORT_ROWS = 1,
     CROUPIER_TRANSPORT_LEAN = 2
 };
@@ -74,7 +76,8 @@ typedef struct croupier_open_options {
      */
     uint32_t max_support;
     /* How writers send a step: rows whole, or lean, which is some blocks of ids and what is known of the
-     * rest. Lean writers keep the rows until the step is decided (croupier/writer.h). */
+     * rest; a thirtieth of the bytes, and the same tokens. Opened with CROUPIER_TRANSPORT_LEAN, all writers
+     * send lean steps, and a GPU's rows are lent unless its writer copies them (croupier/writer.h). */
     uint32_t transport;
 } croupier_open_options;
 

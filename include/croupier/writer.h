@@ -29,10 +29,9 @@ enum {
     CROUPIER_WRITER_COPY = 2
 };
 
-/* Of a GPU's rows in a session whose transport is lean: samplers may ask for more of them until the step is
- * decided. */
+/* Of a GPU's rows where steps are lean: samplers may ask for more of them until the step is decided. */
 enum {
-    CROUPIER_WRITER_ROWS_AUTO = 0, /* lent */
+    CROUPIER_WRITER_ROWS_AUTO = 0, /* lent in a session of CROUPIER_TRANSPORT_LEAN, else copied */
     /* They stay as they are until the step is decided (croupier_writer_wait_tokens). */
     CROUPIER_WRITER_ROWS_LENT = 1,
     /* Later work of the stream may write over them: behind the step they are copied within the GPU's memory,
@@ -78,6 +77,7 @@ typedef struct croupier_writer_info {
     uint32_t has_summaries;
     int32_t device;
     uint32_t store_blocks;
+    uint32_t sends_lean; /* 1: steps that are begun from now on are sent lean; 0: as rows */
 } croupier_writer_info;
 
 static inline void croupier_writer_info_init(croupier_writer_info* info) {
@@ -133,11 +133,12 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error
 /* Lays the next begun step: `logits` are its columns' rows, `row_stride` elements apart, each of the rank's
  * ids in the order of the ids. Never waits for the GPU, allocates nothing, and may be captured into a CUDA
  * graph that is replayed once after each begin: only `logits` and `row_stride` are fixed in it.
- * The rows may be overwritten by later work of the stream. But where the session's transport is lean, a GPU's
- * rows that are lent must stay as they are until the step is decided (croupier_writer_wait_tokens), the call
- * cannot be captured, and where a sampler asks for more of the rows before any stream waits for the step's
- * tokens (croupier_writer_enqueue_awaited_tokens), work of the writer's own stays on the GPU until the step
- * is decided, given up or, at the most, 300 seconds old: cudaDeviceSynchronize() waits for that. Successive
+ * The rows may be overwritten by later work of the stream. But where steps are lean, a GPU's rows that are
+ * lent must stay as they are until the step is decided (croupier_writer_wait_tokens). A capture makes the
+ * later steps of a session of CROUPIER_TRANSPORT_AUTO steps of rows, and fails where all steps are lean.
+ * Where a sampler asks for more of the rows before any stream waits for the step's tokens
+ * (croupier_writer_enqueue_awaited_tokens), work of the writer's own stays on the GPU until the step is
+ * decided, given up or, at the most, 300 seconds old: cudaDeviceSynchronize() waits for that. Successive
  * calls use one stream, or streams that wait for each other. A host's writer has a NULL stream. */
 int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
                             croupier_error* error);

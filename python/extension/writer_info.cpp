@@ -29,7 +29,10 @@ void bind_writer_info(nb::module_& module) {
             "whether blocks of ids lie in a hotness order")
         .def_prop_ro(
             "has_summaries", [](const WriterInfo& self) { return self.has_summaries != 0; },
-            "whether the tiles' largest logits are given too");
+            "whether the tiles' largest logits are given too")
+        .def_prop_ro(
+            "sends_lean", [](const WriterInfo& self) { return self.sends_lean != 0; },
+            "whether steps that are begun from now on are sent lean, and not as rows");
 
     nb::class_<WriterState>(module, "WriterState", "How far a writer is.")
         .def_prop_ro(
