@@ -51,6 +51,13 @@ void copy_geometry(Abi& abi, Plain& plain, const Copy& copy) {
     copy(abi.max_support, plain.max_support);
 }
 
+// Rows of fewer blocks than these, of a rank, are not much more than what a lean step has room for.
+constexpr std::uint32_t kLeastBlocks = 2 * proto::kUsualLeanBlocks;
+bool gains_by_lean(const proto::Geometry& geometry) {
+    // A lean step's tiles are blocks.
+    return geometry.tile == proto::kBlockIds && geometry.blocks() / std::max(geometry.tp, 1U) > kLeastBlocks;
+}
+
 }  // namespace
 
 proto::SamplingParams params_from_abi(const croupier_params& params) {
@@ -70,8 +77,8 @@ proto::Geometry geometry_from_abi(const croupier_open_options& options) {
     proto::Geometry geometry;
     copy_geometry(options, geometry, to_proto);
     geometry.has_order = options.order != nullptr || options.hotness_file != nullptr ? 1 : 0;
-    const bool can_be_lean = geometry.tile == proto::kBlockIds;
-    geometry.lean_of_devices = options.transport == CROUPIER_TRANSPORT_AUTO && can_be_lean ? 1 : 0;
+    const bool left_open = options.transport == CROUPIER_TRANSPORT_AUTO;
+    geometry.lean_of_devices = left_open && gains_by_lean(geometry) ? 1 : 0;
     if (options.transport == CROUPIER_TRANSPORT_LEAN || geometry.lean_of_devices != 0)
         geometry.lean_blocks = proto::kUsualLeanBlocks;
     proto::fill_even_shards(geometry, options.padded_vocab);

@@ -130,11 +130,9 @@ shm::Result<OpenRequest> check_options(const croupier_open_options& given) {
 std::optional<std::string> unfit_geometry(const Geometry& asked, const Geometry& given) {
     for (const Field& field : kFields) {
         const std::uint32_t have = given.*field.field;
-        // Who leaves the transport open takes any. But where all writers send lean steps, a GPU's lend their
-        // rows, which was not agreed to: a daemon that does not know the choice makes such a session.
-        const bool left_open = field.field == &Geometry::lean_blocks && asked.lean_of_devices != 0 &&
-                               (have == 0 || given.lean_of_devices != 0);
-        const std::uint32_t want = left_open ? 0 : asked.*field.field;
+        // Who leaves the transport open takes any.
+        const bool is_open = field.field == &Geometry::lean_blocks && asked.lean_of_devices != 0;
+        const std::uint32_t want = is_open ? 0 : asked.*field.field;
         if (field.exact ? have == want : have >= want) continue;
         return std::string(field.name) + " is " + std::to_string(have) + " in the session and " +
                std::to_string(want) + " in the options";

@@ -5,6 +5,8 @@
 # First the writer's tests on the GPU and the kernels' own times, then steps from the logits in a GPU's memory to the
 # tokens there: every token is verified against the reference after each run. PARTS: tests, kernels, steps, chaos.
 # AWAIT=1: the stream waits for the tokens, as the plugin's does; else a thread of the engine's fetches them.
+# TRANSPORTS: rows, lean, and copied: lean steps whose rows the writer copies and the engine writes over at once, in a
+# session that leaves the transport open. CHAOS_TRANSPORT: of the kills (default: lean).
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 bundle=${BUNDLE:-$PWD/build/bundle}
@@ -29,6 +31,9 @@ print(f"{sys.argv[2]:>32}: GPU p50 {gpu['p50']:8.1f} p99 {gpu['p99']:8.1f} us, d
       f"p99 {r['decision_us']['p99']:7.1f}, {r['verified']} of {r['tokens']} verified, {r['mismatched']} differ, "
       f"{r['lost']} lost, {r['kills']} kills, {r['left_in_shm']} left; {r.get('fault', 'sound')}")
 END
+}
+way_of() {
+    if [ "$1" = copied ]; then echo --transport auto --rows copied; else echo --transport "$1"; fi
 }
 # sim NAME SECONDS OPTIONS...
 sim() {
@@ -55,9 +60,10 @@ if wants steps; then
             for transport in ${TRANSPORTS:-rows lean}; do
                 say "$mix, $batch columns, $transport"
                 options=()
-                [ "$transport" = lean ] || options=(--summaries)
+                [ "$transport" != rows ] || options=(--summaries)
                 [ -z "${AWAIT:-}" ] || options+=(--await-tokens)
-                sim "$mix-$batch-$transport" 60 --batch "$batch" --in-flight 1 --mix "$mix" --wait spin --transport "$transport" \
+                read -ra way <<<"$(way_of "$transport")"
+                sim "$mix-$batch-$transport" 60 --batch "$batch" --in-flight 1 --mix "$mix" --wait spin "${way[@]}" \
                     "${options[@]}" --prompt-max 1024 --output-max "$steps" --steps "$steps" --verify after
             done
         done
@@ -67,7 +73,8 @@ if wants chaos; then
     for what in "samplers 20 400" "writer 4 240" "client 6 240" "daemon 3 240"; do
         read -r kind kills some <<<"$what"
         say "$kills kills: $kind"
-        sim "chaos-$kind" 60 --transport lean --batch 32 --in-flight 2 --mix mixed --randoms ring --order random \
+        read -ra way <<<"$(way_of "${CHAOS_TRANSPORT:-lean}")"
+        sim "chaos-$kind" 60 "${way[@]}" --batch 32 --in-flight 2 --mix mixed --randoms ring --order random \
             --prompt-max 512 --output-max 64 --steps "$some" --chaos "$kind" --kills "$kills"
     done
 fi

@@ -19,8 +19,9 @@ extern "C" {
 typedef struct croupier_session croupier_session;
 
 enum {
-    /* Lean where a step's writers are GPUs', tiles are of 64 ids and no CUDA graph holds the enqueue; rows
-     * else. Nothing is asked of an engine: rows are copied unless it lends them (croupier/writer.h). */
+    /* Lean where a step's writers are GPUs', no CUDA graph holds the enqueue, tiles are of 64 ids and a rank
+     * has more than some thousand of these; rows else. Nothing is asked of an engine: rows are copied unless
+     * it lends them (croupier/writer.h). */
     CROUPIER_TRANSPORT_AUTO = 0,
     CROUPIER_TRANSPORT_ROWS = 1,
     CROUPIER_TRANSPORT_LEAN = 2

@@ -253,11 +253,12 @@ TEST_CASE("a writer can go while its step may still have wishes", "[lean]") {
 }
 
 TEST_CASE("rows that are copied may be written over behind each step, whatever is asked for", "[lean]") {
-    if (!testing::can_run(Way::copied)) return;
+    const auto way = GENERATE(Way::host, Way::copied);
+    if (!testing::can_run(way)) return;
     constexpr std::uint32_t kSteps = 40;
     constexpr std::size_t kBytes = std::size_t{proto::kBlockIds} * 2;
-    Session session(Way::copied, 1);
-    const proto::RankShard& shard = lean_geometry().shards[1];
+    Session session(way, 1);
+    const proto::RankShard shard = lean_geometry().shards[1];
     for (std::uint32_t step = 0; step < kSteps; ++step) {
         const testing::Rows rows = testing::random_rows(lean_geometry(), 1, kColumns, shard.count, step + 1);
         const Bytes whole = testing::naive_slice(lean_geometry(), 1, kColumns, {}, rows);
