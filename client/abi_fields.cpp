@@ -51,13 +51,6 @@ void copy_geometry(Abi& abi, Plain& plain, const Copy& copy) {
     copy(abi.max_support, plain.max_support);
 }
 
-// Rows of fewer blocks than these, of a rank, are not much more than what a lean step has room for.
-constexpr std::uint32_t kLeastBlocks = 2 * proto::kUsualLeanBlocks;
-bool gains_by_lean(const proto::Geometry& geometry) {
-    // A lean step's tiles are blocks.
-    return geometry.tile == proto::kBlockIds && geometry.blocks() / std::max(geometry.tp, 1U) > kLeastBlocks;
-}
-
 }  // namespace
 
 proto::SamplingParams params_from_abi(const croupier_params& params) {
@@ -77,8 +70,7 @@ proto::Geometry geometry_from_abi(const croupier_open_options& options) {
     proto::Geometry geometry;
     copy_geometry(options, geometry, to_proto);
     geometry.has_order = options.order != nullptr || options.hotness_file != nullptr ? 1 : 0;
-    const bool left_open = options.transport == CROUPIER_TRANSPORT_AUTO;
-    geometry.lean_of_devices = left_open && gains_by_lean(geometry) ? 1 : 0;
+    geometry.lean_of_devices = options.transport == CROUPIER_TRANSPORT_BY_DEVICE ? 1 : 0;
     if (options.transport == CROUPIER_TRANSPORT_LEAN || geometry.lean_of_devices != 0)
         geometry.lean_blocks = proto::kUsualLeanBlocks;
     proto::fill_even_shards(geometry, options.padded_vocab);
@@ -94,7 +86,7 @@ proto::Geometry geometry_from_abi(const croupier_open_options& options) {
 void geometry_to_abi(const proto::Geometry& geometry, croupier_open_options& options) {
     copy_geometry(options, geometry, to_abi);
     options.transport = geometry.lean_blocks != 0 ? CROUPIER_TRANSPORT_LEAN : CROUPIER_TRANSPORT_ROWS;
-    if (geometry.lean_of_devices != 0) options.transport = CROUPIER_TRANSPORT_AUTO;
+    if (geometry.lean_of_devices != 0) options.transport = CROUPIER_TRANSPORT_BY_DEVICE;
     const proto::RankShard& last = geometry.shards[geometry.tp - 1];
     options.padded_vocab = last.first_id + last.count;
 }

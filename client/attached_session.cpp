@@ -67,15 +67,6 @@ shm::Result<std::unique_ptr<AttachedSession>> AttachedSession::attach(DaemonLink
                              (resumed ? "; open it with the options it was opened with"
                                       : "; the daemon is older than this library: update it"));
     }
-    // Where all writers send lean steps a GPU's rows are lent, which was not agreed to.
-    const proto::Geometry& given = place->geometry();
-    const bool lends = given.lean_blocks != 0 && given.lean_of_devices == 0;
-    if (request.geometry.lean_of_devices != 0 && lends && !link.facts().resumed) {
-        return shm::fail(Errc::bad_geometry,
-                         "session " + request.name +
-                             " cannot be opened: the daemon does not know transport auto; "
-                             "update it, or open the session with rows or lean");
-    }
     auto* ring = dynamic_cast<LocalRing*>(place.get());
     const bool streaming = ring != nullptr && ring->header().zmq_stream.load(std::memory_order_acquire) != 0;
     CROUPIER_TRY_VALUE(stream, choose_stream(link, streaming, request.decisions_over_zmq));

@@ -28,8 +28,9 @@ std::optional<std::string> options_fault(const croupier_open_options& options, c
         return "endpoint is empty, it should be the daemon's control.endpoint, ipc://<path> or "
                "tcp://<host>:<port>";
     }
-    if (options.transport > CROUPIER_TRANSPORT_LEAN) {
-        return "transport is " + std::to_string(options.transport) + ", allowed: auto, rows or lean (0 to 2)";
+    if (options.transport > CROUPIER_TRANSPORT_BY_DEVICE) {
+        return "transport is " + std::to_string(options.transport) +
+               ", allowed: auto, rows, lean or by device (0 to 3)";
     }
     const std::string name = text_of(options.name);
     if (name.empty() || name.size() > kLongestName) {
@@ -95,6 +96,8 @@ constexpr std::array kFields = {
     Field{"max_logprobs", &Geometry::max_logprobs, false},
     Field{"max_support", &Geometry::max_support, false},
     Field{"lean_blocks", &Geometry::lean_blocks, false},
+    // Where all steps are lean a GPU's rows are lent, to which who asks for this has not agreed.
+    Field{"lean_of_devices", &Geometry::lean_of_devices, false},
 };
 
 }  // namespace
@@ -129,10 +132,8 @@ shm::Result<OpenRequest> check_options(const croupier_open_options& given) {
 
 std::optional<std::string> unfit_geometry(const Geometry& asked, const Geometry& given) {
     for (const Field& field : kFields) {
+        const std::uint32_t want = asked.*field.field;
         const std::uint32_t have = given.*field.field;
-        // Who leaves the transport open takes any.
-        const bool is_open = field.field == &Geometry::lean_blocks && asked.lean_of_devices != 0;
-        const std::uint32_t want = is_open ? 0 : asked.*field.field;
         if (field.exact ? have == want : have >= want) continue;
         return std::string(field.name) + " is " + std::to_string(have) + " in the session and " +
                std::to_string(want) + " in the options";

@@ -328,13 +328,17 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     proto::Decision decision;
     decision.error =
         stored.is_known() ? check_sequence(segment, step, asked, sequence, lists) : DecisionError::bad_record;
-    const auto format = format_of(segment, step);
-    if (!format && decision.error == DecisionError::none) decision.error = DecisionError::bad_record;
     LeanTurn turn(segment, step);
+    std::optional<proto::SliceFormat> format;
     if (decision.error == DecisionError::none) {
         // Between the look at the column and its claim another one may have asked for more, or another writer
         // have come.
         if (turn.is_awaited(column) || turn.is_over(column)) return left_alone();
+        // Behind that look: it is that of the writers whose epochs the turn has.
+        format = format_of(segment, step);
+        if (!format) decision.error = DecisionError::bad_record;
+    }
+    if (decision.error == DecisionError::none) {
         sampler::Request request = lent_request(session, sequence, asked.position, lane, races);
         request.random = random_for(segment, step, column, request);
         if (asked.mask_row != 0) {

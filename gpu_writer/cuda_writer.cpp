@@ -271,7 +271,7 @@ shm::Result<bool> CudaWriter::copies(bool captured) const {
         return shm::fail(
             Errc::bad_argument,
             "a lean step cannot be captured into a CUDA graph: enqueue it behind the graph, or open "
-            "the session with transport auto or rows");
+            "the session with transport by device or rows");
     }
     if (path_ == Path::copy && (captured || was_captured_)) {
         return shm::fail(Errc::bad_argument,

@@ -99,10 +99,10 @@ shm::Result<LeanRows> LeanPath::keep_rows(const LeanRows& rows, const BegunStep&
     std::byte* const to =
         copies_->memory.get() + std::size_t{slot} * segment_.geometry().max_batch * copies_->pitch;
     if (rows.entries > 0) {
-        CROUPIER_TRY(cuda_done(
-            cudaMemcpy2DAsync(to, copies_->pitch, rows.logits, rows.row_stride * element,
-                              rows.entries * element, step.columns, cudaMemcpyDeviceToDevice, worker),
-            "cannot copy a step's rows"));
+        CROUPIER_TRY(
+            cuda_done(cudaMemcpy2DAsync(to, copies_->pitch, rows.logits, rows.row_stride * element,
+                                        rows.entries * element, step.columns, cudaMemcpyDefault, worker),
+                      "cannot copy a step's rows"));
     }
     CROUPIER_TRY(cuda_done(cudaEventRecord(copies_->there[slot].get(), worker), "cannot mark copied rows"));
     LeanRows kept = rows;
@@ -150,12 +150,12 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     CROUPIER_TRY(cuda_done(launch_lean(rows, target, wants, end, scratch_.get(), worker),
                            "cannot launch a lean step"));
     // Behind the step, which does not wait for the copy. What is wished for meanwhile is asked for again.
-    LeanRows answered = rows;
-    if (copies_) {
-        CROUPIER_TRY(keep(answered, keep_rows(rows, step, worker)));
-    }
-    desk.open(answered, slice_of(step), step.step, watched.opening, worker,
-              copies_ ? copies_->there[slot].get() : nullptr);
+    // Where it fails the step is on its way all the same, and what is wished for is answered from the rows.
+    shm::Result<LeanRows> kept = rows;
+    if (copies_) kept = keep_rows(rows, step, worker);
+    desk.open(kept ? kept.value() : rows, slice_of(step), step.step, watched.opening, worker,
+              copies_ && kept ? copies_->there[slot].get() : nullptr);
+    if (!kept) return kept.error();
     return true;
 }
 

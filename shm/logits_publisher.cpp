@@ -178,7 +178,8 @@ Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
 
 Result<ReadyWord> LogitsPublisher::begin(std::uint64_t step, proto::SliceFormat format) {
     CROUPIER_TRY(may_publish(step));
-    segment_->ready(segment_->slot_of(step), rank_).format = format;
+    // Of a complete slice it stands: samplers read it.
+    if (!slice_ready(*segment_, step, rank_)) segment_->ready(segment_->slot_of(step), rank_).format = format;
     return ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), 0};
 }
 

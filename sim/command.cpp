@@ -108,12 +108,11 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
                   "Writers give each tile's largest logit too; samplers use them where tiles have 64 entries")
         ->group(group);
     command
-        .add_option(
-            "--transport", options.transport,
-            "How writers send a step: rows, lean (some blocks, and what is known of the rest), or auto "
-            "(lean with --writer cuda)")
+        .add_option("--transport", options.transport,
+                    "How writers send a step: rows, lean (some blocks, and what is known of the rest), or "
+                    "by-device (lean with --writer cuda, whose rows may be copied)")
         ->transform(CLI::CheckedTransformer(std::map<std::string, Transport>{
-            {"rows", Transport::rows}, {"lean", Transport::lean}, {"auto", Transport::automatic}}))
+            {"rows", Transport::rows}, {"lean", Transport::lean}, {"by-device", Transport::by_device}}))
         ->group(group);
     command
         .add_option("--writer", options.on_gpu,
@@ -239,7 +238,7 @@ void check_together(const SimOptions& options) {
         throw CLI::ValidationError(
             "--rows",
             "only a GPU's rows of lean steps are lent or copied: give --writer cuda and "
-            "--transport lean or auto");
+            "--transport lean or by-device");
     }
     if (2 * options.batch * options.microbatches() > proto::kMaxSequences) {
         throw CLI::ValidationError("--batch", "batch times microbatches in flight may be at most " +

@@ -15,8 +15,8 @@ enum class SimMix { greedy, plain, full, fixed, fixed_temperature, fixed_top_p, 
 enum class Verification { along, after, never };
 enum class ChaosTarget { none, samplers, daemon, writer, client };
 
-// How writers send a step; automatic: a GPU's lean, a host's as rows.
-enum class Transport : std::uint8_t { rows, lean, automatic };
+// How writers send a step; by device: a GPU's lean, a host's as rows.
+enum class Transport : std::uint8_t { rows, lean, by_device };
 
 struct SimOptions {
     std::string endpoint;   // empty: a daemon of its own

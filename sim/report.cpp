@@ -13,7 +13,7 @@ namespace croupier::sim {
 namespace {
 
 const char* name_of(Transport transport) {
-    if (transport == Transport::automatic) return "auto";
+    if (transport == Transport::by_device) return "by-device";
     return transport == Transport::lean ? "lean" : "rows";
 }
 

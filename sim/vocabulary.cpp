@@ -42,7 +42,7 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     geometry.has_order = options.hotness_order ? 1 : 0;
     geometry.has_summaries = options.summaries ? 1 : 0;
     geometry.lean_blocks = options.transport == Transport::rows ? 0 : proto::kUsualLeanBlocks;
-    geometry.lean_of_devices = options.transport == Transport::automatic ? 1 : 0;
+    geometry.lean_of_devices = options.transport == Transport::by_device ? 1 : 0;
     proto::fill_even_shards(geometry);
     return geometry;
 }

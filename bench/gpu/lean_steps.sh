@@ -6,7 +6,7 @@
 # tokens there: every token is verified against the reference after each run. PARTS: tests, kernels, steps, chaos.
 # AWAIT=1: the stream waits for the tokens, as the plugin's does; else a thread of the engine's fetches them.
 # TRANSPORTS: rows, lean, and copied: lean steps whose rows the writer copies and the engine writes over at once, in a
-# session that leaves the transport open. CHAOS_TRANSPORT: of the kills (default: lean).
+# session whose transport is by device. CHAOS_TRANSPORT: of the kills (default: lean).
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 bundle=${BUNDLE:-$PWD/build/bundle}
@@ -33,7 +33,7 @@ print(f"{sys.argv[2]:>32}: GPU p50 {gpu['p50']:8.1f} p99 {gpu['p99']:8.1f} us, d
 END
 }
 way_of() {
-    if [ "$1" = copied ]; then echo --transport auto --rows copied; else echo --transport "$1"; fi
+    if [ "$1" = copied ]; then echo --transport by-device --rows copied; else echo --transport "$1"; fi
 }
 # sim NAME SECONDS OPTIONS...
 sim() {

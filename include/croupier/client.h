@@ -19,12 +19,15 @@ extern "C" {
 typedef struct croupier_session croupier_session;
 
 enum {
-    /* Lean where a step's writers are GPUs', no CUDA graph holds the enqueue, tiles are of 64 ids and a rank
-     * has more than some thousand of these; rows else. Nothing is asked of an engine: rows are copied unless
-     * it lends them (croupier/writer.h). */
-    CROUPIER_TRANSPORT_AUTO = 0,
+    CROUPIER_TRANSPORT_AUTO = 0, /* rows, today */
     CROUPIER_TRANSPORT_ROWS = 1,
-    CROUPIER_TRANSPORT_LEAN = 2
+    CROUPIER_TRANSPORT_LEAN = 2,
+    /* Lean steps where GPUs write, whose rows are copied unless they are lent (croupier/writer.h), and rows
+     * where hosts do. A capture of the enqueue into a CUDA graph, or a path other than CROUPIER_WRITER_AUTO,
+     * makes a GPU's steps steps of rows too, from the next one that is begun. All ranks must send a step
+     * alike: their writers are of one kind, of this release or a later one, have the same path, and capture
+     * all or none. */
+    CROUPIER_TRANSPORT_BY_DEVICE = 3
 };
 
 /* croupier_open_options_init() fills in the defaults; vocab must be set. */
@@ -77,8 +80,8 @@ typedef struct croupier_open_options {
      */
     uint32_t max_support;
     /* How writers send a step: rows whole, or lean, which is some blocks of ids and what is known of the
-     * rest; a thirtieth of the bytes, and the same tokens. Opened with CROUPIER_TRANSPORT_LEAN, all writers
-     * send lean steps, and a GPU's rows are lent unless its writer copies them (croupier/writer.h). */
+     * rest; a thirtieth of the bytes, and the same tokens. With CROUPIER_TRANSPORT_LEAN all steps are lean,
+     * and a GPU's rows are lent unless its writer copies them (croupier/writer.h). */
     uint32_t transport;
 } croupier_open_options;
 

@@ -35,7 +35,7 @@ enum {
     /* They stay as they are until the step is decided (croupier_writer_wait_tokens). */
     CROUPIER_WRITER_ROWS_LENT = 1,
     /* Later work of the stream may write over them: behind the step they are copied within the GPU's memory,
-     * where they have room for max_batch rows of the rank's ids for each of the steps in flight. */
+     * where max_batch rows of the rank's ids have room for each of the steps in flight. */
     CROUPIER_WRITER_ROWS_COPIED = 2
 };
 
@@ -134,12 +134,12 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error
  * ids in the order of the ids. Never waits for the GPU, allocates nothing, and may be captured into a CUDA
  * graph that is replayed once after each begin: only `logits` and `row_stride` are fixed in it.
  * The rows may be overwritten by later work of the stream. But where steps are lean, a GPU's rows that are
- * lent must stay as they are until the step is decided (croupier_writer_wait_tokens). A capture makes the
- * later steps of a session of CROUPIER_TRANSPORT_AUTO steps of rows, and fails where all steps are lean.
- * Where a sampler asks for more of the rows before any stream waits for the step's tokens
- * (croupier_writer_enqueue_awaited_tokens), work of the writer's own stays on the GPU until the step is
- * decided, given up or, at the most, 300 seconds old: cudaDeviceSynchronize() waits for that. Successive
- * calls use one stream, or streams that wait for each other. A host's writer has a NULL stream. */
+ * lent must stay as they are until the step is decided (croupier_writer_wait_tokens). A capture
+ * fails where all steps are lean; where they are by device it turns them to rows, and fails while a step is
+ * begun that was not enqueued. Where a sampler asks for more of the rows before any stream waits for the
+ * step's tokens (croupier_writer_enqueue_awaited_tokens), work of the writer's own stays on the GPU until the
+ * step is decided, given up or, at the most, 300 seconds old: cudaDeviceSynchronize() waits for that.
+ * Successive calls use one stream, or streams that wait for each other. A host's writer has a NULL stream. */
 int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
                             croupier_error* error);
 

@@ -93,45 +93,21 @@ TEST_CASE("parameters come back from the protocol as they went") {
     CHECK(std::memcmp(&back, &params, sizeof(params)) == 0);
 }
 
-TEST_CASE("the transport is left open unless it is asked for, and comes back as it went") {
+TEST_CASE("the transport is rows unless another is asked for, and comes back as it went") {
     croupier_open_options options{};
     croupier_open_options_init(&options);
-    options.vocab = 50000;
+    CHECK(client::geometry_from_abi(options).lean_blocks == 0);
+    CHECK(client::geometry_from_abi(options).lean_of_devices == 0);
     const auto transport =
-        GENERATE(std::uint32_t{CROUPIER_TRANSPORT_AUTO}, std::uint32_t{CROUPIER_TRANSPORT_ROWS},
-                 std::uint32_t{CROUPIER_TRANSPORT_LEAN});
-    CHECK(options.transport == CROUPIER_TRANSPORT_AUTO);
+        GENERATE(std::uint32_t{CROUPIER_TRANSPORT_ROWS}, std::uint32_t{CROUPIER_TRANSPORT_LEAN},
+                 std::uint32_t{CROUPIER_TRANSPORT_BY_DEVICE});
     options.transport = transport;
     const proto::Geometry geometry = client::geometry_from_abi(options);
-    CHECK((geometry.lean_blocks != 0) == (transport != CROUPIER_TRANSPORT_ROWS));
-    CHECK((geometry.lean_of_devices != 0) == (transport == CROUPIER_TRANSPORT_AUTO));
     CHECK(geometry.sends_lean(true) == (transport != CROUPIER_TRANSPORT_ROWS));
     CHECK(geometry.sends_lean(false) == (transport == CROUPIER_TRANSPORT_LEAN));
     croupier_open_options back{};
     client::geometry_to_abi(geometry, back);
     CHECK(back.transport == transport);
-}
-
-TEST_CASE("where the transport is left open, what gains nothing by lean steps has rows") {
-    croupier_open_options options{};
-    croupier_open_options_init(&options);
-    options.vocab = 50000;
-    SECTION("tiles that a lean step cannot have") {
-        options.tile = 128;
-        options.transport = CROUPIER_TRANSPORT_LEAN;
-        CHECK(proto::geometry_fault(client::geometry_from_abi(options)));
-        options.transport = CROUPIER_TRANSPORT_AUTO;
-    }
-    SECTION("a small vocabulary") {
-        options.vocab = 4096;
-    }
-    SECTION("many ranks") {
-        options.tp = 16;
-    }
-    const proto::Geometry geometry = client::geometry_from_abi(options);
-    CHECK(geometry.lean_blocks == 0);
-    CHECK(geometry.lean_of_devices == 0);
-    CHECK_FALSE(proto::geometry_fault(geometry));
 }
 
 TEST_CASE("summaries are off unless they are asked for, and come back from the geometry as they went") {

@@ -1,5 +1,5 @@
-// In a session that leaves the transport open a GPU's steps are lean and a host's are rows, and an engine has
-// nothing to promise.
+// In a session whose transport is by device a GPU's steps are lean and a host's are rows, and an engine need
+// not lend its rows.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint32_t kColumns = 3;
 
-proto::Geometry open_geometry() {
+proto::Geometry by_device_geometry() {
     proto::Geometry geometry = testing::small_geometry();
     geometry.slots = 3;
     geometry.tile = proto::kBlockIds;
@@ -31,7 +31,7 @@ proto::Geometry open_geometry() {
 }
 
 struct Session {
-    explicit Session(Way way, const proto::Geometry& geometry = open_geometry())
+    explicit Session(Way way, const proto::Geometry& geometry = by_device_geometry())
         : files(geometry),
           client(testing::need(shm::SchedulePublisher::attach(files.segment))),
           writer(way, files.segment.path(), 0, std::size_t{geometry.max_batch} * geometry.vocab * 2) {}
@@ -84,7 +84,7 @@ Bytes wished_for(const Session& session, std::uint64_t step) {
 }
 Bytes that_block(const Rows& rows) {
     constexpr std::ptrdiff_t kBytes = std::ptrdiff_t{proto::kBlockIds} * 2;
-    const Bytes slice = testing::naive_slice(open_geometry(), 0, kColumns, {}, rows);
+    const Bytes slice = testing::naive_slice(by_device_geometry(), 0, kColumns, {}, rows);
     const auto at = slice.begin() + (1 * kColumns + 2) * kBytes;
     return {at, at + kBytes};
 }
@@ -103,7 +103,7 @@ std::string captured(Session& session, const Rows& rows, std::unique_ptr<testing
 
 }  // namespace
 
-TEST_CASE("where the transport is left open a host sends rows", "[lean]") {
+TEST_CASE("where the transport is by device a host sends rows", "[lean]") {
     Session session(Way::host);
     CHECK_FALSE(session.sends_lean());
     const Rows rows = session.rows(1);
@@ -113,7 +113,7 @@ TEST_CASE("where the transport is left open a host sends rows", "[lean]") {
     CHECK(session.holds(0, rows));
 }
 
-TEST_CASE("where the transport is left open a GPU sends lean steps of rows that may be written over",
+TEST_CASE("where the transport is by device a GPU sends lean steps of rows that may be written over",
           "[lean]") {
     if (!testing::can_run(Way::automatic)) return;
     Session session(Way::automatic);
@@ -128,7 +128,7 @@ TEST_CASE("where the transport is left open a GPU sends lean steps of rows that 
     CHECK(wished_for(session, 0) == that_block(rows));
 }
 
-TEST_CASE("where the transport is left open a path that is asked for sends rows", "[lean]") {
+TEST_CASE("where the transport is by device a path that is asked for sends rows", "[lean]") {
     const auto way = GENERATE(Way::store, Way::copy);
     if (!testing::can_run(way)) return;
     Session session(way);
@@ -140,7 +140,7 @@ TEST_CASE("where the transport is left open a path that is asked for sends rows"
     CHECK(session.holds(0, rows));
 }
 
-TEST_CASE("where the transport is left open a capture makes later steps steps of rows", "[lean]") {
+TEST_CASE("where the transport is by device a capture makes later steps steps of rows", "[lean]") {
     if (!testing::can_run(Way::automatic)) return;
     Session session(Way::automatic);
     const Rows first = session.rows(1);
@@ -178,11 +178,27 @@ TEST_CASE("where the transport is left open a capture makes later steps steps of
 
 TEST_CASE("where all steps are lean a capture is refused, and what would do is named", "[lean]") {
     if (!testing::can_run(Way::automatic)) return;
-    proto::Geometry geometry = open_geometry();
+    proto::Geometry geometry = by_device_geometry();
     geometry.lean_of_devices = 0;
     Session session(Way::automatic, geometry);
     std::unique_ptr<testing::CapturedGraph> graph;
     CHECK_THAT(captured(session, session.rows(1), graph),
-               Catch::Contains("cannot be captured") && Catch::Contains("transport auto or rows"));
+               Catch::Contains("cannot be captured") && Catch::Contains("transport by device or rows"));
     CHECK(session.sends_lean());
+}
+
+TEST_CASE("whoever begins a complete step leaves its format", "[lean]") {
+    const proto::Geometry geometry = by_device_geometry();
+    SessionFiles files(geometry);
+    auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
+    auto publisher = testing::need(shm::LogitsPublisher::attach(files.segment, 0));
+    const bool lean = GENERATE(false, true);
+    const SliceFormat format = lean ? SliceFormat::lean : SliceFormat::full_tiles;
+    const SliceFormat other = lean ? SliceFormat::full_tiles : SliceFormat::lean;
+    testing::publish_step(client, kColumns);
+    REQUIRE(publisher.begin(0, other));
+    REQUIRE(publisher.begin(0, format));
+    REQUIRE((lean ? publisher.publish_lean(0) : publisher.publish(0, geometry.tiles(0))));
+    (void)publisher.begin(0, other);
+    CHECK(files.segment.ready(files.segment.slot_of(0), 0).format == format);
 }
