@@ -176,8 +176,29 @@ Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
     return true;
 }
 
+// Samplers refuse a step that ranks send differently, and would not say so to a writer.
+Result<bool> LogitsPublisher::others_send_alike(std::uint64_t step, proto::SliceFormat format) const {
+    const std::uint32_t slot = segment_->slot_of(step);
+    for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
+        const auto& other = segment_->ready(slot, rank);
+        // SYNC: acquire; pairs with the writer's release: the format is the step's.
+        const ReadyWord word = ReadyWord::unpack(other.word.load(std::memory_order_acquire));
+        const bool has_sent = word.tiles > 0 && word.step_tag == ReadyWord::tag_of(step);
+        if (rank == rank_ || !has_sent || other.format == format) continue;
+        const bool lean = format == proto::SliceFormat::lean;
+        return fail(Errc::bad_argument,
+                    "step " + std::to_string(step) + " is sent as " + (lean ? "rows" : "a lean step") +
+                        " by rank " + std::to_string(rank) + ", and rank " + std::to_string(rank_) +
+                        " sends it as " + (lean ? "a lean step" : "rows") +
+                        ": all ranks' writers must be of one kind (GPU or host), have the same path, and "
+                        "capture all or none");
+    }
+    return true;
+}
+
 Result<ReadyWord> LogitsPublisher::begin(std::uint64_t step, proto::SliceFormat format) {
     CROUPIER_TRY(may_publish(step));
+    CROUPIER_TRY(others_send_alike(step, format));
     // Of a complete slice it stands: samplers read it.
     if (!slice_ready(*segment_, step, rank_)) segment_->ready(segment_->slot_of(step), rank_).format = format;
     return ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), 0};

@@ -56,6 +56,7 @@ class LogitsPublisher {
     Result<bool> not_fenced() const;
     Result<bool> may_publish(std::uint64_t step) const;
     Result<bool> store_tiles(std::uint64_t step, std::uint32_t tiles, proto::SliceFormat format);
+    Result<bool> others_send_alike(std::uint64_t step, proto::SliceFormat format) const;
 
     Segment* segment_;
     std::uint32_t rank_;

@@ -202,3 +202,24 @@ TEST_CASE("whoever begins a complete step leaves its format", "[lean]") {
     (void)publisher.begin(0, other);
     CHECK(files.segment.ready(files.segment.slot_of(0), 0).format == format);
 }
+
+TEST_CASE("a rank that would send a step otherwise than another one did is told so", "[lean]") {
+    proto::Geometry geometry = by_device_geometry();
+    geometry.tp = 2;
+    proto::fill_even_shards(geometry);
+    SessionFiles files(geometry);
+    auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
+    auto first = testing::need(shm::LogitsPublisher::attach(files.segment, 0));
+    auto second = testing::need(shm::LogitsPublisher::attach(files.segment, 1));
+    for (std::uint64_t step = 0; step < 2; ++step) testing::publish_step(client, kColumns);
+    REQUIRE(first.begin(0, SliceFormat::lean));
+    // Nothing of it is sent yet.
+    REQUIRE(second.begin(0, SliceFormat::full_tiles));
+    REQUIRE(first.publish_lean(0));
+    const auto refused = second.begin(0, SliceFormat::full_tiles);
+    REQUIRE_FALSE(refused);
+    CHECK_THAT(refused.error().message,
+               Catch::Contains("step 0 is sent as a lean step by rank 0, and rank 1 sends it as rows"));
+    CHECK(second.begin(0, SliceFormat::lean));
+    CHECK(second.begin(1, SliceFormat::full_tiles));
+}
