@@ -74,8 +74,8 @@ shm::Result<bool> LeanPath::make_copies() {
     // Rows that begin there are read sixteen bytes at a time.
     constexpr std::size_t kAligned = 16;
     const proto::Geometry& geometry = segment_.geometry();
-    Copies& copies = copies_.emplace();
-    const std::size_t row = shape_.slice.entries * proto::element_bytes(geometry.dtype);
+    RowCopies& copies = copies_.emplace();
+    const std::size_t row = std::size_t{shape_.slice.entries} * proto::element_bytes(geometry.dtype);
     copies.pitch = (row + kAligned - 1) / kAligned * kAligned;
     const std::size_t bytes = copies.pitch * geometry.max_batch * geometry.slots;
     auto memory = device_array<std::byte>(bytes, "the rows of " + std::to_string(geometry.slots) + " steps");
@@ -99,10 +99,10 @@ shm::Result<LeanRows> LeanPath::keep_rows(const LeanRows& rows, const BegunStep&
     std::byte* const to =
         copies_->memory.get() + std::size_t{slot} * segment_.geometry().max_batch * copies_->pitch;
     if (rows.entries > 0) {
-        CROUPIER_TRY(
-            cuda_done(cudaMemcpy2DAsync(to, copies_->pitch, rows.logits, rows.row_stride * element,
-                                        rows.entries * element, step.columns, cudaMemcpyDefault, worker),
-                      "cannot copy a step's rows"));
+        CROUPIER_TRY(cuda_done(
+            cudaMemcpy2DAsync(to, copies_->pitch, rows.logits, rows.row_stride * element,
+                              std::size_t{rows.entries} * element, step.columns, cudaMemcpyDefault, worker),
+            "cannot copy a step's rows"));
     }
     CROUPIER_TRY(cuda_done(cudaEventRecord(copies_->there[slot].get(), worker), "cannot mark copied rows"));
     LeanRows kept = rows;

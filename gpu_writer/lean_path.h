@@ -17,6 +17,13 @@
 
 namespace croupier::gpu_writer {
 
+// Where a writer copies rows that may be written over behind their step.
+struct RowCopies {
+    std::size_t pitch = 0;           // bytes from row to row
+    DeviceMemory<std::byte> memory;  // [slot][column]
+    std::vector<Event> there;        // [slot]
+};
+
 class LeanPath {
   public:
     // Where the GPU finds a place of the segment.
@@ -68,13 +75,7 @@ class LeanPath {
     DeviceMemory<std::byte> scratch_;
     DeviceMemory<std::byte> spread_scratch_;
     PinnedMemory<LeanWant> wants_;  // [slot][column]
-    // Of rows that are copied.
-    struct Copies {
-        std::size_t pitch = 0;           // bytes from row to row
-        DeviceMemory<std::byte> memory;  // [slot][column]
-        std::vector<Event> there;        // [slot]
-    };
-    std::optional<Copies> copies_;
+    std::optional<RowCopies> copies_;
     std::vector<std::unique_ptr<AnswerDesk>> desks_;  // [slot]
     std::uint64_t openings_ = 0;
     // Of the step that is sent.

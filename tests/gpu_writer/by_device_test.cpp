@@ -79,13 +79,13 @@ Bytes wished_for(const Session& session, std::uint64_t step) {
         std::this_thread::yield();
     }
     constexpr std::ptrdiff_t kBytes = std::ptrdiff_t{proto::kBlockIds} * 2;
-    const Bytes slice = testing::slice_of(session.files.segment, step, 0, 2 * kColumns * kBytes);
+    const Bytes slice = testing::slice_of(session.files.segment, step, 0, std::size_t{2} * kColumns * kBytes);
     return {slice.end() - kBytes, slice.end()};
 }
 Bytes that_block(const Rows& rows) {
     constexpr std::ptrdiff_t kBytes = std::ptrdiff_t{proto::kBlockIds} * 2;
     const Bytes slice = testing::naive_slice(by_device_geometry(), 0, kColumns, {}, rows);
-    const auto at = slice.begin() + (1 * kColumns + 2) * kBytes;
+    const auto at = slice.begin() + (std::ptrdiff_t{kColumns} + 2) * kBytes;
     return {at, at + kBytes};
 }
 
