@@ -231,6 +231,7 @@ def test_a_writer_tells_of_its_part_and_its_state(daemon: Daemon, name: str) -> 
         info = writer.info
         assert (info.vocab, info.tp, info.rank, info.first_id, info.ids) == (VOCAB, 2, 1, 512, 512)
         assert (info.dtype, info.device, info.max_batch, info.steps_in_flight) == ("fp32", -1, 64, 2)
+        assert not info.sends_lean
         assert (writer.state.open, writer.state.begun, writer.state.finished) == (True, 0, 0)
         assert not writer.begin(0)
         assert writer.wait_step(0) is None
@@ -247,6 +248,8 @@ def test_a_writer_tells_of_its_part_and_its_state(daemon: Daemon, name: str) -> 
         fails("bad_argument", lambda: writer.begin(step))
         fails("already_held", lambda: croupier.Writer(session.segment_path, rank=1))
         fails("bad_argument", lambda: croupier.Writer(session.segment_path, rank=7))
+        with pytest.raises(croupier.Error, match="rows is 'kept'; allowed: auto, lent or copied"):
+            croupier.Writer(session.segment_path, rows="kept")
 
 
 def test_a_worker_has_the_tokens_without_the_scheduler(daemon: Daemon, name: str) -> None:
