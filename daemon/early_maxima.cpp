@@ -31,8 +31,8 @@ bool scan(const sampler::BlockRun& run, proto::Dtype dtype, float* maxima) {
 
 EarlyMaxima::EarlyMaxima(const proto::Geometry& geometry, std::span<const std::vector<std::uint32_t>> orders)
     : geometry_(geometry) {
-    const bool has_rows = geometry.lean_blocks == 0 || geometry.lean_of_devices != 0;
-    if (geometry.has_summaries != 0 || !has_rows || geometry.tile != kBlock) return;
+    // Whose hosts send lean steps has none of rows.
+    if (geometry.has_summaries != 0 || geometry.sends_lean(false) || geometry.tile != kBlock) return;
     find_part_tiles(orders);
     slots_.resize(geometry.slots);
     for (Slot& slot : slots_) {

@@ -27,8 +27,7 @@ shm::Result<std::optional<BegunStep>> BegunSteps::begin(std::uint64_t step) {
     }
     next_wanted_ = step + 1;
     const auto columns = static_cast<std::uint32_t>(host_->columns(step).size());
-    const bool lean = host_->format() == proto::SliceFormat::lean;
-    return std::optional<BegunStep>({step, ++begun_, columns, word, lean});
+    return std::optional<BegunStep>({step, ++begun_, columns, word, host_->sends_lean()});
 }
 
 void BegunSteps::abandon(std::uint64_t finished) {

@@ -117,7 +117,7 @@ int croupier_writer_get_info(const croupier_writer* writer, croupier_writer_info
         ours.has_summaries = geometry.has_summaries;
         ours.device = writer->options.device;
         ours.store_blocks = writer->steps->store_blocks();
-        ours.sends_lean = host.format() == proto::SliceFormat::lean ? 1U : 0U;
+        ours.sends_lean = host.sends_lean() ? 1U : 0U;
         return done(shm::write_struct(ours, *info, "croupier_writer_info", kInfoAtFirst));
     });
 }

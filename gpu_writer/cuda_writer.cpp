@@ -311,11 +311,11 @@ shm::Result<bool> CudaWriter::enqueue(void* stream, const void* logits, std::uin
     const bool captured = capture != cudaStreamCaptureStatusNone;
     const BegunStep& step = steps_[(enqueued_ + 1) % ring_.places];
     CROUPIER_TRY_VALUE(by_copy, copies(captured));
-    if (captured && lean_ != nullptr && !was_captured_) {
+    if (captured && host().sends_lean()) {
         CROUPIER_TRY(send_rows_from_now_on());
     }
     CROUPIER_TRY(count_enqueued(captured));
-    if (lean_ != nullptr && !was_captured_) return send_lean(step, logits, row_stride, worker);
+    if (host().sends_lean()) return send_lean(step, logits, row_stride, worker);
     const SliceRows rows = rows_of(logits, row_stride);
     if (by_copy) return copy_->send(rows, copy_target(step), &counters_[0].next, worker);
     return cuda_done(launch_store(rows, ring_, store_blocks_, worker), "cannot launch the store of a step");

@@ -150,7 +150,7 @@ shm::Result<bool> HostWriter::send(std::uint64_t step, std::span<const void* con
     std::atomic_thread_fence(std::memory_order_acquire);
     CROUPIER_TRY_VALUE(word, publisher_.begin(step, format_));
     check_count(step, columns, column_values.size());
-    if (format_ == proto::SliceFormat::full_tiles) {
+    if (!sends_lean()) {
         lay_all(step, column_values);
         return publish_all(step);
     }

@@ -72,6 +72,7 @@ class HostWriter {
     shm::Bell& bell() { return bell_; }
     // How steps are sent that are begun from now on.
     proto::SliceFormat format() const { return format_; }
+    bool sends_lean() const { return format_ == proto::SliceFormat::lean; }
     void set_format(proto::SliceFormat format) { format_ = format; }
 
     // False once the session is over for this writer: closed, fenced, or its daemon and client are gone.

@@ -1,8 +1,6 @@
 // In a session whose transport is by device a GPU's steps are lean and a host's are rows, and an engine need
 // not lend its rows.
 #include <catch2/catch.hpp>
-#include <chrono>
-#include <thread>
 
 #include "proto/lean_part.h"
 #include "shm/logits_publisher.h"
@@ -14,6 +12,7 @@ using proto::SliceFormat;
 using testing::Bytes;
 using testing::Rows;
 using testing::SessionFiles;
+using testing::soon;
 using testing::Way;
 using testing::WriterUnderTest;
 
@@ -50,11 +49,7 @@ struct Session {
         return files.segment.ready(files.segment.slot_of(step), 0).format;
     }
     void await(std::uint64_t step) const {
-        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-        while (!shm::slice_ready(files.segment, step, 0)) {
-            REQUIRE(std::chrono::steady_clock::now() < deadline);
-            std::this_thread::yield();
-        }
+        REQUIRE(soon([&] { return shm::slice_ready(files.segment, step, 0); }));
     }
     // Of a step of rows.
     bool holds(std::uint64_t step, const Rows& rows) const {
@@ -73,11 +68,7 @@ Bytes wished_for(const Session& session, std::uint64_t step) {
     std::vector<std::uint64_t> bits(wishes.bits(0).size());
     bits[0] = 2;
     wishes.ask(2, bits);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (wishes.unanswered(2, 0) != 0) {
-        REQUIRE(std::chrono::steady_clock::now() < deadline);
-        std::this_thread::yield();
-    }
+    REQUIRE(soon([&] { return wishes.unanswered(2, 0) == 0; }));
     constexpr std::ptrdiff_t kBytes = std::ptrdiff_t{proto::kBlockIds} * 2;
     const Bytes slice = testing::slice_of(session.files.segment, step, 0, std::size_t{2} * kColumns * kBytes);
     return {slice.end() - kBytes, slice.end()};
@@ -103,8 +94,11 @@ std::string captured(Session& session, const Rows& rows, std::unique_ptr<testing
 
 }  // namespace
 
-TEST_CASE("where the transport is by device a host sends rows", "[lean]") {
-    Session session(Way::host);
+TEST_CASE("where the transport is by device a host sends rows, and so does a path that is asked for",
+          "[lean]") {
+    const auto way = GENERATE(Way::host, Way::store, Way::copy);
+    if (!testing::can_run(way)) return;
+    Session session(way);
     CHECK_FALSE(session.sends_lean());
     const Rows rows = session.rows(1);
     testing::publish_step(session.client, kColumns);
@@ -126,18 +120,6 @@ TEST_CASE("where the transport is by device a GPU sends lean steps of rows that 
     session.await(0);
     CHECK(session.format(0) == SliceFormat::lean);
     CHECK(wished_for(session, 0) == that_block(rows));
-}
-
-TEST_CASE("where the transport is by device a path that is asked for sends rows", "[lean]") {
-    const auto way = GENERATE(Way::store, Way::copy);
-    if (!testing::can_run(way)) return;
-    Session session(way);
-    CHECK_FALSE(session.sends_lean());
-    const Rows rows = session.rows(1);
-    testing::publish_step(session.client, kColumns);
-    session.writer.write(0, rows);
-    CHECK(session.format(0) == SliceFormat::full_tiles);
-    CHECK(session.holds(0, rows));
 }
 
 TEST_CASE("where the transport is by device a capture makes later steps steps of rows", "[lean]") {

@@ -18,6 +18,7 @@
 using namespace croupier;
 using testing::Bytes;
 using testing::SessionFiles;
+using testing::soon;
 using testing::Way;
 using testing::WriterUnderTest;
 
@@ -34,16 +35,6 @@ proto::Geometry lean_geometry() {
     geometry.lean_blocks = proto::kLeanGranule;
     proto::fill_even_shards(geometry);
     return geometry;
-}
-
-template <typename Condition>
-bool soon(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (!condition()) {
-        if (std::chrono::steady_clock::now() > deadline) return false;
-        std::this_thread::yield();
-    }
-    return true;
 }
 
 struct Session {

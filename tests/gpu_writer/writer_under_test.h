@@ -1,9 +1,11 @@
 // One writer of the C ABI, driven alike whatever is behind it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "croupier/writer.h"
@@ -19,6 +21,17 @@ enum class Way { host, store, copy, automatic, copied };
 std::string name_of(Way way);
 // Says so, once a test, when this machine cannot run it; fails where CROUPIER_TEST_GPU is `required`.
 bool can_run(Way way);
+
+// Whether it holds within five seconds.
+template <typename Condition>
+bool soon(Condition condition) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > deadline) return false;
+        std::this_thread::yield();
+    }
+    return true;
+}
 
 struct Failure {
     int status = 0;
