@@ -66,6 +66,8 @@ std::span<const sampler::Slice> LeanRows::copy(const shm::Segment& segment, cons
         const proto::LeanLayout& layout = layouts_[rank];
         sampler::LeanColumn lean = column_of(segment.lean(step.slot, rank), rank, column, {});
         if (lean.placed != nullptr) return {};
+        // Of another request's mask. What is rehearsed has none.
+        lean.masked = false;
         lean.maxima = keep(lean.maxima, layout.maxima_stride);
         lean.blocks = reinterpret_cast<const std::uint16_t*>(keep(lean.blocks, layout.blocks_stride));
         if (lean.block_weights != nullptr) {
@@ -134,6 +136,7 @@ sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t ran
         *reinterpret_cast<const proto::LeanHead*>(part + layout.heads + column * sizeof(proto::LeanHead));
     sampler::LeanColumn lean;
     lean.maxima = part + layout.maxima + column * layout.maxima_stride;
+    lean.masked = (head.flags & proto::kMasked) != 0;
     lean.blocks =
         reinterpret_cast<const std::uint16_t*>(part + layout.blocks + column * layout.blocks_stride);
     lean.elements = part + layout.elements + column * layout.elements_stride;

@@ -110,7 +110,7 @@ bool needs_all(const SamplingParams& params, const proto::RequestRules& rules, s
 proto::RequestRules rules_of(const SamplingParams& params, const proto::SequenceEntry& entry,
                              const proto::ScheduleColumn& column) {
     const bool bans_stops = column.position < params.min_tokens;
-    return {entry.allowed_count > 0 || column.mask_row != 0,
+    return {entry.allowed_count > 0, column.mask_row != 0,
             entry.bias_count > 0 || entry.bad_words_count > 0 || bans_stops};
 }
 
@@ -131,7 +131,7 @@ LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const
     want.key = key;
     const bool plain = proto::draws_plainly(params, rules, vocab);
     if (plain) want.flags |= kDraw;
-    if (rules.limits || (!plain && needs_all(params, rules, room))) want.flags |= kWhole;
+    if (rules.lists || (!plain && needs_all(params, rules, room))) want.flags |= kWhole;
     want.temperature = proto::race_temperature(params);
     want.scale = 1.0 / std::max(params.temperature, 0.01);
     const bool greedy = want.temperature == 0.0F;
@@ -154,7 +154,7 @@ LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const
         if (spread && !tempered) want.by_maximum = kBySpread;
         want.by_race = kOfRace;
         const bool stands = plain || (want.flags & kWhole) != 0;
-        if (!stands && !tempered && !may_raise(params, rules)) {
+        if (!stands && !tempered && !rules.masks && !may_raise(params, rules)) {
             want.flags |= kSendRacers;
             want.by_race = kOpened;
         }
@@ -185,6 +185,11 @@ void spare_few_racers(std::span<LeanWant> wants, std::uint32_t room) {
     }
 }
 
+StepMasks masks_of(const shm::Segment& segment, std::uint64_t step) {
+    if (segment.geometry().mask_rows == 0) return {};
+    return {segment.mask_row(segment.slot_of(step), 0), segment.layout().mask_row_words};
+}
+
 void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
                 std::span<LeanWant> wants) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -196,6 +201,8 @@ void read_wants(const shm::Segment& segment, const proto::StoredArray<const prot
         wants[i] = want_of(params, {params.seed, entry->prompt_length + column.position, params.child},
                            rules_of(params, *entry, column), segment.geometry().vocab,
                            segment.geometry().lean_blocks);
+        if ((wants[i].flags & kWhole) == 0 && column.mask_row <= segment.geometry().mask_rows)
+            wants[i].mask_row = column.mask_row;
     }
     spare_few_racers(wants.first(columns.size()), segment.geometry().lean_blocks);
 }

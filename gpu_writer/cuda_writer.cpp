@@ -131,6 +131,9 @@ shm::Result<bool> CudaWriter::register_rings() {
     CROUPIER_TRY(add(&segment.decision_head(0), layout.decision_stride * slots, "the decision ring"));
     if (segment.geometry().lean_blocks != 0) {
         CROUPIER_TRY(add(&segment.wish_board(0), layout.wish_slot_stride * slots, "the wishes"));
+        if (layout.mask_stride != 0) {
+            CROUPIER_TRY(add(segment.mask_row(0, 0), layout.mask_stride * slots, "the grammar masks"));
+        }
         for (std::uint32_t slot = 0; slot < slots; ++slot) {
             CROUPIER_TRY(
                 add(segment.lean(slot, rank), layout.lean_rank_stride,

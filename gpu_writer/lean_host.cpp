@@ -36,7 +36,8 @@ void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
     proto::ReadyWord complete = step.word;
     complete.tiles = proto::ReadyWord::kLean;
     read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), wants_);
-    const LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns, order_);
+    LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns, order_);
+    shape.masks = masks_of(segment_, step.step);
     const proto::LeanOrder order(step.columns);
     for (std::uint32_t place = 0; place < step.columns; ++place) {
         const std::uint32_t column = order.column_at(place);

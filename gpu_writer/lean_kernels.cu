@@ -150,6 +150,7 @@ struct Sending : OptionalRacerRoom<kFindsRacers> {
     __device__ proto::LeanHead head_of(const LeanWant& want) const {
         proto::LeanHead head{};
         if ((want.flags & kWhole) != 0) head.flags |= proto::kStandsWhole;
+        if (want.mask_row != 0) head.flags |= proto::kMasked;
         if (weighed) head.flags |= proto::kWeighsBlocks;
         if (sums_spread(want)) head.flags |= proto::kHasSpread;
         if (drawn > 0) {
@@ -267,7 +268,7 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     const LeanWant& want = wants.of(column);
     const ColumnPlan plan(want, {rows.lead, rows.entries, rows.blocks}, target.room,
                           sizeof(typename Element<D>::Code));
-    measure_chunk<D>(reader, column, want, plan, rows.first_block, scratch);
+    measure_chunk<D>(reader, column, want, plan, rows, scratch);
     if (!arrives_last(scratch.arrived + column)) return;
     send_column<D, kFindsRacers>(reader, rows, target, column, want, plan, scratch);
     finish_column(end, order, blockIdx.y, scratch);

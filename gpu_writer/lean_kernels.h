@@ -14,7 +14,7 @@
 
 namespace croupier::gpu_writer {
 
-// The rows of a step as the LM head left them; the last four as in LeanShape.
+// The rows of a step as the LM head left them; the last five as in LeanShape.
 struct LeanRows {
     const void* logits = nullptr;
     std::uint64_t row_stride = 0;  // elements
@@ -23,6 +23,7 @@ struct LeanRows {
     std::uint32_t entries = 0;
     std::uint32_t blocks = 0;
     std::uint32_t first_block = 0;
+    StepMasks masks = {};
 };
 
 struct LeanTarget {
@@ -79,6 +80,7 @@ cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,
 // as this, and zero before the first launch.
 struct SpreadColumn {
     std::uint32_t column;
+    std::uint32_t mask_row;  // as the column's LeanWant has it
     double scale;
 };
 std::size_t spread_scratch_bytes();

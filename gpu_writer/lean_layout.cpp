@@ -14,22 +14,42 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// A row in whole blocks, in the order of their ids, and the largest entry of each.
+// A row in whole blocks, in the order of their ids, and the largest entry of each that a mask allows.
 struct MeasuredRow {
     proto::Dtype dtype;
     std::size_t block_bytes;
     std::vector<std::byte> elements;
     std::vector<float> maxima;
+    std::vector<bool> hidden;  // entries; none: without a mask
 
-    MeasuredRow(const SliceShape& of, const void* row)
-        : dtype(of.dtype),
-          block_bytes(std::size_t{proto::kBlockIds} * proto::element_bytes(of.dtype)),
-          elements(of.blocks * block_bytes),
-          maxima(of.blocks) {
+    MeasuredRow(const LeanShape& shape, const void* row, std::uint32_t mask_row)
+        : dtype(shape.slice.dtype),
+          block_bytes(std::size_t{proto::kBlockIds} * proto::element_bytes(dtype)),
+          elements(shape.slice.blocks * block_bytes),
+          maxima(shape.slice.blocks) {
+        const SliceShape& of = shape.slice;
         const SliceShape alone{of.dtype, proto::kBlockIds, 1, of.lead, of.entries, of.blocks, nullptr};
         lay_rows(alone, 0, {&row, 1}, {elements.data(), maxima.data(), of.blocks});
+        if (mask_row != 0) hide(shape, mask_row);
         // One zero, and one NaN (code_of()), so that the bytes are the same wherever they are made.
         for (float& most : maxima) most += 0.0F;
+    }
+    // An entry that is NaN or +inf is not hidden: it is an error wherever it stands.
+    void hide(const LeanShape& shape, std::uint32_t mask_row) {
+        hidden.resize(maxima.size() * proto::kBlockIds);
+        for (std::size_t block = 0; block < maxima.size(); ++block) {
+            const std::uint32_t* bits = shape.masks.of_block(mask_row, shape.first_block + block);
+            float most = -kInfinity;
+            for (std::size_t i = 0; i < proto::kBlockIds; ++i) {
+                const std::size_t entry = block * proto::kBlockIds + i;
+                const float as_it_stands = value(entry);
+                const bool allowed = bits != nullptr && (bits[i / 32] >> (i % 32) & 1U) != 0;
+                hidden[entry] = !allowed && as_it_stands < kInfinity;
+                const bool counts = !hidden[entry] && !std::isnan(most);
+                if (counts && !(as_it_stands <= most)) most = as_it_stands;
+            }
+            maxima[block] = most;
+        }
     }
     std::uint32_t code(std::size_t entry) const {
         const std::size_t size = proto::element_bytes(dtype);
@@ -37,11 +57,16 @@ struct MeasuredRow {
         std::memcpy(&code, elements.data() + entry * size, size);
         return code;
     }
-    float value(std::size_t entry) const { return value_of_code(dtype, code(entry)); }
+    float value(std::size_t entry) const {
+        const bool is_hidden = !hidden.empty() && hidden[entry];
+        return is_hidden ? -kInfinity : value_of_code(dtype, code(entry));
+    }
     std::uint32_t code_of_maximum(std::size_t block) const {
         const float most = maxima[block];
         if (std::isnan(most)) return quiet_nan(dtype);
         if (most == 0) return 0;
+        // What a mask hides has no code of its own.
+        if (most == -kInfinity) return minus_infinity(dtype);
         std::size_t entry = block * proto::kBlockIds;
         while (value(entry) != most) ++entry;
         return code(entry);
@@ -251,8 +276,9 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
         ++head.sent;
     }
     if (whole) head.flags = proto::kStandsWhole;
-    if (drawn) head.flags = proto::kDrawn;
-    if (racers) head.flags = proto::kDrawnBeside | proto::kHasRacers;
+    if (want.mask_row != 0) head.flags |= proto::kMasked;
+    if (drawn) head.flags |= proto::kDrawn;
+    if (racers) head.flags |= proto::kDrawnBeside | proto::kHasRacers;
     if (sums_spread(want)) {
         head.flags |= proto::kHasSpread;
         const proto::LeanSpread spread{row.spread(want.scale)};
@@ -278,13 +304,16 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
 
 LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::uint32_t columns,
                      std::span<const std::uint32_t> order) {
-    return {slice_shape(geometry, rank, columns, order), geometry.shards[rank].first_block(),
-            geometry.lean_blocks, proto::lean_layout_of(geometry, rank)};
+    return {slice_shape(geometry, rank, columns, order),
+            geometry.shards[rank].first_block(),
+            geometry.lean_blocks,
+            proto::lean_layout_of(geometry, rank),
+            {}};
 }
 
 void lay_lean_column(const LeanShape& shape, std::uint32_t column, const LeanWant& want, const void* row,
                      const LeanMemory& memory) {
-    lay_column(shape, column, want, MeasuredRow(shape.slice, row), memory.part);
+    lay_column(shape, column, want, MeasuredRow(shape, row, want.mask_row), memory.part);
     if ((want.flags & kWhole) != 0) lay_rows(shape.slice, column, {&row, 1}, {memory.slice, nullptr, 0});
 }
 
@@ -297,7 +326,7 @@ void lay_lean(const LeanShape& shape, std::span<const LeanWant> wants, std::span
 void lay_blocks(const LeanShape& shape, std::uint32_t column, const void* row,
                 std::span<const std::uint64_t> bitmap, void* slice) {
     const SliceShape& of = shape.slice;
-    const MeasuredRow measured(of, row);
+    const MeasuredRow measured(shape, row, 0);
     const std::size_t element = proto::element_bytes(of.dtype);
     for (std::size_t place = 0; place < of.places(); ++place) {
         const std::size_t at = place / proto::kBlockIds;

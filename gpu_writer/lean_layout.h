@@ -17,6 +17,7 @@ struct LeanShape {
     std::uint32_t first_block = 0;  // of the rank's, among all ids' blocks
     std::uint32_t room = 0;         // for so many blocks of a column
     proto::LeanLayout layout;
+    StepMasks masks;  // of the same step, where a column has one
 
     BlockSpan span() const { return {slice.lead, slice.entries, slice.blocks}; }
 };

@@ -11,6 +11,7 @@
 #include "gpu_writer/element_codes.h"
 #include "gpu_writer/lanes.cuh"
 #include "gpu_writer/lean_kernels.h"
+#include "gpu_writer/lean_masks.cuh"
 #include "gpu_writer/lean_ranks.cuh"
 #include "gpu_writer/lean_rows.cuh"
 #include "proto/lean_order.h"
@@ -163,23 +164,34 @@ __device__ inline float ln_first_arrival(const LeanWant& want, std::uint32_t fir
 // what each of them weighs if that is sent, and what the chunk weighs where the column wants sums.
 template <proto::Dtype D>
 __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, const LeanWant& want,
-                              const ColumnPlan& plan, std::uint32_t first_block, const Scratch& scratch) {
+                              const ColumnPlan& plan, const LeanRows& rows, const Scratch& scratch) {
     using Code = typename Element<D>::Code;
     constexpr std::uint32_t kUnits = kChunkBlocks * kBlockUnits<D> / kLeanThreads;
     alignas(16) __shared__ Code maxima[kChunkBlocks];
     __shared__ ChunkSums of_blocks[kChunkBlocks];
+    __shared__ std::uint64_t allowed[kChunkBlocks];
     const LeanScales scales(want);
     const bool sums = scales.any();
+    const bool is_masked = want.mask_row != 0;
+    // They come from farther away than the logits do.
+    std::uint64_t own_allowed = 0;
+    if (is_masked && threadIdx.x < kChunkBlocks)
+        own_allowed = allowed_in_block(rows, want.mask_row, blockIdx.x * kChunkBlocks + threadIdx.x);
     Unit<D> units[kUnits];
     load_chunk(reader, column, blockIdx.x * kChunkBlocks * proto::kBlockIds, units);
     // While they are on their way.
     const bool has_racer = plan.races && threadIdx.x < kChunkBlocks;
-    const float ln_first = has_racer ? ln_first_arrival(want, first_block) : 0.0F;
+    const float ln_first = has_racer ? ln_first_arrival(want, rows.first_block) : 0.0F;
+    if (is_masked) {
+        if (threadIdx.x < kChunkBlocks) allowed[threadIdx.x] = own_allowed;
+        __syncthreads();
+    }
 #pragma unroll
     for (std::uint32_t i = 0; i < kUnits; ++i) {
         const auto sum = [](float a, float b) { return a + b; };
         const std::uint32_t block = (i * kLeanThreads + threadIdx.x) / kBlockUnits<D>;
         const bool writes = threadIdx.x % kBlockUnits<D> == 0;
+        if (is_masked) hide_masked(units[i], allowed[block], threadIdx.x % kBlockUnits<D>);
         const float most = joined<kBlockUnits<D>>(units[i].largest(), larger);
         // One zero: which of two a maximum is depends on their order.
         if (writes) maxima[block] = code_of<D>(most + 0.0F);

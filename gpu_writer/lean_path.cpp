@@ -111,9 +111,12 @@ shm::Result<LeanRows> LeanPath::keep_rows(const LeanRows& rows, const BegunStep&
     return kept;
 }
 
-LeanRows LeanPath::rows_of(const void* logits, std::uint64_t row_stride) const {
+LeanRows LeanPath::rows_of(const void* logits, std::uint64_t row_stride, const BegunStep& step) const {
     const SliceShape& slice = shape_.slice;
-    return {logits, row_stride, slice.dtype, slice.lead, slice.entries, slice.blocks, shape_.first_block};
+    StepMasks masks = masks_of(segment_, step.step);
+    masks.words = reinterpret_cast<const std::uint32_t*>(address_(masks.words));
+    return {logits,       row_stride,         slice.dtype, slice.lead, slice.entries,
+            slice.blocks, shape_.first_block, masks};
 }
 
 LeanSlice LeanPath::slice_of(const BegunStep& step) const {
@@ -134,7 +137,7 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
                                  LeanEnd end, cudaStream_t worker) {
     const WatchedStep watched{step, ++openings_};
     AnswerDesk& desk = desk_of(step.step);
-    const LeanRows rows = rows_of(logits, row_stride);
+    const LeanRows rows = rows_of(logits, row_stride, step);
     server_->watch(watched);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
     CROUPIER_TRY(desk.hold(worker));
@@ -169,7 +172,7 @@ shm::Result<bool> LeanPath::send_beside(const LeanRows& rows, const LeanTarget& 
         if ((want.flags & kWhole) != 0) {
             whole_.push_back(column);
         } else if (sums_spread(want)) {
-            spreads_.push_back({column, want.scale});
+            spreads_.push_back({column, want.mask_row, want.scale});
         }
     }
     CROUPIER_TRY(cuda_done(launch_whole_columns(rows, slice_of(step), whole_, worker),

@@ -57,7 +57,7 @@ class LeanPath {
     shm::Result<bool> prepare_memory(std::span<const std::uint32_t> order);
     shm::Result<bool> keep_places(std::span<const std::uint32_t> order);
     shm::Result<bool> make_copies();
-    LeanRows rows_of(const void* logits, std::uint64_t row_stride) const;
+    LeanRows rows_of(const void* logits, std::uint64_t row_stride, const BegunStep& step) const;
     LeanSlice slice_of(const BegunStep& step) const;
     shm::Result<bool> send_beside(const LeanRows& rows, const LeanTarget& target, const BegunStep& step,
                                   std::span<const LeanWant> wants, cudaStream_t worker);

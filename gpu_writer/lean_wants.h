@@ -32,7 +32,24 @@ struct LeanWant {
     std::uint32_t by_race = 0;
     // Of the blocks by maximum, none whose maximum is further than this below the largest.
     float reach = std::numeric_limits<float>::infinity();
+    // Not 0: one more than the number of the step's mask that says which entries count
+    // (proto::kMasked). Such a column is not drawn, and has no racers.
+    std::uint32_t mask_row = 0;
 };
 static_assert(sizeof(LeanWant) == 48);
+
+// A step's grammar masks as the slot has them, over all ids. The address is the GPU's where a kernel reads
+// them.
+struct StepMasks {
+    const std::uint32_t* words = nullptr;
+    std::uint64_t row_words = 0;  // a multiple of a cache line's
+
+    // Where the bits of one of the vocabulary's blocks stand; null: behind the row's end, where no entry is.
+    constexpr const std::uint32_t* of_block(std::uint32_t mask_row, std::uint64_t block) const {
+        constexpr std::uint64_t kWords = 2;
+        if ((block + 1) * kWords > row_words) return nullptr;
+        return words + (mask_row - 1) * row_words + block * kWords;
+    }
+};
 
 }  // namespace croupier::gpu_writer

@@ -20,7 +20,8 @@ constexpr float race_temperature(const SamplingParams& params) {
 
 // What stands beside a request's parameters.
 struct RequestRules {
-    bool limits = false;   // allowed ids, or a grammar mask
+    bool lists = false;    // allowed ids
+    bool masks = false;    // a grammar mask
     bool changes = false;  // biases, bad words, or stop ids that are forbidden yet
 };
 
@@ -29,7 +30,7 @@ struct RequestRules {
 constexpr bool draws_plainly(const SamplingParams& params, const RequestRules& rules, std::uint32_t vocab) {
     const bool wants_token_alone = (params.flags & kNoLogprob) != 0 && params.support == 0;
     const bool usual = params.rng == Rng::race && params.order[0] == Step::end;
-    if (!wants_token_alone || lowers_or_raises(params) || rules.changes || rules.limits || !usual)
+    if (!wants_token_alone || lowers_or_raises(params) || rules.changes || rules.lists || rules.masks || !usual)
         return false;
     if (race_temperature(params) == 0.0F) return true;
     const bool filters = is_switched_on(with_plain_top_k(params, vocab), Step::top_k) ||

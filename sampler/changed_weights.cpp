@@ -66,9 +66,12 @@ int exponent_to_ask(std::span<const ChangedToken> of, double weight, std::uint32
 }  // namespace
 
 // Those that can end above where they stood are read: how far above the largest entry of their block, nobody
-// knows. Under a mask the row's own weight asks for every block in any case.
+// knows. Under a mask of which the writers did not know, the row's own weight asks for every block in any
+// case.
 ChangedWeights::Unread ChangedWeights::may_be_unread(bool reads_all) const {
-    const bool some = !reads_all && row_.row.lean != nullptr && row_.mask.empty() && adjust_.lowers_only(on_);
+    const LeanBlocks* lean = row_.row.lean;
+    const bool some =
+        !reads_all && lean != nullptr && lean->knows_under(row_.mask) && adjust_.lowers_only(on_);
     return {some, some && !adjust_.has_raising_bias()};
 }
 

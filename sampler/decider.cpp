@@ -25,13 +25,15 @@ constexpr int most_asks(proto::Step filter) {
 
 // What the decision needs to know of the whole row is summed on the way.
 RowFault Decider::scan_row() const {
+    if (row_.lean != nullptr && row_.lean->masked_in_part && !races_masked()) return scan_unmasked();
     workspace_.answer_space.blocks = row_.blocks;
     workspace_.answer_space.blocks_read = row_.summarised ? 0 : row_.blocks;
     const auto block_max = workspace_.block_max.first(row_.blocks);
     if (row_.summarised) {
         const bool sound = row_.lean != nullptr && row_.lean->sound;
         const RowFault fault = sound ? RowFault::none : judge_block_maxima(block_max);
-        if (fault == RowFault::none && races_masked()) mask_block_maxima(row_, request_.mask, block_max);
+        const bool masks = races_masked() && (row_.lean == nullptr || !row_.lean->masked);
+        if (fault == RowFault::none && masks) mask_block_maxima(row_, request_.mask, block_max);
         return fault;
     }
     if (races_masked()) return scan_allowed_maxima(row_, request_.mask, block_max);
@@ -41,6 +43,19 @@ RowFault Decider::scan_row() const {
     if (summable && (asked || surprised)) return scan_and_weigh(row_, scale(), workspace_);
     if (summable && wants_logprob() && !wants_processed()) return scan_and_weigh(row_, 1.0, workspace_);
     return scan_block_maxima(row_, block_max);
+}
+
+// A writer reads a request by itself, perhaps while it is another one. What it told under a mask says nothing
+// to a decision that has to see all of the row.
+RowFault Decider::scan_unmasked() const {
+    const auto block_max = workspace_.block_max.first(row_.blocks);
+    row_.lean->forget_told();
+    workspace_.weighed = {};
+    row_.ask_for_absent();
+    if (row_.lacks_blocks()) return RowFault::none;
+    const RowFault fault = scan_block_maxima(row_, block_max);
+    row_.lean->largest = largest_of(block_max);
+    return fault;
 }
 
 // A NaN or +inf is an error even where the mask hides it: a row that holds one comes from a broken forward

@@ -50,6 +50,7 @@ class Decider {
     static constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();
 
     RowFault scan_row() const;
+    RowFault scan_unmasked() const;
     proto::DecisionError take(Path path);
     proto::DecisionError from_candidates();
     proto::DecisionError answer_many();

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "sampler/row_mask.h"
 #include "sampler/row_mass.h"
 #include "sampler/row_sums.h"
 
@@ -22,6 +23,13 @@ namespace croupier::sampler::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// What the mask hides is nothing.
+HWY_INLINE void WidenAllowed(const WeighedRow& of, std::uint32_t block, const std::byte* elements,
+                             float* HWY_RESTRICT values) {
+    WidenBlock(of.row.dtype, elements, values);
+    if (!of.mask.empty()) HideMasked(allowed_in_block(of.mask, block), values);
+}
+
 template <class Visit>
 HWY_INLINE void EachOfBlock(const WeighedRow& of, const PlaceFloors& floors, std::uint32_t block,
                             Visit visit) {
@@ -29,11 +37,11 @@ HWY_INLINE void EachOfBlock(const WeighedRow& of, const PlaceFloors& floors, std
     const std::size_t lanes = hn::Lanes(d);
     const std::byte* elements = of.row.lean->at[block];
     const auto least = hn::Set(d, floors.of_block(block));
-    if (of.row.dtype == proto::Dtype::bf16 && block != floors.block) {
+    if (of.row.dtype == proto::Dtype::bf16 && of.mask.empty() && block != floors.block) {
         return EachOfBf16(elements, [&](V low, V high) HWY_ATTR { visit(low, high, least); });
     }
     HWY_ALIGN float values[kBlock];
-    WidenBlock(of.row.dtype, elements, values);
+    WidenAllowed(of, block, elements, values);
     if (block == floors.block) floors.hide_equal(values);
     for (std::size_t at = 0; at < kBlock; at += 2 * lanes) {
         visit(hn::LoadU(d, values + at), hn::LoadU(d, values + at + lanes), least);
@@ -211,7 +219,7 @@ HWY_INLINE void EachLeft(const WeighedRow& of, std::span<const std::uint64_t> ta
         rest(first, some, ~(reached & there));
         for (std::uint64_t bits = reached & there; bits != 0; bits &= bits - 1) {
             const std::uint32_t block = first + static_cast<std::uint32_t>(std::countr_zero(bits));
-            WidenBlock(of.row.dtype, of.row.block(block), values);
+            WidenAllowed(of, block, of.row.block(block), values);
             for (std::uint64_t each = taken[block]; each != 0; each &= each - 1)
                 values[std::countr_zero(each)] = kNone;
             visit(block, values);

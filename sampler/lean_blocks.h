@@ -18,9 +18,13 @@ struct LeanBlocks {
     std::span<std::uint64_t> missing;  // a bit a block; all zero before the first is asked for
     std::span<std::byte> nothing;      // a block of -inf: what is read in place of an absent one
     std::span<float> block_max;        // the workspace's, of the row's blocks
-    float largest = 0.0F;              // of the row, whatever a mask hides
+    float largest = 0.0F;              // of the row, as far as the maxima are of it
     bool sound = true;                 // no entry is NaN or +inf
-    // Of the row, whatever a mask hides, from `largest` down; its weights are at `spread_at`.
+    // All that is known of the row without its blocks is of what the request's mask allows. Of some ranks
+    // that may be, and not of others: then the two below differ.
+    bool masked = false;
+    bool masked_in_part = false;
+    // Of the row as the maxima are, from `largest` down; its weights are at `spread_at`.
     std::optional<proto::RowSpread> spread;
     double spread_at = 0.0;
     // What each block weighs at least at `weighed_at`, in units of its largest entry's weight: one or more.
@@ -42,6 +46,9 @@ struct LeanBlocks {
     std::uint32_t asked = 0;         // how many are missing
     std::uint32_t asked_before = 0;  // how many are there because an earlier try of the decision asked
 
+    // Whether maxima and sums are those of the row under this mask.
+    bool knows_under(std::span<const std::uint32_t> mask) const { return masked == !mask.empty(); }
+
     bool is_there(std::uint32_t block) const { return (there[block / 64] >> (block % 64) & 1U) != 0; }
 
     // To be read.
@@ -61,6 +68,9 @@ struct LeanBlocks {
     std::optional<float> logit_sent(std::uint32_t token) const;
     // All of them, if what stands before some was summed at this scale, of all the row.
     std::span<const proto::Racer> racers_at(double scale) const;
+
+    // As if nothing were known of the row but the blocks that are there: every other one may be asked for.
+    void forget_told();
 
     // As if nothing had been asked for.
     void forget_asked() {

@@ -19,7 +19,7 @@ using proto::race::Draw;
 
 proto::RequestRules rules_of(const proto::SamplingParams& params, const Request& request) {
     const bool bans_stops = request.output.size() < params.min_tokens;
-    return {!request.allowed_ids.empty() || !request.mask.empty(),
+    return {!request.allowed_ids.empty(), !request.mask.empty(),
             !request.bias.empty() || !request.bad_words.empty() || bans_stops};
 }
 

@@ -65,6 +65,9 @@ class LeanLayer {
         lean_.block_max = workspace_.block_max.first(blocks_);
         lean_.largest = -std::numeric_limits<float>::infinity();
         lean_.sound = true;
+        const auto is_masked = [](const Slice& each) { return each.lean->masked; };
+        lean_.masked = std::all_of(view_.slices.begin(), view_.slices.end(), is_masked);
+        lean_.masked_in_part = std::any_of(view_.slices.begin(), view_.slices.end(), is_masked);
         lean_.asked_before = 0;
         lean_.weighed_at = view_.slices.front().lean->scale;
         lean_.weighed = 0;
@@ -267,6 +270,15 @@ bool LeanBlocks::know_weights(double scale) {
     }
     knows_weights = true;
     return true;
+}
+
+void LeanBlocks::forget_told() {
+    std::fill(block_max.begin(), block_max.end(), 0.0F);
+    masked = masked_in_part = false;
+    spread.reset();
+    weighed_at = 0.0;
+    has_racers = false;
+    slices = {};
 }
 
 std::optional<float> LeanBlocks::logit_sent(std::uint32_t token) const {

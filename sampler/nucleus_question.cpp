@@ -27,9 +27,10 @@ constexpr double kHopeless = 0.5;
 
 }  // namespace
 
-// What a mask hides may stand so far above what it leaves that no sum holds both.
+// What a mask hides may stand so far above what it leaves that no sum of both tells anything of the latter.
 bool WinnerQuestion::may_keep_by_own_weight() const {
-    return filter_ == Step::top_p && lowers_ && weighed_.row.lean != nullptr && weighed_.mask.empty() &&
+    const LeanBlocks* lean = weighed_.row.lean;
+    return filter_ == Step::top_p && lowers_ && lean != nullptr && lean->knows_under(weighed_.mask) &&
            weighed_.reference != kNothing && can_be_weighed(weighed_.reference, weighed_.scale);
 }
 
@@ -185,7 +186,7 @@ Verdict WinnerQuestion::judge_by_what_is_left(const Candidate& winner) {
     constexpr double kNats = 20.0;  // what is farther below the winner adds next to nothing
     // Below that a sum tells more than what is there of the row, and is made already.
     constexpr double kTold = 1e-3;
-    if (!weighed_.mask.empty() || !has_left_little(kTold)) return Verdict::open;
+    if (!has_left_little(kTold)) return Verdict::open;
     const double floor = winner.value - kNats / weighed_.scale;
     const std::span<const ChangedToken> moved = changed_.moved_tokens();
     const auto bits_of = [&](const ChangedToken& each) -> std::uint64_t& {

@@ -264,7 +264,9 @@ std::optional<double> known_weight(const MassQuery& query, std::span<const Weigh
         return each.maximum == query.maximum && each.scale == query.scale;
     };
     const auto answer = std::find_if(known.begin(), known.end(), answers);
-    return query.mask.empty() && answer != known.end() ? std::optional(answer->total) : std::nullopt;
+    const LeanBlocks* lean = query.row.lean;
+    const bool holds = lean != nullptr ? lean->knows_under(query.mask) : query.mask.empty();
+    return holds && answer != known.end() ? std::optional(answer->total) : std::nullopt;
 }
 
 double total_weight(const MassQuery& query, std::span<const Weighed> known) noexcept {

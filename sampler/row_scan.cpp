@@ -353,7 +353,7 @@ float largest_of(std::span<const float> values) noexcept {
 
 float largest_entry(const BlockedRow& row, std::span<const std::uint32_t> mask,
                     std::span<const float> block_max) noexcept {
-    return row.lean != nullptr && mask.empty() ? row.lean->largest : largest_of(block_max);
+    return row.lean != nullptr && row.lean->knows_under(mask) ? row.lean->largest : largest_of(block_max);
 }
 
 float largest_without(std::span<const float> values, std::span<const std::uint64_t> bits) noexcept {

@@ -233,7 +233,7 @@ namespace {
 
 const proto::RowSpread* given_spread(const WeighedRow& of) {
     const LeanBlocks* lean = of.row.lean;
-    const bool given = lean != nullptr && lean->spread && of.mask.empty() &&
+    const bool given = lean != nullptr && lean->spread && lean->knows_under(of.mask) &&
                        of.reference == static_cast<double>(lean->largest);
     return given ? &*lean->spread : nullptr;
 }

@@ -35,15 +35,14 @@ struct WeightBefore {
 };
 WeightBefore weight_before_and_least(const WeighedRow& of, const Candidate& place) noexcept;
 
-// Of a row that is there in part, without a mask and without asking for anything: what stands before the
-// place, where all of it is there.
+// Of a row that is there in part, without asking for anything: what stands before the place, where all of it
+// is there.
 std::optional<double> weigh_before(const WeighedRow& of, const Candidate& place) noexcept;
 
 // Where it has told: the same in double, off by what its additions round.
 double weigh_before_exactly(const WeighedRow& of, const Candidate& place) noexcept;
 
-// Of any row without a mask, what is there and has no bit in `taken`, in blocks whose largest entry reaches
-// the floor: the largest, or `highest` if that is above it, what all of them weigh in units of its weight,
+// Of any row, what is there and has no bit in `taken`, in blocks whose largest entry reaches the floor: the largest, or `highest` if that is above it, what all of them weigh in units of its weight,
 // and what of that stands before the place.
 // Where the largest cannot be weighed, or there is none, it is -inf and nothing is told.
 struct LeftWeights {

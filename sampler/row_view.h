@@ -28,6 +28,9 @@ constexpr std::uint32_t kWeightSteps = 40;
 // the slice's first one, in the order of their ids. The maxima are believed as a row is.
 struct LeanColumn {
     const void* maxima = nullptr;  // a code of each block: its largest entry, NaN where one is
+    // Of the maxima, the sums, and what each block weighs: they are of what the request's mask allows, beside
+    // which a NaN or +inf counts wherever it stands. The elements are as they stand.
+    bool masked = false;
     const std::uint16_t* blocks = nullptr;
     const void* elements = nullptr;  // [sent][64]
     std::uint32_t sent = 0;

@@ -45,8 +45,8 @@ class WinnerQuestion {
     WinnerQuestion& operator=(const WinnerQuestion&) = delete;
 
     // Whether so little stands above the winner, as the row has it, that it is kept whatever the rest weighs.
-    // It needs no begin(), and is for questions that may be answered so: of a lean step's rows without a
-    // mask.
+    // It needs no begin(), and is for questions that may be answered so: of a lean step's rows whose writers
+    // knew of a mask.
     bool may_keep_by_own_weight() const;
     bool keeps_by_own_weight(const Candidate& winner);
 

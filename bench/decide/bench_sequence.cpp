@@ -24,7 +24,8 @@ std::vector<std::uint32_t> mask_of(CaseMask kind, std::uint32_t vocab) {
     if (kind == CaseMask::none) return {};
     std::mt19937 generator(20261122);
     const auto random = [&generator] { return static_cast<std::uint32_t>(generator()); };
-    std::vector<std::uint32_t> words((vocab + 31) / 32);
+    // As a step has it, whose rows are whole cache lines.
+    std::vector<std::uint32_t> words((vocab + 511) / 512 * 16);
     for (std::uint32_t& word : words) word = kind == CaseMask::half ? random() : 0U;
     for (std::uint32_t i = 0; kind == CaseMask::few && i < kFewIds; ++i) {
         const std::uint32_t id = random() % vocab;
@@ -118,8 +119,12 @@ void BenchSequence::prepare(std::uint32_t draw) {
 }
 
 gpu_writer::LeanWant BenchSequence::want(std::uint32_t draw) const {
-    return gpu_writer::want_of(what_->params, sampler::race_key(what_->params, request(draw)),
-                               {!what_->mask.empty(), !what_->bias.empty()}, vocab_, proto::kUsualLeanBlocks);
+    const proto::RequestRules rules{false, !what_->mask.empty(), !what_->bias.empty()};
+    gpu_writer::LeanWant want =
+        gpu_writer::want_of(what_->params, sampler::race_key(what_->params, request(draw)), rules, vocab_,
+                            proto::kUsualLeanBlocks);
+    if (rules.masks && (want.flags & gpu_writer::kWhole) == 0) want.mask_row = 1;
+    return want;
 }
 
 proto::Decision BenchSequence::decide(const sampler::RowView& row, std::uint32_t draw,

@@ -42,6 +42,8 @@ class BenchSequence {
     void prepare(std::uint32_t draw);
     // What a lean writer sends for that decision.
     gpu_writer::LeanWant want(std::uint32_t draw) const;
+    // The request's, as the first of a step.
+    gpu_writer::StepMasks masks() const { return {what_->mask.data(), what_->mask.size()}; }
     // `draw` numbers the decisions: each has randoms of its own. The rest of the answer is the workspace's.
     proto::Decision decide(const sampler::RowView& row, std::uint32_t draw, sampler::Workspace& workspace);
     // The last token is to be followed again.

@@ -27,8 +27,9 @@ LeanRows::LeanRows(const BenchRows& by_id, const LaidRows& rows)
       part_(shape_.layout.bytes),
       placed_((geometry_.blocks() + 63) / 64) {}
 
-void LeanRows::lay(std::uint32_t row, const gpu_writer::LeanWant& want) {
+void LeanRows::lay(std::uint32_t row, const gpu_writer::LeanWant& want, const gpu_writer::StepMasks& masks) {
     gpu_writer::LeanShape alone = shape_;
+    alone.masks = masks;
     // Its column is the first one of what is laid there.
     alone.layout.heads += row * sizeof(proto::LeanHead);
     alone.layout.maxima += row * shape_.layout.maxima_stride;
@@ -52,6 +53,7 @@ const proto::LeanHead& LeanRows::head(std::uint32_t row) const {
 sampler::RowView LeanRows::view(std::uint32_t row) {
     const proto::LeanLayout& layout = shape_.layout;
     const proto::LeanHead& sent = head(row);
+    lean_.masked = (sent.flags & proto::kMasked) != 0;
     lean_.maxima = part_.data() + layout.maxima + row * layout.maxima_stride;
     lean_.blocks =
         reinterpret_cast<const std::uint16_t*>(part_.data() + layout.blocks + row * layout.blocks_stride);

@@ -53,6 +53,7 @@ json measure(const Case& of, const lean::ColdRows& rows, std::uint32_t steps) {
                    {"drawn", of.drawn},
                    {"racers", of.racers},
                    {"spreads", of.spreads},
+                   {"masked", of.masked},
                    {"to_ready_us", percentiles_of(steps, [&] { return session.to_ready(); })},
                    {"to_tokens_us", percentiles_of(steps, [&] { return session.to_tokens(); })},
                    {"kernel_us", percentiles_of(steps, [&] { return session.of_kernel(false); })},
@@ -89,6 +90,11 @@ json measure_answers(const Case& of, const lean::ColdRows& rows, std::uint32_t s
     return results;
 }
 
+Case masked(Case of) {
+    of.masked = true;
+    return of;
+}
+
 json run(const Options& options) {
     json where = environment();
     where["gpu"] = writer::gpu_name(0);
@@ -107,6 +113,8 @@ json run(const Options& options) {
               // The same with half as many blocks opened, and penalties alone.
               Case{options.vocab, columns, 32, 64, true, false, true},
               Case{options.vocab, columns, 4, 84, false, false, true},
+              // All controls, and a temperature alone, under grammar masks.
+              masked({options.vocab, columns, 65, 0}), masked({options.vocab, columns, 4, 72}),
               // One of greedy columns has its spread, and all of those with a top-n sigma.
               Case{options.vocab, columns, 4, 0}, Case{options.vocab, columns, 4, 0, false, false, false, 1},
               Case{options.vocab, columns, 72, 84, false, false, true, columns}}) {
@@ -135,8 +143,9 @@ void print_table(const json& answer) {
             each["drawn"].get<bool>()
                 ? "drawn"
                 : fmt::format(
-                      "{}+{}{}{}", each["by_maximum"].get<int>(), each["by_race"].get<int>(),
+                      "{}+{}{}{}{}", each["by_maximum"].get<int>(), each["by_race"].get<int>(),
                       each["racers"].get<bool>() ? " r" : "",
+                      each["masked"].get<bool>() ? " m" : "",
                       each["spreads"].get<int>() == 0 ? "" : fmt::format(" s{}", each["spreads"].get<int>())),
             each["sums"].get<bool>() ? "yes" : "no", each["to_ready_us"]["p50"].get<double>(),
             each["to_ready_us"]["p99"].get<double>(), each["to_tokens_us"]["p50"].get<double>(),

@@ -70,6 +70,8 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
       sweep_(kSweepBytes),
       tokens_(of.columns * sizeof(std::int32_t)),
       wants_(of.columns),
+      mask_words_((of.vocab + 511) / 512 * 16),
+      masks_(of.masked ? mask_words_ * of.columns : 1),
       part_(shape_.layout.bytes),
       slice_(std::size_t{shape_.slice.places()} * of.columns * 2),
       words_(kFirstAnswered + kMostAsking),
@@ -85,8 +87,10 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
     need_cuda(cudaMemset(spread_scratch_.get(), 0, gpu_writer::spread_scratch_bytes()),
               "cannot clear GPU memory");
     need_cuda(cudaDeviceSynchronize(), "cannot clear GPU memory");
+    if (of.masked) std::fill_n(masks_.host.get(), mask_words_ * of.columns, 0x55555555U);
     for (std::uint32_t column = 0; column < of.columns; ++column) {
         gpu_writer::LeanWant& want = wants_[column];
+        if (of.masked) want.mask_row = column + 1;
         want.key = {column * 77U + 1, 100 + column, 0};
         want.temperature = 0.7F;
         want.scale = 1 / 0.7;
@@ -97,7 +101,7 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
         want.by_race = of.by_race;
         if (column >= of.spreads) continue;
         want.flags |= gpu_writer::kSumSpread;
-        spreads_.push_back({column, want.scale});
+        spreads_.push_back({column, want.mask_row, want.scale});
     }
 }
 
@@ -111,7 +115,8 @@ gpu_writer::LeanRows LeanSteps::next_rows() {
             shape_.slice.lead,
             shape_.slice.entries,
             shape_.slice.blocks,
-            shape_.first_block};
+            shape_.first_block,
+            {masks_.device, mask_words_}};
 }
 
 gpu_writer::LeanSlice LeanSteps::slice() const {

@@ -26,6 +26,7 @@ struct Case {
     bool drawn = false;         // and nothing else
     bool racers = false;        // in place of blocks by the race, which are opened
     std::uint32_t spreads = 0;  // of so many columns, the first ones
+    bool masked = false;        // each column by a mask of its own, of half of the ids
 };
 
 // Pinned memory, and where the GPU finds it.
@@ -90,6 +91,8 @@ class LeanSteps {
     writer::GpuBuffer sweep_;
     writer::GpuBuffer tokens_;
     std::vector<gpu_writer::LeanWant> wants_;
+    std::uint64_t mask_words_;
+    Mapped<std::uint32_t> masks_;
     Mapped<std::byte> part_;
     Mapped<std::byte> slice_;
     Mapped<std::uint64_t> words_;

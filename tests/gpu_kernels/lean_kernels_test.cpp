@@ -39,6 +39,12 @@ TEST_CASE("kernels lay lean steps of usual vocabularies") {
     testing::check_lay(*side, testing::usual_case(300000, 1, 64));
 }
 
+TEST_CASE("kernels lay lean steps under grammar masks") {
+    const auto side = testing::make_emulated_lean();
+    for (const std::uint32_t vocab : {1U, 63U, 65U, 700U, 32000U, 151936U})
+        testing::check_lay(*side, testing::masked_case(vocab, 5, 64));
+}
+
 TEST_CASE("kernels take what columns want from their arguments and, of many columns, from memory") {
     const auto side = testing::make_emulated_lean();
     for (const std::uint32_t columns : {64U, 65U, 512U, 513U}) {

@@ -24,7 +24,10 @@ class HostLean final : public LeanSide {
 
   private:
     static gpu_writer::LeanShape shape(const LeanCase& of) {
-        return gpu_writer::lean_shape(of.geometry, of.rank, of.columns(), of.order);
+        gpu_writer::LeanShape shape =
+            gpu_writer::lean_shape(of.geometry, of.rank, of.columns(), of.order);
+        shape.masks = {of.masks.data(), of.mask_words()};
+        return shape;
     }
     static const void* row(const LeanCase& of, std::uint32_t column) {
         return of.rows.bytes.data() +

@@ -140,6 +140,30 @@ void fill_rows(LeanCase& of, std::uint64_t padding, Random& random) {
     }
 }
 
+// Words that allow nearly all, half, few, or nothing and all by turns.
+std::uint32_t mask_word(std::uint32_t kind, Random& random) {
+    const auto word = static_cast<std::uint32_t>(random());
+    const auto other = static_cast<std::uint32_t>(random());
+    if (kind == 0) return word | other;
+    if (kind == 1) return word;
+    if (kind == 2) return random() % 8 == 0 ? word & other & static_cast<std::uint32_t>(random()) : 0;
+    return random() % 2 == 0 ? 0 : 0xFFFFFFFF;
+}
+
+// What is drawn where it stands, or stands whole, has none.
+void add_masks(LeanCase& of, Random& random) {
+    constexpr std::uint32_t kKinds = 4;
+    for (std::uint32_t row = 0; row < kKinds; ++row) {
+        for (std::uint32_t word = 0; word < of.mask_words(); ++word)
+            of.masks.push_back(mask_word(row, random));
+    }
+    for (gpu_writer::LeanWant& want : of.wants) {
+        if ((want.flags & gpu_writer::kWhole) != 0 || random() % 2 == 0) continue;
+        want.mask_row = 1 + below(random, kKinds);
+        want.flags &= ~(gpu_writer::kDraw | gpu_writer::kSendRacers);
+    }
+}
+
 }  // namespace
 
 LeanCase random_case(Random& random) {
@@ -164,6 +188,14 @@ LeanCase random_case(Random& random) {
     made.skipped = random() % 3 == 0 ? below(random, 9) : 0;
     const std::uint64_t aligned = (16 - geometry.shards[made.rank].count % 16) % 16;
     fill_rows(made, random() % 3 == 0 ? random() % 9 : aligned, random);
+    add_masks(made, random);
+    return made;
+}
+
+LeanCase masked_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t lean_blocks) {
+    LeanCase made = usual_case(vocab, columns, lean_blocks);
+    Random random(vocab);
+    add_masks(made, random);
     return made;
 }
 

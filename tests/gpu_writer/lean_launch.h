@@ -11,8 +11,8 @@
 
 namespace croupier::testing {
 
-// `logits`: where the case's bytes lie.
-inline gpu_writer::LeanRows rows_at(const std::byte* logits, const LeanCase& of,
+// Where the case's bytes lie, and its masks.
+inline gpu_writer::LeanRows rows_at(const std::byte* logits, const std::uint32_t* masks, const LeanCase& of,
                                     const gpu_writer::LeanShape& shape) {
     const proto::Dtype dtype = of.geometry.dtype;
     return {logits + std::size_t{of.skipped} * proto::element_bytes(dtype),
@@ -21,7 +21,8 @@ inline gpu_writer::LeanRows rows_at(const std::byte* logits, const LeanCase& of,
             shape.slice.lead,
             shape.slice.entries,
             shape.slice.blocks,
-            shape.first_block};
+            shape.first_block,
+            {masks, of.mask_words()}};
 }
 
 inline std::vector<std::uint32_t> whole_columns(const LeanCase& of) {
@@ -36,7 +37,7 @@ inline std::vector<gpu_writer::SpreadColumn> spread_columns(const LeanCase& of) 
     std::vector<gpu_writer::SpreadColumn> spreads;
     for (std::uint32_t column = 0; column < of.columns(); ++column) {
         const gpu_writer::LeanWant& want = of.wants[column];
-        if (gpu_writer::sums_spread(want)) spreads.push_back({column, want.scale});
+        if (gpu_writer::sums_spread(want)) spreads.push_back({column, want.mask_row, want.scale});
     }
     return spreads;
 }

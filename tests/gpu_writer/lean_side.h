@@ -18,8 +18,10 @@ struct LeanCase {
     std::vector<gpu_writer::LeanWant> wants;
     Rows rows;
     std::uint32_t skipped = 0;  // elements before the first row, which then is not aligned
+    std::vector<std::uint32_t> masks;  // rows of mask_words(), over all ids
 
     std::uint32_t columns() const { return static_cast<std::uint32_t>(wants.size()); }
+    std::uint32_t mask_words() const { return (geometry.vocab + 511) / 512 * 16; }
     std::uint32_t blocks() const { return geometry.shards[rank].blocks(); }
 };
 

@@ -67,6 +67,14 @@ TEST_CASE("a lean step of a usual vocabulary", "[lean]") {
     testing::check_lay(*side, testing::stairs_case(1500, 300, proto::Dtype::bf16));
 }
 
+TEST_CASE("a lean step under grammar masks tells of what they allow", "[lean]") {
+    const auto way = GENERATE(testing::Way::host, testing::Way::store);
+    if (!testing::can_run(way)) return;
+    const auto side = side_of(way);
+    for (const std::uint32_t vocab : {1U, 63U, 65U, 700U, 32000U, 151936U})
+        testing::check_lay(*side, testing::masked_case(vocab, 9, 64));
+}
+
 TEST_CASE("a lean step of as many columns as its kernel has arguments for, and of one more", "[lean]") {
     const auto way = GENERATE(testing::Way::host, testing::Way::store);
     if (!testing::can_run(way)) return;

@@ -41,6 +41,11 @@ std::uint32_t code_of_maximum(proto::Dtype dtype, float most, const std::uint32_
                          [&](std::uint32_t code) { return naive_value(dtype, code) == most; });
 }
 
+std::uint32_t minus_infinity_of(proto::Dtype dtype) {
+    if (dtype == proto::Dtype::bf16) return 0xFF80;
+    return dtype == proto::Dtype::fp16 ? 0xFC00 : 0xFF800000;
+}
+
 bool above(float a, float b) {
     return std::isnan(a) ? !std::isnan(b) : a > b;
 }
@@ -253,6 +258,31 @@ proto::RowSpread naive_spread(proto::Dtype dtype, const std::vector<std::uint32_
     return spread;
 }
 
+// Those that the column's mask hides as -inf, unless they are NaN or +inf.
+std::vector<std::uint32_t> allowed_codes(const LeanCase& of, const gpu_writer::LeanWant& want,
+                                         const std::vector<std::uint32_t>& codes) {
+    const proto::Dtype dtype = of.geometry.dtype;
+    std::vector<std::uint32_t> allowed = codes;
+    if (want.mask_row == 0) return allowed;
+    const std::uint32_t* mask = of.masks.data() + std::size_t{want.mask_row - 1} * of.mask_words();
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+        const std::size_t id = std::size_t{of.geometry.shards[of.rank].first_block()} * 64 + i;
+        const bool allows = id < std::size_t{of.mask_words()} * 32 && (mask[id / 32] >> (id % 32) & 1U) != 0;
+        if (!allows && naive_value(dtype, codes[i]) < kInfinity) allowed[i] = minus_infinity_of(dtype);
+    }
+    return allowed;
+}
+
+std::vector<float> maxima_of(proto::Dtype dtype, const std::vector<std::uint32_t>& codes) {
+    std::vector<float> maxima(codes.size() / 64, -kInfinity);
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+        const float value = naive_value(dtype, codes[i]);
+        float& most = maxima[i / 64];
+        if (std::isnan(value) || value > most) most = value;
+    }
+    return maxima;
+}
+
 double naive_weight(proto::Dtype dtype, const std::vector<std::uint32_t>& codes, double scale) {
     return naive_spread(dtype, codes, scale).weight;
 }
@@ -263,11 +293,12 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
     const proto::Dtype dtype = of.geometry.dtype;
     const gpu_writer::LeanWant& want = of.wants[column];
     const Bytes slice = naive_slice(in_blocks(of), of.rank, 1, {}, row_of(of, column));
-    const std::vector<float> maxima = naive_maxima(in_blocks(of), of.rank, 1, slice);
     NaiveColumn naive;
-    naive.codes = codes_of(dtype, slice.data(), maxima.size() * 64);
+    naive.codes = codes_of(dtype, slice.data(), std::size_t{of.blocks()} * 64);
+    const std::vector<std::uint32_t> allowed = allowed_codes(of, want, naive.codes);
+    const std::vector<float> maxima = maxima_of(dtype, allowed);
     for (std::size_t block = 0; block < maxima.size(); ++block) {
-        naive.maxima.push_back(code_of_maximum(dtype, maxima[block], naive.codes.data() + block * 64));
+        naive.maxima.push_back(code_of_maximum(dtype, maxima[block], allowed.data() + block * 64));
     }
     const bool whole = (want.flags & gpu_writer::kWhole) != 0;
     const bool draws = !whole && (want.flags & gpu_writer::kDraw) != 0;
@@ -277,22 +308,23 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
     naive.choices = drawn ? std::vector<std::vector<std::uint32_t>>(1) : may_be_sent(of, want, maxima);
     if (whole) naive.head.flags = proto::kStandsWhole;
     if (drawn) naive.head.flags = proto::kDrawn;
+    if (want.mask_row != 0) naive.head.flags |= proto::kMasked;
     if (!drawn && naive_weighs_blocks(of, want)) {
         naive.head.flags |= proto::kWeighsBlocks;
         for (std::size_t block = 0; block < maxima.size(); ++block) {
-            const auto first = naive.codes.begin() + static_cast<std::ptrdiff_t>(block) * 64;
+            const auto first = allowed.begin() + static_cast<std::ptrdiff_t>(block) * 64;
             naive.weights.push_back(naive_weight(dtype, {first, first + 64}, want.scale));
         }
     }
     if (!whole && (want.flags & gpu_writer::kSumSpread) != 0) {
         naive.head.flags |= proto::kHasSpread;
-        naive.spread = naive_spread(dtype, naive.codes, want.scale);
+        naive.spread = naive_spread(dtype, allowed, want.scale);
     }
     if (draw) naive.head.draw = *draw;
     naive.head.scale = want.scale;
-    if ((want.flags & gpu_writer::kSumAtOne) != 0) naive.head.weight = naive_weight(dtype, naive.codes, 1);
+    if ((want.flags & gpu_writer::kSumAtOne) != 0) naive.head.weight = naive_weight(dtype, allowed, 1);
     if ((want.flags & gpu_writer::kSumAtScale) != 0) {
-        naive.head.weight_at_scale = naive_weight(dtype, naive.codes, want.scale);
+        naive.head.weight_at_scale = naive_weight(dtype, allowed, want.scale);
     }
     return naive;
 }

@@ -11,7 +11,7 @@
 namespace croupier::testing {
 
 struct NaiveColumn {
-    std::vector<std::uint32_t> codes;  // of whole blocks, in the order of their ids
+    std::vector<std::uint32_t> codes;  // of whole blocks, in the order of their ids, whatever a mask hides
     std::vector<std::uint32_t> maxima;
     // Each of these may be what is sent: how many are chosen is not fixed exactly.
     std::vector<std::vector<std::uint32_t>> choices;

@@ -36,7 +36,15 @@ float largest(std::span<const float> values) {
     return most;
 }
 
+bool is_masked(const LeanOffer& offer, std::size_t rank) {
+    return !offer.mask.empty() && !(offer.masks_every_second && rank % 2 == 1);
+}
+
 }  // namespace
+
+bool may_be_masked(const Request& request) {
+    return !request.mask.empty() && request.allowed_ids.empty() && request.params->rng == proto::Rng::race;
+}
 
 DrawnBy drawn_by(const Request& request) {
     return {race_key(*request.params, request), proto::race_temperature(*request.params)};
@@ -50,17 +58,30 @@ LeanRow::LeanRow(const std::vector<float>& logits, RowShape shape, std::uint64_t
       bytes_(proto::element_bytes(shape_.dtype)),
       maxima_((logits.size() + kBlock - 1) / kBlock),
       placed_((maxima_.size() + 63) / 64) {
+    const std::vector<float> best = allowed_of(logits, offer, 0);
     for (std::size_t b = 0; b < maxima_.size(); ++b) {
         maxima_[b] = largest(
-            std::span(logits).subspan(b * kBlock, std::min<std::size_t>(kBlock, logits.size() - b * kBlock)));
+            std::span(best).subspan(b * kBlock, std::min<std::size_t>(kBlock, best.size() - b * kBlock)));
     }
     for (Slice slice : whole_.view().slices) {
-        ranks_.push_back(rank_of(slice, logits, offer));
+        ranks_.push_back(rank_of(slice, allowed_of(logits, offer, ranks_.size()), offer));
+        ranks_.back()->column.masked = is_masked(offer, ranks_.size() - 1);
         slice.elements = ranks_.back()->elements.data();
         slice.summaries = {};
         slice.lean = &ranks_.back()->column;
         slices_.push_back(slice);
     }
+}
+
+std::vector<float> LeanRow::allowed_of(const std::vector<float>& logits, const LeanOffer& offer,
+                                       std::size_t rank) const {
+    std::vector<float> allowed = logits;
+    if (!is_masked(offer, rank)) return allowed;
+    for (std::size_t id = 0; id < allowed.size(); ++id) {
+        const bool hidden = (offer.mask[id / 32] >> (id % 32) & 1U) == 0;
+        if (hidden && std::isfinite(allowed[id])) allowed[id] = kNothing;
+    }
+    return allowed;
 }
 
 std::unique_ptr<LeanRow::Rank> LeanRow::rank_of(const Slice& slice, const std::vector<float>& logits,
@@ -113,6 +134,7 @@ void LeanRow::give_maxima(Rank& rank, const Slice& slice, const std::vector<floa
         for (std::uint32_t entry = 0; entry < kBlock; ++entry) {
             const std::uint32_t id = (rank.first_block + b) * kBlock + entry;
             if (id < slice.first_id || id >= slice.first_id + slice.entries || id >= logits.size()) continue;
+            if (logits[id] == kNothing) continue;
             std::uint32_t code = 0;
             std::memcpy(&code, truth(slice, b) + entry * bytes_, bytes_);
             const float value = value_of_code(shape_.dtype, code);

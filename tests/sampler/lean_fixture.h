@@ -40,12 +40,17 @@ struct LeanOffer {
     // `scale`, off by as much as sums.
     std::uint32_t racers = 0;
     std::uint32_t summed_before = 0;
+    // What the writers know of the request's mask: maxima, sums and the best are under it. Empty: nothing.
+    std::span<const std::uint32_t> mask;
+    bool masks_every_second = false;  // of the ranks, from the first on; the others know nothing of it
 };
+// Of requests whose columns writers mask: others need all of their rows, whatever is hidden.
+bool may_be_masked(const Request& request);
 
 class LeanRow {
   public:
     // As RowFixture, in tiles of 64 whatever the shape says. The ranks' lists name blocks too that there are
-    // none of.
+    // none of. The offer's mask is looked at in the constructor alone.
     LeanRow(const std::vector<float>& logits, RowShape shape, std::uint64_t order_seed,
             const LeanOffer& offer);
 
@@ -74,6 +79,9 @@ class LeanRow {
 
     std::unique_ptr<Rank> rank_of(const Slice& slice, const std::vector<float>& logits,
                                   const LeanOffer& offer);
+    // A rank's part under the mask: what is finite and hidden is -inf.
+    std::vector<float> allowed_of(const std::vector<float>& logits, const LeanOffer& offer,
+                                  std::size_t rank) const;
     std::vector<std::uint32_t> chosen(const Rank& rank, const LeanOffer& offer);
     const std::byte* truth(const Slice& slice, std::uint32_t block) const;
     void poison(std::vector<std::byte>& elements);

@@ -1,4 +1,5 @@
-// Columns with a mask stand whole in a lean step: what the mask hides may stand at any height.
+// Columns with a mask: what it hides may stand at any height. Their writers know of it, or all of the row is
+// there.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -10,6 +11,8 @@
 #include "agreement.h"
 #include "lean_fixture.h"
 #include "lm_cases.h"
+#include "sampler/plan.h"
+#include "sampler/row_mass.h"
 #include "testing/deciding.h"
 
 namespace croupier::sampler::test {
@@ -33,15 +36,34 @@ void clear_request(LmCase& of) {
     of.hot_blocks.clear();
 }
 
-void check_as_whole(LmCase& of, Workspace& workspace) {
+LeanOffer all_of_it() {
     LeanOffer offer;
     offer.all = true;
+    return offer;
+}
+
+// What a writer sends that knows of the mask, with sums that are nearly as wrong as they may be.
+LeanOffer known_mask(const LmCase& of, std::mt19937_64& generator) {
+    LeanOffer offer;
+    offer.mask = of.request.mask;
+    offer.best = std::array{1U, 4U, 32U}[generator() % 3];
+    offer.sums = true;
+    const auto vocab = static_cast<std::uint32_t>(of.logits.size());
+    offer.scale = plan_of(of.params, of.request, {of.shape.dtype, vocab}).pruning.scale;
+    offer.block_weights = generator() % 2 == 0;
+    offer.spread = generator() % 2 == 0;
+    offer.error = std::array{0.0, 0.7, -0.7}[generator() % 3] * kSentWeightError;
+    return offer;
+}
+
+LeanDecision check_as_whole(LmCase& of, const LeanOffer& offer, Workspace& workspace) {
     LeanRow row(of.logits, of.shape, 1, offer);
     const proto::Decision whole = decide_once(row.whole(), of.request, workspace);
     const reference::Outcome expected = outcome_of(whole, workspace.answer());
     const LeanDecision lean = decide_lean(row, of.request, workspace);
     const std::string fault = difference(lean.outcome, expected, Logprobs::within_error);
     if (!fault.empty()) FAIL(fault << "; " << describe(of));
+    return lean;
 }
 
 }  // namespace
@@ -60,7 +82,10 @@ TEST_CASE("what a mask hides does not keep a winner that the nucleus leaves out,
             of.request.max_length = 100;
             of.params.temperature = temperature;
             of.params.top_p = 0.5;
-            for (of.params.seed = 0; of.params.seed < 40; ++of.params.seed) check_as_whole(of, workspace);
+            for (of.params.seed = 0; of.params.seed < 40; ++of.params.seed) {
+                check_as_whole(of, all_of_it(), workspace);
+                check_as_whole(of, known_mask(of, generator), workspace);
+            }
         }
     }
 }
@@ -85,7 +110,70 @@ TEST_CASE("requests under masks that hide what stands highest are decided as ove
             of.mask[id / 32] &= ~(1U << (id % 32));
         }
         bind_request(of);
-        check_as_whole(of, workspace);
+        check_as_whole(of, all_of_it(), workspace);
+        if (may_be_masked(of.request)) check_as_whole(of, known_mask(of, generator), workspace);
+    }
+}
+
+TEST_CASE("of a row whose writer knew of the mask, blocks are asked for as of one without") {
+    constexpr std::uint32_t kVocab = 40000;
+    Workspace workspace(kVocab);
+    std::mt19937_64 generator(3);
+    LmCase of;
+    long asked = 0;
+    constexpr int kCases = 400;
+    for (int number = 0; number < kCases; ++number) {
+        fill_lm_row(of, kVocab, proto::Dtype::bf16, generator);
+        clear_request(of);
+        of.params.temperature = 0.8;
+        of.params.seed = generator();
+        if (number % 4 == 1) of.params.top_p = 0.95;
+        if (number % 4 == 2) of.params.top_k = 20;
+        if (number % 4 == 3) of.params.temperature = 0.0;
+        // Of eight masks one allows nearly all, and one some ten tokens.
+        of.mask.assign((kVocab + 31) / 32, 0xFFFFFFFFU);
+        for (std::uint32_t& word : of.mask) {
+            for (int less = 0; less < number / 4 % 8 * 2 - 2; ++less)
+                word &= static_cast<std::uint32_t>(generator());
+        }
+        of.mask[7] |= 1U;
+        bind_request(of);
+        of.request.max_length = 100;
+        LeanOffer offer = known_mask(of, generator);
+        offer.best = 96;
+        asked += check_as_whole(of, offer, workspace).asked;
+    }
+    // Whole rows are 625 blocks each.
+    INFO(asked << " blocks of " << kCases << " rows");
+    CHECK(asked < 10L * kCases);
+}
+
+TEST_CASE("what was told under a mask says nothing to a request without one, or that sees all of its row") {
+    constexpr std::uint32_t kVocab = 640;
+    Workspace workspace(kVocab);
+    std::mt19937_64 generator(4);
+    LmCase of;
+    fill_lm_row(of, kVocab, proto::Dtype::bf16, generator);
+    clear_request(of);
+    of.mask.assign((kVocab + 31) / 32, 0x0F0F0F0FU);
+    for (of.params.seed = 0; of.params.seed < 60; ++of.params.seed) {
+        of.params.temperature = of.params.seed % 3 == 0 ? 0.0 : 1.0;
+        of.params.top_p = of.params.seed % 2 == 0 ? 0.9 : 1.0;
+        of.params.flags = of.params.seed % 5 == 0 ? 0 : proto::kNoLogprob;
+        of.params.rng = proto::Rng::race;
+        bind_request(of);
+        of.request.max_length = 100;
+        const LeanOffer told = known_mask(of, generator);
+        const auto mask = of.request.mask;
+        of.request.mask = {};
+        check_as_whole(of, told, workspace);
+        of.request.mask = mask;
+        const std::array<std::int32_t, 3> ids{1, 5, 40};
+        of.request.allowed_ids = ids;
+        check_as_whole(of, told, workspace);
+        of.request.allowed_ids = {};
+        of.params.rng = proto::Rng::shvs;
+        check_as_whole(of, told, workspace);
     }
 }
 

@@ -49,6 +49,11 @@ LeanOffer random_offer(const RandomCase& of, std::mt19937_64& generator) {
     offer.summed_before = static_cast<std::uint32_t>(generator() % 5);
     const double most = (of.params.flags & proto::kNoLogprob) != 0 ? 0.99 : 0.7;
     offer.error = one_of(std::array{0.0, most, -most}, generator) * kSentWeightError;
+    if (may_be_masked(of.request) && generator() % 4 != 0) {
+        offer.mask = of.request.mask;
+        offer.drawn_by.reset();
+        offer.masks_every_second = generator() % 4 == 0;
+    }
     return offer;
 }
 
