@@ -110,7 +110,7 @@ bool needs_all(const SamplingParams& params, const proto::RequestRules& rules, s
 proto::RequestRules rules_of(const SamplingParams& params, const proto::SequenceEntry& entry,
                              const proto::ScheduleColumn& column) {
     const bool bans_stops = column.position < params.min_tokens;
-    return {entry.allowed_count > 0, column.mask_row != 0,
+    return {entry.allowed_count > 0,
             entry.bias_count > 0 || entry.bad_words_count > 0 || bans_stops};
 }
 
@@ -154,7 +154,7 @@ LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const
         if (spread && !tempered) want.by_maximum = kBySpread;
         want.by_race = kOfRace;
         const bool stands = plain || (want.flags & kWhole) != 0;
-        if (!stands && !tempered && !rules.masks && !may_raise(params, rules)) {
+        if (!stands && !tempered && !may_raise(params, rules)) {
             want.flags |= kSendRacers;
             want.by_race = kOpened;
         }

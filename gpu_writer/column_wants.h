@@ -9,7 +9,7 @@
 
 namespace croupier::gpu_writer {
 
-// `room`: for so many blocks. Where the rules have a mask, which one it is is the caller's to say.
+// `room`: for so many blocks. Which mask it has is the caller's to say.
 LeanWant want_of(const proto::SamplingParams& given, const proto::race::Key& key,
                  const proto::RequestRules& rules, std::uint32_t vocab, std::uint32_t room);
 

@@ -2,6 +2,7 @@
 // first, and then those that may hold a better token than they did.
 #pragma once
 
+#include "gpu_writer/lean_masks.cuh"
 #include "gpu_writer/lean_ranks.cuh"
 #include "gpu_writer/lean_rows.cuh"
 
@@ -99,6 +100,7 @@ struct Drawing {
     ChoiceRoom& room;
     std::uint32_t column;
     std::uint32_t first_block;
+    ColumnMask mask;
 
     __device__ bool races() const { return want.temperature > 0.0F; }
     __device__ std::uint32_t* bounds() const { return ranks.of(races() ? 1 : 0); }
@@ -113,10 +115,12 @@ struct Drawing {
         const std::uint32_t entry =
             opens ? reader.entry_at(block * proto::kBlockIds + within) : reader.rows.entries;
         const std::uint32_t id = (first_block + block) * proto::kBlockIds + within;
+        const std::uint64_t allowed = opens ? mask.of_block(block) >> within : 0;
         float logits[kDrawTokens];
 #pragma unroll
         for (std::uint32_t i = 0; i < kDrawTokens; ++i) {
-            logits[i] = value_of<D>(reader.code(column, entry + i));
+            const bool counts = (allowed >> i & 1U) != 0;
+            logits[i] = value_of<D>(reader.code(column, counts ? entry + i : reader.rows.entries));
         }
         Contender found = races() ? best_racer(logits, want, id) : best_logit(logits, id);
         found = best_of_lanes<kDrawLanes>(found);

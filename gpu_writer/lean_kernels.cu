@@ -191,9 +191,10 @@ __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, 
                               const BlockRanks& ranks, const Scratch& scratch,
                               Sending<kFindsRacers>& sending) {
     find_tops(ranks, sending.room);
+    const ColumnMask mask = scratch.mask_of(want, column);
     const bool can_be = can_be_drawn(sending.room.tops[0]);
     if (can_be && (want.flags & kDraw) != 0) {
-        draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block}, sending.drawn);
+        draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block, mask}, sending.drawn);
         return;
     }
     if (threadIdx.x == 0) sending.weighed = plan.weighs;
@@ -202,7 +203,7 @@ __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, 
     send_blocks(reader, target, column, sending.room);
     if constexpr (kFindsRacers) {
         if (!can_be || !plan.racers) return;
-        find_racers<D>(rows, column, want, &sending.room, &sending.racing);
+        find_racers<D>(rows, column, want, mask, &sending.room, &sending.racing);
         send_racers(target, column, rows.blocks, plan.weighs, sending.racing.racers);
     }
 }

@@ -17,6 +17,15 @@ __device__ inline std::uint64_t allowed_in_block(const LeanRows& rows, std::uint
     return bits == nullptr ? 0 : load_now(reinterpret_cast<const std::uint64_t*>(bits));
 }
 
+// The same as they were kept in the GPU's memory where the row was measured.
+struct ColumnMask {
+    const std::uint64_t* of_blocks = nullptr;  // null: all is allowed
+
+    __device__ std::uint64_t of_block(std::uint32_t block) const {
+        return of_blocks == nullptr ? ~std::uint64_t{0} : __ldcg(of_blocks + block);
+    }
+};
+
 // Hides what the bits of its block do not allow of a block's unit. A unit with a NaN or +inf stays as it is:
 // these are an error wherever they stand, and the row's other entries are of no use then.
 template <proto::Dtype D>

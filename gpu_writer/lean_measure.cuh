@@ -59,6 +59,7 @@ struct Scratch {
     std::uint32_t* race;  // ranks, where blocks race
     std::uint32_t race_stride;
     std::uint8_t* weights;  // of blocks, as proto::kWeighsBlocks has them; as far apart as the ranks
+    std::uint64_t* allowed;  // of masked columns' blocks; likewise
     LeanWant* wants;        // of more columns than the arguments hold
     ChunkSums* sums;
 
@@ -76,14 +77,18 @@ struct Scratch {
           race(reinterpret_cast<std::uint32_t*>(maxima + std::size_t{columns} * maxima_stride)),
           race_stride(chunks_of(blocks) * kChunkBlocks),
           weights(reinterpret_cast<std::uint8_t*>(race + std::size_t{columns} * race_stride)),
-          wants(reinterpret_cast<LeanWant*>(weights + std::size_t{columns} * race_stride)),
+          allowed(reinterpret_cast<std::uint64_t*>(weights + std::size_t{columns} * race_stride)),
+          wants(reinterpret_cast<LeanWant*>(allowed + std::size_t{columns} * race_stride)),
           sums(reinterpret_cast<ChunkSums*>(wants + columns)) {}
 
     static std::size_t bytes(proto::Dtype dtype, std::uint32_t blocks, std::uint32_t columns) {
-        const std::size_t of_block =
-            proto::element_bytes(dtype) + sizeof(std::uint32_t) + sizeof(std::uint8_t);
+        const std::size_t of_block = proto::element_bytes(dtype) + sizeof(std::uint32_t) +
+                                     sizeof(std::uint8_t) + sizeof(std::uint64_t);
         const std::size_t of_chunk = kChunkBlocks * of_block + sizeof(ChunkSums);
         return kMaxima + columns * (chunks_of(blocks) * of_chunk + sizeof(LeanWant));
+    }
+    __device__ ColumnMask mask_of(const LeanWant& want, std::uint32_t column) const {
+        return {want.mask_row == 0 ? nullptr : allowed + std::uint64_t{column} * race_stride};
     }
 };
 
@@ -182,8 +187,10 @@ __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, 
     // While they are on their way.
     const bool has_racer = plan.races && threadIdx.x < kChunkBlocks;
     const float ln_first = has_racer ? ln_first_arrival(want, rows.first_block) : 0.0F;
+    const std::uint64_t of_chunk = std::uint64_t{column} * scratch.race_stride + blockIdx.x * kChunkBlocks;
     if (is_masked) {
-        if (threadIdx.x < kChunkBlocks) allowed[threadIdx.x] = own_allowed;
+        if (threadIdx.x < kChunkBlocks)
+            allowed[threadIdx.x] = scratch.allowed[of_chunk + threadIdx.x] = own_allowed;
         __syncthreads();
     }
 #pragma unroll
@@ -206,7 +213,6 @@ __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, 
         if (writes) of_blocks[block] = own;
     }
     __syncthreads();
-    const std::uint64_t of_chunk = std::uint64_t{column} * scratch.race_stride + blockIdx.x * kChunkBlocks;
     if (sums && threadIdx.x / 32 == kLeanWarps - 1) {
         const ChunkSums all = join_sums(scales, kChunkBlocks, [&](std::uint32_t i) { return of_blocks[i]; });
         if (threadIdx.x % 32 == 0) scratch.sums[std::uint64_t{column} * gridDim.x + blockIdx.x] = all;

@@ -47,10 +47,17 @@ struct RacingLogits {
     static constexpr std::uint32_t kUnits = kRacersALane / Unit<D>::kElements;
     Unit<D> units[kUnits];
 
-    __device__ RacingLogits(const RowReader<D>& reader, std::uint32_t column, std::uint32_t place) {
+    // Of the block's lanes' parts, that which begins at `within`. Behind the last block there is nothing.
+    __device__ RacingLogits(const RowReader<D>& reader, std::uint32_t column, std::uint32_t block,
+                            std::uint32_t within, const ColumnMask& mask) {
+        const bool is_masked = mask.of_blocks != nullptr && block * proto::kBlockIds < reader.rows.places;
+        const std::uint64_t allowed = is_masked ? mask.of_block(block) : ~std::uint64_t{0};
 #pragma unroll
-        for (std::uint32_t i = 0; i < kUnits; ++i)
-            units[i] = reader.unit(column, place + i * Unit<D>::kElements);
+        for (std::uint32_t i = 0; i < kUnits; ++i) {
+            const std::uint32_t at = within + i * Unit<D>::kElements;
+            units[i] = reader.unit(column, block * proto::kBlockIds + at);
+            if (is_masked) hide_masked(units[i], allowed, at / Unit<D>::kElements);
+        }
     }
     __device__ float at(std::uint32_t i) const {
         return value_of<D>(units[i / Unit<D>::kElements].codes[i % Unit<D>::kElements]);
@@ -66,6 +73,7 @@ struct Racing {
     RacerRoom& room;
     std::uint32_t column;
     std::uint32_t first_block;
+    ColumnMask mask;
 
     // No token of a block that is not opened is above it.
     __device__ std::uint32_t unopened() const { return choice.choices[1].rank; }
@@ -88,7 +96,7 @@ struct Racing {
         return at < listed ? choice.found[at] : ranks.blocks;
     }
     __device__ RacingLogits<D> logits_of(std::uint32_t block) const {
-        return {reader, column, block * proto::kBlockIds + threadIdx.x % kOpeningLanes * kRacersALane};
+        return {reader, column, block, threadIdx.x % kOpeningLanes * kRacersALane, mask};
     }
 
     // Each as the race has it, where what is quick to tell leaves that open; by all lanes of a warp.
@@ -179,7 +187,9 @@ struct Racing {
             const std::uint32_t reaching = list(0, least, first, end);
             copy_blocks<D, kLeanThreads>(
                 reader, column, reaching, [&](std::uint32_t i) { return std::uint32_t{choice.found[i]}; },
-                [&](std::uint32_t i, std::uint32_t within, const Unit<D>& unit) {
+                [&](std::uint32_t i, std::uint32_t within, Unit<D> unit) {
+                    if (mask.of_blocks != nullptr)
+                        hide_masked(unit, mask.of_block(choice.found[i]), within);
                     const std::uint32_t id =
                         (first_block + choice.found[i]) * proto::kBlockIds + within * Unit<D>::kElements;
                     add_before(unit, id, most, scale, sums);
@@ -266,11 +276,11 @@ __device__ void race_listed(const Racing<D>& racing, std::uint32_t listed) {
 // passed.
 template <proto::Dtype D>
 __device__ __noinline__ void find_racers(LeanRows rows, std::uint32_t column, LeanWant want,
-                                         ChoiceRoom* choice, RacerRoom* room) {
+                                         ColumnMask mask, ChoiceRoom* choice, RacerRoom* room) {
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
     const BlockRanks ranks(launch_memory(), rows.blocks, kWays);
-    const Racing<D> racing{reader, want, ranks, *choice, *room, column, rows.first_block};
+    const Racing<D> racing{reader, want, ranks, *choice, *room, column, rows.first_block, mask};
     if (threadIdx.x == 0) room->bar = racing.unopened();
     const std::uint32_t listed = racing.list(1, racing.unopened() + 1, 0, rows.blocks);
     for (;;) {

@@ -32,8 +32,7 @@ struct LeanWant {
     std::uint32_t by_race = 0;
     // Of the blocks by maximum, none whose maximum is further than this below the largest.
     float reach = std::numeric_limits<float>::infinity();
-    // Not 0: one more than the number of the step's mask that says which entries count
-    // (proto::kMasked). Such a column is not drawn, and has no racers.
+    // Not 0: one more than the number of the step's mask that says which entries count (proto::kMasked).
     std::uint32_t mask_row = 0;
 };
 static_assert(sizeof(LeanWant) == 48);

@@ -18,19 +18,18 @@ constexpr float race_temperature(const SamplingParams& params) {
                                              : static_cast<float>(std::max(params.temperature, kLowest));
 }
 
-// What stands beside a request's parameters.
+// What stands beside a request's parameters, but for a grammar mask.
 struct RequestRules {
     bool lists = false;    // allowed ids
-    bool masks = false;    // a grammar mask
     bool changes = false;  // biases, bad words, or stop ids that are forbidden yet
 };
 
-// Whether the token is the winner of the race among all tokens at that temperature, or the first maximum, by
-// the logits as they stand, and nothing else of the row is asked for.
+// Whether the token is the winner of the race among all tokens that its mask allows at that temperature, or
+// the first maximum of these, by the logits as they stand, and nothing else of the row is asked for.
 constexpr bool draws_plainly(const SamplingParams& params, const RequestRules& rules, std::uint32_t vocab) {
     const bool wants_token_alone = (params.flags & kNoLogprob) != 0 && params.support == 0;
     const bool usual = params.rng == Rng::race && params.order[0] == Step::end;
-    if (!wants_token_alone || lowers_or_raises(params) || rules.changes || rules.lists || rules.masks || !usual)
+    if (!wants_token_alone || lowers_or_raises(params) || rules.changes || rules.lists || !usual)
         return false;
     if (race_temperature(params) == 0.0F) return true;
     const bool filters = is_switched_on(with_plain_top_k(params, vocab), Step::top_k) ||

@@ -19,7 +19,7 @@ using proto::race::Draw;
 
 proto::RequestRules rules_of(const proto::SamplingParams& params, const Request& request) {
     const bool bans_stops = request.output.size() < params.min_tokens;
-    return {!request.allowed_ids.empty(), !request.mask.empty(),
+    return {!request.allowed_ids.empty(),
             !request.bias.empty() || !request.bad_words.empty() || bans_stops};
 }
 
@@ -75,7 +75,8 @@ std::optional<StandingRace> race_as_it_stands(const RowView& view, const proto::
     bool all_drew = true;
     each_slice(view, [&](const SliceColumn& slice, const Slice& of) {
         const LeanColumn& lean = *of.lean;
-        all_drew = all_drew && lean.draw && is_of(*lean.draw, key, temperature);
+        all_drew = all_drew && lean.draw && is_of(*lean.draw, key, temperature) &&
+                   lean.masked == !request.mask.empty();
         const auto own = all_drew ? racers_of(lean, slice) : std::nullopt;
         all_drew = own.has_value();
         if (all_drew) best = best ? joined(*best, *own) : *own;

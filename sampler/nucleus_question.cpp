@@ -84,7 +84,7 @@ const WinnerQuestion::RowAbove& WinnerQuestion::row_above(const Candidate& winne
 // entry. Of a winner that was lowered, by its neighbours among them.
 WinnerQuestion::Between WinnerQuestion::sent_above(const Candidate& winner) const {
     Between above{0.0, kEverything};
-    if (!weighed_.mask.empty()) return above;
+    if (!weighed_.row.lean->knows_under(weighed_.mask)) return above;
     for (const proto::Racer& each : weighed_.row.lean->racers_at(weighed_.scale)) {
         if (!(each.before >= 0.0F && std::isfinite(each.before))) continue;
         const Candidate stands = {static_cast<double>(each.logit), each.token};

@@ -158,6 +158,8 @@ void add_work_options(CLI::App& command, SimOptions& options) {
             "(with penalties)")
         ->transform(CLI::CheckedTransformer(mixes()))
         ->group(group);
+    command.add_flag("--masked", options.masked, "Every request under a grammar mask, another at each token")
+        ->group(group);
     command.add_option("--arrival-rate", options.arrival_rate, "Requests a second; 0: all at once")
         ->capture_default_str()
         ->check(tools::number_between(0.0, 1e6))

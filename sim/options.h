@@ -36,6 +36,7 @@ struct SimOptions {
     double stage_ms = 0.0;
     double arrival_rate = 0.0;  // requests a second; 0: all at once
     SimMix mix = SimMix::mixed;
+    bool masked = false;  // all requests, also those that seldom are
     std::uint32_t prompt_max = 32768;
     std::uint32_t output_max = 128;
     proto::Dtype dtype = proto::Dtype::bf16;

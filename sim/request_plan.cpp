@@ -193,6 +193,7 @@ Request make_request(const SimOptions& options, std::uint32_t index) {
     request.params.max_tokens = fixed ? options.output_max : log_uniform(random, options.output_max);
     request.prompt_length = short_mostly(random, options.prompt_max);
     if (options.mix == SimMix::mixed) add_constraints(request, random, options.vocab);
+    request.masked = request.masked || options.masked;
     return request;
 }
 

@@ -119,11 +119,11 @@ void BenchSequence::prepare(std::uint32_t draw) {
 }
 
 gpu_writer::LeanWant BenchSequence::want(std::uint32_t draw) const {
-    const proto::RequestRules rules{false, !what_->mask.empty(), !what_->bias.empty()};
+    const proto::RequestRules rules{false, !what_->bias.empty()};
     gpu_writer::LeanWant want =
         gpu_writer::want_of(what_->params, sampler::race_key(what_->params, request(draw)), rules, vocab_,
                             proto::kUsualLeanBlocks);
-    if (rules.masks && (want.flags & gpu_writer::kWhole) == 0) want.mask_row = 1;
+    if (!what_->mask.empty() && (want.flags & gpu_writer::kWhole) == 0) want.mask_row = 1;
     return want;
 }
 

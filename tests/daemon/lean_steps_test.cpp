@@ -71,15 +71,22 @@ std::vector<client::Sequence> demanding() {
     return all;
 }
 
-// Which of the last step's columns a rank drew.
-std::vector<bool> drawn_by(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank,
-                           std::uint32_t columns) {
+// What a rank's heads of the last step's columns say.
+std::vector<std::uint32_t> flags_of(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank,
+                                    std::uint32_t columns) {
     const std::uint32_t slot = segment.slot_of(step);
     const proto::LeanLayout layout = proto::lean_layout_of(segment.geometry(), rank);
     const auto* heads = reinterpret_cast<const proto::LeanHead*>(segment.lean(slot, rank) + layout.heads);
+    std::vector<std::uint32_t> flags;
+    for (std::uint32_t column = 0; column < columns; ++column) flags.push_back(heads[column].flags);
+    return flags;
+}
+
+std::vector<bool> drawn_by(const shm::Segment& segment, std::uint64_t step, std::uint32_t rank,
+                           std::uint32_t columns) {
     std::vector<bool> drawn;
-    for (std::uint32_t column = 0; column < columns; ++column)
-        drawn.push_back((heads[column].flags & proto::kDrawn) != 0);
+    for (const std::uint32_t flags : flags_of(segment, step, rank, columns))
+        drawn.push_back((flags & proto::kDrawn) != 0);
     return drawn;
 }
 
@@ -101,6 +108,7 @@ client::Sequence plain(std::uint64_t uid) {
 TEST_CASE("lean steps change no token, whatever the ranks, the order and the samplers") {
     const DaemonProcess daemon(GENERATE("{count: 1}", "{count: 3, wait: spin}"));
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
+    shape.masked = GENERATE(false, true);
     if (GENERATE(false, true)) order_blocks(shape);
     SmallEngine engine(daemon.endpoint(), "engine", shape);
     engine.admit(shape.batch);
@@ -152,11 +160,34 @@ TEST_CASE("what may change a token keeps a column from being drawn") {
         REQUIRE(segment);
         return drawn_by(segment.value(), step, 1, 5);
     };
-    const bool free = !shape.masked;
+    // A grammar mask is no obstacle: it is drawn under it.
     engine.steps(3);
-    CHECK(drawn(2) == std::vector<bool>{false, false, false, false, free});
+    CHECK(drawn(2) == std::vector<bool>{false, false, false, false, true});
     engine.steps(3);
-    CHECK(drawn(5) == std::vector<bool>{false, free, false, false, free});
+    CHECK(drawn(5) == std::vector<bool>{false, true, false, false, true});
+}
+
+TEST_CASE("a column with a grammar mask is told of under it, unless all of its row is needed") {
+    const DaemonProcess daemon(kTwoSamplers);
+    EngineShape shape = lean_shape(GENERATE(1U, 3U));
+    shape.masked = true;
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    const std::vector<client::Sequence> sequences = demanding();
+    for (const auto& sequence : sequences) engine.admit(sequence);
+    engine.steps(12);
+    const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+    REQUIRE(segment);
+    for (std::uint32_t rank = 0; rank < shape.tp; ++rank) {
+        const std::vector<std::uint32_t> flags = flags_of(segment.value(), 11, rank, 8);
+        for (std::size_t i = 0; i < sequences.size(); ++i) {
+            CAPTURE(rank, i, flags[i]);
+            // Where penalties change logits, the spread is that of what they were.
+            const auto& params = sequences[i].params;
+            const bool whole = params.mirostat != 0 || params.typical_p < 1.0 || params.top_n_sigma > 0.0;
+            const std::uint32_t expected = whole ? proto::kStandsWhole : proto::kMasked;
+            CHECK((flags[i] & (proto::kStandsWhole | proto::kMasked)) == expected);
+        }
+    }
 }
 
 TEST_CASE("a lean step carries masks, log-probs and supports") {

@@ -64,7 +64,7 @@ TEST_CASE("what may take the largest entry down by any amount leaves a min-p's r
               params.dry_penalty_last_n = 0;
           }) == reach_with([](auto&) {}));
     CHECK(reach_with([](auto& params) { params.logprobs = 5; }) == kAnything);
-    CHECK(want_at(with_min_p(), 100, {false, false, true}).reach == kAnything);
+    CHECK(want_at(with_min_p(), 100, {false, true}).reach == kAnything);
 }
 
 TEST_CASE("who races after penalties that lower has the best of its race beside what is sent") {
@@ -92,9 +92,9 @@ TEST_CASE("who races after penalties that lower has the best of its race beside 
     CHECK(draws([](auto& params) { params.repetition_penalty = 0.9; }) == 0);
     CHECK(draws([](auto& params) { params.frequency_penalty = -0.1; }) == 0);
     CHECK(draws([](auto& params) { params.presence_penalty = -0.1; }) == 0);
-    CHECK(draws([](auto& params) { params.top_p = 0.9; }, {false, false, true}) == 0);
+    CHECK(draws([](auto& params) { params.top_p = 0.9; }, {false, true}) == 0);
     // What stands whole is not ranked for a race.
-    CHECK(draws([](auto& params) { params.top_p = 0.9; }, {true, false, false}) == 0);
+    CHECK(draws([](auto& params) { params.top_p = 0.9; }, {true, false}) == 0);
     CHECK(draws([](auto& params) { params.typical_p = params.top_p = 0.9; }) == 0);
     // Its temperature is not known where the draw is made.
     CHECK(draws([](auto& params) { params.dynatemp_range = 0.5; }) == 0);
@@ -124,8 +124,8 @@ TEST_CASE("one filter that a row's spread decides needs no whole row, where noth
               params.typical_p = 0.9;
               params.repetition_penalty = 1.1;
           }) == kWhole);
-    CHECK(flags([](auto& params) { params.top_n_sigma = 1.0; }, {false, false, true}) == kWhole);
-    CHECK(flags([](auto& params) { params.top_n_sigma = 1.0; }, {true, false, false}) == kWhole);
+    CHECK(flags([](auto& params) { params.top_n_sigma = 1.0; }, {false, true}) == kWhole);
+    CHECK(flags([](auto& params) { params.top_n_sigma = 1.0; }, {true, false}) == kWhole);
     CHECK(flags([](auto& params) {
               params.temperature = 0.0;
               params.top_n_sigma = 1.0;

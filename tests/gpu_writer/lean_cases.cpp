@@ -150,7 +150,7 @@ std::uint32_t mask_word(std::uint32_t kind, Random& random) {
     return random() % 2 == 0 ? 0 : 0xFFFFFFFF;
 }
 
-// What is drawn where it stands, or stands whole, has none.
+// What stands whole has none.
 void add_masks(LeanCase& of, Random& random) {
     constexpr std::uint32_t kKinds = 4;
     for (std::uint32_t row = 0; row < kKinds; ++row) {
@@ -160,7 +160,6 @@ void add_masks(LeanCase& of, Random& random) {
     for (gpu_writer::LeanWant& want : of.wants) {
         if ((want.flags & gpu_writer::kWhole) != 0 || random() % 2 == 0) continue;
         want.mask_row = 1 + below(random, kKinds);
-        want.flags &= ~(gpu_writer::kDraw | gpu_writer::kSendRacers);
     }
 }
 

@@ -177,11 +177,12 @@ float naive_score(const gpu_writer::LeanWant& want, std::uint32_t token, float l
 
 // All tokens above -inf, the best first, and the score above which all of them have to be told of. Nothing
 // where the row has NaN or +inf.
-void race_naively(const LeanCase& of, const gpu_writer::LeanWant& want, const std::vector<float>& maxima,
+void race_naively(const LeanCase& of, const gpu_writer::LeanWant& want,
+                  const std::vector<std::uint32_t>& codes, const std::vector<float>& maxima,
                   NaiveColumn& naive) {
     const proto::RankShard& shard = of.geometry.shards[of.rank];
     std::vector<double> values;
-    for (const std::uint32_t code : naive.codes) values.push_back(naive_value(of.geometry.dtype, code));
+    for (const std::uint32_t code : codes) values.push_back(naive_value(of.geometry.dtype, code));
     double most = -kInfinity;
     for (const double value : values) {
         if (std::isnan(value) || value == kInfinity) return;
@@ -302,9 +303,9 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
     }
     const bool whole = (want.flags & gpu_writer::kWhole) != 0;
     const bool draws = !whole && (want.flags & gpu_writer::kDraw) != 0;
-    const auto draw = draws ? naive_draw(of, want, naive.codes) : std::nullopt;
+    const auto draw = draws ? naive_draw(of, want, allowed) : std::nullopt;
     const bool drawn = draw.has_value();
-    if (naive_sends_racers(want)) race_naively(of, want, maxima, naive);
+    if (naive_sends_racers(want)) race_naively(of, want, allowed, maxima, naive);
     naive.choices = drawn ? std::vector<std::vector<std::uint32_t>>(1) : may_be_sent(of, want, maxima);
     if (whole) naive.head.flags = proto::kStandsWhole;
     if (drawn) naive.head.flags = proto::kDrawn;

@@ -51,7 +51,6 @@ LeanOffer random_offer(const RandomCase& of, std::mt19937_64& generator) {
     offer.error = one_of(std::array{0.0, most, -most}, generator) * kSentWeightError;
     if (may_be_masked(of.request) && generator() % 4 != 0) {
         offer.mask = of.request.mask;
-        offer.drawn_by.reset();
         offer.masks_every_second = generator() % 4 == 0;
     }
     return offer;
