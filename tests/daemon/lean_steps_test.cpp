@@ -183,7 +183,9 @@ TEST_CASE("a column with a grammar mask is told of under it, unless all of its r
             CAPTURE(rank, i, flags[i]);
             // Where penalties change logits, the spread is that of what they were.
             const auto& params = sequences[i].params;
-            const bool whole = params.mirostat != 0 || params.typical_p < 1.0 || params.top_n_sigma > 0.0;
+            const bool changes = params.repetition_penalty != 1.0 || !sequences[i].bias.empty();
+            const bool spread = params.typical_p < 1.0 || params.top_n_sigma > 0.0;
+            const bool whole = params.mirostat != 0 || (spread && changes);
             const std::uint32_t expected = whole ? proto::kStandsWhole : proto::kMasked;
             CHECK((flags[i] & (proto::kStandsWhole | proto::kMasked)) == expected);
         }
