@@ -220,7 +220,10 @@ void CudaWriter::queue(const BegunStep& step) {
     to = record;
     std::atomic_ref(to.ticket).store(step.ticket, std::memory_order_release);
 
-    if (step.lean) lean_->prepare(step);
+    if (step.lean) {
+        const DeviceScope scope(device_);
+        lean_->prepare(step);
+    }
     proto::ReadyWord complete = step.word;
     complete.tiles = step.lean ? proto::ReadyWord::kLean : host().geometry().tiles(host().rank());
     ringer_->watch({&segment.ready(slot, host().rank()).word, complete});

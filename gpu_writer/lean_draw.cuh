@@ -115,12 +115,12 @@ struct Drawing {
         const std::uint32_t entry =
             opens ? reader.entry_at(block * proto::kBlockIds + within) : reader.rows.entries;
         const std::uint32_t id = (first_block + block) * proto::kBlockIds + within;
-        const std::uint64_t allowed = opens ? mask.of_block(block) >> within : 0;
+        const std::uint64_t allowed = mask.hides() ? mask.from(block, within) : ~std::uint64_t{0};
         float logits[kDrawTokens];
 #pragma unroll
         for (std::uint32_t i = 0; i < kDrawTokens; ++i) {
-            const bool counts = (allowed >> i & 1U) != 0;
-            logits[i] = value_of<D>(reader.code(column, counts ? entry + i : reader.rows.entries));
+            const bool is_hidden = (allowed >> i & 1U) == 0;
+            logits[i] = value_of<D>(reader.code(column, is_hidden ? reader.rows.entries : entry + i));
         }
         Contender found = races() ? best_racer(logits, want, id) : best_logit(logits, id);
         found = best_of_lanes<kDrawLanes>(found);

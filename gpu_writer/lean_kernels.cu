@@ -121,9 +121,9 @@ __device__ RowSums sum_row(const LeanScales& scales, const ChunkSums* of_chunks)
     return {scales.at_one != 0.0F ? all.at_one : 0.0F, scales.at_scale != 0.0F ? all.at_scale : 0.0F};
 }
 
-// The code that finds racers takes registers and shared memory: steps without any have a kernel that lacks
-// it, and are up to two microseconds shorter.
-template <bool kFindsRacers>
+// The code that finds racers takes registers and shared memory, and that for masks time: steps without both
+// have a kernel that lacks it, and are up to two microseconds shorter.
+template <bool kComplete>
 struct OptionalRacerRoom {};
 template <>
 struct OptionalRacerRoom<true> {
@@ -131,8 +131,8 @@ struct OptionalRacerRoom<true> {
 };
 
 // What a column's CUDA block knows when it sends it.
-template <bool kFindsRacers>
-struct Sending : OptionalRacerRoom<kFindsRacers> {
+template <bool kComplete>
+struct Sending : OptionalRacerRoom<kComplete> {
     ChoiceRoom room;
     RowSums sums;
     Contender drawn;  // 0: the column is not drawn
@@ -141,7 +141,7 @@ struct Sending : OptionalRacerRoom<kFindsRacers> {
     // By all threads, which see it behind the next barrier.
     __device__ void begin(const LeanShares& shares, float reach) {
         room.begin(shares, reach);
-        if constexpr (kFindsRacers) this->racing.begin();
+        if constexpr (kComplete) this->racing.begin();
         if (threadIdx.x != 0) return;
         sums = {};
         drawn = 0;
@@ -157,7 +157,7 @@ struct Sending : OptionalRacerRoom<kFindsRacers> {
             head.flags |= proto::kDrawn;
             head.draw = {want.key, want.temperature, token_of(drawn), score_of(drawn), 0.0F};
         }
-        if constexpr (kFindsRacers) tell_best(want, this->racing.racers, head);
+        if constexpr (kComplete) tell_best(want, this->racing.racers, head);
         head.sent = room.sent;
         head.scale = want.scale;
         head.weight = sums.weight;
@@ -185,13 +185,12 @@ __device__ inline void send_racers(const LeanTarget& target, std::uint32_t colum
 }
 
 // What a sampler needs to draw, or the winner.
-template <Dtype D, bool kFindsRacers>
+template <Dtype D, bool kComplete>
 __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
                               std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
-                              const BlockRanks& ranks, const Scratch& scratch,
-                              Sending<kFindsRacers>& sending) {
+                              const BlockRanks& ranks, const ColumnMask& mask, const Scratch& scratch,
+                              Sending<kComplete>& sending) {
     find_tops(ranks, sending.room);
-    const ColumnMask mask = scratch.mask_of(want, column);
     const bool can_be = can_be_drawn(sending.room.tops[0]);
     if (can_be && (want.flags & kDraw) != 0) {
         draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block, mask}, sending.drawn);
@@ -201,18 +200,18 @@ __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, 
     if (plan.weighs) send_weights(target, column, rows.blocks, scratch);
     choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, plan.racers ? 1 : ranks.ways, sending.room);
     send_blocks(reader, target, column, sending.room);
-    if constexpr (kFindsRacers) {
+    if constexpr (kComplete) {
         if (!can_be || !plan.racers) return;
         find_racers<D>(rows, column, want, mask, &sending.room, &sending.racing);
         send_racers(target, column, rows.blocks, plan.weighs, sending.racing.racers);
     }
 }
 
-template <Dtype D, bool kFindsRacers>
+template <Dtype D, bool kComplete>
 __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
                             std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
-                            const Scratch& scratch) {
-    __shared__ Sending<kFindsRacers> sending;
+                            const ColumnMask& mask, const Scratch& scratch) {
+    __shared__ Sending<kComplete> sending;
     const BlockRanks ranks(launch_memory(), rows.blocks, plan.races ? kWays : 1);
     // They are on their way while the maxima are sent.
     if (plan.races) fetch_race(column, scratch, ranks);
@@ -227,7 +226,7 @@ __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, co
     __syncthreads();
     if (threadIdx.x == kLeanThreads - 32) sending.sums = sums;
     if ((want.flags & kWhole) == 0)
-        send_and_draw(reader, rows, target, column, want, plan, ranks, scratch, sending);
+        send_and_draw(reader, rows, target, column, want, plan, ranks, mask, scratch, sending);
     __syncthreads();
     if (threadIdx.x != 0) return;
     auto* heads = reinterpret_cast<proto::LeanHead*>(target.part + target.layout.heads);
@@ -259,7 +258,13 @@ __device__ void finish_column(const LeanEnd& end, const proto::LeanOrder& order,
     store_now(reinterpret_cast<std::uint64_t*>(end.finished), end.ticket);
 }
 
-template <Dtype D, typename Wants, bool kFindsRacers>
+template <bool kComplete>
+__device__ ColumnMask mask_of(const LeanRows& rows, const LeanWant& want) {
+    if constexpr (kComplete) return {rows, want.mask_row};
+    return {};
+}
+
+template <Dtype D, typename Wants, bool kComplete>
 __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     send_lean(LeanRows rows, LeanTarget target, const __grid_constant__ Wants wants, LeanEnd end,
               Scratch scratch, proto::LeanOrder order) {
@@ -269,22 +274,25 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     const LeanWant& want = wants.of(column);
     const ColumnPlan plan(want, {rows.lead, rows.entries, rows.blocks}, target.room,
                           sizeof(typename Element<D>::Code));
-    measure_chunk<D>(reader, column, want, plan, rows, scratch);
+    const auto mask = mask_of<kComplete>(rows, want);
+    measure_chunk<D>(reader, column, want, plan, mask, rows.first_block, scratch);
     if (!arrives_last(scratch.arrived + column)) return;
-    send_column<D, kFindsRacers>(reader, rows, target, column, want, plan, scratch);
+    send_column<D, kComplete>(reader, rows, target, column, want, plan, mask, scratch);
     finish_column(end, order, blockIdx.y, scratch);
 }
 
 template <Dtype D, typename Wants>
-auto kernel_of(bool finds_racers) {
-    return finds_racers ? send_lean<D, Wants, true> : send_lean<D, Wants, false>;
+auto kernel_of(bool complete) {
+    return complete ? send_lean<D, Wants, true> : send_lean<D, Wants, false>;
 }
 
 template <Dtype D, typename Wants>
 void launch_with(const Wants& wants, const LeanRows& rows, const LeanTarget& target,
                  std::span<const LeanWant> of_columns, const LeanEnd& end, const Scratch& scratch,
                  cudaStream_t stream) {
-    const auto kernel = kernel_of<D, Wants>(std::any_of(of_columns.begin(), of_columns.end(), sends_racers));
+    const auto kernel = kernel_of<D, Wants>(
+        std::any_of(of_columns.begin(), of_columns.end(),
+                    [](const LeanWant& want) { return sends_racers(want) || want.mask_row != 0; }));
     const std::size_t shared = rank_bytes(rows.blocks);
     // What every GPU has unasked; more is asked for, and the launch below fails where it is not there.
     constexpr std::size_t kUnasked = std::size_t{32} * 1024;
@@ -331,10 +339,10 @@ template <Dtype D>
 struct Loading {
     static void launch(cudaError_t* status) {
         *status = cudaSuccess;
-        for (const bool finds_racers : {false, true}) {
-            load(kernel_of<D, FewWants>(finds_racers), *status);
-            load(kernel_of<D, ManyWants>(finds_racers), *status);
-            load(kernel_of<D, StoredWants>(finds_racers), *status);
+        for (const bool complete : {false, true}) {
+            load(kernel_of<D, FewWants>(complete), *status);
+            load(kernel_of<D, ManyWants>(complete), *status);
+            load(kernel_of<D, StoredWants>(complete), *status);
         }
     }
 

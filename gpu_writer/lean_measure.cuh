@@ -59,7 +59,6 @@ struct Scratch {
     std::uint32_t* race;  // ranks, where blocks race
     std::uint32_t race_stride;
     std::uint8_t* weights;  // of blocks, as proto::kWeighsBlocks has them; as far apart as the ranks
-    std::uint64_t* allowed;  // of masked columns' blocks; likewise
     LeanWant* wants;        // of more columns than the arguments hold
     ChunkSums* sums;
 
@@ -77,18 +76,14 @@ struct Scratch {
           race(reinterpret_cast<std::uint32_t*>(maxima + std::size_t{columns} * maxima_stride)),
           race_stride(chunks_of(blocks) * kChunkBlocks),
           weights(reinterpret_cast<std::uint8_t*>(race + std::size_t{columns} * race_stride)),
-          allowed(reinterpret_cast<std::uint64_t*>(weights + std::size_t{columns} * race_stride)),
-          wants(reinterpret_cast<LeanWant*>(allowed + std::size_t{columns} * race_stride)),
+          wants(reinterpret_cast<LeanWant*>(weights + std::size_t{columns} * race_stride)),
           sums(reinterpret_cast<ChunkSums*>(wants + columns)) {}
 
     static std::size_t bytes(proto::Dtype dtype, std::uint32_t blocks, std::uint32_t columns) {
-        const std::size_t of_block = proto::element_bytes(dtype) + sizeof(std::uint32_t) +
-                                     sizeof(std::uint8_t) + sizeof(std::uint64_t);
+        const std::size_t of_block =
+            proto::element_bytes(dtype) + sizeof(std::uint32_t) + sizeof(std::uint8_t);
         const std::size_t of_chunk = kChunkBlocks * of_block + sizeof(ChunkSums);
         return kMaxima + columns * (chunks_of(blocks) * of_chunk + sizeof(LeanWant));
-    }
-    __device__ ColumnMask mask_of(const LeanWant& want, std::uint32_t column) const {
-        return {want.mask_row == 0 ? nullptr : allowed + std::uint64_t{column} * race_stride};
     }
 };
 
@@ -169,36 +164,34 @@ __device__ inline float ln_first_arrival(const LeanWant& want, std::uint32_t fir
 // what each of them weighs if that is sent, and what the chunk weighs where the column wants sums.
 template <proto::Dtype D>
 __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, const LeanWant& want,
-                              const ColumnPlan& plan, const LeanRows& rows, const Scratch& scratch) {
+                              const ColumnPlan& plan, const ColumnMask& mask, std::uint32_t first_block,
+                              const Scratch& scratch) {
     using Code = typename Element<D>::Code;
     constexpr std::uint32_t kUnits = kChunkBlocks * kBlockUnits<D> / kLeanThreads;
     alignas(16) __shared__ Code maxima[kChunkBlocks];
     __shared__ ChunkSums of_blocks[kChunkBlocks];
-    __shared__ std::uint64_t allowed[kChunkBlocks];
     const LeanScales scales(want);
     const bool sums = scales.any();
-    const bool is_masked = want.mask_row != 0;
-    // They come from farther away than the logits do.
-    std::uint64_t own_allowed = 0;
-    if (is_masked && threadIdx.x < kChunkBlocks)
-        own_allowed = allowed_in_block(rows, want.mask_row, blockIdx.x * kChunkBlocks + threadIdx.x);
+    const auto block_of = [](std::uint32_t i) { return (i * kLeanThreads + threadIdx.x) / kBlockUnits<D>; };
     Unit<D> units[kUnits];
     load_chunk(reader, column, blockIdx.x * kChunkBlocks * proto::kBlockIds, units);
+    std::uint32_t allowed[kUnits];
+    if (mask.hides()) {
+#pragma unroll
+        for (std::uint32_t i = 0; i < kUnits; ++i) {
+            const std::uint32_t block = blockIdx.x * kChunkBlocks + block_of(i);
+            allowed[i] = mask.of_unit<D>(block, threadIdx.x % kBlockUnits<D>);
+        }
+    }
     // While they are on their way.
     const bool has_racer = plan.races && threadIdx.x < kChunkBlocks;
-    const float ln_first = has_racer ? ln_first_arrival(want, rows.first_block) : 0.0F;
-    const std::uint64_t of_chunk = std::uint64_t{column} * scratch.race_stride + blockIdx.x * kChunkBlocks;
-    if (is_masked) {
-        if (threadIdx.x < kChunkBlocks)
-            allowed[threadIdx.x] = scratch.allowed[of_chunk + threadIdx.x] = own_allowed;
-        __syncthreads();
-    }
+    const float ln_first = has_racer ? ln_first_arrival(want, first_block) : 0.0F;
 #pragma unroll
     for (std::uint32_t i = 0; i < kUnits; ++i) {
         const auto sum = [](float a, float b) { return a + b; };
-        const std::uint32_t block = (i * kLeanThreads + threadIdx.x) / kBlockUnits<D>;
+        const std::uint32_t block = block_of(i);
         const bool writes = threadIdx.x % kBlockUnits<D> == 0;
-        if (is_masked) hide_masked(units[i], allowed[block], threadIdx.x % kBlockUnits<D>);
+        if (mask.hides()) hide_masked(units[i], allowed[i]);
         const float most = joined<kBlockUnits<D>>(units[i].largest(), larger);
         // One zero: which of two a maximum is depends on their order.
         if (writes) maxima[block] = code_of<D>(most + 0.0F);
@@ -213,6 +206,7 @@ __device__ void measure_chunk(const RowReader<D>& reader, std::uint32_t column, 
         if (writes) of_blocks[block] = own;
     }
     __syncthreads();
+    const std::uint64_t of_chunk = std::uint64_t{column} * scratch.race_stride + blockIdx.x * kChunkBlocks;
     if (sums && threadIdx.x / 32 == kLeanWarps - 1) {
         const ChunkSums all = join_sums(scales, kChunkBlocks, [&](std::uint32_t i) { return of_blocks[i]; });
         if (threadIdx.x % 32 == 0) scratch.sums[std::uint64_t{column} * gridDim.x + blockIdx.x] = all;

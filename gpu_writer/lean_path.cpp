@@ -58,6 +58,7 @@ shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order)
         CROUPIER_TRY_VALUE(desk, AnswerDesk::make(geometry.dtype, shape_.slice.blocks));
         desks_.push_back(std::move(desk));
     }
+    CROUPIER_TRY(make_masks());
     return keep_places(order);
 }
 
@@ -111,10 +112,51 @@ shm::Result<LeanRows> LeanPath::keep_rows(const LeanRows& rows, const BegunStep&
     return kept;
 }
 
-LeanRows LeanPath::rows_of(const void* logits, std::uint64_t row_stride, const BegunStep& step) const {
+shm::Result<bool> LeanPath::make_masks() {
+    const proto::Geometry& geometry = segment_.geometry();
+    if (geometry.mask_rows == 0) return true;
+    MaskCopies& masks = masks_.emplace();
+    const std::size_t words = segment_.layout().mask_row_words * geometry.mask_rows;
+    CROUPIER_TRY(
+        keep(masks.words, device_array<std::uint32_t>(words * geometry.slots, "the steps' grammar masks")));
+    CROUPIER_TRY(keep(masks.stream, make_stream()));
+    masks.slots.resize(geometry.slots);
+    for (MaskCopies::OfSlot& slot : masks.slots) {
+        CROUPIER_TRY(keep(slot.there, make_event()));
+    }
+    return true;
+}
+
+// They stand in the step's first rows, one behind the other.
+void LeanPath::copy_masks(const BegunStep& step, std::span<const LeanWant> wants) {
+    if (!masks_) return;
+    std::uint32_t rows = 0;
+    for (const LeanWant& want : wants) rows = std::max(rows, want.mask_row);
+    const std::uint32_t slot = segment_.slot_of(step.step);
+    MaskCopies::OfSlot& own = masks_->slots[slot];
+    own.some = rows > 0;
+    if (!own.some) return;
+    const StepMasks from = masks_of(segment_, step.step);
+    const std::size_t bytes = from.row_words * sizeof(*from.words);
+    own.status =
+        cudaMemcpyAsync(masks_->words.get() + slot * from.row_words * segment_.geometry().mask_rows,
+                        from.words, bytes * rows, cudaMemcpyHostToDevice, masks_->stream.get());
+    if (own.status == cudaSuccess) own.status = cudaEventRecord(own.there.get(), masks_->stream.get());
+}
+
+shm::Result<StepMasks> LeanPath::await_masks(const BegunStep& step, cudaStream_t worker) {
+    const std::uint32_t slot = segment_.slot_of(step.step);
+    if (!masks_ || !masks_->slots[slot].some) return StepMasks{};
+    const MaskCopies::OfSlot& own = masks_->slots[slot];
+    CROUPIER_TRY(cuda_done(own.status, "cannot copy a step's grammar masks to the GPU"));
+    CROUPIER_TRY(
+        cuda_done(cudaStreamWaitEvent(worker, own.there.get()), "cannot wait for a step's grammar masks"));
+    const std::uint64_t words = segment_.layout().mask_row_words;
+    return StepMasks{masks_->words.get() + slot * words * segment_.geometry().mask_rows, words};
+}
+
+LeanRows LeanPath::rows_of(const void* logits, std::uint64_t row_stride, const StepMasks& masks) const {
     const SliceShape& slice = shape_.slice;
-    StepMasks masks = masks_of(segment_, step.step);
-    masks.words = reinterpret_cast<const std::uint32_t*>(address_(masks.words));
     return {logits,       row_stride,         slice.dtype, slice.lead, slice.entries,
             slice.blocks, shape_.first_block, masks};
 }
@@ -129,15 +171,17 @@ std::size_t LeanPath::first_want(std::uint64_t step) const {
 }
 
 void LeanPath::prepare(const BegunStep& step) {
-    read_wants(segment_, segment_.schedule_columns(segment_.slot_of(step.step)).part(0, step.columns),
-               {wants_.get() + first_want(step.step), step.columns});
+    const std::span<LeanWant> wants(wants_.get() + first_want(step.step), step.columns);
+    read_wants(segment_, segment_.schedule_columns(segment_.slot_of(step.step)).part(0, step.columns), wants);
+    copy_masks(step, wants);
 }
 
 shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, const BegunStep& step,
                                  LeanEnd end, cudaStream_t worker) {
     const WatchedStep watched{step, ++openings_};
     AnswerDesk& desk = desk_of(step.step);
-    const LeanRows rows = rows_of(logits, row_stride, step);
+    CROUPIER_TRY_VALUE(masks, await_masks(step, worker));
+    const LeanRows rows = rows_of(logits, row_stride, masks);
     server_->watch(watched);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
     CROUPIER_TRY(desk.hold(worker));

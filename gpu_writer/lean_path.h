@@ -24,6 +24,20 @@ struct RowCopies {
     std::vector<Event> there;        // [slot]
 };
 
+// Where the GPU has the masks of the steps that were begun. They are copied then, most often long before the
+// step's logits are there: read by its kernel out of the host's memory, 256 masks of 152,000 ids held a step
+// up by 50 us.
+struct MaskCopies {
+    DeviceMemory<std::uint32_t> words;  // [slot][row][word]
+    Stream stream;
+    struct OfSlot {
+        Event there;
+        cudaError_t status = cudaSuccess;
+        bool some = false;
+    };
+    std::vector<OfSlot> slots;
+};
+
 class LeanPath {
   public:
     // Where the GPU finds a place of the segment.
@@ -57,7 +71,11 @@ class LeanPath {
     shm::Result<bool> prepare_memory(std::span<const std::uint32_t> order);
     shm::Result<bool> keep_places(std::span<const std::uint32_t> order);
     shm::Result<bool> make_copies();
-    LeanRows rows_of(const void* logits, std::uint64_t row_stride, const BegunStep& step) const;
+    shm::Result<bool> make_masks();
+    void copy_masks(const BegunStep& step, std::span<const LeanWant> wants);
+    // Behind this, the step's masks are there.
+    shm::Result<StepMasks> await_masks(const BegunStep& step, cudaStream_t worker);
+    LeanRows rows_of(const void* logits, std::uint64_t row_stride, const StepMasks& masks) const;
     LeanSlice slice_of(const BegunStep& step) const;
     shm::Result<bool> send_beside(const LeanRows& rows, const LeanTarget& target, const BegunStep& step,
                                   std::span<const LeanWant> wants, cudaStream_t worker);
@@ -76,6 +94,7 @@ class LeanPath {
     DeviceMemory<std::byte> spread_scratch_;
     PinnedMemory<LeanWant> wants_;  // [slot][column]
     std::optional<RowCopies> copies_;
+    std::optional<MaskCopies> masks_;
     std::vector<std::unique_ptr<AnswerDesk>> desks_;  // [slot]
     std::uint64_t openings_ = 0;
     // Of the step that is sent.

@@ -50,13 +50,11 @@ struct RacingLogits {
     // Of the block's lanes' parts, that which begins at `within`. Behind the last block there is nothing.
     __device__ RacingLogits(const RowReader<D>& reader, std::uint32_t column, std::uint32_t block,
                             std::uint32_t within, const ColumnMask& mask) {
-        const bool is_masked = mask.of_blocks != nullptr && block * proto::kBlockIds < reader.rows.places;
-        const std::uint64_t allowed = is_masked ? mask.of_block(block) : ~std::uint64_t{0};
 #pragma unroll
         for (std::uint32_t i = 0; i < kUnits; ++i) {
             const std::uint32_t at = within + i * Unit<D>::kElements;
             units[i] = reader.unit(column, block * proto::kBlockIds + at);
-            if (is_masked) hide_masked(units[i], allowed, at / Unit<D>::kElements);
+            if (mask.hides()) hide_masked(units[i], static_cast<std::uint32_t>(mask.from(block, at)));
         }
     }
     __device__ float at(std::uint32_t i) const {
@@ -188,8 +186,7 @@ struct Racing {
             copy_blocks<D, kLeanThreads>(
                 reader, column, reaching, [&](std::uint32_t i) { return std::uint32_t{choice.found[i]}; },
                 [&](std::uint32_t i, std::uint32_t within, Unit<D> unit) {
-                    if (mask.of_blocks != nullptr)
-                        hide_masked(unit, mask.of_block(choice.found[i]), within);
+                    if (mask.hides()) hide_masked(unit, mask.of_unit<D>(choice.found[i], within));
                     const std::uint32_t id =
                         (first_block + choice.found[i]) * proto::kBlockIds + within * Unit<D>::kElements;
                     add_before(unit, id, most, scale, sums);

@@ -127,27 +127,15 @@ __global__ void __launch_bounds__(kSpreadThreads, 2)
     const double scale_of_two = std::clamp(of.scale * kLog2E, double{FLT_MIN}, double{FLT_MAX});
     const std::uint32_t share = (rows.blocks + gridDim.x - 1) / gridDim.x;
     const std::uint32_t first = std::min(blockIdx.x * share, rows.blocks);
-    const std::uint32_t end = std::min(first + share, rows.blocks);
-    const bool is_masked = of.mask_row != 0;
-    // Of a masked row as many blocks at a time as there are threads to fetch their bits.
-    __shared__ std::uint64_t allowed[kSpreadThreads];
-    const std::uint32_t together = is_masked ? std::uint32_t{kSpreadThreads} : share;
+    const ColumnMask mask(rows, of.mask_row);
     PartialSpread part;
-    for (std::uint32_t base = first; base < end; base += together) {
-        const std::uint32_t count = std::min(together, end - base);
-        if (is_masked) {
-            __syncthreads();
-            if (threadIdx.x < count)
-                allowed[threadIdx.x] = allowed_in_block(rows, of.mask_row, base + threadIdx.x);
-            __syncthreads();
-        }
-        copy_blocks<D, kSpreadThreads>(
-            reader, of.column, count, [=](std::uint32_t i) { return base + i; },
-            [&](std::uint32_t i, std::uint32_t within, Unit<D> unit) {
-                if (is_masked) hide_masked(unit, allowed[i], within);
-                part.take(unit, scale_of_two);
-            });
-    }
+    copy_blocks<D, kSpreadThreads>(
+        reader, of.column, std::min(share, rows.blocks - first),
+        [=](std::uint32_t i) { return first + i; },
+        [&](std::uint32_t i, std::uint32_t within, Unit<D> unit) {
+            if (mask.hides()) hide_masked(unit, mask.of_unit<D>(first + i, within));
+            part.take(unit, scale_of_two);
+        });
     PartialSpread all = join_parts(part, scale_of_two);
     if (gridDim.x > 1) {
         PartialSpread* found = scratch.found + std::size_t{blockIdx.y} * kMostShares;

@@ -71,7 +71,7 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
       tokens_(of.columns * sizeof(std::int32_t)),
       wants_(of.columns),
       mask_words_((of.vocab + 511) / 512 * 16),
-      masks_(of.masked ? mask_words_ * of.columns : 1),
+      masks_((of.masked ? mask_words_ * of.columns : 1) * sizeof(std::uint32_t)),
       part_(shape_.layout.bytes),
       slice_(std::size_t{shape_.slice.places()} * of.columns * 2),
       words_(kFirstAnswered + kMostAsking),
@@ -86,8 +86,11 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
               "cannot clear GPU memory");
     need_cuda(cudaMemset(spread_scratch_.get(), 0, gpu_writer::spread_scratch_bytes()),
               "cannot clear GPU memory");
+    constexpr int kEverySecond = 0x55;
+    if (of.masked)
+        need_cuda(cudaMemset(masks_.get(), kEverySecond, mask_words_ * of.columns * sizeof(std::uint32_t)),
+                  "cannot fill GPU memory");
     need_cuda(cudaDeviceSynchronize(), "cannot clear GPU memory");
-    if (of.masked) std::fill_n(masks_.host.get(), mask_words_ * of.columns, 0x55555555U);
     for (std::uint32_t column = 0; column < of.columns; ++column) {
         gpu_writer::LeanWant& want = wants_[column];
         if (of.masked) want.mask_row = column + 1;
@@ -116,7 +119,7 @@ gpu_writer::LeanRows LeanSteps::next_rows() {
             shape_.slice.entries,
             shape_.slice.blocks,
             shape_.first_block,
-            {masks_.device, mask_words_}};
+            {static_cast<const std::uint32_t*>(masks_.get()), mask_words_}};
 }
 
 gpu_writer::LeanSlice LeanSteps::slice() const {

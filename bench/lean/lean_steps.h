@@ -92,7 +92,7 @@ class LeanSteps {
     writer::GpuBuffer tokens_;
     std::vector<gpu_writer::LeanWant> wants_;
     std::uint64_t mask_words_;
-    Mapped<std::uint32_t> masks_;
+    writer::GpuBuffer masks_;
     Mapped<std::byte> part_;
     Mapped<std::byte> slice_;
     Mapped<std::uint64_t> words_;
