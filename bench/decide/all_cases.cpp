@@ -47,6 +47,13 @@ BenchCase beside(const BenchCase& alone, const std::string& name, const std::str
     return made;
 }
 
+void add_masked(const BenchCase& alone, std::vector<BenchCase>& cases) {
+    cases.push_back(beside(alone, "few", "a mask that leaves 200 ids"));
+    cases.back().mask = CaseMask::few;
+    cases.push_back(beside(alone, "half", "a mask that leaves half of the ids"));
+    cases.back().mask = CaseMask::half;
+}
+
 void add_with_company(const BenchCase& alone, std::vector<BenchCase>& cases) {
     cases.push_back(alone);
     BenchCase penalised = beside(alone, "penalties", "penalties 1.1/0.1/0.1");
@@ -54,10 +61,8 @@ void add_with_company(const BenchCase& alone, std::vector<BenchCase>& cases) {
     penalised.params.frequency_penalty = 0.1;
     penalised.params.presence_penalty = 0.1;
     cases.push_back(penalised);
-    cases.push_back(beside(alone, "few", "a mask that leaves 200 ids"));
-    cases.back().mask = CaseMask::few;
-    cases.push_back(beside(alone, "half", "a mask that leaves half of the ids"));
-    cases.back().mask = CaseMask::half;
+    add_masked(alone, cases);
+    if (alone.name == "topp") add_masked(penalised, cases);
     cases.push_back(beside(alone, "logprob", "the drawn token's log-prob"));
     cases.back().params.flags = 0;
 }
@@ -105,6 +110,7 @@ std::vector<BenchCase> all_bench_cases() {
     for (const BenchCase& each : bench_cases()) {
         const auto same = [&each](const BenchCase& other) { return other.name == each.name; };
         if (std::none_of(cases.begin(), cases.end(), same)) cases.push_back(each);
+        if (each.name == "full") add_masked(each, cases);
     }
     return cases;
 }
