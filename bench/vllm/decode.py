@@ -177,14 +177,14 @@ def compare(folder: Path) -> dict[str, Any]:
 
 
 def wanted_kinds(arguments: argparse.Namespace) -> list[str]:
-    known = [*kinds.kinds(), *kinds.MIXED, *kinds.own_kinds()]
+    known = [*kinds.kinds(), *kinds.MIXED, *kinds.grammar_kinds(), *kinds.own_kinds()]
     if not arguments.kinds:
-        return [kind for kind in known if kind != "mixed_grammar" or arguments.tokenizer]
+        return [kind for kind in known if kind not in kinds.NEED_TOKENIZER or arguments.tokenizer]
     asked = arguments.kinds.split(",")
     if unknown := sorted(set(asked) - set(known)):
         raise SystemExit(f"--kinds has {', '.join(unknown)}; known are {', '.join(known)}")
-    if "mixed_grammar" in asked and not arguments.tokenizer:
-        raise SystemExit("--kinds has mixed_grammar, which needs --tokenizer")
+    if (need := sorted(set(asked) & set(kinds.NEED_TOKENIZER))) and not arguments.tokenizer:
+        raise SystemExit(f"--kinds has {', '.join(need)}, which needs --tokenizer")
     return asked
 
 

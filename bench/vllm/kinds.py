@@ -56,6 +56,14 @@ def kinds() -> dict[str, dict[str, Any]]:
     }
 
 
+def grammar_kinds() -> dict[str, dict[str, Any]]:
+    """Every request under a grammar, as an engine of structured outputs has them."""
+    return {
+        "grammar": {"temperature": 0.8, "structured_outputs": ENDLESS},
+        "grammar_full": {**FULL, "seed": 7, "structured_outputs": ENDLESS},
+    }
+
+
 def own_kinds() -> dict[str, dict[str, Any]]:
     """What vLLM's sampler has not."""
     return {
@@ -69,6 +77,7 @@ def own_kinds() -> dict[str, dict[str, Any]]:
 
 
 MIXED = ("mixed", "mixed_grammar")
+NEED_TOKENIZER = ("mixed_grammar", *grammar_kinds())
 
 
 def mixed_batch(count: int, grammar: bool) -> list[dict[str, Any]]:
@@ -94,7 +103,7 @@ def mixed_batch(count: int, grammar: bool) -> list[dict[str, Any]]:
 def batch_of(kind: str, count: int) -> list[dict[str, Any]]:
     if kind in MIXED:
         return mixed_batch(count, kind == "mixed_grammar")
-    return [{**kinds(), **own_kinds()}[kind]] * count
+    return [{**kinds(), **grammar_kinds(), **own_kinds()}[kind]] * count
 
 
 def mixtures() -> list[dict[str, Any]]:
