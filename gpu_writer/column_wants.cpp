@@ -110,8 +110,7 @@ bool needs_all(const SamplingParams& params, const proto::RequestRules& rules, s
 proto::RequestRules rules_of(const SamplingParams& params, const proto::SequenceEntry& entry,
                              const proto::ScheduleColumn& column) {
     const bool bans_stops = column.position < params.min_tokens;
-    return {entry.allowed_count > 0,
-            entry.bias_count > 0 || entry.bad_words_count > 0 || bans_stops};
+    return {entry.allowed_count > 0, entry.bias_count > 0 || entry.bad_words_count > 0 || bans_stops};
 }
 
 // Who wins a race among all tokens stands anywhere: of a small room the race has its part too. Lists of

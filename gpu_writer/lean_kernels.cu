@@ -290,9 +290,10 @@ template <Dtype D, typename Wants>
 void launch_with(const Wants& wants, const LeanRows& rows, const LeanTarget& target,
                  std::span<const LeanWant> of_columns, const LeanEnd& end, const Scratch& scratch,
                  cudaStream_t stream) {
-    const auto kernel = kernel_of<D, Wants>(
-        std::any_of(of_columns.begin(), of_columns.end(),
-                    [](const LeanWant& want) { return sends_racers(want) || want.mask_row != 0; }));
+    const auto kernel =
+        kernel_of<D, Wants>(std::any_of(of_columns.begin(), of_columns.end(), [](const LeanWant& want) {
+            return sends_racers(want) || want.mask_row != 0;
+        }));
     const std::size_t shared = rank_bytes(rows.blocks);
     // What every GPU has unasked; more is asked for, and the launch below fails where it is not there.
     constexpr std::size_t kUnasked = std::size_t{32} * 1024;

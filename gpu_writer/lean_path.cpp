@@ -138,9 +138,8 @@ void LeanPath::copy_masks(const BegunStep& step, std::span<const LeanWant> wants
     if (!own.some) return;
     const StepMasks from = masks_of(segment_, step.step);
     const std::size_t bytes = from.row_words * sizeof(*from.words);
-    own.status =
-        cudaMemcpyAsync(masks_->words.get() + slot * from.row_words * segment_.geometry().mask_rows,
-                        from.words, bytes * rows, cudaMemcpyHostToDevice, masks_->stream.get());
+    own.status = cudaMemcpyAsync(masks_->words.get() + slot * from.row_words * segment_.geometry().mask_rows,
+                                 from.words, bytes * rows, cudaMemcpyHostToDevice, masks_->stream.get());
     if (own.status == cudaSuccess) own.status = cudaEventRecord(own.there.get(), masks_->stream.get());
 }
 
@@ -157,8 +156,8 @@ shm::Result<StepMasks> LeanPath::await_masks(const BegunStep& step, cudaStream_t
 
 LeanRows LeanPath::rows_of(const void* logits, std::uint64_t row_stride, const StepMasks& masks) const {
     const SliceShape& slice = shape_.slice;
-    return {logits,       row_stride,         slice.dtype, slice.lead, slice.entries,
-            slice.blocks, shape_.first_block, masks};
+    return {logits,        row_stride,   slice.dtype,        slice.lead,
+            slice.entries, slice.blocks, shape_.first_block, masks};
 }
 
 LeanSlice LeanPath::slice_of(const BegunStep& step) const {

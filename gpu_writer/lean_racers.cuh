@@ -272,8 +272,8 @@ __device__ void race_listed(const Racing<D>& racing, std::uint32_t listed) {
 // found. Not part of the kernel's own code, to which it would leave too few registers; and so all it needs is
 // passed.
 template <proto::Dtype D>
-__device__ __noinline__ void find_racers(LeanRows rows, std::uint32_t column, LeanWant want,
-                                         ColumnMask mask, ChoiceRoom* choice, RacerRoom* room) {
+__device__ __noinline__ void find_racers(LeanRows rows, std::uint32_t column, LeanWant want, ColumnMask mask,
+                                         ChoiceRoom* choice, RacerRoom* room) {
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
     const BlockRanks ranks(launch_memory(), rows.blocks, kWays);

@@ -130,8 +130,7 @@ __global__ void __launch_bounds__(kSpreadThreads, 2)
     const ColumnMask mask(rows, of.mask_row);
     PartialSpread part;
     copy_blocks<D, kSpreadThreads>(
-        reader, of.column, std::min(share, rows.blocks - first),
-        [=](std::uint32_t i) { return first + i; },
+        reader, of.column, std::min(share, rows.blocks - first), [=](std::uint32_t i) { return first + i; },
         [&](std::uint32_t i, std::uint32_t within, Unit<D> unit) {
             if (mask.hides()) hide_masked(unit, mask.of_unit<D>(first + i, within));
             part.take(unit, scale_of_two);

@@ -36,8 +36,8 @@ constexpr std::uint32_t kHasSpread = 1U << 4U;
 // draw's winner is the first. No block was sent for its place in the race.
 constexpr std::uint32_t kHasRacers = 1U << 5U;
 // All that is told of the column, but for the blocks themselves, is of what the column's grammar mask allows:
-// maxima, sums, what each block weighs, its spread. A NaN or +inf that the mask hides is told of all the same.
-// Readers of before 13.11 know of no such flag, and ask for all of such a row.
+// maxima, sums, what each block weighs, its spread. A NaN or +inf that the mask hides is told of all the
+// same. Readers of before 13.11 know of no such flag, and ask for all of such a row.
 constexpr std::uint32_t kMasked = 1U << 6U;
 constexpr std::uint32_t kWeightSteps = 40;  // 64 entries weigh 64 at most, and so 240
 constexpr std::size_t block_weights_bytes(std::size_t blocks) {

@@ -19,8 +19,7 @@ using proto::race::Draw;
 
 proto::RequestRules rules_of(const proto::SamplingParams& params, const Request& request) {
     const bool bans_stops = request.output.size() < params.min_tokens;
-    return {!request.allowed_ids.empty(),
-            !request.bias.empty() || !request.bad_words.empty() || bans_stops};
+    return {!request.allowed_ids.empty(), !request.bias.empty() || !request.bad_words.empty() || bans_stops};
 }
 
 // The writer read the parameters by itself, perhaps while they were another request's.

@@ -42,9 +42,10 @@ std::optional<double> weigh_before(const WeighedRow& of, const Candidate& place)
 // Where it has told: the same in double, off by what its additions round.
 double weigh_before_exactly(const WeighedRow& of, const Candidate& place) noexcept;
 
-// Of any row, what is there and has no bit in `taken`, in blocks whose largest entry reaches the floor: the largest, or `highest` if that is above it, what all of them weigh in units of its weight,
-// and what of that stands before the place.
-// Where the largest cannot be weighed, or there is none, it is -inf and nothing is told.
+// Of any row, what is there and has no bit in `taken`, in blocks whose largest entry reaches the floor: the
+// largest, or `highest` if that is above it, what all of them weigh in units of its weight, and what of that
+// stands before the place. Where the largest cannot be weighed, or there is none, it is -inf and nothing is
+// told.
 struct LeftWeights {
     double highest = -std::numeric_limits<double>::infinity();
     double before = 0.0;

@@ -6,7 +6,8 @@
 # tokens there: every token is verified against the reference after each run. PARTS: tests, kernels, steps, chaos.
 # AWAIT=1: the stream waits for the tokens, as the plugin's does; else a thread of the engine's fetches them.
 # TRANSPORTS: rows, lean, and copied: lean steps whose rows the writer copies and the engine writes over at once, in a
-# session whose transport is by device. CHAOS_TRANSPORT: of the kills (default: lean).
+# session whose transport is by device. CHAOS_TRANSPORT: of the kills (default: lean). OPTIONS: of all runs, such as
+# --masked.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 bundle=${BUNDLE:-$PWD/build/bundle}
@@ -38,7 +39,8 @@ way_of() {
 # sim NAME SECONDS OPTIONS...
 sim() {
     local result=$out/lean-steps-tp$tp/$1.json
-    timeout "$2" "$bundle/run" croupier sim --writer cuda --tp "$tp" --samplers "$samplers" --json "${@:3}" >"$result" \
+    # shellcheck disable=SC2086
+    timeout "$2" "$bundle/run" croupier sim --writer cuda --tp "$tp" --samplers "$samplers" --json ${OPTIONS:-} "${@:3}" >"$result" \
         2>"$result.err" || failures=$((failures + 1))
     line "$result" "$1"
 }

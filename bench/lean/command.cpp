@@ -144,8 +144,7 @@ void print_table(const json& answer) {
                 ? "drawn"
                 : fmt::format(
                       "{}+{}{}{}{}", each["by_maximum"].get<int>(), each["by_race"].get<int>(),
-                      each["racers"].get<bool>() ? " r" : "",
-                      each["masked"].get<bool>() ? " m" : "",
+                      each["racers"].get<bool>() ? " r" : "", each["masked"].get<bool>() ? " m" : "",
                       each["spreads"].get<int>() == 0 ? "" : fmt::format(" s{}", each["spreads"].get<int>())),
             each["sums"].get<bool>() ? "yes" : "no", each["to_ready_us"]["p50"].get<double>(),
             each["to_ready_us"]["p99"].get<double>(), each["to_tokens_us"]["p50"].get<double>(),

@@ -17,7 +17,7 @@ struct LeanCase {
     std::vector<std::uint32_t> order;  // the rank's blocks as they stand in the slice, from its first one on
     std::vector<gpu_writer::LeanWant> wants;
     Rows rows;
-    std::uint32_t skipped = 0;  // elements before the first row, which then is not aligned
+    std::uint32_t skipped = 0;         // elements before the first row, which then is not aligned
     std::vector<std::uint32_t> masks;  // rows of mask_words(), over all ids
 
     std::uint32_t columns() const { return static_cast<std::uint32_t>(wants.size()); }
