@@ -117,7 +117,7 @@ std::vector<BenchCase> all_bench_cases() {
 
 std::vector<BenchCase> chosen_cases(const std::vector<std::string>& names) {
     if (names.empty()) return bench_cases();
-    const std::vector<BenchCase> all = all_bench_cases();
+    std::vector<BenchCase> all = all_bench_cases();
     if (std::find(names.begin(), names.end(), "all") != names.end()) return all;
     std::vector<BenchCase> chosen;
     for (const std::string& name : names) {

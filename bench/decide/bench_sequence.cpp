@@ -25,7 +25,9 @@ std::vector<std::uint32_t> mask_of(CaseMask kind, std::uint32_t vocab) {
     std::mt19937 generator(20261122);
     const auto random = [&generator] { return static_cast<std::uint32_t>(generator()); };
     // As a step has it, whose rows are whole cache lines.
-    std::vector<std::uint32_t> words((vocab + 511) / 512 * 16);
+    constexpr std::uint32_t kLineWords = 16;
+    constexpr std::uint32_t kLineIds = kLineWords * 32;
+    std::vector<std::uint32_t> words(std::size_t{(vocab + kLineIds - 1) / kLineIds} * kLineWords);
     for (std::uint32_t& word : words) word = kind == CaseMask::half ? random() : 0U;
     for (std::uint32_t i = 0; kind == CaseMask::few && i < kFewIds; ++i) {
         const std::uint32_t id = random() % vocab;
