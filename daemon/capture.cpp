@@ -25,6 +25,8 @@ std::uint32_t append(std::vector<std::byte>& to, std::span<const T> from) {
 bool CapturedColumn::keep_row(const sampler::RowView& row, sampler::Workspace& workspace) {
     const sampler::BlockedRow blocks = sampler::lay_in_blocks(row, workspace);
     const std::size_t block_bytes = std::size_t{sampler::kBlock} * proto::element_bytes(row.dtype);
+    // Under a mask nobody needs to read what it hides, but a capture has the row as it stands.
+    if (blocks.lean != nullptr && blocks.lean->masked_in_part) blocks.lean->forget_told();
     for (std::uint32_t b = 0; b < blocks.blocks; ++b) (void)blocks.block(b);
     if (blocks.lacks_blocks()) return false;
     head_ = {};

@@ -65,9 +65,8 @@ std::span<const sampler::Slice> LeanRows::copy(const shm::Segment& segment, cons
     for (std::uint32_t rank = 0; rank < slices.size(); ++rank) {
         const proto::LeanLayout& layout = layouts_[rank];
         sampler::LeanColumn lean = column_of(segment.lean(step.slot, rank), rank, column, {});
-        if (lean.placed != nullptr) return {};
-        // Of another request's mask. What is rehearsed has none.
-        lean.masked = false;
+        // What is told under a mask is not of the row that a request without one would see.
+        if (lean.placed != nullptr || lean.masked) return {};
         lean.maxima = keep(lean.maxima, layout.maxima_stride);
         lean.blocks = reinterpret_cast<const std::uint16_t*>(keep(lean.blocks, layout.blocks_stride));
         if (lean.block_weights != nullptr) {
@@ -137,6 +136,7 @@ sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t ran
     sampler::LeanColumn lean;
     lean.maxima = part + layout.maxima + column * layout.maxima_stride;
     lean.masked = (head.flags & proto::kMasked) != 0;
+    lean.holds_nothing = (head.flags & proto::kHoldsNothing) != 0;
     lean.blocks =
         reinterpret_cast<const std::uint16_t*>(part + layout.blocks + column * layout.blocks_stride);
     lean.elements = part + layout.elements + column * layout.elements_stride;

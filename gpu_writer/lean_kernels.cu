@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cfloat>
+#include <utility>
 
 #include "gpu_writer/device_only.cuh"
 #include "gpu_writer/device_words.cuh"
@@ -121,9 +122,9 @@ __device__ RowSums sum_row(const LeanScales& scales, const ChunkSums* of_chunks)
     return {scales.at_one != 0.0F ? all.at_one : 0.0F, scales.at_scale != 0.0F ? all.at_scale : 0.0F};
 }
 
-// The code that finds racers takes registers and shared memory, and that for masks time: steps without both
-// have a kernel that lacks it, and are up to two microseconds shorter.
-template <bool kComplete>
+// The code that finds racers takes registers and shared memory, and that for masks time: steps without have a
+// kernel that lacks it, and are up to two microseconds shorter. One with masks has both.
+template <bool kFindsRacers>
 struct OptionalRacerRoom {};
 template <>
 struct OptionalRacerRoom<true> {
@@ -131,33 +132,36 @@ struct OptionalRacerRoom<true> {
 };
 
 // What a column's CUDA block knows when it sends it.
-template <bool kComplete>
-struct Sending : OptionalRacerRoom<kComplete> {
+template <bool kFindsRacers>
+struct Sending : OptionalRacerRoom<kFindsRacers> {
     ChoiceRoom room;
     RowSums sums;
     Contender drawn;  // 0: the column is not drawn
     bool weighed;     // each block is
+    bool nothing;     // no entry that counts is above -inf
 
     // By all threads, which see it behind the next barrier.
     __device__ void begin(const LeanShares& shares, float reach) {
         room.begin(shares, reach);
-        if constexpr (kComplete) this->racing.begin();
+        if constexpr (kFindsRacers) this->racing.begin();
         if (threadIdx.x != 0) return;
         sums = {};
         drawn = 0;
         weighed = false;
+        nothing = false;
     }
     __device__ proto::LeanHead head_of(const LeanWant& want) const {
         proto::LeanHead head{};
         if ((want.flags & kWhole) != 0) head.flags |= proto::kStandsWhole;
         if (want.mask_row != 0) head.flags |= proto::kMasked;
         if (weighed) head.flags |= proto::kWeighsBlocks;
+        if (nothing) head.flags |= proto::kHoldsNothing;
         if (sums_spread(want)) head.flags |= proto::kHasSpread;
         if (drawn > 0) {
             head.flags |= proto::kDrawn;
             head.draw = {want.key, want.temperature, token_of(drawn), score_of(drawn), 0.0F};
         }
-        if constexpr (kComplete) tell_best(want, this->racing.racers, head);
+        if constexpr (kFindsRacers) tell_best(want, this->racing.racers, head);
         head.sent = room.sent;
         head.scale = want.scale;
         head.weight = sums.weight;
@@ -185,13 +189,14 @@ __device__ inline void send_racers(const LeanTarget& target, std::uint32_t colum
 }
 
 // What a sampler needs to draw, or the winner.
-template <Dtype D, bool kComplete>
+template <Dtype D, bool kFindsRacers>
 __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
                               std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
                               const BlockRanks& ranks, const ColumnMask& mask, const Scratch& scratch,
-                              Sending<kComplete>& sending) {
+                              Sending<kFindsRacers>& sending) {
     find_tops(ranks, sending.room);
     const bool can_be = can_be_drawn(sending.room.tops[0]);
+    if (threadIdx.x == 0) sending.nothing = sending.room.tops[0] <= kEmptyRank;
     if (can_be && (want.flags & kDraw) != 0) {
         draw_token<D>({reader, want, ranks, sending.room, column, rows.first_block, mask}, sending.drawn);
         return;
@@ -200,18 +205,18 @@ __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, 
     if (plan.weighs) send_weights(target, column, rows.blocks, scratch);
     choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, plan.racers ? 1 : ranks.ways, sending.room);
     send_blocks(reader, target, column, sending.room);
-    if constexpr (kComplete) {
+    if constexpr (kFindsRacers) {
         if (!can_be || !plan.racers) return;
         find_racers<D>(rows, column, want, mask, &sending.room, &sending.racing);
         send_racers(target, column, rows.blocks, plan.weighs, sending.racing.racers);
     }
 }
 
-template <Dtype D, bool kComplete>
+template <Dtype D, bool kFindsRacers>
 __device__ void send_column(const RowReader<D>& reader, const LeanRows& rows, const LeanTarget& target,
                             std::uint32_t column, const LeanWant& want, const ColumnPlan& plan,
                             const ColumnMask& mask, const Scratch& scratch) {
-    __shared__ Sending<kComplete> sending;
+    __shared__ Sending<kFindsRacers> sending;
     const BlockRanks ranks(launch_memory(), rows.blocks, plan.races ? kWays : 1);
     // They are on their way while the maxima are sent.
     if (plan.races) fetch_race(column, scratch, ranks);
@@ -258,13 +263,13 @@ __device__ void finish_column(const LeanEnd& end, const proto::LeanOrder& order,
     store_now(reinterpret_cast<std::uint64_t*>(end.finished), end.ticket);
 }
 
-template <bool kComplete>
+template <bool kMasks>
 __device__ ColumnMask mask_of(const LeanRows& rows, const LeanWant& want) {
-    if constexpr (kComplete) return {rows, want.mask_row};
+    if constexpr (kMasks) return {rows, want.mask_row};
     return {};
 }
 
-template <Dtype D, typename Wants, bool kComplete>
+template <Dtype D, typename Wants, bool kFindsRacers, bool kMasks>
 __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     send_lean(LeanRows rows, LeanTarget target, const __grid_constant__ Wants wants, LeanEnd end,
               Scratch scratch, proto::LeanOrder order) {
@@ -274,26 +279,26 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     const LeanWant& want = wants.of(column);
     const ColumnPlan plan(want, {rows.lead, rows.entries, rows.blocks}, target.room,
                           sizeof(typename Element<D>::Code));
-    const auto mask = mask_of<kComplete>(rows, want);
+    const auto mask = mask_of<kMasks>(rows, want);
     measure_chunk<D>(reader, column, want, plan, mask, rows.first_block, scratch);
     if (!arrives_last(scratch.arrived + column)) return;
-    send_column<D, kComplete>(reader, rows, target, column, want, plan, mask, scratch);
+    send_column<D, kFindsRacers>(reader, rows, target, column, want, plan, mask, scratch);
     finish_column(end, order, blockIdx.y, scratch);
 }
 
 template <Dtype D, typename Wants>
-auto kernel_of(bool complete) {
-    return complete ? send_lean<D, Wants, true> : send_lean<D, Wants, false>;
+auto kernel_of(bool finds_racers, bool masks) {
+    if (masks) return send_lean<D, Wants, true, true>;
+    return finds_racers ? send_lean<D, Wants, true, false> : send_lean<D, Wants, false, false>;
 }
 
 template <Dtype D, typename Wants>
 void launch_with(const Wants& wants, const LeanRows& rows, const LeanTarget& target,
                  std::span<const LeanWant> of_columns, const LeanEnd& end, const Scratch& scratch,
                  cudaStream_t stream) {
-    const auto kernel =
-        kernel_of<D, Wants>(std::any_of(of_columns.begin(), of_columns.end(), [](const LeanWant& want) {
-            return sends_racers(want) || want.mask_row != 0;
-        }));
+    const auto is_masked = [](const LeanWant& want) { return want.mask_row != 0; };
+    const auto kernel = kernel_of<D, Wants>(std::any_of(of_columns.begin(), of_columns.end(), sends_racers),
+                                            std::any_of(of_columns.begin(), of_columns.end(), is_masked));
     const std::size_t shared = rank_bytes(rows.blocks);
     // What every GPU has unasked; more is asked for, and the launch below fails where it is not there.
     constexpr std::size_t kUnasked = std::size_t{32} * 1024;
@@ -340,10 +345,10 @@ template <Dtype D>
 struct Loading {
     static void launch(cudaError_t* status) {
         *status = cudaSuccess;
-        for (const bool complete : {false, true}) {
-            load(kernel_of<D, FewWants>(complete), *status);
-            load(kernel_of<D, ManyWants>(complete), *status);
-            load(kernel_of<D, StoredWants>(complete), *status);
+        for (const auto& [finds_racers, masks] : {std::pair{false, false}, {true, false}, {true, true}}) {
+            load(kernel_of<D, FewWants>(finds_racers, masks), *status);
+            load(kernel_of<D, ManyWants>(finds_racers, masks), *status);
+            load(kernel_of<D, StoredWants>(finds_racers, masks), *status);
         }
     }
 

@@ -277,6 +277,9 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
     }
     if (whole) head.flags = proto::kStandsWhole;
     if (want.mask_row != 0) head.flags |= proto::kMasked;
+    const auto is_nothing = [](float most) { return most == -kInfinity; };
+    if (!whole && std::all_of(row.maxima.begin(), row.maxima.end(), is_nothing))
+        head.flags |= proto::kHoldsNothing;
     if (drawn) head.flags |= proto::kDrawn;
     if (racers) head.flags |= proto::kDrawnBeside | proto::kHasRacers;
     if (sums_spread(want)) {

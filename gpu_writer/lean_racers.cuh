@@ -118,8 +118,8 @@ struct Racing {
             const std::uint32_t word = words[i / kDrawTokens][i % kDrawTokens];
             const float soonest = id + i == first.token ? 0.0F : least_wait(word);
             const float bound = most_score(logits.at(i) * slope, first.arrival + soonest);
-            // Written so that NaN may be one.
-            if (!(bound < bar_score)) may_be |= 1U << i;
+            // Written so that a bound of NaN may be one, as that of -inf is, which is none.
+            if (!(bound < bar_score) && logits.at(i) >= -FLT_MAX) may_be |= 1U << i;
         }
         for (; may_be != 0; may_be &= may_be - 1) {
             const auto at = static_cast<std::uint32_t>(__ffs(static_cast<int>(may_be))) - 1;

@@ -74,8 +74,9 @@ std::optional<StandingRace> race_as_it_stands(const RowView& view, const proto::
     bool all_drew = true;
     each_slice(view, [&](const SliceColumn& slice, const Slice& of) {
         const LeanColumn& lean = *of.lean;
-        all_drew = all_drew && lean.draw && is_of(*lean.draw, key, temperature) &&
-                   lean.masked == !request.mask.empty();
+        all_drew = all_drew && lean.masked == !request.mask.empty();
+        if (all_drew && lean.holds_nothing) return;
+        all_drew = all_drew && lean.draw && is_of(*lean.draw, key, temperature);
         const auto own = all_drew ? racers_of(lean, slice) : std::nullopt;
         all_drew = own.has_value();
         if (all_drew) best = best ? joined(*best, *own) : *own;

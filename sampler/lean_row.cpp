@@ -293,8 +293,9 @@ std::optional<float> LeanBlocks::logit_sent(std::uint32_t token) const {
 
 // Of several ranks, nobody has summed what of the others' stands before it.
 std::span<const proto::Racer> LeanBlocks::racers_at(double scale) const {
+    if (slices.size() != 1) return {};
     const LeanColumn& first = *slices.front().lean;
-    if (slices.size() != 1 || first.scale != scale || !first.racers) return {};
+    if (first.scale != scale || !first.racers) return {};
     return first.racers->all();
 }
 

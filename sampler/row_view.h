@@ -31,6 +31,7 @@ struct LeanColumn {
     // Of the maxima, the sums, and what each block weighs: they are of what the request's mask allows, beside
     // which a NaN or +inf counts wherever it stands. The elements are as they stand.
     bool masked = false;
+    bool holds_nothing = false;  // no entry of the rank's is above -inf, as the maxima have it
     const std::uint16_t* blocks = nullptr;
     const void* elements = nullptr;  // [sent][64]
     std::uint32_t sent = 0;

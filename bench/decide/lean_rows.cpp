@@ -54,6 +54,7 @@ sampler::RowView LeanRows::view(std::uint32_t row) {
     const proto::LeanLayout& layout = shape_.layout;
     const proto::LeanHead& sent = head(row);
     lean_.masked = (sent.flags & proto::kMasked) != 0;
+    lean_.holds_nothing = (sent.flags & proto::kHoldsNothing) != 0;
     lean_.maxima = part_.data() + layout.maxima + row * layout.maxima_stride;
     lean_.blocks =
         reinterpret_cast<const std::uint16_t*>(part_.data() + layout.blocks + row * layout.blocks_stride);

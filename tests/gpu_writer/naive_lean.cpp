@@ -310,6 +310,9 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
     if (whole) naive.head.flags = proto::kStandsWhole;
     if (drawn) naive.head.flags = proto::kDrawn;
     if (want.mask_row != 0) naive.head.flags |= proto::kMasked;
+    const auto is_nothing = [](float most) { return most == -kInfinity; };
+    if (!whole && std::all_of(maxima.begin(), maxima.end(), is_nothing))
+        naive.head.flags |= proto::kHoldsNothing;
     if (!drawn && naive_weighs_blocks(of, want)) {
         naive.head.flags |= proto::kWeighsBlocks;
         for (std::size_t block = 0; block < maxima.size(); ++block) {

@@ -65,7 +65,9 @@ LeanRow::LeanRow(const std::vector<float>& logits, RowShape shape, std::uint64_t
     }
     for (Slice slice : whole_.view().slices) {
         ranks_.push_back(rank_of(slice, allowed_of(logits, offer, ranks_.size()), offer));
-        ranks_.back()->column.masked = is_masked(offer, ranks_.size() - 1);
+        LeanColumn& told = ranks_.back()->column;
+        told.masked = is_masked(offer, ranks_.size() - 1);
+        told.holds_nothing = ranks_.back()->holds_nothing;
         slice.elements = ranks_.back()->elements.data();
         slice.summaries = {};
         slice.lean = &ranks_.back()->column;
@@ -144,6 +146,9 @@ void LeanRow::give_maxima(Rank& rank, const Slice& slice, const std::vector<floa
         std::memcpy(&rank.maxima[b * bytes_], &best, bytes_);
     }
     rank.column.maxima = rank.maxima.data();
+    const std::size_t end = std::min<std::size_t>(slice.first_id + slice.entries, logits.size());
+    const std::size_t own = end > slice.first_id ? end - slice.first_id : 0;
+    rank.holds_nothing = own == 0 || largest(std::span(logits).subspan(slice.first_id, own)) == kNothing;
 }
 
 std::vector<std::uint32_t> LeanRow::chosen(const Rank& rank, const LeanOffer& offer) {

@@ -69,6 +69,7 @@ class LeanRow {
     struct Rank {
         std::uint32_t first_block = 0;
         std::uint32_t blocks = 0;  // with ids of the vocabulary
+        bool holds_nothing = false;
         std::vector<std::byte> elements;
         std::vector<std::byte> maxima;
         std::vector<std::uint16_t> sent;

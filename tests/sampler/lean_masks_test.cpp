@@ -110,6 +110,7 @@ TEST_CASE("requests under masks that hide what stands highest are decided as ove
             of.mask[id / 32] &= ~(1U << (id % 32));
         }
         bind_request(of);
+        of.request.max_length = 100;
         check_as_whole(of, all_of_it(), workspace);
         if (may_be_masked(of.request)) check_as_whole(of, known_mask(of, generator), workspace);
     }
@@ -146,6 +147,30 @@ TEST_CASE("of a row whose writer knew of the mask, blocks are asked for as of on
     // Whole rows are 625 blocks each.
     INFO(asked << " blocks of " << kCases << " rows");
     CHECK(asked < 10L * kCases);
+}
+
+TEST_CASE("ranks that a mask leaves nothing of keep nobody's draw from being taken") {
+    constexpr std::uint32_t kVocab = 4096;
+    Workspace workspace(kVocab);
+    std::mt19937_64 generator(5);
+    LmCase of;
+    for (int number = 0; number < 200; ++number) {
+        fill_lm_row(of, kVocab, proto::Dtype::bf16, generator);
+        clear_request(of);
+        of.shape = lm_shape(kVocab, 1 + static_cast<std::uint32_t>(number % 4), kBlock, proto::Dtype::bf16,
+                            generator);
+        of.params.temperature = number % 3 == 0 ? 0.0 : 0.8;
+        of.params.seed = generator();
+        // A few tokens of one place, as a grammar has them; of one row in ten, none at all.
+        of.mask.assign((kVocab + 31) / 32, 0U);
+        of.mask[generator() % of.mask.size()] = number % 10 == 9 ? 0U : 0x8400U;
+        bind_request(of);
+        of.request.max_length = 100;
+        LeanOffer offer;
+        offer.mask = of.request.mask;
+        offer.drawn_by = drawn_by(of.request);
+        CHECK(check_as_whole(of, offer, workspace).tries == 1);
+    }
 }
 
 TEST_CASE("what was told under a mask says nothing to a request without one, or that sees all of its row") {
