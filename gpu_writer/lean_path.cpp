@@ -127,7 +127,7 @@ shm::Result<bool> LeanPath::make_masks() {
     return true;
 }
 
-// They stand in the step's first rows, one behind the other. Of each the rank's part.
+// They stand in the step's first rows, one behind the other.
 void LeanPath::copy_masks(const BegunStep& step, std::span<const LeanWant> wants) {
     if (!masks_) return;
     std::uint32_t rows = 0;
@@ -137,17 +137,10 @@ void LeanPath::copy_masks(const BegunStep& step, std::span<const LeanWant> wants
     own.some = rows > 0;
     if (!own.some) return;
     const StepMasks from = masks_of(segment_, step.step);
-    constexpr std::uint64_t kBlockWords = 2;
-    const std::uint64_t first = std::min(shape_.first_block * kBlockWords, from.row_words);
-    const std::uint64_t words = std::min(shape_.slice.blocks * kBlockWords, from.row_words - first);
-    const std::size_t pitch = from.row_words * sizeof(*from.words);
-    std::uint32_t* const to =
-        masks_->words.get() + slot * from.row_words * segment_.geometry().mask_rows + first;
-    own.status = cudaSuccess;
-    if (words > 0) {
-        own.status = cudaMemcpy2DAsync(to, pitch, from.words + first, pitch, words * sizeof(*from.words),
-                                       rows, cudaMemcpyHostToDevice, masks_->stream.get());
-    }
+    const std::size_t bytes = from.row_words * sizeof(*from.words);
+    own.status =
+        cudaMemcpyAsync(masks_->words.get() + slot * from.row_words * segment_.geometry().mask_rows,
+                        from.words, bytes * rows, cudaMemcpyHostToDevice, masks_->stream.get());
     if (own.status == cudaSuccess) own.status = cudaEventRecord(own.there.get(), masks_->stream.get());
 }
 
