@@ -138,9 +138,8 @@ void LeanPath::copy_masks(const BegunStep& step, std::span<const LeanWant> wants
     if (!own.some) return;
     const StepMasks from = masks_of(segment_, step.step);
     const std::size_t bytes = from.row_words * sizeof(*from.words);
-    own.status =
-        cudaMemcpyAsync(masks_->words.get() + slot * from.row_words * segment_.geometry().mask_rows,
-                        from.words, bytes * rows, cudaMemcpyHostToDevice, masks_->stream.get());
+    own.status = cudaMemcpyAsync(masks_->words.get() + slot * from.row_words * segment_.geometry().mask_rows,
+                                 from.words, bytes * rows, cudaMemcpyHostToDevice, masks_->stream.get());
     if (own.status == cudaSuccess) own.status = cudaEventRecord(own.there.get(), masks_->stream.get());
 }
 
