@@ -87,9 +87,14 @@ std::vector<float> SmallEngine::row(std::uint32_t vocab, std::uint64_t uid, std:
 std::vector<std::uint32_t> SmallEngine::mask(std::uint32_t vocab, std::uint64_t uid, std::uint32_t position) {
     std::vector<std::uint32_t> words((vocab + 31) / 32);
     std::uint64_t state = ~mixed(uid, position);
-    for (auto& word : words) {
+    // Of some ids nothing is allowed, as grammars have it: every third region, which is some blocks. Not of
+    // small vocabularies, where that may be all ids of a request's list.
+    constexpr std::size_t kRegion = 8;
+    const bool hides = words.size() > kRegion * 16;
+    for (std::size_t i = 0; i < words.size(); ++i) {
         state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-        word = static_cast<std::uint32_t>(state >> 32U);
+        const bool hidden = hides && i / kRegion % 3 == (uid + position) % 3;
+        words[i] = hidden ? 0 : static_cast<std::uint32_t>(state >> 32U);
     }
     return words;
 }

@@ -130,6 +130,23 @@ TEST_CASE("what /explain gives decides the daemon's token where rows stay with t
     explain_all(explaining, engine);
 }
 
+TEST_CASE("the row that /explain gives of a lean step's masked column is the row, whatever the mask hides") {
+    const Explaining explaining(kTwoSamplers);
+    EngineShape shape = shape_of(GENERATE(1U, 2U));
+    shape.vocab = 8000;
+    shape.lean = true;
+    shape.masked = true;
+    SmallEngine engine(explaining.daemon.endpoint(), "engine", shape);
+    engine.admit(shape.batch);
+    engine.steps(2);
+    Asked asked = explaining.ask(3);
+    engine.submit();
+    engine.write();
+    engine.collect();
+    const auto logits = asked.json().at("logits").get<std::vector<float>>();
+    CHECK(logits == SmallEngine::row(shape.vocab, 3, 2));
+}
+
 TEST_CASE("what /explain gives decides the daemon's token with a hot set, an order and a writer's randoms") {
     const Explaining explaining(kTwoSamplers, "}\nhot_set: {size: 256");
     EngineShape shape = shape_of(2);
