@@ -26,6 +26,9 @@ std::uint64_t since(Clock::time_point begin) {
 // Words of a step, one in a cache line.
 enum Word : std::size_t { kReady = 0, kFirstStamp = 1, kFinished = 8, kFlag = 24, kFirstAnswered = 32 };
 constexpr std::uint32_t kMostAsking = 64;
+// A step's masks have rows of whole cache lines.
+constexpr std::uint32_t kMaskWords = 16;
+constexpr std::uint32_t kMaskIds = kMaskWords * 32;
 constexpr std::size_t kSweepBytes = std::size_t{1} << 30U;
 
 void spin_until(std::uint64_t& word, std::uint64_t value) {
@@ -70,7 +73,7 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
       sweep_(kSweepBytes),
       tokens_(of.columns * sizeof(std::int32_t)),
       wants_(of.columns),
-      mask_words_((of.vocab + 511) / 512 * 16),
+      mask_words_(std::uint64_t{(of.vocab + kMaskIds - 1) / kMaskIds} * kMaskWords),
       masks_((of.masked ? mask_words_ * of.columns : 1) * sizeof(std::uint32_t)),
       part_(shape_.layout.bytes),
       slice_(std::size_t{shape_.slice.places()} * of.columns * 2),

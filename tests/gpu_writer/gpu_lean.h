@@ -59,7 +59,7 @@ class GpuLeanStep {
     gpu_writer::DeviceMemory<std::byte> spread_scratch_;
     gpu_writer::DeviceMemory<std::uint32_t> places_;
     MappedBytes wants_;
-    MappedBytes masks_;
+    gpu_writer::DeviceMemory<std::uint32_t> masks_;
     MappedBytes words_;  // ready, finished, stamps, and one for each column that asks
     gpu_writer::LeanRows rows_;
     gpu_writer::LeanTarget target_;

@@ -182,10 +182,11 @@ void race_naively(const LeanCase& of, const gpu_writer::LeanWant& want,
                   NaiveColumn& naive) {
     const proto::RankShard& shard = of.geometry.shards[of.rank];
     std::vector<double> values;
+    values.reserve(codes.size());
     for (const std::uint32_t code : codes) values.push_back(naive_value(of.geometry.dtype, code));
-    double most = -kInfinity;
+    double most = -std::numeric_limits<double>::infinity();
     for (const double value : values) {
-        if (std::isnan(value) || value == kInfinity) return;
+        if (std::isnan(value) || value == std::numeric_limits<double>::infinity()) return;
         most = std::max(most, value);
     }
     for (std::uint32_t i = 0; i < values.size(); ++i) {

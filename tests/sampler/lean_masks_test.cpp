@@ -60,7 +60,7 @@ LeanDecision check_as_whole(LmCase& of, const LeanOffer& offer, Workspace& works
     LeanRow row(of.logits, of.shape, 1, offer);
     const proto::Decision whole = decide_once(row.whole(), of.request, workspace);
     const reference::Outcome expected = outcome_of(whole, workspace.answer());
-    const LeanDecision lean = decide_lean(row, of.request, workspace);
+    LeanDecision lean = decide_lean(row, of.request, workspace);
     const std::string fault = difference(lean.outcome, expected, Logprobs::within_error);
     if (!fault.empty()) FAIL(fault << "; " << describe(of));
     return lean;
