@@ -150,7 +150,8 @@ TEST_CASE("what may change a token keeps a column from being drawn") {
     unstopped.params.min_tokens = 3;
     unstopped.stop_ids = {5, 6};
     client::Sequence limited = plain(3);
-    limited.allowed_ids = {4, 400, 4000, 14000};
+    // So many that no mask hides all of them.
+    for (std::int32_t id = 4; id < 14000; id += 331) limited.allowed_ids.push_back(id);
     client::Sequence forbidden = plain(4);
     forbidden.bad_words = {1, 9};
     const std::vector<client::Sequence> sequences{biased, unstopped, limited, forbidden, plain(5)};
