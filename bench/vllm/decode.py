@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import hot_spots
 import kinds
 import stages
 from engines import (
@@ -242,6 +243,11 @@ def measure(arguments: argparse.Namespace, table: Table, names: list[str], budge
                     given = kind, batch, arguments.steps, arguments.runs, length
                     if found := ask(name, time_kind, *given):
                         table.timed(name, f"{batch}/{kind}", found)
+                    if not arguments.hot_spots:
+                        continue
+                    if found := ask(name, hot_spots.of_kind, kind, batch, arguments.steps, length):
+                        table.sides[name].setdefault("hot_spots", {})[f"{batch}/{kind}"] = found
+                        table.write(name)
     finally:
         for side in alive.values():
             side.close()
@@ -295,6 +301,9 @@ def main() -> int:
         default={},
         help="JSON of options that the sides `beside` and `verify` have, and `croupier` has not; "
         "give `beside` in --sides too",
+    )
+    parser.add_argument(
+        "--hot-spots", action="store_true", help="where the engines' processes spend the timed kinds' steps"
     )
     parser.add_argument("--one-at-a-time", action="store_true", help="no two engines at once")
     add_engine_options(parser)
