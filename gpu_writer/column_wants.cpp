@@ -28,6 +28,9 @@ constexpr std::uint32_t kOfNucleus = 32;
 // What is within a deviation of the largest, or about as likely as the entropy has it, are many; and who wins
 // among them are few.
 constexpr std::uint32_t kBySpread = 72;
+// Mirostat keeps some of the best by what the row weighs, or estimates from so many how many.
+constexpr std::uint32_t kOfMirostat = 64;
+constexpr std::uint32_t kOfMirostatEstimates = 100;
 // As many are opened for the race's best tokens, in three rounds of a CUDA block. Of flat rows they tell some
 // three.
 constexpr std::uint32_t kOpened = 84;
@@ -55,7 +58,8 @@ bool penalises_mildly(const SamplingParams& params) {
 
 // How far below the largest entry what passes a min-p may stand. Penalties take the largest down, and what it
 // passes with it: the more, the longer the history that they count. Bans and biases do so by any amount.
-float reach_of(const SamplingParams& params, const proto::RequestRules& rules, std::uint32_t history) {
+float reach_of(const SamplingParams& params, const proto::FirstCut& cut, const proto::RequestRules& rules,
+               std::uint32_t history) {
     struct Lowered {
         std::uint32_t history;
         double by;
@@ -64,8 +68,8 @@ float reach_of(const SamplingParams& params, const proto::RequestRules& rules, s
     // more.
     constexpr Lowered kLowered[] = {{300, 3.0}, {1500, 6.0}};
     constexpr float kAnything = std::numeric_limits<float>::infinity();
-    if (!(params.min_p > 0.0) || rules.changes) return kAnything;
-    const double reach = -std::log(params.min_p) * std::max(params.temperature, 0.01);
+    if (!(cut.min_p > 0.0) || rules.changes) return kAnything;
+    const double reach = -std::log(cut.min_p) / cut.scale;
     if (!proto::lowers_or_raises(params)) return static_cast<float>(reach);
     const auto* lowered = std::find_if(std::begin(kLowered), std::end(kLowered),
                                        [=](const Lowered& each) { return history <= each.history; });
@@ -73,38 +77,52 @@ float reach_of(const SamplingParams& params, const proto::RequestRules& rules, s
     return static_cast<float>(reach + lowered->by);
 }
 
-// Above it, what stands nearer to the entropy than a typical winner is most of a flat row: eight columns in
-// ten would ask for half of it, and that is slower than all of it at once.
-constexpr double kTypicalUpTo = 1.0;
+bool is_tempered_dynamically(const SamplingParams& params) {
+    return params.dynatemp_range > 0.0 && proto::takes_step(params, Step::temperature);
+}
 
-// What depends on all entries beyond what they weigh. A typical that few tokens are left for looks at those.
-int filters_by_spread(const SamplingParams& params) {
-    const bool cut_before = params.top_k > 0 || params.min_p > 0.0;
-    return (params.typical_p < 1.0 && !cut_before ? 1 : 0) + (params.dynatemp_range > 0.0 ? 1 : 0) +
-           (params.top_n_sigma > 0.0 ? 1 : 0);
+bool wants_logprob(const SamplingParams& params) {
+    return (params.flags & proto::kNoLogprob) == 0;
+}
+
+bool wants_processed(const SamplingParams& params) {
+    return wants_logprob(params) && params.logprob_mode == proto::LogprobMode::processed;
 }
 
 // The row's spread tells all that the request's one filter asks of it. Where logits are changed, it is the
 // spread of what they were: then the samplers would ask for all blocks with one that is changed.
 bool decides_by_spread(const SamplingParams& params, const proto::RequestRules& rules) {
-    const bool others = params.top_k > 0 || params.top_p < 1.0 || params.min_p > 0.0 ||
-                        proto::is_switched_on(params, Step::xtc);
-    const bool narrow = !(params.typical_p < 1.0) || params.temperature <= kTypicalUpTo;
-    return filters_by_spread(params) == 1 && narrow && !others && !proto::lowers_or_raises(params) &&
-           !rules.changes;
+    // Above it, what stands nearer to the entropy than a typical winner is most of a flat row: eight columns
+    // in ten would ask for half of it, and that is slower than all of it at once.
+    constexpr double kTypicalUpTo = 1.0;
+    if (proto::lowers_or_raises(params) || rules.changes) return false;
+    if (is_tempered_dynamically(params)) return !proto::is_truncated(params);
+    const Step filter = proto::only_filter(params);
+    return filter == Step::top_n_sigma || (filter == Step::typical_p && params.temperature <= kTypicalUpTo);
 }
 
-// The row is read whole, or what is read of it cannot be told from the largest entries of its blocks.
-bool needs_all(const SamplingParams& params, const proto::RequestRules& rules, std::uint32_t room) {
-    const bool wants_logprob = (params.flags & proto::kNoLogprob) == 0;
-    const bool distribution =
-        params.support > 0 || (wants_logprob && params.logprob_mode == proto::LogprobMode::processed);
-    const bool greedy = proto::race_temperature(params) == 0.0F;
-    const bool sums = !greedy && filters_by_spread(params) > 0 && !decides_by_spread(params, rules);
-    const bool replaces_draw = !greedy && (params.mirostat != 0 || params.adaptive_target >= 0.0);
-    const bool many = params.top_k > static_cast<std::int32_t>(room) || params.logprobs > room;
-    return distribution || sums || replaces_draw || many || params.rng != proto::Rng::race ||
-           params.order[0] != Step::end;
+// It answers with all tokens that are left, or draws from all of them by other means than the race.
+bool takes_in_all_left(const SamplingParams& params) {
+    return wants_processed(params) || params.support > 0 || params.rng != proto::Rng::race ||
+           params.adaptive_target >= 0.0;
+}
+
+// The row is read whole, or what is read of it cannot be told from the largest entries of its blocks. What a
+// first filter lets through is found by these, whatever comes behind it.
+bool needs_all(const SamplingParams& params, const proto::FirstCut& cut, const proto::RequestRules& rules,
+               std::uint32_t room) {
+    // What passes a smaller one is most of a flat row.
+    constexpr double kLeastMinP = 1e-3;
+    if (params.logprobs > room) return true;
+    if (proto::is_greedy(params)) return wants_processed(params);
+    if (cut.top_k > 0) return cut.top_k > static_cast<std::int32_t>(room);
+    if (cut.min_p > 0.0) return cut.min_p < kLeastMinP && takes_in_all_left(params);
+    if (takes_in_all_left(params) || !proto::changes_first(params, cut)) return true;
+    if (is_tempered_dynamically(params)) return !decides_by_spread(params, rules);
+    if (!proto::is_truncated(params)) return false;
+    if (params.mirostat != 0) return true;
+    const Step filter = proto::only_filter(params);
+    return filter != Step::top_p && filter != Step::xtc && !decides_by_spread(params, rules);
 }
 
 proto::RequestRules rules_of(const SamplingParams& params, const proto::SequenceEntry& entry,
@@ -121,54 +139,71 @@ void share_room(LeanWant& want, std::uint32_t room) {
     want.by_race = std::min(want.by_race, room - want.by_maximum);
 }
 
+// The best k + 1 blocks tell the best k tokens, if the next has another largest entry; where many have the
+// same, a few more. A filter behind them may need fewer, but who knows: a step waits for each of its columns
+// that has to ask.
+std::uint32_t blocks_of_best(std::uint32_t k, const SamplingParams& params) {
+    return k + 1 + k / 8 + (proto::lowers_or_raises(params) ? kMovedByPenalties : 0);
+}
+
+// Who is drawn may stand anywhere: no filter tells by few of the best tokens.
+void want_race(LeanWant& want, const SamplingParams& params, const proto::RequestRules& rules, bool stands) {
+    const bool nucleus = proto::takes_step(params, Step::top_p) || proto::takes_step(params, Step::xtc);
+    const bool spread = decides_by_spread(params, rules);
+    const bool tempered = is_tempered_dynamically(params);
+    want.by_maximum = nucleus || spread ? kOfNucleus : kGreedy;
+    if (spread && !tempered) want.by_maximum = kBySpread;
+    want.by_race = kOfRace;
+    if (!stands && !tempered && !may_raise(params, rules)) {
+        want.flags |= kSendRacers;
+        want.by_race = kOpened;
+    }
+    if (!stands && spread) want.flags |= kSumSpread;
+    // The entropy is that of the row as it stands.
+    if (tempered) want.scale = 1.0;
+    if (nucleus) want.flags |= kSumAtScale;
+    // Below, nuclei are narrow, and the room is better used for blocks.
+    if (params.top_p < 1.0 && params.temperature > 1.0) want.flags |= kWeighBlocks;
+}
+
+void want_blocks(LeanWant& want, const SamplingParams& params, const proto::FirstCut& cut,
+                 const proto::RequestRules& rules) {
+    if (cut.top_k == 1) {
+        want.by_maximum = proto::lowers_or_raises(params) ? kFew : kGreedy;
+    } else if (cut.top_k > 0) {
+        want.by_maximum = blocks_of_best(static_cast<std::uint32_t>(cut.top_k), params);
+    } else if (cut.min_p > 0.0) {
+        want.by_maximum = kOfMinP;
+    } else if (params.mirostat == 1) {
+        want.by_maximum = blocks_of_best(kOfMirostatEstimates, params);
+    } else if (params.mirostat == 2) {
+        want.by_maximum = kOfMirostat;
+        want.flags |= kSumAtScale;
+    } else {
+        want_race(want, params, rules, (want.flags & (kDraw | kWhole)) != 0);
+    }
+}
+
 }  // namespace
 
 LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const proto::RequestRules& rules,
                  std::uint32_t vocab, std::uint32_t room) {
     const SamplingParams params = proto::with_plain_top_k(given, vocab);
+    const proto::FirstCut cut = proto::first_cut(params);
     LeanWant want;
     want.key = key;
     const bool plain = proto::draws_plainly(params, rules, vocab);
     if (plain) want.flags |= kDraw;
-    if (rules.lists || (!plain && needs_all(params, rules, room))) want.flags |= kWhole;
+    if (rules.lists || (!plain && needs_all(params, cut, rules, room))) want.flags |= kWhole;
     want.temperature = proto::race_temperature(params);
-    want.scale = 1.0 / std::max(params.temperature, 0.01);
-    const bool greedy = want.temperature == 0.0F;
-    const auto k = plain ? 0 : static_cast<std::uint32_t>(std::max(params.top_k, 0));
-    const bool nucleus = params.top_p < 1.0 || proto::is_switched_on(params, Step::xtc);
-    if (greedy || k == 1) {
-        want.by_maximum = proto::lowers_or_raises(params) ? kFew : kGreedy;
-    } else if (k > 0) {
-        // The best k + 1 blocks tell the best k tokens, if the next has another largest entry; where many
-        // have the same, a few more. A filter behind them may need fewer, but who knows: a step waits for
-        // each of its columns that has to ask.
-        want.by_maximum = k + 1 + k / 8;
-        if (proto::lowers_or_raises(params)) want.by_maximum += kMovedByPenalties;
-    } else if (params.min_p > 0.0) {
-        want.by_maximum = kOfMinP;
-    } else {
-        const bool spread = decides_by_spread(params, rules);
-        const bool tempered = params.dynatemp_range > 0.0;
-        want.by_maximum = nucleus || spread ? kOfNucleus : kGreedy;
-        if (spread && !tempered) want.by_maximum = kBySpread;
-        want.by_race = kOfRace;
-        const bool stands = plain || (want.flags & kWhole) != 0;
-        if (!stands && !tempered && !may_raise(params, rules)) {
-            want.flags |= kSendRacers;
-            want.by_race = kOpened;
-        }
-        if (!stands && spread) want.flags |= kSumSpread;
-        // The entropy is that of the row as it stands.
-        if (tempered) want.scale = 1.0;
-        if (nucleus) want.flags |= kSumAtScale;
-        // Below, nuclei are narrow, and the room is better used for blocks.
-        if (params.top_p < 1.0 && params.temperature > 1.0) want.flags |= kWeighBlocks;
-    }
-    if ((params.flags & proto::kNoLogprob) == 0) {
+    want.scale = cut.scale;
+    want_blocks(want, params, cut, rules);
+    if (wants_logprob(params)) {
         want.flags |= kSumAtOne;
         want.by_maximum = std::max(want.by_maximum, params.logprobs + params.logprobs / 4 + kGreedy);
     }
-    if (!greedy && params.logprobs == 0) want.reach = reach_of(params, rules, key.position);
+    if (want.temperature > 0.0F && params.logprobs == 0)
+        want.reach = reach_of(params, cut, rules, key.position);
     if ((want.flags & kSendRacers) == 0) share_room(want, room);
     return want;
 }

@@ -1,7 +1,6 @@
 // Which requests are drawn where their rows are: who sends a row and who decides it judge by the same.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "proto/sampling.h"
@@ -12,10 +11,7 @@ namespace croupier::proto {
 
 // What a request's race divides logits by, where nothing else makes its temperature; 0: it is greedy.
 constexpr float race_temperature(const SamplingParams& params) {
-    constexpr double kGreedyBelow = 1e-5;
-    constexpr double kLowest = 0.01;
-    return params.temperature < kGreedyBelow ? 0.0F
-                                             : static_cast<float>(std::max(params.temperature, kLowest));
+    return is_greedy(params) ? 0.0F : static_cast<float>(draw_temperature(params));
 }
 
 // What stands beside a request's parameters, but for a grammar mask.

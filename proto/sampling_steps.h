@@ -1,6 +1,7 @@
 // Which steps of a request's parameters do anything: who sends a row and who decides it judge by the same.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "proto/sampling.h"
@@ -35,6 +36,104 @@ constexpr bool is_switched_on(const SamplingParams& params, Step step) {
             break;
     }
     return false;
+}
+
+// Below it the weights of all but the maximum vanish anyway.
+constexpr double kLowestTemperature = 0.01;
+
+// Temperatures below 1e-5 ask for the first maximum, whatever the order says.
+constexpr bool is_greedy(const SamplingParams& params) {
+    return params.temperature < 1e-5;
+}
+
+// 0 < T < 0.01 counts as 0.01.
+constexpr double effective_temperature(const SamplingParams& params) {
+    return std::max(params.temperature, kLowestTemperature);
+}
+
+// The order that the request asks for, the default one where it asks for none.
+constexpr const StepOrder& order_of(const SamplingParams& params) {
+    return params.order[0] == Step::end ? kDefaultOrder : params.order;
+}
+
+// Whether the step removes tokens.
+constexpr bool is_filter(Step step) {
+    return step != Step::end && step != Step::penalties && step != Step::dry && step != Step::temperature;
+}
+
+constexpr bool changes_logits(Step step) {
+    return step == Step::penalties || step == Step::dry;
+}
+
+// Whether the step is in the order and its values switch it on. A greedy request takes no step but penalties
+// and DRY.
+constexpr bool takes_step(const SamplingParams& params, Step step) {
+    if (is_greedy(params) && !changes_logits(step)) return false;
+    if (!is_switched_on(params, step)) return false;
+    const StepOrder& order = order_of(params);
+    return std::find(order.begin(), order.end(), step) != order.end();
+}
+
+// What the draw divides logits by, where nothing but the request itself makes its temperature.
+constexpr double draw_temperature(const SamplingParams& params) {
+    return takes_step(params, Step::temperature) ? effective_temperature(params) : 1.0;
+}
+
+// What the first filters of an order let through at most. All tokens, when it says nothing.
+struct FirstCut {
+    std::int32_t top_k = 0;
+    double min_p = 0.0;
+    double scale = 1.0;       // at which min_p weighs
+    std::uint32_t steps = 0;  // so many of the order stand before what ends it
+
+    constexpr bool none() const { return top_k == 0 && min_p == 0.0; }
+};
+
+constexpr FirstCut first_cut(const SamplingParams& params) {
+    FirstCut cut;
+    if (is_greedy(params)) cut.top_k = 1;
+    for (const Step step : order_of(params)) {
+        const bool on = takes_step(params, step);
+        // min_p and top_k keep the same tokens in either order, so that both may cut together; what would
+        // change a value or a temperature between them ends it.
+        if (cut.min_p > 0.0 && on && step != Step::top_k) break;
+        if (on && step == Step::temperature) {
+            if (params.dynatemp_range > 0.0) break;
+            cut.scale = 1.0 / effective_temperature(params);
+        } else if (on && step == Step::min_p) {
+            cut.min_p = params.min_p;
+        } else if (on && is_filter(step)) {
+            if (step == Step::top_k) cut.top_k = params.top_k;
+            break;
+        }
+        ++cut.steps;
+    }
+    return cut;
+}
+
+// Whether every change of logits that is taken stands before what ends the cut: then a token has one value.
+constexpr bool changes_first(const SamplingParams& params, const FirstCut& cut) {
+    const StepOrder& order = order_of(params);
+    return std::none_of(order.begin() + cut.steps, order.end(),
+                        [&](Step step) { return changes_logits(step) && takes_step(params, step); });
+}
+
+// The request's one filter, if it has one and no more.
+constexpr Step only_filter(const SamplingParams& params) {
+    Step only = Step::end;
+    for (const Step step : order_of(params)) {
+        if (!is_filter(step) || !takes_step(params, step)) continue;
+        if (only != Step::end) return Step::end;
+        only = step;
+    }
+    return only;
+}
+
+// Whether any filter is on, so that the draw walks the survivors in canonical order, whatever was removed.
+constexpr bool is_truncated(const SamplingParams& params) {
+    const StepOrder& order = order_of(params);
+    return std::any_of(order.begin(), order.end(),
+                       [&](Step step) { return is_filter(step) && takes_step(params, step); });
 }
 
 constexpr bool lowers_or_raises(const SamplingParams& params) {

@@ -1,5 +1,7 @@
 #include "sampler/chain.h"
 
+#include <span>
+
 #include "sampler/formulas.h"
 #include "sampler/gumbel.h"
 #include "sampler/params.h"
@@ -20,41 +22,26 @@ void note(Adjustments& adjustments, Step step) {
     (step == Step::dry ? adjustments.dry : adjustments.penalties) = true;
 }
 
-bool adjusts(Step step) {
-    return step == Step::penalties || step == Step::dry;
-}
-
 }  // namespace
 
 Adjustments all_adjustments(const SamplingParams& params) noexcept {
     Adjustments all;
     all.rules = true;
     for (const Step step : order_of(params)) {
-        if (adjusts(step) && takes_step(params, step)) note(all, step);
+        if (proto::changes_logits(step) && takes_step(params, step)) note(all, step);
     }
     return all;
 }
 
 Pruning pruning_of(const SamplingParams& params) noexcept {
+    const proto::FirstCut cut = proto::first_cut(params);
     Pruning pruning;
+    pruning.top_k = cut.top_k;
+    pruning.min_p = cut.min_p;
+    pruning.scale = cut.scale;
     pruning.adjustments.rules = true;
-    if (is_greedy(params)) pruning.top_k = 1;
-    for (const Step step : order_of(params)) {
-        const bool on = takes_step(params, step);
-        // min_p and top_k keep the same tokens in either order, so that both may prune together; what would
-        // change a value or a temperature between them ends it.
-        if (pruning.min_p > 0.0 && on && step != Step::top_k) break;
-        if (on && adjusts(step)) {
-            note(pruning.adjustments, step);
-        } else if (on && step == Step::temperature) {
-            if (is_dynamic(params)) break;
-            pruning.scale = 1.0 / effective_temperature(params);
-        } else if (on && step == Step::min_p) {
-            pruning.min_p = params.min_p;
-        } else if (on) {
-            if (step == Step::top_k) pruning.top_k = params.top_k;
-            break;
-        }
+    for (const Step step : std::span(order_of(params)).first(cut.steps)) {
+        if (proto::changes_logits(step) && takes_step(params, step)) note(pruning.adjustments, step);
     }
     return pruning;
 }

@@ -26,10 +26,6 @@ double perturbed_score(const SamplingParams& params, const Request& request, con
     return static_cast<double>(logit + vllm_noise(hash));
 }
 
-double draw_temperature(const SamplingParams& params) noexcept {
-    return takes_step(params, proto::Step::temperature) ? effective_temperature(params) : 1.0;
-}
-
 std::uint64_t mirostat_kept(const SamplingParams& params, const Request& request, const Survivors& best,
                             std::uint64_t left, std::uint32_t vocab) {
     std::array<double, kMirostatEstimates> exponents;

@@ -11,9 +11,6 @@
 
 namespace croupier::sampler {
 
-// The temperature that a request races at, where no filter makes it.
-double draw_temperature(const proto::SamplingParams& params) noexcept;
-
 // How many of the best mirostat's version 1 keeps, of `left` tokens.
 std::uint64_t mirostat_kept(const proto::SamplingParams& params, const Request& request,
                             const Survivors& best, std::uint64_t left, std::uint32_t vocab);

@@ -4,30 +4,18 @@
 #include <cstdint>
 
 #include "proto/sampling.h"
+#include "proto/sampling_steps.h"
 
 namespace croupier::sampler {
 
-// Below it the weights of all but the maximum vanish anyway.
-constexpr double kLowestTemperature = 0.01;
-
-// Temperatures below 1e-5 ask for the first maximum, whatever the order says.
-bool is_greedy(const proto::SamplingParams& params) noexcept;
-
-// 0 < T < 0.01 counts as 0.01.
-double effective_temperature(const proto::SamplingParams& params) noexcept;
-
-// The order that the request asks for, the default one where it asks for none.
-const proto::StepOrder& order_of(const proto::SamplingParams& params) noexcept;
-
-// Whether the step removes tokens.
-bool is_filter(proto::Step step) noexcept;
-
-// Whether the step is in the order and its values switch it on. A greedy request takes no step but penalties
-// and DRY.
-bool takes_step(const proto::SamplingParams& params, proto::Step step) noexcept;
-
-// Whether any filter is on, so that the draw walks the survivors in canonical order, whatever was removed.
-bool is_truncated(const proto::SamplingParams& params) noexcept;
+using proto::draw_temperature;
+using proto::effective_temperature;
+using proto::is_filter;
+using proto::is_greedy;
+using proto::is_truncated;
+using proto::kLowestTemperature;
+using proto::order_of;
+using proto::takes_step;
 
 // Whether the request draws as another engine does: the largest of its logits and their noise.
 bool perturbs_logits(const proto::SamplingParams& params) noexcept;

@@ -23,28 +23,12 @@ bool replaces_draw(const SamplingParams& params) {
     return has_mirostat(params) || has_adaptive_p(params);
 }
 
-bool adjusts_first(const SamplingParams& params, const Pruning& pruning) {
-    const Adjustments all = all_adjustments(params);
-    return pruning.adjustments.penalties == all.penalties && pruning.adjustments.dry == all.dry;
-}
-
 bool is_tempered_dynamically(const SamplingParams& params) {
     return takes_step(params, Step::temperature) && params.dynatemp_range > 0.0;
 }
 
 bool proposes(const SamplingParams& params) {
     return params.rng == proto::Rng::shvs && !is_truncated(params);
-}
-
-// The request's one filter, if it has one and no more.
-Step only_filter(const SamplingParams& params) {
-    Step only = Step::end;
-    for (const Step step : order_of(params)) {
-        if (!is_filter(step) || !takes_step(params, step)) continue;
-        if (only != Step::end) return Step::end;
-        only = step;
-    }
-    return only;
 }
 
 bool can_be_asked(Step step) {
@@ -58,7 +42,7 @@ Plan plan_of(const SamplingParams& given, const Request& request, const RowKind&
     const SamplingParams params = proto::with_plain_top_k(given, row.vocab);
     Plan plan;
     plan.pruning = pruning_of(params);
-    plan.adjusts_first = adjusts_first(params, plan.pruning);
+    plan.adjusts_first = proto::changes_first(params, proto::first_cut(params));
     // So many are sooner counted by their values than listed and sorted.
     constexpr std::int32_t kMostListed = 1024;
     const bool counted = plan.pruning.top_k > kMostListed && request.allowed_ids.empty() &&
@@ -79,7 +63,8 @@ Plan plan_of(const SamplingParams& given, const Request& request, const RowKind&
     if (!plan.pruning.none()) {
         // How many pass a min-p alone depends on the row: most often few.
         const bool draws = !tempered && !replaces_draw(params) && !wants_distribution(params, request);
-        if (draws && plan.adjusts_first && only_filter(params) == Step::min_p) plan.asked = Step::min_p;
+        if (draws && plan.adjusts_first && proto::only_filter(params) == Step::min_p)
+            plan.asked = Step::min_p;
         plan.pruning.gives_up =
             plan.pruning.top_k == 0 && (plan.asked == Step::min_p || exact == Path::classes);
         return take(Path::head);
@@ -93,7 +78,7 @@ Plan plan_of(const SamplingParams& given, const Request& request, const RowKind&
     }
     if (tempered) return take(exact);
     if (!truncated) return take(proposes(given) ? Path::proposals : Path::race);
-    plan.asked = only_filter(params);
+    plan.asked = proto::only_filter(params);
     if (plan.asked == Step::xtc && !xtc_acts(params, request)) return take(Path::race);
     return take(can_be_asked(plan.asked) ? Path::asked : exact);
 }

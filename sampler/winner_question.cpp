@@ -91,7 +91,7 @@ Verdict WinnerQuestion::ask(const Candidate& winner) {
 
 // Whether sums between two bounds are good enough for the question.
 bool WinnerQuestion::leaves_absent() const {
-    return filter_ == Step::top_p || filter_ == Step::xtc;
+    return filter_ == Step::top_p || filter_ == Step::xtc || filter_ == Step::end;
 }
 
 double WinnerQuestion::value_of(double weight) const {
@@ -158,7 +158,7 @@ bool WinnerQuestion::begin_xtc() {
     constexpr double kMostUnread = 0.1;
     if (params_.xtc_threshold < kLeastThreshold) return false;
     if (know_total() && changed_.unread() <= kMostUnread * total().high && find_reaching()) return true;
-    changed_.ask_for_unread(0.0);
+    ask_for_unread(0.0);
     return false;
 }
 

@@ -67,6 +67,10 @@ class WinnerQuestion {
     // False: nothing.
     bool know_total();
     Between total() const;
+    // Where what was not read of the changed tokens leaves it too wide: the next try reads of them what may
+    // take away more than this part of it.
+    double unread_part() const { return changed_.unread() / total().high; }
+    void ask_for_unread(double part) { changed_.ask_for_unread(part * total().high); }
     double weight(double value) const;
     double value_of(double weight) const;
     double highest() const { return weighed_.reference; }  // as it was written
