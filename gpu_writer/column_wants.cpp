@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "gpu_writer/begun_steps.h"
+#include "gpu_writer/named_blocks.h"
 #include "proto/sampling_steps.h"
 
 namespace croupier::gpu_writer {
@@ -125,10 +126,30 @@ bool needs_all(const SamplingParams& params, const proto::FirstCut& cut, const p
     return filter != Step::top_p && filter != Step::xtc && !decides_by_spread(params, rules);
 }
 
+// Of the ids that are allowed alone nothing but their own logits is looked at, whatever filters them.
+bool needs_more_than_listed(const SamplingParams& params, std::uint32_t room) {
+    return params.logprobs > room || params.rng != proto::Rng::race;
+}
+
 proto::RequestRules rules_of(const SamplingParams& params, const proto::SequenceEntry& entry,
                              const proto::ScheduleColumn& column) {
     const bool bans_stops = column.position < params.min_tokens;
     return {entry.allowed_count > 0, entry.bias_count > 0 || entry.bad_words_count > 0 || bans_stops};
+}
+
+// The counts are another process's.
+void add_named(const shm::Segment& segment, std::uint32_t slot, const proto::SequenceEntry& entry,
+               const proto::RequestRules& rules, NamedBlocks& blocks) {
+    const proto::Geometry& geometry = segment.geometry();
+    if (rules.lists) {
+        const std::uint32_t count = std::min(entry.allowed_count, geometry.max_list_tokens);
+        for (const std::int32_t token : std::span(segment.lists(slot), count)) blocks.add(token);
+        return;
+    }
+    const std::uint32_t count = std::min<std::uint32_t>(entry.bias_count, geometry.max_bias);
+    for (const proto::TokenBias& each : std::span(segment.biases(slot), count)) {
+        if (each.bias > 0.0F) blocks.add(each.token);
+    }
 }
 
 // Who wins a race among all tokens stands anywhere: of a small room the race has its part too. Lists of
@@ -187,17 +208,24 @@ void want_blocks(LeanWant& want, const SamplingParams& params, const proto::Firs
 }  // namespace
 
 LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const proto::RequestRules& rules,
-                 std::uint32_t vocab, std::uint32_t room) {
+                 std::uint32_t vocab, const BlockRoom& of) {
     const SamplingParams params = proto::with_plain_top_k(given, vocab);
+    const std::uint32_t room = of.all - of.named.value_or(0);
     const proto::FirstCut cut = proto::first_cut(params);
     LeanWant want;
     want.key = key;
     const bool plain = proto::draws_plainly(params, rules, vocab);
     if (plain) want.flags |= kDraw;
-    if (rules.lists || (!plain && needs_all(params, cut, rules, room))) want.flags |= kWhole;
+    if (rules.lists ? !of.named || needs_more_than_listed(params, room)
+                    : !plain && needs_all(params, cut, rules, room)) {
+        want.flags |= kWhole;
+    }
     want.temperature = proto::race_temperature(params);
     want.scale = cut.scale;
-    want_blocks(want, params, cut, rules);
+    want.named = of.named.value_or(0);
+    if (!rules.lists) want_blocks(want, params, cut, rules);
+    // Together they would not leave room for blocks.
+    if (want.named > 0) want.flags &= ~kWeighBlocks;
     if (wants_logprob(params)) {
         want.flags |= kSumAtOne;
         want.by_maximum = std::max(want.by_maximum, params.logprobs + params.logprobs / 4 + kGreedy);
@@ -224,21 +252,29 @@ StepMasks masks_of(const shm::Segment& segment, std::uint64_t step) {
     return {segment.mask_row(segment.slot_of(step), 0), segment.layout().mask_row_words};
 }
 
-void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
-                std::span<LeanWant> wants) {
+void read_wants(const shm::Segment& segment, std::uint32_t rank,
+                const proto::StoredArray<const proto::ScheduleColumn>& columns, std::span<LeanWant> wants,
+                std::span<std::uint16_t> names) {
+    const proto::Geometry& geometry = segment.geometry();
+    const std::uint32_t room = geometry.lean_blocks;
+    NamedBlocks blocks(geometry.shards[rank].first_block(), geometry.shards[rank].blocks());
     for (std::size_t i = 0; i < columns.size(); ++i) {
         const proto::ScheduleColumn column = columns[i];
         wants[i] = {};
         const proto::SequenceEntry* entry = live_sequence(segment, column);
         if (entry == nullptr) continue;
         const SamplingParams params = segment.params(column.sequence_slot);
-        wants[i] = want_of(params, {params.seed, entry->prompt_length + column.position, params.child},
-                           rules_of(params, *entry, column), segment.geometry().vocab,
-                           segment.geometry().lean_blocks);
-        if ((wants[i].flags & kWhole) == 0 && column.mask_row <= segment.geometry().mask_rows)
-            wants[i].mask_row = column.mask_row;
+        const proto::RequestRules rules = rules_of(params, *entry, column);
+        const auto own = names.subspan(i * room, most_named(rules, room));
+        add_named(segment, column.sequence_slot, *entry, rules, blocks);
+        wants[i] = want_of(params, {params.seed, entry->prompt_length + column.position, params.child}, rules,
+                           geometry.vocab, {room, blocks.take(own)});
+        if (column.mask_row == 0 || column.mask_row > geometry.mask_rows) continue;
+        // What is told under a mask would be of all that it allows, listed or not.
+        if (rules.lists) wants[i].flags |= kWhole;
+        if ((wants[i].flags & kWhole) == 0) wants[i].mask_row = static_cast<std::uint16_t>(column.mask_row);
     }
-    spare_few_racers(wants.first(columns.size()), segment.geometry().lean_blocks);
+    spare_few_racers(wants.first(columns.size()), room);
 }
 
 }  // namespace croupier::gpu_writer

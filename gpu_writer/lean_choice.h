@@ -111,7 +111,7 @@ constexpr bool sends_racers(const LeanWant& want) {
 
 constexpr LeanShares shares_of(const LeanWant& want, const BlockSpan& span, std::uint32_t room) {
     if ((want.flags & kWhole) != 0) return {};
-    const std::uint32_t left = room - std::min(room, span.always_sent());
+    const std::uint32_t left = room - std::min(room, span.always_sent() + want.named);
     const std::uint32_t by_maximum = std::min(want.by_maximum, left);
     if (sends_racers(want)) {
         // Of fewer blocks, more of them would have more tokens above the bound of the others than are of use.

@@ -17,6 +17,7 @@ LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank, std::span<co
                  proto::element_bytes(segment.geometry().dtype)),
       kept_(segment.geometry().slots),
       wants_(segment.geometry().max_batch),
+      names_(std::size_t{segment.geometry().max_batch} * segment.geometry().lean_blocks),
       bits_((segment.geometry().shards[rank].blocks() + 63) / 64),
       server_(
           segment, rank,
@@ -35,9 +36,10 @@ void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
         std::memcpy(kept.data() + column * row_bytes_, rows[column], row_bytes_);
     proto::ReadyWord complete = step.word;
     complete.tiles = proto::ReadyWord::kLean;
-    read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), wants_);
+    read_wants(segment_, rank_, segment_.schedule_columns(slot).part(0, step.columns), wants_, names_);
     LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns, order_);
     shape.masks = masks_of(segment_, step.step);
+    shape.names = {names_.data(), segment_.geometry().lean_blocks};
     const proto::LeanOrder order(step.columns);
     for (std::uint32_t place = 0; place < step.columns; ++place) {
         const std::uint32_t column = order.column_at(place);

@@ -28,7 +28,8 @@ class LeanHost {
     std::size_t row_bytes_;
     std::vector<std::vector<std::byte>> kept_;  // [slot]
     std::vector<LeanWant> wants_;
-    std::vector<std::uint64_t> bits_;  // of the rank's blocks
+    std::vector<std::uint16_t> names_;  // [column][of the room]
+    std::vector<std::uint64_t> bits_;   // of the rank's blocks
     std::uint64_t watched_ = 0;
     // Last: its thread reads all of the above.
     WishServer server_;

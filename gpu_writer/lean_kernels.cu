@@ -203,7 +203,8 @@ __device__ void send_and_draw(const RowReader<D>& reader, const LeanRows& rows, 
     }
     if (threadIdx.x == 0) sending.weighed = plan.weighs;
     if (plan.weighs) send_weights(target, column, rows.blocks, scratch);
-    choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, plan.racers ? 1 : ranks.ways, sending.room);
+    choose_blocks(ranks, {rows.lead, rows.entries, rows.blocks}, plan.racers ? 1 : ranks.ways,
+                  rows.names.of(column), want.named, sending.room);
     send_blocks(reader, target, column, sending.room);
     if constexpr (kFindsRacers) {
         if (!can_be || !plan.racers) return;

@@ -14,7 +14,7 @@
 
 namespace croupier::gpu_writer {
 
-// The rows of a step as the LM head left them; the last five as in LeanShape.
+// The rows of a step as the LM head left them; the last six as in LeanShape.
 struct LeanRows {
     const void* logits = nullptr;
     std::uint64_t row_stride = 0;  // elements
@@ -24,6 +24,7 @@ struct LeanRows {
     std::uint32_t blocks = 0;
     std::uint32_t first_block = 0;
     StepMasks masks = {};
+    StepNames names = {};
 };
 
 struct LeanTarget {

@@ -173,12 +173,14 @@ std::vector<std::uint32_t> race_ranks(const LeanShape& shape, const LeanWant& wa
     return ranks;
 }
 
-std::vector<bool> chosen_blocks(const LeanShape& shape, const LeanWant& want, const MeasuredRow& row) {
+std::vector<bool> chosen_blocks(const LeanShape& shape, std::uint32_t column, const LeanWant& want,
+                                const MeasuredRow& row) {
     std::vector<bool> chosen(shape.slice.blocks);
     if ((want.flags & kWhole) != 0) return chosen;
     for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
         chosen[block] = shape.span().always_sent(block);
     }
+    for (std::uint32_t i = 0; i < want.named; ++i) chosen[shape.names.of(column)[i]] = true;
     const ColumnPlan plan = plan_of(shape, want);
     std::vector<std::uint32_t> ranks(shape.slice.blocks);
     std::transform(row.maxima.begin(), row.maxima.end(), ranks.begin(), rank_of);
@@ -266,7 +268,7 @@ void lay_column(const LeanShape& shape, std::uint32_t column, const LeanWant& wa
     const bool drawn = draw.has_value();
     std::byte* ids = part + shape.layout.blocks + column * shape.layout.blocks_stride;
     std::byte* elements = part + shape.layout.elements + column * shape.layout.elements_stride;
-    const std::vector<bool> chosen = chosen_blocks(shape, want, row);
+    const std::vector<bool> chosen = chosen_blocks(shape, column, want, row);
     for (std::uint32_t block = 0; block < shape.slice.blocks; ++block) {
         if (!chosen[block] || drawn) continue;
         const auto id = static_cast<std::uint16_t>(block);
@@ -311,6 +313,7 @@ LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::u
             geometry.shards[rank].first_block(),
             geometry.lean_blocks,
             proto::lean_layout_of(geometry, rank),
+            {},
             {}};
 }
 

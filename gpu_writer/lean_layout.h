@@ -18,6 +18,7 @@ struct LeanShape {
     std::uint32_t room = 0;         // for so many blocks of a column
     proto::LeanLayout layout;
     StepMasks masks;  // of the same step, where a column has one
+    StepNames names;  // likewise
 
     BlockSpan span() const { return {slice.lead, slice.entries, slice.blocks}; }
 };

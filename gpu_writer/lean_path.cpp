@@ -54,6 +54,9 @@ shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order)
     CROUPIER_TRY(keep(spread_scratch_, device_array<std::byte>(spread_scratch_bytes(), "rows' spreads")));
     const std::size_t columns = std::size_t{geometry.slots} * geometry.max_batch;
     CROUPIER_TRY(keep(wants_, pinned_array<LeanWant>(columns, "what columns want")));
+    CROUPIER_TRY(
+        keep(names_, pinned_array<std::uint16_t>(columns * shape_.room, "the blocks that are named")));
+    CROUPIER_TRY(keep(names_there_, device_pointer<std::uint16_t>(names_.get(), "the blocks that are named")));
     for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) {
         CROUPIER_TRY_VALUE(desk, AnswerDesk::make(geometry.dtype, shape_.slice.blocks));
         desks_.push_back(std::move(desk));
@@ -131,7 +134,7 @@ shm::Result<bool> LeanPath::make_masks() {
 void LeanPath::copy_masks(const BegunStep& step, std::span<const LeanWant> wants) {
     if (!masks_) return;
     std::uint32_t rows = 0;
-    for (const LeanWant& want : wants) rows = std::max(rows, want.mask_row);
+    for (const LeanWant& want : wants) rows = std::max<std::uint32_t>(rows, want.mask_row);
     const std::uint32_t slot = segment_.slot_of(step.step);
     MaskCopies::OfSlot& own = masks_->slots[slot];
     own.some = rows > 0;
@@ -154,10 +157,18 @@ shm::Result<StepMasks> LeanPath::await_masks(const BegunStep& step, cudaStream_t
     return StepMasks{masks_->words.get() + slot * words * segment_.geometry().mask_rows, words};
 }
 
-LeanRows LeanPath::rows_of(const void* logits, std::uint64_t row_stride, const StepMasks& masks) const {
+LeanRows LeanPath::rows_of(const void* logits, std::uint64_t row_stride, std::uint64_t step,
+                           const StepMasks& masks) const {
     const SliceShape& slice = shape_.slice;
-    return {logits,        row_stride,   slice.dtype,        slice.lead,
-            slice.entries, slice.blocks, shape_.first_block, masks};
+    return {logits,
+            row_stride,
+            slice.dtype,
+            slice.lead,
+            slice.entries,
+            slice.blocks,
+            shape_.first_block,
+            masks,
+            {names_there_ + first_want(step) * shape_.room, shape_.room}};
 }
 
 LeanSlice LeanPath::slice_of(const BegunStep& step) const {
@@ -171,7 +182,10 @@ std::size_t LeanPath::first_want(std::uint64_t step) const {
 
 void LeanPath::prepare(const BegunStep& step) {
     const std::span<LeanWant> wants(wants_.get() + first_want(step.step), step.columns);
-    read_wants(segment_, segment_.schedule_columns(segment_.slot_of(step.step)).part(0, step.columns), wants);
+    const std::span<std::uint16_t> names(names_.get() + first_want(step.step) * shape_.room,
+                                         std::size_t{step.columns} * shape_.room);
+    read_wants(segment_, rank_, segment_.schedule_columns(segment_.slot_of(step.step)).part(0, step.columns),
+               wants, names);
     copy_masks(step, wants);
 }
 
@@ -180,7 +194,7 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     const WatchedStep watched{step, ++openings_};
     AnswerDesk& desk = desk_of(step.step);
     CROUPIER_TRY_VALUE(masks, await_masks(step, worker));
-    const LeanRows rows = rows_of(logits, row_stride, masks);
+    const LeanRows rows = rows_of(logits, row_stride, step.step, masks);
     server_->watch(watched);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
     CROUPIER_TRY(desk.hold(worker));

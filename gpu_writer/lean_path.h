@@ -75,7 +75,8 @@ class LeanPath {
     void copy_masks(const BegunStep& step, std::span<const LeanWant> wants);
     // Behind this, the step's masks are there.
     shm::Result<StepMasks> await_masks(const BegunStep& step, cudaStream_t worker);
-    LeanRows rows_of(const void* logits, std::uint64_t row_stride, const StepMasks& masks) const;
+    LeanRows rows_of(const void* logits, std::uint64_t row_stride, std::uint64_t step,
+                     const StepMasks& masks) const;
     LeanSlice slice_of(const BegunStep& step) const;
     shm::Result<bool> send_beside(const LeanRows& rows, const LeanTarget& target, const BegunStep& step,
                                   std::span<const LeanWant> wants, cudaStream_t worker);
@@ -92,7 +93,9 @@ class LeanPath {
     DeviceMemory<std::uint32_t> places_;
     DeviceMemory<std::byte> scratch_;
     DeviceMemory<std::byte> spread_scratch_;
-    PinnedMemory<LeanWant> wants_;  // [slot][column]
+    PinnedMemory<LeanWant> wants_;                // [slot][column]
+    PinnedMemory<std::uint16_t> names_;           // [slot][column][of the room]
+    std::uint16_t* names_there_ = nullptr;  // where the kernel reads them
     std::optional<RowCopies> copies_;
     std::optional<MaskCopies> masks_;
     std::vector<std::unique_ptr<AnswerDesk>> desks_;  // [slot]

@@ -150,14 +150,27 @@ __device__ inline void find_tie_end(const BlockRanks& ranks, std::uint32_t way, 
     }
 }
 
-// The blocks that are chosen in the first ways, in no order.
+// Whether a block is sent, named or not.
+__device__ inline bool is_chosen(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
+                                 const ChoiceRoom& room, std::uint32_t block) {
+    bool chosen = span.always_sent(block);
+    for (std::uint32_t way = 0; way < ways; ++way)
+        chosen = chosen || room.choices[way].has(ranks.of(way)[block], block);
+    return chosen;
+}
+
+// The blocks that are chosen in the first ways, and those that are named, in no order.
 __device__ inline void gather_chosen(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
-                                     ChoiceRoom& room) {
+                                     const std::uint16_t* names, std::uint32_t named, ChoiceRoom& room) {
+    const auto take = [&](std::uint32_t block) {
+        room.found[atomicAdd(&room.sent, 1U)] = static_cast<std::uint16_t>(block);
+    };
     for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
-        bool chosen = span.always_sent(block);
-        for (std::uint32_t way = 0; way < ways; ++way)
-            chosen = chosen || room.choices[way].has(ranks.of(way)[block], block);
-        if (chosen) room.found[atomicAdd(&room.sent, 1U)] = static_cast<std::uint16_t>(block);
+        if (is_chosen(ranks, span, ways, room, block)) take(block);
+    }
+    for (std::uint32_t i = threadIdx.x; i < named; i += kLeanThreads) {
+        const std::uint32_t block = names[i];
+        if (!is_chosen(ranks, span, ways, room, block)) take(block);
     }
     __syncthreads();
 }
@@ -187,17 +200,17 @@ __device__ inline void list_ascending(ChoiceRoom& room) {
     __syncthreads();
 }
 
-// The list of what is sent, from the ranks and the largest of them: blocks that are chosen in the first ways.
-// All of the block's threads see it.
+// The list of what is sent, from the ranks and the largest of them: blocks that are named, or chosen in the
+// first ways. All of the block's threads see it.
 __device__ inline void choose_blocks(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
-                                     ChoiceRoom& room) {
+                                     const std::uint16_t* names, std::uint32_t named, ChoiceRoom& room) {
     find_choices(ranks, room);
     const std::uint32_t warp = threadIdx.x / 32;
     if ((room.choices[0].ties | room.choices[1].ties) != 0) {
         if (warp < ranks.ways) find_tie_end(ranks, warp, room.choices[warp]);
         __syncthreads();
     }
-    gather_chosen(ranks, span, ways, room);
+    gather_chosen(ranks, span, ways, names, named, room);
     list_ascending(room);
 }
 

@@ -1,6 +1,7 @@
 // What a lean step sends of each column: written by the host for each step, an argument of the kernel.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -33,7 +34,9 @@ struct LeanWant {
     // Of the blocks by maximum, none whose maximum is further than this below the largest.
     float reach = std::numeric_limits<float>::infinity();
     // Not 0: one more than the number of the step's mask that says which entries count (proto::kMasked).
-    std::uint32_t mask_row = 0;
+    std::uint16_t mask_row = 0;
+    // So many blocks that the request names by ids are sent whatever they hold (StepNames).
+    std::uint16_t named = 0;
 };
 static_assert(sizeof(LeanWant) == 48);
 
@@ -48,6 +51,16 @@ struct StepMasks {
         constexpr std::uint64_t kWords = 2;
         if ((block + 1) * kWords > row_words) return nullptr;
         return words + (mask_row - 1) * row_words + block * kWords;
+    }
+};
+
+// Which blocks of a step's columns are named, each once, counted from the rank's first one.
+struct StepNames {
+    const std::uint16_t* blocks = nullptr;  // [column][stride]; null: none is
+    std::uint32_t stride = 0;
+
+    constexpr const std::uint16_t* of(std::uint32_t column) const {
+        return blocks == nullptr ? nullptr : blocks + std::size_t{column} * stride;
     }
 };
 

@@ -37,6 +37,10 @@ class Adjuster {
     bool lowers_only(Adjustments on) const;
     bool changes_nothing(Adjustments on) const;
     bool has_raising_bias() const;
+    // Whether one of its biases is positive, so that all of them together may raise it.
+    bool may_lift(std::uint32_t token) const {
+        return !masked(token) && !banned(token) && bias_.has_positive(token);
+    }
 
     // Calls visit(token) for each token that has a rule of its own; one may come more than once. Allowed ids
     // are not among them: where there are some, only they are looked at.

@@ -24,6 +24,12 @@ class BiasTable {
         return value;
     }
 
+    bool has_positive(std::uint32_t token) const {
+        std::uint32_t place = first_[token];
+        while (place != 0 && !(bias_[place - 1].bias > 0.0F)) place = next_[place - 1];
+        return place != 0;
+    }
+
   private:
     std::span<const proto::TokenBias> bias_;
     std::span<std::uint16_t> first_;  // by token: 1 + the place of its first bias; 0: it has none

@@ -81,6 +81,8 @@ void add_others(std::vector<BenchCase>& cases) {
     }));
     cases.push_back(changed("biases", "20 ids lifted by 5", [](auto&) {}));
     cases.back().biased = true;
+    cases.push_back(changed("listed", "40 ids allowed alone", [](auto&) {}));
+    cases.back().listed = true;
     cases.push_back(changed("shvs", "rng shvs, no filter", [](auto& it) { it.rng = proto::Rng::shvs; }));
     cases.push_back(
         changed("sglang", "rng sglang, no filter", [](auto& it) { it.rng = proto::Rng::sglang; }));

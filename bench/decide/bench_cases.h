@@ -17,6 +17,7 @@ struct BenchCase {
     proto::SamplingParams params;
     CaseMask mask = CaseMask::none;
     bool biased = false;    // some ids are lifted
+    bool listed = false;    // some ids are allowed alone
     bool prepared = false;  // its first arrivals are there, as where a sampler had to wait for the row
 };
 

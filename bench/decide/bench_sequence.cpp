@@ -5,7 +5,6 @@
 #include <random>
 #include <stdexcept>
 
-#include "gpu_writer/column_wants.h"
 #include "proto/geometry.h"
 #include "proto/lean_part.h"
 #include "proto/philox.h"
@@ -19,6 +18,7 @@ constexpr std::uint32_t kRoom = 8;  // behind the history
 constexpr std::uint32_t kMostHistory = 1U << 20U;
 constexpr std::uint32_t kFewIds = 200;
 constexpr std::uint32_t kBiasedIds = 20;
+constexpr std::uint32_t kListedIds = 40;
 
 std::vector<std::uint32_t> mask_of(CaseMask kind, std::uint32_t vocab) {
     if (kind == CaseMask::none) return {};
@@ -82,12 +82,16 @@ CaseRequest::CaseRequest(const BenchCase& from, std::uint32_t vocab, double temp
     : name(from.name), params(from.params), mask(mask_of(from.mask, vocab)), prepared(from.prepared) {
     params.temperature = temperature;
     if (from.biased) bias = lifted_ids(vocab);
+    for (std::uint32_t i = 0; from.listed && i < std::min(kListedIds, vocab); ++i)
+        allowed.push_back(static_cast<std::int32_t>(std::uint64_t{i} * vocab / std::min(kListedIds, vocab)));
 }
 
 BenchSequence::BenchSequence(std::uint32_t vocab, std::uint32_t max_history)
     : vocab_(vocab),
       max_length_(max_history + kRoom),
-      state_(std::make_unique<sampler::SequenceState>(vocab, max_length_)) {}
+      state_(std::make_unique<sampler::SequenceState>(vocab, max_length_)),
+      named_(0, proto::blocks_of(vocab)),
+      names_(proto::kUsualLeanBlocks) {}
 
 void BenchSequence::begin(const CaseRequest& what, std::span<const std::int32_t> history) {
     what_ = &what;
@@ -105,6 +109,7 @@ sampler::Request BenchSequence::request(std::uint32_t draw) const {
     request.output = output();
     request.mask = what_->mask;
     request.bias = what_->bias;
+    request.allowed_ids = what_->allowed;
     request.feedback = feedback_;
     request.position_shift = draw;
     request.random =
@@ -120,11 +125,18 @@ void BenchSequence::prepare(std::uint32_t draw) {
     sampler::make_first_arrivals(race_, ln_first_arrivals_);
 }
 
-gpu_writer::LeanWant BenchSequence::want(std::uint32_t draw) const {
-    const proto::RequestRules rules{false, !what_->bias.empty()};
-    gpu_writer::LeanWant want =
-        gpu_writer::want_of(what_->params, sampler::race_key(what_->params, request(draw)), rules, vocab_,
-                            proto::kUsualLeanBlocks);
+gpu_writer::BlockRoom BenchSequence::room_for(const proto::RequestRules& rules) {
+    for (const std::int32_t token : what_->allowed) named_.add(token);
+    for (const proto::TokenBias& each : what_->bias) named_.add(each.token);
+    constexpr std::uint32_t kRoomOfBlocks = proto::kUsualLeanBlocks;
+    return {kRoomOfBlocks,
+            named_.take(std::span(names_).first(gpu_writer::most_named(rules, kRoomOfBlocks)))};
+}
+
+gpu_writer::LeanWant BenchSequence::want(std::uint32_t draw) {
+    const proto::RequestRules rules{!what_->allowed.empty(), !what_->bias.empty()};
+    gpu_writer::LeanWant want = gpu_writer::want_of(
+        what_->params, sampler::race_key(what_->params, request(draw)), rules, vocab_, room_for(rules));
     if (!what_->mask.empty() && (want.flags & gpu_writer::kWhole) == 0) want.mask_row = 1;
     return want;
 }

@@ -8,7 +8,8 @@
 
 #include "bench/decide/bench_cases.h"
 #include "bench/decide/laid_rows.h"
-#include "gpu_writer/lean_wants.h"
+#include "gpu_writer/column_wants.h"
+#include "gpu_writer/named_blocks.h"
 #include "sampler/decide.h"
 
 namespace croupier::bench {
@@ -27,6 +28,7 @@ struct CaseRequest {
     proto::SamplingParams params;
     std::vector<std::uint32_t> mask;
     std::vector<proto::TokenBias> bias;
+    std::vector<std::int32_t> allowed;
     bool prepared;
 };
 
@@ -41,9 +43,11 @@ class BenchSequence {
     // What a sampler does before the row is there.
     void prepare(std::uint32_t draw);
     // What a lean writer sends for that decision.
-    gpu_writer::LeanWant want(std::uint32_t draw) const;
+    gpu_writer::LeanWant want(std::uint32_t draw);
     // The request's, as the first of a step.
     gpu_writer::StepMasks masks() const { return {what_->mask.data(), what_->mask.size()}; }
+    // Those of the last want.
+    gpu_writer::StepNames names() const { return {names_.data(), static_cast<std::uint32_t>(names_.size())}; }
     // `draw` numbers the decisions: each has randoms of its own. The rest of the answer is the workspace's.
     proto::Decision decide(const sampler::RowView& row, std::uint32_t draw, sampler::Workspace& workspace);
     // The last token is to be followed again.
@@ -51,6 +55,7 @@ class BenchSequence {
 
   private:
     sampler::Request request(std::uint32_t draw) const;
+    gpu_writer::BlockRoom room_for(const proto::RequestRules& rules);
     std::span<const std::int32_t> prompt() const { return history_.first(history_.size() / 2); }
     std::span<const std::int32_t> output() const { return history_.subspan(history_.size() / 2); }
 
@@ -62,6 +67,8 @@ class BenchSequence {
     proto::Feedback feedback_;
     proto::race::Key race_;
     std::vector<float> ln_first_arrivals_;
+    gpu_writer::NamedBlocks named_;
+    std::vector<std::uint16_t> names_;
 };
 
 }  // namespace croupier::bench

@@ -27,9 +27,11 @@ LeanRows::LeanRows(const BenchRows& by_id, const LaidRows& rows)
       part_(shape_.layout.bytes),
       placed_((geometry_.blocks() + 63) / 64) {}
 
-void LeanRows::lay(std::uint32_t row, const gpu_writer::LeanWant& want, const gpu_writer::StepMasks& masks) {
+void LeanRows::lay(std::uint32_t row, const gpu_writer::LeanWant& want, const gpu_writer::StepMasks& masks,
+                   const gpu_writer::StepNames& names) {
     gpu_writer::LeanShape alone = shape_;
     alone.masks = masks;
+    alone.names = names;
     // Its column is the first one of what is laid there.
     alone.layout.heads += row * sizeof(proto::LeanHead);
     alone.layout.maxima += row * shape_.layout.maxima_stride;

@@ -15,8 +15,9 @@ class LeanRows {
     // Of one rank; `rows` are what stands in the slice where it is asked for. Both must outlive it.
     LeanRows(const BenchRows& by_id, const LaidRows& rows);
 
-    // What is sent of the row, under this mask if the want has one.
-    void lay(std::uint32_t row, const gpu_writer::LeanWant& want, const gpu_writer::StepMasks& masks);
+    // What is sent of the row, under this mask and with these blocks if the want has some.
+    void lay(std::uint32_t row, const gpu_writer::LeanWant& want, const gpu_writer::StepMasks& masks,
+             const gpu_writer::StepNames& names);
     // Before another row's decision: of a whole one all is there, of others nothing beside what was sent.
     void forget_granted(const gpu_writer::LeanWant& want);
     // Until the next call.

@@ -96,7 +96,7 @@ LeanSteps::LeanSteps(const Case& of, const ColdRows& rows)
     need_cuda(cudaDeviceSynchronize(), "cannot clear GPU memory");
     for (std::uint32_t column = 0; column < of.columns; ++column) {
         gpu_writer::LeanWant& want = wants_[column];
-        if (of.masked) want.mask_row = column + 1;
+        if (of.masked) want.mask_row = static_cast<std::uint16_t>(column + 1);
         want.key = {column * 77U + 1, 100 + column, 0};
         want.temperature = 0.7F;
         want.scale = 1 / 0.7;

@@ -66,10 +66,12 @@ class Sender {
         const shm::Segment& segment = writer_.segment();
         const std::uint32_t slot = segment.slot_of(step);
         std::vector<gpu_writer::LeanWant> wants(kColumns);
-        gpu_writer::read_wants(segment, segment.schedule_columns(slot).part(0, kColumns), wants);
+        std::vector<std::uint16_t> names(kColumns * segment.geometry().lean_blocks);
+        gpu_writer::read_wants(segment, writer_.rank(), segment.schedule_columns(slot).part(0, kColumns),
+                               wants, names);
         lay_rows(step);
-        const auto shape =
-            gpu_writer::lean_shape(segment.geometry(), writer_.rank(), kColumns, writer_.order());
+        auto shape = gpu_writer::lean_shape(segment.geometry(), writer_.rank(), kColumns, writer_.order());
+        shape.names = {names.data(), segment.geometry().lean_blocks};
         for (std::uint32_t place = 0; place < kOrder.begin_of(parts); ++place) {
             const std::uint32_t column = kOrder.column_at(place);
             gpu_writer::lay_lean_column(

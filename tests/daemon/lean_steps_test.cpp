@@ -1,5 +1,6 @@
 // Lean steps bring the tokens that rows bring, whatever is asked for beside what was sent, and whoever dies
 // before it is there. The engine checks each decision against the reference.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <thread>
@@ -139,6 +140,43 @@ TEST_CASE("plain requests are drawn by who sends their rows, and nothing is aske
         CHECK(drawn_by(segment.value(), 19, rank, 8) == std::vector<bool>(8, true));
 }
 
+TEST_CASE("what is allowed alone comes by its name, and nothing is asked for") {
+    const DaemonProcess daemon(kTwoSamplers);
+    EngineShape shape = lean_shape(GENERATE(1U, 3U));
+    if (GENERATE(false, true)) order_blocks(shape);
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) {
+        client::Sequence made = plain(uid);
+        const auto id = static_cast<std::int32_t>(uid);
+        made.allowed_ids = {500 * id, 500 * id + 1, 9000 + id, 13000 + 64 * id};
+        if (uid % 2 == 0) made.params.mirostat = 2;
+        engine.admit(made);
+    }
+    engine.steps(20);
+    CHECK(wishes_of(engine) == 0);
+    const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+    REQUIRE(segment);
+    for (const std::uint32_t flags : flags_of(segment.value(), 19, 0, 8))
+        CHECK((flags & proto::kStandsWhole) == 0);
+}
+
+TEST_CASE("what is lifted comes by its name, and what is lowered beside it is not asked for") {
+    const DaemonProcess daemon(kTwoSamplers);
+    EngineShape shape = lean_shape(GENERATE(1U, 3U));
+    SmallEngine engine(daemon.endpoint(), "engine", shape);
+    for (std::uint64_t uid = 1; uid <= 8; ++uid) {
+        client::Sequence made = plain(uid);
+        const auto id = static_cast<std::int32_t>(uid);
+        made.params.temperature = std::min(made.params.temperature, 0.8);
+        made.bias = {{400 * id, 9.0F}, {7000 + id, 12.0F}, {13999, -5.0F}, {19000 + id, -100.0F}};
+        engine.admit(made);
+    }
+    constexpr std::uint64_t kDecisions = 8 * 20;
+    engine.steps(20);
+    // The rest are rows whose best blocks are as good as others that were not sent.
+    CHECK(wishes_of(engine) < kDecisions / 4);
+}
+
 TEST_CASE("what may change a token keeps a column from being drawn") {
     const DaemonProcess daemon(kTwoSamplers);
     EngineShape shape = lean_shape(2);
@@ -186,7 +224,7 @@ TEST_CASE("a column with a grammar mask is told of under it, unless all of its r
             const auto& params = sequences[i].params;
             const bool changes = params.repetition_penalty != 1.0 || !sequences[i].bias.empty();
             const bool spread = params.typical_p < 1.0 || params.top_n_sigma > 0.0;
-            const bool whole = params.mirostat != 0 || (spread && changes);
+            const bool whole = spread && changes;
             const std::uint32_t expected = whole ? proto::kStandsWhole : proto::kMasked;
             CHECK((flags[i] & (proto::kStandsWhole | proto::kMasked)) == expected);
         }

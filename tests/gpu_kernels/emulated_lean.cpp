@@ -19,8 +19,8 @@ class EmulatedLean final : public LeanSide {
         std::vector<uint4> logits(of.rows.bytes.size() / sizeof(uint4) + 1);
         std::copy(of.rows.bytes.begin(), of.rows.bytes.end(),
                   reinterpret_cast<unsigned char*>(logits.data()));
-        const gpu_writer::LeanRows rows =
-            rows_at(reinterpret_cast<const std::byte*>(logits.data()), of.masks.data(), of, shape);
+        const gpu_writer::LeanRows rows = rows_at(reinterpret_cast<const std::byte*>(logits.data()),
+                                                  of.masks.data(), of.names.data(), of, shape);
         const std::vector<std::uint32_t> places =
             of.order.empty() ? std::vector<std::uint32_t>{} : proto::places_of(of.order, 0);
         const gpu_writer::LeanSlice slice{address(laid.slice), of.order.empty() ? nullptr : places.data(),

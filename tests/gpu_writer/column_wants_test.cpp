@@ -19,9 +19,12 @@ proto::SamplingParams with_min_p() {
     return params;
 }
 
+// Of lists too many blocks to name.
 gpu_writer::LeanWant want_at(const proto::SamplingParams& params, std::uint32_t history,
                              const proto::RequestRules& rules = {}) {
-    return gpu_writer::want_of(params, {7, history, 0}, rules, 151936, 96);
+    gpu_writer::BlockRoom room{96};
+    if (rules.lists) room.named.reset();
+    return gpu_writer::want_of(params, {7, history, 0}, rules, 151936, room);
 }
 
 }  // namespace
@@ -194,7 +197,7 @@ TEST_CASE("how many blocks go by their largest entry and how many by the race") 
         params.flags = proto::kNoLogprob;
         params.temperature = 0.8;
         set(params);
-        const auto want = gpu_writer::want_of(params, {7, 100, 0}, {}, 151936, room);
+        const auto want = gpu_writer::want_of(params, {7, 100, 0}, {}, 151936, {room});
         return Shares{want.by_maximum, want.by_race};
     };
     const auto penalties = [](auto& params) { params.repetition_penalty = 1.1; };
@@ -252,4 +255,110 @@ TEST_CASE("few columns of a step have blocks by the race in place of its best to
     CHECK(left(47) == 0);
     CHECK(left(48) == 48);
     CHECK(left(200) == 200);
+}
+
+TEST_CASE("what a first filter lets through needs no whole row, whatever comes behind it") {
+    const auto whole = [](auto set) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        params.temperature = 0.8;
+        set(params);
+        return (want_at(params, 100).flags & gpu_writer::kWhole) != 0;
+    };
+    const auto with_each = [&](auto behind) {
+        std::vector<bool> answers;
+        answers.push_back(whole([&](auto& params) { behind(params); }));
+        answers.push_back(whole([&](auto& params) { behind(params), params.top_k = 40; }));
+        answers.push_back(whole([&](auto& params) { behind(params), params.min_p = 0.05; }));
+        answers.push_back(whole([&](auto& params) { behind(params), params.top_p = 0.9; }));
+        return answers;
+    };
+    using Answers = std::vector<bool>;
+    CHECK(with_each([](auto& params) { params.mirostat = 1; }) == Answers{false, false, false, true});
+    CHECK(with_each([](auto& params) { params.mirostat = 2; }) == Answers{false, false, false, true});
+    CHECK(with_each([](auto& params) { params.adaptive_target = 0.3; }) == Answers{true, false, false, true});
+    CHECK(with_each([](auto& params) { params.support = 10; }) == Answers{true, false, false, true});
+    CHECK(with_each([](auto& params) {
+              params.flags = 0, params.logprob_mode = proto::LogprobMode::processed;
+          }) == Answers{true, false, false, true});
+    CHECK(with_each([](auto& params) { params.rng = proto::Rng::vllm; }) ==
+          Answers{true, false, false, true});
+    CHECK(with_each([](auto& params) { params.xtc_probability = 0.5; }) ==
+          Answers{false, false, false, true});
+    // The entropy comes before these filters.
+    CHECK(with_each([](auto& params) { params.dynatemp_range = 0.5; }) == Answers{false, true, true, true});
+    CHECK(whole([](auto& params) { params.adaptive_target = 0.3, params.min_p = 1e-6; }));
+    CHECK_FALSE(whole([](auto& params) { params.support = 10, params.temperature = 0.0; }));
+}
+
+TEST_CASE("a request's own order says what its first filter is") {
+    using proto::Step;
+    const auto want = [](proto::StepOrder order, auto set) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        params.temperature = 0.5;
+        params.order = order;
+        set(params);
+        return want_at(params, 100);
+    };
+    const auto filters = [](auto& params) {
+        params.top_k = 40;
+        params.top_p = 0.9;
+        params.min_p = 0.1;
+    };
+    const auto is_whole = [](const gpu_writer::LeanWant& of) { return (of.flags & gpu_writer::kWhole) != 0; };
+    const auto by_top_k = want({Step::top_k, Step::top_p, Step::min_p, Step::temperature}, filters);
+    CHECK_FALSE(is_whole(by_top_k));
+    CHECK(by_top_k.by_maximum == 46);
+    CHECK(by_top_k.reach == kAnything);
+    // A min-p before the temperature weighs at 1.
+    const auto by_min_p = want({Step::min_p, Step::top_k, Step::temperature}, filters);
+    CHECK(by_min_p.reach == Approx(std::log(10.0)));
+    const auto cooled = want({Step::temperature, Step::min_p, Step::top_k}, filters);
+    CHECK(cooled.reach == Approx(0.5 * std::log(10.0)));
+    CHECK(is_whole(want({Step::top_p, Step::top_k, Step::temperature}, filters)));
+    // A filter that is not in the order filters nothing.
+    const auto alone = want({Step::temperature, Step::top_p}, filters);
+    CHECK_FALSE(is_whole(alone));
+    CHECK(alone.scale == 2.0);
+    CHECK((alone.flags & gpu_writer::kSumAtScale) != 0);
+    const auto untempered = want({Step::top_p}, filters);
+    CHECK(untempered.scale == 1.0);
+    CHECK(untempered.temperature == 1.0F);
+    // What is filtered first and penalised then has two values.
+    const auto penalised = [](auto& params) { params.top_p = 0.9, params.repetition_penalty = 1.1; };
+    CHECK(is_whole(want({Step::top_p, Step::penalties, Step::temperature}, penalised)));
+    CHECK_FALSE(is_whole(want({Step::penalties, Step::top_p, Step::temperature}, penalised)));
+}
+
+TEST_CASE("what is allowed alone or lifted is sent by its name") {
+    const auto want = [](const proto::RequestRules& rules, std::optional<std::uint16_t> named, auto set) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        set(params);
+        return gpu_writer::want_of(params, {7, 100, 0}, rules, 151936, {96, named});
+    };
+    const auto is_whole = [](const gpu_writer::LeanWant& of) { return (of.flags & gpu_writer::kWhole) != 0; };
+    const auto nothing = [](auto&) {};
+    const proto::RequestRules lists{true, false};
+    const auto listed = want(lists, 40, nothing);
+    CHECK(listed.flags == 0);
+    CHECK(listed.named == 40);
+    CHECK(listed.by_maximum == 0);
+    CHECK(listed.by_race == 0);
+    // Another rank has all of them.
+    CHECK(want(lists, 0, nothing).flags == 0);
+    CHECK(is_whole(want(lists, std::nullopt, nothing)));
+    CHECK(is_whole(want(lists, 4, [](auto& params) { params.rng = proto::Rng::sglang; })));
+    CHECK_FALSE(is_whole(want(lists, 4, [](auto& params) { params.mirostat = 2, params.support = 9; })));
+    const auto with_best = want(lists, 60, [](auto& params) { params.flags = 0, params.logprobs = 20; });
+    CHECK(with_best.by_maximum == 29);
+    CHECK(is_whole(want(lists, 60, [](auto& params) { params.flags = 0, params.logprobs = 40; })));
+    const proto::RequestRules lifts{false, true};
+    const auto lifted = want(lifts, 20, [](auto& params) { params.top_p = 0.9, params.temperature = 1.5; });
+    CHECK(lifted.named == 20);
+    CHECK(lifted.named + lifted.by_maximum + lifted.by_race <= 96);
+    CHECK((lifted.flags & gpu_writer::kWeighBlocks) == 0);
+    CHECK(want(lifts, std::nullopt, nothing).named == 0);
+    CHECK_FALSE(is_whole(want(lifts, std::nullopt, nothing)));
 }

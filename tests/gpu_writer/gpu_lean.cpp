@@ -89,11 +89,12 @@ GpuLeanStep::GpuLeanStep(const LeanCase& of)
       logits_(on_gpu<std::byte>(of.rows.bytes.data(), of.rows.bytes.size())),
       wants_(of.wants.size() * sizeof(gpu_writer::LeanWant), 0),
       masks_(on_gpu<std::uint32_t>(of.masks.data(), of.masks.size())),
+      names_(on_gpu<std::uint16_t>(of.names.data(), of.names.size())),
       words_((kFirstAnswer + of.wants.size()) * 8, 0),
       columns_(of.columns()) {
     const gpu_writer::LeanShape shape = gpu_writer::lean_shape(of.geometry, of.rank, columns_, of.order);
     const proto::Dtype dtype = of.geometry.dtype;
-    rows_ = rows_at(logits_.get(), masks_.get(), of, shape);
+    rows_ = rows_at(logits_.get(), masks_.get(), names_.get(), of, shape);
     target_ = {part.address(), shape.layout, shape.room};
     scratch_ = on_gpu<std::byte>(
         nullptr, gpu_writer::lean_scratch_bytes(dtype, shape.slice.blocks, of.geometry.max_batch));

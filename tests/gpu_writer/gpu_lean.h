@@ -60,6 +60,7 @@ class GpuLeanStep {
     gpu_writer::DeviceMemory<std::uint32_t> places_;
     MappedBytes wants_;
     gpu_writer::DeviceMemory<std::uint32_t> masks_;
+    gpu_writer::DeviceMemory<std::uint16_t> names_;
     MappedBytes words_;  // ready, finished, stamps, and one for each column that asks
     gpu_writer::LeanRows rows_;
     gpu_writer::LeanTarget target_;

@@ -159,7 +159,23 @@ void add_masks(LeanCase& of, Random& random) {
     }
     for (gpu_writer::LeanWant& want : of.wants) {
         if ((want.flags & gpu_writer::kWhole) != 0 || random() % 2 == 0) continue;
-        want.mask_row = 1 + below(random, kKinds);
+        want.mask_row = static_cast<std::uint16_t>(1 + below(random, kKinds));
+    }
+}
+
+// A few each, for what stands behind the blocks takes some of their room.
+void add_names(LeanCase& of, Random& random) {
+    constexpr std::uint32_t kMostNamed = 8;
+    const std::uint32_t room = of.geometry.lean_blocks;
+    of.names.assign(std::size_t{of.columns()} * room, 0xFFFF);
+    std::vector<std::uint16_t> blocks(of.blocks());
+    std::iota(blocks.begin(), blocks.end(), std::uint16_t{0});
+    for (std::uint32_t column = 0; column < of.columns(); ++column) {
+        if (random() % 2 == 0) continue;
+        const std::uint32_t named = std::min(of.blocks(), below(random, kMostNamed + 1));
+        std::sample(blocks.begin(), blocks.end(), of.names.begin() + std::ptrdiff_t{column} * room, named,
+                    random);
+        of.wants[column].named = static_cast<std::uint16_t>(named);
     }
 }
 
@@ -188,6 +204,7 @@ LeanCase random_case(Random& random) {
     const std::uint64_t aligned = (16 - geometry.shards[made.rank].count % 16) % 16;
     fill_rows(made, random() % 3 == 0 ? random() % 9 : aligned, random);
     add_masks(made, random);
+    add_names(made, random);
     return made;
 }
 
@@ -195,6 +212,7 @@ LeanCase masked_case(std::uint32_t vocab, std::uint32_t columns, std::uint32_t l
     LeanCase made = usual_case(vocab, columns, lean_blocks);
     Random random(vocab);
     add_masks(made, random);
+    add_names(made, random);
     return made;
 }
 

@@ -11,8 +11,9 @@
 
 namespace croupier::testing {
 
-// Where the case's bytes lie, and its masks.
-inline gpu_writer::LeanRows rows_at(const std::byte* logits, const std::uint32_t* masks, const LeanCase& of,
+// Where the case's bytes lie, its masks, and the names of its blocks.
+inline gpu_writer::LeanRows rows_at(const std::byte* logits, const std::uint32_t* masks,
+                                    const std::uint16_t* names, const LeanCase& of,
                                     const gpu_writer::LeanShape& shape) {
     const proto::Dtype dtype = of.geometry.dtype;
     return {logits + std::size_t{of.skipped} * proto::element_bytes(dtype),
@@ -22,7 +23,8 @@ inline gpu_writer::LeanRows rows_at(const std::byte* logits, const std::uint32_t
             shape.slice.entries,
             shape.slice.blocks,
             shape.first_block,
-            {masks, of.mask_words()}};
+            {masks, of.mask_words()},
+            of.names_at(names)};
 }
 
 inline std::vector<std::uint32_t> whole_columns(const LeanCase& of) {

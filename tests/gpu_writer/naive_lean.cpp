@@ -135,8 +135,9 @@ std::uint32_t room_behind(const LeanCase& of, const gpu_writer::LeanWant& want) 
     return static_cast<std::uint32_t>((bytes + block_bytes - 1) / block_bytes);
 }
 
-std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, const gpu_writer::LeanWant& want,
+std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, std::uint32_t column,
                                                     const std::vector<float>& maxima) {
+    const gpu_writer::LeanWant& want = of.wants[column];
     const proto::RankShard& shard = of.geometry.shards[of.rank];
     if ((want.flags & gpu_writer::kWhole) != 0 || maxima.empty()) return {{}};
     std::set<std::uint32_t> always;
@@ -145,7 +146,9 @@ std::vector<std::vector<std::uint32_t>> may_be_sent(const LeanCase& of, const gp
     if (shard.first_id % 64 != 0) always.insert(0);
     if (end != (shard.first_block() + shard.blocks()) * 64) always.insert(last);
     std::uint32_t room = of.geometry.lean_blocks - room_behind(of, want);
-    room -= std::min(room, static_cast<std::uint32_t>(always.size()));
+    room -= std::min(room, static_cast<std::uint32_t>(always.size()) + want.named);
+    for (std::uint32_t i = 0; i < want.named; ++i)
+        always.insert(of.names[std::size_t{column} * of.geometry.lean_blocks + i]);
     const std::uint32_t by_maximum = std::min(room, want.by_maximum);
     const bool sends_racers = want.temperature > 0 && !naive_sends_racers(want);
     const std::uint32_t by_race = sends_racers ? std::min(room - by_maximum, want.by_race) : 0;
@@ -266,7 +269,7 @@ std::vector<std::uint32_t> allowed_codes(const LeanCase& of, const gpu_writer::L
     const proto::Dtype dtype = of.geometry.dtype;
     std::vector<std::uint32_t> allowed = codes;
     if (want.mask_row == 0) return allowed;
-    const std::uint32_t* mask = of.masks.data() + std::size_t{want.mask_row - 1} * of.mask_words();
+    const std::uint32_t* mask = of.masks.data() + (std::size_t{want.mask_row} - 1) * of.mask_words();
     for (std::size_t i = 0; i < codes.size(); ++i) {
         const std::size_t id = std::size_t{of.geometry.shards[of.rank].first_block()} * 64 + i;
         const bool allows = id < std::size_t{of.mask_words()} * 32 && (mask[id / 32] >> (id % 32) & 1U) != 0;
@@ -307,7 +310,7 @@ NaiveColumn naive_column(const LeanCase& of, std::uint32_t column) {
     const auto draw = draws ? naive_draw(of, want, allowed) : std::nullopt;
     const bool drawn = draw.has_value();
     if (naive_sends_racers(want)) race_naively(of, want, allowed, maxima, naive);
-    naive.choices = drawn ? std::vector<std::vector<std::uint32_t>>(1) : may_be_sent(of, want, maxima);
+    naive.choices = drawn ? std::vector<std::vector<std::uint32_t>>(1) : may_be_sent(of, column, maxima);
     if (whole) naive.head.flags = proto::kStandsWhole;
     if (drawn) naive.head.flags = proto::kDrawn;
     if (want.mask_row != 0) naive.head.flags |= proto::kMasked;
