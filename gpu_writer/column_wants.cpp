@@ -90,13 +90,17 @@ bool wants_processed(const SamplingParams& params) {
     return wants_logprob(params) && params.logprob_mode == proto::LogprobMode::processed;
 }
 
+bool changes_logits(const SamplingParams& params, const proto::RequestRules& rules) {
+    return proto::lowers_or_raises(params) || rules.changes;
+}
+
 // The row's spread tells all that the request's one filter asks of it. Where logits are changed, it is the
 // spread of what they were: then the samplers would ask for all blocks with one that is changed.
 bool decides_by_spread(const SamplingParams& params, const proto::RequestRules& rules) {
     // Above it, what stands nearer to the entropy than a typical winner is most of a flat row: eight columns
     // in ten would ask for half of it, and that is slower than all of it at once.
     constexpr double kTypicalUpTo = 1.0;
-    if (proto::lowers_or_raises(params) || rules.changes) return false;
+    if (changes_logits(params, rules)) return false;
     if (is_tempered_dynamically(params)) return !proto::is_truncated(params);
     const Step filter = proto::only_filter(params);
     return filter == Step::top_n_sigma || (filter == Step::typical_p && params.temperature <= kTypicalUpTo);
@@ -116,6 +120,7 @@ bool needs_all(const SamplingParams& params, const proto::FirstCut& cut, const p
     constexpr double kLeastMinP = 1e-3;
     if (params.logprobs > room) return true;
     if (proto::is_greedy(params)) return wants_processed(params);
+    if (cut.behind_sigma && changes_logits(params, rules)) return true;
     if (cut.top_k > 0) return cut.top_k > static_cast<std::int32_t>(room);
     if (cut.min_p > 0.0) return cut.min_p < kLeastMinP && takes_in_all_left(params);
     if (takes_in_all_left(params) || !proto::changes_first(params, cut)) return true;
@@ -189,6 +194,7 @@ void want_race(LeanWant& want, const SamplingParams& params, const proto::Reques
 
 void want_blocks(LeanWant& want, const SamplingParams& params, const proto::FirstCut& cut,
                  const proto::RequestRules& rules) {
+    if (cut.behind_sigma && (want.flags & kWhole) == 0) want.flags |= kSumSpread;
     if (cut.top_k == 1) {
         want.by_maximum = proto::lowers_or_raises(params) ? kFew : kGreedy;
     } else if (cut.top_k > 0) {

@@ -83,13 +83,16 @@ constexpr double draw_temperature(const SamplingParams& params) {
 struct FirstCut {
     std::int32_t top_k = 0;
     double min_p = 0.0;
-    double scale = 1.0;       // at which min_p weighs
-    std::uint32_t steps = 0;  // so many of the order stand before what ends it
+    double scale = 1.0;         // at which min_p weighs
+    bool behind_sigma = false;  // of what a top-n sigma leaves
+    std::uint32_t steps = 0;    // so many of the order stand before what ends it
 
     constexpr bool none() const { return top_k == 0 && min_p == 0.0; }
 };
 
-constexpr FirstCut first_cut(const SamplingParams& params) {
+// A top-n sigma keeps the best tokens, so that of these a top-k or a min-p behind it keeps those that it
+// keeps of all: `passes_sigma` looks for one.
+constexpr FirstCut cut_of(const SamplingParams& params, bool passes_sigma) {
     FirstCut cut;
     if (is_greedy(params)) cut.top_k = 1;
     for (const Step step : order_of(params)) {
@@ -97,11 +100,14 @@ constexpr FirstCut first_cut(const SamplingParams& params) {
         // min_p and top_k keep the same tokens in either order, so that both may cut together; what would
         // change a value or a temperature between them ends it.
         if (cut.min_p > 0.0 && on && step != Step::top_k) break;
+        if (cut.behind_sigma && on && changes_logits(step)) break;
         if (on && step == Step::temperature) {
             if (params.dynatemp_range > 0.0) break;
             cut.scale = 1.0 / effective_temperature(params);
         } else if (on && step == Step::min_p) {
             cut.min_p = params.min_p;
+        } else if (on && step == Step::top_n_sigma && passes_sigma) {
+            cut.behind_sigma = true;
         } else if (on && is_filter(step)) {
             if (step == Step::top_k) cut.top_k = params.top_k;
             break;
@@ -109,6 +115,11 @@ constexpr FirstCut first_cut(const SamplingParams& params) {
         ++cut.steps;
     }
     return cut;
+}
+
+constexpr FirstCut first_cut(const SamplingParams& params) {
+    const FirstCut behind = cut_of(params, true);
+    return behind.behind_sigma && behind.none() ? cut_of(params, false) : behind;
 }
 
 // Whether every change of logits that is taken stands before what ends the cut: then a token has one value.

@@ -8,7 +8,6 @@
 #include "sampler/proposal_draw.h"
 #include "sampler/row_mask.h"
 #include "sampler/row_mass.h"
-#include "sampler/winner_question.h"
 
 namespace croupier::sampler {
 
@@ -174,12 +173,46 @@ std::optional<Candidate> Decider::propose(double scale) {
     return proposals.draw(params_, request_, scale);
 }
 
+// Where a top-n sigma keeps tokens from, if the sums over the row tell it. It comes before these filters, but
+// keeps of their candidates what it keeps of all.
+std::optional<WinnerQuestion::Between> Decider::kept_by_sigma() {
+    Pruning before = plan_.pruning;
+    before.scale = 1.0;
+    WinnerQuestion sigma(proto::Step::top_n_sigma, params_, row_, adjust_, search_, before, workspace_);
+    return sigma.begin() ? std::optional(sigma.kept_from()) : std::nullopt;
+}
+
+// The candidates from there on; nothing: one of them lies where it is not told.
+std::optional<std::uint32_t> Decider::keep_from(const WinnerQuestion::Between& from,
+                                                std::uint32_t candidates) {
+    const auto all = workspace_.candidates.first(candidates);
+    const auto end =
+        std::remove_if(all.begin(), all.end(), [&](const Candidate& each) { return each.value < from.low; });
+    if (std::any_of(all.begin(), end, [&](const Candidate& each) { return each.value < from.high; }))
+        return std::nullopt;
+    return static_cast<std::uint32_t>(end - all.begin());
+}
+
+DecisionError Decider::answer_without_cut() {
+    plan_.pruning.top_k = 0;
+    plan_.pruning.min_p = 0.0;
+    plan_.behind_sigma = false;
+    return answer_exactly();
+}
+
 DecisionError Decider::from_candidates() {
+    const auto kept = plan_.behind_sigma ? kept_by_sigma() : std::nullopt;
+    if (plan_.behind_sigma && !kept) return answer_without_cut();
     const Gathered found = search_.search(plan_.pruning);
     if (row_.lacks_blocks()) return DecisionError::none;
     if (found.gave_up) return answer_many();
-    const std::uint32_t candidates = found.count;
+    std::uint32_t candidates = found.count;
     if (candidates == 0) return DecisionError::no_token_left;
+    if (kept) {
+        const auto left = keep_from(*kept, candidates);
+        if (!left) return answer_without_cut();
+        candidates = *left;
+    }
     if (is_greedy(params_)) {
         take_first_maximum(candidates);
     } else if (is_plain()) {

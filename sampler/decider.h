@@ -19,6 +19,7 @@
 #include "sampler/row_classes.h"
 #include "sampler/row_scan.h"
 #include "sampler/survivors.h"
+#include "sampler/winner_question.h"
 
 namespace croupier::sampler {
 
@@ -53,6 +54,9 @@ class Decider {
     RowFault scan_unmasked() const;
     proto::DecisionError take(Path path);
     proto::DecisionError from_candidates();
+    std::optional<WinnerQuestion::Between> kept_by_sigma();
+    std::optional<std::uint32_t> keep_from(const WinnerQuestion::Between& from, std::uint32_t candidates);
+    proto::DecisionError answer_without_cut();
     proto::DecisionError answer_many();
     proto::DecisionError from_classes();
     proto::DecisionError race_all();

@@ -68,7 +68,7 @@ void Decider::draw_untruncated(std::uint32_t candidates) {
 
 void Decider::draw_survivor(std::uint32_t candidates) {
     Survivors survivors(workspace_, candidates);
-    chain_.apply(survivors, plan_.pruning.adjustments);
+    chain_.apply(survivors, plan_.pruning.adjustments, plan_.behind_sigma);
     const double temperature = chain_.temperature();
     if (has_mirostat(params_)) {
         keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
@@ -110,7 +110,7 @@ DecisionError Decider::from_classes() {
     Survivors survivors = classes.list();
     if (row_.lacks_blocks()) return DecisionError::none;
     if (survivors.classes().empty()) return DecisionError::no_token_left;
-    chain_.apply(survivors, plan_.pruning.adjustments);
+    chain_.apply(survivors, plan_.pruning.adjustments, false);
     if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
     if (has_adaptive_p(params_)) return drawn(adaptive_winner(classes, survivors));
     const BoundedValues values = {float_below(survivors.classes().back().value),

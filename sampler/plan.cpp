@@ -42,7 +42,8 @@ Plan plan_of(const SamplingParams& given, const Request& request, const RowKind&
     const SamplingParams params = proto::with_plain_top_k(given, row.vocab);
     Plan plan;
     plan.pruning = pruning_of(params);
-    plan.adjusts_first = proto::changes_first(params, proto::first_cut(params));
+    const proto::FirstCut cut = proto::first_cut(params);
+    plan.adjusts_first = proto::changes_first(params, cut);
     // So many are sooner counted by their values than listed and sorted.
     constexpr std::int32_t kMostListed = 1024;
     const bool counted = plan.pruning.top_k > kMostListed && request.allowed_ids.empty() &&
@@ -65,6 +66,7 @@ Plan plan_of(const SamplingParams& given, const Request& request, const RowKind&
         const bool draws = !tempered && !replaces_draw(params) && !wants_distribution(params, request);
         if (draws && plan.adjusts_first && proto::only_filter(params) == Step::min_p)
             plan.asked = Step::min_p;
+        plan.behind_sigma = cut.behind_sigma;
         plan.pruning.gives_up =
             plan.pruning.top_k == 0 && (plan.asked == Step::min_p || exact == Path::classes);
         return take(Path::head);

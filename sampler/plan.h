@@ -12,7 +12,9 @@ namespace croupier::sampler {
 
 struct Plan {
     Path path = Path::whole_row;
-    Pruning pruning;            // what stands before the first filter, and what that one lets through
+    Pruning pruning;  // what stands before the first filter, and what that one lets through
+    bool behind_sigma =
+        false;  // a top-n sigma before these filters is to be applied to what they let through
     bool adjusts_first = true;  // every penalty before every filter: a token has one value
     // The filter that a winner is asked about; or the temperature, where it follows from the entropy.
     proto::Step asked = proto::Step::end;

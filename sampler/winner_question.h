@@ -78,6 +78,9 @@ class WinnerQuestion {
     // Of those that the adjustments change, as they leave it; 0: of none.
     double highest_changed() const { return std::isfinite(changed_.highest()) ? changed_.highest() : 0.0; }
 
+    // Of a top-n sigma: what is below the first is gone, what is not below the second is kept.
+    Between kept_from() const { return {end_.value, sure_}; }
+
     // Of a question about the dynamic temperature: the entropy of all tokens, and how many they are.
     Between entropy() const;
     double tokens() const { return tokens_; }

@@ -121,7 +121,7 @@ TEST_CASE("one filter that a row's spread decides needs no whole row, where noth
     CHECK(flags([](auto& params) { params.top_n_sigma = params.dynatemp_range = 0.5; }) == kWhole);
     CHECK(flags([](auto& params) {
               params.top_n_sigma = 1.0;
-              params.min_p = 0.1;
+              params.top_p = 0.9;
           }) == kWhole);
     CHECK(flags([](auto& params) {
               params.typical_p = 0.9;
@@ -361,4 +361,37 @@ TEST_CASE("what is allowed alone or lifted is sent by its name") {
     CHECK((lifted.flags & gpu_writer::kWeighBlocks) == 0);
     CHECK(want(lifts, std::nullopt, nothing).named == 0);
     CHECK_FALSE(is_whole(want(lifts, std::nullopt, nothing)));
+}
+
+TEST_CASE("a top-n sigma before what cuts is told by the spread, where nothing changes a logit") {
+    const auto want = [](auto set, const proto::RequestRules& rules = {}) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        params.temperature = 0.5;
+        params.top_n_sigma = 1.0;
+        set(params);
+        return want_at(params, 100, rules);
+    };
+    constexpr std::uint32_t kAsked = gpu_writer::kWhole | gpu_writer::kSumSpread;
+    const auto by_min_p = want([](auto& params) { params.min_p = 0.1; });
+    CHECK((by_min_p.flags & kAsked) == gpu_writer::kSumSpread);
+    CHECK(by_min_p.reach == Approx(0.5 * std::log(10.0)));
+    const auto by_top_k = want([](auto& params) { params.top_k = 40, params.top_p = 0.9; });
+    CHECK((by_top_k.flags & kAsked) == gpu_writer::kSumSpread);
+    CHECK(by_top_k.by_maximum == 46);
+    const auto penalised = [](auto& params) { params.min_p = 0.1, params.repetition_penalty = 1.1; };
+    CHECK((want(penalised).flags & kAsked) == gpu_writer::kWhole);
+    CHECK((want([](auto& params) { params.top_k = 40; }, {false, true}).flags & kAsked) ==
+          gpu_writer::kWhole);
+    CHECK((want([](auto& params) { params.top_p = 0.9; }).flags & kAsked) == gpu_writer::kWhole);
+    CHECK((want([](auto& params) { params.dynatemp_range = 0.2, params.min_p = 0.1; }).flags & kAsked) ==
+          gpu_writer::kWhole);
+    // Behind penalties that come behind the sigma a token has two values.
+    const auto late = [](auto& params) {
+        using proto::Step;
+        params.order = {Step::top_n_sigma, Step::penalties, Step::min_p};
+        params.min_p = 0.1;
+        params.repetition_penalty = 1.1;
+    };
+    CHECK((want(late).flags & kAsked) == gpu_writer::kWhole);
 }

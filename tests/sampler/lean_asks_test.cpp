@@ -353,9 +353,12 @@ TEST_CASE("top-n sigma, typical and a dynamic temperature are decided by the row
     std::mt19937_64 generator(20261124);
     Workspace workspace(kVocab);
     LmCase of;
-    for (const auto set : {+[](proto::SamplingParams& params) { params.top_n_sigma = 1.0; },
-                           +[](proto::SamplingParams& params) { params.typical_p = 0.3; },
-                           +[](proto::SamplingParams& params) { params.dynatemp_range = 0.3; }}) {
+    for (const auto set :
+         {+[](proto::SamplingParams& params) { params.top_n_sigma = 1.0; },
+          +[](proto::SamplingParams& params) { params.top_n_sigma = 1.0, params.top_k = 30; },
+          +[](proto::SamplingParams& params) { params.top_n_sigma = params.min_p = 0.5; },
+          +[](proto::SamplingParams& params) { params.typical_p = 0.3; },
+          +[](proto::SamplingParams& params) { params.dynatemp_range = 0.3; }}) {
         std::uint32_t asked = 0;
         std::uint32_t asked_without = 0;
         for (int row = 0; row < 12; ++row) {
