@@ -86,10 +86,6 @@ bool wants_logprob(const SamplingParams& params) {
     return (params.flags & proto::kNoLogprob) == 0;
 }
 
-bool wants_processed(const SamplingParams& params) {
-    return wants_logprob(params) && params.logprob_mode == proto::LogprobMode::processed;
-}
-
 bool changes_logits(const SamplingParams& params, const proto::RequestRules& rules) {
     return proto::lowers_or_raises(params) || rules.changes;
 }
@@ -107,9 +103,9 @@ bool decides_by_spread(const SamplingParams& params, const proto::RequestRules& 
 }
 
 // It answers with all tokens that are left, or draws from all of them by other means than the race.
-bool takes_in_all_left(const SamplingParams& params) {
-    return wants_processed(params) || params.support > 0 || params.rng != proto::Rng::race ||
-           params.adaptive_target >= 0.0;
+bool takes_in_all_left(const SamplingParams& params, const proto::RequestRules& rules) {
+    const bool processed = proto::wants_processed(params) && !proto::processed_by_weight(params, rules);
+    return processed || params.support > 0 || params.rng != proto::Rng::race || params.adaptive_target >= 0.0;
 }
 
 // The row is read whole, or what is read of it cannot be told from the largest entries of its blocks. What a
@@ -119,16 +115,24 @@ bool needs_all(const SamplingParams& params, const proto::FirstCut& cut, const p
     // What passes a smaller one is most of a flat row.
     constexpr double kLeastMinP = 1e-3;
     if (params.logprobs > room) return true;
-    if (proto::is_greedy(params)) return wants_processed(params);
+    if (proto::is_greedy(params))
+        return proto::wants_processed(params) && !proto::processed_by_weight(params, rules);
     if (cut.behind_sigma && changes_logits(params, rules)) return true;
     if (cut.top_k > 0) return cut.top_k > static_cast<std::int32_t>(room);
-    if (cut.min_p > 0.0) return cut.min_p < kLeastMinP && takes_in_all_left(params);
-    if (takes_in_all_left(params) || !proto::changes_first(params, cut)) return true;
+    if (cut.min_p > 0.0) return cut.min_p < kLeastMinP && takes_in_all_left(params, rules);
+    if (takes_in_all_left(params, rules) || !proto::changes_first(params, cut)) return true;
     if (is_tempered_dynamically(params)) return !decides_by_spread(params, rules);
     if (!proto::is_truncated(params)) return false;
     if (params.mirostat != 0) return true;
     const Step filter = proto::only_filter(params);
     return filter != Step::top_p && filter != Step::xtc && !decides_by_spread(params, rules);
+}
+
+// What the row weighs where the log-prob is told by that.
+std::uint32_t logprob_sum(const SamplingParams& params, const proto::RequestRules& rules) {
+    if (!proto::wants_processed(params)) return kSumAtOne;
+    if (!proto::processed_by_weight(params, rules)) return 0;
+    return proto::is_greedy(params) ? kSumAtOne : kSumAtScale;
 }
 
 // Of the ids that are allowed alone nothing but their own logits is looked at, whatever filters them.
@@ -233,7 +237,7 @@ LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const
     // Together they would not leave room for blocks.
     if (want.named > 0) want.flags &= ~kWeighBlocks;
     if (wants_logprob(params)) {
-        want.flags |= kSumAtOne;
+        want.flags |= logprob_sum(params, rules);
         want.by_maximum = std::max(want.by_maximum, params.logprobs + params.logprobs / 4 + kGreedy);
     }
     if (want.temperature > 0.0F && params.logprobs == 0)

@@ -17,7 +17,7 @@ namespace croupier::proto {
 constexpr std::uint32_t kLeanGranule = 32;
 constexpr std::uint32_t kMostLeanBlocks = 1024;
 // Where nothing else is asked for: a column that needs more is seldom, or has no bound.
-constexpr std::uint32_t kUsualLeanBlocks = 96;
+constexpr std::uint32_t kUsualLeanBlocks = 128;
 
 // The column stands in the slice as well, whole, as in a step of rows.
 constexpr std::uint32_t kStandsWhole = 1U << 0U;

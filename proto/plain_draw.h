@@ -37,4 +37,23 @@ constexpr bool draws_plainly(const SamplingParams& params, const RequestRules& r
     return !filters && !replaced;
 }
 
+constexpr bool wants_processed(const SamplingParams& params) {
+    return (params.flags & kNoLogprob) == 0 && params.logprob_mode == LogprobMode::processed;
+}
+
+// Whether the log-prob is that of all tokens as they stand, at a temperature that the request says: what the
+// row weighs tells it.
+constexpr bool processed_by_weight(const SamplingParams& params, const RequestRules& rules) {
+    if (!wants_processed(params) || params.support > 0) return false;
+    if (lowers_or_raises(params) || rules.changes || rules.lists) return false;
+    const bool replaced = fields::mirostat.is_on(params) || fields::adaptive_target.is_on(params) ||
+                          fields::dynatemp_range.is_on(params);
+    return is_greedy(params) || (!is_truncated(params) && !replaced);
+}
+
+// At which it is that: a greedy request's is the distribution at 1.
+constexpr double processed_scale(const SamplingParams& params) {
+    return is_greedy(params) ? 1.0 : 1.0 / draw_temperature(params);
+}
+
 }  // namespace croupier::proto

@@ -40,7 +40,7 @@ RowFault Decider::scan_row() const {
     const bool asked = plan_.path == Path::asked && asks_for_weight(plan_.asked);
     const bool surprised = plan_.path == Path::mirostat && params_.mirostat == 2;
     if (summable && (asked || surprised)) return scan_and_weigh(row_, scale(), workspace_);
-    if (summable && wants_logprob() && !wants_processed()) return scan_and_weigh(row_, 1.0, workspace_);
+    if (summable && sums_logprob()) return scan_and_weigh(row_, logprob_scale(), workspace_);
     return scan_block_maxima(row_, block_max);
 }
 
@@ -233,14 +233,13 @@ DecisionError Decider::answer_many() {
 float Decider::logprob() {
     if (!wants_logprob()) return kNoLogprob;
     if (wants_processed()) return processed_logprob_;
-    return raw_logprobs(params_.logprobs, drawn_, row_, request_, search_, workspace_);
+    return row_logprobs(params_.logprobs, drawn_, logprob_scale(), row_, request_, search_, workspace_);
 }
 
 // Sums and counts take in the whole row.
 void Decider::note_blocks_read() const {
     Answer& answer = workspace_.answer_space;
-    const bool whole =
-        answer.path == Path::classes || answer.path == Path::asked || (wants_logprob() && !wants_processed());
+    const bool whole = answer.path == Path::classes || answer.path == Path::asked || sums_logprob();
     answer.blocks_read = whole ? answer.blocks : std::min(answer.blocks_read, answer.blocks);
 }
 

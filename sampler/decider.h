@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include "proto/sampling.h"
 #include "sampler/adjuster.h"
@@ -66,6 +67,7 @@ class Decider {
     Candidate draw_mirostat(Survivors& survivors, double temperature);
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible);
+    std::optional<Candidate> winner_of_classes(RowClasses& classes, const Survivors& survivors);
     std::optional<Candidate> adaptive_winner(RowClasses& classes, const Survivors& survivors);
     proto::DecisionError answer_exactly();
     proto::DecisionError propose_or_race();
@@ -74,17 +76,24 @@ class Decider {
     void draw_untruncated(std::uint32_t candidates);
     void draw_survivor(std::uint32_t candidates);
     Candidate draw_adaptive(const Survivors& survivors, std::uint32_t tokens);
-    void note_distribution(Survivors survivors, double scale);
-    void answer_support(const Survivors& survivors);
+    std::optional<Candidate> first_maximum();
+    void answer_alone();
+    void note_listed(std::uint32_t candidates, double scale);
+    void note_classes(RowClasses& classes, Survivors survivors, double scale);
+    std::span<const Candidate> first_left(RowClasses& classes, const Survivors& survivors,
+                                          std::uint32_t wanted);
+    void note_distribution(const Survivors& survivors, std::span<const Candidate> first);
+    void answer_support(const Survivors& survivors, std::span<const Candidate> first);
     double scale() const { return plan_.pruning.scale; }
     bool proposes() const { return params_.rng == proto::Rng::shvs && !is_truncated(params_); }
     // Proposals are made by what the row holds, whatever the mask hides of it.
     bool races_masked() const { return !request_.mask.empty() && plan_.path != Path::listed && !proposes(); }
     bool wants_logprob() const { return (params_.flags & proto::kNoLogprob) == 0; }
     bool wants_distribution() const { return wants_processed() || wants_support(params_, request_); }
-    bool wants_processed() const {
-        return wants_logprob() && params_.logprob_mode == proto::LogprobMode::processed;
-    }
+    // Of the tokens that are left, one by one or by their values.
+    bool wants_processed() const { return proto::wants_processed(params_) && !plan_.sums_logprob; }
+    bool sums_logprob() const { return wants_logprob() && !wants_processed(); }
+    double logprob_scale() const { return plan_.sums_logprob ? proto::processed_scale(params_) : 1.0; }
     // Every filter, penalty and temperature is where the plan's pruning has it.
     bool is_plain() const {
         return !is_truncated(params_) && !has_mirostat(params_) && !has_adaptive_p(params_) &&

@@ -47,7 +47,12 @@ Candidate Decider::draw_mirostat(Survivors& survivors, double temperature) {
 void Decider::take_first_maximum(std::uint32_t candidates) {
     const auto all = workspace_.candidates.first(candidates);
     drawn_ = *std::min_element(all.begin(), all.end(), canonically_before);
-    if (wants_processed()) note_distribution(Survivors(workspace_, candidates), 1.0);
+    if (wants_processed()) note_listed(candidates, 1.0);
+    answer_alone();
+}
+
+// A greedy draw is from one token.
+void Decider::answer_alone() {
     if (!wants_support(params_, request_)) return;
     workspace_.support.front() = {token(), 0, 1.0};
     workspace_.answer_space.support = workspace_.support.first(1);
@@ -63,7 +68,7 @@ void Decider::draw_untruncated(std::uint32_t candidates) {
         drawn_ =
             proposed ? *proposed : race_.winner_among(temperature, workspace_.candidates.first(candidates));
     }
-    if (wants_distribution()) note_distribution(Survivors(workspace_, candidates), scale());
+    if (wants_distribution()) note_listed(candidates, scale());
 }
 
 void Decider::draw_survivor(std::uint32_t candidates) {
@@ -82,9 +87,8 @@ void Decider::draw_survivor(std::uint32_t candidates) {
         const auto proposed = proposes() ? propose(1.0 / temperature) : std::nullopt;
         drawn_ = proposed ? *proposed : race_.winner_among(temperature, workspace_.candidates.first(tokens));
     }
-    if (!wants_distribution()) return;
-    note_distribution(Survivors(workspace_, survivors.tokens()),
-                      has_adaptive_p(params_) ? 1.0 : 1.0 / temperature);
+    if (wants_distribution())
+        note_listed(survivors.tokens(), has_adaptive_p(params_) ? 1.0 : 1.0 / temperature);
 }
 
 // The distribution is replaced by one of the distance to the probability it aims at.
@@ -112,18 +116,37 @@ DecisionError Decider::from_classes() {
     if (survivors.classes().empty()) return DecisionError::no_token_left;
     chain_.apply(survivors, plan_.pruning.adjustments, false);
     if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
-    if (has_adaptive_p(params_)) return drawn(adaptive_winner(classes, survivors));
+    const DecisionError fault = drawn(winner_of_classes(classes, survivors));
+    if (fault != DecisionError::none || !wants_distribution()) return fault;
+    // Adaptive-p's is never by classes.
+    note_classes(classes, survivors, is_greedy(params_) ? 1.0 : 1.0 / chain_.temperature());
+    if (is_greedy(params_)) answer_alone();
+    return DecisionError::none;
+}
+
+std::optional<Candidate> Decider::winner_of_classes(RowClasses& classes, const Survivors& survivors) {
+    if (is_greedy(params_)) return first_maximum();
+    if (has_adaptive_p(params_)) return adaptive_winner(classes, survivors);
     const BoundedValues values = {float_below(survivors.classes().back().value),
                                   float_above(survivors.classes().front().value)};
     const auto is_left = [&](const Candidate& candidate) { return classes.holds(survivors, candidate); };
     const double temperature = chain_.temperature();
-    if (!has_mirostat(params_)) return drawn(winner(temperature, values, is_left));
+    if (!has_mirostat(params_)) return winner(temperature, values, is_left);
     const auto drawn_token = race_.winner(temperature, values, is_left);
     if (drawn_token) {
         const Mass own = survivors.weigher().mass(drawn_token->value);
         workspace_.answer_space.feedback = after_mirostat(params_, request_, own, survivors.total());
     }
-    return drawn(drawn_token);
+    return drawn_token;
+}
+
+std::optional<Candidate> Decider::first_maximum() {
+    Pruning best = plan_.pruning;
+    best.top_k = 1;
+    const std::uint32_t candidates = search_.search(best).count;
+    const auto all = workspace_.candidates.first(candidates);
+    const auto first = std::min_element(all.begin(), all.end(), canonically_before);
+    return first == all.end() ? std::nullopt : std::optional(*first);
 }
 
 // As draw_adaptive(), of all tokens. Up to the aim a larger probability replaces a logit by a larger one: a
@@ -145,25 +168,59 @@ std::optional<Candidate> Decider::adaptive_winner(RowClasses& classes, const Sur
     return drawn;
 }
 
-void Decider::note_distribution(Survivors survivors, double scale) {
+// Of tokens that are listed, all of them.
+void Decider::note_listed(std::uint32_t candidates, double scale) {
+    Survivors survivors(workspace_, candidates);
     survivors.weigh(scale);
-    if (wants_support(params_, request_)) answer_support(survivors);
-    if (wants_processed()) {
-        processed_logprob_ = processed_logprobs(params_.logprobs, drawn_, survivors, workspace_);
-    }
+    note_distribution(survivors, workspace_.candidates.first(candidates));
 }
 
-void Decider::answer_support(const Survivors& survivors) {
+// Of classes, whose members are looked for as far as they are answered.
+void Decider::note_classes(RowClasses& classes, Survivors survivors, double scale) {
+    survivors.weigh(scale);
+    std::size_t wanted = wants_processed() ? params_.logprobs : 0;
+    if (wants_support(params_, request_))
+        wanted = std::max(wanted, support_room(params_, request_, survivors.tokens()));
+    note_distribution(survivors, first_left(classes, survivors, static_cast<std::uint32_t>(wanted)));
+}
+
+// The first of those that are left, in canonical order.
+std::span<const Candidate> Decider::first_left(RowClasses& classes, const Survivors& survivors,
+                                               std::uint32_t wanted) {
+    if (wanted == 0) return {};
+    double least = survivors.classes().back().value;
+    std::uint32_t above = 0;
+    for (const EqualClass& each : survivors.classes()) {
+        above += each.size;
+        if (above < wanted) continue;
+        least = each.value;
+        break;
+    }
+    const std::uint32_t found = search_.at_least(float_below(least), all_adjustments(params_)).count;
+    const auto all = workspace_.candidates.first(found);
+    const auto end = std::remove_if(all.begin(), all.end(), [&](const Candidate& each) {
+        return each.value < least || !classes.holds(survivors, each);
+    });
+    const auto left = static_cast<std::uint32_t>(end - all.begin());
+    sort_canonically(workspace_, left);
+    return all.first(std::min(left, wanted));
+}
+
+void Decider::note_distribution(const Survivors& survivors, std::span<const Candidate> first) {
+    if (wants_support(params_, request_)) answer_support(survivors, first);
+    if (wants_processed())
+        processed_logprob_ = processed_logprobs(params_.logprobs, drawn_, survivors, first, workspace_);
+}
+
+void Decider::answer_support(const Survivors& survivors, std::span<const Candidate> first) {
     const auto total = static_cast<double>(survivors.total());
     const std::uint32_t all = survivors.tokens();
-    const std::size_t room = support_room(params_, request_, all);
+    const std::size_t room = std::min(support_room(params_, request_, all), first.size());
     std::size_t count = 0;
     for (const EqualClass& each : survivors.classes()) {
         const double probability = static_cast<double>(each.mass) / total;
-        for (std::uint32_t i = 0; i < each.size && count < room; ++i) {
-            const auto id = static_cast<std::int32_t>(survivors.member(each, i).token);
-            workspace_.support[count++] = {id, 0, probability};
-        }
+        for (std::uint32_t i = 0; i < each.size && count < room; ++i, ++count)
+            workspace_.support[count] = {static_cast<std::int32_t>(first[count].token), 0, probability};
         if (count == room) break;
     }
     workspace_.answer_space.support = workspace_.support.first(count);

@@ -7,6 +7,7 @@
 
 #include "proto/plain_draw.h"
 #include "sampler/lean_row.h"
+#include "sampler/plan.h"
 #include "sampler/race_key.h"
 #include "sampler/slice_column.h"
 
@@ -16,11 +17,6 @@ namespace {
 using proto::Racer;
 using proto::Racers;
 using proto::race::Draw;
-
-proto::RequestRules rules_of(const proto::SamplingParams& params, const Request& request) {
-    const bool bans_stops = request.output.size() < params.min_tokens;
-    return {!request.allowed_ids.empty(), !request.bias.empty() || !request.bad_words.empty() || bans_stops};
-}
 
 // The writer read the parameters by itself, perhaps while they were another request's.
 bool is_of(const Draw& draw, const proto::race::Key& key, float temperature) {

@@ -20,30 +20,29 @@ void answer(Workspace& workspace, std::uint32_t count) {
 
 }  // namespace
 
-float processed_logprobs(std::uint32_t best, const Candidate& drawn, Survivors& survivors,
-                         Workspace& workspace) {
+float processed_logprobs(std::uint32_t best, const Candidate& drawn, const Survivors& survivors,
+                         std::span<const Candidate> first, Workspace& workspace) {
     const double log_of_total = log_total(survivors.total());
     const auto logprob_of = [&](double value) {
         return static_cast<float>(survivors.weigher().exponent(value) - log_of_total);
     };
     RankedLogprob own = {static_cast<std::int32_t>(drawn.token), logprob_of(drawn.value), 1};
-    std::uint32_t count = 1;
-    std::uint32_t above = 0;
     for (const EqualClass& each : survivors.classes()) {
         if (each.value > drawn.value) own.rank += each.size;
-        for (std::uint32_t i = 0; i < each.size && count <= best; ++i) {
-            const auto token = static_cast<std::int32_t>(survivors.member(each, i).token);
-            workspace.logprobs[count++] = {token, logprob_of(each.value), above + 1};
-        }
-        above += each.size;
+    }
+    std::uint32_t count = 1;
+    std::uint32_t rank = 1;
+    for (const Candidate& each : first.first(std::min<std::size_t>(best, first.size()))) {
+        if (count > 1 && each.value < first[count - 2].value) rank = count;
+        workspace.logprobs[count++] = {static_cast<std::int32_t>(each.token), logprob_of(each.value), rank};
     }
     workspace.logprobs[0] = own;
     if (best > 0) answer(workspace, count);
     return own.logprob;
 }
 
-float raw_logprobs(std::uint32_t best, const Candidate& drawn, const BlockedRow& row, const Request& request,
-                   CandidateSearch& search, Workspace& workspace) {
+float row_logprobs(std::uint32_t best, const Candidate& drawn, double scale, const BlockedRow& row,
+                   const Request& request, CandidateSearch& search, Workspace& workspace) {
     const double value = row.value_at(drawn.token);
     Pruning pruning;
     pruning.top_k = static_cast<std::int32_t>(std::max(best, 1U));
@@ -57,10 +56,10 @@ float raw_logprobs(std::uint32_t best, const Candidate& drawn, const BlockedRow&
         // Of what the mask allows; without one the blocks' maxima tell, whether they are there or not.
         if (found > 0 && !request.mask.empty()) maximum = some.front().value;
     }
-    const MassQuery all = {row, request.mask, maximum, 1.0};
+    const MassQuery all = {row, request.mask, maximum, scale};
     const double log_of_total = log_positive(total_weight(all, workspace.weighed));
     const auto logprob_of = [&](double logit) {
-        return static_cast<float>((logit - maximum) - log_of_total);
+        return static_cast<float>((logit - maximum) * scale - log_of_total);
     };
     if (best == 0) return logprob_of(value);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "proto/sampling.h"
 #include "sampler/blocked_row.h"
@@ -11,12 +12,13 @@
 
 namespace croupier::sampler {
 
-// Of a distribution with these survivors, whose total is exact. Returns the drawn token's.
-float processed_logprobs(std::uint32_t best, const Candidate& drawn, Survivors& survivors,
-                         Workspace& workspace);
+// Of a distribution with these survivors, whose total is exact; `first` are the first of them, as many as are
+// asked for. Returns the drawn token's.
+float processed_logprobs(std::uint32_t best, const Candidate& drawn, const Survivors& survivors,
+                         std::span<const Candidate> first, Workspace& workspace);
 
-// Of the row after the mask. Overwrites the workspace's candidates.
-float raw_logprobs(std::uint32_t best, const Candidate& drawn, const BlockedRow& row, const Request& request,
-                   CandidateSearch& search, Workspace& workspace);
+// Of the row after the mask, weighed at this scale. Overwrites the workspace's candidates.
+float row_logprobs(std::uint32_t best, const Candidate& drawn, double scale, const BlockedRow& row,
+                   const Request& request, CandidateSearch& search, Workspace& workspace);
 
 }  // namespace croupier::sampler

@@ -10,13 +10,10 @@ namespace {
 using proto::SamplingParams;
 using proto::Step;
 
-bool wants_processed(const SamplingParams& params) {
-    return (params.flags & proto::kNoLogprob) == 0 && params.logprob_mode == proto::LogprobMode::processed;
-}
-
 // All tokens that were left, with their shares.
 bool wants_distribution(const SamplingParams& params, const Request& request) {
-    return wants_support(params, request) || wants_processed(params);
+    if (wants_support(params, request)) return true;
+    return proto::wants_processed(params) && !proto::processed_by_weight(params, rules_of(params, request));
 }
 
 bool replaces_draw(const SamplingParams& params) {
@@ -38,12 +35,18 @@ bool can_be_asked(Step step) {
 
 }  // namespace
 
+proto::RequestRules rules_of(const SamplingParams& params, const Request& request) noexcept {
+    const bool bans_stops = request.output.size() < params.min_tokens;
+    return {!request.allowed_ids.empty(), !request.bias.empty() || !request.bad_words.empty() || bans_stops};
+}
+
 Plan plan_of(const SamplingParams& given, const Request& request, const RowKind& row) noexcept {
     const SamplingParams params = proto::with_plain_top_k(given, row.vocab);
     Plan plan;
     plan.pruning = pruning_of(params);
     const proto::FirstCut cut = proto::first_cut(params);
     plan.adjusts_first = proto::changes_first(params, cut);
+    plan.sums_logprob = proto::wants_processed(params) && !wants_distribution(params, request);
     // So many are sooner counted by their values than listed and sorted.
     constexpr std::int32_t kMostListed = 1024;
     const bool counted = plan.pruning.top_k > kMostListed && request.allowed_ids.empty() &&
@@ -54,11 +57,11 @@ Plan plan_of(const SamplingParams& given, const Request& request, const RowKind&
         return plan;
     };
     if (!request.allowed_ids.empty()) return take(Path::listed);
-    if (is_greedy(params) && wants_processed(params)) {
-        plan.pruning.top_k = 0;
-        return take(Path::whole_row);
-    }
     const Path exact = exact_path(given, request, plan, row);
+    if (is_greedy(params) && proto::wants_processed(params) && !plan.sums_logprob) {
+        plan.pruning.top_k = 0;
+        return take(exact);
+    }
     const bool truncated = is_truncated(params);
     const bool tempered = is_tempered_dynamically(params);
     if (!plan.pruning.none()) {
@@ -92,8 +95,10 @@ bool awaits_race(const SamplingParams& params, const Request& request, const Row
 
 Path exact_path(const SamplingParams& params, const Request& request, const Plan& plan,
                 const RowKind& row) noexcept {
-    const bool by_classes = row.dtype != proto::Dtype::fp32 && !wants_distribution(params, request) &&
-                            !proposes(params) && plan.adjusts_first;
+    // Adaptive-p's distribution is not of the logits.
+    const bool replaced = has_adaptive_p(params) && wants_distribution(params, request);
+    const bool by_classes =
+        row.dtype != proto::Dtype::fp32 && !replaced && !proposes(params) && plan.adjusts_first;
     return by_classes ? Path::classes : Path::whole_row;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "proto/plain_draw.h"
 #include "proto/sampling.h"
 #include "sampler/candidates.h"
 #include "sampler/request.h"
@@ -16,6 +17,7 @@ struct Plan {
     bool behind_sigma =
         false;  // a top-n sigma before these filters is to be applied to what they let through
     bool adjusts_first = true;  // every penalty before every filter: a token has one value
+    bool sums_logprob = false;  // the processed one, as a raw one: by what the row weighs
     // The filter that a winner is asked about; or the temperature, where it follows from the entropy.
     proto::Step asked = proto::Step::end;
 };
@@ -25,6 +27,8 @@ struct RowKind {
     proto::Dtype dtype;
     std::uint32_t vocab;
 };
+
+proto::RequestRules rules_of(const proto::SamplingParams& params, const Request& request) noexcept;
 
 Plan plan_of(const proto::SamplingParams& params, const Request& request, const RowKind& row) noexcept;
 

@@ -87,6 +87,25 @@ void add_others(std::vector<BenchCase>& cases) {
     cases.push_back(
         changed("sglang", "rng sglang, no filter", [](auto& it) { it.rng = proto::Rng::sglang; }));
     cases.push_back(changed("vllm", "rng vllm, no filter", [](auto& it) { it.rng = proto::Rng::vllm; }));
+    cases.push_back(
+        changed("processed", "no filter, the drawn token's log-prob among what is left", [](auto& it) {
+            it.flags = 0;
+            it.logprob_mode = proto::LogprobMode::processed;
+        }));
+    cases.push_back(changed("processed+topp", "the same, top-p 0.95", [](auto& it) {
+        it.flags = 0;
+        it.logprob_mode = proto::LogprobMode::processed;
+        it.top_p = 0.95;
+    }));
+    cases.push_back(changed("late", "top-p 0.95 before penalties 1.1/0.1/0.1", [](auto& it) {
+        using proto::Step;
+        it.top_p = 0.95;
+        it.repetition_penalty = 1.1;
+        it.frequency_penalty = it.presence_penalty = 0.1;
+        it.order = {Step::temperature, Step::top_p, Step::penalties};
+    }));
+    cases.push_back(
+        changed("support", "no filter, the best 64 of what is left", [](auto& it) { it.support = 64; }));
     cases.push_back(changed("logprobs1", "greedy, log-probs of the drawn token and the best", [](auto& it) {
         it.temperature = 0.0;
         it.flags = 0;

@@ -280,7 +280,7 @@ TEST_CASE("what a first filter lets through needs no whole row, whatever comes b
     CHECK(with_each([](auto& params) { params.support = 10; }) == Answers{true, false, false, true});
     CHECK(with_each([](auto& params) {
               params.flags = 0, params.logprob_mode = proto::LogprobMode::processed;
-          }) == Answers{true, false, false, true});
+          }) == Answers{false, false, false, true});
     CHECK(with_each([](auto& params) { params.rng = proto::Rng::vllm; }) ==
           Answers{true, false, false, true});
     CHECK(with_each([](auto& params) { params.xtc_probability = 0.5; }) ==
@@ -394,4 +394,26 @@ TEST_CASE("a top-n sigma before what cuts is told by the spread, where nothing c
         params.repetition_penalty = 1.1;
     };
     CHECK((want(late).flags & kAsked) == gpu_writer::kWhole);
+}
+
+TEST_CASE("a processed log-prob of all tokens is told by what they weigh at the request's temperature") {
+    const auto want = [](auto set, const proto::RequestRules& rules = {}) {
+        proto::SamplingParams params;
+        params.temperature = 0.5;
+        params.logprob_mode = proto::LogprobMode::processed;
+        set(params);
+        return want_at(params, 100, rules);
+    };
+    constexpr std::uint32_t kAsked = gpu_writer::kWhole | gpu_writer::kSumAtOne | gpu_writer::kSumAtScale;
+    const auto alone = want([](auto&) {});
+    CHECK((alone.flags & kAsked) == gpu_writer::kSumAtScale);
+    CHECK(alone.scale == 2.0);
+    CHECK((want([](auto& params) { params.temperature = 0.0; }).flags & kAsked) == gpu_writer::kSumAtOne);
+    CHECK((want([](auto& params) { params.top_k = 40; }).flags & kAsked) == 0);
+    const auto is_whole = [](const gpu_writer::LeanWant& of) { return (of.flags & gpu_writer::kWhole) != 0; };
+    CHECK(is_whole(want([](auto& params) { params.repetition_penalty = 1.1; })));
+    CHECK(is_whole(want([](auto& params) { params.mirostat = 2; })));
+    CHECK(is_whole(want([](auto&) {}, {false, true})));
+    CHECK(is_whole(want([](auto& params) { params.temperature = 0.0, params.presence_penalty = 0.1; })));
+    CHECK(is_whole(want([](auto& params) { params.support = 5; })));
 }
