@@ -103,11 +103,12 @@ sampler::Request lent_request(SessionView& session, const CheckedSequence& seque
     return request;
 }
 
-// By the paths that read some blocks of a row. Others would ask for all of a lean one.
+// By the paths that read some blocks of a row. Others ask for all of a lean one, or are quick anyway.
 bool reads_little(const proto::SamplingParams& params, const sampler::Request& request,
                   const sampler::RowKind& row) {
     const sampler::Path path = sampler::plan_of(params, request, row).path;
-    return path == sampler::Path::head || path == sampler::Path::race || path == sampler::Path::asked;
+    return path == sampler::Path::head || path == sampler::Path::race || path == sampler::Path::asked ||
+           path == sampler::Path::mirostat;
 }
 
 std::uint32_t random_for(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column,

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "gpu_writer/begun_steps.h"
-#include "gpu_writer/named_blocks.h"
 #include "proto/sampling_steps.h"
 
 namespace croupier::gpu_writer {
@@ -29,8 +28,9 @@ constexpr std::uint32_t kOfNucleus = 32;
 // What is within a deviation of the largest, or about as likely as the entropy has it, are many; and who wins
 // among them are few.
 constexpr std::uint32_t kBySpread = 72;
+constexpr std::uint32_t kOfListedNucleus = 96;
 // Mirostat keeps some of the best by what the row weighs, or estimates from so many how many.
-constexpr std::uint32_t kOfMirostat = 64;
+constexpr std::uint32_t kOfMirostat = 110;
 constexpr std::uint32_t kOfMirostatEstimates = 100;
 // As many are opened for the race's best tokens, in three rounds of a CUDA block. Of flat rows they tell some
 // three.
@@ -108,22 +108,48 @@ bool takes_in_all_left(const SamplingParams& params, const proto::RequestRules& 
     return processed || params.support > 0 || params.rng != proto::Rng::race || params.adaptive_target >= 0.0;
 }
 
+// What mirostat keeps is among few of the best, unless it aims at a large surprise; and of what penalties
+// lower few have to be read for what the row weighs.
+bool finds_mirostat(const SamplingParams& params, const proto::RequestRules& rules, std::uint32_t history) {
+    constexpr double kMostSurprise = 6.0;
+    constexpr std::uint32_t kLongestHistory = 2000;
+    const bool lowers = proto::lowers_or_raises(params);
+    return params.mirostat_tau <= kMostSurprise && !(lowers && history > kLongestHistory) &&
+           !(lowers && may_raise(params, rules));
+}
+
+// Of a top-p that stands first, what it keeps is listed for what comes behind it; alone, it is asked of the
+// race's winner.
+bool lists_nucleus(const SamplingParams& params, const proto::FirstCut& cut,
+                   const proto::RequestRules& rules) {
+    const bool asks_winner = !takes_in_all_left(params, rules) && proto::changes_first(params, cut) &&
+                             params.mirostat == 0 && proto::only_filter(params) == Step::top_p;
+    return cut.by_top_p() && !asks_winner;
+}
+
 // The row is read whole, or what is read of it cannot be told from the largest entries of its blocks. What a
 // first filter lets through is found by these, whatever comes behind it.
 bool needs_all(const SamplingParams& params, const proto::FirstCut& cut, const proto::RequestRules& rules,
-               std::uint32_t room) {
-    // What passes a smaller one is most of a flat row.
-    constexpr double kLeastMinP = 1e-3;
+               std::uint32_t history, std::uint32_t room) {
+    // What stands within more of the best, and a nucleus at a higher temperature, are most of a flat row:
+    // where what comes behind them needs all that pass, it would be asked for in several tries.
+    constexpr double kListedReach = 5.0;
+    constexpr double kListedUpTo = 0.7;
     if (params.logprobs > room) return true;
     if (proto::is_greedy(params))
         return proto::wants_processed(params) && !proto::processed_by_weight(params, rules);
     if (cut.behind_sigma && changes_logits(params, rules)) return true;
     if (cut.top_k > 0) return cut.top_k > static_cast<std::int32_t>(room);
-    if (cut.min_p > 0.0) return cut.min_p < kLeastMinP && takes_in_all_left(params, rules);
+    if (cut.min_p > 0.0) {
+        const bool asks_winner = !takes_in_all_left(params, rules) && params.mirostat == 0 &&
+                                 proto::only_filter(params) == Step::min_p;
+        return !asks_winner && !(-std::log(cut.min_p) <= kListedReach * cut.scale);
+    }
+    if (lists_nucleus(params, cut, rules)) return !(cut.scale * kListedUpTo >= 1.0);
     if (takes_in_all_left(params, rules) || !proto::changes_first(params, cut)) return true;
     if (is_tempered_dynamically(params)) return !decides_by_spread(params, rules);
+    if (params.mirostat != 0) return proto::is_truncated(params) || !finds_mirostat(params, rules, history);
     if (!proto::is_truncated(params)) return false;
-    if (params.mirostat != 0) return true;
     const Step filter = proto::only_filter(params);
     return filter != Step::top_p && filter != Step::xtc && !decides_by_spread(params, rules);
 }
@@ -136,8 +162,9 @@ std::uint32_t logprob_sum(const SamplingParams& params, const proto::RequestRule
 }
 
 // Of the ids that are allowed alone nothing but their own logits is looked at, whatever filters them.
-bool needs_more_than_listed(const SamplingParams& params, std::uint32_t room) {
-    return params.logprobs > room || params.rng != proto::Rng::race;
+bool needs_more_than_listed(const SamplingParams& params) {
+    // The drawn token's rank is that among all.
+    return params.logprobs > 0 || params.rng != proto::Rng::race;
 }
 
 proto::RequestRules rules_of(const SamplingParams& params, const proto::SequenceEntry& entry,
@@ -146,18 +173,21 @@ proto::RequestRules rules_of(const SamplingParams& params, const proto::Sequence
     return {entry.allowed_count > 0, entry.bias_count > 0 || entry.bad_words_count > 0 || bans_stops};
 }
 
-// The counts are another process's.
+// The counts are another process's. A list that names too many blocks is not read to its end.
 void add_named(const shm::Segment& segment, std::uint32_t slot, const proto::SequenceEntry& entry,
                const proto::RequestRules& rules, NamedBlocks& blocks) {
     const proto::Geometry& geometry = segment.geometry();
+    const std::uint32_t most = most_named(rules, geometry.lean_blocks);
     if (rules.lists) {
         const std::uint32_t count = std::min(entry.allowed_count, geometry.max_list_tokens);
-        for (const std::int32_t token : std::span(segment.lists(slot), count)) blocks.add(token);
+        const std::int32_t* ids = segment.lists(slot);
+        for (std::uint32_t i = 0; i < count && blocks.count() <= most; ++i) blocks.add(ids[i]);
         return;
     }
     const std::uint32_t count = std::min<std::uint32_t>(entry.bias_count, geometry.max_bias);
-    for (const proto::TokenBias& each : std::span(segment.biases(slot), count)) {
-        if (each.bias > 0.0F) blocks.add(each.token);
+    const proto::TokenBias* biases = segment.biases(slot);
+    for (std::uint32_t i = 0; i < count && blocks.count() <= most; ++i) {
+        if (biases[i].bias > 0.0F) blocks.add(biases[i].token);
     }
 }
 
@@ -205,6 +235,9 @@ void want_blocks(LeanWant& want, const SamplingParams& params, const proto::Firs
         want.by_maximum = blocks_of_best(static_cast<std::uint32_t>(cut.top_k), params);
     } else if (cut.min_p > 0.0) {
         want.by_maximum = kOfMinP;
+    } else if (lists_nucleus(params, cut, rules)) {
+        want.by_maximum = kOfListedNucleus;
+        want.flags |= kSumAtScale;
     } else if (params.mirostat == 1) {
         want.by_maximum = blocks_of_best(kOfMirostatEstimates, params);
     } else if (params.mirostat == 2) {
@@ -226,8 +259,8 @@ LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const
     want.key = key;
     const bool plain = proto::draws_plainly(params, rules, vocab);
     if (plain) want.flags |= kDraw;
-    if (rules.lists ? !of.named || needs_more_than_listed(params, room)
-                    : !plain && needs_all(params, cut, rules, room)) {
+    if (rules.lists ? !of.named || needs_more_than_listed(params)
+                    : !plain && needs_all(params, cut, rules, key.position, room)) {
         want.flags |= kWhole;
     }
     want.temperature = proto::race_temperature(params);
@@ -262,12 +295,10 @@ StepMasks masks_of(const shm::Segment& segment, std::uint64_t step) {
     return {segment.mask_row(segment.slot_of(step), 0), segment.layout().mask_row_words};
 }
 
-void read_wants(const shm::Segment& segment, std::uint32_t rank,
-                const proto::StoredArray<const proto::ScheduleColumn>& columns, std::span<LeanWant> wants,
-                std::span<std::uint16_t> names) {
+void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
+                NamedBlocks& blocks, std::span<LeanWant> wants, std::span<std::uint16_t> names) {
     const proto::Geometry& geometry = segment.geometry();
     const std::uint32_t room = geometry.lean_blocks;
-    NamedBlocks blocks(geometry.shards[rank].first_block(), geometry.shards[rank].blocks());
     for (std::size_t i = 0; i < columns.size(); ++i) {
         const proto::ScheduleColumn column = columns[i];
         wants[i] = {};

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "gpu_writer/lean_wants.h"
+#include "gpu_writer/named_blocks.h"
 #include "proto/plain_draw.h"
 #include "shm/segment.h"
 
@@ -35,10 +36,9 @@ void spare_few_racers(std::span<LeanWant> wants, std::uint32_t room);
 // As the host finds them.
 StepMasks masks_of(const shm::Segment& segment, std::uint64_t step);
 
-// A column whose sequence is not there wants a little: the samplers refuse to decide it. `names` has room for
-// the session's lean blocks of each column: what StepNames looks at.
-void read_wants(const shm::Segment& segment, std::uint32_t rank,
-                const proto::StoredArray<const proto::ScheduleColumn>& columns, std::span<LeanWant> wants,
-                std::span<std::uint16_t> names);
+// A column whose sequence is not there wants a little: the samplers refuse to decide it. `blocks` are the
+// rank's; `names` has room for the session's lean blocks of each column: what StepNames looks at.
+void read_wants(const shm::Segment& segment, const proto::StoredArray<const proto::ScheduleColumn>& columns,
+                NamedBlocks& blocks, std::span<LeanWant> wants, std::span<std::uint16_t> names);
 
 }  // namespace croupier::gpu_writer

@@ -17,6 +17,7 @@ LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank, std::span<co
                  proto::element_bytes(segment.geometry().dtype)),
       kept_(segment.geometry().slots),
       wants_(segment.geometry().max_batch),
+      named_(segment.geometry().shards[rank].first_block(), segment.geometry().shards[rank].blocks()),
       names_(std::size_t{segment.geometry().max_batch} * segment.geometry().lean_blocks),
       bits_((segment.geometry().shards[rank].blocks() + 63) / 64),
       server_(
@@ -36,7 +37,7 @@ void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
         std::memcpy(kept.data() + column * row_bytes_, rows[column], row_bytes_);
     proto::ReadyWord complete = step.word;
     complete.tiles = proto::ReadyWord::kLean;
-    read_wants(segment_, rank_, segment_.schedule_columns(slot).part(0, step.columns), wants_, names_);
+    read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), named_, wants_, names_);
     LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns, order_);
     shape.masks = masks_of(segment_, step.step);
     shape.names = {names_.data(), segment_.geometry().lean_blocks};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpu_writer/lean_wants.h"
+#include "gpu_writer/named_blocks.h"
 #include "gpu_writer/wish_server.h"
 
 namespace croupier::gpu_writer {
@@ -28,6 +29,7 @@ class LeanHost {
     std::size_t row_bytes_;
     std::vector<std::vector<std::byte>> kept_;  // [slot]
     std::vector<LeanWant> wants_;
+    NamedBlocks named_;
     std::vector<std::uint16_t> names_;  // [column][of the room]
     std::vector<std::uint64_t> bits_;   // of the rank's blocks
     std::uint64_t watched_ = 0;

@@ -29,6 +29,7 @@ LeanPath::LeanPath(const shm::Segment& segment, std::uint32_t rank, Address addr
       rank_(rank),
       address_(std::move(address)),
       shape_(lean_shape(segment.geometry(), rank, 1, {})),
+      named_(shape_.first_block, shape_.slice.blocks),
       bits_((shape_.slice.blocks + 63) / 64) {}
 
 LeanPath::~LeanPath() {
@@ -56,7 +57,8 @@ shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order)
     CROUPIER_TRY(keep(wants_, pinned_array<LeanWant>(columns, "what columns want")));
     CROUPIER_TRY(
         keep(names_, pinned_array<std::uint16_t>(columns * shape_.room, "the blocks that are named")));
-    CROUPIER_TRY(keep(names_there_, device_pointer<std::uint16_t>(names_.get(), "the blocks that are named")));
+    CROUPIER_TRY(
+        keep(names_there_, device_pointer<std::uint16_t>(names_.get(), "the blocks that are named")));
     for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) {
         CROUPIER_TRY_VALUE(desk, AnswerDesk::make(geometry.dtype, shape_.slice.blocks));
         desks_.push_back(std::move(desk));
@@ -184,7 +186,7 @@ void LeanPath::prepare(const BegunStep& step) {
     const std::span<LeanWant> wants(wants_.get() + first_want(step.step), step.columns);
     const std::span<std::uint16_t> names(names_.get() + first_want(step.step) * shape_.room,
                                          std::size_t{step.columns} * shape_.room);
-    read_wants(segment_, rank_, segment_.schedule_columns(segment_.slot_of(step.step)).part(0, step.columns),
+    read_wants(segment_, segment_.schedule_columns(segment_.slot_of(step.step)).part(0, step.columns), named_,
                wants, names);
     copy_masks(step, wants);
 }

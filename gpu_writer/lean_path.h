@@ -13,6 +13,7 @@
 #include "gpu_writer/cuda_memory.h"
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/lean_layout.h"
+#include "gpu_writer/named_blocks.h"
 #include "gpu_writer/wish_server.h"
 
 namespace croupier::gpu_writer {
@@ -93,8 +94,9 @@ class LeanPath {
     DeviceMemory<std::uint32_t> places_;
     DeviceMemory<std::byte> scratch_;
     DeviceMemory<std::byte> spread_scratch_;
-    PinnedMemory<LeanWant> wants_;                // [slot][column]
-    PinnedMemory<std::uint16_t> names_;           // [slot][column][of the room]
+    PinnedMemory<LeanWant> wants_;  // [slot][column]
+    NamedBlocks named_;
+    PinnedMemory<std::uint16_t> names_;     // [slot][column][of the room]
     std::uint16_t* names_there_ = nullptr;  // where the kernel reads them
     std::optional<RowCopies> copies_;
     std::optional<MaskCopies> masks_;

@@ -66,7 +66,10 @@ struct ChoiceRoom {
 
     // By all threads, which see it behind the next barrier.
     __device__ void begin(const LeanShares& wanted, float how_far) {
-        for (std::uint32_t i = threadIdx.x; i < proto::kMostLeanBlocks; i += kLeanThreads) found[i] = 0xFFFF;
+        for (std::uint32_t i = threadIdx.x; i < proto::kMostLeanBlocks; i += kLeanThreads) {
+            found[i] = 0xFFFF;
+            list[i] = 0;
+        }
         if (threadIdx.x != 0) return;
         shares = wanted;
         reach = how_far;
@@ -169,8 +172,10 @@ __device__ inline void gather_chosen(const BlockRanks& ranks, const BlockSpan& s
         if (is_chosen(ranks, span, ways, room, block)) take(block);
     }
     for (std::uint32_t i = threadIdx.x; i < named; i += kLeanThreads) {
+        // They are the host's memory: where a step was given up, another's may stand there already, of which
+        // a block may come twice. Then the list has a zero.
         const std::uint32_t block = names[i];
-        if (!is_chosen(ranks, span, ways, room, block)) take(block);
+        if (block < ranks.blocks && !is_chosen(ranks, span, ways, room, block)) take(block);
     }
     __syncthreads();
 }

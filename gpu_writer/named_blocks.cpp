@@ -9,7 +9,10 @@ namespace croupier::gpu_writer {
 
 void NamedBlocks::add(std::int32_t token) {
     const std::uint32_t block = static_cast<std::uint32_t>(token) / proto::kBlockIds - first_block_;
-    if (token >= 0 && block < blocks_) bits_[block / 64] |= std::uint64_t{1} << (block % 64);
+    if (token < 0 || block >= blocks_) return;
+    const std::uint64_t bit = std::uint64_t{1} << (block % 64);
+    if ((bits_[block / 64] & bit) == 0) ++count_;
+    bits_[block / 64] |= bit;
 }
 
 std::optional<std::uint16_t> NamedBlocks::take(std::span<std::uint16_t> list) {
@@ -22,6 +25,7 @@ std::optional<std::uint16_t> NamedBlocks::take(std::span<std::uint16_t> list) {
         }
         bits_[word] = 0;
     }
+    count_ = 0;
     if (named > list.size()) return std::nullopt;
     return static_cast<std::uint16_t>(named);
 }

@@ -1,6 +1,7 @@
 // Which of a rank's blocks hold the ids that a request names: those that it allows alone, or lifts.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@ class NamedBlocks {
 
     // An id of another rank, or of none, names nothing.
     void add(std::int32_t token);
+    std::size_t count() const { return count_; }
 
     // Moves what was added to the list, each block once, in ascending order, and says how many they are.
     // Nothing: they are more than it has room for.
@@ -24,6 +26,7 @@ class NamedBlocks {
     std::uint32_t first_block_;
     std::uint32_t blocks_;
     std::vector<std::uint64_t> bits_;  // all zero between two requests
+    std::size_t count_ = 0;
 };
 
 }  // namespace croupier::gpu_writer

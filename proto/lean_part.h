@@ -40,7 +40,7 @@ constexpr std::uint32_t kHasRacers = 1U << 5U;
 // same. Readers of before 13.11 know of no such flag, and ask for the blocks that the mask allows a part of.
 constexpr std::uint32_t kMasked = 1U << 6U;
 // No entry of the rank that counts is above -inf: it has no token in the race, and no block was sent but
-// those that ranks share.
+// those that ranks share and those that the request names.
 constexpr std::uint32_t kHoldsNothing = 1U << 7U;
 constexpr std::uint32_t kWeightSteps = 40;  // 64 entries weigh 64 at most, and so 240
 constexpr std::size_t block_weights_bytes(std::size_t blocks) {

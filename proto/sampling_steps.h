@@ -83,11 +83,13 @@ constexpr double draw_temperature(const SamplingParams& params) {
 struct FirstCut {
     std::int32_t top_k = 0;
     double min_p = 0.0;
-    double scale = 1.0;         // at which min_p weighs
+    double top_p = 1.0;         // it alone
+    double scale = 1.0;         // at which these weigh
     bool behind_sigma = false;  // of what a top-n sigma leaves
     std::uint32_t steps = 0;    // so many of the order stand before what ends it
 
     constexpr bool none() const { return top_k == 0 && min_p == 0.0; }
+    constexpr bool by_top_p() const { return top_p < 1.0; }
 };
 
 // A top-n sigma keeps the best tokens, so that of these a top-k or a min-p behind it keeps those that it
@@ -110,6 +112,7 @@ constexpr FirstCut cut_of(const SamplingParams& params, bool passes_sigma) {
             cut.behind_sigma = true;
         } else if (on && is_filter(step)) {
             if (step == Step::top_k) cut.top_k = params.top_k;
+            if (step == Step::top_p && cut.none() && !cut.behind_sigma) cut.top_p = params.top_p;
             break;
         }
         ++cut.steps;
@@ -118,8 +121,10 @@ constexpr FirstCut cut_of(const SamplingParams& params, bool passes_sigma) {
 }
 
 constexpr FirstCut first_cut(const SamplingParams& params) {
-    const FirstCut behind = cut_of(params, true);
-    return behind.behind_sigma && behind.none() ? cut_of(params, false) : behind;
+    FirstCut behind = cut_of(params, true);
+    if (behind.behind_sigma && behind.none()) return cut_of(params, false);
+    if (behind.top_k == 1) behind.behind_sigma = false;  // it keeps the best
+    return behind;
 }
 
 // Whether every change of logits that is taken stands before what ends the cut: then a token has one value.

@@ -211,7 +211,8 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     if (penalises) wanted = std::max(wanted, std::min(adjust_.state().search_width(), row_.blocks / 4));
     Gathered gathered;
     gathered.count = take_raised(pruning.adjustments);
-    Range range = {first_floor(pruning, wanted), kNoCeiling, kNothing};
+    const float least = float_below(pruning.least);
+    Range range = {std::max(first_floor(pruning, wanted), least), kNoCeiling, pruning.least};
     bool only_there = row_.lean != nullptr && wanted > 1 && range.floor > kNoFloor;
     const std::uint32_t asked_before = row_.asked();
     const std::uint32_t first_wanted = wanted;
@@ -219,7 +220,7 @@ Gathered CandidateSearch::prune(const Pruning& pruning) {
     for (;;) {
         ++rounds;
         gather(range, pruning.adjustments, gathered);
-        range.least = keep_needed(pruning, gathered.count);
+        range.least = std::max(pruning.least, keep_needed(pruning, gathered.count));
         gathered.gave_up = pruning.gives_up && gathered.count > kMostListed;
         const bool is_lowest = gathered.gave_up || range.floor == kNoFloor;
         if (row_.lacks_blocks()) {

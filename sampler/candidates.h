@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -16,7 +17,8 @@ namespace croupier::sampler {
 struct Pruning {
     std::int32_t top_k = 0;
     double min_p = 0.0;
-    double scale = 1.0;     // at which min_p weighs
+    double scale = 1.0;                                       // at which min_p weighs
+    double least = -std::numeric_limits<double>::infinity();  // what ends below it is not looked for
     bool gives_up = false;  // where more tokens pass than a list is good for
     Adjustments adjustments;
 

@@ -69,14 +69,15 @@ void Chain::set_temperature(Survivors& survivors) {
     temperature_ = dynamic_temperature(params_, survivors.entropy(), survivors.tokens());
 }
 
-void Chain::apply(Survivors& survivors, const Adjustments& done, bool sigma_is_done) {
+void Chain::apply(Survivors& survivors, const Adjustments& done, Step applied) {
     for (const Step step : order_of(params_)) {
         if (step == Step::temperature && takes_step(params_, step)) set_temperature(survivors);
         const bool late = (step == Step::penalties && !done.penalties) || (step == Step::dry && !done.dry);
         if (late && takes_step(params_, step)) adjust_late(survivors, step);
         if (!is_filter(step) || !takes_step(params_, step)) continue;
+        if (step == applied) continue;
         survivors.weigh(1.0 / temperature_);
-        if (step == Step::top_n_sigma && !sigma_is_done) survivors.keep_n_sigma(params_.top_n_sigma);
+        if (step == Step::top_n_sigma) survivors.keep_n_sigma(params_.top_n_sigma);
         if (step == Step::min_p) survivors.keep_min_p(params_.min_p);
         if (step == Step::top_k) survivors.keep_top_k(static_cast<std::uint32_t>(params_.top_k));
         if (step == Step::top_p) survivors.keep_top_p(params_.top_p);

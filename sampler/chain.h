@@ -24,9 +24,9 @@ class Chain {
           Workspace& workspace)
         : params_(params), request_(request), adjust_(adjust), workspace_(workspace) {}
 
-    // Applies the order's filters to candidates that were searched for with `done`, but for a top-n sigma
-    // where that was applied to them. Leaves the survivors weighed at the final temperature.
-    void apply(Survivors& survivors, const Adjustments& done, bool sigma_is_done);
+    // Applies the order's filters to candidates that were searched for with `done`, but for the one that was
+    // applied then. Leaves the survivors weighed at the final temperature.
+    void apply(Survivors& survivors, const Adjustments& done, proto::Step applied);
     double temperature() const { return temperature_; }
 
   private:

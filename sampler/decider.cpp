@@ -39,7 +39,8 @@ RowFault Decider::scan_row() const {
     const bool summable = row_.dtype == proto::Dtype::bf16 && request_.mask.empty();
     const bool asked = plan_.path == Path::asked && asks_for_weight(plan_.asked);
     const bool surprised = plan_.path == Path::mirostat && params_.mirostat == 2;
-    if (summable && (asked || surprised)) return scan_and_weigh(row_, scale(), workspace_);
+    const bool nucleus = plan_.applied == proto::Step::top_p;
+    if (summable && (asked || surprised || nucleus)) return scan_and_weigh(row_, scale(), workspace_);
     if (summable && sums_logprob()) return scan_and_weigh(row_, logprob_scale(), workspace_);
     return scan_block_maxima(row_, block_max);
 }
@@ -82,8 +83,9 @@ DecisionError Decider::take(Path path) {
     if (path == Path::classes || (path == Path::whole_row && plan_.pruning.none())) row_.ask_for_absent();
     if (row_.lacks_blocks()) return DecisionError::none;
     switch (path) {
-        case Path::listed:
         case Path::head:
+            return plan_.applied == proto::Step::top_p ? from_nucleus() : from_candidates();
+        case Path::listed:
         case Path::whole_row:
             return from_candidates();
         case Path::race:
@@ -196,13 +198,16 @@ std::optional<std::uint32_t> Decider::keep_from(const WinnerQuestion::Between& f
 DecisionError Decider::answer_without_cut() {
     plan_.pruning.top_k = 0;
     plan_.pruning.min_p = 0.0;
-    plan_.behind_sigma = false;
+    plan_.pruning.least = -std::numeric_limits<double>::infinity();
+    plan_.applied = proto::Step::end;
     return answer_exactly();
 }
 
 DecisionError Decider::from_candidates() {
-    const auto kept = plan_.behind_sigma ? kept_by_sigma() : std::nullopt;
-    if (plan_.behind_sigma && !kept) return answer_without_cut();
+    const bool behind_sigma = plan_.applied == proto::Step::top_n_sigma;
+    const auto kept = behind_sigma ? kept_by_sigma() : std::nullopt;
+    if (behind_sigma && !kept) return answer_without_cut();
+    if (kept) plan_.pruning.least = kept->low;
     const Gathered found = search_.search(plan_.pruning);
     if (row_.lacks_blocks()) return DecisionError::none;
     if (found.gave_up) return answer_many();
@@ -218,7 +223,7 @@ DecisionError Decider::from_candidates() {
     } else if (is_plain()) {
         draw_untruncated(candidates);
     } else {
-        draw_survivor(candidates);
+        draw_survivor(Survivors(workspace_, candidates));
     }
     return DecisionError::none;
 }

@@ -64,6 +64,7 @@ class Decider {
     proto::DecisionError ask_winners();
     proto::DecisionError race_by_entropy();
     proto::DecisionError from_mirostat();
+    proto::DecisionError from_nucleus();
     Candidate draw_mirostat(Survivors& survivors, double temperature);
     template <class Eligible>
     std::optional<Candidate> winner(double temperature, const BoundedValues& values, Eligible eligible);
@@ -74,7 +75,7 @@ class Decider {
     std::optional<Candidate> propose(double scale);
     void take_first_maximum(std::uint32_t candidates);
     void draw_untruncated(std::uint32_t candidates);
-    void draw_survivor(std::uint32_t candidates);
+    void draw_survivor(Survivors survivors);
     Candidate draw_adaptive(const Survivors& survivors, std::uint32_t tokens);
     std::optional<Candidate> first_maximum();
     void answer_alone();
@@ -85,7 +86,9 @@ class Decider {
     void note_distribution(const Survivors& survivors, std::span<const Candidate> first);
     void answer_support(const Survivors& survivors, std::span<const Candidate> first);
     double scale() const { return plan_.pruning.scale; }
-    bool proposes() const { return params_.rng == proto::Rng::shvs && !is_truncated(params_); }
+    bool proposes() const {
+        return params_.rng == proto::Rng::shvs && !is_truncated(params_) && !is_greedy(params_);
+    }
     // Proposals are made by what the row holds, whatever the mask hides of it.
     bool races_masked() const { return !request_.mask.empty() && plan_.path != Path::listed && !proposes(); }
     bool wants_logprob() const { return (params_.flags & proto::kNoLogprob) == 0; }

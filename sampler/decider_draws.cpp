@@ -9,6 +9,7 @@
 #include "sampler/formulas.h"
 #include "sampler/logprobs.h"
 #include "sampler/mirostat_search.h"
+#include "sampler/nucleus_search.h"
 
 namespace croupier::sampler {
 
@@ -32,6 +33,14 @@ DecisionError Decider::from_mirostat() {
         MirostatSearch(params_, request_, row_, adjust_, search_, plan_.pruning, workspace_).kept();
     if (!survivors) return answer_exactly();
     drawn_ = draw_mirostat(*survivors, draw_temperature(params_));
+    return DecisionError::none;
+}
+
+// What a top-p keeps of all tokens likewise.
+DecisionError Decider::from_nucleus() {
+    const auto kept = NucleusSearch(params_, row_, adjust_, search_, plan_.pruning, workspace_).kept();
+    if (!kept) return answer_without_cut();
+    draw_survivor(*kept);
     return DecisionError::none;
 }
 
@@ -71,9 +80,8 @@ void Decider::draw_untruncated(std::uint32_t candidates) {
     if (wants_distribution()) note_listed(candidates, scale());
 }
 
-void Decider::draw_survivor(std::uint32_t candidates) {
-    Survivors survivors(workspace_, candidates);
-    chain_.apply(survivors, plan_.pruning.adjustments, plan_.behind_sigma);
+void Decider::draw_survivor(Survivors survivors) {
+    chain_.apply(survivors, plan_.pruning.adjustments, plan_.applied);
     const double temperature = chain_.temperature();
     if (has_mirostat(params_)) {
         keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
@@ -114,7 +122,7 @@ DecisionError Decider::from_classes() {
     Survivors survivors = classes.list();
     if (row_.lacks_blocks()) return DecisionError::none;
     if (survivors.classes().empty()) return DecisionError::no_token_left;
-    chain_.apply(survivors, plan_.pruning.adjustments, false);
+    chain_.apply(survivors, plan_.pruning.adjustments, proto::Step::end);
     if (has_mirostat(params_)) keep_by_mirostat(params_, request_, survivors, workspace_.vocab);
     const DecisionError fault = drawn(winner_of_classes(classes, survivors));
     if (fault != DecisionError::none || !wants_distribution()) return fault;

@@ -25,7 +25,7 @@ bool is_tempered_dynamically(const SamplingParams& params) {
 }
 
 bool proposes(const SamplingParams& params) {
-    return params.rng == proto::Rng::shvs && !is_truncated(params);
+    return params.rng == proto::Rng::shvs && !is_truncated(params) && !is_greedy(params);
 }
 
 bool can_be_asked(Step step) {
@@ -69,9 +69,15 @@ Plan plan_of(const SamplingParams& given, const Request& request, const RowKind&
         const bool draws = !tempered && !replaces_draw(params) && !wants_distribution(params, request);
         if (draws && plan.adjusts_first && proto::only_filter(params) == Step::min_p)
             plan.asked = Step::min_p;
-        plan.behind_sigma = cut.behind_sigma;
+        if (cut.behind_sigma) plan.applied = Step::top_n_sigma;
         plan.pruning.gives_up =
             plan.pruning.top_k == 0 && (plan.asked == Step::min_p || exact == Path::classes);
+        return take(Path::head);
+    }
+    const bool asks_winner = !wants_distribution(params, request) && plan.adjusts_first &&
+                             !replaces_draw(params) && proto::only_filter(params) == Step::top_p;
+    if (cut.by_top_p() && !asks_winner) {
+        plan.applied = Step::top_p;
         return take(Path::head);
     }
     if (wants_distribution(params, request) || !plan.adjusts_first) return take(exact);

@@ -14,8 +14,9 @@ namespace croupier::sampler {
 struct Plan {
     Path path = Path::whole_row;
     Pruning pruning;  // what stands before the first filter, and what that one lets through
-    bool behind_sigma =
-        false;  // a top-n sigma before these filters is to be applied to what they let through
+    // The filter that is no more to be applied to what the search lets through: a top-n sigma before what
+    // cuts, or a top-p that is told from what the row weighs.
+    proto::Step applied = proto::Step::end;
     bool adjusts_first = true;  // every penalty before every filter: a token has one value
     bool sums_logprob = false;  // the processed one, as a raw one: by what the row weighs
     // The filter that a winner is asked about; or the temperature, where it follows from the entropy.

@@ -23,6 +23,12 @@ std::uint32_t members_while(const EqualClass& of, Mass before, Holds holds) {
     return fewest;
 }
 
+// Beside a best token that is nearly all penalised away the row's error may be any number; and so may all
+// sums of a row whose summaries were not its own.
+bool is_row_total(double least, double most) {
+    return least >= 0.0 && least <= most && most * kMassUnit < 0x1p63;
+}
+
 // The places of values that fall and then rise, by value, equal ones by place: two runs, merged.
 void order_valley(std::span<const Candidate> values, std::span<std::uint32_t> order) {
     const auto count = static_cast<std::uint32_t>(values.size());
@@ -115,18 +121,30 @@ void Survivors::keep_top_k(std::uint32_t k) {
     }
 }
 
-void Survivors::keep_top_p(double top_p) {
-    const double limit = top_p * static_cast<double>(total());
+// The first ones whose mass together reaches the limit; nothing: all of them do not.
+std::optional<Survivors::Prefix> Survivors::prefix_reaching(double limit) const {
     Mass before = 0;
     for (std::uint32_t i = 0; i < count_; ++i) {
-        const EqualClass& each = kept()[i];
+        const EqualClass& each = classes()[i];
         const Mass all = before + each.total();
-        if (static_cast<double>(all) >= limit) {
-            return keep_first(i + 1,
-                              members_while(each, before, [limit](double mass) { return mass < limit; }));
-        }
+        if (static_cast<double>(all) >= limit)
+            return Prefix{i + 1, members_while(each, before, [limit](double mass) { return mass < limit; })};
         before = all;
     }
+    return std::nullopt;
+}
+
+void Survivors::keep_top_p(double top_p) {
+    const auto prefix = prefix_reaching(top_p * static_cast<double>(total()));
+    if (prefix) keep_first(prefix->classes, prefix->members_of_last);
+}
+
+bool Survivors::keep_top_p_of_row(double top_p, double least, double most) {
+    if (!is_row_total(least, most)) return false;
+    const auto prefix = prefix_reaching(top_p * (least * kMassUnit));
+    if (!prefix || prefix != prefix_reaching(top_p * (most * kMassUnit))) return false;
+    keep_first(prefix->classes, prefix->members_of_last);
+    return true;
 }
 
 double Survivors::entropy() {
@@ -189,9 +207,7 @@ void Survivors::keep_surprise_up_to(double limit) {
 bool Survivors::keep_surprise_of_row(double limit, double least, double most) {
     // Surprises are in bits: what a logarithm loses is far less.
     constexpr double kSlack = 1e-9;
-    // Beside a best token that is nearly all penalised away the row's error may be any number; and so may all
-    // sums of a row whose summaries were not its own.
-    if (!(least >= 0.0 && least <= most && most * kMassUnit < 0x1p63)) return false;
+    if (!is_row_total(least, most)) return false;
     const auto surprise_in = [](const EqualClass& each, double total) {
         return surprise_of(each.mass, static_cast<Mass>(total * kMassUnit));
     };

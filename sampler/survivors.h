@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "proto/sampling.h"
@@ -32,11 +33,13 @@ class Survivors {
     void keep_min_p(double min_p);
     void keep_top_k(std::uint32_t k);
     void keep_top_p(double top_p);
+    // The same where these are the best of a row that weighs between `least` and `most` times the best;
+    // false: which are kept is left open.
+    [[nodiscard]] bool keep_top_p_of_row(double top_p, double least, double most);
     void keep_typical(double typical_p);
     void drop_top(double threshold);         // XTC
     void keep_surprise_up_to(double limit);  // mirostat v2
-    // The same where these are the best of a row that weighs between `least` and `most` times the best;
-    // false: which are kept is left open.
+    // As keep_top_p_of_row().
     [[nodiscard]] bool keep_surprise_of_row(double limit, double least, double most);
     double entropy();
 
@@ -51,6 +54,14 @@ class Survivors {
 
     std::span<EqualClass> kept() { return workspace_->classes.subspan(first_, count_); }
     std::span<const ValueClass> values();
+    // So many classes, and of the last of them so many members.
+    struct Prefix {
+        std::uint32_t classes;
+        std::uint32_t members_of_last;
+
+        bool operator==(const Prefix&) const = default;
+    };
+    std::optional<Prefix> prefix_reaching(double limit) const;
     void keep_first(std::uint32_t classes, std::uint32_t members_of_last);
 
     Workspace* workspace_;

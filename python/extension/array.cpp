@@ -68,8 +68,12 @@ Array::Array(nb::handle source, std::string name, Use use) : name_(std::move(nam
                            "; allowed: an array that has the buffer protocol or DLPack, as those of numpy "
                            "and torch");
     }
-    // What gives a buffer is in the host's memory. It is not asked for its device: a step may bring hundreds.
-    if (PyObject_CheckBuffer(source.ptr()) != 0) {
+    bool on_host = true;
+    if (nb::hasattr(source, "__dlpack_device__")) {
+        const nb::object device = source.attr("__dlpack_device__")();
+        on_host = is_host(nb::cast<int>(device[0]));
+    }
+    if (on_host && PyObject_CheckBuffer(source.ptr()) != 0) {
         read_buffer(source, use);
     } else {
         read_dlpack(source);

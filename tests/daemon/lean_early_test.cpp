@@ -67,8 +67,10 @@ class Sender {
         const std::uint32_t slot = segment.slot_of(step);
         std::vector<gpu_writer::LeanWant> wants(kColumns);
         std::vector<std::uint16_t> names(kColumns * segment.geometry().lean_blocks);
-        gpu_writer::read_wants(segment, writer_.rank(), segment.schedule_columns(slot).part(0, kColumns),
-                               wants, names);
+        const proto::RankShard& shard = segment.geometry().shards[writer_.rank()];
+        gpu_writer::NamedBlocks named(shard.first_block(), shard.blocks());
+        gpu_writer::read_wants(segment, segment.schedule_columns(slot).part(0, kColumns), named, wants,
+                               names);
         lay_rows(step);
         auto shape = gpu_writer::lean_shape(segment.geometry(), writer_.rank(), kColumns, writer_.order());
         shape.names = {names.data(), segment.geometry().lean_blocks};

@@ -287,7 +287,16 @@ TEST_CASE("what a first filter lets through needs no whole row, whatever comes b
           Answers{false, false, false, true});
     // The entropy comes before these filters.
     CHECK(with_each([](auto& params) { params.dynatemp_range = 0.5; }) == Answers{false, true, true, true});
+    // What is far below the best is most of a flat row.
     CHECK(whole([](auto& params) { params.adaptive_target = 0.3, params.min_p = 1e-6; }));
+    CHECK(whole([](auto& params) { params.mirostat = 2, params.min_p = 1e-6; }));
+    CHECK_FALSE(whole([](auto& params) { params.min_p = 1e-6; }));
+    CHECK(whole([](auto& params) { params.support = 5, params.min_p = 0.02, params.temperature = 1.5; }));
+    // Of a nucleus that is listed likewise.
+    CHECK_FALSE(
+        whole([](auto& params) { params.support = 5, params.top_p = 0.9, params.temperature = 0.6; }));
+    CHECK_FALSE(whole(
+        [](auto& params) { params.xtc_probability = 0.5, params.top_p = 0.9, params.temperature = 0.6; }));
     CHECK_FALSE(whole([](auto& params) { params.support = 10, params.temperature = 0.0; }));
 }
 
@@ -351,9 +360,10 @@ TEST_CASE("what is allowed alone or lifted is sent by its name") {
     CHECK(is_whole(want(lists, std::nullopt, nothing)));
     CHECK(is_whole(want(lists, 4, [](auto& params) { params.rng = proto::Rng::sglang; })));
     CHECK_FALSE(is_whole(want(lists, 4, [](auto& params) { params.mirostat = 2, params.support = 9; })));
-    const auto with_best = want(lists, 60, [](auto& params) { params.flags = 0, params.logprobs = 20; });
-    CHECK(with_best.by_maximum == 29);
-    CHECK(is_whole(want(lists, 60, [](auto& params) { params.flags = 0, params.logprobs = 40; })));
+    const auto with_logprob = want(lists, 60, [](auto& params) { params.flags = 0; });
+    CHECK(with_logprob.by_maximum == 4);
+    // The drawn token's rank is that among all tokens.
+    CHECK(is_whole(want(lists, 60, [](auto& params) { params.flags = 0, params.logprobs = 1; })));
     const proto::RequestRules lifts{false, true};
     const auto lifted = want(lifts, 20, [](auto& params) { params.top_p = 0.9, params.temperature = 1.5; });
     CHECK(lifted.named == 20);
@@ -416,4 +426,19 @@ TEST_CASE("a processed log-prob of all tokens is told by what they weigh at the 
     CHECK(is_whole(want([](auto&) {}, {false, true})));
     CHECK(is_whole(want([](auto& params) { params.temperature = 0.0, params.presence_penalty = 0.1; })));
     CHECK(is_whole(want([](auto& params) { params.support = 5; })));
+}
+
+TEST_CASE("mirostat that aims far down, or behind a long history of penalties, needs the whole row") {
+    const auto whole = [](std::uint32_t history, auto set) {
+        proto::SamplingParams params;
+        params.mirostat = 2;
+        params.mirostat_tau = 5.0;
+        set(params);
+        return (want_at(params, history).flags & gpu_writer::kWhole) != 0;
+    };
+    CHECK_FALSE(whole(100'000, [](auto&) {}));
+    CHECK(whole(100, [](auto& params) { params.mirostat_tau = 8.0; }));
+    CHECK_FALSE(whole(2000, [](auto& params) { params.repetition_penalty = 1.1; }));
+    CHECK(whole(2001, [](auto& params) { params.repetition_penalty = 1.1; }));
+    CHECK(whole(100, [](auto& params) { params.repetition_penalty = 0.9; }));
 }

@@ -43,7 +43,7 @@ bool is_masked(const LeanOffer& offer, std::size_t rank) {
 }  // namespace
 
 bool may_be_masked(const Request& request) {
-    return !request.mask.empty() && request.allowed_ids.empty() && request.params->rng == proto::Rng::race;
+    return !request.mask.empty() && request.allowed_ids.empty();
 }
 
 DrawnBy drawn_by(const Request& request) {

@@ -44,7 +44,7 @@ struct LeanOffer {
     std::span<const std::uint32_t> mask;
     bool masks_every_second = false;  // of the ranks, from the first on; the others know nothing of it
 };
-// Of requests whose columns writers mask: others need all of their rows, whatever is hidden.
+// Of requests whose columns writers may mask: those of lists have all of their row, or what they name.
 bool may_be_masked(const Request& request);
 
 class LeanRow {

@@ -168,14 +168,32 @@ TEST_CASE(
     "a race under two filters draws by the distribution that they leave, over classes and token by token") {
     Filtered filtered;
     filtered.params.temperature = 1.2;
-    filtered.params.top_p = 0.9;
-    filtered.params.typical_p = 0.9;
+    filtered.params.typical_p = 0.95;
+    filtered.params.xtc_probability = 1.0;
+    filtered.params.xtc_threshold = 0.004;
     SECTION("of bf16") {
         filtered.path = Path::classes;
     }
     SECTION("of fp32") {
         filtered.path = Path::whole_row;
         filtered.dtype = proto::Dtype::fp32;
+    }
+    check(filtered);
+}
+
+TEST_CASE("a race over what is behind a top-p or a sigma that stands first draws by what all filters leave") {
+    Filtered filtered;
+    filtered.params.temperature = 1.2;
+    filtered.path = Path::head;
+    filtered.dtype = GENERATE(proto::Dtype::bf16, proto::Dtype::fp32);
+    SECTION("typical-p behind a top-p") {
+        filtered.params.top_p = 0.9;
+        filtered.params.typical_p = 0.95;
+    }
+    SECTION("a top-p behind a top-k behind a sigma") {
+        filtered.params.top_n_sigma = 1.6;
+        filtered.params.top_k = 200;
+        filtered.params.top_p = 0.95;
     }
     check(filtered);
 }
