@@ -66,10 +66,7 @@ struct ChoiceRoom {
 
     // By all threads, which see it behind the next barrier.
     __device__ void begin(const LeanShares& wanted, float how_far) {
-        for (std::uint32_t i = threadIdx.x; i < proto::kMostLeanBlocks; i += kLeanThreads) {
-            found[i] = 0xFFFF;
-            list[i] = 0;
-        }
+        for (std::uint32_t i = threadIdx.x; i < proto::kMostLeanBlocks; i += kLeanThreads) found[i] = 0xFFFF;
         if (threadIdx.x != 0) return;
         shares = wanted;
         reach = how_far;
@@ -153,29 +150,30 @@ __device__ inline void find_tie_end(const BlockRanks& ranks, std::uint32_t way, 
     }
 }
 
-// Whether a block is sent, named or not.
-__device__ inline bool is_chosen(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
-                                 const ChoiceRoom& room, std::uint32_t block) {
-    bool chosen = span.always_sent(block);
-    for (std::uint32_t way = 0; way < ways; ++way)
-        chosen = chosen || room.choices[way].has(ranks.of(way)[block], block);
-    return chosen;
+// The blocks that are chosen in the first ways, in no order.
+__device__ inline void gather_chosen(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
+                                     ChoiceRoom& room) {
+    for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
+        bool chosen = span.always_sent(block);
+        for (std::uint32_t way = 0; way < ways; ++way)
+            chosen = chosen || room.choices[way].has(ranks.of(way)[block], block);
+        if (chosen) room.found[atomicAdd(&room.sent, 1U)] = static_cast<std::uint16_t>(block);
+    }
+    __syncthreads();
 }
 
-// The blocks that are chosen in the first ways, and those that are named, in no order.
-__device__ inline void gather_chosen(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
-                                     const std::uint16_t* names, std::uint32_t named, ChoiceRoom& room) {
-    const auto take = [&](std::uint32_t block) {
-        room.found[atomicAdd(&room.sent, 1U)] = static_cast<std::uint16_t>(block);
-    };
-    for (std::uint32_t block = threadIdx.x; block < ranks.blocks; block += kLeanThreads) {
-        if (is_chosen(ranks, span, ways, room, block)) take(block);
-    }
+// Adds those that are named and were not chosen.
+__device__ inline void take_named(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
+                                  const std::uint16_t* names, std::uint32_t named, ChoiceRoom& room) {
+    // They are the host's memory: where a step was given up, another's may stand there already, of which a
+    // block may come twice. Then the list has a zero in its place.
+    for (std::uint32_t i = threadIdx.x; i < proto::kMostLeanBlocks; i += kLeanThreads) room.list[i] = 0;
     for (std::uint32_t i = threadIdx.x; i < named; i += kLeanThreads) {
-        // They are the host's memory: where a step was given up, another's may stand there already, of which
-        // a block may come twice. Then the list has a zero.
         const std::uint32_t block = names[i];
-        if (block < ranks.blocks && !is_chosen(ranks, span, ways, room, block)) take(block);
+        bool taken = block >= ranks.blocks || span.always_sent(block);
+        for (std::uint32_t way = 0; way < ways; ++way)
+            taken = taken || room.choices[way].has(ranks.of(way)[block], block);
+        if (!taken) room.found[atomicAdd(&room.sent, 1U)] = static_cast<std::uint16_t>(block);
     }
     __syncthreads();
 }
@@ -207,15 +205,19 @@ __device__ inline void list_ascending(ChoiceRoom& room) {
 
 // The list of what is sent, from the ranks and the largest of them: blocks that are named, or chosen in the
 // first ways. All of the block's threads see it.
-__device__ inline void choose_blocks(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
-                                     const std::uint16_t* names, std::uint32_t named, ChoiceRoom& room) {
+template <bool kNames>
+__device__ void choose_blocks(const BlockRanks& ranks, const BlockSpan& span, std::uint32_t ways,
+                              const std::uint16_t* names, std::uint32_t named, ChoiceRoom& room) {
     find_choices(ranks, room);
     const std::uint32_t warp = threadIdx.x / 32;
     if ((room.choices[0].ties | room.choices[1].ties) != 0) {
         if (warp < ranks.ways) find_tie_end(ranks, warp, room.choices[warp]);
         __syncthreads();
     }
-    gather_chosen(ranks, span, ways, names, named, room);
+    gather_chosen(ranks, span, ways, room);
+    if constexpr (kNames) {
+        if (named > 0) take_named(ranks, span, ways, names, named, room);
+    }
     list_ascending(room);
 }
 
