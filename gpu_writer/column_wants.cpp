@@ -29,6 +29,7 @@ constexpr std::uint32_t kOfNucleus = 32;
 // among them are few.
 constexpr std::uint32_t kBySpread = 72;
 constexpr std::uint32_t kOfListedNucleus = 96;
+constexpr std::uint32_t kOfRank = 48;
 // Mirostat keeps some of the best by what the row weighs, or estimates from so many how many.
 constexpr std::uint32_t kOfMirostat = 110;
 constexpr std::uint32_t kOfMirostatEstimates = 100;
@@ -272,6 +273,9 @@ LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const
     if (wants_logprob(params)) {
         want.flags |= logprob_sum(params, rules);
         want.by_maximum = std::max(want.by_maximum, params.logprobs + params.logprobs / 4 + kGreedy);
+        // The drawn token's rank is told by all blocks that hold something above it.
+        if (params.logprobs > 0 && want.temperature > 0.0F)
+            want.by_maximum = std::max(want.by_maximum, kOfRank);
     }
     if (want.temperature > 0.0F && params.logprobs == 0)
         want.reach = reach_of(params, cut, rules, key.position);

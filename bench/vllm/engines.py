@@ -36,6 +36,9 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--worker-process", action="store_true", help="a worker in a process of its own at one rank too"
     )
+    model.add_argument(
+        "--logprobs-mode", default="raw_logprobs", choices=("raw_logprobs", "processed_logprobs")
+    )
     model.add_argument("--eager", action="store_true", help="without CUDA graphs")
     model.add_argument("--no-async", action="store_true", help="without asynchronous scheduling")
     plugin = parser.add_argument_group("Croupier's side")
@@ -114,6 +117,7 @@ def engine_arguments(
         "max_model_len": LONGEST,
         "max_num_seqs": max(sizes),
         "max_logprobs": 20,
+        "logprobs_mode": arguments.logprobs_mode,
         "seed": 0,
         "tensor_parallel_size": arguments.tp,
         "pipeline_parallel_size": arguments.pp,

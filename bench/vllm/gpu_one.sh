@@ -3,7 +3,7 @@
 #     bench/vllm/gpu_one.sh OUT [LETTERS]
 # LETTERS are the parts, in the order of the plan below; all of them unless given, as far as time is left. BESIDE is
 # JSON of the plugin's options that the third engine of the tables has, and the one whose decisions are made again. KINDS, BATCHES
-# and EQUAL are of the first table, and HOT_SPOTS=1 says where its steps' time goes. OUT gets results.tar.xz, flashinfer.tar.xz
+# and EQUAL are of the first table, HOT_SPOTS=1 says where its steps' time goes, and LOGPROBS_MODE is vLLM's. OUT gets results.tar.xz, flashinfer.tar.xz
 # and plan.txt.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
@@ -49,7 +49,7 @@ fi
 [ ${#beside[@]} -eq 0 ] || wait "${beside[@]}"
 ! wants t || part table_7b 280 90 decode.py "${large[@]}" "${grammar[@]}" "${sides[@]}" \
     --batches "${BATCHES:-256,64,8,1}" ${KINDS:+--kinds "$KINDS"} --steps 60 --runs 2 --equal "${EQUAL:-256}" --equal-tokens 128 \
-    ${HOT_SPOTS:+--hot-spots}
+    ${HOT_SPOTS:+--hot-spots} ${LOGPROBS_MODE:+--logprobs-mode "$LOGPROBS_MODE"}
 ! wants c || part core_7b 120 60 decode.py "${large[@]}" "${sides[@]}" --core-process --batches 256,64 \
     --kinds greedy,logprobs20,mixed,top_n_sigma --steps 60 --runs 2 --equal 256 --equal-tokens 0
 ! wants a || part arrivals 170 100 arrivals.py "${large[@]}" --loads 0.75,0.5,0.9 --seconds 10

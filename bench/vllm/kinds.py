@@ -64,6 +64,11 @@ def grammar_kinds() -> dict[str, dict[str, Any]]:
     }
 
 
+def training_kinds() -> dict[str, dict[str, Any]]:
+    """What a trainer asks for of what an engine draws; with --logprobs-mode processed_logprobs as it drew."""
+    return {"logprob": {"temperature": 0.8, "logprobs": 1}}
+
+
 def own_kinds() -> dict[str, dict[str, Any]]:
     """What vLLM's sampler has not."""
     return {
@@ -103,7 +108,7 @@ def mixed_batch(count: int, grammar: bool) -> list[dict[str, Any]]:
 def batch_of(kind: str, count: int) -> list[dict[str, Any]]:
     if kind in MIXED:
         return mixed_batch(count, kind == "mixed_grammar")
-    return [{**kinds(), **grammar_kinds(), **own_kinds()}[kind]] * count
+    return [{**kinds(), **grammar_kinds(), **training_kinds(), **own_kinds()}[kind]] * count
 
 
 def mixtures() -> list[dict[str, Any]]:
