@@ -164,8 +164,9 @@ std::uint32_t logprob_sum(const SamplingParams& params, const proto::RequestRule
 
 // Of the ids that are allowed alone nothing but their own logits is looked at, whatever filters them.
 bool needs_more_than_listed(const SamplingParams& params) {
-    // The drawn token's rank is that among all.
-    return params.logprobs > 0 || params.rng != proto::Rng::race;
+    // A raw rank is that among all tokens.
+    const bool ranks = params.logprobs > 0 && !proto::wants_processed(params);
+    return ranks || params.rng != proto::Rng::race;
 }
 
 proto::RequestRules rules_of(const SamplingParams& params, const proto::SequenceEntry& entry,

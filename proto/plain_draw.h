@@ -44,7 +44,8 @@ constexpr bool wants_processed(const SamplingParams& params) {
 // Whether the log-prob is that of all tokens as they stand, at a temperature that the request says: what the
 // row weighs tells it.
 constexpr bool processed_by_weight(const SamplingParams& params, const RequestRules& rules) {
-    if (!wants_processed(params) || params.support > 0) return false;
+    // A greedy draw's support is one token, whatever the others weigh.
+    if (!wants_processed(params) || (params.support > 0 && !is_greedy(params))) return false;
     if (lowers_or_raises(params) || rules.changes || rules.lists) return false;
     const bool replaced = fields::mirostat.is_on(params) || fields::adaptive_target.is_on(params) ||
                           fields::dynatemp_range.is_on(params);

@@ -92,7 +92,9 @@ class Decider {
     // Proposals are made by what the row holds, whatever the mask hides of it.
     bool races_masked() const { return !request_.mask.empty() && plan_.path != Path::listed && !proposes(); }
     bool wants_logprob() const { return (params_.flags & proto::kNoLogprob) == 0; }
-    bool wants_distribution() const { return wants_processed() || wants_support(params_, request_); }
+    bool wants_distribution() const { return wants_processed() || wants_shares(); }
+    // Of a support; a greedy draw's is one token.
+    bool wants_shares() const { return wants_support(params_, request_) && !is_greedy(params_); }
     // Of the tokens that are left, one by one or by their values.
     bool wants_processed() const { return proto::wants_processed(params_) && !plan_.sums_logprob; }
     bool sums_logprob() const { return wants_logprob() && !wants_processed(); }

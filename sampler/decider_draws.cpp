@@ -139,6 +139,9 @@ std::optional<Candidate> Decider::winner_of_classes(RowClasses& classes, const S
                                   float_above(survivors.classes().front().value)};
     const auto is_left = [&](const Candidate& candidate) { return classes.holds(survivors, candidate); };
     const double temperature = chain_.temperature();
+    const bool may_propose = proposes() && !has_mirostat(params_);
+    const auto proposed = may_propose ? propose(1.0 / temperature) : std::nullopt;
+    if (proposed) return proposed;
     if (!has_mirostat(params_)) return winner(temperature, values, is_left);
     const auto drawn_token = race_.winner(temperature, values, is_left);
     if (drawn_token) {
@@ -187,8 +190,7 @@ void Decider::note_listed(std::uint32_t candidates, double scale) {
 void Decider::note_classes(RowClasses& classes, Survivors survivors, double scale) {
     survivors.weigh(scale);
     std::size_t wanted = wants_processed() ? params_.logprobs : 0;
-    if (wants_support(params_, request_))
-        wanted = std::max(wanted, support_room(params_, request_, survivors.tokens()));
+    if (wants_shares()) wanted = std::max(wanted, support_room(params_, request_, survivors.tokens()));
     note_distribution(survivors, first_left(classes, survivors, static_cast<std::uint32_t>(wanted)));
 }
 
@@ -215,7 +217,7 @@ std::span<const Candidate> Decider::first_left(RowClasses& classes, const Surviv
 }
 
 void Decider::note_distribution(const Survivors& survivors, std::span<const Candidate> first) {
-    if (wants_support(params_, request_)) answer_support(survivors, first);
+    if (wants_shares()) answer_support(survivors, first);
     if (wants_processed())
         processed_logprob_ = processed_logprobs(params_.logprobs, drawn_, survivors, first, workspace_);
 }

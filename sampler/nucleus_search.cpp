@@ -35,6 +35,10 @@ std::optional<std::uint32_t> NucleusSearch::list_share(const WinnerQuestion& row
     constexpr double kRounding = 1e-6;
     const std::span<const float> block_max = workspace_.block_max.first(row_.blocks);
     const double needed = params_.top_p * row.total().high * (1.0 + kRounding);
+    // Where the heaviest ones cannot have it, as of a flat row, or all of a long row are needed.
+    const double heaviest = std::max(1.0, row.weight(row.highest_changed()));
+    if (needed > kMostListed * heaviest) return std::nullopt;
+    if (needed > row.total().low && workspace_.vocab > kMostListed) return std::nullopt;
     const float there_from = row_.lean != nullptr ? row_.lean->there_from() : kNoFloor;
     float floor = there_from > kNoFloor ? there_from : floor_for_blocks(block_max, kFirstBlocks);
     for (;;) {

@@ -12,7 +12,7 @@ using proto::Step;
 
 // All tokens that were left, with their shares.
 bool wants_distribution(const SamplingParams& params, const Request& request) {
-    if (wants_support(params, request)) return true;
+    if (wants_support(params, request) && !is_greedy(params)) return true;
     return proto::wants_processed(params) && !proto::processed_by_weight(params, rules_of(params, request));
 }
 
@@ -96,15 +96,15 @@ Plan plan_of(const SamplingParams& given, const Request& request, const RowKind&
 
 bool awaits_race(const SamplingParams& params, const Request& request, const RowKind& row) noexcept {
     const Path path = plan_of(params, request, row).path;
-    return !perturbs_logits(params) && (path == Path::race || path == Path::asked || path == Path::classes);
+    return !perturbs_logits(params) && !is_greedy(params) &&
+           (path == Path::race || path == Path::asked || path == Path::classes);
 }
 
 Path exact_path(const SamplingParams& params, const Request& request, const Plan& plan,
                 const RowKind& row) noexcept {
     // Adaptive-p's distribution is not of the logits.
     const bool replaced = has_adaptive_p(params) && wants_distribution(params, request);
-    const bool by_classes =
-        row.dtype != proto::Dtype::fp32 && !replaced && !proposes(params) && plan.adjusts_first;
+    const bool by_classes = row.dtype != proto::Dtype::fp32 && !replaced && plan.adjusts_first;
     return by_classes ? Path::classes : Path::whole_row;
 }
 

@@ -364,6 +364,10 @@ TEST_CASE("what is allowed alone or lifted is sent by its name") {
     CHECK(with_logprob.by_maximum == 4);
     // The drawn token's rank is that among all tokens.
     CHECK(is_whole(want(lists, 60, [](auto& params) { params.flags = 0, params.logprobs = 1; })));
+    CHECK_FALSE(is_whole(want(lists, 60, [](auto& params) {
+        params.flags = 0, params.logprobs = 1;
+        params.logprob_mode = proto::LogprobMode::processed;
+    })));
     const proto::RequestRules lifts{false, true};
     const auto lifted = want(lifts, 20, [](auto& params) { params.top_p = 0.9, params.temperature = 1.5; });
     CHECK(lifted.named == 20);
@@ -426,6 +430,7 @@ TEST_CASE("a processed log-prob of all tokens is told by what they weigh at the 
     CHECK(is_whole(want([](auto&) {}, {false, true})));
     CHECK(is_whole(want([](auto& params) { params.temperature = 0.0, params.presence_penalty = 0.1; })));
     CHECK(is_whole(want([](auto& params) { params.support = 5; })));
+    CHECK_FALSE(is_whole(want([](auto& params) { params.temperature = 0.0, params.support = 5; })));
 }
 
 TEST_CASE("mirostat that aims far down, or behind a long history of penalties, needs the whole row") {

@@ -1,5 +1,6 @@
 #include <array>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -70,6 +71,35 @@ TEST_CASE("rows of a real vocabulary's size decide as the reference does") {
             fill_case(random_case, vocab, generator);
             check_against_reference(random_case, workspace, number);
         }
+    }
+}
+
+// Of rows so long that lists of the best are sought block by block.
+TEST_CASE("what is answered of all that is left of a long row is the reference's, whatever stands first") {
+    constexpr std::uint32_t kVocab = 70001;
+    std::mt19937_64 generator = seeded(20261126);
+    Workspace workspace(kVocab);
+    LmCase of;
+    const auto one_of = [&](std::initializer_list<double> values) {
+        return *(values.begin() + generator() % values.size());
+    };
+    const std::uint64_t cases = cases_to_compare("CROUPIER_ORACLE_LONG_CASES", 160);
+    for (std::uint64_t number = 0; number < cases; ++number) {
+        if (number % 4 == 0) fill_lm_row(of, kVocab, static_cast<proto::Dtype>(number / 4 % 3), generator);
+        fill_lm_request(of, generator);
+        proto::SamplingParams& params = of.params;
+        params.temperature = one_of({0.0, 0.3, 0.6, 0.8, 1.0, 1.5});
+        params.top_p = one_of({1e-6, 0.3, 0.9, 0.95, 0.99, std::nextafter(1.0, 0.0), 1.0});
+        params.top_k = generator() % 3 == 0 ? 60 : 0;
+        params.top_n_sigma = one_of({0.0, 0.0, 1.0, 3.0});
+        params.min_p = one_of({0.0, 0.0, 0.001, 0.05});
+        params.xtc_probability = one_of({0.0, 1.0});
+        params.support = static_cast<std::uint32_t>(one_of({0.0, 0.0, 1.0, 64.0, 65536.0}));
+        params.logprobs = static_cast<std::uint32_t>(one_of({0.0, 0.0, 5.0, 1024.0}));
+        params.flags = 0;
+        params.logprob_mode = generator() % 4 == 0 ? proto::LogprobMode::raw : proto::LogprobMode::processed;
+        params.rng = generator() % 3 == 0 ? static_cast<proto::Rng>(generator() % 4) : proto::Rng::race;
+        check_against_reference(of, workspace, number);
     }
 }
 
