@@ -66,7 +66,7 @@ class Sender {
         const shm::Segment& segment = writer_.segment();
         const std::uint32_t slot = segment.slot_of(step);
         std::vector<gpu_writer::LeanWant> wants(kColumns);
-        std::vector<std::uint16_t> names(kColumns * segment.geometry().lean_blocks);
+        std::vector<std::uint16_t> names(std::size_t{kColumns} * segment.geometry().lean_blocks);
         const proto::RankShard& shard = segment.geometry().shards[writer_.rank()];
         gpu_writer::NamedBlocks named(shard.first_block(), shard.blocks());
         gpu_writer::read_wants(segment, segment.schedule_columns(slot).part(0, kColumns), named, wants,

@@ -171,7 +171,7 @@ TEST_CASE("what is lifted comes by its name, and what is lowered beside it is no
         made.bias = {{400 * id, 9.0F}, {7000 + id, 12.0F}, {13999, -5.0F}, {19000 + id, -100.0F}};
         engine.admit(made);
     }
-    constexpr std::uint64_t kDecisions = 8 * 20;
+    constexpr std::uint64_t kDecisions = 160;
     engine.steps(20);
     // The rest are rows whose best blocks are as good as others that were not sent.
     CHECK(wishes_of(engine) < kDecisions / 4);

@@ -1,0 +1,216 @@
+// Which columns stand whole in a lean step, and what those that do not want.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "gpu_writer/column_wants.h"
+
+using namespace croupier;
+
+namespace {
+
+constexpr float kAnything = std::numeric_limits<float>::infinity();
+
+// Of lists too many blocks to name.
+gpu_writer::LeanWant want_at(const proto::SamplingParams& params, std::uint32_t history,
+                             const proto::RequestRules& rules = {}) {
+    gpu_writer::BlockRoom room{96};
+    if (rules.lists) room.named.reset();
+    return gpu_writer::want_of(params, {7, history, 0}, rules, 151936, room);
+}
+
+bool is_whole(const gpu_writer::LeanWant& of) {
+    return (of.flags & gpu_writer::kWhole) != 0;
+}
+
+}  // namespace
+
+TEST_CASE("what a first filter lets through needs no whole row, whatever comes behind it") {
+    const auto whole = [](auto set) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        params.temperature = 0.8;
+        set(params);
+        return is_whole(want_at(params, 100));
+    };
+    const auto with_each = [&](auto behind) {
+        std::vector<bool> answers;
+        answers.push_back(whole([&](auto& params) { behind(params); }));
+        answers.push_back(whole([&](auto& params) { behind(params), params.top_k = 40; }));
+        answers.push_back(whole([&](auto& params) { behind(params), params.min_p = 0.05; }));
+        answers.push_back(whole([&](auto& params) { behind(params), params.top_p = 0.9; }));
+        return answers;
+    };
+    using Answers = std::vector<bool>;
+    CHECK(with_each([](auto& params) { params.mirostat = 1; }) == Answers{false, false, false, true});
+    CHECK(with_each([](auto& params) { params.mirostat = 2; }) == Answers{false, false, false, true});
+    CHECK(with_each([](auto& params) { params.adaptive_target = 0.3; }) == Answers{true, false, false, true});
+    CHECK(with_each([](auto& params) { params.support = 10; }) == Answers{true, false, false, true});
+    CHECK(with_each([](auto& params) {
+              params.flags = 0, params.logprob_mode = proto::LogprobMode::processed;
+          }) == Answers{false, false, false, true});
+    CHECK(with_each([](auto& params) { params.rng = proto::Rng::vllm; }) ==
+          Answers{true, false, false, true});
+    CHECK(with_each([](auto& params) { params.xtc_probability = 0.5; }) ==
+          Answers{false, false, false, true});
+    // The entropy comes before these filters.
+    CHECK(with_each([](auto& params) { params.dynatemp_range = 0.5; }) == Answers{false, true, true, true});
+    // What is far below the best is most of a flat row.
+    CHECK(whole([](auto& params) { params.adaptive_target = 0.3, params.min_p = 1e-6; }));
+    CHECK(whole([](auto& params) { params.mirostat = 2, params.min_p = 1e-6; }));
+    CHECK_FALSE(whole([](auto& params) { params.min_p = 1e-6; }));
+    CHECK(whole([](auto& params) { params.support = 5, params.min_p = 0.02, params.temperature = 1.5; }));
+    // Of a nucleus that is listed likewise.
+    CHECK_FALSE(
+        whole([](auto& params) { params.support = 5, params.top_p = 0.9, params.temperature = 0.6; }));
+    CHECK_FALSE(whole(
+        [](auto& params) { params.xtc_probability = 0.5, params.top_p = 0.9, params.temperature = 0.6; }));
+    CHECK_FALSE(whole([](auto& params) { params.support = 10, params.temperature = 0.0; }));
+}
+
+TEST_CASE("a request's own order says what its first filter is") {
+    using proto::Step;
+    const auto want = [](proto::StepOrder order, auto set) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        params.temperature = 0.5;
+        params.order = order;
+        set(params);
+        return want_at(params, 100);
+    };
+    const auto filters = [](auto& params) {
+        params.top_k = 40;
+        params.top_p = 0.9;
+        params.min_p = 0.1;
+    };
+    const auto by_top_k = want({Step::top_k, Step::top_p, Step::min_p, Step::temperature}, filters);
+    CHECK_FALSE(is_whole(by_top_k));
+    CHECK(by_top_k.by_maximum == 46);
+    CHECK(by_top_k.reach == kAnything);
+    // A min-p before the temperature weighs at 1.
+    const auto by_min_p = want({Step::min_p, Step::top_k, Step::temperature}, filters);
+    CHECK(by_min_p.reach == Approx(std::log(10.0)));
+    const auto cooled = want({Step::temperature, Step::min_p, Step::top_k}, filters);
+    CHECK(cooled.reach == Approx(0.5 * std::log(10.0)));
+    CHECK(is_whole(want({Step::top_p, Step::top_k, Step::temperature}, filters)));
+    // A filter that is not in the order filters nothing.
+    const auto alone = want({Step::temperature, Step::top_p}, filters);
+    CHECK_FALSE(is_whole(alone));
+    CHECK(alone.scale == 2.0);
+    CHECK((alone.flags & gpu_writer::kSumAtScale) != 0);
+    const auto untempered = want({Step::top_p}, filters);
+    CHECK(untempered.scale == 1.0);
+    CHECK(untempered.temperature == 1.0F);
+    // What is filtered first and penalised then has two values.
+    const auto penalised = [](auto& params) { params.top_p = 0.9, params.repetition_penalty = 1.1; };
+    CHECK(is_whole(want({Step::top_p, Step::penalties, Step::temperature}, penalised)));
+    CHECK_FALSE(is_whole(want({Step::penalties, Step::top_p, Step::temperature}, penalised)));
+}
+
+TEST_CASE("what is allowed alone or lifted is sent by its name") {
+    const auto want = [](const proto::RequestRules& rules, std::optional<std::uint16_t> named, auto set) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        set(params);
+        return gpu_writer::want_of(params, {7, 100, 0}, rules, 151936, {96, named});
+    };
+    const auto nothing = [](auto&) {};
+    const proto::RequestRules lists{true, false};
+    const auto listed = want(lists, 40, nothing);
+    CHECK(listed.flags == 0);
+    CHECK(listed.named == 40);
+    CHECK(listed.by_maximum == 0);
+    CHECK(listed.by_race == 0);
+    // Another rank has all of them.
+    CHECK(want(lists, 0, nothing).flags == 0);
+    CHECK(is_whole(want(lists, std::nullopt, nothing)));
+    CHECK(is_whole(want(lists, 4, [](auto& params) { params.rng = proto::Rng::sglang; })));
+    CHECK_FALSE(is_whole(want(lists, 4, [](auto& params) { params.mirostat = 2, params.support = 9; })));
+    const auto with_logprob = want(lists, 60, [](auto& params) { params.flags = 0; });
+    CHECK(with_logprob.by_maximum == 4);
+    // The drawn token's rank is that among all tokens.
+    CHECK(is_whole(want(lists, 60, [](auto& params) { params.flags = 0, params.logprobs = 1; })));
+    CHECK_FALSE(is_whole(want(lists, 60, [](auto& params) {
+        params.flags = 0, params.logprobs = 1;
+        params.logprob_mode = proto::LogprobMode::processed;
+    })));
+    const proto::RequestRules lifts{false, true};
+    const auto lifted = want(lifts, 20, [](auto& params) { params.top_p = 0.9, params.temperature = 1.5; });
+    CHECK(lifted.named == 20);
+    CHECK(lifted.named + lifted.by_maximum + lifted.by_race <= 96);
+    CHECK((lifted.flags & gpu_writer::kWeighBlocks) == 0);
+    CHECK(want(lifts, std::nullopt, nothing).named == 0);
+    CHECK_FALSE(is_whole(want(lifts, std::nullopt, nothing)));
+}
+
+TEST_CASE("a top-n sigma before what cuts is told by the spread, where nothing changes a logit") {
+    const auto want = [](auto set, const proto::RequestRules& rules = {}) {
+        proto::SamplingParams params;
+        params.flags = proto::kNoLogprob;
+        params.temperature = 0.5;
+        params.top_n_sigma = 1.0;
+        set(params);
+        return want_at(params, 100, rules);
+    };
+    constexpr std::uint32_t kAsked = gpu_writer::kWhole | gpu_writer::kSumSpread;
+    const auto by_min_p = want([](auto& params) { params.min_p = 0.1; });
+    CHECK((by_min_p.flags & kAsked) == gpu_writer::kSumSpread);
+    CHECK(by_min_p.reach == Approx(0.5 * std::log(10.0)));
+    const auto by_top_k = want([](auto& params) { params.top_k = 40, params.top_p = 0.9; });
+    CHECK((by_top_k.flags & kAsked) == gpu_writer::kSumSpread);
+    CHECK(by_top_k.by_maximum == 46);
+    const auto penalised = [](auto& params) { params.min_p = 0.1, params.repetition_penalty = 1.1; };
+    CHECK((want(penalised).flags & kAsked) == gpu_writer::kWhole);
+    CHECK((want([](auto& params) { params.top_k = 40; }, {false, true}).flags & kAsked) ==
+          gpu_writer::kWhole);
+    CHECK((want([](auto& params) { params.top_p = 0.9; }).flags & kAsked) == gpu_writer::kWhole);
+    CHECK((want([](auto& params) { params.dynatemp_range = 0.2, params.min_p = 0.1; }).flags & kAsked) ==
+          gpu_writer::kWhole);
+    // Behind penalties that come behind the sigma a token has two values.
+    const auto late = [](auto& params) {
+        using proto::Step;
+        params.order = {Step::top_n_sigma, Step::penalties, Step::min_p};
+        params.min_p = 0.1;
+        params.repetition_penalty = 1.1;
+    };
+    CHECK((want(late).flags & kAsked) == gpu_writer::kWhole);
+}
+
+TEST_CASE("a processed log-prob of all tokens is told by what they weigh at the request's temperature") {
+    const auto want = [](auto set, const proto::RequestRules& rules = {}) {
+        proto::SamplingParams params;
+        params.temperature = 0.5;
+        params.logprob_mode = proto::LogprobMode::processed;
+        set(params);
+        return want_at(params, 100, rules);
+    };
+    constexpr std::uint32_t kAsked = gpu_writer::kWhole | gpu_writer::kSumAtOne | gpu_writer::kSumAtScale;
+    const auto alone = want([](auto&) {});
+    CHECK((alone.flags & kAsked) == gpu_writer::kSumAtScale);
+    CHECK(alone.scale == 2.0);
+    CHECK((want([](auto& params) { params.temperature = 0.0; }).flags & kAsked) == gpu_writer::kSumAtOne);
+    CHECK((want([](auto& params) { params.top_k = 40; }).flags & kAsked) == 0);
+    CHECK(is_whole(want([](auto& params) { params.repetition_penalty = 1.1; })));
+    CHECK(is_whole(want([](auto& params) { params.mirostat = 2; })));
+    CHECK(is_whole(want([](auto&) {}, {false, true})));
+    CHECK(is_whole(want([](auto& params) { params.temperature = 0.0, params.presence_penalty = 0.1; })));
+    CHECK(is_whole(want([](auto& params) { params.support = 5; })));
+    CHECK_FALSE(is_whole(want([](auto& params) { params.temperature = 0.0, params.support = 5; })));
+}
+
+TEST_CASE("mirostat that aims far down, or behind a long history of penalties, needs the whole row") {
+    const auto whole = [](std::uint32_t history, auto set) {
+        proto::SamplingParams params;
+        params.mirostat = 2;
+        params.mirostat_tau = 5.0;
+        set(params);
+        return is_whole(want_at(params, history));
+    };
+    CHECK_FALSE(whole(100'000, [](auto&) {}));
+    CHECK(whole(100, [](auto& params) { params.mirostat_tau = 8.0; }));
+    CHECK_FALSE(whole(2000, [](auto& params) { params.repetition_penalty = 1.1; }));
+    CHECK(whole(2001, [](auto& params) { params.repetition_penalty = 1.1; }));
+    CHECK(whole(100, [](auto& params) { params.repetition_penalty = 0.9; }));
+}
