@@ -79,14 +79,6 @@ float reach_of(const SamplingParams& params, const proto::FirstCut& cut, const p
     return static_cast<float>(reach + lowered->by);
 }
 
-bool is_tempered_dynamically(const SamplingParams& params) {
-    return params.dynatemp_range > 0.0 && proto::takes_step(params, Step::temperature);
-}
-
-bool wants_logprob(const SamplingParams& params) {
-    return (params.flags & proto::kNoLogprob) == 0;
-}
-
 bool changes_logits(const SamplingParams& params, const proto::RequestRules& rules) {
     return proto::lowers_or_raises(params) || rules.changes;
 }
@@ -98,7 +90,7 @@ bool decides_by_spread(const SamplingParams& params, const proto::RequestRules& 
     // in ten would ask for half of it, and that is slower than all of it at once.
     constexpr double kTypicalUpTo = 1.0;
     if (changes_logits(params, rules)) return false;
-    if (is_tempered_dynamically(params)) return !proto::is_truncated(params);
+    if (proto::is_tempered_dynamically(params)) return !proto::is_truncated(params);
     const Step filter = proto::only_filter(params);
     return filter == Step::top_n_sigma || (filter == Step::typical_p && params.temperature <= kTypicalUpTo);
 }
@@ -107,6 +99,11 @@ bool decides_by_spread(const SamplingParams& params, const proto::RequestRules& 
 bool takes_in_all_left(const SamplingParams& params, const proto::RequestRules& rules) {
     const bool processed = proto::wants_processed(params) && !proto::processed_by_weight(params, rules);
     return processed || params.support > 0 || params.rng != proto::Rng::race || params.adaptive_target >= 0.0;
+}
+
+// By the race among what its one filter keeps.
+bool draws_by_one_filter(const SamplingParams& params, const proto::RequestRules& rules, Step filter) {
+    return !takes_in_all_left(params, rules) && params.mirostat == 0 && proto::only_filter(params) == filter;
 }
 
 // What mirostat keeps is among few of the best, unless it aims at a large surprise; and of what penalties
@@ -123,9 +120,8 @@ bool finds_mirostat(const SamplingParams& params, const proto::RequestRules& rul
 // race's winner.
 bool lists_nucleus(const SamplingParams& params, const proto::FirstCut& cut,
                    const proto::RequestRules& rules) {
-    const bool asks_winner = !takes_in_all_left(params, rules) && proto::changes_first(params, cut) &&
-                             params.mirostat == 0 && proto::only_filter(params) == Step::top_p;
-    return cut.by_top_p() && !asks_winner;
+    const bool asks_winner = draws_by_one_filter(params, rules, Step::top_p);
+    return cut.by_top_p() && !(asks_winner && proto::changes_first(params, cut));
 }
 
 // The row is read whole, or what is read of it cannot be told from the largest entries of its blocks. What a
@@ -142,13 +138,12 @@ bool needs_all(const SamplingParams& params, const proto::FirstCut& cut, const p
     if (cut.behind_sigma && changes_logits(params, rules)) return true;
     if (cut.top_k > 0) return cut.top_k > static_cast<std::int32_t>(room);
     if (cut.min_p > 0.0) {
-        const bool asks_winner = !takes_in_all_left(params, rules) && params.mirostat == 0 &&
-                                 proto::only_filter(params) == Step::min_p;
+        const bool asks_winner = draws_by_one_filter(params, rules, Step::min_p);
         return !asks_winner && !(-std::log(cut.min_p) <= kListedReach * cut.scale);
     }
     if (lists_nucleus(params, cut, rules)) return !(cut.scale * kListedUpTo >= 1.0);
     if (takes_in_all_left(params, rules) || !proto::changes_first(params, cut)) return true;
-    if (is_tempered_dynamically(params)) return !decides_by_spread(params, rules);
+    if (proto::is_tempered_dynamically(params)) return !decides_by_spread(params, rules);
     if (params.mirostat != 0) return proto::is_truncated(params) || !finds_mirostat(params, rules, history);
     if (!proto::is_truncated(params)) return false;
     const Step filter = proto::only_filter(params);
@@ -212,7 +207,7 @@ std::uint32_t blocks_of_best(std::uint32_t k, const SamplingParams& params) {
 void want_race(LeanWant& want, const SamplingParams& params, const proto::RequestRules& rules, bool stands) {
     const bool nucleus = proto::takes_step(params, Step::top_p) || proto::takes_step(params, Step::xtc);
     const bool spread = decides_by_spread(params, rules);
-    const bool tempered = is_tempered_dynamically(params);
+    const bool tempered = proto::is_tempered_dynamically(params);
     want.by_maximum = nucleus || spread ? kOfNucleus : kGreedy;
     if (spread && !tempered) want.by_maximum = kBySpread;
     want.by_race = kOfRace;
@@ -271,7 +266,7 @@ LeanWant want_of(const SamplingParams& given, const proto::race::Key& key, const
     if (!rules.lists) want_blocks(want, params, cut, rules);
     // Together they would not leave room for blocks.
     if (want.named > 0) want.flags &= ~kWeighBlocks;
-    if (wants_logprob(params)) {
+    if (proto::wants_logprob(params)) {
         want.flags |= logprob_sum(params, rules);
         want.by_maximum = std::max(want.by_maximum, params.logprobs + params.logprobs / 4 + kGreedy);
         // The drawn token's rank is told by all blocks that hold something above it.

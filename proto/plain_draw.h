@@ -20,10 +20,20 @@ struct RequestRules {
     bool changes = false;  // biases, bad words, or stop ids that are forbidden yet
 };
 
+constexpr bool wants_logprob(const SamplingParams& params) {
+    return (params.flags & kNoLogprob) == 0;
+}
+
+// Something else than the race at a temperature that the request says.
+constexpr bool replaces_race(const SamplingParams& params) {
+    return fields::mirostat.is_on(params) || fields::adaptive_target.is_on(params) ||
+           fields::dynatemp_range.is_on(params);
+}
+
 // Whether the token is the winner of the race among all tokens that its mask allows at that temperature, or
 // the first maximum of these, by the logits as they stand, and nothing else of the row is asked for.
 constexpr bool draws_plainly(const SamplingParams& params, const RequestRules& rules, std::uint32_t vocab) {
-    const bool wants_token_alone = (params.flags & kNoLogprob) != 0 && params.support == 0;
+    const bool wants_token_alone = !wants_logprob(params) && params.support == 0;
     const bool usual = params.rng == Rng::race && params.order[0] == Step::end;
     if (!wants_token_alone || lowers_or_raises(params) || rules.changes || rules.lists || !usual)
         return false;
@@ -32,13 +42,11 @@ constexpr bool draws_plainly(const SamplingParams& params, const RequestRules& r
                          is_switched_on(params, Step::top_n_sigma) || is_switched_on(params, Step::min_p) ||
                          is_switched_on(params, Step::top_p) || is_switched_on(params, Step::typical_p) ||
                          is_switched_on(params, Step::xtc);
-    const bool replaced = fields::mirostat.is_on(params) || fields::adaptive_target.is_on(params) ||
-                          fields::dynatemp_range.is_on(params);
-    return !filters && !replaced;
+    return !filters && !replaces_race(params);
 }
 
 constexpr bool wants_processed(const SamplingParams& params) {
-    return (params.flags & kNoLogprob) == 0 && params.logprob_mode == LogprobMode::processed;
+    return wants_logprob(params) && params.logprob_mode == LogprobMode::processed;
 }
 
 // Whether the log-prob is that of all tokens as they stand, at a temperature that the request says: what the
@@ -47,9 +55,7 @@ constexpr bool processed_by_weight(const SamplingParams& params, const RequestRu
     // A greedy draw's support is one token, whatever the others weigh.
     if (!wants_processed(params) || (params.support > 0 && !is_greedy(params))) return false;
     if (lowers_or_raises(params) || rules.changes || rules.lists) return false;
-    const bool replaced = fields::mirostat.is_on(params) || fields::adaptive_target.is_on(params) ||
-                          fields::dynatemp_range.is_on(params);
-    return is_greedy(params) || (!is_truncated(params) && !replaced);
+    return is_greedy(params) || (!is_truncated(params) && !replaces_race(params));
 }
 
 // At which it is that: a greedy request's is the distribution at 1.

@@ -74,6 +74,10 @@ constexpr bool takes_step(const SamplingParams& params, Step step) {
     return std::find(order.begin(), order.end(), step) != order.end();
 }
 
+constexpr bool is_tempered_dynamically(const SamplingParams& params) {
+    return params.dynatemp_range > 0.0 && takes_step(params, Step::temperature);
+}
+
 // What the draw divides logits by, where nothing but the request itself makes its temperature.
 constexpr double draw_temperature(const SamplingParams& params) {
     return takes_step(params, Step::temperature) ? effective_temperature(params) : 1.0;

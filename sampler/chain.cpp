@@ -33,8 +33,7 @@ Adjustments all_adjustments(const SamplingParams& params) noexcept {
     return all;
 }
 
-Pruning pruning_of(const SamplingParams& params) noexcept {
-    const proto::FirstCut cut = proto::first_cut(params);
+Pruning pruning_of(const SamplingParams& params, const proto::FirstCut& cut) noexcept {
     Pruning pruning;
     pruning.top_k = cut.top_k;
     pruning.min_p = cut.min_p;

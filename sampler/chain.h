@@ -2,6 +2,7 @@
 #pragma once
 
 #include "proto/sampling.h"
+#include "proto/sampling_steps.h"
 #include "sampler/adjuster.h"
 #include "sampler/candidates.h"
 #include "sampler/survivors.h"
@@ -13,7 +14,7 @@ namespace croupier::sampler {
 Adjustments all_adjustments(const proto::SamplingParams& params) noexcept;
 
 // What stands in the order before its first filter, and what that filter lets through.
-Pruning pruning_of(const proto::SamplingParams& params) noexcept;
+Pruning pruning_of(const proto::SamplingParams& params, const proto::FirstCut& cut) noexcept;
 
 // Whether XTC, where it is on, acts on this draw.
 bool xtc_acts(const proto::SamplingParams& params, const Request& request) noexcept;

@@ -236,7 +236,7 @@ DecisionError Decider::answer_many() {
 }
 
 float Decider::logprob() {
-    if (!wants_logprob()) return kNoLogprob;
+    if (!proto::wants_logprob(params_)) return kNoLogprob;
     if (wants_processed()) return processed_logprob_;
     return row_logprobs(params_.logprobs, drawn_, logprob_scale(), row_, request_, search_, workspace_);
 }

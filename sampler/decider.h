@@ -86,18 +86,16 @@ class Decider {
     void note_distribution(const Survivors& survivors, std::span<const Candidate> first);
     void answer_support(const Survivors& survivors, std::span<const Candidate> first);
     double scale() const { return plan_.pruning.scale; }
-    bool proposes() const {
-        return params_.rng == proto::Rng::shvs && !is_truncated(params_) && !is_greedy(params_);
-    }
     // Proposals are made by what the row holds, whatever the mask hides of it.
-    bool races_masked() const { return !request_.mask.empty() && plan_.path != Path::listed && !proposes(); }
-    bool wants_logprob() const { return (params_.flags & proto::kNoLogprob) == 0; }
+    bool races_masked() const {
+        return !request_.mask.empty() && plan_.path != Path::listed && !proposes(params_);
+    }
     bool wants_distribution() const { return wants_processed() || wants_shares(); }
     // Of a support; a greedy draw's is one token.
     bool wants_shares() const { return wants_support(params_, request_) && !is_greedy(params_); }
     // Of the tokens that are left, one by one or by their values.
     bool wants_processed() const { return proto::wants_processed(params_) && !plan_.sums_logprob; }
-    bool sums_logprob() const { return wants_logprob() && !wants_processed(); }
+    bool sums_logprob() const { return proto::wants_logprob(params_) && !wants_processed(); }
     double logprob_scale() const { return plan_.sums_logprob ? proto::processed_scale(params_) : 1.0; }
     // Every filter, penalty and temperature is where the plan's pruning has it.
     bool is_plain() const {

@@ -25,6 +25,10 @@ Mass mass_of_nth(const Survivors& survivors, std::size_t n) {
     return 0;
 }
 
+Candidate first_of(std::span<const Candidate> some) {
+    return *std::min_element(some.begin(), some.end(), canonically_before);
+}
+
 }  // namespace
 
 // What mirostat keeps of all tokens stands among the best, without a look at the others.
@@ -54,8 +58,7 @@ Candidate Decider::draw_mirostat(Survivors& survivors, double temperature) {
 }
 
 void Decider::take_first_maximum(std::uint32_t candidates) {
-    const auto all = workspace_.candidates.first(candidates);
-    drawn_ = *std::min_element(all.begin(), all.end(), canonically_before);
+    drawn_ = first_of(workspace_.candidates.first(candidates));
     if (wants_processed()) note_listed(candidates, 1.0);
     answer_alone();
 }
@@ -73,7 +76,7 @@ void Decider::draw_untruncated(std::uint32_t candidates) {
     if (perturbs_logits(params_)) {
         drawn_ = draw_perturbed(params_, request_, candidates, temperature, workspace_);
     } else {
-        const auto proposed = proposes() ? propose(scale()) : std::nullopt;
+        const auto proposed = proposes(params_) ? propose(scale()) : std::nullopt;
         drawn_ =
             proposed ? *proposed : race_.winner_among(temperature, workspace_.candidates.first(candidates));
     }
@@ -92,7 +95,7 @@ void Decider::draw_survivor(Survivors survivors) {
         drawn_ = draw_perturbed(params_, request_, survivors.flatten(), temperature, workspace_);
     } else {
         const std::uint32_t tokens = survivors.flatten();
-        const auto proposed = proposes() ? propose(1.0 / temperature) : std::nullopt;
+        const auto proposed = proposes(params_) ? propose(1.0 / temperature) : std::nullopt;
         drawn_ = proposed ? *proposed : race_.winner_among(temperature, workspace_.candidates.first(tokens));
     }
     if (wants_distribution())
@@ -139,7 +142,7 @@ std::optional<Candidate> Decider::winner_of_classes(RowClasses& classes, const S
                                   float_above(survivors.classes().front().value)};
     const auto is_left = [&](const Candidate& candidate) { return classes.holds(survivors, candidate); };
     const double temperature = chain_.temperature();
-    const bool may_propose = proposes() && !has_mirostat(params_);
+    const bool may_propose = proposes(params_) && !has_mirostat(params_);
     const auto proposed = may_propose ? propose(1.0 / temperature) : std::nullopt;
     if (proposed) return proposed;
     if (!has_mirostat(params_)) return winner(temperature, values, is_left);
@@ -155,9 +158,7 @@ std::optional<Candidate> Decider::first_maximum() {
     Pruning best = plan_.pruning;
     best.top_k = 1;
     const std::uint32_t candidates = search_.search(best).count;
-    const auto all = workspace_.candidates.first(candidates);
-    const auto first = std::min_element(all.begin(), all.end(), canonically_before);
-    return first == all.end() ? std::nullopt : std::optional(*first);
+    return candidates > 0 ? std::optional(first_of(workspace_.candidates.first(candidates))) : std::nullopt;
 }
 
 // As draw_adaptive(), of all tokens. Up to the aim a larger probability replaces a logit by a larger one: a

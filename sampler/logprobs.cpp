@@ -18,6 +18,18 @@ void answer(Workspace& workspace, std::uint32_t count) {
     workspace.answer_space.logprobs = workspace.logprobs.first(count);
 }
 
+// Behind the drawn token's own, in canonical order; returns how many there are with it.
+template <class LogprobOf>
+std::uint32_t list_best(std::span<const Candidate> best, LogprobOf logprob_of, Workspace& workspace) {
+    std::uint32_t count = 1;
+    std::uint32_t rank = 1;
+    for (const Candidate& each : best) {
+        if (count > 1 && each.value < best[count - 2].value) rank = count;
+        workspace.logprobs[count++] = {static_cast<std::int32_t>(each.token), logprob_of(each.value), rank};
+    }
+    return count;
+}
+
 }  // namespace
 
 float processed_logprobs(std::uint32_t best, const Candidate& drawn, const Survivors& survivors,
@@ -30,12 +42,8 @@ float processed_logprobs(std::uint32_t best, const Candidate& drawn, const Survi
     for (const EqualClass& each : survivors.classes()) {
         if (each.value > drawn.value) own.rank += each.size;
     }
-    std::uint32_t count = 1;
-    std::uint32_t rank = 1;
-    for (const Candidate& each : first.first(std::min<std::size_t>(best, first.size()))) {
-        if (count > 1 && each.value < first[count - 2].value) rank = count;
-        workspace.logprobs[count++] = {static_cast<std::int32_t>(each.token), logprob_of(each.value), rank};
-    }
+    const auto listed = first.first(std::min<std::size_t>(best, first.size()));
+    const std::uint32_t count = list_best(listed, logprob_of, workspace);
     workspace.logprobs[0] = own;
     if (best > 0) answer(workspace, count);
     return own.logprob;
@@ -64,12 +72,7 @@ float row_logprobs(std::uint32_t best, const Candidate& drawn, double scale, con
     if (best == 0) return logprob_of(value);
 
     const auto list = workspace.candidates.first(std::min(found, best));
-    std::uint32_t count = 1;
-    std::uint32_t rank = 1;
-    for (const Candidate& each : list) {
-        if (count > 1 && each.value < list[count - 2].value) rank = count;
-        workspace.logprobs[count++] = {static_cast<std::int32_t>(each.token), logprob_of(each.value), rank};
-    }
+    const std::uint32_t count = list_best(list, logprob_of, workspace);
     const float above = std::nextafter(static_cast<float>(value), std::numeric_limits<float>::infinity());
     const std::uint32_t own_rank = 1 + count_allowed(row, request.mask, above, workspace);
     workspace.logprobs[0] = {static_cast<std::int32_t>(drawn.token), logprob_of(value), own_rank};

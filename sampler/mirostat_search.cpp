@@ -38,15 +38,9 @@ std::optional<Survivors> MirostatSearch::kept_by_surprise() {
     // A share that small leaves no bound; so many tokens are better counted than listed.
     constexpr double kMostBits = 24.0;
     constexpr std::uint32_t kMostListed = 4096;
-    // As a part of the row's weight. Then few rows have a token that near to the share.
-    constexpr double kLeftUnread = 1e-3;
-    constexpr double kMostUnread = 0.02;
     const double level = mirostat_level(params_, request_.feedback);
     WinnerQuestion row(proto::Step::end, params_, row_, adjust_, search_, pruning_, workspace_);
-    if (!(level <= kMostBits)) return std::nullopt;
-    // A share of a total that is known so badly asks for far more of the best than are kept.
-    if (!row.begin() || row.unread_part() > kMostUnread) row.ask_for_unread(kLeftUnread);
-    if (row_.lacks_blocks() || !(row.total().low > 0.0)) return std::nullopt;
+    if (!(level <= kMostBits) || !row.begin_share()) return std::nullopt;
     const double share = share_of_surprise(std::max(0.0, level));
     const double floor = std::min(row.value_of(row.total().low * share * 0.99), row.highest());
     const std::uint32_t candidates = search_.at_least(float_below(floor), pruning_.adjustments).count;
@@ -58,7 +52,7 @@ std::optional<Survivors> MirostatSearch::kept_by_surprise() {
     const double best = row.weight(survivors.classes().front().value);
     const bool told = survivors.keep_surprise_of_row(level, row.total().low / best, row.total().high / best);
     if (told) return survivors;
-    row.ask_for_unread(row.unread_part() > kLeftUnread ? kLeftUnread : 0.0);
+    row.ask_for_closer_total();
     return std::nullopt;
 }
 

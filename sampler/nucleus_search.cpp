@@ -52,13 +52,8 @@ std::optional<std::uint32_t> NucleusSearch::list_share(const WinnerQuestion& row
 }
 
 std::optional<Survivors> NucleusSearch::kept() {
-    // As parts of the row's weight: with more unread the list would be far too long, and with so little left
-    // few nuclei end that near to a token.
-    constexpr double kMostUnread = 0.02;
-    constexpr double kLeftUnread = 1e-3;
     WinnerQuestion row(proto::Step::end, params_, row_, adjust_, search_, pruning_, workspace_);
-    if (!row.begin() || row.unread_part() > kMostUnread) row.ask_for_unread(kLeftUnread);
-    if (row_.lacks_blocks() || !(row.total().low > 0.0)) return std::nullopt;
+    if (!row.begin_share()) return std::nullopt;
     const auto listed = list_share(row);
     if (!listed || *listed == 0) return std::nullopt;
     Survivors survivors(workspace_, *listed);
@@ -66,7 +61,7 @@ std::optional<Survivors> NucleusSearch::kept() {
     const double best = row.weight(survivors.classes().front().value);
     if (survivors.keep_top_p_of_row(params_.top_p, row.total().low / best, row.total().high / best))
         return survivors;
-    row.ask_for_unread(row.unread_part() > kLeftUnread ? kLeftUnread : 0.0);
+    row.ask_for_closer_total();
     return std::nullopt;
 }
 

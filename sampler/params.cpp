@@ -12,6 +12,10 @@ bool perturbs_logits(const SamplingParams& params) noexcept {
     return params.rng == proto::Rng::sglang || params.rng == proto::Rng::vllm;
 }
 
+bool proposes(const SamplingParams& params) noexcept {
+    return params.rng == proto::Rng::shvs && !is_truncated(params) && !is_greedy(params);
+}
+
 SamplingParams params_of_child(const SamplingParams& params, std::uint32_t i) noexcept {
     SamplingParams child = params;
     if (perturbs_logits(params)) {

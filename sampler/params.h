@@ -20,6 +20,9 @@ using proto::takes_step;
 // Whether the request draws as another engine does: the largest of its logits and their noise.
 bool perturbs_logits(const proto::SamplingParams& params) noexcept;
 
+// Whether a draw from all tokens is by proposals.
+bool proposes(const proto::SamplingParams& params) noexcept;
+
 // Those of the i-th of the children that a request asks for with `n`: i has a word of the random counter, but
 // other engines know only the seed, and add i to it.
 proto::SamplingParams params_of_child(const proto::SamplingParams& params, std::uint32_t i) noexcept;

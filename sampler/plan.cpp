@@ -20,14 +20,6 @@ bool replaces_draw(const SamplingParams& params) {
     return has_mirostat(params) || has_adaptive_p(params);
 }
 
-bool is_tempered_dynamically(const SamplingParams& params) {
-    return takes_step(params, Step::temperature) && params.dynatemp_range > 0.0;
-}
-
-bool proposes(const SamplingParams& params) {
-    return params.rng == proto::Rng::shvs && !is_truncated(params) && !is_greedy(params);
-}
-
 bool can_be_asked(Step step) {
     return step == Step::min_p || step == Step::top_p || step == Step::top_n_sigma || step == Step::xtc ||
            step == Step::typical_p;
@@ -43,8 +35,8 @@ proto::RequestRules rules_of(const SamplingParams& params, const Request& reques
 Plan plan_of(const SamplingParams& given, const Request& request, const RowKind& row) noexcept {
     const SamplingParams params = proto::with_plain_top_k(given, row.vocab);
     Plan plan;
-    plan.pruning = pruning_of(params);
     const proto::FirstCut cut = proto::first_cut(params);
+    plan.pruning = pruning_of(params, cut);
     plan.adjusts_first = proto::changes_first(params, cut);
     plan.sums_logprob = proto::wants_processed(params) && !wants_distribution(params, request);
     // So many are sooner counted by their values than listed and sorted.
@@ -63,7 +55,7 @@ Plan plan_of(const SamplingParams& given, const Request& request, const RowKind&
         return take(exact);
     }
     const bool truncated = is_truncated(params);
-    const bool tempered = is_tempered_dynamically(params);
+    const bool tempered = proto::is_tempered_dynamically(params);
     if (!plan.pruning.none()) {
         // How many pass a min-p alone depends on the row: most often few.
         const bool draws = !tempered && !replaces_draw(params) && !wants_distribution(params, request);

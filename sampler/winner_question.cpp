@@ -23,6 +23,10 @@ constexpr std::uint32_t kAfterAll = std::numeric_limits<std::uint32_t>::max();
 
 // A threshold below it is reached by more tokens than a list is good for.
 constexpr double kLeastThreshold = 1e-4;
+// As parts of a row's weight: a share of a total of which more is unread asks for far more of the best than
+// it keeps; and where so little is left, few rows have a token that near to the share.
+constexpr double kMostUnreadOfShare = 0.02;
+constexpr double kLeftUnreadOfShare = 1e-3;
 // What weighs less moves no sum.
 constexpr float kLeastWeight = 1e-30F;
 
@@ -112,6 +116,15 @@ void WinnerQuestion::sum_row() {
 bool WinnerQuestion::know_total() {
     sum_row();
     return total().low > 0.0;
+}
+
+bool WinnerQuestion::begin_share() {
+    if (!begin() || unread_part() > kMostUnreadOfShare) ask_for_unread(kLeftUnreadOfShare);
+    return !weighed_.row.lacks_blocks() && total().low > 0.0;
+}
+
+void WinnerQuestion::ask_for_closer_total() {
+    ask_for_unread(unread_part() > kLeftUnreadOfShare ? kLeftUnreadOfShare : 0.0);
 }
 
 WinnerQuestion::Between WinnerQuestion::total() const {

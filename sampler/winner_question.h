@@ -67,10 +67,10 @@ class WinnerQuestion {
     // False: nothing.
     bool know_total();
     Between total() const;
-    // Where what was not read of the changed tokens leaves it too wide: the next try reads of them what may
-    // take away more than this part of it.
-    double unread_part() const { return changed_.unread() / total().high; }
-    void ask_for_unread(double part) { changed_.ask_for_unread(part * total().high); }
+    // The same for what is told by a share of it: where what was not read of the changed tokens leaves it too
+    // wide, that is asked for.
+    bool begin_share();
+    void ask_for_closer_total();
     double weight(double value) const;
     double value_of(double weight) const;
     double highest() const { return weighed_.reference; }  // as it was written
@@ -95,6 +95,9 @@ class WinnerQuestion {
         bool is_sent() const { return sent.low == sent.high; }
     };
 
+    double unread_part() const { return changed_.unread() / total().high; }
+    // The next try reads what may take away more than this part of the total.
+    void ask_for_unread(double part) { changed_.ask_for_unread(part * total().high); }
     bool leaves_absent() const;
     bool begin_xtc();
     bool find_reaching();
