@@ -48,50 +48,46 @@ AnswerDesk::~AnswerDesk() {
     (void)cudaStreamSynchronize(stream_.get());
 }
 
-void AnswerDesk::open(const LeanRows& rows, const LeanSlice& slice, std::uint64_t step, std::uint64_t opening,
-                      cudaStream_t worker, cudaEvent_t there) {
+void AnswerDesk::open(const Opening& opening) {
     const std::lock_guard lock(mutex_);
-    rows_ = rows;
-    slice_ = slice;
-    worker_ = worker;
-    there_ = there;
-    step_ = step;
     opened_ = opening;
 }
 
 bool AnswerDesk::is_open_for(std::uint64_t step) const {
     const std::lock_guard lock(mutex_);
-    return opened_ != 0 && step_ == step;
+    return opened_.number != 0 && opened_.step == step;
 }
 
 shm::Result<std::uint64_t> AnswerDesk::answer_in(cudaStream_t stream, const DeliveredTokens& tokens) {
     const std::lock_guard lock(mutex_);
-    if (enqueued_ == opened_) return std::uint64_t{0};
+    if (enqueued_ == opened_.number) return std::uint64_t{0};
     CROUPIER_TRY(enqueue(stream, tokens));
-    return opened_;
+    return opened_.number;
 }
 
 shm::Result<bool> AnswerDesk::enqueue(cudaStream_t stream, const DeliveredTokens& tokens) {
+    const bool behind_step = opened_.worker == stream;
     // A stream that finds its word too small looks at it again 20 us later or so, a kernel at once.
-    if (stream != worker_ && stream != stream_.get()) {
+    if (!behind_step && stream != stream_.get()) {
         const auto address = reinterpret_cast<std::uint64_t>(addresses_.word);
-        CROUPIER_TRY(wait_.until(stream, address, DeskWord::of(opened_, 1)));
+        CROUPIER_TRY(wait_.until(stream, address, DeskWord::of(opened_.number, 1)));
     }
-    if (stream != worker_ && there_ != nullptr) {
-        CROUPIER_TRY(cuda_done(cudaStreamWaitEvent(stream, there_, 0),
+    if (!behind_step && opened_.there != nullptr) {
+        CROUPIER_TRY(cuda_done(cudaStreamWaitEvent(stream, opened_.there, 0),
                                "a stream cannot wait for rows that are copied"));
     }
     // Whatever comes of the launch: two kernels of an opening would answer each other's wishes.
-    enqueued_ = opened_;
+    enqueued_ = opened_.number;
     // An error that somebody else left is not this launch's.
     (void)cudaGetLastError();
-    CROUPIER_TRY(cuda_done(launch_answering(rows_, slice_, addresses_, opened_, tokens, stream),
+    CROUPIER_TRY(cuda_done(launch_answering(opened_.rows, opened_.slice, addresses_, opened_.number, tokens,
+                                            opened_.found, stream),
                            "cannot launch the kernel that answers wishes"));
     return cuda_done(cudaEventRecord(ended_.get(), stream), "cannot mark the end of wishes");
 }
 
 shm::Result<bool> AnswerDesk::hold(cudaStream_t stream) const {
-    if (cudaEventQuery(ended_.get()) == cudaSuccess) return true;
+    if (is_quiet()) return true;
     return cuda_done(cudaStreamWaitEvent(stream, ended_.get(), 0), "a stream cannot wait for wishes");
 }
 
@@ -122,8 +118,8 @@ bool AnswerDesk::post(std::uint64_t opening, const DeskWish& wish) {
 // Where nothing waits for the tokens, no thread sits in CUDA until they are there, and this one can launch.
 bool AnswerDesk::has_kernel(std::uint64_t opening) {
     const std::lock_guard lock(mutex_);
-    if (opened_ < opening) return false;
-    if (enqueued_ == opened_) return true;
+    if (opened_.number < opening) return false;
+    if (enqueued_ == opened_.number) return true;
     // For good: the thread has no other device, and to go back to the first one would make a context there.
     (void)cudaSetDevice(device_);
     return enqueue(stream_.get(), {}).has_value();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "gpu_writer/answer_kernel.h"
@@ -32,13 +33,21 @@ class AnswerDesk {
     AnswerDesk& operator=(const AnswerDesk&) = delete;
     ~AnswerDesk();
 
-    // Wishes of these rows are answered from now on, until the opening is closed; their step is sent in
-    // `worker`. `there`: null, or an event behind which the rows are there, in `worker` too. Openings are
-    // counted upwards, from 1 on. Nothing is enqueued: a stream that stands waiting beside the model's,
-    // however little it does, costs each of the model's kernels a third of a microsecond
-    // (docs/decisions/0020-a-lean-transport.md).
-    void open(const LeanRows& rows, const LeanSlice& slice, std::uint64_t step, std::uint64_t opening,
-              cudaStream_t worker, cudaEvent_t there = nullptr);
+    // What is answered from, and in whose step.
+    struct Opening {
+        LeanRows rows;
+        LeanSlice slice;
+        std::uint64_t step = 0;
+        std::uint64_t number = 0;  // counted upwards, from 1 on
+        // Where the step is sent; nothing: a CUDA graph's replay sends it, in a stream that nobody tells of.
+        std::optional<cudaStream_t> worker = std::nullopt;
+        cudaEvent_t there = nullptr;       // null, or the rows are there behind it, in `worker` too
+        const FoundRows* found = nullptr;  // null, or where the GPU is told of the rows
+    };
+    // Wishes are answered from now on, until the opening is closed. Nothing is enqueued: a stream that stands
+    // waiting beside the model's, however little it does, costs each of the model's kernels a third of a
+    // microsecond (docs/decisions/0020-a-lean-transport.md).
+    void open(const Opening& opening);
     // Whether it is the step's wishes that are answered, and not those of one that had the slot before.
     bool is_open_for(std::uint64_t step) const;
     // In a stream that waits for the step's tokens anyway: the kernel brings them too. Behind the step in its
@@ -47,6 +56,8 @@ class AnswerDesk {
     shm::Result<std::uint64_t> answer_in(cudaStream_t stream, const DeliveredTokens& tokens);
     // What follows in `stream` runs when the kernels of earlier openings have ended.
     shm::Result<bool> hold(cudaStream_t stream) const;
+    // Whether they have, and nothing need be held.
+    bool is_quiet() const { return cudaEventQuery(ended_.get()) == cudaSuccess; }
 
     // By one thread. Calls into CUDA for an opening's first wish where no stream waits for its tokens: on a
     // stream of the desk's own. What is posted to an opening that is closed is dropped. False: not now, for
@@ -81,12 +92,7 @@ class AnswerDesk {
 
     // The thread that works the streams, and the one that posts.
     mutable std::mutex mutex_;
-    LeanRows rows_;
-    LeanSlice slice_;
-    cudaStream_t worker_ = nullptr;
-    cudaEvent_t there_ = nullptr;
-    std::uint64_t step_ = 0;
-    std::uint64_t opened_ = 0;
+    Opening opened_;
     std::uint64_t enqueued_ = 0;  // the last opening that has a kernel; `ended_` is behind it
 
     std::uint64_t opening_ = 0;  // of the last wish

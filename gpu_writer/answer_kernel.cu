@@ -148,15 +148,27 @@ __device__ void lay_entry(const RowReader<D>& reader, const LeanSlice& slice, co
     }
 }
 
+// Where the opening's rows stand; a step that is wished for was found, and its rows are soon there if they
+// are copied. Another opening has the slot only when nobody waits for this one's answers.
+__device__ void read_found(const FoundRows& found, std::uint64_t opening, LeanRows& rows) {
+    while (load_now(&found.opening) < opening) {
+    }
+    __threadfence();
+    rows.logits = load_now(&found.logits);
+    rows.row_stride = load_now(&found.row_stride);
+}
+
 template <Dtype D>
 __global__ void __launch_bounds__(kAnswerThreads)
-    answer_wishes(LeanRows rows, LeanSlice slice, Desk desk, std::uint64_t opening, DeliveredTokens tokens) {
+    answer_wishes(LeanRows rows, LeanSlice slice, Desk desk, std::uint64_t opening, DeliveredTokens tokens,
+                  const FoundRows* found) {
     __shared__ FetchedEntry fetched;
     if (blockIdx.x == 0) return serve_link(desk, opening, tokens);
-    const SliceRows in_order = rows_in_order(rows);
-    const RowReader<D> reader(in_order);
     for (std::uint32_t next = blockIdx.x - 1; is_posted(desk, opening, next); next += kAnswering) {
         const std::uint32_t place = next % desk.places;
+        if (found != nullptr) read_found(*found, opening, rows);
+        const SliceRows in_order = rows_in_order(rows);
+        const RowReader<D> reader(in_order);
         fetched.fetch(desk.entries + place);
         lay_entry<D>(reader, slice, desk, fetched.get(), place);
         __syncthreads();
@@ -171,12 +183,12 @@ __global__ void __launch_bounds__(kAnswerThreads)
 template <Dtype D>
 struct Answering {
     static void launch(const LeanRows& rows, const LeanSlice& slice, const Desk& desk, std::uint64_t opening,
-                       const DeliveredTokens& tokens, cudaStream_t stream) {
+                       const DeliveredTokens& tokens, const FoundRows* found, cudaStream_t stream) {
         cudaLaunchConfig_t config{};
         config.gridDim = 1 + kAnswering;
         config.blockDim = kAnswerThreads;
         config.stream = stream;
-        (void)cudaLaunchKernelEx(&config, answer_wishes<D>, rows, slice, desk, opening, tokens);
+        (void)cudaLaunchKernelEx(&config, answer_wishes<D>, rows, slice, desk, opening, tokens, found);
     }
 };
 
@@ -197,8 +209,9 @@ cudaError_t load_answer_kernel(Dtype dtype) {
 }
 
 cudaError_t launch_answering(const LeanRows& rows, const LeanSlice& slice, const Desk& desk,
-                             std::uint64_t opening, const DeliveredTokens& tokens, cudaStream_t stream) {
-    launch_of<Answering>(rows.dtype, rows, slice, desk, opening, tokens, stream);
+                             std::uint64_t opening, const DeliveredTokens& tokens, const FoundRows* found,
+                             cudaStream_t stream) {
+    launch_of<Answering>(rows.dtype, rows, slice, desk, opening, tokens, found, stream);
     return cudaGetLastError();
 }
 

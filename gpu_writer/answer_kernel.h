@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "gpu_writer/lean_kernels.h"
+#include "gpu_writer/lean_replay.h"
 
 namespace croupier::gpu_writer {
 
@@ -73,7 +74,9 @@ struct DeliveredTokens {
 cudaError_t load_answer_kernel(proto::Dtype dtype);
 
 // Runs until the desk's word has another opening, or the tokens are there: nobody asks for more then.
+// `found`: null, or where the GPU is told of the opening's rows, if not by `rows`.
 cudaError_t launch_answering(const LeanRows& rows, const LeanSlice& slice, const Desk& desk,
-                             std::uint64_t opening, const DeliveredTokens& tokens, cudaStream_t stream);
+                             std::uint64_t opening, const DeliveredTokens& tokens, const FoundRows* found,
+                             cudaStream_t stream);
 
 }  // namespace croupier::gpu_writer

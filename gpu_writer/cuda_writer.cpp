@@ -102,9 +102,10 @@ shm::Result<bool> CudaWriter::make_lean_path() {
     mutable_host().set_format(is_lean ? proto::SliceFormat::lean : proto::SliceFormat::full_tiles);
     if (!is_lean) return true;
     const bool copies = rows_ == RowsAre::copied || (rows_ == RowsAre::automatic && may_send_rows());
+    const LeanPath::Settings settings{copies, &counters_[0].next, ring_.empty_launches};
     CROUPIER_TRY(keep(lean_, LeanPath::make(
                                  host().segment(), host().rank(), host().order(),
-                                 [this](const void* place) { return address(place); }, copies)));
+                                 [this](const void* place) { return address(place); }, settings)));
     // Not when tokens are first awaited: to allocate what it needs waits for the GPU, which by then may wait
     // for what this thread has still to do.
     return keep(courier_, TokenCourier::make(host().segment(), host().rank(), lean_.get()));
@@ -196,7 +197,7 @@ std::uint64_t CudaWriter::slice_bytes(std::uint32_t columns) const {
            proto::element_bytes(geometry.dtype);
 }
 
-void CudaWriter::queue(const BegunStep& step) {
+shm::Result<bool> CudaWriter::queue(const BegunStep& step) {
     const shm::Segment& segment = host().segment();
     const std::uint32_t slot = segment.slot_of(step.step);
     const std::size_t place = step.ticket % ring_.places;
@@ -220,19 +221,21 @@ void CudaWriter::queue(const BegunStep& step) {
     to = record;
     std::atomic_ref(to.ticket).store(step.ticket, std::memory_order_release);
 
-    if (step.lean) {
-        const DeviceScope scope(device_);
-        lean_->prepare(step);
-    }
     proto::ReadyWord complete = step.word;
     complete.tiles = step.lean ? proto::ReadyWord::kLean : host().geometry().tiles(host().rank());
     ringer_->watch({&segment.ready(slot, host().rank()).word, complete});
+    if (!step.lean) return true;
+    const DeviceScope scope(device_);
+    lean_->prepare(step);
+    if (!was_captured_) return true;
+    return lean_->expect(step, end_of(step));
 }
 
 void CudaWriter::forget_after(std::uint64_t finished) {
     for (std::uint64_t ticket = finished + 1; ticket <= begun(); ++ticket) {
         std::atomic_ref(records_[ticket % ring_.places].ticket).store(0, std::memory_order_release);
     }
+    if (lean_ != nullptr) lean_->forget_from(finished + 1);
     enqueued_ = finished;
     ringer_->forget_all();
 }
@@ -273,12 +276,6 @@ CopyTarget CudaWriter::copy_target(const BegunStep& step) const {
 }
 
 shm::Result<bool> CudaWriter::copies(bool captured) const {
-    if (captured && lean_ != nullptr && !may_send_rows()) {
-        return shm::fail(
-            Errc::bad_argument,
-            "a lean step cannot be captured into a CUDA graph: enqueue it behind the graph, or open "
-            "the session with transport by device or rows");
-    }
     if (path_ == Path::copy && (captured || was_captured_)) {
         return shm::fail(Errc::bad_argument,
                          "the path `copy` cannot be captured into a CUDA graph, nor used after one was: its "
@@ -287,14 +284,12 @@ shm::Result<bool> CudaWriter::copies(bool captured) const {
     return path_ != Path::store && !captured && !was_captured_;
 }
 
-// A step that is begun is sent as it was begun: a graph's steps are begun after it is captured.
-shm::Result<bool> CudaWriter::send_rows_from_now_on() {
-    if (enqueued_ != begun()) {
-        return shm::fail(Errc::bad_argument,
-                         "a step is begun that is to be sent lean, and a CUDA graph sends rows: enqueue it "
-                         "before the capture");
+// From the first capture on: the steps that are begun by then, and by queue() each one after them.
+shm::Result<bool> CudaWriter::expect_lean() {
+    for (std::uint64_t ticket = enqueued_ + 1; ticket <= begun(); ++ticket) {
+        const BegunStep& step = steps_[ticket % ring_.places];
+        CROUPIER_TRY(lean_->expect(step, end_of(step)));
     }
-    mutable_host().set_format(proto::SliceFormat::full_tiles);
     return true;
 }
 
@@ -315,25 +310,32 @@ shm::Result<bool> CudaWriter::enqueue(void* stream, const void* logits, std::uin
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     CROUPIER_TRY(cuda_done(cudaStreamIsCapturing(worker, &capture), "the stream cannot be asked"));
     const bool captured = capture != cudaStreamCaptureStatusNone;
+    if (lean_ != nullptr) return enqueue_lean(worker, captured, logits, row_stride);
     const BegunStep& step = steps_[(enqueued_ + 1) % ring_.places];
     CROUPIER_TRY_VALUE(by_copy, copies(captured));
-    if (captured && host().sends_lean()) {
-        CROUPIER_TRY(send_rows_from_now_on());
-    }
     CROUPIER_TRY(count_enqueued(captured));
-    if (host().sends_lean()) return send_lean(step, logits, row_stride, worker);
     const SliceRows rows = rows_of(logits, row_stride);
     if (by_copy) return copy_->send(rows, copy_target(step), &counters_[0].next, worker);
     return cuda_done(launch_store(rows, ring_, store_blocks_, worker), "cannot launch the store of a step");
 }
 
-shm::Result<bool> CudaWriter::send_lean(const BegunStep& step, const void* logits, std::uint64_t row_stride,
-                                        cudaStream_t worker) {
+shm::Result<bool> CudaWriter::enqueue_lean(cudaStream_t worker, bool captured, const void* logits,
+                                           std::uint64_t row_stride) {
+    const BegunStep& step = steps_[(enqueued_ + 1) % ring_.places];
+    if (captured && !was_captured_) {
+        CROUPIER_TRY(expect_lean());
+    }
+    CROUPIER_TRY(count_enqueued(captured));
+    if (was_captured_) return lean_->send_expected(logits, row_stride, worker);
+    return lean_->send(logits, row_stride, step, end_of(step), worker);
+}
+
+LeanEnd CudaWriter::end_of(const BegunStep& step) const {
     LeanEnd end;
     end.next = &counters_[0].next;
     end.finished = reinterpret_cast<std::uint64_t>(ring_.outcomes + step.ticket % ring_.places);
     end.ticket = step.ticket;
-    return lean_->send(logits, row_stride, step, end, worker);
+    return end;
 }
 
 shm::Result<bool> CudaWriter::enqueue_randoms(void* stream) {

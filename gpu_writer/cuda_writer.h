@@ -34,7 +34,7 @@ class CudaWriter final : public StepWriter {
     shm::Result<bool> make_launch_ring();
     shm::Result<bool> keep_order();
     shm::Result<bool> make_lean_path();
-    void queue(const BegunStep& step) override;
+    shm::Result<bool> queue(const BegunStep& step) override;
     void forget_after(std::uint64_t finished) override;
     shm::Result<bool> send_tokens(void* stream, const proto::StoredArray<const proto::Decision>& decisions,
                                   std::int32_t* tokens) override;
@@ -51,10 +51,11 @@ class CudaWriter final : public StepWriter {
     bool may_send_rows() const { return host().geometry().lean_of_devices != 0; }
     // Whether the next step goes by the copy engine.
     shm::Result<bool> copies(bool captured) const;
-    shm::Result<bool> send_rows_from_now_on();
     shm::Result<bool> count_enqueued(bool captured);
-    shm::Result<bool> send_lean(const BegunStep& step, const void* logits, std::uint64_t row_stride,
-                                cudaStream_t worker);
+    shm::Result<bool> enqueue_lean(cudaStream_t worker, bool captured, const void* logits,
+                                   std::uint64_t row_stride);
+    shm::Result<bool> expect_lean();
+    LeanEnd end_of(const BegunStep& step) const;
 
     int device_;
     Path path_;
@@ -78,7 +79,7 @@ class CudaWriter final : public StepWriter {
     LaunchRing ring_;
     std::vector<BegunStep> steps_;
     std::optional<CopyPath> copy_;
-    std::unique_ptr<LeanPath> lean_;  // of a writer whose steps are lean, unless they are captured
+    std::unique_ptr<LeanPath> lean_;  // of a writer whose steps are lean
     std::optional<BellRinger> ringer_;
     std::unique_ptr<TokenCourier> courier_;  // since tokens were first awaited
     mutable std::uint64_t finished_ = 0;

@@ -17,14 +17,14 @@ __device__ void store_now(T* to, T value) {
     *static_cast<volatile T*>(to) = value;
 }
 
-// Of the CUDA blocks of one row of the grid, whether all others have arrived: what they stored before is
-// there for the one that is told so. The word is zero before the first and behind the last.
-__device__ inline bool arrives_last(std::uint32_t* arrived) {
+// Of so many CUDA blocks, whether all others have arrived: what they stored before is there for the one that
+// is told so. The word is zero before the first and behind the last.
+__device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t of) {
     __shared__ bool last;
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
-        last = atomicAdd(arrived, 1U) + 1 == gridDim.x;
+        last = atomicAdd(arrived, 1U) + 1 == of;
         // Before the store, for which it would wait.
         __threadfence();
         if (last) store_now(arrived, 0U);

@@ -50,7 +50,10 @@ class HostStepWriter final : public StepWriter {
     }
 
   private:
-    void queue(const BegunStep& step) override { steps_[step.ticket % steps_.size()] = step; }
+    shm::Result<bool> queue(const BegunStep& step) override {
+        steps_[step.ticket % steps_.size()] = step;
+        return true;
+    }
     void forget_after(std::uint64_t /*finished*/) override {}
     shm::Result<bool> send_tokens(void* stream, const proto::StoredArray<const proto::Decision>& decisions,
                                   std::int32_t* tokens) override {

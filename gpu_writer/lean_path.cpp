@@ -8,13 +8,28 @@
 #include "shm/wishes.h"
 
 namespace croupier::gpu_writer {
+namespace {
+
+// While one of the worker's streams is captured, this thread may ask for events and work other streams.
+class BesideCapture {
+  public:
+    BesideCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+    BesideCapture(const BesideCapture&) = delete;
+    BesideCapture& operator=(const BesideCapture&) = delete;
+    ~BesideCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+  private:
+    cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+}  // namespace
 
 shm::Result<std::unique_ptr<LeanPath>> LeanPath::make(const shm::Segment& segment, std::uint32_t rank,
                                                       std::span<const std::uint32_t> order, Address address,
-                                                      bool copies) {
+                                                      const Settings& settings) {
     std::unique_ptr<LeanPath> path(new LeanPath(segment, rank, std::move(address)));
-    CROUPIER_TRY(path->prepare_memory(order));
-    if (copies) {
+    CROUPIER_TRY(path->prepare_memory(order, settings));
+    if (settings.copies) {
         CROUPIER_TRY(path->make_copies());
     }
     path->server_.emplace(
@@ -41,7 +56,7 @@ void LeanPath::end_answers() {
     for (const auto& desk : desks_) desk->close(AnswerDesk::kEveryOpening);
 }
 
-shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order) {
+shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order, const Settings& settings) {
     const proto::Geometry& geometry = segment_.geometry();
     // The worker's stream may wait for the very tokens that an answer is for.
     CROUPIER_TRY(cuda_done(load_lean_kernels(geometry.dtype), "cannot load the kernel of lean steps"));
@@ -63,6 +78,10 @@ shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order)
         CROUPIER_TRY_VALUE(desk, AnswerDesk::make(geometry.dtype, shape_.slice.blocks));
         desks_.push_back(std::move(desk));
     }
+    CROUPIER_TRY(keep(preparing_, make_stream()));
+    CROUPIER_TRY_VALUE(
+        replays, LeanReplays::make(geometry, shape_.slice.blocks, settings.next, settings.empty_launches));
+    replays_.emplace(std::move(replays));
     CROUPIER_TRY(make_masks());
     return keep_places(order);
 }
@@ -102,8 +121,7 @@ shm::Result<bool> LeanPath::make_copies() {
 shm::Result<LeanRows> LeanPath::keep_rows(const LeanRows& rows, const BegunStep& step, cudaStream_t worker) {
     const std::uint32_t slot = segment_.slot_of(step.step);
     const std::size_t element = proto::element_bytes(rows.dtype);
-    std::byte* const to =
-        copies_->memory.get() + std::size_t{slot} * segment_.geometry().max_batch * copies_->pitch;
+    std::byte* const to = copies_of(slot);
     if (rows.entries > 0) {
         CROUPIER_TRY(cuda_done(
             cudaMemcpy2DAsync(to, copies_->pitch, rows.logits, rows.row_stride * element,
@@ -124,7 +142,6 @@ shm::Result<bool> LeanPath::make_masks() {
     const std::size_t words = segment_.layout().mask_row_words * geometry.mask_rows;
     CROUPIER_TRY(
         keep(masks.words, device_array<std::uint32_t>(words * geometry.slots, "the steps' grammar masks")));
-    CROUPIER_TRY(keep(masks.stream, make_stream()));
     masks.slots.resize(geometry.slots);
     for (MaskCopies::OfSlot& slot : masks.slots) {
         CROUPIER_TRY(keep(slot.there, make_event()));
@@ -144,8 +161,13 @@ void LeanPath::copy_masks(const BegunStep& step, std::span<const LeanWant> wants
     const StepMasks from = masks_of(segment_, step.step);
     const std::size_t bytes = from.row_words * sizeof(*from.words);
     own.status = cudaMemcpyAsync(masks_->words.get() + slot * from.row_words * segment_.geometry().mask_rows,
-                                 from.words, bytes * rows, cudaMemcpyHostToDevice, masks_->stream.get());
-    if (own.status == cudaSuccess) own.status = cudaEventRecord(own.there.get(), masks_->stream.get());
+                                 from.words, bytes * rows, cudaMemcpyHostToDevice, preparing_.get());
+    if (own.status == cudaSuccess) own.status = cudaEventRecord(own.there.get(), preparing_.get());
+}
+
+StepMasks LeanPath::copied_masks(std::uint32_t slot) const {
+    const std::uint64_t words = segment_.layout().mask_row_words;
+    return {masks_->words.get() + slot * words * segment_.geometry().mask_rows, words};
 }
 
 shm::Result<StepMasks> LeanPath::await_masks(const BegunStep& step, cudaStream_t worker) {
@@ -155,8 +177,7 @@ shm::Result<StepMasks> LeanPath::await_masks(const BegunStep& step, cudaStream_t
     CROUPIER_TRY(cuda_done(own.status, "cannot copy a step's grammar masks to the GPU"));
     CROUPIER_TRY(
         cuda_done(cudaStreamWaitEvent(worker, own.there.get()), "cannot wait for a step's grammar masks"));
-    const std::uint64_t words = segment_.layout().mask_row_words;
-    return StepMasks{masks_->words.get() + slot * words * segment_.geometry().mask_rows, words};
+    return copied_masks(slot);
 }
 
 LeanRows LeanPath::rows_of(const void* logits, std::uint64_t row_stride, std::uint64_t step,
@@ -176,6 +197,20 @@ LeanRows LeanPath::rows_of(const void* logits, std::uint64_t row_stride, std::ui
 LeanSlice LeanPath::slice_of(const BegunStep& step) const {
     return {address_(segment_.logits(segment_.slot_of(step.step), rank_)), places_.get(), shape_.slice.tile,
             segment_.geometry().tiles(rank_), step.columns};
+}
+
+LeanEnd LeanPath::end_of(const BegunStep& step, LeanEnd end) const {
+    const auto& ready = segment_.ready(segment_.slot_of(step.step), rank_);
+    proto::ReadyWord complete = step.word;
+    complete.tiles = proto::ReadyWord::kLean;
+    end.ready = address_(&ready.word);
+    end.word = complete.pack();
+    end.stamps = address_(ready.stamps);
+    return end;
+}
+
+std::byte* LeanPath::copies_of(std::uint32_t slot) const {
+    return copies_->memory.get() + std::size_t{slot} * segment_.geometry().max_batch * copies_->pitch;
 }
 
 std::size_t LeanPath::first_want(std::uint64_t step) const {
@@ -201,24 +236,62 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     // What is still laid of a step that had the slot and was given up comes before all of this one.
     CROUPIER_TRY(desk.hold(worker));
     const std::uint32_t slot = segment_.slot_of(step.step);
-    const std::span<const LeanWant> wants(wants_.get() + first_want(step.step), step.columns);
     const LeanTarget target{address_(segment_.lean(slot, rank_)), shape_.layout, shape_.room};
-    CROUPIER_TRY(send_beside(rows, target, step, wants, worker));
-    proto::ReadyWord complete = step.word;
-    complete.tiles = proto::ReadyWord::kLean;
-    end.ready = address_(&segment_.ready(slot, rank_).word);
-    end.word = complete.pack();
-    end.stamps = address_(segment_.ready(slot, rank_).stamps);
-    CROUPIER_TRY(cuda_done(launch_lean(rows, target, wants, end, scratch_.get(), worker),
-                           "cannot launch a lean step"));
+    CROUPIER_TRY(send_beside(rows, target, step, wants_of(step), worker));
+    CROUPIER_TRY(
+        cuda_done(launch_lean(rows, target, wants_of(step), end_of(step, end), scratch_.get(), worker),
+                  "cannot launch a lean step"));
     // Behind the step, which does not wait for the copy. What is wished for meanwhile is asked for again.
     // Where it fails the step is on its way all the same, and what is wished for is answered from the rows.
     shm::Result<LeanRows> kept = rows;
     if (copies_) kept = keep_rows(rows, step, worker);
-    desk.open(kept ? kept.value() : rows, slice_of(step), step.step, watched.opening, worker,
-              copies_ && kept ? copies_->there[slot].get() : nullptr);
+    desk.open({kept ? kept.value() : rows, slice_of(step), step.step, watched.opening, worker,
+               copies_ && kept ? copies_->there[slot].get() : nullptr});
     if (!kept) return kept.error();
     return true;
+}
+
+shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
+    const BesideCapture beside;
+    const WatchedStep watched{step, ++openings_};
+    server_->watch(watched);
+    LeanRecord record;
+    record.ticket = step.ticket;
+    record.opening = watched.opening;
+    record.slot = segment_.slot_of(step.step);
+    record.part = address_(segment_.lean(record.slot, rank_));
+    record.slice = slice_of(step);
+    record.end = end_of(step, end);
+    record.order = proto::LeanOrder(step.columns);
+    record.names = rows_of(nullptr, 0, step.step, {}).names;
+    if (copies_) record.kept = copies_of(record.slot);
+    AnswerDesk& desk = desk_of(step.step);
+    desk.open({rows_of(nullptr, 0, step.step, {}), record.slice, step.step, watched.opening, std::nullopt,
+               nullptr, replays_->rows(record.slot)});
+    // What is still laid of a step that had the slot and was given up comes before all of this one.
+    cudaStream_t preparing = nullptr;
+    if (!desk.is_quiet()) {
+        preparing = preparing_.get();
+        CROUPIER_TRY(desk.hold(preparing));
+    }
+    if (masks_ && masks_->slots[record.slot].some) {
+        CROUPIER_TRY(
+            cuda_done(masks_->slots[record.slot].status, "cannot copy a step's grammar masks to the GPU"));
+        record.masks = copied_masks(record.slot);
+        preparing = preparing_.get();
+    }
+    return replays_->begin(record, wants_of(step), preparing);
+}
+
+shm::Result<bool> LeanPath::send_expected(const void* logits, std::uint64_t row_stride, cudaStream_t worker) {
+    const LeanRows rows = rows_of(logits, row_stride, 0, {});
+    const LeanTarget target{0, shape_.layout, shape_.room};
+    CROUPIER_TRY(cuda_done(
+        launch_found_lean(rows, target, replays_->ring(), scratch_.get(), spread_scratch_.get(), worker),
+        "cannot launch a lean step of a CUDA graph"));
+    if (!copies_) return true;
+    return cuda_done(launch_keep_rows(rows, replays_->ring(), copies_->pitch, worker),
+                     "cannot launch the copy of a CUDA graph's rows");
 }
 
 // What only some columns have, by kernels of their own: before the step's, so that its word covers it.

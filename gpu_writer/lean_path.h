@@ -13,6 +13,7 @@
 #include "gpu_writer/cuda_memory.h"
 #include "gpu_writer/lean_kernels.h"
 #include "gpu_writer/lean_layout.h"
+#include "gpu_writer/lean_replays.h"
 #include "gpu_writer/named_blocks.h"
 #include "gpu_writer/wish_server.h"
 
@@ -30,7 +31,6 @@ struct RowCopies {
 // up by 50 us.
 struct MaskCopies {
     DeviceMemory<std::uint32_t> words;  // [slot][row][word]
-    Stream stream;
     struct OfSlot {
         Event there;
         cudaError_t status = cudaSuccess;
@@ -44,10 +44,17 @@ class LeanPath {
     // Where the GPU finds a place of the segment.
     using Address = std::function<std::uint64_t(const void*)>;
 
-    // `copies`: rows may be written over behind their step.
+    // What a writer has beside the segment.
+    struct Settings {
+        bool copies = false;  // rows may be written over behind their step
+        // In GPU memory and in pinned memory, for replays: launches that have found their step, and those
+        // that found none.
+        std::uint64_t* next = nullptr;
+        std::uint64_t* empty_launches = nullptr;
+    };
     static shm::Result<std::unique_ptr<LeanPath>> make(const shm::Segment& segment, std::uint32_t rank,
                                                        std::span<const std::uint32_t> order, Address address,
-                                                       bool copies);
+                                                       const Settings& settings);
     ~LeanPath();
     LeanPath(const LeanPath&) = delete;
     LeanPath& operator=(const LeanPath&) = delete;
@@ -57,11 +64,19 @@ class LeanPath {
 
     // When the step is begun: what its columns want.
     void prepare(const BegunStep& step);
-    // `end`: but for the ready word, which is the step's.
+    // `end`: but for the ready word and the stamps, which are the step's.
     shm::Result<bool> send(const void* logits, std::uint64_t row_stride, const BegunStep& step, LeanEnd end,
                            cudaStream_t worker);
 
-    // Of the step that was sent last in its slot: see AnswerDesk.
+    // Instead, where the enqueue was captured into a CUDA graph: a replay from now on sends the step, and
+    // what is wished for is answered. `end` likewise.
+    shm::Result<bool> expect(const BegunStep& step, LeanEnd end);
+    // No replay sends the step of this ticket, or a later one, until it is expected anew.
+    void forget_from(std::uint64_t ticket) { replays_->forget_from(ticket); }
+    // Sends the expected step that is next when it runs, in a capture or outside.
+    shm::Result<bool> send_expected(const void* logits, std::uint64_t row_stride, cudaStream_t worker);
+
+    // Of the step that was sent or expected last in its slot: see AnswerDesk.
     bool is_sent(std::uint64_t step) const { return desk_of(step).is_open_for(step); }
     shm::Result<std::uint64_t> answer_in(cudaStream_t stream, std::uint64_t step,
                                          const DeliveredTokens& tokens);
@@ -69,7 +84,7 @@ class LeanPath {
 
   private:
     LeanPath(const shm::Segment& segment, std::uint32_t rank, Address address);
-    shm::Result<bool> prepare_memory(std::span<const std::uint32_t> order);
+    shm::Result<bool> prepare_memory(std::span<const std::uint32_t> order, const Settings& settings);
     shm::Result<bool> keep_places(std::span<const std::uint32_t> order);
     shm::Result<bool> make_copies();
     shm::Result<bool> make_masks();
@@ -79,6 +94,12 @@ class LeanPath {
     LeanRows rows_of(const void* logits, std::uint64_t row_stride, std::uint64_t step,
                      const StepMasks& masks) const;
     LeanSlice slice_of(const BegunStep& step) const;
+    LeanEnd end_of(const BegunStep& step, LeanEnd end) const;
+    std::byte* copies_of(std::uint32_t slot) const;
+    StepMasks copied_masks(std::uint32_t slot) const;
+    std::span<const LeanWant> wants_of(const BegunStep& step) const {
+        return {wants_.get() + first_want(step.step), step.columns};
+    }
     shm::Result<bool> send_beside(const LeanRows& rows, const LeanTarget& target, const BegunStep& step,
                                   std::span<const LeanWant> wants, cudaStream_t worker);
     // The rows as they are answered from, in memory that they keep.
@@ -98,6 +119,8 @@ class LeanPath {
     NamedBlocks named_;
     PinnedMemory<std::uint16_t> names_;     // [slot][column][of the room]
     std::uint16_t* names_there_ = nullptr;  // where the kernel reads them
+    Stream preparing_;                      // what a step waits for is made there before
+    std::optional<LeanReplays> replays_;
     std::optional<RowCopies> copies_;
     std::optional<MaskCopies> masks_;
     std::vector<std::unique_ptr<AnswerDesk>> desks_;  // [slot]

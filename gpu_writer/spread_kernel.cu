@@ -5,6 +5,7 @@
 #include "gpu_writer/device_words.cuh"
 #include "gpu_writer/lanes.cuh"
 #include "gpu_writer/lean_masks.cuh"
+#include "gpu_writer/lean_replay.h"
 #include "gpu_writer/lean_rows.cuh"
 
 namespace croupier::gpu_writer {
@@ -22,6 +23,10 @@ constexpr std::uint32_t kMostTogether = 512;
 // until about so many are on their way.
 constexpr std::uint32_t kMostShares = 8;
 constexpr std::uint32_t kEnoughOnTheirWay = 256;
+// Most steps have none, and theirs are launched all the same where a replay has to find them: half of most
+// GPUs, for any number of columns.
+constexpr std::uint32_t kFoundShares = 2;
+constexpr std::uint32_t kFoundTogether = 64;
 
 constexpr std::uint32_t shares_of(std::size_t columns) {
     return std::clamp(kEnoughOnTheirWay / static_cast<std::uint32_t>(columns), 1U, kMostShares);
@@ -115,17 +120,16 @@ __device__ PartialSpread fetched(const PartialSpread& found) {
             __ldcg(&found.most)};
 }
 
+// By one of the `shares` CUDA blocks of a column, the `place`th of those that are summed.
 template <Dtype D>
-__global__ void __launch_bounds__(kSpreadThreads, 2)
-    sum_spreads(LeanRows rows, LeanTarget target, const __grid_constant__ SpreadColumns columns,
-                SpreadScratch scratch) {
+__device__ void sum_part(const LeanRows& rows, const LeanTarget& target, const SpreadColumn& of,
+                         std::uint32_t place, std::uint32_t shares, const SpreadScratch& scratch) {
     const SliceRows in_order = rows_in_order(rows);
     const RowReader<D> reader(in_order);
-    const SpreadColumn& of = columns.each[blockIdx.y];
     constexpr double kLog2E = 1.4426950408889634;
     // Finite and not 0: its products with 0 and with infinity are numbers.
     const double scale_of_two = std::clamp(of.scale * kLog2E, double{FLT_MIN}, double{FLT_MAX});
-    const std::uint32_t share = (rows.blocks + gridDim.x - 1) / gridDim.x;
+    const std::uint32_t share = (rows.blocks + shares - 1) / shares;
     const std::uint32_t first = std::min(blockIdx.x * share, rows.blocks);
     const ColumnMask mask(rows, of.mask_row);
     PartialSpread part;
@@ -136,17 +140,42 @@ __global__ void __launch_bounds__(kSpreadThreads, 2)
             part.take(unit, scale_of_two);
         });
     PartialSpread all = join_parts(part, scale_of_two);
-    if (gridDim.x > 1) {
-        PartialSpread* found = scratch.found + std::size_t{blockIdx.y} * kMostShares;
+    if (shares > 1) {
+        PartialSpread* found = scratch.found + std::size_t{place} * kMostShares;
         if (threadIdx.x == 0) found[blockIdx.x] = all;
-        if (!arrives_last(scratch.arrived + blockIdx.y) || threadIdx.x >= 32) return;
+        if (!arrives_last(scratch.arrived + place, shares) || threadIdx.x >= 32) return;
         all =
-            join_lanes(threadIdx.x < gridDim.x ? fetched(found[threadIdx.x]) : PartialSpread{}, scale_of_two);
+            join_lanes(threadIdx.x < shares ? fetched(found[threadIdx.x]) : PartialSpread{}, scale_of_two);
     }
     if (threadIdx.x != 0) return;
     // Of a row with a NaN or +inf, and of nothing but -inf, there is none.
     if (!(all.most <= FLT_MAX)) all.sums = {};
     reinterpret_cast<proto::LeanSpread*>(target.part + target.layout.spread(of.column))->of = all.sums;
+}
+
+template <Dtype D>
+__global__ void __launch_bounds__(kSpreadThreads, 2)
+    sum_spreads(LeanRows rows, LeanTarget target, const __grid_constant__ SpreadColumns columns,
+                SpreadScratch scratch) {
+    sum_part<D>(rows, target, columns.each[blockIdx.y], blockIdx.y, gridDim.x, scratch);
+}
+
+// Of a step that a replay has found: how many they are, the launch does not know.
+template <Dtype D>
+__global__ void __launch_bounds__(kSpreadThreads, 2)
+    sum_found(LeanRows rows, LeanTarget target, FoundStep step, SpreadScratch scratch) {
+    if (step.record->slice.columns == 0) return;
+    rows.masks = step.record->masks;
+    target.part = step.record->part;
+    for (std::uint32_t i = blockIdx.y; i < step.counts[kFoundSpreads]; i += gridDim.y) {
+        const std::uint32_t column = step.spreads[i];
+        const LeanWant& want = step.wants[column];
+        // There is no place for more that are shared: a block may be several columns ahead of its neighbour.
+        const std::uint32_t shares = i < kMostTogether ? gridDim.x : 1;
+        if (blockIdx.x >= shares) break;
+        sum_part<D>(rows, target, {column, want.mask_row, want.scale}, i, shares, scratch);
+        __syncthreads();
+    }
 }
 
 template <Dtype D>
@@ -164,10 +193,30 @@ struct Summing {
 };
 
 template <Dtype D>
+struct SummingFound {
+    static void launch(const LeanRows& rows, const LeanTarget& target, const FoundStep& step, void* scratch,
+                       cudaStream_t stream) {
+        cudaLaunchConfig_t config{};
+        config.gridDim = {kFoundShares, kFoundTogether, 1};
+        config.blockDim = kSpreadThreads;
+        config.stream = stream;
+        (void)cudaLaunchKernelEx(&config, sum_found<D>, rows, target, step, SpreadScratch(scratch));
+    }
+};
+
+template <Dtype D>
 struct Loading {
     static void launch(cudaError_t* status) {
         cudaFuncAttributes attributes;
         *status = cudaFuncGetAttributes(&attributes, sum_spreads<D>);
+    }
+};
+
+template <Dtype D>
+struct LoadingFound {
+    static void launch(cudaError_t* status) {
+        cudaFuncAttributes attributes;
+        *status = cudaFuncGetAttributes(&attributes, sum_found<D>);
     }
 };
 
@@ -192,6 +241,18 @@ cudaError_t launch_spreads(const LeanRows& rows, const LeanTarget& target,
         launch_of<Summing>(rows.dtype, rows, target, some, scratch, stream);
         columns = columns.subspan(some.size());
     }
+    return cudaGetLastError();
+}
+
+cudaError_t load_found_spreads(Dtype dtype) {
+    cudaError_t status = cudaSuccess;
+    launch_of<LoadingFound>(dtype, &status);
+    return status;
+}
+
+cudaError_t launch_found_spreads(const LeanRows& rows, const LeanTarget& target, const FoundStep& step,
+                                 void* scratch, cudaStream_t stream) {
+    launch_of<SummingFound>(rows.dtype, rows, target, step, scratch, stream);
     return cudaGetLastError();
 }
 

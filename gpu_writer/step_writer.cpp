@@ -23,8 +23,7 @@ shm::Result<bool> StepWriter::begin(std::uint64_t step) {
     CROUPIER_TRY_VALUE(begun_step, steps_.begin(step));
     if (!begun_step) return false;
     latest_[host_.segment().slot_of(step)] = *begun_step;
-    queue(*begun_step);
-    return true;
+    return queue(*begun_step);
 }
 
 shm::Result<bool> StepWriter::abandon() {

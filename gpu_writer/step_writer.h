@@ -61,7 +61,7 @@ class StepWriter {
 
     HostWriter& mutable_host() { return host_; }
     // Called when there is room for it.
-    virtual void queue(const BegunStep& step) = 0;
+    virtual shm::Result<bool> queue(const BegunStep& step) = 0;
     virtual void forget_after(std::uint64_t finished) = 0;
     // Of so many decisions.
     virtual shm::Result<bool> send_tokens(void* stream,

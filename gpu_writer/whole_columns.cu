@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "gpu_writer/lean_replay.h"
 #include "gpu_writer/lean_slice.cuh"
 
 namespace croupier::gpu_writer {
@@ -12,17 +13,17 @@ constexpr std::uint32_t kWholeThreads = 256;
 constexpr std::uint32_t kWholeParts = 16;
 // They are the kernel's argument: host memory would be read a few words at a time.
 constexpr std::uint32_t kMostTogether = 64;
+// Most steps have none, and theirs are launched all the same where a replay has to find them.
+constexpr std::uint32_t kFoundTogether = 8;
 
 struct WholeColumns {
     std::uint32_t each[kMostTogether];
 };
 
+// One of the CUDA blocks that share a column.
 template <Dtype D>
-__global__ void __launch_bounds__(kWholeThreads)
-    lay_whole(LeanRows rows, LeanSlice slice, const __grid_constant__ WholeColumns columns) {
-    const SliceRows in_order = rows_in_order(rows);
-    const RowReader<D> reader(in_order);
-    const std::uint32_t column = columns.each[blockIdx.y];
+__device__ void lay_part(const RowReader<D>& reader, const LeanSlice& slice, std::uint32_t rank_blocks,
+                         std::uint32_t column) {
     // Behind the last block, the padding that makes the last tile whole.
     const std::uint32_t blocks = proto::blocks_of(slice.tiles * slice.tile);
     if (blockIdx.x >= blocks) return;
@@ -31,8 +32,26 @@ __global__ void __launch_bounds__(kWholeThreads)
     copy_blocks<D, kWholeThreads>(
         reader, column, own, block_of, [&](std::uint32_t i, std::uint32_t within, const Unit<D>& unit) {
             const std::uint32_t block = block_of(i);
-            store_in_slice(slice, column, block < rows.blocks ? place_of(slice, block) : block, within, unit);
+            store_in_slice(slice, column, block < rank_blocks ? place_of(slice, block) : block, within, unit);
         });
+}
+
+template <Dtype D>
+__global__ void __launch_bounds__(kWholeThreads)
+    lay_whole(LeanRows rows, LeanSlice slice, const __grid_constant__ WholeColumns columns) {
+    const SliceRows in_order = rows_in_order(rows);
+    lay_part(RowReader<D>(in_order), slice, rows.blocks, columns.each[blockIdx.y]);
+}
+
+// Of a step that a replay has found: how many they are, the launch does not know.
+template <Dtype D>
+__global__ void __launch_bounds__(kWholeThreads) lay_found(LeanRows rows, FoundStep step) {
+    const SliceRows in_order = rows_in_order(rows);
+    const RowReader<D> reader(in_order);
+    if (step.record->slice.columns == 0) return;
+    const LeanSlice slice = step.record->slice;
+    for (std::uint32_t i = blockIdx.y; i < step.counts[kFoundWhole]; i += gridDim.y)
+        lay_part(reader, slice, rows.blocks, step.whole[i]);
 }
 
 template <Dtype D>
@@ -50,10 +69,29 @@ struct LayingWhole {
 };
 
 template <Dtype D>
+struct LayingFound {
+    static void launch(const LeanRows& rows, const FoundStep& step, cudaStream_t stream) {
+        cudaLaunchConfig_t config{};
+        config.gridDim = {kWholeParts, kFoundTogether, 1};
+        config.blockDim = kWholeThreads;
+        config.stream = stream;
+        (void)cudaLaunchKernelEx(&config, lay_found<D>, rows, step);
+    }
+};
+
+template <Dtype D>
 struct Loading {
     static void launch(cudaError_t* status) {
         cudaFuncAttributes attributes;
         *status = cudaFuncGetAttributes(&attributes, lay_whole<D>);
+    }
+};
+
+template <Dtype D>
+struct LoadingFound {
+    static void launch(cudaError_t* status) {
+        cudaFuncAttributes attributes;
+        *status = cudaFuncGetAttributes(&attributes, lay_found<D>);
     }
 };
 
@@ -74,6 +112,17 @@ cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,
         launch_of<LayingWhole>(rows.dtype, rows, slice, some, stream);
         columns = columns.subspan(some.size());
     }
+    return cudaGetLastError();
+}
+
+cudaError_t load_found_whole_columns(Dtype dtype) {
+    cudaError_t status = cudaSuccess;
+    launch_of<LoadingFound>(dtype, &status);
+    return status;
+}
+
+cudaError_t launch_found_whole_columns(const LeanRows& rows, const FoundStep& step, cudaStream_t stream) {
+    launch_of<LayingFound>(rows.dtype, rows, step, stream);
     return cudaGetLastError();
 }
 

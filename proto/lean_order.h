@@ -37,6 +37,7 @@ class LeanOrder {
     // Of fewer columns no part is told of.
     static constexpr bool has_stamps(std::uint32_t columns) { return columns >= 2 * kFewest; }
 
+    constexpr std::uint32_t columns() const { return columns_; }
     // The last one has no stamp but the step's ready word.
     constexpr std::uint32_t parts() const { return parts_; }
     // Columns that are sent one after another stand far apart, by the golden section, around the end: a

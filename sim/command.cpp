@@ -127,6 +127,10 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"lent", false}, {"copied", true}}))
         ->group(group);
     command
+        .add_flag("--graphs", options.replays_graphs,
+                  "The GPU's enqueues are captured into CUDA graphs and replayed (--writer cuda)")
+        ->group(group);
+    command
         .add_flag(
             "--await-tokens", options.awaits_tokens,
             "The GPU's stream waits for a step's tokens, as an engine's does (--writer cuda, --in-flight 1)")
@@ -235,6 +239,9 @@ void check_together(const SimOptions& options) {
             "--await-tokens",
             "only a GPU's stream waits, and of several steps in flight one would hold up the "
             "others: give --writer cuda and --in-flight 1");
+    }
+    if (options.replays_graphs && !options.on_gpu) {
+        throw CLI::ValidationError("--graphs", "only a GPU replays CUDA graphs: give --writer cuda");
     }
     if (options.rows_copied && (!options.on_gpu || options.transport == Transport::rows)) {
         throw CLI::ValidationError(

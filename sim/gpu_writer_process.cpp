@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -14,6 +15,7 @@
 #include "croupier/writer.h"
 #include "shm/segment.h"
 #include "shm/wait_strategy.h"
+#include "sim/captured_enqueue.h"
 #include "sim/lm_head.h"
 #include "sim/writer_process.h"
 
@@ -91,17 +93,31 @@ class GpuRank {
         if (begun != 0) return false;
         in_flight_.push_back({step, inputs_of(step, columns)});
         head_.forward(segment_->slot_of(step), in_flight_.back().inputs);
-        if (world_.options.randoms_in_ring && rank_ == 0 &&
-            croupier_writer_enqueue_randoms(writer_.get(), head_.stream(), &error) != 0) {
-            fail(error);
-        }
-        if (croupier_writer_enqueue(writer_.get(), head_.stream(), head_.logits(segment_->slot_of(step)),
-                                    head_.row_stride(), &error) != 0) {
-            fail(error);
-        }
+        send(segment_->slot_of(step));
         if (world_.options.rows_copied) head_.spoil(segment_->slot_of(step));
         if (awaits_) await_tokens(step);
         return true;
+    }
+
+    void send(std::uint32_t slot) {
+        if (!world_.options.replays_graphs) return enqueue(slot, head_.stream());
+        // One for each place of the logits: an engine has one for each batch size.
+        auto& graph = graphs_[slot];
+        if (graph == nullptr)
+            graph = std::make_unique<CapturedEnqueue>(head_.stream(),
+                                                      [&](void* stream) { enqueue(slot, stream); });
+        graph->replay();
+    }
+    void enqueue(std::uint32_t slot, void* stream) {
+        croupier_error error{};
+        if (world_.options.randoms_in_ring && rank_ == 0 &&
+            croupier_writer_enqueue_randoms(writer_.get(), stream, &error) != 0) {
+            fail(error);
+        }
+        if (croupier_writer_enqueue(writer_.get(), stream, head_.logits(slot), head_.row_stride(), &error) !=
+            0) {
+            fail(error);
+        }
     }
 
     void await_tokens(std::uint64_t step) {
@@ -205,6 +221,8 @@ class GpuRank {
     std::unique_ptr<shm::Segment> segment_;
     std::vector<std::uint32_t> held_;  // by request: the positions whose tokens have come back to the GPU
     std::deque<Step> in_flight_;
+    // Before the writer goes, whose memory they use.
+    std::map<std::uint32_t, std::unique_ptr<CapturedEnqueue>> graphs_;  // by slot
 };
 
 // As the host's writer attaches: the rank may be a dead process's for as long as the kernel cleans up after

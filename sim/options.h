@@ -42,9 +42,10 @@ struct SimOptions {
     proto::Dtype dtype = proto::Dtype::bf16;
     std::uint32_t tile = 64;
     bool hotness_order = false;
-    bool on_gpu = false;         // the ranks' logits are made by GPUs
-    bool awaits_tokens = false;  // a GPU's stream does, and no thread takes them to it
-    bool rows_copied = false;    // a GPU's rows are written over behind each step
+    bool on_gpu = false;          // the ranks' logits are made by GPUs
+    bool awaits_tokens = false;   // a GPU's stream does, and no thread takes them to it
+    bool rows_copied = false;     // a GPU's rows are written over behind each step
+    bool replays_graphs = false;  // a GPU's enqueues are captured once and replayed
     bool summaries = false;
     Transport transport = Transport::rows;
     bool randoms_in_ring = false;

@@ -172,6 +172,7 @@ std::string to_json(const Report& report, const SimOptions& options) {
           {"transport", name_of(options.transport)},
           {"writer", options.on_gpu ? "cuda" : "host"},
           {"rows", options.rows_copied ? "copied" : "lent"},
+          {"graphs", options.replays_graphs},
           {"samplers", options.samplers},
           {"threads_per_sampler", options.threads_per_sampler},
           {"seed", options.seed}}},

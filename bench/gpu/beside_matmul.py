@@ -6,6 +6,8 @@ PYTHONPATH has the package croupier with its programs, torch and bench/vllm. A C
 over and over; in turns nothing runs beside it, then a step every 5 ms, then steps back to back, as rows, as
 lean steps, and as lean steps whose tokens another stream waits for than the one that has sent them: what an
 engine does that goes on meanwhile. That stream waits by a word, where the step's own has a kernel that looks.
+"read once" is no sampler: torch finds the largest logit of each row, as often as lean steps come, which is
+the least that any sampler's reading of them costs. "lost_us" is what a step costs the products.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +98,20 @@ class Products:
         return begin.elapsed_time(end) * 1000 / (replays * self.EACH)
 
 
+class Reading:
+    """Rows whose largest logit is found again and again, at another's pace."""
+
+    def __init__(self, columns: int) -> None:
+        self.rows = rows_of(columns)
+        self.largest = torch.empty(columns, dtype=torch.bfloat16, device="cuda")
+        self.stream = torch.cuda.Stream(priority=-1)
+
+    def step(self) -> None:
+        with torch.cuda.stream(self.stream):
+            torch.amax(self.rows, 1, out=self.largest)
+        self.stream.synchronize()
+
+
 class Steps:
     """An engine whose sequences are decided again and again, by a thread and on a stream of its own."""
 
@@ -113,39 +130,57 @@ class Steps:
         self.uids = list(range(1, columns + 1))
         for uid in self.uids:
             self.session.add(uid, [1, 2, 3], params=croupier.Params(seed=uid, **FULL))
-        rows = torch.randn(columns, VOCAB, device="cuda") * 2.5
-        rows[:, :50] += 8.0
-        self.rows = rows.to(torch.bfloat16)
+        self.rows = rows_of(columns)
         self.tokens = torch.empty(columns, dtype=torch.int32, device="cuda")
         self.stream = torch.cuda.Stream(priority=-1)
         self.token_stream = torch.cuda.Stream(priority=-1) if apart else self.stream
-        self.took: list[float] = []
-        self.go_on = True
 
-    def run(self, pause: float) -> None:
-        stream = self.stream.cuda_stream
-        while self.go_on:
+    def step(self) -> None:
+        step = self.session.submit(self.uids)
+        assert self.writer.begin(step)
+        self.writer.enqueue(self.rows, self.stream.cuda_stream)
+        if self.token_stream is not self.stream:
+            self.token_stream.wait_stream(self.stream)
+        self.writer.enqueue_awaited_tokens(step, self.tokens, 20.0, self.token_stream.cuda_stream)
+        assert not any(self.session.wait(20.0).errors)
+        self.token_stream.synchronize()
+
+
+def rows_of(columns: int) -> torch.Tensor:
+    rows = torch.randn(columns, VOCAB, device="cuda") * 2.5
+    rows[:, :50] += 8.0
+    return rows.to(torch.bfloat16)
+
+
+def beside(step: Callable[[], None], products: Products, pause: float, seconds: float) -> dict[str, Any]:
+    """A product's time while steps are made, one each `pause` seconds where they are not longer."""
+    took: list[float] = []
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.is_set():
             begun = time.monotonic()
-            step = self.session.submit(self.uids)
-            assert self.writer.begin(step)
-            self.writer.enqueue(self.rows, stream)
-            if self.token_stream is not self.stream:
-                self.token_stream.wait_stream(self.stream)
-            self.writer.enqueue_awaited_tokens(step, self.tokens, 20.0, self.token_stream.cuda_stream)
-            assert not any(self.session.wait(20.0).errors)
-            self.token_stream.synchronize()
-            self.took.append(time.monotonic() - begun)
-            time.sleep(max(0.0, pause - self.took[-1]))
+            step()
+            took.append(time.monotonic() - begun)
+            time.sleep(max(0.0, pause - took[-1]))
 
-    def beside(self, products: Products, pause: float, seconds: float) -> dict[str, Any]:
-        self.go_on, self.took = True, []
-        thread = threading.Thread(target=self.run, args=(pause,))
-        thread.start()
-        us = products.us_each(seconds)
-        self.go_on = False
-        thread.join()
-        took = sorted(self.took)
-        return {"product_us": us, "steps": len(took), "step_ms": took[len(took) // 2] * 1000}
+    alone = products.us_each(seconds)
+    thread = threading.Thread(target=run)
+    thread.start()
+    begun = time.monotonic()
+    us = products.us_each(seconds)
+    while_beside = time.monotonic() - begun
+    over.set()
+    thread.join()
+    median = sorted(took)[len(took) // 2]
+    return {
+        "product_us": us,
+        "steps": len(took),
+        "step_ms": median * 1000,
+        "alone_us": alone,
+        "loss": us / alone - 1,
+        "lost_us": (1 - alone / us) * while_beside * 1e6 / len(took),
+    }
 
 
 def main() -> None:
@@ -162,20 +197,24 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     try:
         products = Products()
-        engines = {
+        engines: dict[str, Steps | Reading] = {
             "rows": Steps(daemon, 1, arguments.columns),
             "lean": Steps(daemon, 2, arguments.columns),
             "lean, tokens apart": Steps(daemon, 2, arguments.columns, apart=True),
+            "read once": Reading(arguments.columns),
         }
         for _ in range(arguments.rounds):
             for transport, steps in engines.items():
                 for pace, pause in PACES.items():
-                    alone = products.us_each(arguments.seconds)
-                    found = steps.beside(products, pause, arguments.seconds)
-                    found |= {"transport": transport, "pace": pace, "alone_us": alone}
-                    found["loss"] = found["product_us"] / alone - 1
-                    results.append(found)
-                    print({key: round(of, 4) if isinstance(of, float) else of for key, of in found.items()})
+                    if transport == "read once" and pause == 0.0:
+                        pause = next(
+                            of["step_ms"] / 1000
+                            for of in reversed(results)
+                            if of["transport"] == "lean" and of["pace"] == pace
+                        )
+                    found = beside(steps.step, products, pause, arguments.seconds)
+                    results.append({"transport": transport, "pace": pace, **found})
+                    print({key: round(of, 4) if isinstance(of, float) else of for key, of in results[-1].items()})
     finally:
         daemon.end()
     given = {key: str(value) for key, value in vars(arguments).items()}

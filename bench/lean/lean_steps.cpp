@@ -160,7 +160,7 @@ void LeanSteps::answer_tokens() {
 // As a writer brings them; what stands behind them in the stream says that they are there. They are answered
 // when the step's word is there.
 std::uint64_t LeanSteps::until_tokens(Clock::time_point begin) {
-    desk_->open(next_rows(), slice(), step_, step_, stream_.get());
+    desk_->open({next_rows(), slice(), step_, step_, stream_.get()});
     need(desk_->answer_in(stream_.get(), {decided_.device, static_cast<std::int32_t*>(tokens_.get()),
                                           case_.columns, ticket()}));
     launch_flag(words_.device + kFlag, step_, stream_.get());
@@ -217,7 +217,7 @@ std::uint64_t LeanSteps::to_answers(std::uint32_t columns, std::uint32_t blocks,
         wanted[block / 64] |= std::uint64_t{1} << block % 64;
     }
     // A step's first wish brings the kernel only in another stream than the step's.
-    desk_->open(next_rows(), slice(), step_, step_, running ? stream_.get() : nullptr);
+    desk_->open({next_rows(), slice(), step_, step_, running ? stream_.get() : nullptr});
     need(desk_->answer_in(stream_.get(), {}));
     if (running) {
         ask(1, std::vector<std::uint64_t>(wanted.size()));

@@ -23,10 +23,9 @@ enum {
     CROUPIER_TRANSPORT_ROWS = 1,
     CROUPIER_TRANSPORT_LEAN = 2,
     /* Lean steps where GPUs write, whose rows are copied unless they are lent (croupier/writer.h), and rows
-     * where hosts do. A capture of the enqueue into a CUDA graph, or a path other than CROUPIER_WRITER_AUTO,
-     * makes a GPU's steps steps of rows too, from the next one that is begun. All ranks must send a step
-     * alike: their writers are of one kind, of this release or a later one, have the same path, and capture
-     * all or none. */
+     * where hosts do. A path other than CROUPIER_WRITER_AUTO makes a GPU's steps steps of rows too. All ranks
+     * must send a step alike: their writers are of one kind, of this release or a later one, and have the
+     * same path. */
     CROUPIER_TRANSPORT_BY_DEVICE = 3
 };
 

@@ -134,9 +134,8 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error
  * ids in the order of the ids. Never waits for the GPU, allocates nothing, and may be captured into a CUDA
  * graph that is replayed once after each begin: only `logits` and `row_stride` are fixed in it.
  * The rows may be overwritten by later work of the stream. But where steps are lean, a GPU's rows that are
- * lent must stay as they are until the step is decided (croupier_writer_wait_tokens). A capture
- * fails where all steps are lean; where they are by device it turns them to rows, and fails while a step is
- * begun that was not enqueued. Where a sampler asks for more of the rows before any stream waits for the
+ * lent must stay as they are until the step is decided (croupier_writer_wait_tokens), those of a graph too.
+ * Where a sampler asks for more of the rows before any stream waits for the
  * step's tokens (croupier_writer_enqueue_awaited_tokens), work of the writer's own stays on the GPU until the
  * step is decided, given up or, at the most, 300 seconds old: cudaDeviceSynchronize() waits for that.
  * Successive calls use one stream, or streams that wait for each other. A host's writer has a NULL stream. */
@@ -162,9 +161,10 @@ int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64
 /* The same of a step that this writer began and that need not be decided yet: what follows in the stream
  * waits for its tokens, at most timeout_ms from now on, and this call does not. A column has -1 where its
  * decision is an error or did not come in time, so that a daemon that is dead holds up a GPU for that long
- * and no longer. A lean step's enqueue comes first, and what its samplers ask for after that time is not
- * answered. Not while a CUDA graph is captured. A thread of the library looks for the tokens; the first call
- * starts it, if the session is not lean. A host's writer waits in the call. */
+ * and no longer. A lean step's enqueue comes first, or the launch of the graph that replays it, and what its
+ * samplers ask for after that time is not answered. Not while a CUDA graph is captured. A thread of the
+ * library looks for the tokens; the first call starts it, if the session is not lean. A host's writer waits
+ * in the call. */
 int croupier_writer_enqueue_awaited_tokens(croupier_writer* writer, void* stream, uint64_t step,
                                            uint32_t timeout_ms, int32_t* tokens, croupier_error* error);
 

@@ -9,5 +9,7 @@
 namespace croupier::testing {
 
 std::unique_ptr<LeanSide> make_emulated_lean();
+// The same step as a CUDA graph's replay finds and sends it.
+std::unique_ptr<LeanSide> make_emulated_replay();
 
 }  // namespace croupier::testing

@@ -133,7 +133,7 @@ void GpuLeanStep::launch(std::uint64_t word) {
 void GpuLeanStep::ask(const std::vector<Asked>& asked, std::uint64_t word) {
     desk_->close(opening_);
     ++opening_;
-    desk_->open(rows_, slice_, opening_, opening_, stream_.get());
+    desk_->open({rows_, slice_, opening_, opening_, stream_.get()});
     // By the first wish where no stream waits for the tokens, and in that stream where there is one.
     if (asked.size() % 2 == 0) need(desk_->answer_in(stream_.get(), {}));
     std::size_t answer = kFirstAnswer;

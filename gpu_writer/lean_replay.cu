@@ -1,0 +1,178 @@
+#include "gpu_writer/device_words.cuh"
+#include "gpu_writer/lean_choice.h"
+#include "gpu_writer/lean_replay.h"
+#include "gpu_writer/lean_rows.cuh"
+
+namespace croupier::gpu_writer {
+namespace {
+
+using proto::Dtype;
+
+constexpr std::uint32_t kFindThreads = 512;
+constexpr std::uint32_t kKeepThreads = 256;
+// They saturate a GPU's memory.
+constexpr std::uint32_t kKeepBlocks = 512;
+
+// With all threads; both are whole units of 16 bytes.
+__device__ void copy_units(void* to, const void* from, std::size_t bytes) {
+    for (std::size_t i = threadIdx.x; i < bytes / sizeof(uint4); i += kFindThreads)
+        static_cast<uint4*>(to)[i] = __ldcv(static_cast<const uint4*>(from) + i);
+}
+
+__device__ void tell_rows(FoundRows& to, std::uint64_t opening, const void* logits,
+                          std::uint64_t row_stride) {
+    store_now(&to.logits, logits);
+    store_now(&to.row_stride, row_stride);
+    __threadfence();
+    store_now(&to.opening, opening);
+}
+
+// Whether a step was begun for this replay; all threads are told. Before the rest of the record is read, for
+// a record has its ticket last.
+__device__ bool is_begun(const ReplayRing& ring, std::uint64_t next) {
+    __shared__ bool begun;
+    if (threadIdx.x == 0) {
+        begun = load_now(&ring.records[(next + 1) % ring.places].ticket) == next + 1;
+        __threadfence_system();
+        if (!begun) {
+            ring.step.record->slice.columns = 0;
+            store_now(ring.empty_launches, load_now(ring.empty_launches) + 1);
+        }
+    }
+    __syncthreads();
+    return begun;
+}
+
+// Which of its columns have a kernel of their own beside the step's.
+__device__ void list_columns(const FoundStep& step) {
+    for (std::uint32_t column = threadIdx.x; column < step.record->slice.columns; column += kFindThreads) {
+        const LeanWant& want = step.wants[column];
+        if ((want.flags & kWhole) != 0) {
+            step.whole[atomicAdd(step.counts + kFoundWhole, 1U)] = column;
+        } else if (sums_spread(want)) {
+            step.spreads[atomicAdd(step.counts + kFoundSpreads, 1U)] = column;
+        }
+    }
+}
+
+__global__ void __launch_bounds__(kFindThreads) find_step(LeanRows rows, ReplayRing ring) {
+    const FoundStep& step = ring.step;
+    if (threadIdx.x < kFoundCounts) step.counts[threadIdx.x] = 0;
+    const std::uint64_t next = load_now(ring.next);
+    if (!is_begun(ring, next)) return;
+    const std::uint64_t place = (next + 1) % ring.places;
+    copy_units(step.record, ring.records + place, sizeof(LeanRecord));
+    copy_units(step.wants, ring.wants + place * ring.max_batch, sizeof(LeanWant) * ring.max_batch);
+    __syncthreads();
+    list_columns(step);
+    if (threadIdx.x != 0) return;
+    const LeanRecord& record = *step.record;
+    if (record.kept == nullptr)
+        tell_rows(ring.rows[record.slot], record.opening, rows.logits, rows.row_stride);
+    // Its masks are copied on another stream, and the answers of an earlier step of its slot end there.
+    while (load_now(ring.told + record.slot) < record.told) {
+    }
+    __threadfence();
+}
+
+// As LeanPath copies them for a step that it sends itself.
+template <Dtype D>
+__global__ void __launch_bounds__(kKeepThreads)
+    keep_rows(LeanRows rows, ReplayRing ring, std::uint64_t pitch) {
+    constexpr std::uint32_t kElements = Unit<D>::kElements;
+    const LeanRecord& record = *ring.step.record;
+    if (record.slice.columns == 0) return;
+    const SliceRows in_order = rows_in_order(rows);
+    const RowReader<D> reader(in_order);
+    const std::uint32_t units = (rows.entries + kElements - 1) / kElements;
+    const std::uint64_t end = std::uint64_t{units} * record.slice.columns;
+    for (std::uint64_t i = blockIdx.x * kKeepThreads + threadIdx.x; i < end;
+         i += std::uint64_t{gridDim.x} * kKeepThreads) {
+        const auto column = static_cast<std::uint32_t>(i / units);
+        const auto at = static_cast<std::uint32_t>(i % units);
+        Unit<D> unit;
+        const auto* row = reader.row(column);
+        if (reader.whole && (at + 1) * kElements <= rows.entries) {
+            *reinterpret_cast<uint4*>(unit.codes) = __ldg(reinterpret_cast<const uint4*>(row) + at);
+        } else {
+#pragma unroll
+            for (std::uint32_t k = 0; k < kElements; ++k)
+                unit.codes[k] = reader.code(column, at * kElements + k);
+        }
+        unit.store(record.kept + column * pitch, at);
+    }
+    if (!arrives_last(ring.step.counts + kFoundKept, gridDim.x) || threadIdx.x != 0) return;
+    tell_rows(ring.rows[record.slot], record.opening, record.kept, pitch / sizeof(typename Element<D>::Code));
+}
+
+__global__ void tell(std::uint64_t* told, std::uint64_t value) {
+    store_now(told, value);
+}
+
+template <Dtype D>
+struct Keeping {
+    static void launch(const LeanRows& rows, const ReplayRing& ring, std::uint64_t pitch,
+                       cudaStream_t stream) {
+        cudaLaunchConfig_t config{};
+        config.gridDim = kKeepBlocks;
+        config.blockDim = kKeepThreads;
+        config.stream = stream;
+        (void)cudaLaunchKernelEx(&config, keep_rows<D>, rows, ring, pitch);
+    }
+};
+
+template <Dtype D>
+struct LoadingKeep {
+    static void launch(cudaError_t* status) {
+        cudaFuncAttributes attributes;
+        *status = cudaFuncGetAttributes(&attributes, keep_rows<D>);
+    }
+};
+
+}  // namespace
+
+cudaError_t load_replay_kernels(Dtype dtype, std::uint32_t blocks) {
+    cudaFuncAttributes attributes;
+    cudaError_t status = cudaFuncGetAttributes(&attributes, find_step);
+    if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, tell);
+    if (status == cudaSuccess) launch_of<LoadingKeep>(dtype, &status);
+    if (status == cudaSuccess) status = load_found_whole_columns(dtype);
+    if (status == cudaSuccess) status = load_found_spreads(dtype);
+    if (status == cudaSuccess) status = load_send_found(dtype, blocks);
+    return status;
+}
+
+cudaError_t launch_find_step(const LeanRows& rows, const ReplayRing& ring, cudaStream_t stream) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = 1;
+    config.blockDim = kFindThreads;
+    config.stream = stream;
+    (void)cudaLaunchKernelEx(&config, find_step, rows, ring);
+    return cudaGetLastError();
+}
+
+cudaError_t launch_keep_rows(const LeanRows& rows, const ReplayRing& ring, std::uint64_t pitch,
+                             cudaStream_t stream) {
+    launch_of<Keeping>(rows.dtype, rows, ring, pitch, stream);
+    return cudaGetLastError();
+}
+
+cudaError_t launch_tell(std::uint64_t* told, std::uint64_t value, cudaStream_t stream) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = 1;
+    config.blockDim = 1;
+    config.stream = stream;
+    (void)cudaLaunchKernelEx(&config, tell, told, value);
+    return cudaGetLastError();
+}
+
+cudaError_t launch_found_lean(const LeanRows& rows, const LeanTarget& target, const ReplayRing& ring,
+                              void* scratch, void* spread_scratch, cudaStream_t stream) {
+    cudaError_t status = launch_find_step(rows, ring, stream);
+    if (status == cudaSuccess) status = launch_found_whole_columns(rows, ring.step, stream);
+    if (status == cudaSuccess) status = launch_found_spreads(rows, target, ring.step, spread_scratch, stream);
+    if (status == cudaSuccess) status = launch_send_found(rows, target, ring, scratch, stream);
+    return status;
+}
+
+}  // namespace croupier::gpu_writer

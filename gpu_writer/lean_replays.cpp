@@ -1,0 +1,71 @@
+#include "gpu_writer/lean_replays.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace croupier::gpu_writer {
+
+shm::Result<LeanReplays> LeanReplays::make(const proto::Geometry& geometry, std::uint32_t blocks,
+                                           std::uint64_t* next, std::uint64_t* empty_launches) {
+    CROUPIER_TRY(cuda_done(load_replay_kernels(geometry.dtype, blocks),
+                           "cannot load the kernels of lean steps that are replayed"));
+    LeanReplays replays;
+    replays.ring_.next = next;
+    replays.ring_.empty_launches = empty_launches;
+    CROUPIER_TRY(replays.prepare(geometry));
+    return replays;
+}
+
+shm::Result<bool> LeanReplays::prepare(const proto::Geometry& geometry) {
+    const std::string what = "lean steps that are replayed";
+    const std::size_t columns = geometry.max_batch;
+    CROUPIER_TRY(keep(records_, pinned_array<LeanRecord>(geometry.slots, what)));
+    CROUPIER_TRY(keep(wants_, pinned_array<LeanWant>(geometry.slots * columns, what)));
+    CROUPIER_TRY(keep(told_, device_array<std::uint64_t>(geometry.slots, what)));
+    CROUPIER_TRY(keep(rows_, device_array<FoundRows>(geometry.slots, what)));
+    CROUPIER_TRY(keep(found_, device_array<LeanRecord>(1, what)));
+    CROUPIER_TRY(keep(found_wants_, device_array<LeanWant>(columns, what)));
+    CROUPIER_TRY(keep(found_columns_, device_array<std::uint32_t>(kFoundCounts + 2 * columns, what)));
+    LeanRecord* records = nullptr;
+    LeanWant* wants = nullptr;
+    CROUPIER_TRY(keep(records, device_pointer(records_.get(), what)));
+    CROUPIER_TRY(keep(wants, device_pointer(wants_.get(), what)));
+    ring_.records = records;
+    ring_.wants = wants;
+    ring_.told = told_.get();
+    ring_.rows = rows_.get();
+    std::uint32_t* const counts = found_columns_.get();
+    std::uint32_t* const whole = counts + kFoundCounts;
+    ring_.step = {found_.get(), found_wants_.get(), counts, whole, whole + columns};
+    ring_.places = geometry.slots;
+    ring_.max_batch = geometry.max_batch;
+    return true;
+}
+
+shm::Result<bool> LeanReplays::begin(LeanRecord record, std::span<const LeanWant> wants,
+                                     cudaStream_t preparing) {
+    const std::size_t place = record.ticket % ring_.places;
+    LeanRecord& to = records_[place];
+    std::atomic_ref(to.ticket).store(0, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    if (preparing != nullptr) {
+        record.told = record.opening;
+        CROUPIER_TRY(cuda_done(launch_tell(told_.get() + record.slot, record.told, preparing),
+                               "cannot prepare a step for a CUDA graph's replay"));
+    }
+    std::copy(wants.begin(), wants.end(), wants_.get() + place * ring_.max_batch);
+    // The ticket last: a replay that runs now finds all of the record or none.
+    const std::uint64_t ticket = std::exchange(record.ticket, 0);
+    to = record;
+    std::atomic_ref(to.ticket).store(ticket, std::memory_order_release);
+    return true;
+}
+
+void LeanReplays::forget_from(std::uint64_t ticket) {
+    for (std::uint32_t place = 0; place < ring_.places; ++place) {
+        std::atomic_ref own(records_[place].ticket);
+        if (own.load(std::memory_order_relaxed) >= ticket) own.store(0, std::memory_order_release);
+    }
+}
+
+}  // namespace croupier::gpu_writer

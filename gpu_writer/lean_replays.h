@@ -1,0 +1,44 @@
+// The lean steps of a writer whose enqueue was captured into a CUDA graph: as steps begin, it leaves what
+// their replays find (gpu_writer/lean_replay.h).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "gpu_writer/cuda_memory.h"
+#include "gpu_writer/lean_replay.h"
+#include "proto/geometry.h"
+
+namespace croupier::gpu_writer {
+
+class LeanReplays {
+  public:
+    // Loads the kernels too. `next` and `empty_launches` are those of the writer's launches.
+    static shm::Result<LeanReplays> make(const proto::Geometry& geometry, std::uint32_t blocks,
+                                         std::uint64_t* next, std::uint64_t* empty_launches);
+
+    // A replay from now on finds the record, which says all but what the slot is told: what `preparing` holds
+    // comes before the step, where there is such a stream.
+    shm::Result<bool> begin(LeanRecord record, std::span<const LeanWant> wants, cudaStream_t preparing);
+    // No replay finds the record of this ticket, or of a later one, until it begins anew.
+    void forget_from(std::uint64_t ticket);
+
+    const ReplayRing& ring() const { return ring_; }
+    // The slot's, in the GPU's memory.
+    const FoundRows* rows(std::uint32_t slot) const { return rows_.get() + slot; }
+
+  private:
+    LeanReplays() = default;
+    shm::Result<bool> prepare(const proto::Geometry& geometry);
+
+    PinnedMemory<LeanRecord> records_;
+    PinnedMemory<LeanWant> wants_;
+    DeviceMemory<std::uint64_t> told_;
+    DeviceMemory<FoundRows> rows_;
+    DeviceMemory<LeanRecord> found_;
+    DeviceMemory<LeanWant> found_wants_;
+    DeviceMemory<std::uint32_t> found_columns_;
+    ReplayRing ring_;
+};
+
+}  // namespace croupier::gpu_writer

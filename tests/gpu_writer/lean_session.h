@@ -1,0 +1,79 @@
+// A session whose steps are lean, with one writer: what samplers ask for of its rows.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/lean_part.h"
+#include "shm/logits_publisher.h"
+#include "shm/wishes.h"
+#include "tests/gpu_writer/writer_under_test.h"
+
+namespace croupier::testing {
+
+constexpr std::uint32_t kLeanColumns = 3;
+
+inline proto::Geometry lean_geometry(bool by_device) {
+    proto::Geometry geometry = small_geometry();
+    geometry.slots = 3;
+    geometry.tile = proto::kBlockIds;
+    geometry.lean_blocks = proto::kLeanGranule;
+    geometry.lean_of_devices = by_device ? 1 : 0;
+    return geometry;
+}
+
+struct LeanSession {
+    explicit LeanSession(Way way, const proto::Geometry& geometry)
+        : files(geometry),
+          client(need(shm::SchedulePublisher::attach(files.segment))),
+          writer(way, files.segment.path(), 0, std::size_t{2} * geometry.max_batch * geometry.vocab * 2) {}
+
+    Rows rows(std::uint32_t seed, std::uint32_t columns = kLeanColumns) const {
+        return random_rows(files.segment.geometry(), 0, columns, files.segment.geometry().vocab, seed);
+    }
+    bool sends_lean() {
+        croupier_writer_info info;
+        croupier_writer_info_init(&info);
+        REQUIRE(croupier_writer_get_info(writer.get(), &info, nullptr) == 0);
+        return info.sends_lean != 0;
+    }
+    proto::SliceFormat format(std::uint64_t step) const {
+        return files.segment.ready(files.segment.slot_of(step), 0).format;
+    }
+    void await(std::uint64_t step) const {
+        REQUIRE(soon([&] { return shm::slice_ready(files.segment, step, 0); }));
+    }
+    // Of a step of rows.
+    bool holds(std::uint64_t step, const Rows& rows) const {
+        const Bytes wanted = naive_slice(files.segment.geometry(), 0, kLeanColumns, {}, rows);
+        return slice_of(files.segment, step, 0, wanted.size()) == wanted;
+    }
+    // Block 1 of column 2, once it is answered.
+    Bytes wished_for(std::uint64_t step) const {
+        const shm::Wishes wishes(files.segment, step, shm::writer_epochs(files.segment));
+        std::vector<std::uint64_t> bits(wishes.bits(0).size());
+        bits[0] = 2;
+        wishes.ask(2, bits);
+        REQUIRE(soon([&] { return wishes.unanswered(2, 0) == 0; }));
+        return block_of(slice_of(files.segment, step, 0, std::size_t{2} * kLeanColumns * kBlockBytes));
+    }
+    // The same of the rows themselves.
+    Bytes that_block(const Rows& rows) const {
+        return block_of(naive_slice(files.segment.geometry(), 0, kLeanColumns, {}, rows));
+    }
+
+    SessionFiles files;
+    shm::SchedulePublisher client;
+    WriterUnderTest writer;
+
+  private:
+    static constexpr std::ptrdiff_t kBlockBytes = std::ptrdiff_t{proto::kBlockIds} * 2;
+    static Bytes block_of(const Bytes& slice) {
+        const auto at = slice.begin() + (std::ptrdiff_t{kLeanColumns} + 2) * kBlockBytes;
+        return {at, at + kBlockBytes};
+    }
+};
+
+}  // namespace croupier::testing

@@ -1,0 +1,181 @@
+// Lean steps that the replays of a CUDA graph send.
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "shm/step_claims.h"
+#include "tests/gpu_writer/lean_session.h"
+
+using namespace croupier;
+using proto::SliceFormat;
+using testing::Bytes;
+using testing::LeanSession;
+using testing::Rows;
+using testing::Way;
+
+namespace {
+
+constexpr std::uint32_t kColumns = testing::kLeanColumns;
+
+using Graph = std::unique_ptr<testing::CapturedGraph>;
+
+// Of rows that stand so many bytes behind where put() lays them.
+Graph captured(LeanSession& session, std::uint64_t stride, std::size_t behind = 0) {
+    const void* at = session.writer.memory().put(Bytes(16));
+    session.writer.memory().synchronise();
+    return session.writer.memory().capture([&] {
+        croupier_error error{};
+        const int status =
+            croupier_writer_enqueue(session.writer.get(), session.writer.memory().stream(),
+                                    static_cast<const std::byte*>(at) + behind, stride, &error);
+        INFO(error.text);
+        REQUIRE(status == 0);
+    });
+}
+
+Bytes part_of(const LeanSession& session, std::uint64_t step) {
+    const shm::Segment& segment = session.files.segment;
+    const auto* part =
+        static_cast<const unsigned char*>(static_cast<const void*>(segment.lean(segment.slot_of(step), 0)));
+    return {part, part + proto::lean_layout_of(segment.geometry(), 0).bytes};
+}
+
+}  // namespace
+
+TEST_CASE("a captured lean step is replayed after each begin, and asked for though its rows are gone",
+          "[lean][sanitized]") {
+    const bool by_device = GENERATE(true, false);
+    const auto way = by_device ? Way::automatic : Way::copied;
+    if (!testing::can_run(way)) return;
+    LeanSession session(way, testing::lean_geometry(by_device));
+    LeanSession beside(way, testing::lean_geometry(by_device));
+    const Graph graph = captured(session, session.rows(0).stride);
+    CHECK(session.sends_lean());
+    for (std::uint64_t step = 0; step < 7; ++step) {
+        const Rows rows = session.rows(static_cast<std::uint32_t>(step) + 2);
+        for (LeanSession* each : {&session, &beside}) {
+            testing::publish_step(each->client, kColumns);
+            each->writer.memory().put(rows.bytes);
+            REQUIRE(each->writer.begin(step) == 0);
+        }
+        graph->replay();
+        session.writer.memory().put(Bytes(rows.bytes.size(), 0xEE));
+        beside.writer.enqueue(rows);
+        session.await(step);
+        beside.await(step);
+        INFO("step " << step);
+        CHECK(session.format(step) == SliceFormat::lean);
+        CHECK(part_of(session, step) == part_of(beside, step));
+        CHECK(session.wished_for(step) == session.that_block(rows));
+        session.writer.await_finished(step + 1);
+        session.client.take();
+        beside.client.take();
+    }
+    CHECK(session.writer.state().empty_launches == 0);
+}
+
+TEST_CASE("graphs of different rows that are lent are replayed in any order", "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    LeanSession session(Way::automatic, testing::lean_geometry(false));
+    const Rows some = session.rows(0);
+    const Graph graphs[] = {captured(session, some.stride),
+                            captured(session, some.stride, some.bytes.size())};
+    for (std::uint64_t step = 0; step < 6; ++step) {
+        const Rows rows[] = {session.rows(static_cast<std::uint32_t>(2 * step + 1)),
+                             session.rows(static_cast<std::uint32_t>(2 * step + 2))};
+        Bytes both = rows[0].bytes;
+        both.insert(both.end(), rows[1].bytes.begin(), rows[1].bytes.end());
+        testing::publish_step(session.client, kColumns);
+        session.writer.memory().put(both);
+        REQUIRE(session.writer.begin(step) == 0);
+        const std::size_t which = step % 3 == 1 ? 0 : 1;
+        graphs[which]->replay();
+        session.await(step);
+        INFO("step " << step);
+        CHECK(session.wished_for(step) == session.that_block(rows[which]));
+        session.writer.await_finished(step + 1);
+        session.client.take();
+    }
+}
+
+TEST_CASE("a step that was begun before the capture is replayed, and one that no graph sends is enqueued",
+          "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    LeanSession session(Way::automatic, testing::lean_geometry(true));
+    for (std::uint64_t step = 0; step < 3; ++step) testing::publish_step(session.client, kColumns);
+    const Rows first = session.rows(1);
+    REQUIRE(session.writer.begin(0) == 0);
+    session.writer.enqueue(first);
+    session.await(0);
+    REQUIRE(session.writer.begin(1) == 0);
+    const Graph graph = captured(session, first.stride);
+    const Rows second = session.rows(2);
+    session.writer.memory().put(second.bytes);
+    graph->replay();
+    session.await(1);
+    CHECK(session.wished_for(1) == session.that_block(second));
+    const Rows third = session.rows(3);
+    REQUIRE(session.writer.begin(2) == 0);
+    session.writer.enqueue(third);
+    session.await(2);
+    CHECK(session.wished_for(2) == session.that_block(third));
+    // Still in flight.
+    CHECK(session.wished_for(0) == session.that_block(first));
+    CHECK(session.writer.state().empty_launches == 0);
+}
+
+TEST_CASE("a lean replay that finds no begun step sends nothing and is counted", "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    LeanSession session(Way::automatic, testing::lean_geometry(true));
+    const Rows rows = session.rows(1);
+    testing::publish_step(session.client, kColumns);
+    const Graph graph = captured(session, rows.stride);
+    session.writer.memory().put(rows.bytes);
+    graph->replay();
+    session.writer.memory().synchronise();
+    CHECK(session.writer.state().empty_launches == 1);
+    CHECK_FALSE(shm::slice_ready(session.files.segment, 0, 0));
+    SECTION("one that is begun then is found") {
+        REQUIRE(session.writer.begin(0) == 0);
+    }
+    SECTION("so is one that was begun, given up, and begun again") {
+        REQUIRE(session.writer.begin(0) == 0);
+        REQUIRE(croupier_writer_abandon(session.writer.get(), nullptr) == 0);
+        graph->replay();
+        session.writer.memory().synchronise();
+        CHECK(session.writer.state().empty_launches == 2);
+        REQUIRE(session.writer.begin(0) == 0);
+    }
+    graph->replay();
+    session.await(0);
+    CHECK(session.wished_for(0) == session.that_block(rows));
+}
+
+TEST_CASE("tokens are awaited behind a replay", "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    LeanSession session(Way::automatic, testing::lean_geometry(false));
+    const Rows rows = session.rows(1);
+    const Graph graph = captured(session, rows.stride);
+    for (std::uint64_t step = 0; step < 7; ++step) {
+        testing::publish_step(session.client, kColumns);
+        session.writer.memory().put(rows.bytes);
+        REQUIRE(session.writer.begin(step) == 0);
+        graph->replay();
+        REQUIRE(croupier_writer_enqueue_awaited_tokens(session.writer.get(), session.writer.memory().stream(),
+                                                       step, 20000, session.writer.memory().token_room(),
+                                                       nullptr) == 0);
+        session.await(step);
+        // By the kernel that stands in the stream, which waits for its tokens.
+        if (step % 2 == 0) CHECK(session.wished_for(step) == session.that_block(rows));
+        std::vector<std::int32_t> tokens;
+        for (std::uint32_t column = 0; column < kColumns; ++column) {
+            const shm::StepClaims claims(session.files.segment, step);
+            REQUIRE(claims.try_claim(column, 1));
+            proto::Decision decision;
+            decision.token = static_cast<std::int32_t>(10 * step + column);
+            tokens.push_back(decision.token);
+            claims.commit(column, kColumns, decision);
+        }
+        CHECK(session.writer.memory().tokens(kColumns) == tokens);
+        session.client.take();
+    }
+}
