@@ -144,8 +144,7 @@ __device__ void sum_part(const LeanRows& rows, const LeanTarget& target, const S
         PartialSpread* found = scratch.found + std::size_t{place} * kMostShares;
         if (threadIdx.x == 0) found[blockIdx.x] = all;
         if (!arrives_last(scratch.arrived + place, shares) || threadIdx.x >= 32) return;
-        all =
-            join_lanes(threadIdx.x < shares ? fetched(found[threadIdx.x]) : PartialSpread{}, scale_of_two);
+        all = join_lanes(threadIdx.x < shares ? fetched(found[threadIdx.x]) : PartialSpread{}, scale_of_two);
     }
     if (threadIdx.x != 0) return;
     // Of a row with a NaN or +inf, and of nothing but -inf, there is none.

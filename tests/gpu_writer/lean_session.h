@@ -8,6 +8,7 @@
 
 #include "proto/lean_part.h"
 #include "shm/logits_publisher.h"
+#include "shm/step_claims.h"
 #include "shm/wishes.h"
 #include "tests/gpu_writer/writer_under_test.h"
 
@@ -62,6 +63,17 @@ struct LeanSession {
     // The same of the rows themselves.
     Bytes that_block(const Rows& rows) const {
         return block_of(naive_slice(files.segment.geometry(), 0, kLeanColumns, {}, rows));
+    }
+
+    // Nothing stays on the GPU for its wishes then. Its columns' tokens are that one and those that follow.
+    void decide(std::uint64_t step, std::int32_t first_token = 0) {
+        for (std::uint32_t column = 0; column < kLeanColumns; ++column) {
+            const shm::StepClaims claims(files.segment, step);
+            REQUIRE(claims.try_claim(column, 1));
+            proto::Decision decision;
+            decision.token = first_token + static_cast<std::int32_t>(column);
+            claims.commit(column, kLeanColumns, decision);
+        }
     }
 
     SessionFiles files;

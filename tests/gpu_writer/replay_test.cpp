@@ -1,8 +1,6 @@
 // Lean steps that the replays of a CUDA graph send.
 #include <catch2/catch.hpp>
-#include <cstring>
 
-#include "shm/step_claims.h"
 #include "tests/gpu_writer/lean_session.h"
 
 using namespace croupier;
@@ -66,9 +64,11 @@ TEST_CASE("a captured lean step is replayed after each begin, and asked for thou
         CHECK(session.format(step) == SliceFormat::lean);
         CHECK(part_of(session, step) == part_of(beside, step));
         CHECK(session.wished_for(step) == session.that_block(rows));
-        session.writer.await_finished(step + 1);
-        session.client.take();
-        beside.client.take();
+        for (LeanSession* each : {&session, &beside}) {
+            each->decide(step);
+            each->writer.await_finished(step + 1);
+            each->client.take();
+        }
     }
     CHECK(session.writer.state().empty_launches == 0);
 }
@@ -92,6 +92,7 @@ TEST_CASE("graphs of different rows that are lent are replayed in any order", "[
         session.await(step);
         INFO("step " << step);
         CHECK(session.wished_for(step) == session.that_block(rows[which]));
+        session.decide(step);
         session.writer.await_finished(step + 1);
         session.client.take();
     }
@@ -113,13 +114,15 @@ TEST_CASE("a step that was begun before the capture is replayed, and one that no
     graph->replay();
     session.await(1);
     CHECK(session.wished_for(1) == session.that_block(second));
+    // The first one is still in flight.
+    CHECK(session.wished_for(0) == session.that_block(first));
+    session.decide(0);
+    session.decide(1);
     const Rows third = session.rows(3);
     REQUIRE(session.writer.begin(2) == 0);
     session.writer.enqueue(third);
     session.await(2);
     CHECK(session.wished_for(2) == session.that_block(third));
-    // Still in flight.
-    CHECK(session.wished_for(0) == session.that_block(first));
     CHECK(session.writer.state().empty_launches == 0);
 }
 
@@ -166,16 +169,9 @@ TEST_CASE("tokens are awaited behind a replay", "[lean]") {
         session.await(step);
         // By the kernel that stands in the stream, which waits for its tokens.
         if (step % 2 == 0) CHECK(session.wished_for(step) == session.that_block(rows));
-        std::vector<std::int32_t> tokens;
-        for (std::uint32_t column = 0; column < kColumns; ++column) {
-            const shm::StepClaims claims(session.files.segment, step);
-            REQUIRE(claims.try_claim(column, 1));
-            proto::Decision decision;
-            decision.token = static_cast<std::int32_t>(10 * step + column);
-            tokens.push_back(decision.token);
-            claims.commit(column, kColumns, decision);
-        }
-        CHECK(session.writer.memory().tokens(kColumns) == tokens);
+        const auto token = static_cast<std::int32_t>(10 * step);
+        session.decide(step, token);
+        CHECK(session.writer.memory().tokens(kColumns) == std::vector{token, token + 1, token + 2});
         session.client.take();
     }
 }
