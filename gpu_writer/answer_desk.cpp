@@ -66,7 +66,8 @@ shm::Result<std::uint64_t> AnswerDesk::answer_in(cudaStream_t stream, const Deli
 }
 
 shm::Result<bool> AnswerDesk::enqueue(cudaStream_t stream, const DeliveredTokens& tokens) {
-    const bool behind_step = opened_.worker == stream;
+    // A replay's stream is not known; who awaits its tokens does so behind it, most often there.
+    const bool behind_step = opened_.worker ? stream == *opened_.worker : stream != stream_.get();
     // A stream that finds its word too small looks at it again 20 us later or so, a kernel at once.
     if (!behind_step && stream != stream_.get()) {
         const auto address = reinterpret_cast<std::uint64_t>(addresses_.word);

@@ -148,14 +148,24 @@ __device__ void lay_entry(const RowReader<D>& reader, const LeanSlice& slice, co
     }
 }
 
-// Where the opening's rows stand; a step that is wished for was found, and its rows are soon there if they
-// are copied. Another opening has the slot only when nobody waits for this one's answers.
-__device__ void read_found(const FoundRows& found, std::uint64_t opening, LeanRows& rows) {
-    while (load_now(&found.opening) < opening) {
+// Where the opening's rows stand, once they do: those of a step that is wished for are soon there if they are
+// copied. False, to all threads: this opening is closed, and nobody waits for its answers.
+__device__ bool read_found(const FoundRows& found, const Desk& desk, std::uint64_t opening, LeanRows& rows) {
+    __shared__ std::uint64_t told[3];
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        while (load_now(&found.opening) < opening && DeskWord::opening(load_now(desk.relay)) <= opening) {
+            __nanosleep(100);
+        }
+        told[0] = load_now(&found.opening);
+        __threadfence();
+        told[1] = reinterpret_cast<std::uint64_t>(load_now(&found.logits));
+        told[2] = load_now(&found.row_stride);
     }
-    __threadfence();
-    rows.logits = load_now(&found.logits);
-    rows.row_stride = load_now(&found.row_stride);
+    __syncthreads();
+    rows.logits = reinterpret_cast<const void*>(told[1]);
+    rows.row_stride = told[2];
+    return told[0] == opening;
 }
 
 template <Dtype D>
@@ -166,7 +176,7 @@ __global__ void __launch_bounds__(kAnswerThreads)
     if (blockIdx.x == 0) return serve_link(desk, opening, tokens);
     for (std::uint32_t next = blockIdx.x - 1; is_posted(desk, opening, next); next += kAnswering) {
         const std::uint32_t place = next % desk.places;
-        if (found != nullptr) read_found(*found, opening, rows);
+        if (found != nullptr && !read_found(*found, desk, opening, rows)) continue;
         const SliceRows in_order = rows_in_order(rows);
         const RowReader<D> reader(in_order);
         fetched.fetch(desk.entries + place);

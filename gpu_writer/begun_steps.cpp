@@ -30,6 +30,11 @@ shm::Result<std::optional<BegunStep>> BegunSteps::begin(std::uint64_t step) {
     return std::optional<BegunStep>({step, ++begun_, columns, word, host_->sends_lean()});
 }
 
+void BegunSteps::take_back(const BegunStep& step) {
+    begun_ = step.ticket - 1;
+    next_wanted_ = step.step;
+}
+
 void BegunSteps::abandon(std::uint64_t finished) {
     begun_ = finished;
     next_wanted_ = 0;

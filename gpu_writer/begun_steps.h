@@ -27,6 +27,8 @@ class BegunSteps {
     std::uint64_t next_wanted() const { return next_wanted_; }
     // Nothing: the scheduler has not published the step yet, the samplers still have its slot.
     shm::Result<std::optional<BegunStep>> begin(std::uint64_t step);
+    // The step that was begun last may be begun again.
+    void take_back(const BegunStep& step);
     // Steps of later tickets than `finished` are forgotten.
     void abandon(std::uint64_t finished);
 

@@ -202,6 +202,14 @@ shm::Result<bool> CudaWriter::queue(const BegunStep& step) {
     const std::uint32_t slot = segment.slot_of(step.step);
     const std::size_t place = step.ticket % ring_.places;
     steps_[place] = step;
+    const bool replayed = step.lean && was_captured_;
+    if (step.lean) {
+        const DeviceScope scope(device_);
+        lean_->prepare(step);
+        if (replayed) {
+            CROUPIER_TRY(lean_->expect(step, end_of(step)));
+        }
+    }
     read_seeds(segment, host().columns(step.step),
                {seeds_.get() + place * ring_.max_batch, std::size_t{step.columns}});
     LaunchRecord record;
@@ -224,11 +232,9 @@ shm::Result<bool> CudaWriter::queue(const BegunStep& step) {
     proto::ReadyWord complete = step.word;
     complete.tiles = step.lean ? proto::ReadyWord::kLean : host().geometry().tiles(host().rank());
     ringer_->watch({&segment.ready(slot, host().rank()).word, complete});
-    if (!step.lean) return true;
-    const DeviceScope scope(device_);
-    lean_->prepare(step);
-    if (!was_captured_) return true;
-    return lean_->expect(step, end_of(step));
+    // Behind the launch record, by which the same replay makes its randoms.
+    if (replayed) lean_->publish(step.ticket);
+    return true;
 }
 
 void CudaWriter::forget_after(std::uint64_t finished) {
@@ -289,6 +295,7 @@ shm::Result<bool> CudaWriter::expect_lean() {
     for (std::uint64_t ticket = enqueued_ + 1; ticket <= begun(); ++ticket) {
         const BegunStep& step = steps_[ticket % ring_.places];
         CROUPIER_TRY(lean_->expect(step, end_of(step)));
+        lean_->publish(ticket);
     }
     return true;
 }

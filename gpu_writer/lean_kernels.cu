@@ -31,8 +31,13 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
                                              column);
 }
 
-// The step that a replay has found, with whatever its columns want. The grid has room for any number of them.
-template <Dtype D>
+// Of a replay's step the launch does not know how many columns it has: blocks of the grid that have none end
+// at once. Where a session may have more than so many, they come one after another.
+constexpr std::uint32_t kFoundTogether = 256;
+
+// The step that a replay has found, with whatever its columns want. The loop leaves some hundred bytes of
+// spilled registers, which those do without that may have few columns.
+template <Dtype D, bool kMayBeMany>
 __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     send_found(LeanRows rows, LeanTarget target, FoundStep step, Scratch scratch) {
     const LeanRecord& record = *step.record;
@@ -40,9 +45,24 @@ __global__ void __launch_bounds__(kLeanThreads, kChunksAMultiprocessor)
     rows.masks = record.masks;
     rows.names = record.names;
     target.part = record.part;
-    const std::uint32_t column = record.order.column_at(blockIdx.y);
-    send_in_order<D, true, true>(rows, target, step.wants[column], record.end, scratch, record.order,
-                                 blockIdx.y, column);
+    const auto send = [&](std::uint32_t place) {
+        const std::uint32_t column = record.order.column_at(place);
+        send_in_order<D, true, true>(rows, target, step.wants[column], record.end, scratch, record.order,
+                                     place, column);
+    };
+    if constexpr (kMayBeMany) {
+        for (std::uint32_t place = blockIdx.y; place < record.slice.columns; place += gridDim.y) {
+            send(place);
+            __syncthreads();
+        }
+    } else {
+        send(blockIdx.y);
+    }
+}
+
+template <Dtype D>
+auto found_kernel_of(std::uint32_t max_batch) {
+    return max_batch > kFoundTogether ? send_found<D, true> : send_found<D, false>;
 }
 
 template <Dtype D, typename Wants>
@@ -108,20 +128,22 @@ struct SendFound {
     static void launch(const LeanRows& rows, const LeanTarget& target, const ReplayRing& ring,
                        const Scratch& scratch, cudaStream_t stream) {
         cudaLaunchConfig_t config{};
-        config.gridDim = {chunks_of(rows.blocks), ring.max_batch, 1};
+        config.gridDim = {chunks_of(rows.blocks), std::min(ring.max_batch, kFoundTogether), 1};
         config.blockDim = kLeanThreads;
         config.dynamicSmemBytes = rank_bytes(rows.blocks);
+        const auto kernel = found_kernel_of<D>(ring.max_batch);
+        ask_for_shared(kernel, config.dynamicSmemBytes);
         config.stream = stream;
-        (void)cudaLaunchKernelEx(&config, send_found<D>, rows, target, ring.step, scratch);
+        (void)cudaLaunchKernelEx(&config, kernel, rows, target, ring.step, scratch);
     }
 };
 
 template <Dtype D>
 struct LoadingFound {
-    static void launch(std::uint32_t blocks, cudaError_t* status) {
+    static void launch(cudaError_t* status) {
         cudaFuncAttributes attributes;
-        *status = cudaFuncGetAttributes(&attributes, send_found<D>);
-        ask_for_shared(send_found<D>, rank_bytes(blocks));
+        *status = cudaFuncGetAttributes(&attributes, send_found<D, false>);
+        if (*status == cudaSuccess) *status = cudaFuncGetAttributes(&attributes, send_found<D, true>);
     }
 };
 
@@ -164,9 +186,9 @@ cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, std::spa
     return cudaGetLastError();
 }
 
-cudaError_t load_send_found(Dtype dtype, std::uint32_t blocks) {
+cudaError_t load_send_found(Dtype dtype) {
     cudaError_t status = cudaSuccess;
-    launch_of<LoadingFound>(dtype, blocks, &status);
+    launch_of<LoadingFound>(dtype, &status);
     return status;
 }
 

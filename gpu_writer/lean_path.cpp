@@ -79,8 +79,7 @@ shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order,
         desks_.push_back(std::move(desk));
     }
     CROUPIER_TRY(keep(preparing_, make_stream()));
-    CROUPIER_TRY_VALUE(
-        replays, LeanReplays::make(geometry, shape_.slice.blocks, settings.next, settings.empty_launches));
+    CROUPIER_TRY_VALUE(replays, LeanReplays::make(geometry, settings.next, settings.empty_launches));
     replays_.emplace(std::move(replays));
     CROUPIER_TRY(make_masks());
     return keep_places(order);
@@ -266,8 +265,6 @@ shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
     record.names = rows_of(nullptr, 0, step.step, {}).names;
     if (copies_) record.kept = copies_of(record.slot);
     AnswerDesk& desk = desk_of(step.step);
-    desk.open({rows_of(nullptr, 0, step.step, {}), record.slice, step.step, watched.opening, std::nullopt,
-               nullptr, replays_->rows(record.slot)});
     // What is still laid of a step that had the slot and was given up comes before all of this one.
     cudaStream_t preparing = nullptr;
     if (!desk.is_quiet()) {
@@ -280,7 +277,10 @@ shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
         record.masks = copied_masks(record.slot);
         preparing = preparing_.get();
     }
-    return replays_->begin(record, wants_of(step), preparing);
+    // Behind that: for a kernel of this opening's the step would wait as well.
+    desk.open({rows_of(nullptr, 0, step.step, {}), record.slice, step.step, watched.opening, std::nullopt,
+               nullptr, replays_->rows(record.slot)});
+    return replays_->prepare(record, wants_of(step), preparing);
 }
 
 shm::Result<bool> LeanPath::send_expected(const void* logits, std::uint64_t row_stride, cudaStream_t worker) {

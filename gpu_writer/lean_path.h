@@ -68,10 +68,11 @@ class LeanPath {
     shm::Result<bool> send(const void* logits, std::uint64_t row_stride, const BegunStep& step, LeanEnd end,
                            cudaStream_t worker);
 
-    // Instead, where the enqueue was captured into a CUDA graph: a replay from now on sends the step, and
-    // what is wished for is answered. `end` likewise.
+    // Instead, where the enqueue was captured into a CUDA graph: what is wished for of the step is answered,
+    // and a replay sends it once it is published. `end` likewise.
     shm::Result<bool> expect(const BegunStep& step, LeanEnd end);
-    // No replay sends the step of this ticket, or a later one, until it is expected anew.
+    void publish(std::uint64_t ticket) { replays_->publish(ticket); }
+    // No replay sends the step of this ticket, or a later one, until it is published anew.
     void forget_from(std::uint64_t ticket) { replays_->forget_from(ticket); }
     // Sends the expected step that is next when it runs, in a capture or outside.
     shm::Result<bool> send_expected(const void* logits, std::uint64_t row_stride, cudaStream_t worker);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "gpu_writer/device_words.cuh"
 #include "gpu_writer/lean_choice.h"
 #include "gpu_writer/lean_replay.h"
@@ -13,10 +15,46 @@ constexpr std::uint32_t kKeepThreads = 256;
 // They saturate a GPU's memory.
 constexpr std::uint32_t kKeepBlocks = 512;
 
-// With all threads; both are whole units of 16 bytes.
-__device__ void copy_units(void* to, const void* from, std::size_t bytes) {
-    for (std::size_t i = threadIdx.x; i < bytes / sizeof(uint4); i += kFindThreads)
-        static_cast<uint4*>(to)[i] = __ldcv(static_cast<const uint4*>(from) + i);
+// By `threads` threads, from unit `first` on each; as many loads are under way as one round trip over the
+// link is worth.
+__device__ void copy_units(void* to, const void* from, std::size_t units, std::size_t first,
+                           std::size_t threads) {
+    constexpr std::uint32_t kTogether = 4;
+    for (std::size_t base = first; base < units; base += threads * kTogether) {
+        uint4 own[kTogether];
+#pragma unroll
+        for (std::uint32_t i = 0; i < kTogether; ++i) {
+            const std::size_t at = base + i * threads;
+            if (at < units) own[i] = __ldcv(static_cast<const uint4*>(from) + at);
+        }
+#pragma unroll
+        for (std::uint32_t i = 0; i < kTogether; ++i) {
+            const std::size_t at = base + i * threads;
+            if (at < units) static_cast<uint4*>(to)[at] = own[i];
+        }
+    }
+}
+
+// The record and, in the same round trip, what as many columns want as have a thread for each unit.
+__device__ void fetch_step(const ReplayRing& ring, std::uint64_t place) {
+    constexpr std::uint32_t kOfRecord = 32;
+    constexpr std::uint32_t kOthers = kFindThreads - kOfRecord;
+    constexpr std::uint32_t kUnits = sizeof(LeanWant) / sizeof(uint4);
+    const LeanWant* wants = ring.wants + place * ring.max_batch;
+    const std::uint32_t some = std::min(ring.max_batch, kOthers / kUnits);
+    if (threadIdx.x < kOfRecord) {
+        copy_units(ring.step.record, ring.records + place, sizeof(LeanRecord) / sizeof(uint4), threadIdx.x,
+                   kOfRecord);
+    } else {
+        copy_units(ring.step.wants, wants, some * kUnits, threadIdx.x - kOfRecord, kOthers);
+    }
+    __syncthreads();
+    const std::uint32_t columns = ring.step.record->slice.columns;
+    if (columns > some) {
+        copy_units(ring.step.wants + some, wants + some, std::size_t{columns - some} * kUnits, threadIdx.x,
+                   kFindThreads);
+    }
+    __syncthreads();
 }
 
 __device__ void tell_rows(FoundRows& to, std::uint64_t opening, const void* logits,
@@ -61,18 +99,16 @@ __global__ void __launch_bounds__(kFindThreads) find_step(LeanRows rows, ReplayR
     const std::uint64_t next = load_now(ring.next);
     if (!is_begun(ring, next)) return;
     const std::uint64_t place = (next + 1) % ring.places;
-    copy_units(step.record, ring.records + place, sizeof(LeanRecord));
-    copy_units(step.wants, ring.wants + place * ring.max_batch, sizeof(LeanWant) * ring.max_batch);
-    __syncthreads();
+    fetch_step(ring, place);
     list_columns(step);
     if (threadIdx.x != 0) return;
     const LeanRecord& record = *step.record;
-    if (record.kept == nullptr)
-        tell_rows(ring.rows[record.slot], record.opening, rows.logits, rows.row_stride);
     // Its masks are copied on another stream, and the answers of an earlier step of its slot end there.
     while (load_now(ring.told + record.slot) < record.told) {
     }
     __threadfence();
+    if (record.kept == nullptr)
+        tell_rows(ring.rows[record.slot], record.opening, rows.logits, rows.row_stride);
 }
 
 // As LeanPath copies them for a step that it sends itself.
@@ -131,14 +167,14 @@ struct LoadingKeep {
 
 }  // namespace
 
-cudaError_t load_replay_kernels(Dtype dtype, std::uint32_t blocks) {
+cudaError_t load_replay_kernels(Dtype dtype) {
     cudaFuncAttributes attributes;
     cudaError_t status = cudaFuncGetAttributes(&attributes, find_step);
     if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, tell);
     if (status == cudaSuccess) launch_of<LoadingKeep>(dtype, &status);
     if (status == cudaSuccess) status = load_found_whole_columns(dtype);
     if (status == cudaSuccess) status = load_found_spreads(dtype);
-    if (status == cudaSuccess) status = load_send_found(dtype, blocks);
+    if (status == cudaSuccess) status = load_send_found(dtype);
     return status;
 }
 

@@ -62,7 +62,7 @@ struct ReplayRing {
 };
 
 // Before any of them is captured, as the other kernels of a lean step.
-cudaError_t load_replay_kernels(proto::Dtype dtype, std::uint32_t blocks);
+cudaError_t load_replay_kernels(proto::Dtype dtype);
 
 // In this order, on one stream: the step is found, its whole columns are laid, its spreads summed, and it is
 // sent. `rows` and `target` are without what differs from step to step; the scratch memory is of
@@ -82,7 +82,7 @@ cudaError_t launch_found_spreads(const LeanRows& rows, const LeanTarget& target,
                                  void* scratch, cudaStream_t stream);
 cudaError_t launch_send_found(const LeanRows& rows, const LeanTarget& target, const ReplayRing& ring,
                               void* scratch, cudaStream_t stream);
-cudaError_t load_send_found(proto::Dtype dtype, std::uint32_t blocks);
+cudaError_t load_send_found(proto::Dtype dtype);
 cudaError_t load_found_whole_columns(proto::Dtype dtype);
 cudaError_t load_found_spreads(proto::Dtype dtype);
 

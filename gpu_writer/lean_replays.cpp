@@ -5,18 +5,18 @@
 
 namespace croupier::gpu_writer {
 
-shm::Result<LeanReplays> LeanReplays::make(const proto::Geometry& geometry, std::uint32_t blocks,
-                                           std::uint64_t* next, std::uint64_t* empty_launches) {
-    CROUPIER_TRY(cuda_done(load_replay_kernels(geometry.dtype, blocks),
+shm::Result<LeanReplays> LeanReplays::make(const proto::Geometry& geometry, std::uint64_t* next,
+                                           std::uint64_t* empty_launches) {
+    CROUPIER_TRY(cuda_done(load_replay_kernels(geometry.dtype),
                            "cannot load the kernels of lean steps that are replayed"));
     LeanReplays replays;
     replays.ring_.next = next;
     replays.ring_.empty_launches = empty_launches;
-    CROUPIER_TRY(replays.prepare(geometry));
+    CROUPIER_TRY(replays.make_memory(geometry));
     return replays;
 }
 
-shm::Result<bool> LeanReplays::prepare(const proto::Geometry& geometry) {
+shm::Result<bool> LeanReplays::make_memory(const proto::Geometry& geometry) {
     const std::string what = "lean steps that are replayed";
     const std::size_t columns = geometry.max_batch;
     CROUPIER_TRY(keep(records_, pinned_array<LeanRecord>(geometry.slots, what)));
@@ -42,23 +42,28 @@ shm::Result<bool> LeanReplays::prepare(const proto::Geometry& geometry) {
     return true;
 }
 
-shm::Result<bool> LeanReplays::begin(LeanRecord record, std::span<const LeanWant> wants,
-                                     cudaStream_t preparing) {
+shm::Result<bool> LeanReplays::prepare(LeanRecord record, std::span<const LeanWant> wants,
+                                       cudaStream_t preparing) {
     const std::size_t place = record.ticket % ring_.places;
     LeanRecord& to = records_[place];
     std::atomic_ref(to.ticket).store(0, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
     if (preparing != nullptr) {
         record.told = record.opening;
+        // An error that somebody else left is not this launch's.
+        (void)cudaGetLastError();
         CROUPIER_TRY(cuda_done(launch_tell(told_.get() + record.slot, record.told, preparing),
                                "cannot prepare a step for a CUDA graph's replay"));
     }
     std::copy(wants.begin(), wants.end(), wants_.get() + place * ring_.max_batch);
-    // The ticket last: a replay that runs now finds all of the record or none.
-    const std::uint64_t ticket = std::exchange(record.ticket, 0);
+    record.ticket = 0;
     to = record;
-    std::atomic_ref(to.ticket).store(ticket, std::memory_order_release);
     return true;
+}
+
+// Last: a replay that runs now finds all of the record or none.
+void LeanReplays::publish(std::uint64_t ticket) {
+    std::atomic_ref(records_[ticket % ring_.places].ticket).store(ticket, std::memory_order_release);
 }
 
 void LeanReplays::forget_from(std::uint64_t ticket) {

@@ -14,12 +14,14 @@ namespace croupier::gpu_writer {
 class LeanReplays {
   public:
     // Loads the kernels too. `next` and `empty_launches` are those of the writer's launches.
-    static shm::Result<LeanReplays> make(const proto::Geometry& geometry, std::uint32_t blocks,
-                                         std::uint64_t* next, std::uint64_t* empty_launches);
+    static shm::Result<LeanReplays> make(const proto::Geometry& geometry, std::uint64_t* next,
+                                         std::uint64_t* empty_launches);
 
-    // A replay from now on finds the record, which says all but what the slot is told: what `preparing` holds
-    // comes before the step, where there is such a stream.
-    shm::Result<bool> begin(LeanRecord record, std::span<const LeanWant> wants, cudaStream_t preparing);
+    // The record says all but what the slot is told: what `preparing` holds comes before the step, where
+    // there is such a stream.
+    shm::Result<bool> prepare(LeanRecord record, std::span<const LeanWant> wants, cudaStream_t preparing);
+    // A replay from now on finds the record that is prepared.
+    void publish(std::uint64_t ticket);
     // No replay finds the record of this ticket, or of a later one, until it begins anew.
     void forget_from(std::uint64_t ticket);
 
@@ -29,7 +31,7 @@ class LeanReplays {
 
   private:
     LeanReplays() = default;
-    shm::Result<bool> prepare(const proto::Geometry& geometry);
+    shm::Result<bool> make_memory(const proto::Geometry& geometry);
 
     PinnedMemory<LeanRecord> records_;
     PinnedMemory<LeanWant> wants_;

@@ -23,10 +23,10 @@ constexpr std::uint32_t kMostTogether = 512;
 // until about so many are on their way.
 constexpr std::uint32_t kMostShares = 8;
 constexpr std::uint32_t kEnoughOnTheirWay = 256;
-// Most steps have none, and theirs are launched all the same where a replay has to find them: half of most
-// GPUs, for any number of columns.
+// Most steps have none, and theirs are launched all the same where a replay has to find them: as many
+// as most GPUs hold at once, for any number of columns.
 constexpr std::uint32_t kFoundShares = 2;
-constexpr std::uint32_t kFoundTogether = 64;
+constexpr std::uint32_t kFoundTogether = 128;
 
 constexpr std::uint32_t shares_of(std::size_t columns) {
     return std::clamp(kEnoughOnTheirWay / static_cast<std::uint32_t>(columns), 1U, kMostShares);

@@ -22,8 +22,12 @@ shm::Result<bool> StepWriter::begin(std::uint64_t step) {
     if (begun() - finished() >= host_.geometry().slots) return false;
     CROUPIER_TRY_VALUE(begun_step, steps_.begin(step));
     if (!begun_step) return false;
+    if (auto queued = queue(*begun_step); !queued) {
+        steps_.take_back(*begun_step);
+        return queued;
+    }
     latest_[host_.segment().slot_of(step)] = *begun_step;
-    return queue(*begun_step);
+    return true;
 }
 
 shm::Result<bool> StepWriter::abandon() {
