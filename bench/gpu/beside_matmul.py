@@ -13,6 +13,7 @@ the least that any sampler's reading of them costs. "lost_us" is what a step cos
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import tempfile
@@ -101,44 +102,64 @@ class Products:
 class Reading:
     """Rows whose largest logit is found again and again, at another's pace."""
 
-    def __init__(self, columns: int) -> None:
-        self.rows = rows_of(columns)
+    def __init__(self, rows: list[torch.Tensor]) -> None:
+        self.rows = itertools.cycle(rows)
+        columns = len(rows[0])
         self.largest = torch.empty(columns, dtype=torch.bfloat16, device="cuda")
         self.stream = torch.cuda.Stream(priority=-1)
 
     def step(self) -> None:
         with torch.cuda.stream(self.stream):
-            torch.amax(self.rows, 1, out=self.largest)
+            torch.amax(next(self.rows), 1, out=self.largest)
         self.stream.synchronize()
 
 
 class Steps:
-    """An engine whose sequences are decided again and again, by a thread and on a stream of its own."""
+    """An engine whose sequences are decided again and again, by a thread and on a stream of its own.
 
-    def __init__(self, daemon: Daemon, transport: int, columns: int, apart: bool = False) -> None:
+    Sequences end: where one is drawn from few rows for long, penalties leave nothing of what it is drawn from.
+    """
+
+    LENGTH = 400
+
+    def __init__(
+        self, daemon: Daemon, transport: int, rows: list[torch.Tensor], apart: bool = False
+    ) -> None:
+        columns = len(rows[0])
         self.session = croupier.Session(
             endpoint=daemon.endpoint,
             name=f"transport-{transport}-{apart}",
             vocab=VOCAB,
             dtype="bf16",
             max_batch=columns,
-            max_length=20000,
+            max_length=1000,
+            max_sequences=2 * columns,
             transport=transport,
             summaries=int(transport == 1),
         )
         self.writer = croupier.Writer(self.session.segment_path, device=0)
-        self.uids = list(range(1, columns + 1))
-        for uid in self.uids:
-            self.session.add(uid, [1, 2, 3], params=croupier.Params(seed=uid, **FULL))
-        self.rows = rows_of(columns)
+        self.uids: list[int] = []
+        self.made = 0
+        self.rows = itertools.cycle(rows)
+        self.columns = columns
         self.tokens = torch.empty(columns, dtype=torch.int32, device="cuda")
         self.stream = torch.cuda.Stream(priority=-1)
         self.token_stream = torch.cuda.Stream(priority=-1) if apart else self.stream
 
+    def replace_sequences(self) -> None:
+        for uid in self.uids:
+            self.session.finish(uid)
+        self.uids = [self.made + place for place in range(1, self.columns + 1)]
+        for uid in self.uids:
+            self.session.add(uid, [1, 2, 3], params=croupier.Params(seed=uid, **FULL))
+
     def step(self) -> None:
+        if self.made % (self.LENGTH * self.columns) == 0:
+            self.replace_sequences()
+        self.made += self.columns
         step = self.session.submit(self.uids)
         assert self.writer.begin(step)
-        self.writer.enqueue(self.rows, self.stream.cuda_stream)
+        self.writer.enqueue(next(self.rows), self.stream.cuda_stream)
         if self.token_stream is not self.stream:
             self.token_stream.wait_stream(self.stream)
         self.writer.enqueue_awaited_tokens(step, self.tokens, 20.0, self.token_stream.cuda_stream)
@@ -147,8 +168,13 @@ class Steps:
 
 
 def rows_of(columns: int) -> torch.Tensor:
+    """As spread as a model's, with some tokens that stand out, other ones in each."""
     rows = torch.randn(columns, VOCAB, device="cuda") * 2.5
-    rows[:, :50] += 8.0
+    rows.scatter_add_(
+        1,
+        torch.randint(VOCAB, (columns, 50), device="cuda"),
+        torch.full((columns, 50), 8.0, device="cuda"),
+    )
     return rows.to(torch.bfloat16)
 
 
@@ -191,17 +217,19 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=256)
     parser.add_argument("--samplers", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=24, help="batches of logits, which take turns")
     parser.add_argument("--seconds", type=float, default=1.0)
     arguments = parser.parse_args()
     daemon = Daemon(arguments.samplers)
     results: list[dict[str, Any]] = []
     try:
         products = Products()
+        rows = [rows_of(arguments.columns) for _ in range(arguments.rows)]
         engines: dict[str, Steps | Reading] = {
-            "rows": Steps(daemon, 1, arguments.columns),
-            "lean": Steps(daemon, 2, arguments.columns),
-            "lean, tokens apart": Steps(daemon, 2, arguments.columns, apart=True),
-            "read once": Reading(arguments.columns),
+            "rows": Steps(daemon, 1, rows),
+            "lean": Steps(daemon, 2, rows),
+            "lean, tokens apart": Steps(daemon, 2, rows, apart=True),
+            "read once": Reading(rows),
         }
         for _ in range(arguments.rounds):
             for transport, steps in engines.items():
