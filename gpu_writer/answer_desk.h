@@ -54,10 +54,9 @@ class AnswerDesk {
     // own stream it runs from the step's end on; in another one, where the model may run beside it, from the
     // first wish on, or the close. The opening, or 0 where the opening has its kernel by now.
     shm::Result<std::uint64_t> answer_in(cudaStream_t stream, const DeliveredTokens& tokens);
-    // What follows in `stream` runs when the kernels of earlier openings have ended.
+    // What follows in `stream` runs when the kernels of earlier openings have ended. False: they have, and
+    // the stream waits for nothing.
     shm::Result<bool> hold(cudaStream_t stream) const;
-    // Whether they have, and nothing need be held.
-    bool is_quiet() const { return cudaEventQuery(ended_.get()) == cudaSuccess; }
 
     // By one thread. Calls into CUDA for an opening's first wish where no stream waits for its tokens: on a
     // stream of the desk's own. What is posted to an opening that is closed is dropped. False: not now, for

@@ -204,10 +204,7 @@ struct Answering {
 
 template <Dtype D>
 struct Loading {
-    static void launch(cudaError_t* status) {
-        cudaFuncAttributes attributes;
-        *status = cudaFuncGetAttributes(&attributes, answer_wishes<D>);
-    }
+    static void launch(cudaError_t* status) { load(answer_wishes<D>, *status); }
 };
 
 }  // namespace

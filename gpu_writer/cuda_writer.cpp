@@ -240,8 +240,8 @@ shm::Result<bool> CudaWriter::queue(const BegunStep& step) {
 void CudaWriter::forget_after(std::uint64_t finished) {
     for (std::uint64_t ticket = finished + 1; ticket <= begun(); ++ticket) {
         std::atomic_ref(records_[ticket % ring_.places].ticket).store(0, std::memory_order_release);
+        if (lean_ != nullptr) lean_->forget(ticket);
     }
-    if (lean_ != nullptr) lean_->forget_from(finished + 1);
     enqueued_ = finished;
     ringer_->forget_all();
 }

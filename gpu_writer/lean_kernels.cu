@@ -139,30 +139,15 @@ struct SendFound {
 };
 
 template <Dtype D>
-struct LoadingFound {
-    static void launch(cudaError_t* status) {
-        cudaFuncAttributes attributes;
-        *status = cudaFuncGetAttributes(&attributes, send_found<D, false>);
-        if (*status == cudaSuccess) *status = cudaFuncGetAttributes(&attributes, send_found<D, true>);
-    }
-};
-
-template <Dtype D>
 struct Loading {
     static void launch(cudaError_t* status) {
-        *status = cudaSuccess;
         for (const auto& [finds_racers, selects] : {std::pair{false, false}, {true, false}, {true, true}}) {
             load(kernel_of<D, FewWants>(finds_racers, selects), *status);
             load(kernel_of<D, ManyWants>(finds_racers, selects), *status);
             load(kernel_of<D, StoredWants>(finds_racers, selects), *status);
         }
-    }
-
-  private:
-    template <typename Kernel>
-    static void load(Kernel kernel, cudaError_t& status) {
-        cudaFuncAttributes attributes;
-        if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, kernel);
+        load(send_found<D, false>, *status);
+        load(send_found<D, true>, *status);
     }
 };
 
@@ -184,12 +169,6 @@ cudaError_t launch_lean(const LeanRows& rows, const LeanTarget& target, std::spa
     launch_of<Send>(rows.dtype, rows, target, wants, end, Scratch(scratch, rows.dtype, rows.blocks, columns),
                     stream);
     return cudaGetLastError();
-}
-
-cudaError_t load_send_found(Dtype dtype) {
-    cudaError_t status = cudaSuccess;
-    launch_of<LoadingFound>(dtype, &status);
-    return status;
 }
 
 cudaError_t launch_send_found(const LeanRows& rows, const LeanTarget& target, const ReplayRing& ring,

@@ -62,8 +62,8 @@ struct LeanSlice {
 // What a stream that waits for tokens would hold up when a kernel is first launched: CUDA loads kernels late,
 // and waits for the GPU then. Before any step.
 cudaError_t load_lean_kernels(proto::Dtype dtype);
-cudaError_t load_whole_columns_kernel(proto::Dtype dtype);
-cudaError_t load_spread_kernel(proto::Dtype dtype);
+cudaError_t load_whole_columns_kernels(proto::Dtype dtype);
+cudaError_t load_spread_kernels(proto::Dtype dtype);
 
 // GPU memory for the steps of one stream, and zero before the first.
 std::size_t lean_scratch_bytes(proto::Dtype dtype, std::uint32_t blocks, std::uint32_t max_batch);

@@ -61,8 +61,8 @@ shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order,
     // The worker's stream may wait for the very tokens that an answer is for.
     CROUPIER_TRY(cuda_done(load_lean_kernels(geometry.dtype), "cannot load the kernel of lean steps"));
     CROUPIER_TRY(
-        cuda_done(load_whole_columns_kernel(geometry.dtype), "cannot load the kernel of whole columns"));
-    CROUPIER_TRY(cuda_done(load_spread_kernel(geometry.dtype), "cannot load the kernel of rows' spreads"));
+        cuda_done(load_whole_columns_kernels(geometry.dtype), "cannot load the kernel of whole columns"));
+    CROUPIER_TRY(cuda_done(load_spread_kernels(geometry.dtype), "cannot load the kernel of rows' spreads"));
     CROUPIER_TRY(keep(
         scratch_,
         device_array<std::byte>(lean_scratch_bytes(geometry.dtype, shape_.slice.blocks, geometry.max_batch),
@@ -262,25 +262,22 @@ shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
     record.slice = slice_of(step);
     record.end = end_of(step, end);
     record.order = proto::LeanOrder(step.columns);
-    record.names = rows_of(nullptr, 0, step.step, {}).names;
+    const LeanRows rows = rows_of(nullptr, 0, step.step, {});
+    record.names = rows.names;
     if (copies_) record.kept = copies_of(record.slot);
     AnswerDesk& desk = desk_of(step.step);
     // What is still laid of a step that had the slot and was given up comes before all of this one.
-    cudaStream_t preparing = nullptr;
-    if (!desk.is_quiet()) {
-        preparing = preparing_.get();
-        CROUPIER_TRY(desk.hold(preparing));
-    }
+    CROUPIER_TRY_VALUE(is_prepared, desk.hold(preparing_.get()));
     if (masks_ && masks_->slots[record.slot].some) {
         CROUPIER_TRY(
             cuda_done(masks_->slots[record.slot].status, "cannot copy a step's grammar masks to the GPU"));
         record.masks = copied_masks(record.slot);
-        preparing = preparing_.get();
+        is_prepared = true;
     }
     // Behind that: for a kernel of this opening's the step would wait as well.
-    desk.open({rows_of(nullptr, 0, step.step, {}), record.slice, step.step, watched.opening, std::nullopt,
-               nullptr, replays_->rows(record.slot)});
-    return replays_->prepare(record, wants_of(step), preparing);
+    desk.open(
+        {rows, record.slice, step.step, watched.opening, std::nullopt, nullptr, replays_->rows(record.slot)});
+    return replays_->prepare(record, wants_of(step), is_prepared ? preparing_.get() : nullptr);
 }
 
 shm::Result<bool> LeanPath::send_expected(const void* logits, std::uint64_t row_stride, cudaStream_t worker) {

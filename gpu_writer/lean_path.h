@@ -72,8 +72,8 @@ class LeanPath {
     // and a replay sends it once it is published. `end` likewise.
     shm::Result<bool> expect(const BegunStep& step, LeanEnd end);
     void publish(std::uint64_t ticket) { replays_->publish(ticket); }
-    // No replay sends the step of this ticket, or a later one, until it is published anew.
-    void forget_from(std::uint64_t ticket) { replays_->forget_from(ticket); }
+    // No replay sends the step until it is published anew.
+    void forget(std::uint64_t ticket) { replays_->forget(ticket); }
     // Sends the expected step that is next when it runs, in a capture or outside.
     shm::Result<bool> send_expected(const void* logits, std::uint64_t row_stride, cudaStream_t worker);
 

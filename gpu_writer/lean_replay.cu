@@ -158,23 +158,17 @@ struct Keeping {
 };
 
 template <Dtype D>
-struct LoadingKeep {
-    static void launch(cudaError_t* status) {
-        cudaFuncAttributes attributes;
-        *status = cudaFuncGetAttributes(&attributes, keep_rows<D>);
-    }
+struct Loading {
+    static void launch(cudaError_t* status) { load(keep_rows<D>, *status); }
 };
 
 }  // namespace
 
 cudaError_t load_replay_kernels(Dtype dtype) {
-    cudaFuncAttributes attributes;
-    cudaError_t status = cudaFuncGetAttributes(&attributes, find_step);
-    if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, tell);
-    if (status == cudaSuccess) launch_of<LoadingKeep>(dtype, &status);
-    if (status == cudaSuccess) status = load_found_whole_columns(dtype);
-    if (status == cudaSuccess) status = load_found_spreads(dtype);
-    if (status == cudaSuccess) status = load_send_found(dtype);
+    cudaError_t status = cudaSuccess;
+    load(find_step, status);
+    load(tell, status);
+    launch_of<Loading>(dtype, &status);
     return status;
 }
 

@@ -42,7 +42,7 @@ struct FoundRows {
 struct FoundStep {
     LeanRecord* record = nullptr;  // of no columns where no step was begun
     LeanWant* wants = nullptr;
-    std::uint32_t* counts = nullptr;   // see FoundCount; zero before the first launch
+    std::uint32_t* counts = nullptr;   // by FoundCount
     std::uint32_t* whole = nullptr;    // columns
     std::uint32_t* spreads = nullptr;  // likewise
 };
@@ -61,7 +61,7 @@ struct ReplayRing {
     std::uint32_t max_batch = 0;
 };
 
-// Before any of them is captured, as the other kernels of a lean step.
+// Those that only replays have; the others are loaded with the kernels beside which they stand.
 cudaError_t load_replay_kernels(proto::Dtype dtype);
 
 // In this order, on one stream: the step is found, its whole columns are laid, its spreads summed, and it is
@@ -82,8 +82,5 @@ cudaError_t launch_found_spreads(const LeanRows& rows, const LeanTarget& target,
                                  void* scratch, cudaStream_t stream);
 cudaError_t launch_send_found(const LeanRows& rows, const LeanTarget& target, const ReplayRing& ring,
                               void* scratch, cudaStream_t stream);
-cudaError_t load_send_found(proto::Dtype dtype);
-cudaError_t load_found_whole_columns(proto::Dtype dtype);
-cudaError_t load_found_spreads(proto::Dtype dtype);
 
 }  // namespace croupier::gpu_writer

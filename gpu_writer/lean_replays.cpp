@@ -45,8 +45,7 @@ shm::Result<bool> LeanReplays::make_memory(const proto::Geometry& geometry) {
 shm::Result<bool> LeanReplays::prepare(LeanRecord record, std::span<const LeanWant> wants,
                                        cudaStream_t preparing) {
     const std::size_t place = record.ticket % ring_.places;
-    LeanRecord& to = records_[place];
-    std::atomic_ref(to.ticket).store(0, std::memory_order_relaxed);
+    forget(record.ticket);
     std::atomic_thread_fence(std::memory_order_release);
     if (preparing != nullptr) {
         record.told = record.opening;
@@ -57,7 +56,7 @@ shm::Result<bool> LeanReplays::prepare(LeanRecord record, std::span<const LeanWa
     }
     std::copy(wants.begin(), wants.end(), wants_.get() + place * ring_.max_batch);
     record.ticket = 0;
-    to = record;
+    records_[place] = record;
     return true;
 }
 
@@ -66,11 +65,8 @@ void LeanReplays::publish(std::uint64_t ticket) {
     std::atomic_ref(records_[ticket % ring_.places].ticket).store(ticket, std::memory_order_release);
 }
 
-void LeanReplays::forget_from(std::uint64_t ticket) {
-    for (std::uint32_t place = 0; place < ring_.places; ++place) {
-        std::atomic_ref own(records_[place].ticket);
-        if (own.load(std::memory_order_relaxed) >= ticket) own.store(0, std::memory_order_release);
-    }
+void LeanReplays::forget(std::uint64_t ticket) {
+    std::atomic_ref(records_[ticket % ring_.places].ticket).store(0, std::memory_order_release);
 }
 
 }  // namespace croupier::gpu_writer

@@ -22,8 +22,8 @@ class LeanReplays {
     shm::Result<bool> prepare(LeanRecord record, std::span<const LeanWant> wants, cudaStream_t preparing);
     // A replay from now on finds the record that is prepared.
     void publish(std::uint64_t ticket);
-    // No replay finds the record of this ticket, or of a later one, until it begins anew.
-    void forget_from(std::uint64_t ticket);
+    // No replay finds it until it is published anew.
+    void forget(std::uint64_t ticket);
 
     const ReplayRing& ring() const { return ring_; }
     // The slot's, in the GPU's memory.

@@ -26,6 +26,14 @@ void launch_of(proto::Dtype dtype, Arguments... arguments) {
     }
 }
 
+// Unless an earlier one failed. CUDA loads a kernel late otherwise, at its first launch, and waits for the
+// GPU.
+template <typename Kernel>
+void load(Kernel kernel, cudaError_t& status) {
+    cudaFuncAttributes attributes;
+    if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, kernel);
+}
+
 template <proto::Dtype>
 struct Element {
     using Code = std::uint16_t;

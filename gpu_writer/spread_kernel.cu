@@ -206,22 +206,14 @@ struct SummingFound {
 template <Dtype D>
 struct Loading {
     static void launch(cudaError_t* status) {
-        cudaFuncAttributes attributes;
-        *status = cudaFuncGetAttributes(&attributes, sum_spreads<D>);
-    }
-};
-
-template <Dtype D>
-struct LoadingFound {
-    static void launch(cudaError_t* status) {
-        cudaFuncAttributes attributes;
-        *status = cudaFuncGetAttributes(&attributes, sum_found<D>);
+        load(sum_spreads<D>, *status);
+        load(sum_found<D>, *status);
     }
 };
 
 }  // namespace
 
-cudaError_t load_spread_kernel(Dtype dtype) {
+cudaError_t load_spread_kernels(Dtype dtype) {
     cudaError_t status = cudaSuccess;
     launch_of<Loading>(dtype, &status);
     return status;
@@ -241,12 +233,6 @@ cudaError_t launch_spreads(const LeanRows& rows, const LeanTarget& target,
         columns = columns.subspan(some.size());
     }
     return cudaGetLastError();
-}
-
-cudaError_t load_found_spreads(Dtype dtype) {
-    cudaError_t status = cudaSuccess;
-    launch_of<LoadingFound>(dtype, &status);
-    return status;
 }
 
 cudaError_t launch_found_spreads(const LeanRows& rows, const LeanTarget& target, const FoundStep& step,

@@ -82,22 +82,14 @@ struct LayingFound {
 template <Dtype D>
 struct Loading {
     static void launch(cudaError_t* status) {
-        cudaFuncAttributes attributes;
-        *status = cudaFuncGetAttributes(&attributes, lay_whole<D>);
-    }
-};
-
-template <Dtype D>
-struct LoadingFound {
-    static void launch(cudaError_t* status) {
-        cudaFuncAttributes attributes;
-        *status = cudaFuncGetAttributes(&attributes, lay_found<D>);
+        load(lay_whole<D>, *status);
+        load(lay_found<D>, *status);
     }
 };
 
 }  // namespace
 
-cudaError_t load_whole_columns_kernel(Dtype dtype) {
+cudaError_t load_whole_columns_kernels(Dtype dtype) {
     cudaError_t status = cudaSuccess;
     launch_of<Loading>(dtype, &status);
     return status;
@@ -113,12 +105,6 @@ cudaError_t launch_whole_columns(const LeanRows& rows, const LeanSlice& slice,
         columns = columns.subspan(some.size());
     }
     return cudaGetLastError();
-}
-
-cudaError_t load_found_whole_columns(Dtype dtype) {
-    cudaError_t status = cudaSuccess;
-    launch_of<LoadingFound>(dtype, &status);
-    return status;
 }
 
 cudaError_t launch_found_whole_columns(const LeanRows& rows, const FoundStep& step, cudaStream_t stream) {

@@ -21,13 +21,7 @@ TEST_CASE("kernels send the blocks that a host sends, no other though more sets 
     std::mt19937_64 random(2);
     for (int i = 0; i < 150; ++i) {
         const testing::LeanCase of = testing::random_case(random);
-        const testing::Laid laid = kernels->lay(of);
-        const testing::Laid by_host = host->lay(of);
-        for (std::uint32_t column = 0; column < of.columns(); ++column) {
-            INFO(testing::words_of(of) << ": column " << column);
-            REQUIRE(testing::laid_column(of, laid, column).sent ==
-                    testing::laid_column(of, by_host, column).sent);
-        }
+        testing::check_same_blocks(of, kernels->lay(of), host->lay(of));
     }
 }
 

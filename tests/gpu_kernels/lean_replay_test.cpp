@@ -9,7 +9,6 @@
 #include "tests/gpu_kernels/replay_ring.h"
 #include "tests/gpu_writer/lean_cases.h"
 #include "tests/gpu_writer/lean_checks.h"
-#include "tests/gpu_writer/naive_lean.h"
 
 using namespace croupier;
 
@@ -41,11 +40,7 @@ TEST_CASE("a replay sends the blocks that a launch sends") {
         const testing::LeanCase of = testing::random_case(random);
         const testing::Laid by_replay = replay->lay(of);
         const testing::Laid by_launch = launch->lay(of);
-        for (std::uint32_t column = 0; column < of.columns(); ++column) {
-            INFO(testing::words_of(of) << ": column " << column);
-            REQUIRE(testing::laid_column(of, by_replay, column).sent ==
-                    testing::laid_column(of, by_launch, column).sent);
-        }
+        testing::check_same_blocks(of, by_replay, by_launch);
         REQUIRE((by_replay.slice == by_launch.slice));
     }
 }

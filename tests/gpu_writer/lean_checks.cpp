@@ -145,4 +145,11 @@ void check_lay(LeanSide& side, const LeanCase& of) {
     CHECK((laid.slice == naive_slice_of(of, whole)));
 }
 
+void check_same_blocks(const LeanCase& of, const Laid& one, const Laid& other) {
+    for (std::uint32_t column = 0; column < of.columns(); ++column) {
+        INFO(words_of(of) << ": column " << column);
+        REQUIRE(laid_column(of, one, column).sent == laid_column(of, other, column).sent);
+    }
+}
+
 }  // namespace croupier::testing
