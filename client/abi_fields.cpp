@@ -51,6 +51,16 @@ void copy_geometry(Abi& abi, Plain& plain, const Copy& copy) {
     copy(abi.max_support, plain.max_support);
 }
 
+void cut_shards(const croupier_open_options& options, proto::Geometry& geometry) {
+    proto::fill_even_shards(geometry, options.padded_vocab);
+    if (options.shard_ids == nullptr) return;
+    std::uint32_t first = 0;
+    for (std::uint32_t rank = 0; rank < std::min(geometry.tp, proto::kMaxTp); ++rank) {
+        geometry.shards[rank] = {first, options.shard_ids[rank]};
+        first += options.shard_ids[rank];
+    }
+}
+
 }  // namespace
 
 proto::SamplingParams params_from_abi(const croupier_params& params) {
@@ -73,13 +83,9 @@ proto::Geometry geometry_from_abi(const croupier_open_options& options) {
     geometry.lean_of_devices = options.transport == CROUPIER_TRANSPORT_BY_DEVICE ? 1 : 0;
     if (options.transport == CROUPIER_TRANSPORT_LEAN || geometry.lean_of_devices != 0)
         geometry.lean_blocks = proto::kUsualLeanBlocks;
-    proto::fill_even_shards(geometry, options.padded_vocab);
-    if (options.shard_ids == nullptr) return geometry;
-    std::uint32_t first = 0;
-    for (std::uint32_t rank = 0; rank < std::min(geometry.tp, proto::kMaxTp); ++rank) {
-        geometry.shards[rank] = {first, options.shard_ids[rank]};
-        first += options.shard_ids[rank];
-    }
+    cut_shards(options, geometry);
+    if (options.transport == CROUPIER_TRANSPORT_AUTO)
+        geometry.offered_lean_blocks = proto::offered_lean_blocks_of(geometry);
     return geometry;
 }
 
@@ -87,6 +93,7 @@ void geometry_to_abi(const proto::Geometry& geometry, croupier_open_options& opt
     copy_geometry(options, geometry, to_abi);
     options.transport = geometry.lean_blocks != 0 ? CROUPIER_TRANSPORT_LEAN : CROUPIER_TRANSPORT_ROWS;
     if (geometry.lean_of_devices != 0) options.transport = CROUPIER_TRANSPORT_BY_DEVICE;
+    if (geometry.offered_lean_blocks != 0) options.transport = CROUPIER_TRANSPORT_AUTO;
     const proto::RankShard& last = geometry.shards[geometry.tp - 1];
     options.padded_vocab = last.first_id + last.count;
 }

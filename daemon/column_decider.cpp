@@ -168,13 +168,14 @@ class LeanTurn {
     LeanTurn(const shm::Segment& segment, const CheckedStep& step)
         : segment_(segment),
           step_(step),
-          epochs_(is_lean() ? shm::writer_epochs(segment) : 0),
+          is_lean_(has_lean_slice(segment, step.slot)),
+          epochs_(is_lean_ ? shm::writer_epochs(segment) : 0),
           sent_(segment, step) {}
 
     shm::Wishes wishes() const { return {segment_, step_.step, epochs_}; }
-    bool is_awaited(std::uint32_t column) const { return is_lean() && wishes().awaited(column); }
+    bool is_awaited(std::uint32_t column) const { return is_lean_ && wishes().awaited(column); }
     bool is_over(std::uint32_t column) {
-        if (!is_lean()) return false;
+        if (!is_lean_) return false;
         // SYNC: acquire; what was read of the rows was read before the words are.
         std::atomic_thread_fence(std::memory_order_acquire);
         if (!slices_complete(segment_, step_) && !is_sent(column)) return true;
@@ -182,7 +183,6 @@ class LeanTurn {
     }
 
   private:
-    bool is_lean() const { return segment_.geometry().lean_blocks != 0; }
     bool is_sent(std::uint32_t column) {
         sent_.look();
         return sent_.has(column);
@@ -190,6 +190,8 @@ class LeanTurn {
 
     const shm::Segment& segment_;
     const CheckedStep& step_;
+    // As the decision begins: complete slices of rows stand, whoever comes.
+    bool is_lean_;
     std::uint32_t epochs_;
     SentColumns sent_;
 };
@@ -263,7 +265,7 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
     __builtin_prefetch(&segment.sequence(sequence));
     __builtin_prefetch(params);
     __builtin_prefetch(params + 64);
-    if (segment.geometry().lean_blocks != 0) __builtin_prefetch(&segment.wish(step.slot, column));
+    if (has_lean_slice(segment, step.slot)) __builtin_prefetch(&segment.wish(step.slot, column));
     __builtin_prefetch(segment.token_log(sequence));
 }
 
@@ -337,7 +339,11 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         if (turn.is_awaited(column) || turn.is_over(column)) return left_alone();
         // Behind that look: it is that of the writers whose epochs the turn has.
         format = format_of(segment, step);
-        if (!format) decision.error = DecisionError::bad_record;
+        // One rank sent it so and another so: as rows, once they are all there.
+        if (!format && !session.lean().stands_whole(segment, step, column)) {
+            turn.wishes().ask(column, session.lean().all_blocks());
+            return left_alone();
+        }
     }
     if (decision.error == DecisionError::none) {
         sampler::Request request = lent_request(session, sequence, asked.position, lane, races);
@@ -351,7 +357,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         if (feeds_back) request.feedback = feedback_before(kept, sequence.admission, asked.position);
         auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
                                           request.dry_breakers);
-        const sampler::RowView row = session.row(step, column, lane.thread, *format, read_early);
+        const sampler::RowView row = session.row(step, column, lane.thread, format, read_early);
         decision = sampler::decide(row, request, state, workspace);
         auto missing = workspace.answer().missing;
         const bool is_asked = session.asked() && session.asked()->uid == asked.sequence_uid;

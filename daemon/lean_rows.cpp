@@ -12,7 +12,7 @@ using proto::SliceFormat;
 static_assert(sampler::kWeightSteps == proto::kWeightSteps);
 
 std::optional<SliceFormat> format_of(const shm::Segment& segment, const CheckedStep& step) {
-    if (segment.geometry().lean_blocks == 0) return SliceFormat::full_tiles;
+    if (segment.geometry().lean_room() == 0) return SliceFormat::full_tiles;
     const SliceFormat first = segment.ready(step.slot, 0).format;
     for (std::uint32_t rank = 1; rank < segment.geometry().tp; ++rank) {
         if (segment.ready(step.slot, rank).format != first) return std::nullopt;
@@ -20,8 +20,16 @@ std::optional<SliceFormat> format_of(const shm::Segment& segment, const CheckedS
     return first == SliceFormat::lean ? first : SliceFormat::full_tiles;
 }
 
+bool has_lean_slice(const shm::Segment& segment, std::uint32_t slot) {
+    if (segment.geometry().lean_room() == 0) return false;
+    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
+        if (segment.ready(slot, rank).format == SliceFormat::lean) return true;
+    }
+    return false;
+}
+
 LeanRows::LeanRows(const proto::Geometry& geometry, std::uint32_t threads)
-    : lean_blocks_(geometry.lean_blocks) {
+    : lean_blocks_(geometry.lean_room()) {
     if (lean_blocks_ == 0) return;
     std::size_t copied = 0;
     for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
@@ -33,6 +41,7 @@ LeanRows::LeanRows(const proto::Geometry& geometry, std::uint32_t threads)
     }
     copied_bytes_.resize(copied);
     all_.assign((geometry.blocks() + 63) / 64, ~std::uint64_t{0});
+    if (geometry.blocks() % 64 != 0) all_.back() = (std::uint64_t{1} << geometry.blocks() % 64) - 1;
     laid_.resize(threads);
     for (Laid& laid : laid_) laid.lean.resize(geometry.tp);
 }
@@ -49,6 +58,20 @@ std::span<const sampler::Slice> LeanRows::lay(const shm::Segment& segment, const
         laid.slices[rank].lean = &laid.lean[rank];
     }
     return laid.slices;
+}
+
+bool LeanRows::stands_whole(const shm::Segment& segment, const CheckedStep& step,
+                            std::uint32_t column) const {
+    const shm::Wishes wishes(segment, step.step, shm::writer_epochs(segment));
+    const auto placed = wishes.placed(column);
+    if (!placed.empty() && std::equal(all_.begin(), all_.end(), placed.begin())) return true;
+    for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
+        if (segment.ready(step.slot, rank).format != SliceFormat::lean) continue;
+        const auto& head = *reinterpret_cast<const proto::LeanHead*>(
+            segment.lean(step.slot, rank) + layouts_[rank].heads + column * sizeof(proto::LeanHead));
+        if ((head.flags & proto::kStandsWhole) == 0) return false;
+    }
+    return true;
 }
 
 std::span<const sampler::Slice> LeanRows::copy(const shm::Segment& segment, const CheckedStep& step,
@@ -87,6 +110,7 @@ std::span<const sampler::Slice> LeanRows::copy(const shm::Segment& segment, cons
 void LeanRows::prefetch_head(const shm::Segment& segment, const CheckedStep& step,
                              std::uint32_t column) const {
     for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
+        if (segment.ready(step.slot, rank).format != SliceFormat::lean) continue;
         const std::byte* part = segment.lean(step.slot, rank);
         __builtin_prefetch(part + layouts_[rank].heads + column * sizeof(proto::LeanHead));
     }
@@ -99,6 +123,7 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
         for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
     };
     for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
+        if (segment.ready(step.slot, rank).format != SliceFormat::lean) continue;
         const proto::LeanLayout& layout = layouts_[rank];
         const std::byte* part = segment.lean(step.slot, rank);
         const auto& head =

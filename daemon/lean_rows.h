@@ -17,6 +17,10 @@ namespace croupier::daemon {
 // How the ranks' writers sent a step whose slices are complete; nothing: one so and another so.
 std::optional<proto::SliceFormat> format_of(const shm::Segment& segment, const CheckedStep& step);
 
+// Whether a rank's writer has begun the slot's last step as a lean one. Of no other step is anything asked,
+// and a session of rows that offers lean steps does not pay for what they have.
+bool has_lean_slice(const shm::Segment& segment, std::uint32_t slot);
+
 class LeanRows {
   public:
     LeanRows(const proto::Geometry& geometry, std::uint32_t threads);
@@ -25,6 +29,10 @@ class LeanRows {
     std::span<const sampler::Slice> lay(const shm::Segment& segment, const CheckedStep& step,
                                         std::uint32_t column, std::size_t thread,
                                         std::span<const sampler::Slice> slices);
+    // Of a step that some ranks sent as rows: whether the others' slices have all of the column by now, and
+    // what is asked for where they do not.
+    bool stands_whole(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const;
+    std::span<const std::uint64_t> all_blocks() const { return all_; }
     // As the slot's last step left them, or as the writers leave them meanwhile, copied: a decision would not
     // end over what changes. Drawn where they were, by `drawn_by` now. Empty: a rank has the column whole.
     std::span<const sampler::Slice> copy(const shm::Segment& segment, const CheckedStep& step,

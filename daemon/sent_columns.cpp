@@ -8,12 +8,13 @@ namespace croupier::daemon {
 namespace {
 
 std::uint32_t parts_of(const shm::Segment& segment, const CheckedStep& step, std::uint32_t rank) {
+    const proto::ReadyCell& ready = segment.ready(step.slot, rank);
+    if (ready.format != proto::SliceFormat::lean) return 0;
     const std::uint64_t word = shm::lean_word(segment, step.step, rank).pack();
-    const auto& stamps = segment.ready(step.slot, rank).stamps;
     std::uint32_t parts = 0;
     for (std::uint32_t part = 0; part < proto::kLeanStamps; ++part) {
         // SYNC: acquire; pairs with the writer's store, a GPU's too, behind all of the part's columns.
-        if (stamps[part].load(std::memory_order_acquire) == word) parts |= 1U << part;
+        if (ready.stamps[part].load(std::memory_order_acquire) == word) parts |= 1U << part;
     }
     return parts;
 }
@@ -22,7 +23,7 @@ std::uint32_t parts_of(const shm::Segment& segment, const CheckedStep& step, std
 
 void SentColumns::look() {
     const proto::Geometry& geometry = segment_->geometry();
-    if (geometry.lean_blocks == 0 || !proto::LeanOrder::has_stamps(step_->columns)) return;
+    if (geometry.lean_room() == 0 || !proto::LeanOrder::has_stamps(step_->columns)) return;
     parts_ = ~0U;
     for (std::uint32_t rank = 0; rank < geometry.tp && parts_ != 0; ++rank)
         parts_ &= parts_of(*segment_, *step_, rank);

@@ -36,7 +36,7 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
               threads, totals),
       shares_(segment_.geometry(), threads),
       lists_(threads, SequenceLists(segment_.geometry())),
-      early_slices_(threads, std::vector<sampler::Slice>(segment_.geometry().tp)),
+      own_slices_(threads, std::vector<sampler::Slice>(segment_.geometry().tp)),
       early_(segment_.geometry(), orders_.blocks),
       lean_(segment_.geometry(), threads),
       prepared_(segment_.geometry().slots),
@@ -86,7 +86,7 @@ bool SessionView::served() const {
 }
 
 sampler::RowView SessionView::row(const CheckedStep& step, std::uint32_t column, std::size_t thread,
-                                  proto::SliceFormat format, bool& read_early) {
+                                  std::optional<proto::SliceFormat> format, bool& read_early) {
     const auto& geometry = segment_.geometry();
     sampler::RowView row{geometry.dtype, geometry.vocab, geometry.tile,
                          step.columns,   column,         slices_[step.slot]};
@@ -94,9 +94,15 @@ sampler::RowView SessionView::row(const CheckedStep& step, std::uint32_t column,
         row.slices = lean_.lay(segment_, step, column, thread, row.slices);
         return row;
     }
-    if (!early_.wanted()) return row;
-    std::vector<sampler::Slice>& slices = early_slices_[thread];
+    if (format && !early_.wanted()) return row;
+    std::vector<sampler::Slice>& slices = own_slices_[thread];
     slices.assign(slices_[step.slot].begin(), slices_[step.slot].end());
+    if (!format) {
+        // Whoever sends a lean step leaves none.
+        for (sampler::Slice& slice : slices) slice.summaries = {};
+        row.slices = slices;
+        return row;
+    }
     read_early = early_.finish(segment_, step, column, slices);
     if (read_early) row.slices = slices;
     return row;

@@ -35,10 +35,10 @@ class SessionView {
     std::uint64_t id() const { return id_; }
     // Neither fenced nor closed: its steps are to be decided.
     bool served() const;
-    // The row of one column, read in place, as the writers sent it. `read_early`: with the maxima that were
-    // made of it while the last tiles were in flight.
+    // The row of one column, read in place, as the writers sent it (format_of()). `read_early`: with the
+    // maxima that were made of it while the last tiles were in flight.
     sampler::RowView row(const CheckedStep& step, std::uint32_t column, std::size_t thread,
-                         proto::SliceFormat format, bool& read_early);
+                         std::optional<proto::SliceFormat> format, bool& read_early);
     // Of a lean step whose logits are awaited, something like it (LeanRows::copy()); nothing: there is none.
     std::optional<sampler::RowView> rehearsal_row(const CheckedStep& step, std::uint32_t column,
                                                   const proto::race::Draw& drawn_by);
@@ -91,9 +91,9 @@ class SessionView {
     std::uint64_t id_ = 0;
     SequenceStates states_;
     StepShares shares_;
-    std::vector<SequenceLists> lists_;                       // [thread]
-    std::vector<std::vector<sampler::Slice>> slices_;        // [slot][rank]
-    std::vector<std::vector<sampler::Slice>> early_slices_;  // [thread][rank]
+    std::vector<SequenceLists> lists_;                     // [thread]
+    std::vector<std::vector<sampler::Slice>> slices_;      // [slot][rank]
+    std::vector<std::vector<sampler::Slice>> own_slices_;  // [thread][rank]
     EarlyMaxima early_;
     shm::LogitsForecast forecast_;
     LeanRows lean_;

@@ -19,7 +19,8 @@ shm::Result<std::optional<BegunStep>> BegunSteps::begin(std::uint64_t step) {
     // gone with the session.
     const bool published = step < shm::steps_in_flight(segment).end;
     if (!published && host_->session_open()) return std::optional<BegunStep>();
-    CROUPIER_TRY_VALUE(word, host_->publisher().begin(step, host_->format()));
+    const proto::SliceFormat format = host_->format();
+    CROUPIER_TRY_VALUE(word, host_->publisher().begin(step, format));
     if (shm::slice_ready(segment, step, host_->rank())) {
         return shm::fail(Errc::bad_argument, "step " + std::to_string(step) +
                                                  " has the whole slice of rank " +
@@ -27,7 +28,7 @@ shm::Result<std::optional<BegunStep>> BegunSteps::begin(std::uint64_t step) {
     }
     next_wanted_ = step + 1;
     const auto columns = static_cast<std::uint32_t>(host_->columns(step).size());
-    return std::optional<BegunStep>({step, ++begun_, columns, word, host_->sends_lean()});
+    return std::optional<BegunStep>({step, ++begun_, columns, word, format == proto::SliceFormat::lean});
 }
 
 void BegunSteps::take_back(const BegunStep& step) {

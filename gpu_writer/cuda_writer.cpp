@@ -17,11 +17,9 @@ using shm::Errc;
 // bench/results/ has what it was chosen by (docs/decisions/0008-gpu-writer.md).
 constexpr std::uint32_t kStoreBlocks = 16;
 
-constexpr std::size_t kPage = 4096;
-
-std::size_t whole_pages(std::size_t bytes) {
-    return (bytes + kPage - 1) / kPage * kPage;
-}
+// Copies that nobody asked for may take this part of the GPU's memory that is free, and no more: who works
+// with it has plans for the rest.
+constexpr std::size_t kPartForCopies = 8;
 
 shm::Result<bool> has_device(int device) {
     int count = 0;
@@ -66,7 +64,7 @@ CudaWriter::~CudaWriter() {
     courier_.reset();
     ringer_.reset();
     copy_.reset();
-    parts_.clear();
+    registered_.clear();
     records_.reset();
     seeds_.reset();
     outcomes_.reset();
@@ -77,7 +75,7 @@ CudaWriter::~CudaWriter() {
 }
 
 shm::Result<bool> CudaWriter::prepare() {
-    CROUPIER_TRY(register_rings());
+    CROUPIER_TRY(registered_.add_all(host().segment(), host().rank()));
     CROUPIER_TRY(make_launch_ring());
     CROUPIER_TRY(keep_order());
     const proto::Geometry& geometry = host().geometry();
@@ -97,67 +95,30 @@ shm::Result<bool> CudaWriter::prepare() {
 }
 
 // Who asks for one of the other paths has no lean one, where rows will do as well.
+shm::Result<bool> CudaWriter::chooses_lean() const {
+    const proto::Geometry& geometry = host().geometry();
+    if (!geometry.may_send_lean(true) || (may_send_rows() && path_ != Path::automatic)) return false;
+    const bool is_offer = geometry.lean_blocks == 0;
+    if (!is_offer || !copies_unasked()) return true;
+    std::size_t free = 0;
+    std::size_t all = 0;
+    CROUPIER_TRY(cuda_done(cudaMemGetInfo(&free, &all), "the GPU's free memory is not known"));
+    return LeanPath::copied_bytes(geometry, host().rank()) <= free / kPartForCopies;
+}
+
 shm::Result<bool> CudaWriter::make_lean_path() {
-    const bool is_lean = host().geometry().sends_lean(true) && !(may_send_rows() && path_ != Path::automatic);
+    CROUPIER_TRY_VALUE(is_lean, chooses_lean());
     mutable_host().set_format(is_lean ? proto::SliceFormat::lean : proto::SliceFormat::full_tiles);
     if (!is_lean) return true;
-    const bool copies = rows_ == RowsAre::copied || (rows_ == RowsAre::automatic && may_send_rows());
+    const bool copies = rows_ == RowsAre::copied || copies_unasked();
     const LeanPath::Settings settings{copies, &counters_[0].next, ring_.empty_launches};
-    CROUPIER_TRY(keep(lean_, LeanPath::make(
-                                 host().segment(), host().rank(), host().order(),
-                                 [this](const void* place) { return address(place); }, settings)));
+    CROUPIER_TRY(
+        keep(lean_, LeanPath::make(
+                        host().segment(), host().rank(), host().order(),
+                        [this](const void* place) { return registered_.address(place); }, settings)));
     // Not when tokens are first awaited: to allocate what it needs waits for the GPU, which by then may wait
     // for what this thread has still to do.
     return keep(courier_, TokenCourier::make(host().segment(), host().rank(), lean_.get()));
-}
-
-shm::Result<bool> CudaWriter::register_rings() {
-    const shm::Segment& segment = host().segment();
-    const proto::SegmentLayout& layout = segment.layout();
-    const std::uint32_t rank = host().rank();
-    const auto add = [&](void* begin, std::size_t bytes, const std::string& what) -> shm::Result<bool> {
-        Part part{static_cast<const std::byte*>(begin), whole_pages(bytes), nullptr, nullptr};
-        void* device = nullptr;
-        CROUPIER_TRY(keep(part.registered, register_memory(begin, part.bytes, what)));
-        CROUPIER_TRY(keep(device, device_address(begin, what)));
-        part.device = static_cast<std::byte*>(device);
-        parts_.push_back(std::move(part));
-        return true;
-    };
-    const std::uint32_t slots = segment.geometry().slots;
-    CROUPIER_TRY(add(&segment.ready(0, 0), layout.ready_stride * slots, "the ready words"));
-    if (rank == 0) {
-        CROUPIER_TRY(add(&segment.randoms_ready(0), layout.random_stride * slots, "the random ring"));
-    }
-    CROUPIER_TRY(add(&segment.decision_head(0), layout.decision_stride * slots, "the decision ring"));
-    if (segment.geometry().lean_blocks != 0) {
-        CROUPIER_TRY(add(&segment.wish_board(0), layout.wish_slot_stride * slots, "the wishes"));
-        if (layout.mask_stride != 0) {
-            CROUPIER_TRY(add(segment.mask_row(0, 0), layout.mask_stride * slots, "the grammar masks"));
-        }
-        for (std::uint32_t slot = 0; slot < slots; ++slot) {
-            CROUPIER_TRY(
-                add(segment.lean(slot, rank), layout.lean_rank_stride,
-                    "rank " + std::to_string(rank) + "'s lean part of slot " + std::to_string(slot)));
-        }
-    }
-    const std::uint64_t end =
-        rank + 1 < segment.geometry().tp ? layout.rank_offset[rank + 1] : layout.logits_stride;
-    for (std::uint32_t slot = 0; slot < slots; ++slot) {
-        CROUPIER_TRY(add(segment.logits(slot, rank), end - layout.rank_offset[rank],
-                         "rank " + std::to_string(rank) + "'s part of slot " + std::to_string(slot)));
-    }
-    return true;
-}
-
-std::uint64_t CudaWriter::address(const void* host) const {
-    const auto* at = static_cast<const std::byte*>(host);
-    for (const Part& part : parts_) {
-        if (at >= part.begin && at < part.begin + part.bytes) {
-            return reinterpret_cast<std::uint64_t>(part.device + (at - part.begin));
-        }
-    }
-    return 0;
 }
 
 shm::Result<bool> CudaWriter::make_launch_ring() {
@@ -202,6 +163,13 @@ shm::Result<bool> CudaWriter::queue(const BegunStep& step) {
     const std::uint32_t slot = segment.slot_of(step.step);
     const std::size_t place = step.ticket % ring_.places;
     steps_[place] = step;
+    if (graphs_send_lean_ && !step.lean) {
+        return shm::fail(Errc::refused,
+                         "step " + std::to_string(step.step) +
+                             " cannot be sent: CUDA graphs that send lean steps were captured, and who "
+                             "decides the session's steps now is of a build before 13.12, which reads "
+                             "rows; update it, or attach and capture anew");
+    }
     const bool replayed = step.lean && was_captured_;
     if (step.lean) {
         const DeviceScope scope(device_);
@@ -214,12 +182,12 @@ shm::Result<bool> CudaWriter::queue(const BegunStep& step) {
                {seeds_.get() + place * ring_.max_batch, std::size_t{step.columns}});
     LaunchRecord record;
     record.word = step.word.pack();
-    record.ready = address(&segment.ready(slot, host().rank()).word);
-    record.elements = address(segment.logits(slot, host().rank()));
-    record.maxima = address(segment.maxima(slot, host().rank()).data());
+    record.ready = registered_.address(&segment.ready(slot, host().rank()).word);
+    record.elements = registered_.address(segment.logits(slot, host().rank()));
+    record.maxima = registered_.address(segment.maxima(slot, host().rank()).data());
     if (host().rank() == 0) {
-        record.randoms = address(segment.randoms(slot));
-        record.randoms_ready = address(&segment.randoms_ready(slot));
+        record.randoms = registered_.address(segment.randoms(slot));
+        record.randoms_ready = registered_.address(&segment.randoms_ready(slot));
     }
     record.columns = step.columns;
     // The ticket last: a replay that runs now finds all of the record or none.
@@ -230,7 +198,8 @@ shm::Result<bool> CudaWriter::queue(const BegunStep& step) {
     std::atomic_ref(to.ticket).store(step.ticket, std::memory_order_release);
 
     proto::ReadyWord complete = step.word;
-    complete.tiles = step.lean ? proto::ReadyWord::kLean : host().geometry().tiles(host().rank());
+    // Fewer than of a lean step: which of the two it is may still change.
+    complete.tiles = host().geometry().tiles(host().rank());
     ringer_->watch({&segment.ready(slot, host().rank()).word, complete});
     // Behind the launch record, by which the same replay makes its randoms.
     if (replayed) lean_->publish(step.ticket);
@@ -274,35 +243,58 @@ CopyTarget CudaWriter::copy_target(const BegunStep& step) const {
     const std::uint32_t rank = host().rank();
     return {segment.logits(slot, rank),
             segment.maxima(slot, rank).data(),
-            address(&segment.ready(slot, rank).word),
+            registered_.address(&segment.ready(slot, rank).word),
             step.word,
             reinterpret_cast<std::uint64_t>(ring_.outcomes + step.ticket % ring_.places),
             step.ticket,
             step.columns};
 }
 
-shm::Result<bool> CudaWriter::copies(bool captured) const {
-    if (path_ == Path::copy && (captured || was_captured_)) {
-        return shm::fail(Errc::bad_argument,
-                         "the path `copy` cannot be captured into a CUDA graph, nor used after one was: its "
-                         "destination changes from step to step; choose `store` or `auto`");
-    }
-    return path_ != Path::store && !captured && !was_captured_;
+void CudaWriter::send_as_rows(BegunStep& step) {
+    turn_to_rows(step);
+    step.lean = false;
 }
 
-// From the first capture on: the steps that are begun by then, and by queue() each one after them.
-shm::Result<bool> CudaWriter::expect_lean() {
+// Which kernels a graph has stays as it is: those of lean steps find these alone, and the others rows.
+shm::Result<bool> CudaWriter::begin_capturing() {
+    const bool lean = lean_ != nullptr && host().sends_lean();
+    CROUPIER_TRY(may_be_captured(lean));
+    // The steps that are begun by now, and by queue() each one after them.
     for (std::uint64_t ticket = enqueued_ + 1; ticket <= begun(); ++ticket) {
+        BegunStep& step = begun_step(ticket);
+        if (lean) {
+            CROUPIER_TRY(lean_->expect(step, end_of(step)));
+            lean_->publish(ticket);
+        } else if (step.lean) {
+            send_as_rows(step);
+        }
+    }
+    if (!lean) mutable_host().set_format(proto::SliceFormat::full_tiles);
+    graphs_send_lean_ = lean;
+    was_captured_ = true;
+    return true;
+}
+
+shm::Result<bool> CudaWriter::may_be_captured(bool lean) const {
+    if (!lean && path_ == Path::copy) {
+        return shm::fail(Errc::bad_argument,
+                         "the path `copy` cannot be captured into a CUDA graph: its destination changes from "
+                         "step to step; choose `store` or `auto`");
+    }
+    for (std::uint64_t ticket = enqueued_ + 1; lean && ticket <= begun(); ++ticket) {
         const BegunStep& step = steps_[ticket % ring_.places];
-        CROUPIER_TRY(lean_->expect(step, end_of(step)));
-        lean_->publish(ticket);
+        if (step.lean) continue;
+        return shm::fail(
+            Errc::bad_argument,
+            "step " + std::to_string(step.step) +
+                " was begun and is sent as rows, and a CUDA graph would send lean steps: enqueue "
+                "it before the capture");
     }
     return true;
 }
 
 // Of a capture, each replay finds out on the GPU whether a step was begun for it.
-shm::Result<bool> CudaWriter::count_enqueued(bool captured) {
-    if (captured) was_captured_ = true;
+shm::Result<bool> CudaWriter::count_enqueued() {
     if (was_captured_) return true;
     if (enqueued_ == begun()) {
         return shm::fail(Errc::bad_argument, "no step is begun that was not enqueued: begin one first");
@@ -317,22 +309,26 @@ shm::Result<bool> CudaWriter::enqueue(void* stream, const void* logits, std::uin
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     CROUPIER_TRY(cuda_done(cudaStreamIsCapturing(worker, &capture), "the stream cannot be asked"));
     const bool captured = capture != cudaStreamCaptureStatusNone;
-    if (lean_ != nullptr) return enqueue_lean(worker, captured, logits, row_stride);
-    const BegunStep& step = steps_[(enqueued_ + 1) % ring_.places];
-    CROUPIER_TRY_VALUE(by_copy, copies(captured));
-    CROUPIER_TRY(count_enqueued(captured));
+    if (captured && !was_captured_) {
+        CROUPIER_TRY(begin_capturing());
+    }
+    const bool lean = was_captured_ ? graphs_send_lean_ : begun_step(enqueued_ + 1).lean;
+    return lean ? enqueue_lean(worker, logits, row_stride) : enqueue_rows(worker, logits, row_stride);
+}
+
+shm::Result<bool> CudaWriter::enqueue_rows(cudaStream_t worker, const void* logits,
+                                           std::uint64_t row_stride) {
+    const BegunStep& step = begun_step(enqueued_ + 1);
+    CROUPIER_TRY(count_enqueued());
     const SliceRows rows = rows_of(logits, row_stride);
-    if (by_copy) return copy_->send(rows, copy_target(step), &counters_[0].next, worker);
+    if (copy_ && !was_captured_) return copy_->send(rows, copy_target(step), &counters_[0].next, worker);
     return cuda_done(launch_store(rows, ring_, store_blocks_, worker), "cannot launch the store of a step");
 }
 
-shm::Result<bool> CudaWriter::enqueue_lean(cudaStream_t worker, bool captured, const void* logits,
+shm::Result<bool> CudaWriter::enqueue_lean(cudaStream_t worker, const void* logits,
                                            std::uint64_t row_stride) {
-    const BegunStep& step = steps_[(enqueued_ + 1) % ring_.places];
-    if (captured && !was_captured_) {
-        CROUPIER_TRY(expect_lean());
-    }
-    CROUPIER_TRY(count_enqueued(captured));
+    const BegunStep& step = begun_step(enqueued_ + 1);
+    CROUPIER_TRY(count_enqueued());
     if (was_captured_) return lean_->send_expected(logits, row_stride, worker);
     return lean_->send(logits, row_stride, step, end_of(step), worker);
 }
@@ -355,7 +351,7 @@ shm::Result<bool> CudaWriter::send_tokens(void* stream,
                                           const proto::StoredArray<const proto::Decision>& decisions,
                                           std::int32_t* tokens) {
     const DeviceScope scope(device_);
-    const std::uint64_t first = address(decisions[0].place()) + offsetof(proto::Decision, token);
+    const std::uint64_t first = registered_.address(decisions[0].place()) + offsetof(proto::Decision, token);
     return cuda_done(launch_tokens({first, decisions.stride(), static_cast<std::uint32_t>(decisions.size())},
                                    tokens, static_cast<cudaStream_t>(stream)),
                      "cannot launch the fetch of a step's tokens");
@@ -367,7 +363,14 @@ shm::Result<bool> CudaWriter::await_tokens(void* stream, const BegunStep& step,
     if (courier_ == nullptr) {
         CROUPIER_TRY(keep(courier_, TokenCourier::make(host().segment(), host().rank(), nullptr)));
     }
-    return courier_->await(step, timeout, static_cast<cudaStream_t>(stream), tokens);
+    BegunStep awaited = step;
+    // The answers to its wishes would come in this stream, and nobody has said yet where its rows stand.
+    const bool comes_before = !was_captured_ && step.ticket > enqueued_;
+    if (comes_before && step.lean && may_send_rows()) {
+        send_as_rows(begun_step(step.ticket));
+        awaited.lean = false;
+    }
+    return courier_->await(awaited, timeout, static_cast<cudaStream_t>(stream), tokens);
 }
 
 }  // namespace croupier::gpu_writer

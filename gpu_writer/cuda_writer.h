@@ -9,6 +9,7 @@
 #include "gpu_writer/copy_path.h"
 #include "gpu_writer/cuda_memory.h"
 #include "gpu_writer/lean_path.h"
+#include "gpu_writer/registered_rings.h"
 #include "gpu_writer/step_writer.h"
 #include "gpu_writer/token_courier.h"
 
@@ -30,10 +31,10 @@ class CudaWriter final : public StepWriter {
     CudaWriter(HostWriter host, const WriterOptions& options);
 
     shm::Result<bool> prepare();
-    shm::Result<bool> register_rings();
     shm::Result<bool> make_launch_ring();
     shm::Result<bool> keep_order();
     shm::Result<bool> make_lean_path();
+    shm::Result<bool> chooses_lean() const;
     shm::Result<bool> queue(const BegunStep& step) override;
     void forget_after(std::uint64_t finished) override;
     shm::Result<bool> send_tokens(void* stream, const proto::StoredArray<const proto::Decision>& decisions,
@@ -45,30 +46,24 @@ class CudaWriter final : public StepWriter {
     std::uint64_t slice_bytes(std::uint32_t columns) const;
     SliceRows rows_of(const void* logits, std::uint64_t row_stride) const;
     CopyTarget copy_target(const BegunStep& step) const;
-    // Null for what is not registered.
-    std::uint64_t address(const void* host) const;
-    // Whether the session has steps of rows as well as lean ones.
-    bool may_send_rows() const { return host().geometry().lean_of_devices != 0; }
-    // Whether the next step goes by the copy engine.
-    shm::Result<bool> copies(bool captured) const;
-    shm::Result<bool> count_enqueued(bool captured);
-    shm::Result<bool> enqueue_lean(cudaStream_t worker, bool captured, const void* logits,
-                                   std::uint64_t row_stride);
-    shm::Result<bool> expect_lean();
+    bool may_send_rows() const { return host().geometry().may_have_rows(); }
+    // Rows are copied though nobody asked for that.
+    bool copies_unasked() const { return rows_ == RowsAre::automatic && may_send_rows(); }
+    shm::Result<bool> begin_capturing();
+    shm::Result<bool> may_be_captured(bool lean) const;
+    shm::Result<bool> count_enqueued();
+    void send_as_rows(BegunStep& step);
+    shm::Result<bool> enqueue_lean(cudaStream_t worker, const void* logits, std::uint64_t row_stride);
+    shm::Result<bool> enqueue_rows(cudaStream_t worker, const void* logits, std::uint64_t row_stride);
+    // Of those begun and not enqueued.
+    BegunStep& begun_step(std::uint64_t ticket) { return steps_[ticket % ring_.places]; }
     LeanEnd end_of(const BegunStep& step) const;
 
     int device_;
     Path path_;
     RowsAre rows_;
     std::uint32_t store_blocks_;
-    // The segment's mapping, as the GPU sees it: one distance for each registered part.
-    struct Part {
-        const std::byte* begin = nullptr;
-        std::size_t bytes = 0;
-        std::byte* device = nullptr;
-        RegisteredMemory registered;
-    };
-    std::vector<Part> parts_;
+    RegisteredRings registered_;
     PinnedMemory<LaunchRecord> records_;
     PinnedMemory<ColumnSeed> seeds_;
     PinnedMemory<LaunchOutcome> outcomes_;
@@ -86,6 +81,7 @@ class CudaWriter final : public StepWriter {
     std::uint64_t enqueued_ = 0;
     // Replays use records that this process cannot count: from then on the GPU alone knows which is next.
     bool was_captured_ = false;
+    bool graphs_send_lean_ = false;
 };
 
 }  // namespace croupier::gpu_writer

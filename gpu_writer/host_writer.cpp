@@ -52,8 +52,8 @@ HostWriter::HostWriter(std::unique_ptr<shm::Segment> segment, std::vector<std::u
       order_(std::move(order)),
       publisher_(publisher),
       bell_(std::move(bell)),
-      format_(segment_->geometry().sends_lean(false) ? proto::SliceFormat::lean
-                                                     : proto::SliceFormat::full_tiles) {}
+      format_(segment_->geometry().may_send_lean(false) ? proto::SliceFormat::lean
+                                                        : proto::SliceFormat::full_tiles) {}
 
 HostWriter::HostWriter(HostWriter&&) noexcept = default;
 
@@ -70,6 +70,11 @@ shm::Result<HostWriter> HostWriter::attach(const std::string& segment_path, std:
     CROUPIER_TRY_VALUE(publisher, shm::LogitsPublisher::attach(*segment, rank));
     CROUPIER_TRY_VALUE(order, copy_order(*segment, rank));
     return HostWriter(std::move(segment), std::move(order), publisher, std::move(bell));
+}
+
+proto::SliceFormat HostWriter::format() const {
+    const bool is_offer = geometry().lean_blocks == 0;
+    return is_offer && !publisher_.ranks_may_differ() ? proto::SliceFormat::full_tiles : format_;
 }
 
 std::optional<std::uint64_t> HostWriter::wait_step(std::chrono::milliseconds timeout, std::uint64_t from) {
@@ -148,9 +153,10 @@ shm::Result<bool> HostWriter::send(std::uint64_t step, std::span<const void* con
     const std::uint32_t columns = column_count(step);
     // SYNC: the count is read before the window of steps in flight is.
     std::atomic_thread_fence(std::memory_order_acquire);
-    CROUPIER_TRY_VALUE(word, publisher_.begin(step, format_));
+    const proto::SliceFormat format = this->format();
+    CROUPIER_TRY_VALUE(word, publisher_.begin(step, format));
     check_count(step, columns, column_values.size());
-    if (!sends_lean()) {
+    if (format != proto::SliceFormat::lean) {
         lay_all(step, column_values);
         return publish_all(step);
     }

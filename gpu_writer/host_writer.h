@@ -70,9 +70,9 @@ class HostWriter {
     const shm::Segment& segment() const { return *segment_; }
     shm::LogitsPublisher& publisher() { return publisher_; }
     shm::Bell& bell() { return bell_; }
-    // How steps are sent that are begun from now on.
-    proto::SliceFormat format() const { return format_; }
-    bool sends_lean() const { return format_ == proto::SliceFormat::lean; }
+    // How a step is sent that is begun now: one time so and another so where whoever decides changes.
+    proto::SliceFormat format() const;
+    bool sends_lean() const { return format() == proto::SliceFormat::lean; }
     void set_format(proto::SliceFormat format) { format_ = format; }
 
     // False once the session is over for this writer: closed, fenced, or its daemon and client are gone.

@@ -18,7 +18,7 @@ LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank, std::span<co
       kept_(segment.geometry().slots),
       wants_(segment.geometry().max_batch),
       named_(segment.geometry().shards[rank].first_block(), segment.geometry().shards[rank].blocks()),
-      names_(std::size_t{segment.geometry().max_batch} * segment.geometry().lean_blocks),
+      names_(std::size_t{segment.geometry().max_batch} * segment.geometry().lean_room()),
       bits_((segment.geometry().shards[rank].blocks() + 63) / 64),
       server_(
           segment, rank,
@@ -40,7 +40,7 @@ void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
     read_wants(segment_, segment_.schedule_columns(slot).part(0, step.columns), named_, wants_, names_);
     LeanShape shape = lean_shape(segment_.geometry(), rank_, step.columns, order_);
     shape.masks = masks_of(segment_, step.step);
-    shape.names = {names_.data(), segment_.geometry().lean_blocks};
+    shape.names = {names_.data(), segment_.geometry().lean_room()};
     const proto::LeanOrder order(step.columns);
     for (std::uint32_t place = 0; place < step.columns; ++place) {
         const std::uint32_t column = order.column_at(place);

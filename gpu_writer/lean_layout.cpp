@@ -311,7 +311,7 @@ LeanShape lean_shape(const proto::Geometry& geometry, std::uint32_t rank, std::u
                      std::span<const std::uint32_t> order) {
     return {slice_shape(geometry, rank, columns, order),
             geometry.shards[rank].first_block(),
-            geometry.lean_blocks,
+            geometry.lean_room(),
             proto::lean_layout_of(geometry, rank),
             {},
             {}};

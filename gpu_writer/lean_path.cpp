@@ -22,6 +22,13 @@ class BesideCapture {
     cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
+// Rows that begin there are read sixteen bytes at a time.
+std::size_t pitch_of_copies(const SliceShape& slice) {
+    constexpr std::size_t kAligned = 16;
+    const std::size_t row = std::size_t{slice.entries} * proto::element_bytes(slice.dtype);
+    return (row + kAligned - 1) / kAligned * kAligned;
+}
+
 }  // namespace
 
 shm::Result<std::unique_ptr<LeanPath>> LeanPath::make(const shm::Segment& segment, std::uint32_t rank,
@@ -94,14 +101,16 @@ shm::Result<bool> LeanPath::keep_places(std::span<const std::uint32_t> order) {
         "cannot copy the blocks' places to the GPU");
 }
 
+std::size_t LeanPath::copied_bytes(const proto::Geometry& geometry, std::uint32_t rank) {
+    const SliceShape slice = lean_shape(geometry, rank, 1, {}).slice;
+    return pitch_of_copies(slice) * geometry.max_batch * geometry.slots;
+}
+
 shm::Result<bool> LeanPath::make_copies() {
-    // Rows that begin there are read sixteen bytes at a time.
-    constexpr std::size_t kAligned = 16;
     const proto::Geometry& geometry = segment_.geometry();
     RowCopies& copies = copies_.emplace();
-    const std::size_t row = std::size_t{shape_.slice.entries} * proto::element_bytes(geometry.dtype);
-    copies.pitch = (row + kAligned - 1) / kAligned * kAligned;
-    const std::size_t bytes = copies.pitch * geometry.max_batch * geometry.slots;
+    copies.pitch = pitch_of_copies(shape_.slice);
+    const std::size_t bytes = copied_bytes(geometry, rank_);
     auto memory = device_array<std::byte>(bytes, "the rows of " + std::to_string(geometry.slots) + " steps");
     if (!memory) {
         return shm::fail(memory.error().code,

@@ -52,6 +52,8 @@ class LeanPath {
         std::uint64_t* next = nullptr;
         std::uint64_t* empty_launches = nullptr;
     };
+    // Of the GPU's memory, where a writer copies the rows of the steps in flight.
+    static std::size_t copied_bytes(const proto::Geometry& geometry, std::uint32_t rank);
     static shm::Result<std::unique_ptr<LeanPath>> make(const shm::Segment& segment, std::uint32_t rank,
                                                        std::span<const std::uint32_t> order, Address address,
                                                        const Settings& settings);

@@ -37,6 +37,12 @@ shm::Result<bool> StepWriter::abandon() {
     return host_.begin_anew();
 }
 
+// Where that is refused nobody looks at the step any more.
+void StepWriter::turn_to_rows(const BegunStep& step) {
+    (void)host_.publisher().begin(step.step, proto::SliceFormat::full_tiles);
+    latest_[host_.segment().slot_of(step.step)].lean = false;
+}
+
 // How many columns a step has is known since it was begun: its record may be the next step's already.
 shm::Result<BegunStep> StepWriter::begun_step(std::uint64_t step) const {
     const BegunStep& begun_step = latest_[host_.segment().slot_of(step)];

@@ -60,6 +60,8 @@ class StepWriter {
         : host_(std::move(host)), steps_(host_), latest_(host_.geometry().slots) {}
 
     HostWriter& mutable_host() { return host_; }
+    // Of one that is begun, of which nothing was sent.
+    void turn_to_rows(const BegunStep& step);
     // Called when there is room for it. Where it fails the step is not begun.
     virtual shm::Result<bool> queue(const BegunStep& step) = 0;
     virtual void forget_after(std::uint64_t finished) = 0;

@@ -46,11 +46,16 @@ std::optional<std::string> lean_fault(const Geometry& g) {
         return "lean_of_devices is " + std::to_string(g.lean_of_devices) +
                ", allowed: 0 or 1, whether only writers of a device send lean steps";
     }
-    if (g.lean_blocks == 0) return std::nullopt;
-    if (g.lean_blocks % kLeanGranule != 0 || g.lean_blocks > kMostLeanBlocks) {
-        return "lean_blocks is " + std::to_string(g.lean_blocks) + ", allowed is a multiple of " +
-               std::to_string(kLeanGranule) + " up to " + std::to_string(kMostLeanBlocks) +
-               ", or 0 for rows alone";
+    if (g.lean_blocks != 0 && g.offered_lean_blocks != 0) {
+        return "lean_blocks is " + std::to_string(g.lean_blocks) + " and offered_lean_blocks " +
+               std::to_string(g.offered_lean_blocks) + ": one of them is 0";
+    }
+    const std::uint32_t room = g.lean_room();
+    if (room == 0) return std::nullopt;
+    if (room % kLeanGranule != 0 || room > kMostLeanBlocks) {
+        return (g.lean_blocks != 0 ? "lean_blocks is " : "offered_lean_blocks is ") + std::to_string(room) +
+               ", allowed is a multiple of " + std::to_string(kLeanGranule) + " up to " +
+               std::to_string(kMostLeanBlocks) + ", or 0 for rows alone";
     }
     if (g.tile == kBlockIds) return std::nullopt;
     return "tile is " + std::to_string(g.tile) + ", the lean transport has tiles of " +

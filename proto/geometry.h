@@ -63,11 +63,18 @@ struct Geometry {
     std::uint32_t max_support = 0;         // tokens left to draw from, of a column
     std::uint32_t lean_blocks = 0;         // room for so many blocks of a column in a lean step; 0: rows only
     std::uint32_t lean_of_devices = 0;     // 1: only writers of a device send lean steps, a host's send rows
-    std::array<std::uint32_t, 14> reserved{};  // 0
+    // As lean_blocks, which is 0 then: writers of a device may send lean steps, each while it knows that
+    // whoever decides reads them (SegmentHeader::mixing_generation). To builds before 13.12 a session of
+    // rows.
+    std::uint32_t offered_lean_blocks = 0;
+    std::array<std::uint32_t, 13> reserved{};  // 0
     std::array<RankShard, kMaxTp> shards{};
 
     std::uint32_t blocks() const { return blocks_of(vocab); }
-    bool sends_lean(bool of_device) const { return lean_blocks != 0 && (of_device || lean_of_devices == 0); }
+    // Room for so many blocks of a column in a lean step; 0: the session has rows alone.
+    std::uint32_t lean_room() const { return lean_blocks != 0 ? lean_blocks : offered_lean_blocks; }
+    bool may_have_rows() const { return lean_blocks == 0 || lean_of_devices != 0; }
+    bool may_send_lean(bool of_device) const { return lean_room() != 0 && (of_device || !may_have_rows()); }
     // Of a rank's ids, those that are in the vocabulary: its first ones.
     std::uint32_t real_ids(std::uint32_t rank) const {
         const RankShard& shard = shards[rank];

@@ -19,6 +19,10 @@ constexpr std::uint32_t kMostLeanBlocks = 1024;
 // Where nothing else is asked for: a column that needs more is seldom, or has no bound.
 constexpr std::uint32_t kUsualLeanBlocks = 128;
 
+// What a session offers that asks for no transport: room that is a quarter of each rank's blocks at the most,
+// for a rank of few blocks sends little less as a lean step, and the segment has room for both. 0: none.
+std::uint32_t offered_lean_blocks_of(const Geometry& geometry);
+
 // The column stands in the slice as well, whole, as in a step of rows.
 constexpr std::uint32_t kStandsWhole = 1U << 0U;
 // The head has the winner among the rank's ids; no block was sent. Never of a row with NaN or +inf.

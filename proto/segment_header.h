@@ -19,7 +19,7 @@ constexpr std::uint32_t kSegmentVersion = 13;
 // meaning, and when the layout gets a region: always so that zero means "off", and that what was there keeps
 // its place. Reserved bytes within those of ElementBytes stay 0: only what lies behind what a build knows of
 // is refused by it. Builds of different minor versions serve each other.
-constexpr std::uint32_t kSegmentMinor = 11;
+constexpr std::uint32_t kSegmentMinor = 12;
 constexpr std::uint32_t kHeaderBytes = 8192;
 
 enum class SessionState : std::uint32_t { active = 1, draining = 2, closed = 3, fenced = 4 };
@@ -65,6 +65,8 @@ struct SegmentHeader {
     // The generation whose samplers lock the segment while they may decide: an older build raises the
     // daemon's generation and leaves this one.
     std::atomic<std::uint32_t> locking_generation;
+    // Likewise the generation whose samplers decide a step that some ranks sent lean and others as rows.
+    std::atomic<std::uint32_t> mixing_generation;
 
     // Written by the client.
     alignas(64) std::atomic<std::uint64_t> published;  // steps 0 .. published - 1 are valid records

@@ -86,7 +86,7 @@ std::uint64_t lean_rank_bytes(const Geometry& g) {
 }
 
 void lay_lean_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment) {
-    if (g.lean_blocks == 0) return;
+    if (g.lean_room() == 0) return;
     layout.lean_rank_stride = round_up(lean_rank_bytes(g), kPage);
     layout.lean_slot_stride = layout.lean_rank_stride * g.tp;
     layout.lean = segment.take(layout.lean_slot_stride * g.slots, kPage);
@@ -202,8 +202,8 @@ std::optional<std::string> regions_fault(const Geometry& g, const SegmentLayout&
          {"the ready words' slots", l.ready, l.ready_stride, g.slots, kPage},
          {"the logits' slots", l.logits, l.logits_stride, g.slots, kPage},
          {"the supports' slots", l.support, l.support_slot_stride, g.max_support == 0 ? 0 : g.slots, kPage},
-         {"the lean parts' slots", l.lean, l.lean_slot_stride, g.lean_blocks == 0 ? 0 : g.slots, kPage},
-         {"the wishes' slots", l.wishes, l.wish_slot_stride, g.lean_blocks == 0 ? 0 : g.slots, kPage}},
+         {"the lean parts' slots", l.lean, l.lean_slot_stride, g.lean_room() == 0 ? 0 : g.slots, kPage},
+         {"the wishes' slots", l.wishes, l.wish_slot_stride, g.lean_room() == 0 ? 0 : g.slots, kPage}},
         l.total_bytes, "the segment");
 }
 
@@ -258,7 +258,7 @@ std::optional<std::string> support_fault(const Geometry& g, const SegmentLayout&
 }
 
 std::optional<std::string> lean_fault(const Geometry& g, const SegmentLayout& l) {
-    if (g.lean_blocks == 0) return std::nullopt;
+    if (g.lean_room() == 0) return std::nullopt;
     // What stands within them is each build's own to compute: it may not be smaller there.
     if (l.lean_rank_stride < lean_rank_bytes(g) || l.lean_rank_stride % kPage != 0)
         return "the lean part of a rank has " + std::to_string(l.lean_rank_stride) + " bytes";

@@ -23,7 +23,7 @@ std::uint32_t epoch_tag(std::uint32_t epoch) {
 constexpr std::chrono::seconds kEndOfPredecessor{10};
 
 bool is_complete(const Segment& segment, std::uint32_t rank, std::uint32_t tiles) {
-    const bool lean = segment.geometry().lean_blocks != 0 && tiles == ReadyWord::kLean;
+    const bool lean = segment.geometry().lean_room() != 0 && tiles == ReadyWord::kLean;
     return lean || tiles == segment.geometry().tiles(rank);
 }
 
@@ -176,8 +176,16 @@ Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
     return true;
 }
 
-// Samplers refuse a step that ranks send differently, and would not say so to a writer.
+bool LogitsPublisher::ranks_may_differ() const {
+    const auto& header = segment_->header();
+    // SYNC: acquire; pairs with the release of who takes the session over: what it knows is there before.
+    const std::uint32_t generation = header.daemon_generation.load(std::memory_order_acquire);
+    return header.mixing_generation.load(std::memory_order_relaxed) == generation;
+}
+
+// Samplers of older builds refuse a step that ranks send differently, and would not say so to a writer.
 Result<bool> LogitsPublisher::others_send_alike(std::uint64_t step, proto::SliceFormat format) const {
+    if (ranks_may_differ()) return true;
     const std::uint32_t slot = segment_->slot_of(step);
     for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
         const auto& other = segment_->ready(slot, rank);
@@ -190,8 +198,8 @@ Result<bool> LogitsPublisher::others_send_alike(std::uint64_t step, proto::Slice
                     "step " + std::to_string(step) + " is sent as " + (lean ? "rows" : "a lean step") +
                         " by rank " + std::to_string(rank) + ", and rank " + std::to_string(rank_) +
                         " sends it as " + (lean ? "a lean step" : "rows") +
-                        ": all ranks' writers must be of one kind (GPU or host), have the same path, and "
-                        "capture all or none");
+                        ": whoever decides now is of a build before 13.12, for which all ranks' writers "
+                        "must be of one kind (GPU or host) and have the same path");
     }
     return true;
 }

@@ -14,6 +14,8 @@ class LogitsPublisher {
     // Locks the rank's role, waits until a predecessor that was killed has ended, begins a new epoch, and
     // vouches for the slices that its predecessor completed.
     static Result<LogitsPublisher> attach(Segment& segment, std::uint32_t rank);
+    // Whether whoever decides the session's steps now decides those that ranks send each in its own way.
+    bool ranks_may_differ() const;
     // Before the lock is dropped by a process that lives on and will store nothing more: a successor need not
     // wait for its end.
     void leave() const;

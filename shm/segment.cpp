@@ -269,7 +269,7 @@ void* Segment::logits(std::uint32_t slot, std::uint32_t rank) const {
 }
 
 std::byte* Segment::lean(std::uint32_t slot, std::uint32_t rank) const {
-    if (geometry_.lean_blocks == 0) return nullptr;
+    if (geometry_.lean_room() == 0) return nullptr;
     return at<std::byte>(layout_.lean + slot * layout_.lean_slot_stride + rank * layout_.lean_rank_stride);
 }
 

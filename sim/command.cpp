@@ -109,10 +109,14 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->group(group);
     command
         .add_option("--transport", options.transport,
-                    "How writers send a step: rows, lean (some blocks, and what is known of the rest), or "
-                    "by-device (lean with --writer cuda, whose rows may be copied)")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, Transport>{
-            {"rows", Transport::rows}, {"lean", Transport::lean}, {"by-device", Transport::by_device}}))
+                    "How writers send a step: rows, lean (some blocks, and what is known of the rest), "
+                    "by-device (lean with --writer cuda, whose rows may be copied), or auto (likewise, where "
+                    "the GPU's memory has room for the copies: as a session is that asks for nothing)")
+        ->transform(
+            CLI::CheckedTransformer(std::map<std::string, Transport>{{"rows", Transport::rows},
+                                                                     {"lean", Transport::lean},
+                                                                     {"by-device", Transport::by_device},
+                                                                     {"auto", Transport::automatic}}))
         ->group(group);
     command
         .add_option("--writer", options.on_gpu,
@@ -247,7 +251,7 @@ void check_together(const SimOptions& options) {
         throw CLI::ValidationError(
             "--rows",
             "only a GPU's rows of lean steps are lent or copied: give --writer cuda and "
-            "--transport lean or by-device");
+            "--transport lean, by-device or auto");
     }
     if (2 * options.batch * options.microbatches() > proto::kMaxSequences) {
         throw CLI::ValidationError("--batch", "batch times microbatches in flight may be at most " +

@@ -16,7 +16,7 @@ enum class Verification { along, after, never };
 enum class ChaosTarget { none, samplers, daemon, writer, client };
 
 // How writers send a step; by device: a GPU's lean, a host's as rows.
-enum class Transport : std::uint8_t { rows, lean, by_device };
+enum class Transport : std::uint8_t { rows, lean, by_device, automatic };
 
 struct SimOptions {
     std::string endpoint;   // empty: a daemon of its own

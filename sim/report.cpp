@@ -14,6 +14,7 @@ namespace {
 
 const char* name_of(Transport transport) {
     if (transport == Transport::by_device) return "by-device";
+    if (transport == Transport::automatic) return "auto";
     return transport == Transport::lean ? "lean" : "rows";
 }
 

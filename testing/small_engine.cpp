@@ -44,7 +44,7 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
     options.mask_rows = shape.masked ? shape.batch : 0;
     options.randoms_supplied = shape.randoms_supplied ? 1 : 0;
     options.summaries = shape.summaries ? 1 : 0;
-    options.transport = shape.lean ? CROUPIER_TRANSPORT_LEAN : CROUPIER_TRANSPORT_AUTO;
+    if (shape.lean) options.transport = CROUPIER_TRANSPORT_LEAN;
     options.max_logprobs = shape.max_logprobs;
     options.max_support = shape.max_support;
     options.takeover = shape.takeover ? 1 : 0;
@@ -71,6 +71,10 @@ void SmallEngine::attach_writers() {
         if (!writer) throw std::runtime_error(writer.error().message);
         writers_.push_back(std::make_unique<gpu_writer::HostWriter>(std::move(writer).value()));
     }
+}
+
+void SmallEngine::send_lean(std::uint32_t rank, bool lean) {
+    writers_[rank]->set_format(lean ? proto::SliceFormat::lean : proto::SliceFormat::full_tiles);
 }
 
 std::vector<float> SmallEngine::row(std::uint32_t vocab, std::uint64_t uid, std::uint32_t position) {
@@ -194,7 +198,7 @@ void SmallEngine::write_randoms(gpu_writer::HostWriter& writer, std::uint64_t st
 
 void SmallEngine::write_whole(gpu_writer::HostWriter& writer, std::uint64_t step) {
     if (shape_.randoms_supplied && writer.rank() == 0) write_randoms(writer, step);
-    if (!shape_.lean) {
+    if (!writer.sends_lean()) {
         write_slices(writer, step);
         need(writer.publish_all(step));
         return;

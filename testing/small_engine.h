@@ -89,6 +89,8 @@ class SmallEngine {
     // Of the steps that this engine collected, by sequence.
     const std::map<std::uint64_t, std::vector<croupier_decision>>& decisions() const { return decisions_; }
     void attach_writers();
+    // As a GPU's writer may where the session offers it: until it is attached anew.
+    void send_lean(std::uint32_t rank, bool lean);
     void detach_writers() { writers_.clear(); }
 
     // The logits of a sequence at a position: a pure function, by token id; exact in bfloat16.

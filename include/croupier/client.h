@@ -19,13 +19,18 @@ extern "C" {
 typedef struct croupier_session croupier_session;
 
 enum {
-    CROUPIER_TRANSPORT_AUTO = 0, /* rows, today */
+    /* Each rank's writer chooses for each step. A GPU's sends lean steps of rows that it copies, unless they
+     * are lent: where tiles have 64 ids and each rank some 8,000 ids or more, the copies take an eighth of
+     * the GPU's free memory at the most (max_batch rows of the rank for each step in flight), no path was
+     * asked for (croupier/writer.h), and whoever decides is of this release or a later one. It sends rows
+     * else, and so does a host's. The segment has room for both, which is up to a quarter more than for rows.
+     */
+    CROUPIER_TRANSPORT_AUTO = 0,
     CROUPIER_TRANSPORT_ROWS = 1,
     CROUPIER_TRANSPORT_LEAN = 2,
     /* Lean steps where GPUs write, whose rows are copied unless they are lent (croupier/writer.h), and rows
-     * where hosts do. A path other than CROUPIER_WRITER_AUTO makes a GPU's steps steps of rows too. All ranks
-     * must send a step alike: their writers are of one kind, of this release or a later one, and have the
-     * same path. */
+     * where hosts do. A path other than CROUPIER_WRITER_AUTO makes a GPU's steps steps of rows too. Writers
+     * are of this release or a later one. */
     CROUPIER_TRANSPORT_BY_DEVICE = 3
 };
 
@@ -80,7 +85,8 @@ typedef struct croupier_open_options {
     uint32_t max_support;
     /* How writers send a step: rows whole, or lean, which is some blocks of ids and what is known of the
      * rest; a thirtieth of the bytes, and the same tokens. With CROUPIER_TRANSPORT_LEAN all steps are lean,
-     * and a GPU's rows are lent unless its writer copies them (croupier/writer.h). */
+     * and a GPU's rows are lent unless its writer copies them (croupier/writer.h). Who resumes a session has
+     * it as it was opened. */
     uint32_t transport;
 } croupier_open_options;
 

@@ -31,7 +31,9 @@ enum {
 
 /* Of a GPU's rows where steps are lean: samplers may ask for more of them until the step is decided. */
 enum {
-    CROUPIER_WRITER_ROWS_AUTO = 0, /* lent in a session of CROUPIER_TRANSPORT_LEAN, else copied */
+    /* Lent in a session of CROUPIER_TRANSPORT_LEAN, else copied; in one of CROUPIER_TRANSPORT_AUTO only where
+     * there is much free memory (croupier/client.h). */
+    CROUPIER_WRITER_ROWS_AUTO = 0,
     /* They stay as they are until the step is decided (croupier_writer_wait_tokens). */
     CROUPIER_WRITER_ROWS_LENT = 1,
     /* Later work of the stream may write over them: behind the step they are copied within the GPU's memory,
@@ -77,7 +79,7 @@ typedef struct croupier_writer_info {
     uint32_t has_summaries;
     int32_t device;
     uint32_t store_blocks;
-    uint32_t sends_lean; /* 1: steps that are begun from now on are sent lean; 0: as rows */
+    uint32_t sends_lean; /* 1: a step that is begun now is sent lean; 0: as rows */
 } croupier_writer_info;
 
 static inline void croupier_writer_info_init(croupier_writer_info* info) {
@@ -165,9 +167,11 @@ int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64
  * waits for its tokens, at most timeout_ms from now on, and this call does not. A column has -1 where its
  * decision is an error or did not come in time, so that a daemon that is dead holds up a GPU for that long
  * and no longer. A lean step's enqueue comes first, or the launch of the graph that replays it, whose stream
- * is the best to wait in: in another one a kernel waits on the GPU for it. What a lean step's samplers ask
- * for after that time is not answered. Not while a CUDA graph is captured. A thread of the library looks for
- * the tokens; the first call starts it, if the session is not lean. A host's writer waits in the call. */
+ * is the best to wait in: in another one a kernel waits on the GPU for it. Before its enqueue a step of a
+ * session of CROUPIER_TRANSPORT_LEAN is refused, and one of another session is sent as rows. What a lean
+ * step's samplers ask for after that time is not answered. Not while a CUDA graph is captured. A thread of
+ * the library looks for the tokens; the first call starts it where the writer sends rows. A host's writer
+ * waits in the call. */
 int croupier_writer_enqueue_awaited_tokens(croupier_writer* writer, void* stream, uint64_t step,
                                            uint32_t timeout_ms, int32_t* tokens, croupier_error* error);
 

@@ -39,6 +39,21 @@ decode_through_upgrade() {
     wait "$sim"
 }
 
+# What a session has that asks for no transport; an engine of before 13.12 asks for rows.
+auto="--transport auto --batch 64 --prompt-max 100 --output-max 60"
+asks_for_nothing() {
+    "$1/croupier-sim" --help | grep -q 'or auto'
+}
+for engine in "$ours" "$other"; do
+    asks_for_nothing "$engine" || continue
+    beside=$([ "$engine" = "$ours" ] && echo "$other" || echo "$ours")
+    read -ra options <<<"$auto"
+    decode "an engine of $engine, a daemon of $beside, $auto" "$engine" "$beside/croupierd" --steps 200 "${options[@]}"
+    decode_through_upgrade "an engine of $engine, whose daemon of $engine becomes one of $beside, $auto" \
+        "$engine" "$engine" "$beside" "${options[@]}"
+    decode_through_upgrade "an engine of $engine, whose daemon of $beside becomes one of $engine, $auto" \
+        "$engine" "$beside" "$engine" "${options[@]}"
+done
 for way in "$usual --ahead 3" "$usual --ahead 2 --decisions zmq --summaries" "$usual --randoms ring --chaos samplers --kills 6" "$lean" \
     "$lean --chaos samplers --kills 6"; do
     read -ra options <<<"$way"

@@ -130,6 +130,16 @@ TEST_CASE("what /explain gives decides the daemon's token where rows stay with t
     explain_all(explaining, engine);
 }
 
+TEST_CASE("what /explain gives decides the daemon's token where one rank sent rows and another kept them") {
+    const Explaining explaining;
+    EngineShape shape = shape_of(2);
+    shape.vocab = 20000;  // of so many lean steps are offered
+    SmallEngine engine(explaining.daemon.endpoint(), "engine", shape);
+    engine.send_lean(GENERATE(0U, 1U), true);
+    admit_all(engine, shape);
+    explain_all(explaining, engine);
+}
+
 TEST_CASE("the row that /explain gives of a lean step's masked column is the row, whatever the mask hides") {
     const Explaining explaining(kTwoSamplers);
     EngineShape shape = shape_of(GENERATE(1U, 2U));

@@ -68,11 +68,14 @@ TEST_CASE("whoever begins a complete step leaves its format", "[lean]") {
     CHECK(files.segment.ready(files.segment.slot_of(0), 0).format == format);
 }
 
-TEST_CASE("a rank that would send a step otherwise than another one did is told so", "[lean]") {
+TEST_CASE("a rank that would send a step otherwise than another one did is told so, where none may",
+          "[lean]") {
     proto::Geometry geometry = by_device_geometry();
     geometry.tp = 2;
     proto::fill_even_shards(geometry);
     SessionFiles files(geometry);
+    // Whoever decides is of an older build, which says nothing of this.
+    files.segment.header().daemon_generation.store(files.segment.header().mixing_generation + 1);
     auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
     auto first = testing::need(shm::LogitsPublisher::attach(files.segment, 0));
     auto second = testing::need(shm::LogitsPublisher::attach(files.segment, 1));

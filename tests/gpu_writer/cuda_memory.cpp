@@ -90,6 +90,14 @@ bool has_cuda_device() {
     return cuda_devices() > 0;
 }
 
+std::size_t free_gpu_bytes() {
+    std::size_t free = 0;
+    std::size_t all = 0;
+    need_cuda(cudaSetDevice(0), "choose device 0");
+    need_cuda(cudaMemGetInfo(&free, &all), "ask for the free memory");
+    return free;
+}
+
 std::unique_ptr<WorkerMemory> make_gpu_memory(std::size_t bytes) {
     return std::make_unique<CudaMemory>(bytes);
 }

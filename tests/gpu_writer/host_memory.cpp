@@ -13,6 +13,10 @@ bool has_cuda_device() {
     return false;
 }
 
+std::size_t free_gpu_bytes() {
+    return 0;
+}
+
 std::unique_ptr<WorkerMemory> make_gpu_memory(std::size_t /*bytes*/) {
     throw std::logic_error("this build has no CUDA");
 }

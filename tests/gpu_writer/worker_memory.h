@@ -36,6 +36,7 @@ class WorkerMemory {
 bool has_cuda_device();
 std::uint32_t cuda_devices();
 // Of CUDA device 0.
+std::size_t free_gpu_bytes();
 std::unique_ptr<WorkerMemory> make_gpu_memory(std::size_t bytes);
 std::unique_ptr<WorkerMemory> make_host_memory();
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "proto/lean_part.h"
+#include "proto/segment_layout.h"
 #include "random_geometry.h"
 
 using namespace croupier::proto;
@@ -181,4 +183,50 @@ TEST_CASE("a rank with more tiles than a ready word can count is refused") {
 TEST_CASE("every geometry within the limits is usable") {
     RandomGeometry random(1);
     for (int i = 0; i < 5000; ++i) REQUIRE(fault_of(random.draw()).empty());
+}
+
+TEST_CASE("lean steps are agreed on or offered, not both, and either has the same limits") {
+    Geometry g = sound_geometry();
+    g.tile = kBlockIds;
+    const auto field = GENERATE(&Geometry::lean_blocks, &Geometry::offered_lean_blocks);
+    g.*field = 64;
+    CHECK(fault_of(g).empty());
+    CHECK(g.lean_room() == 64);
+    CHECK(g.may_send_lean(true));
+    CHECK(g.may_send_lean(false) == (field == &Geometry::lean_blocks));
+    g.*field = 65;
+    CHECK_THAT(fault_of(g), Catch::Contains("lean_blocks is 65"));
+    g.*field = 64;
+    g.tile = 32;
+    CHECK_THAT(fault_of(g), Catch::Contains("the lean transport has tiles of 64"));
+    g.tile = kBlockIds;
+    g.lean_blocks = g.offered_lean_blocks = 64;
+    CHECK_THAT(fault_of(g), Catch::Contains("one of them is 0"));
+}
+
+TEST_CASE("what is offered takes a quarter of each rank's blocks at the most") {
+    struct Case {
+        std::uint32_t vocab, tp, tile, offered;
+    };
+    const auto [vocab, tp, tile, offered] = GENERATE(
+        Case{151936, 1, 64, 128}, Case{151936, 4, 64, 128}, Case{151936, 8, 64, 64}, Case{32000, 1, 64, 64},
+        Case{32000, 2, 64, 32}, Case{32000, 4, 64, 0}, Case{1000, 1, 64, 0}, Case{151936, 1, 128, 0});
+    Geometry g = sound_geometry();
+    g.vocab = vocab;
+    g.tp = tp;
+    g.tile = tile;
+    fill_even_shards(g);
+    CAPTURE(vocab, tp, tile);
+    CHECK(offered_lean_blocks_of(g) == offered);
+    g.offered_lean_blocks = offered;
+    CHECK(fault_of(g).empty());
+    Geometry rows = g;
+    rows.offered_lean_blocks = 0;
+    CHECK(5 * layout_of(g).total_bytes < 7 * layout_of(rows).total_bytes);
+    // One rank that holds next to nothing has no blocks to choose from.
+    if (tp == 1) return;
+    g.shards[0].count -= 1;
+    g.shards[tp - 1].first_id = g.vocab - 1;
+    g.shards[tp - 1].count = 1;
+    CHECK(offered_lean_blocks_of(g) == 0);
 }

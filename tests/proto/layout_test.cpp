@@ -51,12 +51,12 @@ std::vector<Region> parts_of_lean_rank(const Geometry& g, std::uint32_t rank) {
     const std::uint64_t columns = g.max_batch;
     const std::uint64_t blocks = g.shards[rank].blocks();
     REQUIRE(l.maxima_stride >= blocks * element_bytes(g.dtype));
-    REQUIRE(l.blocks_stride >= g.lean_blocks * sizeof(std::uint16_t));
+    REQUIRE(l.blocks_stride >= g.lean_room() * sizeof(std::uint16_t));
     REQUIRE(blocks <= 0x10000);
     return {{"heads", l.heads, columns * sizeof(LeanHead), 64},
             {"maxima", l.maxima, columns * l.maxima_stride, 64},
             {"blocks", l.blocks, columns * l.blocks_stride, 64},
-            {"elements", l.elements, columns * g.lean_blocks * kBlockIds * element_bytes(g.dtype), 64}};
+            {"elements", l.elements, columns * g.lean_room() * kBlockIds * element_bytes(g.dtype), 64}};
 }
 
 std::vector<Region> parts_of_wish(const Geometry& g) {
@@ -132,7 +132,7 @@ void require_sound(const Geometry& g, const SegmentLayout& l, bool ours = true) 
     require(parts_of_sequence(g, l), l.sequence_stride);
     require(parts_of_decision_slot(g, l), l.decision_stride);
     require(parts_of_logits_slot(g, l), l.logits_stride);
-    if (g.lean_blocks > 0) {
+    if (g.lean_room() > 0) {
         for (std::uint32_t rank = 0; rank < g.tp; ++rank)
             require(parts_of_lean_rank(g, rank), l.lean_rank_stride);
         require(parts_of_wish(g), l.wish_stride);
@@ -236,6 +236,30 @@ TEST_CASE("a layout with any word changed is refused, or still keeps its parts a
         require_sound(g, changed, false);
     }
     CHECK(refused > 1500);
+}
+
+// Builds before 13.12, and to them the field is one of those in reserve.
+TEST_CASE("who knows of no offer of lean steps takes the segment for one of rows") {
+    RandomGeometry random(5);
+    int offered = 0;
+    for (int i = 0; i < 300; ++i) {
+        const Geometry g = random.draw();
+        if (g.offered_lean_blocks == 0) continue;
+        ++offered;
+        const SegmentLayout layout = layout_of(g);
+        Geometry seen = g;
+        seen.offered_lean_blocks = 0;
+        REQUIRE_FALSE(geometry_fault(seen));
+        REQUIRE(seen.lean_room() == 0);
+        REQUIRE_FALSE(layout_fault(seen, layout, layout.total_bytes));
+        // What it knows of is where its own build would lay it.
+        SegmentLayout known = layout;
+        known.lean = known.lean_slot_stride = known.lean_rank_stride = 0;
+        known.wishes = known.wish_slot_stride = known.wish_stride = 0;
+        known.total_bytes = layout_of(seen).total_bytes;
+        REQUIRE(known == layout_of(seen));
+    }
+    CHECK(offered > 10);
 }
 
 TEST_CASE("a layout depends on nothing but the geometry") {

@@ -30,10 +30,11 @@ class RandomGeometry {
         g.has_order = between(0, 1);
         g.has_summaries = between(0, 1);
         cut_shards(g);
-        // Of all sessions a quarter is lean, with tiles of its own.
+        // Of all sessions a quarter is lean, or offers that, with tiles of its own.
         if (between(0, 3) == 0) {
             g.tile = kBlockIds;
-            g.lean_blocks = kLeanGranule * between(1, kMostLeanBlocks / kLeanGranule);
+            auto& room = between(0, 1) == 0 ? g.lean_blocks : g.offered_lean_blocks;
+            room = kLeanGranule * between(1, kMostLeanBlocks / kLeanGranule);
         }
         return g;
     }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "proto/lean_part.h"
 #include "test_session.h"
@@ -26,8 +27,16 @@ proto::Geometry lean_geometry() {
     return geometry;
 }
 
+proto::Geometry offering_geometry() {
+    proto::Geometry geometry = lean_geometry();
+    std::swap(geometry.lean_blocks, geometry.offered_lean_blocks);
+    return geometry;
+}
+
 struct Stage {
-    TestSession session{lean_geometry()};
+    explicit Stage(const proto::Geometry& geometry = lean_geometry()) : session(geometry) {}
+
+    TestSession session;
     Wishes wishes{session.daemon(), kStep, kEpochs};
 
     void answer(std::uint32_t rank) {
@@ -107,4 +116,21 @@ TEST_CASE("bits of which the writer died half-way are not believed, nor is an ea
     stage.answer(0);
     stage.answer(1);
     CHECK(stage.placed() == Bits{2, 0});
+}
+
+TEST_CASE("of a rank that sent rows nothing is awaited, for it has sent all") {
+    Stage stage(offering_geometry());
+    const shm::Segment& segment = stage.session.daemon();
+    const std::uint32_t slot = segment.slot_of(kStep);
+    const std::uint32_t lean = GENERATE(0U, 1U);
+    segment.ready(slot, lean).format = proto::SliceFormat::lean;
+    segment.ready(slot, 1 - lean).format = proto::SliceFormat::full_tiles;
+    for (int round = 0; round < 2; ++round) {
+        stage.wishes.ask(0, Bits{1, 2});
+        CHECK(stage.wishes.unanswered(0, 1 - lean) == 0);
+        CHECK(stage.wishes.awaited(0));
+        stage.answer(lean);
+        CHECK_FALSE(stage.wishes.awaited(0));
+        CHECK(stage.placed() == Bits{1, 2});
+    }
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "proto/lean_part.h"
 #include "proto/plane.h"
 #include "proto/segment_layout.h"
 #include "tests/tools/imagined_host.h"
@@ -326,6 +327,7 @@ TEST_CASE("plan: memory is the segment's own layout, and Kubernetes is told whol
     geometry.mask_rows = 64;
     geometry.has_order = 1;
     proto::fill_even_shards(geometry);
+    geometry.offered_lean_blocks = proto::kUsualLeanBlocks;
     CHECK(plan.memory.segment_bytes == proto::layout_of(geometry).total_bytes);
     CHECK(plan.memory.shm_bytes > 4 * plan.memory.segment_bytes);
     CHECK(plan.memory.shm_bytes < 4 * plan.memory.segment_bytes + (4U << 20U));

@@ -33,8 +33,13 @@ proto::Geometry geometry_of(const PlanQuestion& question) {
     geometry.mask_rows = question.setting.batch;
     geometry.has_order = 1;
     geometry.has_summaries = question.setting.requests.summaries ? 1 : 0;
-    geometry.lean_blocks = question.setting.requests.transport == "lean" ? proto::kUsualLeanBlocks : 0;
     proto::fill_even_shards(geometry);
+    // A session that asks for no transport has room for lean steps too.
+    if (question.setting.requests.transport == "lean") {
+        geometry.lean_blocks = proto::kUsualLeanBlocks;
+    } else {
+        geometry.offered_lean_blocks = proto::offered_lean_blocks_of(geometry);
+    }
     if (const auto fault = proto::geometry_fault(geometry)) throw std::runtime_error(*fault);
     return geometry;
 }

@@ -1,0 +1,219 @@
+// Where a session offers lean steps, each writer chooses: a GPU's sends them while whoever decides reads
+// them, there is memory for the copies of its rows, and nobody waits for tokens before their step is
+// enqueued.
+#include <catch2/catch.hpp>
+
+#include "tests/gpu_writer/lean_session.h"
+
+using namespace croupier;
+using proto::SliceFormat;
+using testing::Bytes;
+using testing::LeanSession;
+using testing::Rows;
+using testing::Way;
+
+namespace {
+
+constexpr std::uint32_t kColumns = testing::kLeanColumns;
+
+proto::Geometry offering_geometry() {
+    proto::Geometry geometry = testing::lean_geometry(false);
+    geometry.offered_lean_blocks = geometry.lean_blocks;
+    geometry.lean_blocks = 0;
+    return geometry;
+}
+
+// A build that knows of no such offer raises the daemon's generation alone.
+void decided_by_older_build(LeanSession& session, bool older) {
+    proto::SegmentHeader& header = session.files.segment.header();
+    const std::uint32_t next = header.daemon_generation.load() + 1;
+    if (!older) header.mixing_generation.store(next);
+    header.daemon_generation.store(next);
+}
+
+void check_sent(LeanSession& session, std::uint64_t step, const Rows& rows, bool lean) {
+    session.await(step);
+    INFO("step " << step);
+    CHECK(session.format(step) == (lean ? SliceFormat::lean : SliceFormat::full_tiles));
+    if (lean) {
+        CHECK(session.wished_for(step) == session.that_block(rows));
+    } else {
+        CHECK(session.holds(step, rows));
+    }
+    session.decide(step, 10);
+    session.client.take();
+}
+
+std::unique_ptr<testing::CapturedGraph> captured(LeanSession& session, std::uint64_t stride,
+                                                 std::string* refused = nullptr) {
+    const void* at = session.writer.memory().put(Bytes(16));
+    session.writer.memory().synchronise();
+    return session.writer.memory().capture([&] {
+        croupier_error error{};
+        const int status = croupier_writer_enqueue(session.writer.get(), session.writer.memory().stream(), at,
+                                                   stride, &error);
+        INFO(error.text);
+        CHECK((status == 0) == (refused == nullptr));
+        if (refused != nullptr) *refused = error.text;
+    });
+}
+
+}  // namespace
+
+TEST_CASE("where lean steps are offered a host sends rows, and so does a path that is asked for", "[lean]") {
+    const auto way = GENERATE(Way::host, Way::store, Way::copy);
+    if (!testing::can_run(way)) return;
+    LeanSession session(way, offering_geometry());
+    CHECK_FALSE(session.sends_lean());
+    const Rows rows = session.rows(1);
+    testing::publish_step(session.client, kColumns);
+    session.writer.write(0, rows);
+    check_sent(session, 0, rows, false);
+}
+
+TEST_CASE("where lean steps are offered a GPU sends them of rows that may be written over", "[lean]") {
+    const auto way = GENERATE(Way::automatic, Way::copied);
+    if (!testing::can_run(way)) return;
+    LeanSession session(way, offering_geometry());
+    CHECK(session.sends_lean());
+    for (std::uint64_t step = 0; step < 5; ++step) {
+        const Rows rows = session.rows(static_cast<std::uint32_t>(step));
+        testing::publish_step(session.client, kColumns);
+        REQUIRE(session.writer.begin(step) == 0);
+        session.writer.enqueue(rows);
+        session.writer.memory().put(Bytes(rows.bytes.size(), 0xEE));
+        check_sent(session, step, rows, true);
+    }
+}
+
+TEST_CASE("a writer goes by who decides now: rows for an older build, and lean steps again", "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    LeanSession session(Way::automatic, offering_geometry());
+    for (std::uint64_t step = 0; step < 9; ++step) {
+        const bool older = step % 3 == 1;
+        decided_by_older_build(session, older);
+        CHECK(session.sends_lean() != older);
+        const Rows rows = session.rows(static_cast<std::uint32_t>(step));
+        testing::publish_step(session.client, kColumns);
+        REQUIRE(session.writer.begin(step) == 0);
+        session.writer.enqueue(rows);
+        check_sent(session, step, rows, !older);
+        session.writer.await_finished(step + 1);
+    }
+}
+
+TEST_CASE("tokens that are awaited before their step is enqueued make it one of rows", "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    LeanSession session(Way::automatic, offering_geometry());
+    const auto beside = testing::make_gpu_memory(4096);
+    for (std::uint64_t step = 0; step < 7; ++step) {
+        const bool before = step % 2 == 1;
+        const Rows rows = session.rows(static_cast<std::uint32_t>(step));
+        testing::publish_step(session.client, kColumns);
+        REQUIRE(session.writer.begin(step) == 0);
+        const auto await_tokens = [&](void* stream, std::int32_t* room) {
+            croupier_error error{};
+            const int status = croupier_writer_enqueue_awaited_tokens(session.writer.get(), stream, step,
+                                                                      20000, room, &error);
+            INFO(error.text);
+            REQUIRE(status == 0);
+        };
+        // By two streams, each with its own tokens.
+        if (before) await_tokens(beside->stream(), beside->token_room());
+        session.writer.enqueue(rows);
+        await_tokens(session.writer.memory().stream(), session.writer.memory().token_room());
+        check_sent(session, step, rows, !before);
+        const std::vector<std::int32_t> tokens{10, 11, 12};
+        if (before) CHECK(beside->tokens(kColumns) == tokens);
+        CHECK(session.writer.memory().tokens(kColumns) == tokens);
+    }
+}
+
+TEST_CASE("where all steps are lean, tokens that are awaited before their step is enqueued are refused",
+          "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    LeanSession session(Way::automatic, testing::lean_geometry(false));
+    testing::publish_step(session.client, kColumns);
+    REQUIRE(session.writer.begin(0) == 0);
+    croupier_error error{};
+    CHECK(croupier_writer_enqueue_awaited_tokens(session.writer.get(), session.writer.memory().stream(), 0,
+                                                 100, session.writer.memory().token_room(), &error) == -1);
+    CHECK_THAT(error.text, Catch::Contains("not enqueued yet"));
+}
+
+TEST_CASE("a graph has the kernels of who decides when it is captured", "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    LeanSession session(Way::automatic, offering_geometry());
+    const bool lean = GENERATE(true, false);
+    // Begun as lean, and found by the graph in either way.
+    testing::publish_step(session.client, kColumns);
+    REQUIRE(session.writer.begin(0) == 0);
+    decided_by_older_build(session, !lean);
+    const auto graph = captured(session, session.rows(0).stride);
+    decided_by_older_build(session, false);
+    CHECK(session.sends_lean() == lean);
+    for (std::uint64_t step = 0; step < 5; ++step) {
+        const Rows rows = session.rows(static_cast<std::uint32_t>(step));
+        if (step > 0) {
+            testing::publish_step(session.client, kColumns);
+            REQUIRE(session.writer.begin(step) == 0);
+        }
+        session.writer.memory().put(rows.bytes);
+        graph->replay();
+        check_sent(session, step, rows, lean);
+        session.writer.await_finished(step + 1);
+    }
+    CHECK(session.writer.state().empty_launches == 0);
+}
+
+TEST_CASE("what a graph of lean steps cannot send is refused, and nothing is lost", "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    LeanSession session(Way::automatic, offering_geometry());
+    const Rows rows = session.rows(1);
+    SECTION("a step that began as rows, at the capture") {
+        decided_by_older_build(session, true);
+        testing::publish_step(session.client, kColumns);
+        REQUIRE(session.writer.begin(0) == 0);
+        decided_by_older_build(session, false);
+        std::string refused;
+        (void)captured(session, rows.stride, &refused);
+        CHECK_THAT(refused, Catch::Contains("step 0") && Catch::Contains("enqueue it before the capture"));
+        session.writer.enqueue(rows);
+        check_sent(session, 0, rows, false);
+    }
+    SECTION("a step whose samplers are of an older build") {
+        const auto graph = captured(session, rows.stride);
+        decided_by_older_build(session, true);
+        testing::publish_step(session.client, kColumns);
+        const auto refused = session.writer.try_begin(0);
+        CHECK(refused.status == -1);
+        CHECK_THAT(refused.error.text,
+                   Catch::Contains("step 0") && Catch::Contains("attach and capture anew"));
+        decided_by_older_build(session, false);
+        REQUIRE(session.writer.begin(0) == 0);
+        session.writer.memory().put(rows.bytes);
+        graph->replay();
+        check_sent(session, 0, rows, true);
+    }
+}
+
+TEST_CASE("copies that nobody asked for take an eighth of the free memory at the most", "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    proto::Geometry geometry = offering_geometry();
+    geometry.vocab = 131072;
+    geometry.max_batch = 128;
+    proto::fill_even_shards(geometry);
+    // 100 MB of copies.
+    const std::size_t copies = std::size_t{2} * geometry.vocab * geometry.max_batch * geometry.slots;
+    const bool enough = GENERATE(true, false);
+    const std::size_t left = enough ? 10 * copies : 7 * copies;
+    const auto taken = testing::make_gpu_memory(testing::free_gpu_bytes() - left);
+    testing::SessionFiles files(geometry);
+    // Who asks for copies has them all the same.
+    const auto way = GENERATE(Way::automatic, Way::copied);
+    testing::WriterUnderTest writer(way, files.segment.path(), 0, 4096);
+    croupier_writer_info info;
+    croupier_writer_info_init(&info);
+    REQUIRE(croupier_writer_get_info(writer.get(), &info, nullptr) == 0);
+    CHECK((info.sends_lean != 0) == (enough || way == Way::copied));
+}
