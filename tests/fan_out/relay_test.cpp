@@ -5,6 +5,8 @@
 #include <csignal>
 #include <sstream>
 
+#include "shm/segment.h"
+#include "testing/daemon_process.h"
 #include "testing/file_text.h"
 #include "testing/small_engine.h"
 #include "tests/fan_out/last_stage.h"
@@ -25,6 +27,17 @@ Tokens served_locally(std::uint64_t sequences, std::size_t tokens_each, bool mas
     engine.admit(static_cast<std::uint32_t>(sequences));
     engine.steps(static_cast<int>(tokens_each));
     return engine.streams();
+}
+
+// Finished where the session is, and named by a step in flight there.
+bool is_ending(const std::string& segment_path, std::uint64_t uid) {
+    const auto segment = shm::Segment::attach(segment_path, shm::Access::read_only);
+    REQUIRE(segment);
+    for (std::uint32_t slot = 0; slot < segment.value().geometry().max_sequences; ++slot) {
+        const proto::SequenceEntry& entry = segment.value().sequence(slot);
+        if (entry.uid == uid && entry.state == proto::SequenceState::ending) return true;
+    }
+    return false;
 }
 
 bool maps_a_segment() {
@@ -225,6 +238,8 @@ TEST_CASE(
     scheduler.session().submit(columns);
     scheduler.session().finish(101);
     if (resumed) {
+        // Who leaves before that takes with it what it sent.
+        REQUIRE(eventually([&] { return is_ending(scheduler.session().segment_path(), 101); }));
         scheduler.leave();
         scheduler.open_without_recovery();
         REQUIRE(scheduler.session().resumed());
