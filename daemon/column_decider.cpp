@@ -168,14 +168,19 @@ class LeanTurn {
     LeanTurn(const shm::Segment& segment, const CheckedStep& step)
         : segment_(segment),
           step_(step),
-          is_lean_(has_lean_slice(segment, step.slot)),
-          epochs_(is_lean_ ? shm::writer_epochs(segment) : 0),
+          // Before it is told how the step was sent: later writers are told from those that sent it.
+          epochs_(segment.geometry().lean_room() != 0 ? shm::writer_epochs(segment) : 0),
+          sent_as_(daemon::sent_as(segment, step)),
           sent_(segment, step) {}
 
     shm::Wishes wishes() const { return {segment_, step_.step, epochs_}; }
-    bool is_awaited(std::uint32_t column) const { return is_lean_ && wishes().awaited(column); }
+    bool is_awaited(std::uint32_t column) const { return !has_rows() && wishes().awaited(column); }
+    // As it is decided. `open`: the column is not there.
+    SentAs sent_as(std::uint32_t column) {
+        return sent_as_ == SentAs::open && is_sent(column) ? SentAs::lean : sent_as_;
+    }
     bool is_over(std::uint32_t column) {
-        if (!is_lean_) return false;
+        if (has_rows()) return false;
         // SYNC: acquire; what was read of the rows was read before the words are.
         std::atomic_thread_fence(std::memory_order_acquire);
         if (!slices_complete(segment_, step_) && !is_sent(column)) return true;
@@ -183,6 +188,7 @@ class LeanTurn {
     }
 
   private:
+    bool has_rows() const { return sent_as_ == SentAs::rows; }
     bool is_sent(std::uint32_t column) {
         sent_.look();
         return sent_.has(column);
@@ -190,9 +196,8 @@ class LeanTurn {
 
     const shm::Segment& segment_;
     const CheckedStep& step_;
-    // As the decision begins: complete slices of rows stand, whoever comes.
-    bool is_lean_;
     std::uint32_t epochs_;
+    SentAs sent_as_;
     SentColumns sent_;
 };
 
@@ -265,7 +270,7 @@ void prefetch_column(const shm::Segment& segment, const CheckedStep& step, std::
     __builtin_prefetch(&segment.sequence(sequence));
     __builtin_prefetch(params);
     __builtin_prefetch(params + 64);
-    if (has_lean_slice(segment, step.slot)) __builtin_prefetch(&segment.wish(step.slot, column));
+    if (expects_lean(segment, step.slot)) __builtin_prefetch(&segment.wish(step.slot, column));
     __builtin_prefetch(segment.token_log(sequence));
 }
 
@@ -332,15 +337,15 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
     decision.error =
         stored.is_known() ? check_sequence(segment, step, asked, sequence, lists) : DecisionError::bad_record;
     LeanTurn turn(segment, step);
-    std::optional<proto::SliceFormat> format;
+    SentAs sent = SentAs::open;
     if (decision.error == DecisionError::none) {
         // Between the look at the column and its claim another one may have asked for more, or another writer
         // have come.
         if (turn.is_awaited(column) || turn.is_over(column)) return left_alone();
-        // Behind that look: it is that of the writers whose epochs the turn has.
-        format = format_of(segment, step);
-        // One rank sent it so and another so: as rows, once they are all there.
-        if (!format && !session.lean().stands_whole(segment, step, column)) {
+        sent = turn.sent_as(column);
+        if (sent == SentAs::open) return left_alone();
+        // As rows, once they are all there.
+        if (sent == SentAs::differing && !session.lean().stands_whole(segment, step, column)) {
             turn.wishes().ask(column, session.lean().all_blocks());
             return left_alone();
         }
@@ -357,7 +362,7 @@ DecidedColumn decide_column(SessionView& session, const CheckedStep& step, std::
         if (feeds_back) request.feedback = feedback_before(kept, sequence.admission, asked.position);
         auto& state = session.states().of(lane.thread, sequence.which(asked.sequence_slot), sequence.params,
                                           request.dry_breakers);
-        const sampler::RowView row = session.row(step, column, lane.thread, format, read_early);
+        const sampler::RowView row = session.row(step, column, lane.thread, sent, read_early);
         decision = sampler::decide(row, request, state, workspace);
         auto missing = workspace.answer().missing;
         const bool is_asked = session.asked() && session.asked()->uid == asked.sequence_uid;

@@ -108,8 +108,8 @@ bool EarlyMaxima::follow_rank(const shm::Segment& segment, const CheckedStep& st
     const ReadyWord word = ready_word(segment, step.slot, rank);
     Rank& followed = slot.ranks[rank];
     if (word.step_tag != ReadyWord::tag_of(step.step)) return false;
-    // The format is there before the word: of a lean step nothing stands in the slice.
-    if (segment.ready(step.slot, rank).format == proto::SliceFormat::lean) return false;
+    // Of a lean step nothing stands in the slice.
+    if (word.tiles == ReadyWord::kLean) return false;
     // Another writer has begun the slice anew.
     if (word.epoch != followed.epoch || word.tiles < followed.tiles) {
         followed.epoch = word.epoch;

@@ -3,27 +3,32 @@
 #include <algorithm>
 #include <limits>
 
+#include "shm/logits_publisher.h"
 #include "shm/wishes.h"
 
 namespace croupier::daemon {
 
-using proto::SliceFormat;
-
 static_assert(sampler::kWeightSteps == proto::kWeightSteps);
 
-std::optional<SliceFormat> format_of(const shm::Segment& segment, const CheckedStep& step) {
-    if (segment.geometry().lean_room() == 0) return SliceFormat::full_tiles;
-    const SliceFormat first = segment.ready(step.slot, 0).format;
-    for (std::uint32_t rank = 1; rank < segment.geometry().tp; ++rank) {
-        if (segment.ready(step.slot, rank).format != first) return std::nullopt;
+SentAs sent_as(const shm::Segment& segment, const CheckedStep& step) {
+    const proto::Geometry& geometry = segment.geometry();
+    // Of steps that are looked at in such a session all is there.
+    if (geometry.lean_room() == 0) return SentAs::rows;
+    std::uint32_t rows = 0;
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+        const std::uint32_t tiles = shm::tiles_ready(segment, step.step, rank);
+        const bool has_rows = tiles == geometry.tiles(rank);
+        if (!has_rows && tiles != proto::ReadyWord::kLean) return SentAs::open;
+        rows += has_rows ? 1 : 0;
     }
-    return first == SliceFormat::lean ? first : SliceFormat::full_tiles;
+    if (rows == 0) return SentAs::lean;
+    return rows == geometry.tp ? SentAs::rows : SentAs::differing;
 }
 
-bool has_lean_slice(const shm::Segment& segment, std::uint32_t slot) {
+bool expects_lean(const shm::Segment& segment, std::uint32_t slot) {
     if (segment.geometry().lean_room() == 0) return false;
     for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
-        if (segment.ready(slot, rank).format == SliceFormat::lean) return true;
+        if (segment.ready(slot, rank).format == proto::SliceFormat::lean) return true;
     }
     return false;
 }
@@ -66,7 +71,7 @@ bool LeanRows::stands_whole(const shm::Segment& segment, const CheckedStep& step
     const auto placed = wishes.placed(column);
     if (!placed.empty() && std::equal(all_.begin(), all_.end(), placed.begin())) return true;
     for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
-        if (segment.ready(step.slot, rank).format != SliceFormat::lean) continue;
+        if (shm::rows_ready(segment, step.step, rank)) continue;
         const auto& head = *reinterpret_cast<const proto::LeanHead*>(
             segment.lean(step.slot, rank) + layouts_[rank].heads + column * sizeof(proto::LeanHead));
         if ((head.flags & proto::kStandsWhole) == 0) return false;
@@ -110,7 +115,7 @@ std::span<const sampler::Slice> LeanRows::copy(const shm::Segment& segment, cons
 void LeanRows::prefetch_head(const shm::Segment& segment, const CheckedStep& step,
                              std::uint32_t column) const {
     for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
-        if (segment.ready(step.slot, rank).format != SliceFormat::lean) continue;
+        if (segment.ready(step.slot, rank).format != proto::SliceFormat::lean) continue;
         const std::byte* part = segment.lean(step.slot, rank);
         __builtin_prefetch(part + layouts_[rank].heads + column * sizeof(proto::LeanHead));
     }
@@ -123,7 +128,7 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
         for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
     };
     for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
-        if (segment.ready(step.slot, rank).format != SliceFormat::lean) continue;
+        if (segment.ready(step.slot, rank).format != proto::SliceFormat::lean) continue;
         const proto::LeanLayout& layout = layouts_[rank];
         const std::byte* part = segment.lean(step.slot, rank);
         const auto& head =

@@ -14,12 +14,14 @@
 
 namespace croupier::daemon {
 
-// How the ranks' writers sent a step whose slices are complete; nothing: one so and another so.
-std::optional<proto::SliceFormat> format_of(const shm::Segment& segment, const CheckedStep& step);
+// How the ranks' writers sent a step. `open`: not all of it is there, or some of it was withdrawn. Rows that
+// are there stand, whoever comes after their writer; a lean step may be withdrawn at any time.
+enum class SentAs : std::uint8_t { open, rows, lean, differing };
+SentAs sent_as(const shm::Segment& segment, const CheckedStep& step);
 
-// Whether a rank's writer has begun the slot's last step as a lean one. Of no other step is anything asked,
-// and a session of rows that offers lean steps does not pay for what they have.
-bool has_lean_slice(const shm::Segment& segment, std::uint32_t slot);
+// Whether a rank's writer has begun the slot's last step as a lean one: a hint of what the next one will be,
+// so that a session of rows that offers lean steps does not pay for what they have.
+bool expects_lean(const shm::Segment& segment, std::uint32_t slot);
 
 class LeanRows {
   public:
@@ -29,7 +31,7 @@ class LeanRows {
     std::span<const sampler::Slice> lay(const shm::Segment& segment, const CheckedStep& step,
                                         std::uint32_t column, std::size_t thread,
                                         std::span<const sampler::Slice> slices);
-    // Of a step that some ranks sent as rows: whether the others' slices have all of the column by now, and
+    // Of a step that ranks sent differently: whether the others' slices have all of the column by now, and
     // what is asked for where they do not.
     bool stands_whole(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const;
     std::span<const std::uint64_t> all_blocks() const { return all_; }

@@ -9,7 +9,6 @@ namespace {
 
 std::uint32_t parts_of(const shm::Segment& segment, const CheckedStep& step, std::uint32_t rank) {
     const proto::ReadyCell& ready = segment.ready(step.slot, rank);
-    if (ready.format != proto::SliceFormat::lean) return 0;
     const std::uint64_t word = shm::lean_word(segment, step.step, rank).pack();
     std::uint32_t parts = 0;
     for (std::uint32_t part = 0; part < proto::kLeanStamps; ++part) {

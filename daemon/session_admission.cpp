@@ -96,6 +96,8 @@ shm::Result<bool> check_room(const SessionRequest& request, const config::Sessio
 shm::Result<bool> check_same_session(const shm::Segment& present, const SessionRequest& request) {
     proto::Geometry wanted = request.geometry;
     wanted.has_order = request.order.empty() ? 0 : 1;
+    // Nobody asks for it: a library of before 13.12 knows of none, and to a newer one it is as good as none.
+    wanted.offered_lean_blocks = present.geometry().offered_lean_blocks;
     if (wanted != present.geometry()) return not_resumable(request, Errc::bad_geometry, "shape");
     const auto order = present.model_order();
     if (std::equal(order.begin(), order.end(), request.order.begin(), request.order.end())) return true;

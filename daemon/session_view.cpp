@@ -86,18 +86,18 @@ bool SessionView::served() const {
 }
 
 sampler::RowView SessionView::row(const CheckedStep& step, std::uint32_t column, std::size_t thread,
-                                  std::optional<proto::SliceFormat> format, bool& read_early) {
+                                  SentAs sent, bool& read_early) {
     const auto& geometry = segment_.geometry();
     sampler::RowView row{geometry.dtype, geometry.vocab, geometry.tile,
                          step.columns,   column,         slices_[step.slot]};
-    if (format == proto::SliceFormat::lean) {
+    if (sent == SentAs::lean) {
         row.slices = lean_.lay(segment_, step, column, thread, row.slices);
         return row;
     }
-    if (format && !early_.wanted()) return row;
+    if (sent == SentAs::rows && !early_.wanted()) return row;
     std::vector<sampler::Slice>& slices = own_slices_[thread];
     slices.assign(slices_[step.slot].begin(), slices_[step.slot].end());
-    if (!format) {
+    if (sent == SentAs::differing) {
         // Whoever sends a lean step leaves none.
         for (sampler::Slice& slice : slices) slice.summaries = {};
         row.slices = slices;
@@ -111,7 +111,7 @@ sampler::RowView SessionView::row(const CheckedStep& step, std::uint32_t column,
 std::optional<sampler::RowView> SessionView::rehearsal_row(const CheckedStep& step, std::uint32_t column,
                                                            const proto::race::Draw& drawn_by) {
     const auto& geometry = segment_.geometry();
-    if (format_of(segment_, step) != proto::SliceFormat::lean) return std::nullopt;
+    if (!expects_lean(segment_, step.slot)) return std::nullopt;
     const auto copied = lean_.copy(segment_, step, column, drawn_by, slices_[step.slot]);
     if (copied.empty()) return std::nullopt;
     return sampler::RowView{geometry.dtype, geometry.vocab, geometry.tile, step.columns, column, copied};

@@ -51,6 +51,7 @@ AnswerDesk::~AnswerDesk() {
 void AnswerDesk::open(const Opening& opening) {
     const std::lock_guard lock(mutex_);
     opened_ = opening;
+    turn_ = opening.number * kTurns;
 }
 
 bool AnswerDesk::is_open_for(std::uint64_t step) const {
@@ -60,9 +61,9 @@ bool AnswerDesk::is_open_for(std::uint64_t step) const {
 
 shm::Result<std::uint64_t> AnswerDesk::answer_in(cudaStream_t stream, const DeliveredTokens& tokens) {
     const std::lock_guard lock(mutex_);
-    if (enqueued_ == opened_.number) return std::uint64_t{0};
+    if (enqueued_ == turn_) return std::uint64_t{0};
     CROUPIER_TRY(enqueue(stream, tokens));
-    return opened_.number;
+    return turn_;
 }
 
 shm::Result<bool> AnswerDesk::enqueue(cudaStream_t stream, const DeliveredTokens& tokens) {
@@ -71,18 +72,24 @@ shm::Result<bool> AnswerDesk::enqueue(cudaStream_t stream, const DeliveredTokens
     // A stream that finds its word too small looks at it again 20 us later or so, a kernel at once.
     if (!behind_step && stream != stream_.get()) {
         const auto address = reinterpret_cast<std::uint64_t>(addresses_.word);
-        CROUPIER_TRY(wait_.until(stream, address, DeskWord::of(opened_.number, 1)));
+        CROUPIER_TRY(wait_.until(stream, address, DeskWord::of(turn_, 1)));
     }
     if (!behind_step && opened_.there != nullptr) {
         CROUPIER_TRY(cuda_done(cudaStreamWaitEvent(stream, opened_.there, 0),
                                "a stream cannot wait for rows that are copied"));
     }
-    // Whatever comes of the launch: two kernels of an opening would answer each other's wishes.
-    enqueued_ = opened_.number;
+    // Of an earlier turn: who holds a stream for the last kernel holds it for all of the opening's.
+    if (enqueued_ / kTurns == opened_.number) {
+        CROUPIER_TRY(cuda_done(cudaStreamWaitEvent(stream, ended_.get(), 0),
+                               "a stream cannot wait for earlier wishes"));
+    }
+    // Whatever comes of the launch: two kernels of a turn would answer each other's wishes.
+    enqueued_ = turn_;
+    on_own_stream_ = stream == stream_.get();
     // An error that somebody else left is not this launch's.
     (void)cudaGetLastError();
-    CROUPIER_TRY(cuda_done(launch_answering(opened_.rows, opened_.slice, addresses_, opened_.number, tokens,
-                                            opened_.found, stream),
+    CROUPIER_TRY(cuda_done(launch_answering(opened_.rows, opened_.slice, addresses_, turn_, tokens,
+                                            {opened_.found, opened_.number}, stream),
                            "cannot launch the kernel that answers wishes"));
     return cuda_done(cudaEventRecord(ended_.get(), stream), "cannot mark the end of wishes");
 }
@@ -102,35 +109,63 @@ bool AnswerDesk::raise_word(std::uint64_t to) {
 }
 
 void AnswerDesk::close(std::uint64_t opening) {
-    raise_word(DeskWord::of(opening + 1, 0));
+    raise_word(DeskWord::of((opening + 1) * kTurns, 0));
+}
+
+void AnswerDesk::end_turn(std::uint64_t turn) {
+    const std::lock_guard lock(mutex_);
+    end_turn_now(turn);
+}
+
+void AnswerDesk::end_turn_now(std::uint64_t turn) {
+    raise_word(DeskWord::of(turn + 1, 0));
+    if (turn == turn_ && has_next_turn()) ++turn_;
+}
+
+bool AnswerDesk::has_next_turn() const {
+    return opened_.rows_stay && (turn_ + 1) / kTurns == opened_.number;
+}
+
+bool AnswerDesk::rest(std::uint64_t opening) {
+    const std::lock_guard lock(mutex_);
+    const bool has_own = enqueued_ == turn_ && on_own_stream_;
+    if (opening != opened_.number || !has_own || !has_next_turn()) return false;
+    end_turn_now(turn_);
+    return true;
+}
+
+std::uint64_t AnswerDesk::turn_of(std::uint64_t opening) const {
+    const std::lock_guard lock(mutex_);
+    return opening == opened_.number ? turn_ : opening * kTurns;
 }
 
 bool AnswerDesk::post(std::uint64_t opening, const DeskWish& wish) {
-    if (opening != opening_) posted_ = 0;
-    opening_ = opening;
+    const std::uint64_t turn = turn_of(opening);
+    if (turn != posted_in_) posted_ = 0;
+    posted_in_ = turn;
     const std::atomic_ref word(word_[0]);
-    if (DeskWord::opening(word.load(std::memory_order_relaxed)) > opening) return true;
-    if (!has_kernel(opening) || !has_place(opening, posted_)) return false;
+    if (DeskWord::turn(word.load(std::memory_order_relaxed)) > turn) return true;
+    if (!has_kernel(turn) || !has_place(turn, posted_)) return false;
     write_entry(posted_ % kPlaces, wish);
-    raise_word(DeskWord::of(opening, ++posted_));
+    raise_word(DeskWord::of(turn, ++posted_));
     return true;
 }
 
 // Where nothing waits for the tokens, no thread sits in CUDA until they are there, and this one can launch.
-bool AnswerDesk::has_kernel(std::uint64_t opening) {
+bool AnswerDesk::has_kernel(std::uint64_t turn) {
     const std::lock_guard lock(mutex_);
-    if (opened_.number < opening) return false;
-    if (enqueued_ == opened_.number) return true;
+    if (turn_ < turn) return false;
+    if (turn_ > turn || enqueued_ == turn_) return true;
     // For good: the thread has no other device, and to go back to the first one would make a context there.
     (void)cudaSetDevice(device_);
     return enqueue(stream_.get(), {}).has_value();
 }
 
 // What the place had before is read, and nothing of it will be again.
-bool AnswerDesk::has_place(std::uint64_t opening, std::uint32_t entry) const {
+bool AnswerDesk::has_place(std::uint64_t turn, std::uint32_t entry) const {
     if (entry < kPlaces) return true;
     const std::atomic_ref taken(taken_[entry % kPlaces]);
-    return taken.load(std::memory_order_acquire) == DeskWord::of(opening, entry - kPlaces + 1);
+    return taken.load(std::memory_order_acquire) == DeskWord::of(turn, entry - kPlaces + 1);
 }
 
 void AnswerDesk::write_entry(std::uint32_t place, const DeskWish& wish) {

@@ -23,8 +23,10 @@ struct DeskWish {
 
 class AnswerDesk {
   public:
+    // So many kernels may answer in one opening, one after another: each has a turn.
+    static constexpr std::uint64_t kTurns = 16;
     // None is counted so far; half of what a stream's wait tells from a number that is passed.
-    static constexpr std::uint64_t kEveryOpening = std::uint64_t{1} << 38U;
+    static constexpr std::uint64_t kEveryOpening = (std::uint64_t{1} << 38U) / kTurns;
 
     // Loads the kernel too: CUDA does so late otherwise, and waits for the GPU then, where a stream waits for
     // what this thread is about to do.
@@ -43,6 +45,7 @@ class AnswerDesk {
         std::optional<cudaStream_t> worker = std::nullopt;
         cudaEvent_t there = nullptr;       // null, or the rows are there behind it, in `worker` too
         const FoundRows* found = nullptr;  // null, or where the GPU is told of the rows
+        bool rows_stay = false;            // until the slot's next step, whoever waits for what
     };
     // Wishes are answered from now on, until the opening is closed. Nothing is enqueued: a stream that stands
     // waiting beside the model's, however little it does, costs each of the model's kernels a third of a
@@ -52,7 +55,7 @@ class AnswerDesk {
     bool is_open_for(std::uint64_t step) const;
     // In a stream that waits for the step's tokens anyway: the kernel brings them too. Behind the step in its
     // own stream it runs from the step's end on; in another one, where the model may run beside it, from the
-    // first wish on, or the close. The opening, or 0 where the opening has its kernel by now.
+    // first wish on, or the turn's end. The turn, or 0 where it has its kernel by now.
     shm::Result<std::uint64_t> answer_in(cudaStream_t stream, const DeliveredTokens& tokens);
     // What follows in `stream` runs when the kernels of earlier openings have ended. False: they have, and
     // the stream waits for nothing.
@@ -63,6 +66,12 @@ class AnswerDesk {
     // it is not open yet, the GPU has not taken so many earlier ones, or the kernel could not be launched.
     bool post(std::uint64_t opening, const DeskWish& wish);
     void close(std::uint64_t opening);
+    // The kernel of this turn ends. Where rows stay another one answers what is posted from then on; what
+    // was posted by then is to be posted again.
+    void end_turn(std::uint64_t turn);
+    // The same where the kernel is in no stream but the desk's own: nobody who waits for the GPU shall wait
+    // for it. False: there is none, or it has to stay.
+    bool rest(std::uint64_t opening);
 
   private:
     // The GPU takes wishes faster than samplers can have many.
@@ -73,8 +82,11 @@ class AnswerDesk {
     // Another thread may close meanwhile.
     bool raise_word(std::uint64_t to);
     shm::Result<bool> enqueue(cudaStream_t stream, const DeliveredTokens& tokens);
-    bool has_kernel(std::uint64_t opening);
-    bool has_place(std::uint64_t opening, std::uint32_t entry) const;
+    std::uint64_t turn_of(std::uint64_t opening) const;
+    void end_turn_now(std::uint64_t turn);
+    bool has_next_turn() const;
+    bool has_kernel(std::uint64_t turn);
+    bool has_place(std::uint64_t turn, std::uint32_t entry) const;
     void write_entry(std::uint32_t place, const DeskWish& wish);
 
     StreamWait wait_;
@@ -92,10 +104,12 @@ class AnswerDesk {
     // The thread that works the streams, and the one that posts.
     mutable std::mutex mutex_;
     Opening opened_;
-    std::uint64_t enqueued_ = 0;  // the last opening that has a kernel; `ended_` is behind it
+    std::uint64_t turn_ = 0;      // of the opening
+    std::uint64_t enqueued_ = 0;  // the last turn that has a kernel; `ended_` is behind it
+    bool on_own_stream_ = false;  // that kernel
 
-    std::uint64_t opening_ = 0;  // of the last wish
-    std::uint32_t posted_ = 0;   // in it
+    std::uint64_t posted_in_ = 0;  // the turn of the last wish
+    std::uint32_t posted_ = 0;     // in it
 };
 
 }  // namespace croupier::gpu_writer

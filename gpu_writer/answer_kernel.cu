@@ -41,7 +41,7 @@ class Bringing {
 // that read over the link would slow each other, and the rows of other steps, down. The loads of a warp
 // travel together: where its first one holds all tokens, the kernel ends with the round trip that brought the
 // last; of more tokens, one later.
-__device__ void serve_link(const Desk& desk, std::uint64_t opening, const DeliveredTokens& tokens) {
+__device__ void serve_link(const Desk& desk, std::uint64_t turn, const DeliveredTokens& tokens) {
     __shared__ std::uint32_t brought;
     if (threadIdx.x == 0) brought = 0;
     __syncthreads();
@@ -60,13 +60,13 @@ __device__ void serve_link(const Desk& desk, std::uint64_t opening, const Delive
         __syncwarp();
         if (!relays || !open) continue;
         const bool done = has_tokens && load_now(&brought) == tokens.columns;
-        const std::uint64_t word = done ? DeskWord::of(opening + 1, 0) : posted;
-        open = DeskWord::opening(word) <= opening;
+        const std::uint64_t word = done ? DeskWord::of(turn + 1, 0) : posted;
+        open = DeskWord::turn(word) <= turn;
         if (word == told) continue;
         told = word;
         // What the CPU stored before it is read after it.
         __threadfence_system();
-        // Never back: a later opening's kernel, in another stream, may have been here.
+        // Never back: a later turn's kernel, in another stream, may have been here.
         atomicMax(reinterpret_cast<unsigned long long*>(desk.relay), static_cast<unsigned long long>(word));
     }
 }
@@ -74,18 +74,18 @@ __device__ void serve_link(const Desk& desk, std::uint64_t opening, const Delive
 // Whether entry `next` is posted, once it is; all of the block's threads are told. Only who serves the link
 // looks for it there: of many that ask for one word at once, each waits for the one before it, a microsecond
 // each.
-__device__ bool is_posted(const Desk& desk, std::uint64_t opening, std::uint32_t next) {
+__device__ bool is_posted(const Desk& desk, std::uint64_t turn, std::uint32_t next) {
     __shared__ bool posted;
     __syncthreads();
     if (threadIdx.x == 0) {
-        // Until this opening's first word it has an earlier one's.
+        // Until this turn's first word it has an earlier one's.
         std::uint64_t word = load_now(desk.relay);
-        while (DeskWord::opening(word) <= opening &&
-               (DeskWord::opening(word) < opening || DeskWord::posted(word) <= next)) {
+        while (DeskWord::turn(word) <= turn &&
+               (DeskWord::turn(word) < turn || DeskWord::posted(word) <= next)) {
             __nanosleep(100);
             word = load_now(desk.relay);
         }
-        posted = DeskWord::opening(word) == opening;
+        posted = DeskWord::turn(word) == turn;
         __threadfence_system();
     }
     __syncthreads();
@@ -149,12 +149,13 @@ __device__ void lay_entry(const RowReader<D>& reader, const LeanSlice& slice, co
 }
 
 // Where the opening's rows stand, once they do: those of a step that is wished for are soon there if they are
-// copied. False, to all threads: this opening is closed, and nobody waits for its answers.
-__device__ bool read_found(const FoundRows& found, const Desk& desk, std::uint64_t opening, LeanRows& rows) {
+// copied. False, to all threads: this turn is over, and nobody waits for its answers.
+__device__ bool read_found(const ToldRows& of, const Desk& desk, std::uint64_t turn, LeanRows& rows) {
+    const FoundRows& found = *of.found;
     __shared__ std::uint64_t told[3];
     __syncthreads();
     if (threadIdx.x == 0) {
-        while (load_now(&found.opening) < opening && DeskWord::opening(load_now(desk.relay)) <= opening) {
+        while (load_now(&found.opening) < of.opening && DeskWord::turn(load_now(desk.relay)) <= turn) {
             __nanosleep(100);
         }
         told[0] = load_now(&found.opening);
@@ -165,25 +166,25 @@ __device__ bool read_found(const FoundRows& found, const Desk& desk, std::uint64
     __syncthreads();
     rows.logits = reinterpret_cast<const void*>(told[1]);
     rows.row_stride = told[2];
-    return told[0] == opening;
+    return told[0] == of.opening;
 }
 
 template <Dtype D>
 __global__ void __launch_bounds__(kAnswerThreads)
-    answer_wishes(LeanRows rows, LeanSlice slice, Desk desk, std::uint64_t opening, DeliveredTokens tokens,
-                  const FoundRows* found) {
+    answer_wishes(LeanRows rows, LeanSlice slice, Desk desk, std::uint64_t turn, DeliveredTokens tokens,
+                  ToldRows rows_told) {
     __shared__ FetchedEntry fetched;
-    if (blockIdx.x == 0) return serve_link(desk, opening, tokens);
-    for (std::uint32_t next = blockIdx.x - 1; is_posted(desk, opening, next); next += kAnswering) {
+    if (blockIdx.x == 0) return serve_link(desk, turn, tokens);
+    for (std::uint32_t next = blockIdx.x - 1; is_posted(desk, turn, next); next += kAnswering) {
         const std::uint32_t place = next % desk.places;
-        if (found != nullptr && !read_found(*found, desk, opening, rows)) continue;
+        if (rows_told.found != nullptr && !read_found(rows_told, desk, turn, rows)) continue;
         const SliceRows in_order = rows_in_order(rows);
         const RowReader<D> reader(in_order);
         fetched.fetch(desk.entries + place);
         lay_entry<D>(reader, slice, desk, fetched.get(), place);
         __syncthreads();
         if (threadIdx.x != 0) continue;
-        store_now(desk.taken + place, DeskWord::of(opening, std::uint64_t{next} + 1));
+        store_now(desk.taken + place, DeskWord::of(turn, std::uint64_t{next} + 1));
         // Who sees the word sees the blocks, on the CPU too.
         __threadfence_system();
         store_now(reinterpret_cast<std::uint64_t*>(fetched.get().answered), fetched.get().word);
@@ -192,13 +193,13 @@ __global__ void __launch_bounds__(kAnswerThreads)
 
 template <Dtype D>
 struct Answering {
-    static void launch(const LeanRows& rows, const LeanSlice& slice, const Desk& desk, std::uint64_t opening,
-                       const DeliveredTokens& tokens, const FoundRows* found, cudaStream_t stream) {
+    static void launch(const LeanRows& rows, const LeanSlice& slice, const Desk& desk, std::uint64_t turn,
+                       const DeliveredTokens& tokens, const ToldRows& told, cudaStream_t stream) {
         cudaLaunchConfig_t config{};
         config.gridDim = 1 + kAnswering;
         config.blockDim = kAnswerThreads;
         config.stream = stream;
-        (void)cudaLaunchKernelEx(&config, answer_wishes<D>, rows, slice, desk, opening, tokens, found);
+        (void)cudaLaunchKernelEx(&config, answer_wishes<D>, rows, slice, desk, turn, tokens, told);
     }
 };
 
@@ -216,9 +217,9 @@ cudaError_t load_answer_kernel(Dtype dtype) {
 }
 
 cudaError_t launch_answering(const LeanRows& rows, const LeanSlice& slice, const Desk& desk,
-                             std::uint64_t opening, const DeliveredTokens& tokens, const FoundRows* found,
+                             std::uint64_t turn, const DeliveredTokens& tokens, const ToldRows& told,
                              cudaStream_t stream) {
-    launch_of<Answering>(rows.dtype, rows, slice, desk, opening, tokens, found, stream);
+    launch_of<Answering>(rows.dtype, rows, slice, desk, turn, tokens, told, stream);
     return cudaGetLastError();
 }
 

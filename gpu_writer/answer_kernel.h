@@ -14,15 +14,14 @@
 
 namespace croupier::gpu_writer {
 
-// [opening: 40][entries that are posted in it: 24]. It only grows; another opening ends the kernel of this
-// one.
+// [turn: 40][entries that are posted in it: 24]. It only grows; another turn ends the kernel of this one.
 struct DeskWord {
     static constexpr std::uint32_t kPostedBits = 24;
 
-    static constexpr std::uint64_t of(std::uint64_t opening, std::uint64_t posted) {
-        return opening << kPostedBits | posted;
+    static constexpr std::uint64_t of(std::uint64_t turn, std::uint64_t posted) {
+        return turn << kPostedBits | posted;
     }
-    static constexpr std::uint64_t opening(std::uint64_t word) { return word >> kPostedBits; }
+    static constexpr std::uint64_t turn(std::uint64_t word) { return word >> kPostedBits; }
     static constexpr std::uint32_t posted(std::uint64_t word) {
         return static_cast<std::uint32_t>(word) & ((1U << kPostedBits) - 1);
     }
@@ -73,10 +72,15 @@ struct DeliveredTokens {
 // Before the first launch: see load_lean_kernels().
 cudaError_t load_answer_kernel(proto::Dtype dtype);
 
-// Runs until the desk's word has another opening, or the tokens are there: nobody asks for more then.
-// `found`: null, or where the GPU is told of the opening's rows, if not by `rows`.
+// Where the GPU is told of rows, if not by LeanRows.
+struct ToldRows {
+    const FoundRows* found = nullptr;  // null: it is not told
+    std::uint64_t opening = 0;
+};
+
+// Runs until the desk's word has another turn, or the tokens are there: nobody asks for more then.
 cudaError_t launch_answering(const LeanRows& rows, const LeanSlice& slice, const Desk& desk,
-                             std::uint64_t opening, const DeliveredTokens& tokens, const FoundRows* found,
+                             std::uint64_t turn, const DeliveredTokens& tokens, const ToldRows& told,
                              cudaStream_t stream);
 
 }  // namespace croupier::gpu_writer

@@ -75,31 +75,44 @@ CudaWriter::~CudaWriter() {
 }
 
 shm::Result<bool> CudaWriter::prepare() {
-    CROUPIER_TRY(registered_.add_all(host().segment(), host().rank()));
+    CROUPIER_TRY_VALUE(lean, chooses_lean());
+    CROUPIER_TRY(registered_.add_all(host().segment(), host().rank(), lean));
     CROUPIER_TRY(make_launch_ring());
     CROUPIER_TRY(keep_order());
     const proto::Geometry& geometry = host().geometry();
-    CROUPIER_TRY(make_lean_path());
-    if (lean_ == nullptr && path_ != Path::store) {
-        const std::uint64_t maxima =
-            geometry.has_summaries == 0
-                ? 0
-                : std::uint64_t{geometry.maxima_stride(host().rank())} * geometry.max_batch * sizeof(float);
-        CROUPIER_TRY_VALUE(copy, CopyPath::make({slice_bytes(geometry.max_batch), maxima}));
+    if (path_ != Path::store && (!lean || host().is_offer())) {
+        CROUPIER_TRY_VALUE(copy, CopyPath::make(room_of_tiles()));
         copy_.emplace(std::move(copy));
     }
+    if (lean) {
+        auto made = make_lean_path();
+        // Who asked for nothing is refused nothing for its sake.
+        const bool asked = !host().is_offer() || !copies_unasked();
+        if (!made && asked) return made;
+        lean = made.has_value();
+    }
+    if (!lean) lean_.reset();
+    mutable_host().set_format(lean ? proto::SliceFormat::lean : proto::SliceFormat::full_tiles);
     steps_.resize(geometry.slots);
     ringer_.emplace(mutable_host().bell(), geometry.slots);
     // The default stream's zeroing of what was allocated comes before the worker's stream begins.
     return cuda_done(cudaDeviceSynchronize(), "the GPU could not be prepared");
 }
 
+CopyRoom CudaWriter::room_of_tiles() const {
+    const proto::Geometry& geometry = host().geometry();
+    const std::uint64_t maxima =
+        geometry.has_summaries == 0
+            ? 0
+            : std::uint64_t{geometry.maxima_stride(host().rank())} * geometry.max_batch * sizeof(float);
+    return {slice_bytes(geometry.max_batch), maxima};
+}
+
 // Who asks for one of the other paths has no lean one, where rows will do as well.
 shm::Result<bool> CudaWriter::chooses_lean() const {
     const proto::Geometry& geometry = host().geometry();
     if (!geometry.may_send_lean(true) || (may_send_rows() && path_ != Path::automatic)) return false;
-    const bool is_offer = geometry.lean_blocks == 0;
-    if (!is_offer || !copies_unasked()) return true;
+    if (!host().is_offer() || !copies_unasked()) return true;
     std::size_t free = 0;
     std::size_t all = 0;
     CROUPIER_TRY(cuda_done(cudaMemGetInfo(&free, &all), "the GPU's free memory is not known"));
@@ -107,9 +120,6 @@ shm::Result<bool> CudaWriter::chooses_lean() const {
 }
 
 shm::Result<bool> CudaWriter::make_lean_path() {
-    CROUPIER_TRY_VALUE(is_lean, chooses_lean());
-    mutable_host().set_format(is_lean ? proto::SliceFormat::lean : proto::SliceFormat::full_tiles);
-    if (!is_lean) return true;
     const bool copies = rows_ == RowsAre::copied || copies_unasked();
     const LeanPath::Settings settings{copies, &counters_[0].next, ring_.empty_launches};
     CROUPIER_TRY(
@@ -257,7 +267,8 @@ void CudaWriter::send_as_rows(BegunStep& step) {
 
 // Which kernels a graph has stays as it is: those of lean steps find these alone, and the others rows.
 shm::Result<bool> CudaWriter::begin_capturing() {
-    const bool lean = lean_ != nullptr && host().sends_lean();
+    // Of the others nobody knows yet: their writers may attach later.
+    const bool lean = host().could_send_lean();
     CROUPIER_TRY(may_be_captured(lean));
     // The steps that are begun by now, and by queue() each one after them.
     for (std::uint64_t ticket = enqueued_ + 1; ticket <= begun(); ++ticket) {
@@ -269,7 +280,11 @@ shm::Result<bool> CudaWriter::begin_capturing() {
             send_as_rows(step);
         }
     }
-    if (!lean) mutable_host().set_format(proto::SliceFormat::full_tiles);
+    if (lean) {
+        mutable_host().send_lean_alone();
+    } else {
+        mutable_host().set_format(proto::SliceFormat::full_tiles);
+    }
     graphs_send_lean_ = lean;
     was_captured_ = true;
     return true;
@@ -312,7 +327,11 @@ shm::Result<bool> CudaWriter::enqueue(void* stream, const void* logits, std::uin
     if (captured && !was_captured_) {
         CROUPIER_TRY(begin_capturing());
     }
-    const bool lean = was_captured_ ? graphs_send_lean_ : begun_step(enqueued_ + 1).lean;
+    BegunStep& next = begun_step(enqueued_ + 1);
+    // Since its begin an older build may have taken the session over.
+    const bool is_read = !may_send_rows() || host().sends_lean();
+    if (!was_captured_ && next.lean && enqueued_ < begun() && !is_read) send_as_rows(next);
+    const bool lean = was_captured_ ? graphs_send_lean_ : next.lean;
     return lean ? enqueue_lean(worker, logits, row_stride) : enqueue_rows(worker, logits, row_stride);
 }
 
@@ -364,9 +383,11 @@ shm::Result<bool> CudaWriter::await_tokens(void* stream, const BegunStep& step,
         CROUPIER_TRY(keep(courier_, TokenCourier::make(host().segment(), host().rank(), nullptr)));
     }
     BegunStep awaited = step;
-    // The answers to its wishes would come in this stream, and nobody has said yet where its rows stand.
+    // The answers to its wishes would come in this stream, and nobody has said yet where its rows stand. Who
+    // waits so once does so in each step.
     const bool comes_before = !was_captured_ && step.ticket > enqueued_;
-    if (comes_before && step.lean && may_send_rows()) {
+    if (comes_before && step.lean && host().is_offer()) {
+        mutable_host().set_format(proto::SliceFormat::full_tiles);
         send_as_rows(begun_step(step.ticket));
         awaited.lean = false;
     }

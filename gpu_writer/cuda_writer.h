@@ -35,6 +35,7 @@ class CudaWriter final : public StepWriter {
     shm::Result<bool> keep_order();
     shm::Result<bool> make_lean_path();
     shm::Result<bool> chooses_lean() const;
+    CopyRoom room_of_tiles() const;
     shm::Result<bool> queue(const BegunStep& step) override;
     void forget_after(std::uint64_t finished) override;
     shm::Result<bool> send_tokens(void* stream, const proto::StoredArray<const proto::Decision>& decisions,

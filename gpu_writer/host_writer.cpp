@@ -73,8 +73,18 @@ shm::Result<HostWriter> HostWriter::attach(const std::string& segment_path, std:
 }
 
 proto::SliceFormat HostWriter::format() const {
-    const bool is_offer = geometry().lean_blocks == 0;
-    return is_offer && !publisher_.ranks_may_differ() ? proto::SliceFormat::full_tiles : format_;
+    // Ranks that differ are decided as well, but slower than by rows alone.
+    const bool together = !is_offer() || lean_alone_ || publisher_.all_ready_for_lean();
+    return together && could_send_lean() ? proto::SliceFormat::lean : proto::SliceFormat::full_tiles;
+}
+
+bool HostWriter::could_send_lean() const {
+    return format_ == proto::SliceFormat::lean && (!is_offer() || publisher_.ranks_may_differ());
+}
+
+void HostWriter::set_format(proto::SliceFormat format) {
+    format_ = format;
+    publisher_.be_ready_for_lean(format == proto::SliceFormat::lean);
 }
 
 std::optional<std::uint64_t> HostWriter::wait_step(std::chrono::milliseconds timeout, std::uint64_t from) {

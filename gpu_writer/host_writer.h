@@ -70,10 +70,16 @@ class HostWriter {
     const shm::Segment& segment() const { return *segment_; }
     shm::LogitsPublisher& publisher() { return publisher_; }
     shm::Bell& bell() { return bell_; }
-    // How a step is sent that is begun now: one time so and another so where whoever decides changes.
+    // How a step is sent that is begun now. Where lean steps are only offered, whoever decides has to read
+    // them and all ranks' writers to be ready for them.
     proto::SliceFormat format() const;
     bool sends_lean() const { return format() == proto::SliceFormat::lean; }
-    void set_format(proto::SliceFormat format) { format_ = format; }
+    // Whatever the other ranks are ready for.
+    bool could_send_lean() const;
+    void set_format(proto::SliceFormat format);
+    // From now on whatever the other ranks are ready for.
+    void send_lean_alone() { lean_alone_ = true; }
+    bool is_offer() const { return geometry().lean_blocks == 0 && geometry().lean_room() != 0; }
 
     // False once the session is over for this writer: closed, fenced, or its daemon and client are gone.
     bool session_open() const;
@@ -93,6 +99,7 @@ class HostWriter {
     shm::LogitsPublisher publisher_;
     shm::Bell bell_;
     proto::SliceFormat format_;
+    bool lean_alone_ = false;
     std::unique_ptr<LeanHost> lean_;  // since a lean step was first sent
 };
 

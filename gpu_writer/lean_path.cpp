@@ -42,7 +42,10 @@ shm::Result<std::unique_ptr<LeanPath>> LeanPath::make(const shm::Segment& segmen
     path->server_.emplace(
         segment, rank,
         [lean = path.get()](const WatchedStep& step, const Wish& wish) { return lean->answer(step, wish); },
-        [lean = path.get()](const WatchedStep& step) { lean->end_answers(step.begun.step, step.opening); });
+        [lean = path.get()](const WatchedStep& step) { lean->desk_of(step.begun.step).close(step.opening); },
+        [lean = path.get()](const WatchedStep& step) {
+            return lean->desk_of(step.begun.step).rest(step.opening);
+        });
     return path;
 }
 
@@ -236,7 +239,7 @@ void LeanPath::prepare(const BegunStep& step) {
 
 shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, const BegunStep& step,
                                  LeanEnd end, cudaStream_t worker) {
-    const WatchedStep watched{step, ++openings_};
+    const WatchedStep watched{step, ++openings_, copies_.has_value()};
     AnswerDesk& desk = desk_of(step.step);
     CROUPIER_TRY_VALUE(masks, await_masks(step, worker));
     const LeanRows rows = rows_of(logits, row_stride, step.step, masks);
@@ -254,14 +257,14 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
     shm::Result<LeanRows> kept = rows;
     if (copies_) kept = keep_rows(rows, step, worker);
     desk.open({kept ? kept.value() : rows, slice_of(step), step.step, watched.opening, worker,
-               copies_ && kept ? copies_->there[slot].get() : nullptr});
+               copies_ && kept ? copies_->there[slot].get() : nullptr, nullptr, copies_ && kept});
     if (!kept) return kept.error();
     return true;
 }
 
 shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
     const BesideCapture beside;
-    const WatchedStep watched{step, ++openings_};
+    const WatchedStep watched{step, ++openings_, copies_.has_value()};
     server_->watch(watched);
     LeanRecord record;
     record.ticket = step.ticket;
@@ -284,8 +287,8 @@ shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
         is_prepared = true;
     }
     // Behind that: for a kernel of this opening's the step would wait as well.
-    desk.open(
-        {rows, record.slice, step.step, watched.opening, std::nullopt, nullptr, replays_->rows(record.slot)});
+    desk.open({rows, record.slice, step.step, watched.opening, std::nullopt, nullptr,
+               replays_->rows(record.slot), copies_.has_value()});
     return replays_->prepare(record, wants_of(step), is_prepared ? preparing_.get() : nullptr);
 }
 
@@ -324,8 +327,9 @@ shm::Result<std::uint64_t> LeanPath::answer_in(cudaStream_t stream, std::uint64_
     return desk_of(step).answer_in(stream, tokens);
 }
 
-void LeanPath::end_answers(std::uint64_t step, std::uint64_t opening) {
-    desk_of(step).close(opening);
+void LeanPath::end_turn(std::uint64_t step, std::uint64_t turn, bool late) {
+    desk_of(step).end_turn(turn);
+    if (late) server_->ask_again(step);
 }
 
 bool LeanPath::answer(const WatchedStep& step, const Wish& wish) {

@@ -83,7 +83,8 @@ class LeanPath {
     bool is_sent(std::uint64_t step) const { return desk_of(step).is_open_for(step); }
     shm::Result<std::uint64_t> answer_in(cudaStream_t stream, std::uint64_t step,
                                          const DeliveredTokens& tokens);
-    void end_answers(std::uint64_t step, std::uint64_t opening);
+    // `late`: some tokens did not come, and samplers may ask for more.
+    void end_turn(std::uint64_t step, std::uint64_t turn, bool late);
 
   private:
     LeanPath(const shm::Segment& segment, std::uint32_t rank, Address address);

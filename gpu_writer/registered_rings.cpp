@@ -17,7 +17,7 @@ std::string part_of(std::uint32_t rank, const char* part, std::uint32_t slot) {
 
 }  // namespace
 
-shm::Result<bool> RegisteredRings::add_all(const shm::Segment& segment, std::uint32_t rank) {
+shm::Result<bool> RegisteredRings::add_all(const shm::Segment& segment, std::uint32_t rank, bool lean) {
     const proto::SegmentLayout& layout = segment.layout();
     const std::uint32_t slots = segment.geometry().slots;
     CROUPIER_TRY(add(&segment.ready(0, 0), layout.ready_stride * slots, "the ready words"));
@@ -25,7 +25,7 @@ shm::Result<bool> RegisteredRings::add_all(const shm::Segment& segment, std::uin
         CROUPIER_TRY(add(&segment.randoms_ready(0), layout.random_stride * slots, "the random ring"));
     }
     CROUPIER_TRY(add(&segment.decision_head(0), layout.decision_stride * slots, "the decision ring"));
-    if (segment.geometry().lean_room() != 0) {
+    if (lean) {
         CROUPIER_TRY(add_lean(segment, rank));
     }
     const std::uint64_t end =

@@ -13,7 +13,8 @@ namespace croupier::gpu_writer {
 
 class RegisteredRings {
   public:
-    shm::Result<bool> add_all(const shm::Segment& segment, std::uint32_t rank);
+    // `lean`: what lean steps have as well.
+    shm::Result<bool> add_all(const shm::Segment& segment, std::uint32_t rank, bool lean);
     // As the GPU sees it; 0 of what is not registered.
     std::uint64_t address(const void* host) const;
     void clear() { parts_.clear(); }

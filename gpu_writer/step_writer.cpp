@@ -37,9 +37,8 @@ shm::Result<bool> StepWriter::abandon() {
     return host_.begin_anew();
 }
 
-// Where that is refused nobody looks at the step any more.
 void StepWriter::turn_to_rows(const BegunStep& step) {
-    (void)host_.publisher().begin(step.step, proto::SliceFormat::full_tiles);
+    host_.publisher().mark(step.step, proto::SliceFormat::full_tiles);
     latest_[host_.segment().slot_of(step.step)].lean = false;
 }
 

@@ -82,18 +82,18 @@ shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::millis
     const cudaEvent_t fetched = fetched_[ticket % places_].get();
     CROUPIER_TRY(cuda_done(cudaEventSynchronize(fetched), "the GPU has not fetched earlier tokens"));
     const DeliveredTokens delivered = to_deliver(ticket, step.columns, tokens);
-    shm::Result<std::uint64_t> opening = std::uint64_t{0};
-    if (step.lean) opening = lean_->answer_in(stream, step.step, delivered);
+    shm::Result<std::uint64_t> turn = std::uint64_t{0};
+    if (step.lean) turn = lean_->answer_in(stream, step.step, delivered);
     {
         const std::lock_guard lock(mutex_);
         awaited_.push_back(
-            {ticket, step.step, step.columns, Clock::now() + timeout, opening ? opening.value() : 0});
+            {ticket, step.step, step.columns, Clock::now() + timeout, turn ? turn.value() : 0});
     }
     more_.notify_one();
     // From here on the courier delivers this ticket, whatever becomes of the stream.
     ticket_ = ticket;
-    if (!opening) return opening.error();
-    if (opening.value() == 0) {
+    if (!turn) return turn.error();
+    if (turn.value() == 0) {
         CROUPIER_TRY(enqueue_fetch(delivered, ticket, stream));
     }
     return cuda_done(cudaEventRecord(fetched, stream), "cannot mark the fetch of a step's tokens");
@@ -147,13 +147,14 @@ void TokenCourier::put(const Awaited& awaited, std::span<const DecidedTokens::To
 }
 
 void TokenCourier::deliver(const Awaited& awaited) {
-    if (!hand_over(awaited)) {
+    const bool late = !hand_over(awaited);
+    if (late) {
         put(awaited, decided_.give_up());
         late_.fetch_add(1, std::memory_order_relaxed);
     }
     // SYNC: release; a stream that waits for the word then finds the tokens.
     std::atomic_ref(delivered_[0]).store(awaited.ticket, std::memory_order_release);
-    if (awaited.opening != 0) lean_->end_answers(awaited.step, awaited.opening);
+    if (awaited.turn != 0) lean_->end_turn(awaited.step, awaited.turn, late);
 }
 
 void TokenCourier::serve() {

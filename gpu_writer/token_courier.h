@@ -55,7 +55,7 @@ class TokenCourier {
         std::uint64_t step = 0;
         std::uint32_t columns = 0;
         Clock::time_point deadline;
-        std::uint64_t opening = 0;  // of the wishes that end with it; 0: of none
+        std::uint64_t turn = 0;  // of the kernel that ends with it; 0: none does
     };
 
     TokenCourier(const shm::Segment& segment, std::uint32_t rank, LeanPath* lean, StreamWait wait)

@@ -27,6 +27,8 @@ constexpr std::chrono::milliseconds kLookAtAll{2};
 // A GPU that waits for what nobody will ask for, because the daemon is gone for good, hangs who waits for the
 // GPU: as long as engines wait for one call of a worker, no longer.
 constexpr std::chrono::seconds kAnsweredAtMost{300};
+// Where rows stay the GPU need not wait for that at all.
+constexpr std::chrono::seconds kUntilRest{1};
 
 }  // namespace
 
@@ -43,13 +45,15 @@ void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std
     if (blocks % 64 != 0) own[blocks / 64] &= (std::uint64_t{1} << (blocks % 64)) - 1;
 }
 
-WishServer::WishServer(const shm::Segment& segment, std::uint32_t rank, Answer answer, End end)
+WishServer::WishServer(const shm::Segment& segment, std::uint32_t rank, Answer answer, End end, Rest rest)
     : segment_(segment),
       rank_(rank),
       answer_(std::move(answer)),
       end_(std::move(end)),
+      rest_(std::move(rest)),
       seen_(segment.geometry().slots),
       answered_(std::size_t{segment.geometry().slots} * segment.geometry().max_batch),
+      rested_(segment.geometry().slots),
       thread_([this] { serve(); }) {}
 
 WishServer::~WishServer() {
@@ -87,6 +91,29 @@ bool WishServer::is_over(const BegunStep& step) const {
     return !decided || decided.value() || session_over();
 }
 
+bool WishServer::is_too_old(const WatchedStep& step, Clock::time_point now) const {
+    return !step.rows_stay && now - step.since > kAnsweredAtMost;
+}
+
+void WishServer::let_rest(const WatchedStep& step, Clock::time_point now) {
+    auto& rested = rested_[segment_.slot_of(step.begun.step)];
+    if (now - std::max(rested, step.since) < kUntilRest) return;
+    rested = now;
+    if (rest_(step)) forget_answers(step.begun.step);
+}
+
+void WishServer::forget_answers(std::uint64_t step) {
+    const std::uint32_t slot = segment_.slot_of(step);
+    const std::uint32_t columns = segment_.geometry().max_batch;
+    std::fill_n(answered_.begin() + std::size_t{slot} * columns, columns, 0);
+    seen_[slot] = 0;
+}
+
+void WishServer::ask_again(std::uint64_t step) {
+    const std::lock_guard lock(mutex_);
+    again_.push_back(step);
+}
+
 bool WishServer::session_over() const {
     const auto state = segment_.header().state.load(std::memory_order_acquire);
     return state == proto::SessionState::closed || state == proto::SessionState::fenced;
@@ -122,10 +149,11 @@ WishServer::Found WishServer::look_at(std::span<const WatchedStep> steps) {
     if (at_all) looked_at_all_ = now;
     Found found;
     for (const WatchedStep& step : steps) {
-        if (is_over(step.begun) || now - step.since > kAnsweredAtMost) {
+        if (is_over(step.begun) || is_too_old(step, now)) {
             ended_.push_back(step);
             continue;
         }
+        let_rest(step, now);
         const bool ready = shm::slice_ready(segment_, step.begun.step, rank_);
         found.logits = found.logits || ready;
         found.fresh = found.fresh || (ready && note_ready(step.begun.step));
@@ -145,6 +173,8 @@ void WishServer::serve() {
         changed_.wait(lock, [this] { return over_ || !watched_.empty(); });
         if (over_) return;
         steps.assign(watched_.begin(), watched_.end());
+        for (const std::uint64_t step : again_) forget_answers(step);
+        again_.clear();
         lock.unlock();
         const Found found = look_at(steps);
         if (found.wishes > 0) last_wish_ = Clock::now();

@@ -30,6 +30,7 @@ void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std
 struct WatchedStep {
     BegunStep begun;
     std::uint64_t opening = 0;  // the writer's own count of what it has watched
+    bool rows_stay = false;     // until the slot's next step, however long that takes
     std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
 };
 
@@ -40,8 +41,12 @@ class WishServer {
     using Answer = std::function<bool(const WatchedStep& step, const Wish& wish)>;
     // The step is answered no more; also called by the thread that watches it anew.
     using End = std::function<void(const WatchedStep& step)>;
+    // Of a step that is not decided for long: whether answers were on their way that will not come now.
+    using Rest = std::function<bool(const WatchedStep& step)>;
 
-    WishServer(const shm::Segment& segment, std::uint32_t rank, Answer answer, End end);
+    WishServer(
+        const shm::Segment& segment, std::uint32_t rank, Answer answer, End end,
+        Rest rest = [](const WatchedStep&) { return false; });
     ~WishServer();
     WishServer(const WishServer&) = delete;
     WishServer& operator=(const WishServer&) = delete;
@@ -49,6 +54,8 @@ class WishServer {
     // Before anything of the step is laid. Returns when the step that had its slot before is answered no
     // more: that may have been given up.
     void watch(const WatchedStep& step);
+    // What was on its way to the step's samplers will not come: `answer` is called once more for each wish.
+    void ask_again(std::uint64_t step);
 
   private:
     struct Found {
@@ -60,6 +67,9 @@ class WishServer {
     void serve();
     Found look_at(std::span<const WatchedStep> steps);
     bool is_over(const BegunStep& step) const;
+    bool is_too_old(const WatchedStep& step, std::chrono::steady_clock::time_point now) const;
+    void let_rest(const WatchedStep& step, std::chrono::steady_clock::time_point now);
+    void forget_answers(std::uint64_t step);
     bool note_ready(std::uint64_t step);
     std::size_t look(const WatchedStep& step, bool at_all);
     void forget_ended();
@@ -69,9 +79,11 @@ class WishServer {
     std::uint32_t rank_;
     Answer answer_;
     End end_;
+    Rest rest_;
     std::vector<std::uint64_t> seen_;      // of each slot's board
     std::vector<std::uint64_t> answered_;  // [slot][column]: the last word, which may be on its way still
     std::vector<WatchedStep> ended_;       // as one look at all of them found
+    std::vector<std::chrono::steady_clock::time_point> rested_;  // by slot
     std::chrono::steady_clock::time_point looked_at_all_;
     std::chrono::steady_clock::time_point last_wish_;
     shm::LogitsForecast forecast_;
@@ -79,6 +91,7 @@ class WishServer {
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<WatchedStep> watched_;
+    std::vector<std::uint64_t> again_;  // steps
     bool over_ = false;
     std::thread thread_;
 };

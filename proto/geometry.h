@@ -63,9 +63,9 @@ struct Geometry {
     std::uint32_t max_support = 0;         // tokens left to draw from, of a column
     std::uint32_t lean_blocks = 0;         // room for so many blocks of a column in a lean step; 0: rows only
     std::uint32_t lean_of_devices = 0;     // 1: only writers of a device send lean steps, a host's send rows
-    // As lean_blocks, which is 0 then: writers of a device may send lean steps, each while it knows that
-    // whoever decides reads them (SegmentHeader::mixing_generation). To builds before 13.12 a session of
-    // rows.
+    // As lean_blocks, which is 0 then: writers of a device may send lean steps, while whoever decides reads
+    // them (SegmentHeader::mixing_generation). In a header it is the layout's: builds before 13.12 compare
+    // geometries whole, and to them it is a session of rows.
     std::uint32_t offered_lean_blocks = 0;
     std::array<std::uint32_t, 13> reserved{};  // 0
     std::array<RankShard, kMaxTp> shards{};

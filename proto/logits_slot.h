@@ -42,6 +42,8 @@ constexpr std::uint32_t kLeanStamps = 6;
 // One cache line a rank, so that writers on different cores do not share one.
 struct alignas(64) ReadyCell {
     std::atomic<std::uint64_t> word;
+    // As which the slot's last step was begun. What the slice is, its word tells; builds before 13.12 go by
+    // this.
     SliceFormat format;
     // By part (proto/lean_order.h): the word that the lean step will have, once the part's columns are there.
     // Builds before 13.5 know nothing of it.

@@ -31,6 +31,8 @@ struct alignas(64) WriterCell {
     std::atomic<std::uint64_t> started;
     std::atomic<std::uint64_t> pid_namespace;
     std::atomic<std::uint32_t> attached;  // how many writers the rank has had
+    // The epoch in which it is ready to send what the session offers: an older build leaves it behind.
+    std::atomic<std::uint32_t> lean_epoch;
 };
 
 struct HotCost {

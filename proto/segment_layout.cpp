@@ -86,6 +86,7 @@ std::uint64_t lean_rank_bytes(const Geometry& g) {
 }
 
 void lay_lean_ring(const Geometry& g, SegmentLayout& layout, Cursor& segment) {
+    layout.offered_lean_blocks = g.offered_lean_blocks;
     if (g.lean_room() == 0) return;
     layout.lean_rank_stride = round_up(lean_rank_bytes(g), kPage);
     layout.lean_slot_stride = layout.lean_rank_stride * g.tp;
@@ -135,6 +136,14 @@ SegmentLayout layout_of(const Geometry& g, const ElementBytes& elements) {
     lay_lean_ring(g, layout, segment);
     layout.total_bytes = segment.end(kPage);
     return layout;
+}
+
+Geometry geometry_with(const Geometry& geometry, const SegmentLayout& layout) {
+    constexpr std::uint64_t kMost = ~std::uint32_t{0};
+    Geometry whole = geometry;
+    // Another process's: what is too large is refused by geometry_fault().
+    whole.offered_lean_blocks = static_cast<std::uint32_t>(std::min(layout.offered_lean_blocks, kMost));
+    return whole;
 }
 
 namespace {

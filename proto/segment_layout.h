@@ -76,13 +76,18 @@ struct SegmentLayout {
     std::uint64_t lean_rank_stride = 0;
     std::uint64_t wishes = 0;
     std::uint64_t wish_slot_stride = 0;
-    std::uint64_t wish_stride = 0;    // of a column; they stand behind the slot's board
-    std::uint64_t reserved[23] = {};  // 0: of regions that later minor versions have
+    std::uint64_t wish_stride = 0;  // of a column; they stand behind the slot's board
+    // Since minor version 12: the geometry's.
+    std::uint64_t offered_lean_blocks = 0;
+    std::uint64_t reserved[22] = {};  // 0: of regions that later minor versions have
 
     bool operator==(const SegmentLayout&) const = default;
 };
 
 SegmentLayout layout_of(const Geometry& geometry, const ElementBytes& elements = {});
+
+// The geometry of a header whose layout is this one.
+Geometry geometry_with(const Geometry& geometry, const SegmentLayout& layout);
 
 // Empty when a segment of this geometry may be laid so, in a file of so many bytes; else a sentence that
 // names the part. For a layout of another minor version: one of this build's own is what layout_of() says.

@@ -91,6 +91,7 @@ void LogitsPublisher::begin_epoch(Rows rows) {
     epoch_ = cell.epoch.load(std::memory_order_relaxed) + 1;
     if (epoch_tag(epoch_) == 0) ++epoch_;
     cell.epoch.store(epoch_, std::memory_order_release);
+    be_ready_for_lean(ready_for_lean_);
     const StepWindow window = steps_in_flight(*segment_);
     if (!window.sound) return;
     for (std::uint64_t step = window.first; step < window.end; ++step) {
@@ -183,9 +184,28 @@ bool LogitsPublisher::ranks_may_differ() const {
     return header.mixing_generation.load(std::memory_order_relaxed) == generation;
 }
 
-// Samplers of older builds refuse a step that ranks send differently, and would not say so to a writer.
+void LogitsPublisher::be_ready_for_lean(bool ready) {
+    ready_for_lean_ = ready;
+    segment_->header().writers[rank_].lean_epoch.store(ready ? epoch_ : 0, std::memory_order_release);
+}
+
+bool LogitsPublisher::all_ready_for_lean() const {
+    for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
+        const auto& cell = segment_->header().writers[rank];
+        const std::uint32_t epoch = cell.epoch.load(std::memory_order_acquire);
+        if (epoch == 0 || cell.lean_epoch.load(std::memory_order_acquire) != epoch) return false;
+    }
+    return true;
+}
+
+void LogitsPublisher::mark(std::uint64_t step, proto::SliceFormat format) const {
+    segment_->ready(segment_->slot_of(step), rank_).format = format;
+}
+
+// Samplers of older builds refuse a step that ranks send differently, and would not say so to a writer. Where
+// lean steps are only offered, to such samplers all steps are of rows.
 Result<bool> LogitsPublisher::others_send_alike(std::uint64_t step, proto::SliceFormat format) const {
-    if (ranks_may_differ()) return true;
+    if (ranks_may_differ() || segment_->geometry().lean_blocks == 0) return true;
     const std::uint32_t slot = segment_->slot_of(step);
     for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
         const auto& other = segment_->ready(slot, rank);
@@ -208,7 +228,7 @@ Result<ReadyWord> LogitsPublisher::begin(std::uint64_t step, proto::SliceFormat 
     CROUPIER_TRY(may_publish(step));
     CROUPIER_TRY(others_send_alike(step, format));
     // Of a complete slice it stands: samplers read it.
-    if (!slice_ready(*segment_, step, rank_)) segment_->ready(segment_->slot_of(step), rank_).format = format;
+    if (!slice_ready(*segment_, step, rank_)) mark(step, format);
     return ReadyWord{epoch_tag(epoch_), ReadyWord::tag_of(step), 0};
 }
 
@@ -265,6 +285,10 @@ std::uint32_t tiles_ready(const Segment& segment, std::uint64_t step, std::uint3
 bool slice_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank) {
     const auto ready = present(segment, step, rank, segment.ready(segment.slot_of(step), rank).word);
     return ready && is_complete(segment, rank, ready->tiles);
+}
+
+bool rows_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank) {
+    return tiles_ready(segment, step, rank) == segment.geometry().tiles(rank);
 }
 
 bool randoms_ready(const Segment& segment, std::uint64_t step) {

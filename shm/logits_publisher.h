@@ -16,6 +16,11 @@ class LogitsPublisher {
     static Result<LogitsPublisher> attach(Segment& segment, std::uint32_t rank);
     // Whether whoever decides the session's steps now decides those that ranks send each in its own way.
     bool ranks_may_differ() const;
+    // Of a session that offers lean steps: this rank's writer is ready to send them; all ranks' are.
+    void be_ready_for_lean(bool ready);
+    bool all_ready_for_lean() const;
+    // Of a step that was begun, and of which nothing is sent yet.
+    void mark(std::uint64_t step, proto::SliceFormat format) const;
     // Before the lock is dropped by a process that lives on and will store nothing more: a successor need not
     // wait for its end.
     void leave() const;
@@ -63,11 +68,14 @@ class LogitsPublisher {
     Segment* segment_;
     std::uint32_t rank_;
     std::uint32_t epoch_ = 0;
+    bool ready_for_lean_ = false;
 };
 
 // How many of the rank's tiles of the step are there, written by the rank's present owner.
 std::uint32_t tiles_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
 bool slice_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
+// As rows: whoever comes after its writer leaves it so, which is not said of a lean one.
+bool rows_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
 bool randoms_ready(const Segment& segment, std::uint64_t step);
 // The word of the rank's present owner for a lean step that is all there, and for each of its columns that
 // is.

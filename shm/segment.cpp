@@ -72,6 +72,7 @@ void write_header(void* memory, const SegmentSpec& spec, const proto::SegmentLay
     copy_text(header->name, sizeof(header->name), spec.name);
     copy_text(header->instance, sizeof(header->instance), spec.instance);
     header->geometry = spec.geometry;
+    header->geometry.offered_lean_blocks = 0;
     header->layout = layout;
     header->checksum = proto::header_checksum(*header);
     header->state.store(proto::SessionState::active, std::memory_order_relaxed);
@@ -133,8 +134,8 @@ Result<Segment> Segment::attach(const std::string& path, Access access) {
     const auto& header = *static_cast<const SegmentHeader*>(mapping.get_address());
     CROUPIER_TRY(check_identity(header, size, path));
     // Copied before it is checked: what is checked is then what is used.
-    const proto::Geometry geometry = header.geometry;
     const proto::SegmentLayout layout = header.layout;
+    const proto::Geometry geometry = proto::geometry_with(header.geometry, layout);
     CROUPIER_TRY(check_content(header, geometry, layout, path));
     CROUPIER_TRY_VALUE(name, copy_name(header.name, sizeof(header.name), path));
     CROUPIER_TRY(copy_name(header.instance, sizeof(header.instance), path));

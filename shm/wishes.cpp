@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "shm/logits_publisher.h"
+
 namespace croupier::shm {
 
 using proto::ReadyWord;
@@ -94,7 +96,7 @@ void Wishes::ask(std::uint32_t column, std::span<const std::uint64_t> blocks) co
 void Wishes::answer_for_rows(std::uint32_t column, WishWord word) const {
     if (!segment_->geometry().may_have_rows()) return;
     for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
-        if (segment_->ready(slot_, rank).format == proto::SliceFormat::lean) continue;
+        if (!rows_ready(*segment_, step_, rank)) continue;
         answer(column, rank).store(word.pack(), std::memory_order_relaxed);
     }
 }

@@ -45,6 +45,8 @@ SmallEngine::SmallEngine(const std::string& endpoint, const std::string& name, c
     options.randoms_supplied = shape.randoms_supplied ? 1 : 0;
     options.summaries = shape.summaries ? 1 : 0;
     if (shape.lean) options.transport = CROUPIER_TRANSPORT_LEAN;
+    if (shape.by_device) options.transport = CROUPIER_TRANSPORT_BY_DEVICE;
+    if (shape.rows) options.transport = CROUPIER_TRANSPORT_ROWS;
     options.max_logprobs = shape.max_logprobs;
     options.max_support = shape.max_support;
     options.takeover = shape.takeover ? 1 : 0;
@@ -75,6 +77,10 @@ void SmallEngine::attach_writers() {
 
 void SmallEngine::send_lean(std::uint32_t rank, bool lean) {
     writers_[rank]->set_format(lean ? proto::SliceFormat::lean : proto::SliceFormat::full_tiles);
+}
+
+void SmallEngine::begin(std::uint32_t rank, std::uint64_t step) {
+    need(writers_[rank]->publisher().begin(step, writers_[rank]->format()));
 }
 
 std::vector<float> SmallEngine::row(std::uint32_t vocab, std::uint64_t uid, std::uint32_t position) {

@@ -29,6 +29,8 @@ struct EngineShape {
     bool randoms_supplied = false;  // by rank 0's writer
     bool summaries = false;         // its writers give the tiles' maxima too
     bool lean = false;              // its writers send lean steps
+    bool by_device = false;         // or those that send_lean() names
+    bool rows = false;              // it says so, as libraries did that knew nothing else
     bool halves = false;            // each rank publishes half of its tiles while the next one writes
     bool decisions_over_zmq = false;
     std::uint32_t max_logprobs = 0;
@@ -91,6 +93,8 @@ class SmallEngine {
     void attach_writers();
     // As a GPU's writer may where the session offers it: until it is attached anew.
     void send_lean(std::uint32_t rank, bool lean);
+    // Says how the rank's slice of the step will be sent, and lays nothing.
+    void begin(std::uint32_t rank, std::uint64_t step);
     void detach_writers() { writers_.clear(); }
 
     // The logits of a sequence at a position: a pure function, by token id; exact in bfloat16.

@@ -133,7 +133,8 @@ TEST_CASE("what /explain gives decides the daemon's token where rows stay with t
 TEST_CASE("what /explain gives decides the daemon's token where one rank sent rows and another kept them") {
     const Explaining explaining;
     EngineShape shape = shape_of(2);
-    shape.vocab = 20000;  // of so many lean steps are offered
+    shape.vocab = 20000;
+    shape.by_device = true;
     SmallEngine engine(explaining.daemon.endpoint(), "engine", shape);
     engine.send_lean(GENERATE(0U, 1U), true);
     admit_all(engine, shape);

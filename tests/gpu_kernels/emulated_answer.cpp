@@ -5,11 +5,9 @@
 
 namespace croupier::testing {
 
-void serve_link(const gpu_writer::Desk& desk, std::uint64_t opening,
-                const gpu_writer::DeliveredTokens& tokens) {
-    gpu::run_grid(1, 1, gpu_writer::kAnswerThreads, [&] {
-        gpu_writer::answer_wishes<proto::Dtype::bf16>({}, {}, desk, opening, tokens, nullptr);
-    });
+void serve_link(const gpu_writer::Desk& desk, std::uint64_t turn, const gpu_writer::DeliveredTokens& tokens) {
+    gpu::run_grid(1, 1, gpu_writer::kAnswerThreads,
+                  [&] { gpu_writer::answer_wishes<proto::Dtype::bf16>({}, {}, desk, turn, tokens, {}); });
 }
 
 }  // namespace croupier::testing

@@ -9,7 +9,6 @@
 namespace croupier::testing {
 
 // Until the block ends.
-void serve_link(const gpu_writer::Desk& desk, std::uint64_t opening,
-                const gpu_writer::DeliveredTokens& tokens);
+void serve_link(const gpu_writer::Desk& desk, std::uint64_t turn, const gpu_writer::DeliveredTokens& tokens);
 
 }  // namespace croupier::testing

@@ -90,6 +90,10 @@ bool has_cuda_device() {
     return cuda_devices() > 0;
 }
 
+void synchronise_gpu() {
+    need_cuda(cudaDeviceSynchronize(), "synchronise with the device");
+}
+
 std::size_t free_gpu_bytes() {
     std::size_t free = 0;
     std::size_t all = 0;

@@ -13,6 +13,8 @@ bool has_cuda_device() {
     return false;
 }
 
+void synchronise_gpu() {}
+
 std::size_t free_gpu_bytes() {
     return 0;
 }

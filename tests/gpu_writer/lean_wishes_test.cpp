@@ -184,6 +184,43 @@ TEST_CASE("a wish for which there is no room yet is tried again, and no other wa
     CHECK(answered == 2);
 }
 
+TEST_CASE("what was on its way and will not come is answered once more", "[lean]") {
+    SessionFiles files(lean_geometry());
+    auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
+    auto publisher = testing::need(shm::LogitsPublisher::attach(files.segment, 0));
+    testing::publish_step(client, kColumns);
+    std::atomic<int> asked = 0;
+    std::atomic<int> rested = 0;
+    const bool rests = GENERATE(false, true);
+    gpu_writer::WishServer server(
+        files.segment, 0,
+        [&](const gpu_writer::WatchedStep&, const gpu_writer::Wish&) {
+            ++asked;
+            return true;
+        },
+        [](const gpu_writer::WatchedStep&) {},
+        [&](const gpu_writer::WatchedStep&) {
+            ++rested;
+            return rests;
+        });
+    gpu_writer::WatchedStep step;
+    step.begun.columns = kColumns;
+    step.opening = 1;
+    step.rows_stay = true;
+    server.watch(step);
+    REQUIRE(publisher.begin(0, proto::SliceFormat::lean));
+    REQUIRE(publisher.publish_lean(0));
+    const shm::Wishes wishes(files.segment, 0, shm::writer_epochs(files.segment));
+    std::vector<std::uint64_t> bits(wishes.bits(0).size());
+    bits[0] = 1;
+    wishes.ask(1, bits);
+    REQUIRE(soon([&] { return asked == 1; }));
+    if (!rests) server.ask_again(0);
+    REQUIRE(soon([&] { return asked == 2; }));
+    // After a second.
+    REQUIRE(soon([&] { return rested > 0; }));
+}
+
 TEST_CASE("a lean step's tokens are awaited behind its enqueue, not before", "[lean]") {
     if (!testing::can_run(Way::copy)) return;
     Session session(Way::copy, 0);

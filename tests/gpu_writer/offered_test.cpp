@@ -102,12 +102,31 @@ TEST_CASE("a writer goes by who decides now: rows for an older build, and lean s
     }
 }
 
-TEST_CASE("tokens that are awaited before their step is enqueued make it one of rows", "[lean]") {
+TEST_CASE(
+    "a step that is begun while its samplers read lean steps is sent as whoever decides reads it by then",
+    "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    LeanSession session(Way::automatic, offering_geometry());
+    for (std::uint64_t step = 0; step < 6; ++step) {
+        const bool older = step % 3 == 1;
+        const Rows rows = session.rows(static_cast<std::uint32_t>(step));
+        testing::publish_step(session.client, kColumns);
+        REQUIRE(session.writer.begin(step) == 0);
+        if (older) decided_by_older_build(session, true);
+        session.writer.enqueue(rows);
+        check_sent(session, step, rows, !older);
+        if (older) decided_by_older_build(session, false);
+        session.writer.await_finished(step + 1);
+    }
+}
+
+TEST_CASE("tokens that are awaited before their step is enqueued make it one of rows, and all that follow",
+          "[lean]") {
     if (!testing::can_run(Way::automatic)) return;
     LeanSession session(Way::automatic, offering_geometry());
     const auto beside = testing::make_gpu_memory(4096);
     for (std::uint64_t step = 0; step < 7; ++step) {
-        const bool before = step % 2 == 1;
+        const bool before = step == 2;
         const Rows rows = session.rows(static_cast<std::uint32_t>(step));
         testing::publish_step(session.client, kColumns);
         REQUIRE(session.writer.begin(step) == 0);
@@ -122,7 +141,7 @@ TEST_CASE("tokens that are awaited before their step is enqueued make it one of 
         if (before) await_tokens(beside->stream(), beside->token_room());
         session.writer.enqueue(rows);
         await_tokens(session.writer.memory().stream(), session.writer.memory().token_room());
-        check_sent(session, step, rows, !before);
+        check_sent(session, step, rows, step < 2);
         const std::vector<std::int32_t> tokens{10, 11, 12};
         if (before) CHECK(beside->tokens(kColumns) == tokens);
         CHECK(session.writer.memory().tokens(kColumns) == tokens);
@@ -139,6 +158,55 @@ TEST_CASE("where all steps are lean, tokens that are awaited before their step i
     CHECK(croupier_writer_enqueue_awaited_tokens(session.writer.get(), session.writer.memory().stream(), 0,
                                                  100, session.writer.memory().token_room(), &error) == -1);
     CHECK_THAT(error.text, Catch::Contains("not enqueued yet"));
+}
+
+TEST_CASE("where rows are copied samplers go on asking, though tokens came late or not at all", "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    LeanSession session(Way::automatic, offering_geometry());
+    const bool replayed = GENERATE(false, true);
+    const auto graph = replayed ? captured(session, session.rows(0).stride) : nullptr;
+    for (std::uint64_t step = 0; step < 4; ++step) {
+        const Rows rows = session.rows(static_cast<std::uint32_t>(step));
+        testing::publish_step(session.client, kColumns);
+        REQUIRE(session.writer.begin(step) == 0);
+        if (replayed) {
+            session.writer.memory().put(rows.bytes);
+            graph->replay();
+        } else {
+            session.writer.enqueue(rows);
+        }
+        session.await(step);
+        for (std::uint64_t late = 1; late <= 3; ++late) {
+            REQUIRE(croupier_writer_enqueue_awaited_tokens(
+                        session.writer.get(), session.writer.memory().stream(), step, 20,
+                        session.writer.memory().token_room(), nullptr) == 0);
+            CHECK(session.writer.memory().tokens(kColumns) == std::vector<std::int32_t>(kColumns, -1));
+            CHECK(session.writer.state().late_steps == 3 * step + late);
+            CHECK(session.wished_for(step) == session.that_block(rows));
+        }
+        session.writer.memory().put(Bytes(rows.bytes.size(), 0xEE));
+        session.writer.memory().synchronise();
+        CHECK(session.wished_for(step) == session.that_block(rows));
+        session.decide(step, 10);
+        session.client.take();
+    }
+}
+
+TEST_CASE("who waits for the GPU waits for no step that nobody decides", "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    LeanSession session(Way::automatic, offering_geometry());
+    const Rows rows = session.rows(1);
+    testing::publish_step(session.client, kColumns);
+    REQUIRE(session.writer.begin(0) == 0);
+    session.writer.enqueue(rows);
+    session.await(0);
+    for (int round = 0; round < 2; ++round) {
+        CHECK(session.wished_for(0) == session.that_block(rows));
+        const auto begun = std::chrono::steady_clock::now();
+        testing::synchronise_gpu();
+        CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(20));
+    }
+    session.decide(0);
 }
 
 TEST_CASE("a graph has the kernels of who decides when it is captured", "[lean]") {

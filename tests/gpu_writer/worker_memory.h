@@ -37,6 +37,8 @@ bool has_cuda_device();
 std::uint32_t cuda_devices();
 // Of CUDA device 0.
 std::size_t free_gpu_bytes();
+// With all that runs there, whoever began it.
+void synchronise_gpu();
 std::unique_ptr<WorkerMemory> make_gpu_memory(std::size_t bytes);
 std::unique_ptr<WorkerMemory> make_host_memory();
 

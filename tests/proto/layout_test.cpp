@@ -252,10 +252,12 @@ TEST_CASE("who knows of no offer of lean steps takes the segment for one of rows
         REQUIRE_FALSE(geometry_fault(seen));
         REQUIRE(seen.lean_room() == 0);
         REQUIRE_FALSE(layout_fault(seen, layout, layout.total_bytes));
+        REQUIRE(geometry_with(seen, layout) == g);
         // What it knows of is where its own build would lay it.
         SegmentLayout known = layout;
         known.lean = known.lean_slot_stride = known.lean_rank_stride = 0;
         known.wishes = known.wish_slot_stride = known.wish_stride = 0;
+        known.offered_lean_blocks = 0;
         known.total_bytes = layout_of(seen).total_bytes;
         REQUIRE(known == layout_of(seen));
     }

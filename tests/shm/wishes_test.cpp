@@ -123,8 +123,10 @@ TEST_CASE("of a rank that sent rows nothing is awaited, for it has sent all") {
     const shm::Segment& segment = stage.session.daemon();
     const std::uint32_t slot = segment.slot_of(kStep);
     const std::uint32_t lean = GENERATE(0U, 1U);
-    segment.ready(slot, lean).format = proto::SliceFormat::lean;
-    segment.ready(slot, 1 - lean).format = proto::SliceFormat::full_tiles;
+    proto::ReadyWord word{0, proto::ReadyWord::tag_of(kStep), proto::ReadyWord::kLean};
+    segment.ready(slot, lean).word.store(word.pack());
+    word.tiles = segment.geometry().tiles(1 - lean);
+    segment.ready(slot, 1 - lean).word.store(word.pack());
     for (int round = 0; round < 2; ++round) {
         stage.wishes.ask(0, Bits{1, 2});
         CHECK(stage.wishes.unanswered(0, 1 - lean) == 0);
