@@ -15,19 +15,16 @@ from croupier.vllm.verify import Verifier
 
 
 @pytest.mark.parametrize(
-    ("given", "device", "requests", "used"),
+    ("given", "device", "used"),
     [
-        ("auto", "cuda", 256, "lean"),
-        ("auto", "cuda", 512, "rows"),
-        ("auto", "cpu", 256, "rows"),
-        ("rows", "cuda", 256, "rows"),
-        ("lean", "cpu", 512, "lean"),
+        ("auto", "cuda", "lean"),
+        ("auto", "cpu", "rows"),
+        ("rows", "cuda", "rows"),
+        ("lean", "cpu", "lean"),
     ],
 )
-def test_the_usual_transport_is_lean_where_rows_lie_in_a_gpu(
-    given: str, device: str, requests: int, used: str
-) -> None:
-    assert Options(transport=given).transport_from(device, requests) == used
+def test_the_usual_transport_is_lean_where_rows_lie_in_a_gpu(given: str, device: str, used: str) -> None:
+    assert Options(transport=given).transport_from(device) == used
 
 
 @pytest.mark.parametrize(("given", "falls_back"), [("auto", True), ("lean", False)])

@@ -150,7 +150,7 @@ class WithSession:
         # Room for the tokens of steps that the engine has in flight beyond a sequence's last one.
         longest = config.model_config.max_model_len + batches + 1
         limits = limits_of(options, config)
-        transport = options.transport_from(config.device_config.device_type, most)
+        transport = options.transport_from(config.device_config.device_type)
         # Of a private daemon, which this host's replicas share, and of the stand-in, which is this engine's.
         own, alone = options, options
         if transport == "lean":

@@ -12,8 +12,6 @@ from typing import Any
 KEY = "croupier"
 # vLLM's own calls of a worker end after 300 seconds.
 _LONGEST = 240
-# Requests at once: engines with more were not measured with both transports.
-_MOST_LEAN = 448
 # As CROUPIER_TRANSPORT_* has them.
 TRANSPORTS = {"auto": 0, "rows": 1, "lean": 2}
 
@@ -41,7 +39,7 @@ class Options:
     """Ranks send the largest logit of each tile too, and samplers read less of a row."""
     transport: str = "auto"
     """How ranks send their logits: rows, lean (what can matter of each row, and more on demand), or auto,
-    which is lean from GPUs and at most 448 requests at once."""
+    which is lean from GPUs."""
     shm_dir: str = ""
     """Of a private daemon: where its segments lie."""
     samplers: int = 0
@@ -94,14 +92,11 @@ class Options:
             )
         return cls.parse(given)
 
-    def transport_from(self, device_type: str, requests: int) -> str:
-        """Rows stay in a GPU's memory until they are decided, and little of them crosses the link.
-
-        `requests`: at once; a lean step tells the sums of so many rows alone, and others are asked for whole.
-        """
+    def transport_from(self, device_type: str) -> str:
+        """Rows stay in a GPU's memory until they are decided, and little of them crosses the link."""
         if self.transport != "auto":
             return self.transport
-        return "lean" if device_type == "cuda" and requests <= _MOST_LEAN else "rows"
+        return "lean" if device_type == "cuda" else "rows"
 
     def ignored_by_another_daemon(self) -> list[str]:
         """Of a daemon that this engine does not start itself: what is given and has no effect there."""
