@@ -121,7 +121,8 @@ shm::Result<bool> CudaWriter::chooses_lean() const {
 
 shm::Result<bool> CudaWriter::make_lean_path() {
     const bool copies = rows_ == RowsAre::copied || copies_unasked();
-    const LeanPath::Settings settings{copies, &counters_[0].next, ring_.empty_launches};
+    const LeanPath::Settings settings{copies, &counters_[0].next, ring_.empty_launches,
+                                      [this] { mutable_host().bell().ring(); }};
     CROUPIER_TRY(
         keep(lean_, LeanPath::make(
                         host().segment(), host().rank(), host().order(),
@@ -173,13 +174,6 @@ shm::Result<bool> CudaWriter::queue(const BegunStep& step) {
     const std::uint32_t slot = segment.slot_of(step.step);
     const std::size_t place = step.ticket % ring_.places;
     steps_[place] = step;
-    if (graphs_send_lean_ && !step.lean) {
-        return shm::fail(Errc::refused,
-                         "step " + std::to_string(step.step) +
-                             " cannot be sent: CUDA graphs that send lean steps were captured, and who "
-                             "decides the session's steps now is of a build before 13.12, which reads "
-                             "rows; update it, or attach and capture anew");
-    }
     const bool replayed = step.lean && was_captured_;
     if (step.lean) {
         const DeviceScope scope(device_);

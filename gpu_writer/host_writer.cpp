@@ -74,12 +74,13 @@ shm::Result<HostWriter> HostWriter::attach(const std::string& segment_path, std:
 
 proto::SliceFormat HostWriter::format() const {
     // Ranks that differ are decided as well, but slower than by rows alone.
-    const bool together = !is_offer() || lean_alone_ || publisher_.all_ready_for_lean();
-    return together && could_send_lean() ? proto::SliceFormat::lean : proto::SliceFormat::full_tiles;
+    const bool together = !is_offer() || publisher_.all_ready_for_lean();
+    return lean_alone_ || (together && could_send_lean()) ? proto::SliceFormat::lean
+                                                          : proto::SliceFormat::full_tiles;
 }
 
 bool HostWriter::could_send_lean() const {
-    return format_ == proto::SliceFormat::lean && (!is_offer() || publisher_.ranks_may_differ());
+    return format_ == proto::SliceFormat::lean && (!is_offer() || shm::lean_is_read(*segment_));
 }
 
 void HostWriter::set_format(proto::SliceFormat format) {

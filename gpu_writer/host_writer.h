@@ -77,7 +77,7 @@ class HostWriter {
     // Whatever the other ranks are ready for.
     bool could_send_lean() const;
     void set_format(proto::SliceFormat format);
-    // From now on whatever the other ranks are ready for.
+    // From now on, whatever the other ranks are ready for, and who decides.
     void send_lean_alone() { lean_alone_ = true; }
     bool is_offer() const { return geometry().lean_blocks == 0 && geometry().lean_room() != 0; }
 

@@ -20,13 +20,10 @@ LeanHost::LeanHost(const shm::Segment& segment, std::uint32_t rank, std::span<co
       named_(segment.geometry().shards[rank].first_block(), segment.geometry().shards[rank].blocks()),
       names_(std::size_t{segment.geometry().max_batch} * segment.geometry().lean_room()),
       bits_((segment.geometry().shards[rank].blocks() + 63) / 64),
-      server_(
-          segment, rank,
-          [this](const WatchedStep& step, const Wish& wish) {
-              answer(step.begun, wish);
-              return true;
-          },
-          [](const WatchedStep& /*step*/) {}) {}
+      server_(segment, rank, {[this](const WatchedStep& step, const Wish& wish) {
+                  answer(step.begun, wish);
+                  return true;
+              }}) {}
 
 void LeanHost::lay(const BegunStep& step, std::span<const void* const> rows) {
     const std::uint32_t slot = segment_.slot_of(step.step);

@@ -5,6 +5,7 @@
 
 #include "gpu_writer/column_wants.h"
 #include "proto/hotness_order.h"
+#include "shm/logits_publisher.h"
 #include "shm/wishes.h"
 
 namespace croupier::gpu_writer {
@@ -39,13 +40,20 @@ shm::Result<std::unique_ptr<LeanPath>> LeanPath::make(const shm::Segment& segmen
     if (settings.copies) {
         CROUPIER_TRY(path->make_copies());
     }
+    auto* const lean = path.get();
+    if (segment.geometry().lean_blocks == 0) {
+        const auto post = [lean](const WatchedStep& step, const DeskWish& wish) {
+            return lean->desk_of(step.begun.step).post(step.opening, wish);
+        };
+        CROUPIER_TRY(keep(path->instead_, RowsInstead::make(segment, rank, order, post, settings.ring)));
+    }
     path->server_.emplace(
         segment, rank,
-        [lean = path.get()](const WatchedStep& step, const Wish& wish) { return lean->answer(step, wish); },
-        [lean = path.get()](const WatchedStep& step) { lean->desk_of(step.begun.step).close(step.opening); },
-        [lean = path.get()](const WatchedStep& step) {
-            return lean->desk_of(step.begun.step).rest(step.opening);
-        });
+        WishServer::Calls{
+            [lean](const WatchedStep& step, const Wish& wish) { return lean->answer(step, wish); },
+            [lean](const WatchedStep& step) { lean->desk_of(step.begun.step).close(step.opening); },
+            [lean](const WatchedStep& step) { return lean->desk_of(step.begun.step).rest(step.opening); },
+            [lean](const WatchedStep& step) { lean->follow(step); }});
     return path;
 }
 
@@ -338,6 +346,10 @@ bool LeanPath::answer(const WatchedStep& step, const Wish& wish) {
     own_bits(wish.bits, shape_.first_block, shape_.slice.blocks, bits_);
     return desk_of(number).post(step.opening,
                                 {wish.column, bits_, address_(&board.answer(wish.column, rank_)), wish.word});
+}
+
+void LeanPath::follow(const WatchedStep& step) {
+    if (instead_ != nullptr && !shm::lean_is_read(segment_)) instead_->go_on(step);
 }
 
 }  // namespace croupier::gpu_writer

@@ -15,6 +15,7 @@
 #include "gpu_writer/lean_layout.h"
 #include "gpu_writer/lean_replays.h"
 #include "gpu_writer/named_blocks.h"
+#include "gpu_writer/rows_instead.h"
 #include "gpu_writer/wish_server.h"
 
 namespace croupier::gpu_writer {
@@ -51,6 +52,7 @@ class LeanPath {
         // that found none.
         std::uint64_t* next = nullptr;
         std::uint64_t* empty_launches = nullptr;
+        std::function<void()> ring = [] {};  // for samplers that sleep
     };
     // Of the GPU's memory, where a writer copies the rows of the steps in flight.
     static std::size_t copied_bytes(const proto::Geometry& geometry, std::uint32_t rank);
@@ -110,6 +112,7 @@ class LeanPath {
     shm::Result<LeanRows> keep_rows(const LeanRows& rows, const BegunStep& step, cudaStream_t worker);
     std::size_t first_want(std::uint64_t step) const;
     bool answer(const WatchedStep& step, const Wish& wish);
+    void follow(const WatchedStep& step);
     AnswerDesk& desk_of(std::uint64_t step) const { return *desks_[segment_.slot_of(step)]; }
 
     const shm::Segment& segment_;
@@ -134,6 +137,7 @@ class LeanPath {
     std::vector<SpreadColumn> spreads_;
     std::vector<std::uint64_t> bits_;  // the server's thread's
     // Last: its thread uses all of the above.
+    std::unique_ptr<RowsInstead> instead_;  // where lean steps are only offered
     std::optional<WishServer> server_;
 };
 

@@ -45,12 +45,10 @@ void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std
     if (blocks % 64 != 0) own[blocks / 64] &= (std::uint64_t{1} << (blocks % 64)) - 1;
 }
 
-WishServer::WishServer(const shm::Segment& segment, std::uint32_t rank, Answer answer, End end, Rest rest)
+WishServer::WishServer(const shm::Segment& segment, std::uint32_t rank, Calls calls)
     : segment_(segment),
       rank_(rank),
-      answer_(std::move(answer)),
-      end_(std::move(end)),
-      rest_(std::move(rest)),
+      calls_(std::move(calls)),
       seen_(segment.geometry().slots),
       answered_(std::size_t{segment.geometry().slots} * segment.geometry().max_batch),
       rested_(segment.geometry().slots),
@@ -77,7 +75,7 @@ void WishServer::watch(const WatchedStep& step) {
         });
         std::erase_if(watched_, [&](const WatchedStep& each) {
             if (each.begun.step != number) return false;
-            end_(each);
+            calls_.end(each);
             return true;
         });
         watched_.push_back(step);
@@ -99,7 +97,7 @@ void WishServer::let_rest(const WatchedStep& step, Clock::time_point now) {
     auto& rested = rested_[segment_.slot_of(step.begun.step)];
     if (now - std::max(rested, step.since) < kUntilRest) return;
     rested = now;
-    if (rest_(step)) forget_answers(step.begun.step);
+    if (calls_.rest(step)) forget_answers(step.begun.step);
 }
 
 void WishServer::forget_answers(std::uint64_t step) {
@@ -132,7 +130,7 @@ std::size_t WishServer::look(const WatchedStep& watched, bool at_all) {
         const std::uint64_t word = wishes.unanswered(column, rank_);
         std::uint64_t& answered = answered_[std::size_t{slot} * segment_.geometry().max_batch + column];
         if (word == 0 || word == answered) continue;
-        if (answer_(watched, {column, word, wishes.bits(column)})) {
+        if (calls_.answer(watched, {column, word, wishes.bits(column)})) {
             answered = word;
             ++found;
         } else {
@@ -157,7 +155,9 @@ WishServer::Found WishServer::look_at(std::span<const WatchedStep> steps) {
         const bool ready = shm::slice_ready(segment_, step.begun.step, rank_);
         found.logits = found.logits || ready;
         found.fresh = found.fresh || (ready && note_ready(step.begun.step));
-        if (ready) found.wishes += look(step, at_all);
+        if (!ready) continue;
+        found.wishes += look(step, at_all);
+        calls_.follow(step);
     }
     return found;
 }
@@ -204,7 +204,7 @@ void WishServer::forget_ended() {
         const bool ended = std::any_of(ended_.begin(), ended_.end(), [&each](const WatchedStep& of) {
             return of.begun.step == each.begun.step && of.opening == each.opening;
         });
-        if (ended) end_(each);
+        if (ended) calls_.end(each);
         return ended;
     });
     ended_.clear();

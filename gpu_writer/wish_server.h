@@ -43,10 +43,16 @@ class WishServer {
     using End = std::function<void(const WatchedStep& step)>;
     // Of a step that is not decided for long: whether answers were on their way that will not come now.
     using Rest = std::function<bool(const WatchedStep& step)>;
+    // Of one that is complete and not decided, at each look.
+    using Follow = std::function<void(const WatchedStep& step)>;
+    struct Calls {
+        Answer answer;
+        End end = [](const WatchedStep&) {};
+        Rest rest = [](const WatchedStep&) { return false; };
+        Follow follow = [](const WatchedStep&) {};
+    };
 
-    WishServer(
-        const shm::Segment& segment, std::uint32_t rank, Answer answer, End end,
-        Rest rest = [](const WatchedStep&) { return false; });
+    WishServer(const shm::Segment& segment, std::uint32_t rank, Calls calls);
     ~WishServer();
     WishServer(const WishServer&) = delete;
     WishServer& operator=(const WishServer&) = delete;
@@ -77,9 +83,7 @@ class WishServer {
 
     const shm::Segment& segment_;
     std::uint32_t rank_;
-    Answer answer_;
-    End end_;
-    Rest rest_;
+    Calls calls_;
     std::vector<std::uint64_t> seen_;      // of each slot's board
     std::vector<std::uint64_t> answered_;  // [slot][column]: the last word, which may be on its way still
     std::vector<WatchedStep> ended_;       // as one look at all of them found

@@ -177,13 +177,6 @@ Result<bool> LogitsPublisher::may_publish(std::uint64_t step) const {
     return true;
 }
 
-bool LogitsPublisher::ranks_may_differ() const {
-    const auto& header = segment_->header();
-    // SYNC: acquire; pairs with the release of who takes the session over: what it knows is there before.
-    const std::uint32_t generation = header.daemon_generation.load(std::memory_order_acquire);
-    return header.mixing_generation.load(std::memory_order_relaxed) == generation;
-}
-
 void LogitsPublisher::be_ready_for_lean(bool ready) {
     ready_for_lean_ = ready;
     segment_->header().writers[rank_].lean_epoch.store(ready ? epoch_ : 0, std::memory_order_release);
@@ -205,7 +198,7 @@ void LogitsPublisher::mark(std::uint64_t step, proto::SliceFormat format) const 
 // Samplers of older builds refuse a step that ranks send differently, and would not say so to a writer. Where
 // lean steps are only offered, to such samplers all steps are of rows.
 Result<bool> LogitsPublisher::others_send_alike(std::uint64_t step, proto::SliceFormat format) const {
-    if (ranks_may_differ() || segment_->geometry().lean_blocks == 0) return true;
+    if (lean_is_read(*segment_) || segment_->geometry().lean_blocks == 0) return true;
     const std::uint32_t slot = segment_->slot_of(step);
     for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
         const auto& other = segment_->ready(slot, rank);
@@ -285,6 +278,13 @@ std::uint32_t tiles_ready(const Segment& segment, std::uint64_t step, std::uint3
 bool slice_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank) {
     const auto ready = present(segment, step, rank, segment.ready(segment.slot_of(step), rank).word);
     return ready && is_complete(segment, rank, ready->tiles);
+}
+
+bool lean_is_read(const Segment& segment) {
+    const auto& header = segment.header();
+    // SYNC: acquire; pairs with the release of who takes the session over: what it knows is there before.
+    const std::uint32_t generation = header.daemon_generation.load(std::memory_order_acquire);
+    return header.mixing_generation.load(std::memory_order_relaxed) == generation;
 }
 
 bool rows_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank) {

@@ -14,8 +14,6 @@ class LogitsPublisher {
     // Locks the rank's role, waits until a predecessor that was killed has ended, begins a new epoch, and
     // vouches for the slices that its predecessor completed.
     static Result<LogitsPublisher> attach(Segment& segment, std::uint32_t rank);
-    // Whether whoever decides the session's steps now decides those that ranks send each in its own way.
-    bool ranks_may_differ() const;
     // Of a session that offers lean steps: this rank's writer is ready to send them; all ranks' are.
     void be_ready_for_lean(bool ready);
     bool all_ready_for_lean() const;
@@ -74,6 +72,9 @@ class LogitsPublisher {
 // How many of the rank's tiles of the step are there, written by the rank's present owner.
 std::uint32_t tiles_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
 bool slice_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
+// Whether whoever decides the session's steps now reads lean ones that are only offered, and decides those
+// that ranks send each in its own way.
+bool lean_is_read(const Segment& segment);
 // As rows: whoever comes after its writer leaves it so, which is not said of a lean one.
 bool rows_ready(const Segment& segment, std::uint64_t step, std::uint32_t rank);
 bool randoms_ready(const Segment& segment, std::uint64_t step);

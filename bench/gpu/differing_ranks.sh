@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Steps that one GPU sends lean and another as rows, on a host with two GPUs: from the repository's root, with
-# build/bundle made by `./dev bundle`, and with PyTorch, which takes the second GPU's memory but for 2.2 GB. So its
-# writer has none for copies in a session that asks for no transport. Every token is verified; `wishes` beside them
-# says that the lean rank was asked for its rows.
+# A GPU that could send lean steps beside one that has no memory for them, in a session that asks for no transport: from
+# the repository's root on a host with two GPUs, with build/bundle made by `./dev bundle`, and with PyTorch, which takes
+# the second GPU's memory but for 2.2 GB. Every token is verified, and no `wishes` beside them say that both send rows.
 #   OUT=FOLDER bench/gpu/differing_ranks.sh [SAMPLERS]     raw results go to FOLDER (default: bench/results)
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
@@ -13,7 +12,7 @@ mkdir -p "$out"
 . bench/gpu/cublas.sh
 
 coproc holder {
-    python3 - <<'END'
+    exec python3 - <<'END'
 import signal, torch
 free = torch.cuda.mem_get_info(1)[0]
 held = torch.empty(free - 2_200_000_000, dtype=torch.uint8, device="cuda:1")
@@ -39,7 +38,9 @@ sim fixed --in-flight 1 --mix fixed --steps 30 --output-max 30 --prompt-max 300
 sim mixed --in-flight 1 --mix mixed --steps 20 --output-max 20 --prompt-max 300
 sim killed-writers --in-flight 1 --mix mixed --steps 40 --output-max 20 --prompt-max 200 --chaos writer --kills 4
 sim killed-samplers --in-flight 1 --mix mixed --steps 40 --output-max 20 --prompt-max 200 --chaos samplers --kills 12
+# shellcheck disable=SC2154
 kill "$holder_PID"
+wait
 bench/gpu/collect.py "$out" >"$out.json"
 echo "$failures part(s) failed; results are in $out"
 exit "$failures"

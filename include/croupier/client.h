@@ -19,12 +19,16 @@ extern "C" {
 typedef struct croupier_session croupier_session;
 
 enum {
-    /* Each rank's writer chooses for each step. A GPU's sends lean steps of rows that it copies, unless they
-     * are lent: where tiles have 64 ids and each rank some 8,000 ids or more, the copies take an eighth of
-     * the GPU's free memory at the most (max_batch rows of the rank for each step in flight), no path was
-     * asked for (croupier/writer.h), and whoever decides is of this release or a later one. It sends rows
-     * else, and so does a host's. The segment has room for both, which is up to a quarter more than for rows.
-     */
+    /* As writers can, step by step. GPUs send lean steps if
+     * - tiles have 64 ids and each rank some 8,000 ids or more,
+     * - all ranks' writers are GPUs' of this release or a later one, and no path was asked for,
+     * - their rows are lent, or copies take an eighth of the GPU's free memory at the most: max_batch rows of
+     *   the rank for each step in flight (croupier/writer.h),
+     * - no stream waits for a step's tokens before the step is enqueued,
+     * - and whoever decides is of this release or a later one.
+     * They send rows else, and hosts do. The segment has room for both, up to a quarter more than for rows,
+     * where the daemon's limits allow that. Rows that were sent are the samplers'; of a lean step they stay
+     * with the writer, and one that ends before the step is decided may leave it to its successor. */
     CROUPIER_TRANSPORT_AUTO = 0,
     CROUPIER_TRANSPORT_ROWS = 1,
     CROUPIER_TRANSPORT_LEAN = 2,

@@ -157,17 +157,15 @@ TEST_CASE("a wish for which there is no room yet is tried again, and no other wa
     testing::publish_step(client, kColumns);
     std::atomic<int> refused = 0;
     std::atomic<int> answered = 0;
-    gpu_writer::WishServer server(
-        files.segment, 0,
-        [&](const gpu_writer::WatchedStep&, const gpu_writer::Wish& wish) {
-            if (wish.column == 1 && refused++ < 3) return false;
-            shm::Wishes(files.segment, 0, shm::writer_epochs(files.segment))
-                .answer(wish.column, 0)
-                .store(wish.word, std::memory_order_release);
-            ++answered;
-            return true;
-        },
-        [](const gpu_writer::WatchedStep&) {});
+    gpu_writer::WishServer server(files.segment, 0,
+                                  {[&](const gpu_writer::WatchedStep&, const gpu_writer::Wish& wish) {
+                                      if (wish.column == 1 && refused++ < 3) return false;
+                                      shm::Wishes(files.segment, 0, shm::writer_epochs(files.segment))
+                                          .answer(wish.column, 0)
+                                          .store(wish.word, std::memory_order_release);
+                                      ++answered;
+                                      return true;
+                                  }});
     gpu_writer::WatchedStep step;
     step.begun.columns = kColumns;
     step.opening = 1;
@@ -192,17 +190,16 @@ TEST_CASE("what was on its way and will not come is answered once more", "[lean]
     std::atomic<int> asked = 0;
     std::atomic<int> rested = 0;
     const bool rests = GENERATE(false, true);
-    gpu_writer::WishServer server(
-        files.segment, 0,
-        [&](const gpu_writer::WatchedStep&, const gpu_writer::Wish&) {
-            ++asked;
-            return true;
-        },
-        [](const gpu_writer::WatchedStep&) {},
-        [&](const gpu_writer::WatchedStep&) {
-            ++rested;
-            return rests;
-        });
+    gpu_writer::WishServer::Calls calls;
+    calls.answer = [&](const gpu_writer::WatchedStep&, const gpu_writer::Wish&) {
+        ++asked;
+        return true;
+    };
+    calls.rest = [&](const gpu_writer::WatchedStep&) {
+        ++rested;
+        return rests;
+    };
+    gpu_writer::WishServer server(files.segment, 0, calls);
     gpu_writer::WatchedStep step;
     step.begun.columns = kColumns;
     step.opening = 1;

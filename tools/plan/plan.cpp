@@ -34,7 +34,7 @@ proto::Geometry geometry_of(const PlanQuestion& question) {
     geometry.has_order = 1;
     geometry.has_summaries = question.setting.requests.summaries ? 1 : 0;
     proto::fill_even_shards(geometry);
-    // A session that asks for no transport has room for lean steps too.
+    // Rows are sent in sessions that ask for no transport as well, which have room for lean steps too.
     if (question.setting.requests.transport == "lean") {
         geometry.lean_blocks = proto::kUsualLeanBlocks;
     } else {
