@@ -281,8 +281,8 @@ TEST_CASE("lean steps that an older build finds in flight are sent as rows, and 
             const auto wanted = testing::naive_maxima(geometry, 0, kColumns, slice);
             const auto maxima = segment.maxima(segment.slot_of(step), 0);
             for (std::size_t pair = 0; pair < wanted.size(); ++pair)
-                REQUIRE(maxima[pair % kColumns * geometry.maxima_stride(0) + pair / kColumns] ==
-                        wanted[pair]);
+                REQUIRE(testing::same(maxima[pair % kColumns * geometry.maxima_stride(0) + pair / kColumns],
+                                      wanted[pair]));
         }
         session.decide(step);
         session.writer.await_finished(step + 1);
