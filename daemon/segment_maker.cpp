@@ -18,6 +18,12 @@ void SegmentMaker::make(const std::stop_token& stop, const shm::SegmentSpec& spe
                         const std::vector<std::uint32_t>& order) {
     Made made{spec.session_id, shm::fail(shm::Errc::no_memory, "")};
     auto created = shm::Segment::create(spec, stop);
+    if (!created && created.error().code == shm::Errc::no_memory && spec.geometry.offered_lean_blocks != 0) {
+        // Nobody is refused for the room of an offer.
+        shm::SegmentSpec rows = spec;
+        rows.geometry.offered_lean_blocks = 0;
+        created = shm::Segment::create(rows, stop);
+    }
     if (created) {
         auto segment = std::make_unique<shm::Segment>(std::move(created).value());
         if (!order.empty()) write_order(*segment, order);

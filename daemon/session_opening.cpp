@@ -117,7 +117,7 @@ SessionRegistry::Opened SessionRegistry::open_present(shm::Segment& present, con
     return create(fitting, asker);
 }
 
-// Nobody is refused for the room of an offer.
+// Nobody is refused for the room of an offer, nor where the memory is not there (SegmentMaker).
 shm::Result<SessionRequest> SessionRegistry::made_to_fit(const SessionRequest& request,
                                                          const shm::Segment* gives_way) const {
     SessionRequest fitting = request;

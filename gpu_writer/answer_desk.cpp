@@ -39,19 +39,20 @@ shm::Result<bool> AnswerDesk::prepare() {
     addresses_.bitmap_words = 2 * bitmap_words_;
     CROUPIER_TRY(cuda_done(cudaGetDevice(&device_), "the GPU of wishes is not known"));
     CROUPIER_TRY(keep(stream_, make_urgent_stream()));
+    CROUPIER_TRY(keep(before_, make_event()));
     return keep(ended_, make_event());
 }
 
 AnswerDesk::~AnswerDesk() {
     if (word_ == nullptr || stream_ == nullptr) return;
-    close(kEveryOpening);
+    close_for_good();
     (void)cudaStreamSynchronize(stream_.get());
 }
 
 void AnswerDesk::open(const Opening& opening) {
     const std::lock_guard lock(mutex_);
     opened_ = opening;
-    turn_ = opening.number * kTurns;
+    first_turn_ = ++turn_;
 }
 
 bool AnswerDesk::is_open_for(std::uint64_t step) const {
@@ -79,8 +80,9 @@ shm::Result<bool> AnswerDesk::enqueue(cudaStream_t stream, const DeliveredTokens
                                "a stream cannot wait for rows that are copied"));
     }
     // Of an earlier turn: who holds a stream for the last kernel holds it for all of the opening's.
-    if (enqueued_ / kTurns == opened_.number) {
-        CROUPIER_TRY(cuda_done(cudaStreamWaitEvent(stream, ended_.get(), 0),
+    if (enqueued_ >= first_turn_) {
+        std::swap(ended_, before_);
+        CROUPIER_TRY(cuda_done(cudaStreamWaitEvent(stream, before_.get(), 0),
                                "a stream cannot wait for earlier wishes"));
     }
     // Whatever comes of the launch: two kernels of a turn would answer each other's wishes.
@@ -109,7 +111,14 @@ bool AnswerDesk::raise_word(std::uint64_t to) {
 }
 
 void AnswerDesk::close(std::uint64_t opening) {
-    raise_word(DeskWord::of((opening + 1) * kTurns, 0));
+    const std::lock_guard lock(mutex_);
+    if (opening == opened_.number) raise_word(DeskWord::of(turn_ + 1, 0));
+}
+
+void AnswerDesk::close_for_good() {
+    // Half of what a stream's wait tells from a number that is passed.
+    constexpr std::uint64_t kNoTurn = std::uint64_t{1} << 38U;
+    raise_word(DeskWord::of(kNoTurn, 0));
 }
 
 void AnswerDesk::end_turn(std::uint64_t turn) {
@@ -119,36 +128,48 @@ void AnswerDesk::end_turn(std::uint64_t turn) {
 
 void AnswerDesk::end_turn_now(std::uint64_t turn) {
     raise_word(DeskWord::of(turn + 1, 0));
-    if (turn == turn_ && has_next_turn()) ++turn_;
-}
-
-bool AnswerDesk::has_next_turn() const {
-    return opened_.rows_stay && (turn_ + 1) / kTurns == opened_.number;
+    if (turn == turn_ && opened_.rows_stay) ++turn_;
 }
 
 bool AnswerDesk::rest(std::uint64_t opening) {
     const std::lock_guard lock(mutex_);
     const bool has_own = enqueued_ == turn_ && on_own_stream_;
-    if (opening != opened_.number || !has_own || !has_next_turn()) return false;
+    if (opening != opened_.number || !has_own || !opened_.rows_stay) return false;
     end_turn_now(turn_);
     return true;
 }
 
 std::uint64_t AnswerDesk::turn_of(std::uint64_t opening) const {
     const std::lock_guard lock(mutex_);
-    return opening == opened_.number ? turn_ : opening * kTurns;
+    return opening == opened_.number ? turn_ : 0;
+}
+
+bool AnswerDesk::is_later(std::uint64_t opening) const {
+    const std::lock_guard lock(mutex_);
+    return opening > opened_.number;
 }
 
 bool AnswerDesk::post(std::uint64_t opening, const DeskWish& wish) {
     const std::uint64_t turn = turn_of(opening);
+    if (turn == 0) return !is_later(opening);
     if (turn != posted_in_) posted_ = 0;
     posted_in_ = turn;
     const std::atomic_ref word(word_[0]);
     if (DeskWord::turn(word.load(std::memory_order_relaxed)) > turn) return true;
-    if (!has_kernel(turn) || !has_place(turn, posted_)) return false;
+    if (!has_kernel(turn) || !has_entries(turn) || !has_place(turn, posted_)) return false;
     write_entry(posted_ % kPlaces, wish);
     raise_word(DeskWord::of(turn, ++posted_));
     return true;
+}
+
+// The kernel of the turn before may still read its own. What it had is answered then or will not be: whoever
+// posts looks at the wish again.
+bool AnswerDesk::has_entries(std::uint64_t turn) {
+    const std::lock_guard lock(mutex_);
+    if (turn == first_turn_ || turn == has_entries_) return true;
+    if (turn != turn_ || cudaEventQuery(before_.get()) != cudaSuccess) return false;
+    has_entries_ = turn;
+    return false;
 }
 
 // Where nothing waits for the tokens, no thread sits in CUDA until they are there, and this one can launch.

@@ -23,11 +23,6 @@ struct DeskWish {
 
 class AnswerDesk {
   public:
-    // So many kernels may answer in one opening, one after another: each has a turn.
-    static constexpr std::uint64_t kTurns = 16;
-    // None is counted so far; half of what a stream's wait tells from a number that is passed.
-    static constexpr std::uint64_t kEveryOpening = (std::uint64_t{1} << 38U) / kTurns;
-
     // Loads the kernel too: CUDA does so late otherwise, and waits for the GPU then, where a stream waits for
     // what this thread is about to do.
     static shm::Result<std::unique_ptr<AnswerDesk>> make(proto::Dtype dtype, std::uint32_t blocks);
@@ -66,7 +61,10 @@ class AnswerDesk {
     // it is not open yet, the GPU has not taken so many earlier ones, or the kernel could not be launched.
     bool post(std::uint64_t opening, const DeskWish& wish);
     void close(std::uint64_t opening);
-    // The kernel of this turn ends. Where rows stay another one answers what is posted from then on; what
+    // Whatever is opened later.
+    void close_for_good();
+    // Kernels may answer in one opening one after another, each in a turn of its own. The kernel of this turn
+    // ends. Where rows stay another one answers what is posted from then on; what
     // was posted by then is to be posted again.
     void end_turn(std::uint64_t turn);
     // The same where the kernel is in no stream but the desk's own: nobody who waits for the GPU shall wait
@@ -82,10 +80,12 @@ class AnswerDesk {
     // Another thread may close meanwhile.
     bool raise_word(std::uint64_t to);
     shm::Result<bool> enqueue(cudaStream_t stream, const DeliveredTokens& tokens);
+    // 0: the opening is not the present one.
     std::uint64_t turn_of(std::uint64_t opening) const;
+    bool is_later(std::uint64_t opening) const;
     void end_turn_now(std::uint64_t turn);
-    bool has_next_turn() const;
     bool has_kernel(std::uint64_t turn);
+    bool has_entries(std::uint64_t turn);
     bool has_place(std::uint64_t turn, std::uint32_t entry) const;
     void write_entry(std::uint32_t place, const DeskWish& wish);
 
@@ -100,16 +100,19 @@ class AnswerDesk {
     int device_ = 0;
     Stream stream_;
     Event ended_;
+    Event before_;  // behind the kernel of the turn before that, of the same opening
 
     // The thread that works the streams, and the one that posts.
     mutable std::mutex mutex_;
     Opening opened_;
-    std::uint64_t turn_ = 0;      // of the opening
-    std::uint64_t enqueued_ = 0;  // the last turn that has a kernel; `ended_` is behind it
-    bool on_own_stream_ = false;  // that kernel
+    std::uint64_t first_turn_ = 0;  // of the opening
+    std::uint64_t turn_ = 0;        // its last; none is counted twice
+    std::uint64_t enqueued_ = 0;    // the last turn that has a kernel; `ended_` is behind it
+    bool on_own_stream_ = false;    // that kernel
 
-    std::uint64_t posted_in_ = 0;  // the turn of the last wish
-    std::uint32_t posted_ = 0;     // in it
+    std::uint64_t posted_in_ = 0;    // the turn of the last wish
+    std::uint32_t posted_ = 0;       // in it
+    std::uint64_t has_entries_ = 0;  // the turn that has them for itself
 };
 
 }  // namespace croupier::gpu_writer

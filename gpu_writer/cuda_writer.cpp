@@ -75,28 +75,34 @@ CudaWriter::~CudaWriter() {
 }
 
 shm::Result<bool> CudaWriter::prepare() {
-    CROUPIER_TRY_VALUE(lean, chooses_lean());
-    CROUPIER_TRY(registered_.add_all(host().segment(), host().rank(), lean));
+    CROUPIER_TRY(registered_.add_all(host().segment(), host().rank()));
     CROUPIER_TRY(make_launch_ring());
     CROUPIER_TRY(keep_order());
-    const proto::Geometry& geometry = host().geometry();
+    const bool lean = chooses_lean();
     if (path_ != Path::store && (!lean || host().is_offer())) {
         CROUPIER_TRY_VALUE(copy, CopyPath::make(room_of_tiles()));
         copy_.emplace(std::move(copy));
     }
     if (lean) {
-        auto made = make_lean_path();
-        // Who asked for nothing is refused nothing for its sake.
-        const bool asked = !host().is_offer() || !copies_unasked();
-        if (!made && asked) return made;
-        lean = made.has_value();
+        CROUPIER_TRY(prepare_lean());
     }
-    if (!lean) lean_.reset();
-    mutable_host().set_format(lean ? proto::SliceFormat::lean : proto::SliceFormat::full_tiles);
-    steps_.resize(geometry.slots);
-    ringer_.emplace(mutable_host().bell(), geometry.slots);
+    mutable_host().set_format(lean_ != nullptr ? proto::SliceFormat::lean : proto::SliceFormat::full_tiles);
+    steps_.resize(host().geometry().slots);
+    ringer_.emplace(mutable_host().bell(), host().geometry().slots);
     // The default stream's zeroing of what was allocated comes before the worker's stream begins.
     return cuda_done(cudaDeviceSynchronize(), "the GPU could not be prepared");
+}
+
+// Who asked for nothing is refused nothing for its sake.
+shm::Result<bool> CudaWriter::prepare_lean() {
+    auto made = make_lean_path();
+    const bool asked = !host().is_offer() || !copies_unasked();
+    if (made || asked) return made;
+    courier_.reset();
+    lean_.reset();
+    // The failed call's error is not the next launch's.
+    (void)cudaGetLastError();
+    return true;
 }
 
 CopyRoom CudaWriter::room_of_tiles() const {
@@ -109,17 +115,18 @@ CopyRoom CudaWriter::room_of_tiles() const {
 }
 
 // Who asks for one of the other paths has no lean one, where rows will do as well.
-shm::Result<bool> CudaWriter::chooses_lean() const {
+bool CudaWriter::chooses_lean() const {
     const proto::Geometry& geometry = host().geometry();
     if (!geometry.may_send_lean(true) || (may_send_rows() && path_ != Path::automatic)) return false;
     if (!host().is_offer() || !copies_unasked()) return true;
     std::size_t free = 0;
     std::size_t all = 0;
-    CROUPIER_TRY(cuda_done(cudaMemGetInfo(&free, &all), "the GPU's free memory is not known"));
-    return LeanPath::copied_bytes(geometry, host().rank()) <= free / kPartForCopies;
+    const bool is_known = cudaMemGetInfo(&free, &all) == cudaSuccess;
+    return is_known && LeanPath::copied_bytes(geometry, host().rank()) <= free / kPartForCopies;
 }
 
 shm::Result<bool> CudaWriter::make_lean_path() {
+    CROUPIER_TRY(registered_.add_lean(host().segment(), host().rank()));
     const bool copies = rows_ == RowsAre::copied || copies_unasked();
     const LeanPath::Settings settings{copies, &counters_[0].next, ring_.empty_launches,
                                       [this] { mutable_host().bell().ring(); }};
@@ -333,6 +340,9 @@ shm::Result<bool> CudaWriter::enqueue_rows(cudaStream_t worker, const void* logi
                                            std::uint64_t row_stride) {
     const BegunStep& step = begun_step(enqueued_ + 1);
     CROUPIER_TRY(count_enqueued());
+    if (lean_ != nullptr && !was_captured_) {
+        CROUPIER_TRY(lean_->leave_slot(step.step, worker));
+    }
     const SliceRows rows = rows_of(logits, row_stride);
     if (copy_ && !was_captured_) return copy_->send(rows, copy_target(step), &counters_[0].next, worker);
     return cuda_done(launch_store(rows, ring_, store_blocks_, worker), "cannot launch the store of a step");

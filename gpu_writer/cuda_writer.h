@@ -34,7 +34,8 @@ class CudaWriter final : public StepWriter {
     shm::Result<bool> make_launch_ring();
     shm::Result<bool> keep_order();
     shm::Result<bool> make_lean_path();
-    shm::Result<bool> chooses_lean() const;
+    bool chooses_lean() const;
+    shm::Result<bool> prepare_lean();
     CopyRoom room_of_tiles() const;
     shm::Result<bool> queue(const BegunStep& step) override;
     void forget_after(std::uint64_t finished) override;

@@ -71,7 +71,7 @@ LeanPath::~LeanPath() {
 }
 
 void LeanPath::end_answers() {
-    for (const auto& desk : desks_) desk->close(AnswerDesk::kEveryOpening);
+    for (const auto& desk : desks_) desk->close_for_good();
 }
 
 shm::Result<bool> LeanPath::prepare_memory(std::span<const std::uint32_t> order, const Settings& settings) {
@@ -333,6 +333,12 @@ shm::Result<bool> LeanPath::send_beside(const LeanRows& rows, const LeanTarget& 
 shm::Result<std::uint64_t> LeanPath::answer_in(cudaStream_t stream, std::uint64_t step,
                                                const DeliveredTokens& tokens) {
     return desk_of(step).answer_in(stream, tokens);
+}
+
+shm::Result<bool> LeanPath::leave_slot(std::uint64_t step, cudaStream_t worker) {
+    server_->leave_slot(segment_.slot_of(step));
+    CROUPIER_TRY(desk_of(step).hold(worker));
+    return true;
 }
 
 void LeanPath::end_turn(std::uint64_t step, std::uint64_t turn, bool late) {

@@ -81,6 +81,10 @@ class LeanPath {
     // Sends the expected step that is next when it runs, in a capture or outside.
     shm::Result<bool> send_expected(const void* logits, std::uint64_t row_stride, cudaStream_t worker);
 
+    // Before the slot gets a step of rows: nothing of a lean one is answered any more, and what follows in
+    // the stream runs when what was on its way is laid.
+    shm::Result<bool> leave_slot(std::uint64_t step, cudaStream_t worker);
+
     // Of the step that was sent or expected last in its slot: see AnswerDesk.
     bool is_sent(std::uint64_t step) const { return desk_of(step).is_open_for(step); }
     shm::Result<std::uint64_t> answer_in(cudaStream_t stream, std::uint64_t step,

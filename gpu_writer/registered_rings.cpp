@@ -17,7 +17,7 @@ std::string part_of(std::uint32_t rank, const char* part, std::uint32_t slot) {
 
 }  // namespace
 
-shm::Result<bool> RegisteredRings::add_all(const shm::Segment& segment, std::uint32_t rank, bool lean) {
+shm::Result<bool> RegisteredRings::add_all(const shm::Segment& segment, std::uint32_t rank) {
     const proto::SegmentLayout& layout = segment.layout();
     const std::uint32_t slots = segment.geometry().slots;
     CROUPIER_TRY(add(&segment.ready(0, 0), layout.ready_stride * slots, "the ready words"));
@@ -25,9 +25,6 @@ shm::Result<bool> RegisteredRings::add_all(const shm::Segment& segment, std::uin
         CROUPIER_TRY(add(&segment.randoms_ready(0), layout.random_stride * slots, "the random ring"));
     }
     CROUPIER_TRY(add(&segment.decision_head(0), layout.decision_stride * slots, "the decision ring"));
-    if (lean) {
-        CROUPIER_TRY(add_lean(segment, rank));
-    }
     const std::uint64_t end =
         rank + 1 < segment.geometry().tp ? layout.rank_offset[rank + 1] : layout.logits_stride;
     for (std::uint32_t slot = 0; slot < slots; ++slot) {

@@ -13,8 +13,9 @@ namespace croupier::gpu_writer {
 
 class RegisteredRings {
   public:
-    // `lean`: what lean steps have as well.
-    shm::Result<bool> add_all(const shm::Segment& segment, std::uint32_t rank, bool lean);
+    shm::Result<bool> add_all(const shm::Segment& segment, std::uint32_t rank);
+    // What lean steps have beside that.
+    shm::Result<bool> add_lean(const shm::Segment& segment, std::uint32_t rank);
     // As the GPU sees it; 0 of what is not registered.
     std::uint64_t address(const void* host) const;
     void clear() { parts_.clear(); }
@@ -29,7 +30,6 @@ class RegisteredRings {
     };
 
     shm::Result<bool> add(void* begin, std::size_t bytes, const std::string& what);
-    shm::Result<bool> add_lean(const shm::Segment& segment, std::uint32_t rank);
 
     std::vector<Part> parts_;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gpu_writer/tile_maxima.h"
+#include "shm/logits_publisher.h"
 
 namespace croupier::gpu_writer {
 namespace {
@@ -51,8 +52,7 @@ void RowsInstead::go_on(const WatchedStep& step) {
         if (Clock::now() - own.posted > kUntilPostedAgain) own.next = 0;
         return;
     }
-    publish(step.begun);
-    own.published = true;
+    own.published = publish(step.begun);
 }
 
 bool RowsInstead::post_all(const WatchedStep& step, OfSlot& own) {
@@ -76,7 +76,8 @@ bool RowsInstead::all_laid(const WatchedStep& step) const {
     return true;
 }
 
-void RowsInstead::publish(const BegunStep& step) const {
+// False: the word is not the one of a lean step, or its writer has put it back meanwhile.
+bool RowsInstead::publish(const BegunStep& step) const {
     const std::uint32_t slot = segment_.slot_of(step.step);
     const proto::Geometry& geometry = segment_.geometry();
     const SliceShape shape = slice_shape(geometry, rank_, step.columns, order_);
@@ -87,15 +88,15 @@ void RowsInstead::publish(const BegunStep& step) const {
     }
     proto::ReadyCell& cell = segment_.ready(slot, rank_);
     cell.format = proto::SliceFormat::full_tiles;
-    proto::ReadyWord lean = step.word;
-    lean.tiles = proto::ReadyWord::kLean;
-    proto::ReadyWord rows = step.word;
-    rows.tiles = geometry.tiles(rank_);
-    std::uint64_t expected = lean.pack();
-    // Unless it was begun anew meanwhile. SYNC: release; who sees the word sees the tiles and their maxima.
-    cell.word.compare_exchange_strong(expected, rows.pack(), std::memory_order_release,
-                                      std::memory_order_relaxed);
+    std::uint64_t now = cell.word.load(std::memory_order_relaxed);
+    proto::ReadyWord word = proto::ReadyWord::unpack(now);
+    // Of whichever epoch: its writer vouches for what was complete when it begins another one.
+    if (word.step_tag != step.word.step_tag || word.tiles != proto::ReadyWord::kLean) return false;
+    word.tiles = geometry.tiles(rank_);
+    // SYNC: release; who sees the word sees the tiles and their maxima.
+    cell.word.compare_exchange_strong(now, word.pack(), std::memory_order_release, std::memory_order_relaxed);
     ring_();
+    return shm::rows_ready(segment_, step.step, rank_);
 }
 
 }  // namespace croupier::gpu_writer

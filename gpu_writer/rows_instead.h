@@ -44,7 +44,7 @@ class RowsInstead {
     std::uint64_t& word_of(std::uint32_t slot, std::uint32_t column) const;
     bool post_all(const WatchedStep& step, OfSlot& own);
     bool all_laid(const WatchedStep& step) const;
-    void publish(const BegunStep& step) const;
+    bool publish(const BegunStep& step) const;
 
     const shm::Segment& segment_;
     std::uint32_t rank_;

@@ -83,6 +83,19 @@ void WishServer::watch(const WatchedStep& step) {
     changed_.notify_all();
 }
 
+void WishServer::leave_slot(std::uint32_t slot) {
+    {
+        const std::lock_guard lock(mutex_);
+        std::erase_if(watched_, [&](const WatchedStep& each) {
+            if (segment_.slot_of(each.begun.step) != slot) return false;
+            calls_.end(each);
+            return true;
+        });
+    }
+    changed_.notify_all();
+    const std::lock_guard looked(looking_);
+}
+
 bool WishServer::is_over(const BegunStep& step) const {
     // An error: its slot holds a later step.
     const auto decided = is_decided(segment_, step.step, step.columns);
@@ -175,8 +188,10 @@ void WishServer::serve() {
         steps.assign(watched_.begin(), watched_.end());
         for (const std::uint64_t step : again_) forget_answers(step);
         again_.clear();
+        std::unique_lock looking(looking_);
         lock.unlock();
         const Found found = look_at(steps);
+        looking.unlock();
         if (found.wishes > 0) last_wish_ = Clock::now();
         const bool soon = forecast_.due(shm::monotonic_ns());
         if ((found.logits || soon) && Clock::now() - last_wish_ < kWishesFollow) {

@@ -60,6 +60,8 @@ class WishServer {
     // Before anything of the step is laid. Returns when the step that had its slot before is answered no
     // more: that may have been given up.
     void watch(const WatchedStep& step);
+    // Whatever step has the slot is answered no more, and none of it is under way when this returns.
+    void leave_slot(std::uint32_t slot);
     // What was on its way to the step's samplers will not come: `answer` is called once more for each wish.
     void ask_again(std::uint64_t step);
 
@@ -93,6 +95,7 @@ class WishServer {
     shm::LogitsForecast forecast_;
     std::uint64_t next_ready_ = 0;  // a step before it has had its logits
     std::mutex mutex_;
+    std::mutex looking_;  // held while steps are looked at; behind mutex_
     std::condition_variable changed_;
     std::deque<WatchedStep> watched_;
     std::vector<std::uint64_t> again_;  // steps

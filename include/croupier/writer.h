@@ -167,9 +167,9 @@ int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64
  * waits for its tokens, at most timeout_ms from now on, and this call does not. A column has -1 where its
  * decision is an error or did not come in time, so that a daemon that is dead holds up a GPU for that long
  * and no longer. A lean step's enqueue comes first, or the launch of the graph that replays it, whose stream
- * is the best to wait in: in another one a kernel waits on the GPU for it. Before its enqueue a step of a
- * session of CROUPIER_TRANSPORT_LEAN is refused, and one of another session is sent as rows. What a lean
- * step's samplers ask for after that time is not answered. Not while a CUDA graph is captured. A thread of
+ * is the best to wait in: in another one a kernel waits on the GPU for it. Before its enqueue a lean
+ * step is refused, and in a session of CROUPIER_TRANSPORT_AUTO sent as rows. What a lean step's samplers ask
+ * for after that time is not answered where rows are lent. Not while a CUDA graph is captured. A thread of
  * the library looks for the tokens; the first call starts it where the writer sends rows. A host's writer
  * waits in the call. */
 int croupier_writer_enqueue_awaited_tokens(croupier_writer* writer, void* stream, uint64_t step,

@@ -176,12 +176,13 @@ TEST_CASE("where rows are copied samplers go on asking, though tokens came late 
             session.writer.enqueue(rows);
         }
         session.await(step);
-        for (std::uint64_t late = 1; late <= 3; ++late) {
+        constexpr std::uint64_t kOften = 20;
+        for (std::uint64_t late = 1; late <= kOften; ++late) {
             REQUIRE(croupier_writer_enqueue_awaited_tokens(
                         session.writer.get(), session.writer.memory().stream(), step, 20,
                         session.writer.memory().token_room(), nullptr) == 0);
             CHECK(session.writer.memory().tokens(kColumns) == std::vector<std::int32_t>(kColumns, -1));
-            CHECK(session.writer.state().late_steps == 3 * step + late);
+            CHECK(session.writer.state().late_steps == kOften * step + late);
             CHECK(session.wished_for(step) == session.that_block(rows));
         }
         session.writer.memory().put(Bytes(rows.bytes.size(), 0xEE));
@@ -289,6 +290,30 @@ TEST_CASE("lean steps that an older build finds in flight are sent as rows, and 
         session.client.take();
         decided_by_older_build(session, false);
     }
+}
+
+TEST_CASE("a lean step that stood while its writer gave another one up is sent as rows all the same",
+          "[lean]") {
+    if (!testing::can_run(Way::automatic)) return;
+    LeanSession session(Way::automatic, offering_geometry());
+    const Rows rows = session.rows(1);
+    for (int step = 0; step < 2; ++step) testing::publish_step(session.client, kColumns);
+    REQUIRE(session.writer.begin(0) == 0);
+    session.writer.enqueue(rows);
+    session.await(0);
+    session.writer.await_finished(1);
+    REQUIRE(session.writer.begin(1) == 0);
+    REQUIRE(croupier_writer_abandon(session.writer.get(), nullptr) == 0);
+    decided_by_older_build(session, true);
+    REQUIRE(testing::soon([&] { return shm::rows_ready(session.files.segment, 0, 0); }));
+    CHECK(session.holds(0, rows));
+    const Rows next = session.rows(2);
+    REQUIRE(session.writer.begin(1) == 0);
+    session.writer.enqueue(next);
+    session.await(1);
+    CHECK(session.holds(1, next));
+    session.decide(0);
+    session.decide(1);
 }
 
 TEST_CASE("copies that nobody asked for take an eighth of the free memory at the most", "[lean]") {
