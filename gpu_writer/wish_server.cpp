@@ -116,7 +116,8 @@ void WishServer::let_rest(const WatchedStep& step, Clock::time_point now) {
 void WishServer::forget_answers(std::uint64_t step) {
     const std::uint32_t slot = segment_.slot_of(step);
     const std::uint32_t columns = segment_.geometry().max_batch;
-    std::fill_n(answered_.begin() + std::size_t{slot} * columns, columns, 0);
+    const auto own = std::span(answered_).subspan(std::size_t{slot} * columns, columns);
+    std::fill(own.begin(), own.end(), 0);
     seen_[slot] = 0;
 }
 
