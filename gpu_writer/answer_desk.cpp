@@ -53,6 +53,7 @@ void AnswerDesk::open(const Opening& opening) {
     const std::lock_guard lock(mutex_);
     opened_ = opening;
     first_turn_ = ++turn_;
+    is_closed_ = false;
 }
 
 bool AnswerDesk::is_open_for(std::uint64_t step) const {
@@ -81,9 +82,9 @@ shm::Result<bool> AnswerDesk::enqueue(cudaStream_t stream, const DeliveredTokens
     }
     // Of an earlier turn: who holds a stream for the last kernel holds it for all of the opening's.
     if (enqueued_ >= first_turn_) {
-        std::swap(ended_, before_);
-        CROUPIER_TRY(cuda_done(cudaStreamWaitEvent(stream, before_.get(), 0),
+        CROUPIER_TRY(cuda_done(cudaStreamWaitEvent(stream, ended_.get(), 0),
                                "a stream cannot wait for earlier wishes"));
+        std::swap(ended_, before_);
     }
     // Whatever comes of the launch: two kernels of a turn would answer each other's wishes.
     enqueued_ = turn_;
@@ -97,8 +98,16 @@ shm::Result<bool> AnswerDesk::enqueue(cudaStream_t stream, const DeliveredTokens
 }
 
 shm::Result<bool> AnswerDesk::hold(cudaStream_t stream) const {
-    if (cudaEventQuery(ended_.get()) == cudaSuccess) return false;
-    return cuda_done(cudaStreamWaitEvent(stream, ended_.get(), 0), "a stream cannot wait for wishes");
+    const BesideCapture beside;
+    const std::lock_guard lock(mutex_);
+    bool waits = false;
+    for (const Event* each : {&before_, &ended_}) {
+        if (cudaEventQuery(each->get()) == cudaSuccess) continue;
+        CROUPIER_TRY(
+            cuda_done(cudaStreamWaitEvent(stream, each->get(), 0), "a stream cannot wait for wishes"));
+        waits = true;
+    }
+    return waits;
 }
 
 bool AnswerDesk::raise_word(std::uint64_t to) {
@@ -112,7 +121,9 @@ bool AnswerDesk::raise_word(std::uint64_t to) {
 
 void AnswerDesk::close(std::uint64_t opening) {
     const std::lock_guard lock(mutex_);
-    if (opening == opened_.number) raise_word(DeskWord::of(turn_ + 1, 0));
+    if (opening != opened_.number) return;
+    is_closed_ = true;
+    raise_word(DeskWord::of(turn_ + 1, 0));
 }
 
 void AnswerDesk::close_for_good() {
@@ -128,30 +139,30 @@ void AnswerDesk::end_turn(std::uint64_t turn) {
 
 void AnswerDesk::end_turn_now(std::uint64_t turn) {
     raise_word(DeskWord::of(turn + 1, 0));
-    if (turn == turn_ && opened_.rows_stay) ++turn_;
+    if (turn == turn_ && opened_.rows_stay && !is_closed_) ++turn_;
 }
 
 bool AnswerDesk::rest(std::uint64_t opening) {
     const std::lock_guard lock(mutex_);
     const bool has_own = enqueued_ == turn_ && on_own_stream_;
-    if (opening != opened_.number || !has_own || !opened_.rows_stay) return false;
+    if (opening != opened_.number || is_closed_ || !has_own || !opened_.rows_stay) return false;
     end_turn_now(turn_);
     return true;
 }
 
 std::uint64_t AnswerDesk::turn_of(std::uint64_t opening) const {
     const std::lock_guard lock(mutex_);
-    return opening == opened_.number ? turn_ : 0;
+    return opening == opened_.number && !is_closed_ ? turn_ : 0;
 }
 
-bool AnswerDesk::is_later(std::uint64_t opening) const {
+bool AnswerDesk::rows_stay(std::uint64_t opening) const {
     const std::lock_guard lock(mutex_);
-    return opening > opened_.number;
+    return opening == opened_.number && opened_.rows_stay;
 }
 
 bool AnswerDesk::post(std::uint64_t opening, const DeskWish& wish) {
     const std::uint64_t turn = turn_of(opening);
-    if (turn == 0) return !is_later(opening);
+    if (turn == 0) return false;
     if (turn != posted_in_) posted_ = 0;
     posted_in_ = turn;
     const std::atomic_ref word(word_[0]);
@@ -165,6 +176,7 @@ bool AnswerDesk::post(std::uint64_t opening, const DeskWish& wish) {
 // The kernel of the turn before may still read its own. What it had is answered then or will not be: whoever
 // posts looks at the wish again.
 bool AnswerDesk::has_entries(std::uint64_t turn) {
+    const BesideCapture beside;
     const std::lock_guard lock(mutex_);
     if (turn == first_turn_ || turn == has_entries_) return true;
     if (turn != turn_ || cudaEventQuery(before_.get()) != cudaSuccess) return false;
@@ -174,8 +186,9 @@ bool AnswerDesk::has_entries(std::uint64_t turn) {
 
 // Where nothing waits for the tokens, no thread sits in CUDA until they are there, and this one can launch.
 bool AnswerDesk::has_kernel(std::uint64_t turn) {
+    const BesideCapture beside;
     const std::lock_guard lock(mutex_);
-    if (turn_ < turn) return false;
+    if (is_closed_) return false;
     if (turn_ > turn || enqueued_ == turn_) return true;
     // For good: the thread has no other device, and to go back to the first one would make a context there.
     (void)cudaSetDevice(device_);

@@ -48,6 +48,7 @@ class AnswerDesk {
     void open(const Opening& opening);
     // Whether it is the step's wishes that are answered, and not those of one that had the slot before.
     bool is_open_for(std::uint64_t step) const;
+    bool rows_stay(std::uint64_t opening) const;
     // In a stream that waits for the step's tokens anyway: the kernel brings them too. Behind the step in its
     // own stream it runs from the step's end on; in another one, where the model may run beside it, from the
     // first wish on, or the turn's end. The turn, or 0 where it has its kernel by now.
@@ -56,9 +57,9 @@ class AnswerDesk {
     // the stream waits for nothing.
     shm::Result<bool> hold(cudaStream_t stream) const;
 
-    // By one thread. Calls into CUDA for an opening's first wish where no stream waits for its tokens: on a
-    // stream of the desk's own. What is posted to an opening that is closed is dropped. False: not now, for
-    // it is not open yet, the GPU has not taken so many earlier ones, or the kernel could not be launched.
+    // By one thread. Calls into CUDA for a turn's first wish where no stream waits for its tokens: on a
+    // stream of the desk's own. What is posted behind the last turn is dropped. False: not now, for the
+    // opening is not open, the GPU has not taken so many earlier ones, or the kernel could not be launched.
     bool post(std::uint64_t opening, const DeskWish& wish);
     void close(std::uint64_t opening);
     // Whatever is opened later.
@@ -80,9 +81,8 @@ class AnswerDesk {
     // Another thread may close meanwhile.
     bool raise_word(std::uint64_t to);
     shm::Result<bool> enqueue(cudaStream_t stream, const DeliveredTokens& tokens);
-    // 0: the opening is not the present one.
+    // 0: the opening is not the present one, or it is closed.
     std::uint64_t turn_of(std::uint64_t opening) const;
-    bool is_later(std::uint64_t opening) const;
     void end_turn_now(std::uint64_t turn);
     bool has_kernel(std::uint64_t turn);
     bool has_entries(std::uint64_t turn);
@@ -109,6 +109,7 @@ class AnswerDesk {
     std::uint64_t turn_ = 0;        // its last; none is counted twice
     std::uint64_t enqueued_ = 0;    // the last turn that has a kernel; `ended_` is behind it
     bool on_own_stream_ = false;    // that kernel
+    bool is_closed_ = true;
 
     std::uint64_t posted_in_ = 0;    // the turn of the last wish
     std::uint32_t posted_ = 0;       // in it

@@ -132,4 +132,8 @@ shm::Result<bool> CopyPath::send(const SliceRows& rows, const CopyTarget& target
     return publish(target.finished, target.ticket);
 }
 
+shm::Result<bool> CopyPath::settle() {
+    return cuda_done(cudaStreamSynchronize(publishing_.get()), "the copies of earlier steps have failed");
+}
+
 }  // namespace croupier::gpu_writer

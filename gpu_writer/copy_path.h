@@ -38,6 +38,8 @@ class CopyPath {
 
     shm::Result<bool> send(const SliceRows& rows, const CopyTarget& target, std::uint64_t* next,
                            cudaStream_t worker);
+    // Waits until what was sent has landed.
+    shm::Result<bool> settle();
 
   private:
     // Two, so that the next step is tiled while this one is sent.

@@ -35,6 +35,19 @@ class DeviceScope {
     int before_ = 0;
 };
 
+// While a stream is captured, by this thread or another one, this thread may ask for events and work other
+// streams: without it CUDA would end the capture.
+class BesideCapture {
+  public:
+    BesideCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+    BesideCapture(const BesideCapture&) = delete;
+    BesideCapture& operator=(const BesideCapture&) = delete;
+    ~BesideCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+  private:
+    cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 struct FreeDevice {
     void operator()(void* memory) const { (void)cudaFree(memory); }
 };

@@ -217,6 +217,13 @@ shm::Result<bool> CudaWriter::queue(const BegunStep& step) {
     return true;
 }
 
+// Copies run behind the worker's stream: they may neither land on what is begun anew, nor end it.
+shm::Result<bool> CudaWriter::settle() {
+    if (!copy_) return true;
+    const DeviceScope scope(device_);
+    return copy_->settle();
+}
+
 void CudaWriter::forget_after(std::uint64_t finished) {
     for (std::uint64_t ticket = finished + 1; ticket <= begun(); ++ticket) {
         std::atomic_ref(records_[ticket % ring_.places].ticket).store(0, std::memory_order_release);
@@ -285,6 +292,7 @@ shm::Result<bool> CudaWriter::begin_capturing() {
         mutable_host().send_lean_alone();
     } else {
         mutable_host().set_format(proto::SliceFormat::full_tiles);
+        if (lean_ != nullptr) lean_->leave_slots();
     }
     graphs_send_lean_ = lean;
     was_captured_ = true;

@@ -38,6 +38,7 @@ class CudaWriter final : public StepWriter {
     shm::Result<bool> prepare_lean();
     CopyRoom room_of_tiles() const;
     shm::Result<bool> queue(const BegunStep& step) override;
+    shm::Result<bool> settle() override;
     void forget_after(std::uint64_t finished) override;
     shm::Result<bool> send_tokens(void* stream, const proto::StoredArray<const proto::Decision>& decisions,
                                   std::int32_t* tokens) override;

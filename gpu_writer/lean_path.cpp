@@ -11,18 +11,6 @@
 namespace croupier::gpu_writer {
 namespace {
 
-// While one of the worker's streams is captured, this thread may ask for events and work other streams.
-class BesideCapture {
-  public:
-    BesideCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
-    BesideCapture(const BesideCapture&) = delete;
-    BesideCapture& operator=(const BesideCapture&) = delete;
-    ~BesideCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
-
-  private:
-    cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 // Rows that begin there are read sixteen bytes at a time.
 std::size_t pitch_of_copies(const SliceShape& slice) {
     constexpr std::size_t kAligned = 16;
@@ -53,6 +41,9 @@ shm::Result<std::unique_ptr<LeanPath>> LeanPath::make(const shm::Segment& segmen
             [lean](const WatchedStep& step, const Wish& wish) { return lean->answer(step, wish); },
             [lean](const WatchedStep& step) { lean->desk_of(step.begun.step).close(step.opening); },
             [lean](const WatchedStep& step) { return lean->desk_of(step.begun.step).rest(step.opening); },
+            [lean](const WatchedStep& step) {
+                return lean->desk_of(step.begun.step).rows_stay(step.opening);
+            },
             [lean](const WatchedStep& step) { lean->follow(step); }});
     return path;
 }
@@ -247,7 +238,7 @@ void LeanPath::prepare(const BegunStep& step) {
 
 shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, const BegunStep& step,
                                  LeanEnd end, cudaStream_t worker) {
-    const WatchedStep watched{step, ++openings_, copies_.has_value()};
+    const WatchedStep watched{step, ++openings_};
     AnswerDesk& desk = desk_of(step.step);
     CROUPIER_TRY_VALUE(masks, await_masks(step, worker));
     const LeanRows rows = rows_of(logits, row_stride, step.step, masks);
@@ -272,7 +263,7 @@ shm::Result<bool> LeanPath::send(const void* logits, std::uint64_t row_stride, c
 
 shm::Result<bool> LeanPath::expect(const BegunStep& step, LeanEnd end) {
     const BesideCapture beside;
-    const WatchedStep watched{step, ++openings_, copies_.has_value()};
+    const WatchedStep watched{step, ++openings_};
     server_->watch(watched);
     LeanRecord record;
     record.ticket = step.ticket;
@@ -333,6 +324,10 @@ shm::Result<bool> LeanPath::send_beside(const LeanRows& rows, const LeanTarget& 
 shm::Result<std::uint64_t> LeanPath::answer_in(cudaStream_t stream, std::uint64_t step,
                                                const DeliveredTokens& tokens) {
     return desk_of(step).answer_in(stream, tokens);
+}
+
+void LeanPath::leave_slots() {
+    for (std::uint32_t slot = 0; slot < segment_.geometry().slots; ++slot) server_->leave_slot(slot);
 }
 
 shm::Result<bool> LeanPath::leave_slot(std::uint64_t step, cudaStream_t worker) {

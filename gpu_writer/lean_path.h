@@ -84,6 +84,8 @@ class LeanPath {
     // Before the slot gets a step of rows: nothing of a lean one is answered any more, and what follows in
     // the stream runs when what was on its way is laid.
     shm::Result<bool> leave_slot(std::uint64_t step, cudaStream_t worker);
+    // All of them, where steps are rows from now on.
+    void leave_slots();
 
     // Of the step that was sent or expected last in its slot: see AnswerDesk.
     bool is_sent(std::uint64_t step) const { return desk_of(step).is_open_for(step); }

@@ -45,14 +45,13 @@ std::uint64_t& RowsInstead::word_of(std::uint32_t slot, std::uint32_t column) co
 }
 
 void RowsInstead::go_on(const WatchedStep& step) {
+    // Looked at each time: the writer may put its lean word back when it begins another epoch.
+    if (shm::rows_ready(segment_, step.begun.step, rank_)) return;
     OfSlot& own = slots_[segment_.slot_of(step.begun.step)];
     if (own.opening != step.opening) own = {step.opening, 0, {}, false};
-    if (own.published || !post_all(step, own)) return;
-    if (!all_laid(step)) {
-        if (Clock::now() - own.posted > kUntilPostedAgain) own.next = 0;
-        return;
-    }
-    own.published = publish(step.begun);
+    if (!post_all(step, own)) return;
+    if (all_laid(step)) return publish(step.begun, own);
+    if (Clock::now() - own.posted > kUntilPostedAgain) own.next = 0;
 }
 
 bool RowsInstead::post_all(const WatchedStep& step, OfSlot& own) {
@@ -76,27 +75,31 @@ bool RowsInstead::all_laid(const WatchedStep& step) const {
     return true;
 }
 
-// False: the word is not the one of a lean step, or its writer has put it back meanwhile.
-bool RowsInstead::publish(const BegunStep& step) const {
+void RowsInstead::publish(const BegunStep& step, OfSlot& own) const {
     const std::uint32_t slot = segment_.slot_of(step.step);
     const proto::Geometry& geometry = segment_.geometry();
-    const SliceShape shape = slice_shape(geometry, rank_, step.columns, order_);
-    if (geometry.has_summaries != 0) {
+    proto::ReadyCell& cell = segment_.ready(slot, rank_);
+    const auto is_lean = [&step](std::uint64_t word) {
+        const proto::ReadyWord now = proto::ReadyWord::unpack(word);
+        // Of whichever epoch: its writer vouches for what was complete when it begins another one.
+        return now.step_tag == step.word.step_tag && now.tiles == proto::ReadyWord::kLean;
+    };
+    if (!is_lean(cell.word.load(std::memory_order_relaxed))) return;
+    if (geometry.has_summaries != 0 && !own.has_maxima) {
         const SliceMemory memory{segment_.logits(slot, rank_), segment_.maxima(slot, rank_).data(),
                                  geometry.maxima_stride(rank_)};
-        lay_maxima(shape, memory, {0, geometry.tiles(rank_), 0, step.columns});
+        lay_maxima(slice_shape(geometry, rank_, step.columns, order_), memory,
+                   {0, geometry.tiles(rank_), 0, step.columns});
+        own.has_maxima = true;
     }
-    proto::ReadyCell& cell = segment_.ready(slot, rank_);
-    cell.format = proto::SliceFormat::full_tiles;
     std::uint64_t now = cell.word.load(std::memory_order_relaxed);
-    proto::ReadyWord word = proto::ReadyWord::unpack(now);
-    // Of whichever epoch: its writer vouches for what was complete when it begins another one.
-    if (word.step_tag != step.word.step_tag || word.tiles != proto::ReadyWord::kLean) return false;
-    word.tiles = geometry.tiles(rank_);
+    if (!is_lean(now)) return;
+    cell.format = proto::SliceFormat::full_tiles;
+    proto::ReadyWord rows = proto::ReadyWord::unpack(now);
+    rows.tiles = geometry.tiles(rank_);
     // SYNC: release; who sees the word sees the tiles and their maxima.
-    cell.word.compare_exchange_strong(now, word.pack(), std::memory_order_release, std::memory_order_relaxed);
+    cell.word.compare_exchange_strong(now, rows.pack(), std::memory_order_release, std::memory_order_relaxed);
     ring_();
-    return shm::rows_ready(segment_, step.step, rank_);
 }
 
 }  // namespace croupier::gpu_writer

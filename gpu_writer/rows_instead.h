@@ -36,7 +36,7 @@ class RowsInstead {
         std::uint64_t opening = 0;  // of the step that is laid; 0: none
         std::uint32_t next = 0;     // column that is to be posted
         Clock::time_point posted;
-        bool published = false;
+        bool has_maxima = false;
     };
 
     RowsInstead(const shm::Segment& segment, std::uint32_t rank, std::span<const std::uint32_t> order,
@@ -44,7 +44,7 @@ class RowsInstead {
     std::uint64_t& word_of(std::uint32_t slot, std::uint32_t column) const;
     bool post_all(const WatchedStep& step, OfSlot& own);
     bool all_laid(const WatchedStep& step) const;
-    bool publish(const BegunStep& step) const;
+    void publish(const BegunStep& step, OfSlot& own) const;
 
     const shm::Segment& segment_;
     std::uint32_t rank_;

@@ -31,6 +31,7 @@ shm::Result<bool> StepWriter::begin(std::uint64_t step) {
 }
 
 shm::Result<bool> StepWriter::abandon() {
+    CROUPIER_TRY(settle());
     forget_after(finished());
     steps_.abandon(finished());
     // What an enqueue that failed had published of its slice must not pass for part of the next attempt's.

@@ -64,6 +64,8 @@ class StepWriter {
     void turn_to_rows(const BegunStep& step);
     // Called when there is room for it. Where it fails the step is not begun.
     virtual shm::Result<bool> queue(const BegunStep& step) = 0;
+    // What was enqueued is finished, once its stream has come to it.
+    virtual shm::Result<bool> settle() { return true; }
     virtual void forget_after(std::uint64_t finished) = 0;
     // Of so many decisions.
     virtual shm::Result<bool> send_tokens(void* stream,

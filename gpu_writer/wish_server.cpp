@@ -73,11 +73,15 @@ void WishServer::watch(const WatchedStep& step) {
                               segment_.slot_of(each.begun.step) == segment_.slot_of(number);
                    });
         });
-        std::erase_if(watched_, [&](const WatchedStep& each) {
-            if (each.begun.step != number) return false;
-            calls_.end(each);
-            return true;
-        });
+        const bool anew = std::erase_if(watched_, [&](const WatchedStep& each) {
+                              if (each.begun.step != number) return false;
+                              calls_.end(each);
+                              return true;
+                          }) > 0;
+        // Nobody is still looking at it as it was.
+        if (anew) {
+            const std::lock_guard looked(looking_);
+        }
         watched_.push_back(step);
     }
     changed_.notify_all();
@@ -103,7 +107,7 @@ bool WishServer::is_over(const BegunStep& step) const {
 }
 
 bool WishServer::is_too_old(const WatchedStep& step, Clock::time_point now) const {
-    return !step.rows_stay && now - step.since > kAnsweredAtMost;
+    return now - step.since > kAnsweredAtMost && !calls_.stays(step);
 }
 
 void WishServer::let_rest(const WatchedStep& step, Clock::time_point now) {

@@ -30,7 +30,6 @@ void own_bits(std::span<const std::uint64_t> all, std::uint32_t first_block, std
 struct WatchedStep {
     BegunStep begun;
     std::uint64_t opening = 0;  // the writer's own count of what it has watched
-    bool rows_stay = false;     // until the slot's next step, however long that takes
     std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
 };
 
@@ -49,6 +48,8 @@ class WishServer {
         Answer answer;
         End end = [](const WatchedStep&) {};
         Rest rest = [](const WatchedStep&) { return false; };
+        // Its rows stay until the slot's next step, however long that takes.
+        Rest stays = [](const WatchedStep&) { return false; };
         Follow follow = [](const WatchedStep&) {};
     };
 

@@ -199,11 +199,11 @@ TEST_CASE("what was on its way and will not come is answered once more", "[lean]
         ++rested;
         return rests;
     };
+    calls.stays = [](const gpu_writer::WatchedStep&) { return true; };
     gpu_writer::WishServer server(files.segment, 0, calls);
     gpu_writer::WatchedStep step;
     step.begun.columns = kColumns;
     step.opening = 1;
-    step.rows_stay = true;
     server.watch(step);
     REQUIRE(publisher.begin(0, proto::SliceFormat::lean));
     REQUIRE(publisher.publish_lean(0));
