@@ -45,8 +45,7 @@ LeanRows::LeanRows(const proto::Geometry& geometry, std::uint32_t threads)
                   proto::block_weights_bytes(blocks_.back());
     }
     copied_bytes_.resize(copied);
-    all_.assign((geometry.blocks() + 63) / 64, ~std::uint64_t{0});
-    if (geometry.blocks() % 64 != 0) all_.back() = (std::uint64_t{1} << geometry.blocks() % 64) - 1;
+    all_ = shm::all_bits(geometry.blocks());
     laid_.resize(threads);
     for (Laid& laid : laid_) laid.lean.resize(geometry.tp);
 }
@@ -72,8 +71,7 @@ bool LeanRows::stands_whole(const shm::Segment& segment, const CheckedStep& step
     if (!placed.empty() && std::equal(all_.begin(), all_.end(), placed.begin())) return true;
     for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
         if (shm::rows_ready(segment, step.step, rank)) continue;
-        const auto& head = *reinterpret_cast<const proto::LeanHead*>(
-            segment.lean(step.slot, rank) + layouts_[rank].heads + column * sizeof(proto::LeanHead));
+        const proto::LeanHead& head = head_at(segment.lean(step.slot, rank), rank, column);
         if ((head.flags & proto::kStandsWhole) == 0) return false;
     }
     return true;
@@ -116,8 +114,7 @@ void LeanRows::prefetch_head(const shm::Segment& segment, const CheckedStep& ste
                              std::uint32_t column) const {
     for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
         if (segment.ready(step.slot, rank).format != proto::SliceFormat::lean) continue;
-        const std::byte* part = segment.lean(step.slot, rank);
-        __builtin_prefetch(part + layouts_[rank].heads + column * sizeof(proto::LeanHead));
+        __builtin_prefetch(&head_at(segment.lean(step.slot, rank), rank, column));
     }
 }
 
@@ -131,8 +128,7 @@ void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, st
         if (segment.ready(step.slot, rank).format != proto::SliceFormat::lean) continue;
         const proto::LeanLayout& layout = layouts_[rank];
         const std::byte* part = segment.lean(step.slot, rank);
-        const auto& head =
-            *reinterpret_cast<const proto::LeanHead*>(part + layout.heads + column * sizeof(proto::LeanHead));
+        const proto::LeanHead& head = head_at(part, rank, column);
         if ((head.flags & proto::kDrawn) != 0) continue;
         if ((head.flags & proto::kHasSpread) != 0)
             fetch(part + layout.spread(column), sizeof(proto::LeanSpread));
@@ -161,8 +157,7 @@ sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t ran
                                         std::span<const std::uint64_t> placed) const {
     const proto::LeanLayout& layout = layouts_[rank];
     // A copy: it is another process's.
-    const auto head =
-        *reinterpret_cast<const proto::LeanHead*>(part + layout.heads + column * sizeof(proto::LeanHead));
+    const proto::LeanHead head = head_at(part, rank, column);
     sampler::LeanColumn lean;
     lean.maxima = part + layout.maxima + column * layout.maxima_stride;
     lean.masked = (head.flags & proto::kMasked) != 0;

@@ -52,6 +52,10 @@ class LeanRows {
         std::vector<sampler::LeanColumn> lean;  // [rank]
     };
 
+    // In the rank's part: another process's.
+    const proto::LeanHead& head_at(const std::byte* part, std::uint32_t rank, std::uint32_t column) const {
+        return reinterpret_cast<const proto::LeanHead*>(part + layouts_[rank].heads)[column];
+    }
     sampler::LeanColumn column_of(const std::byte* part, std::uint32_t rank, std::uint32_t column,
                                   std::span<const std::uint64_t> placed) const;
 

@@ -35,8 +35,8 @@ class SessionView {
     std::uint64_t id() const { return id_; }
     // Neither fenced nor closed: its steps are to be decided.
     bool served() const;
-    // The row of one column, read in place, as the writers sent it. `read_early`: with the
-    // maxima that were made of it while the last tiles were in flight.
+    // The row of one column, read in place, as the writers sent it. `read_early`: with the maxima that were
+    // made of it while the last tiles were in flight.
     sampler::RowView row(const CheckedStep& step, std::uint32_t column, std::size_t thread, SentAs sent,
                          bool& read_early);
     // Of a lean step whose logits are awaited, something like it (LeanRows::copy()); nothing: there is none.

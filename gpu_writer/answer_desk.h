@@ -65,8 +65,8 @@ class AnswerDesk {
     // Whatever is opened later.
     void close_for_good();
     // Kernels may answer in one opening one after another, each in a turn of its own. The kernel of this turn
-    // ends. Where rows stay another one answers what is posted from then on; what
-    // was posted by then is to be posted again.
+    // ends. Where rows stay another one answers what is posted from then on; what was posted by then is to be
+    // posted again.
     void end_turn(std::uint64_t turn);
     // The same where the kernel is in no stream but the desk's own: nobody who waits for the GPU shall wait
     // for it. False: there is none, or it has to stay.

@@ -294,7 +294,6 @@ shm::Result<bool> CudaWriter::begin_capturing() {
         mutable_host().set_format(proto::SliceFormat::full_tiles);
         if (lean_ != nullptr) lean_->leave_slots();
     }
-    graphs_send_lean_ = lean;
     was_captured_ = true;
     return true;
 }
@@ -338,9 +337,9 @@ shm::Result<bool> CudaWriter::enqueue(void* stream, const void* logits, std::uin
     }
     BegunStep& next = begun_step(enqueued_ + 1);
     // Since its begin an older build may have taken the session over.
-    const bool is_read = !may_send_rows() || host().sends_lean();
-    if (!was_captured_ && next.lean && enqueued_ < begun() && !is_read) send_as_rows(next);
-    const bool lean = was_captured_ ? graphs_send_lean_ : next.lean;
+    const bool is_begun = !was_captured_ && enqueued_ < begun();
+    if (is_begun && next.lean && !host().sends_lean()) send_as_rows(next);
+    const bool lean = was_captured_ ? host().sends_lean() : next.lean;
     return lean ? enqueue_lean(worker, logits, row_stride) : enqueue_rows(worker, logits, row_stride);
 }
 

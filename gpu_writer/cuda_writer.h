@@ -84,7 +84,6 @@ class CudaWriter final : public StepWriter {
     std::uint64_t enqueued_ = 0;
     // Replays use records that this process cannot count: from then on the GPU alone knows which is next.
     bool was_captured_ = false;
-    bool graphs_send_lean_ = false;
 };
 
 }  // namespace croupier::gpu_writer

@@ -332,8 +332,7 @@ void LeanPath::leave_slots() {
 
 shm::Result<bool> LeanPath::leave_slot(std::uint64_t step, cudaStream_t worker) {
     server_->leave_slot(segment_.slot_of(step));
-    CROUPIER_TRY(desk_of(step).hold(worker));
-    return true;
+    return desk_of(step).hold(worker);
 }
 
 void LeanPath::end_turn(std::uint64_t step, std::uint64_t turn, bool late) {

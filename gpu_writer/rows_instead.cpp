@@ -6,6 +6,7 @@
 
 #include "gpu_writer/tile_maxima.h"
 #include "shm/logits_publisher.h"
+#include "shm/wishes.h"
 
 namespace croupier::gpu_writer {
 namespace {
@@ -34,11 +35,8 @@ RowsInstead::RowsInstead(const shm::Segment& segment, std::uint32_t rank,
       order_(order),
       post_(std::move(post)),
       ring_(std::move(ring)),
-      slots_(segment.geometry().slots) {
-    const std::uint32_t blocks = segment.geometry().shards[rank].blocks();
-    all_.assign((blocks + 63) / 64, ~std::uint64_t{0});
-    if (blocks % 64 != 0) all_.back() = (std::uint64_t{1} << blocks % 64) - 1;
-}
+      all_(shm::all_bits(segment.geometry().shards[rank].blocks())),
+      slots_(segment.geometry().slots) {}
 
 std::uint64_t& RowsInstead::word_of(std::uint32_t slot, std::uint32_t column) const {
     return words_[std::size_t{slot} * segment_.geometry().max_batch + column];

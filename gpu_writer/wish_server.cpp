@@ -63,6 +63,16 @@ WishServer::~WishServer() {
     thread_.join();
 }
 
+// Under mutex_. Whether there was one.
+template <typename Which>
+bool WishServer::stop_watching(Which which) {
+    return std::erase_if(watched_, [&](const WatchedStep& each) {
+               if (!which(each)) return false;
+               calls_.end(each);
+               return true;
+           }) > 0;
+}
+
 void WishServer::watch(const WatchedStep& step) {
     const std::uint64_t number = step.begun.step;
     {
@@ -73,13 +83,8 @@ void WishServer::watch(const WatchedStep& step) {
                               segment_.slot_of(each.begun.step) == segment_.slot_of(number);
                    });
         });
-        const bool anew = std::erase_if(watched_, [&](const WatchedStep& each) {
-                              if (each.begun.step != number) return false;
-                              calls_.end(each);
-                              return true;
-                          }) > 0;
         // Nobody is still looking at it as it was.
-        if (anew) {
+        if (stop_watching([&](const WatchedStep& each) { return each.begun.step == number; })) {
             const std::lock_guard looked(looking_);
         }
         watched_.push_back(step);
@@ -90,11 +95,7 @@ void WishServer::watch(const WatchedStep& step) {
 void WishServer::leave_slot(std::uint32_t slot) {
     {
         const std::lock_guard lock(mutex_);
-        std::erase_if(watched_, [&](const WatchedStep& each) {
-            if (segment_.slot_of(each.begun.step) != slot) return false;
-            calls_.end(each);
-            return true;
-        });
+        stop_watching([&](const WatchedStep& each) { return segment_.slot_of(each.begun.step) == slot; });
     }
     changed_.notify_all();
     const std::lock_guard looked(looking_);
@@ -220,12 +221,10 @@ bool WishServer::note_ready(std::uint64_t step) {
 // One that is watched anew meanwhile has another opening.
 void WishServer::forget_ended() {
     if (ended_.empty()) return;
-    std::erase_if(watched_, [this](const WatchedStep& each) {
-        const bool ended = std::any_of(ended_.begin(), ended_.end(), [&each](const WatchedStep& of) {
+    stop_watching([this](const WatchedStep& each) {
+        return std::any_of(ended_.begin(), ended_.end(), [&each](const WatchedStep& of) {
             return of.begun.step == each.begun.step && of.opening == each.opening;
         });
-        if (ended) calls_.end(each);
-        return ended;
     });
     ended_.clear();
     changed_.notify_all();

@@ -73,6 +73,8 @@ class WishServer {
         bool fresh = false;   // since the last look
     };
 
+    template <typename Which>
+    bool stop_watching(Which which);
     void serve();
     Found look_at(std::span<const WatchedStep> steps);
     bool is_over(const BegunStep& step) const;

@@ -18,6 +18,12 @@ std::byte* bytes_of(proto::WishCell& cell) {
 
 }  // namespace
 
+std::vector<std::uint64_t> all_bits(std::uint32_t blocks) {
+    std::vector<std::uint64_t> bits((blocks + 63) / 64, ~std::uint64_t{0});
+    if (blocks % 64 != 0) bits.back() = (std::uint64_t{1} << blocks % 64) - 1;
+    return bits;
+}
+
 // As ready words bear them: of a slice that is complete, its word has its writer's.
 std::uint32_t writer_epochs(const Segment& segment) {
     std::uint32_t epochs = 0;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "proto/wish_cell.h"
 #include "shm/segment.h"
@@ -42,6 +43,9 @@ class Wishes {
     std::uint32_t slot_;
     std::uint32_t epochs_;
 };
+
+// Of so many blocks each, and of none beyond them.
+std::vector<std::uint64_t> all_bits(std::uint32_t blocks);
 
 // The epochs of the ranks' present writers, added: the same before and after a decision, and what it read
 // there after it, means that nobody laid it anew meanwhile.

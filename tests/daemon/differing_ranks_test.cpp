@@ -11,6 +11,7 @@
 #include "shm/segment.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
+#include "tests/daemon/lean_deaths.h"
 
 using namespace croupier;
 using namespace croupier::testing;
@@ -26,11 +27,6 @@ EngineShape shape_of(std::uint32_t tp) {
     shape.max_logprobs = 5;
     shape.by_device = true;
     return shape;
-}
-
-void order_blocks(EngineShape& shape) {
-    const std::uint32_t blocks = proto::blocks_of(shape.vocab);  // a prime
-    for (std::uint32_t i = 0; i < blocks; ++i) shape.order.push_back(i * 37 % blocks);
 }
 
 // A rank for each bit.
@@ -258,13 +254,7 @@ TEST_CASE("samplers and the daemon die while ranks' rows are awaited: the same t
         engine.submit();
         engine.write();
         std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
-        if (round % 3 == 2) {
-            daemon.kill_now();
-            daemon.start();
-        } else {
-            const pid_t sampler = daemon.sampler_pid(0);
-            if (sampler > 0) ::kill(sampler, SIGKILL);
-        }
+        kill_in_round(daemon, round);
         engine.collect();
         REQUIRE(eventually([&] { return daemon.await_ready(); }));
     }

@@ -15,6 +15,7 @@
 #include "shm/wishes.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
+#include "tests/daemon/lean_deaths.h"
 
 using namespace croupier;
 using namespace croupier::testing;
@@ -31,11 +32,6 @@ EngineShape lean_shape(std::uint32_t tp) {
     shape.tp = tp;
     shape.lean = true;
     return shape;
-}
-
-void order_blocks(EngineShape& shape) {
-    const std::uint32_t blocks = proto::blocks_of(shape.vocab);  // a prime
-    for (std::uint32_t i = 0; i < blocks; ++i) shape.order.push_back(i * 37 % blocks);
 }
 
 // How often samplers asked for more, over all slots.
@@ -288,17 +284,11 @@ TEST_CASE("samplers and the daemon die while a row is awaited: the same tokens")
     SmallEngine engine(daemon.endpoint(), "engine", lean_shape(2));
     for (const auto& sequence : demanding()) engine.admit(sequence);
     engine.steps(2);
-    for (int round = 0; round < 12; ++round) {
+    for (std::uint32_t round = 0; round < 12; ++round) {
         engine.submit();
         engine.write();
         std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
-        if (round % 3 == 2) {
-            daemon.kill_now();
-            daemon.start();
-        } else {
-            const pid_t sampler = daemon.sampler_pid(0);
-            if (sampler > 0) ::kill(sampler, SIGKILL);
-        }
+        kill_in_round(daemon, round);
         engine.collect();
         REQUIRE(eventually([&] { return daemon.await_ready(); }));
     }

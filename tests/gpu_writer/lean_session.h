@@ -65,6 +65,33 @@ struct LeanSession {
         return block_of(naive_slice(files.segment.geometry(), 0, kLeanColumns, {}, rows));
     }
 
+    using Graph = std::unique_ptr<CapturedGraph>;
+    // Of an enqueue of rows that stand so many bytes behind where put() lays them.
+    Failure try_capture(std::uint64_t stride, Graph& graph, std::size_t behind = 0) {
+        const void* at = writer.memory().put(Bytes(16));
+        writer.memory().synchronise();
+        Failure failure;
+        graph = writer.memory().capture([&] {
+            failure.status =
+                croupier_writer_enqueue(writer.get(), writer.memory().stream(),
+                                        static_cast<const std::byte*>(at) + behind, stride, &failure.error);
+        });
+        return failure;
+    }
+    Graph capture(std::uint64_t stride, std::size_t behind = 0) {
+        Graph graph;
+        const Failure failure = try_capture(stride, graph, behind);
+        INFO(failure.error.text);
+        REQUIRE(failure.status == 0);
+        return graph;
+    }
+    // By the graph's replay, where there is one.
+    void send(const Rows& rows, const Graph& graph) {
+        if (graph == nullptr) return writer.enqueue(rows);
+        writer.memory().put(rows.bytes);
+        graph->replay();
+    }
+
     // Nothing stays on the GPU for its wishes then. Its columns' tokens are that one and those that follow.
     void decide(std::uint64_t step, std::int32_t first_token = 0) {
         for (std::uint32_t column = 0; column < kLeanColumns; ++column) {

@@ -44,20 +44,6 @@ void check_sent(LeanSession& session, std::uint64_t step, const Rows& rows, bool
     session.client.take();
 }
 
-std::unique_ptr<testing::CapturedGraph> captured(LeanSession& session, std::uint64_t stride,
-                                                 std::string* refused = nullptr) {
-    const void* at = session.writer.memory().put(Bytes(16));
-    session.writer.memory().synchronise();
-    return session.writer.memory().capture([&] {
-        croupier_error error{};
-        const int status = croupier_writer_enqueue(session.writer.get(), session.writer.memory().stream(), at,
-                                                   stride, &error);
-        INFO(error.text);
-        CHECK((status == 0) == (refused == nullptr));
-        if (refused != nullptr) *refused = error.text;
-    });
-}
-
 }  // namespace
 
 TEST_CASE("where lean steps are offered a host sends rows, and so does a path that is asked for", "[lean]") {
@@ -164,18 +150,13 @@ TEST_CASE("where rows are copied samplers go on asking, though tokens came late 
     if (!testing::can_run(Way::automatic)) return;
     LeanSession session(Way::automatic, offering_geometry());
     const bool replayed = GENERATE(false, true);
-    const auto graph = replayed ? captured(session, session.rows(0).stride) : nullptr;
+    const auto graph = replayed ? session.capture(session.rows(0).stride) : nullptr;
     std::uint64_t late = 0;
     for (std::uint64_t step = 0; step < 4; ++step) {
         const Rows rows = session.rows(static_cast<std::uint32_t>(step));
         testing::publish_step(session.client, kColumns);
         REQUIRE(session.writer.begin(step) == 0);
-        if (replayed) {
-            session.writer.memory().put(rows.bytes);
-            graph->replay();
-        } else {
-            session.writer.enqueue(rows);
-        }
+        session.send(rows, graph);
         session.await(step);
         // Once more often than anything is counted by.
         const int often = step == 0 ? 20 : 2;
@@ -220,7 +201,7 @@ TEST_CASE("a graph has the kernels of who decides when it is captured", "[lean]"
     testing::publish_step(session.client, kColumns);
     REQUIRE(session.writer.begin(0) == 0);
     decided_by_older_build(session, !lean);
-    const auto graph = captured(session, session.rows(0).stride);
+    const auto graph = session.capture(session.rows(0).stride);
     decided_by_older_build(session, false);
     CHECK(session.sends_lean() == lean);
     for (std::uint64_t step = 0; step < 5; ++step) {
@@ -245,9 +226,11 @@ TEST_CASE("a step that began as rows is no graph's of lean steps, and the captur
     testing::publish_step(session.client, kColumns);
     REQUIRE(session.writer.begin(0) == 0);
     decided_by_older_build(session, false);
-    std::string refused;
-    (void)captured(session, rows.stride, &refused);
-    CHECK_THAT(refused, Catch::Contains("step 0") && Catch::Contains("enqueue it before the capture"));
+    LeanSession::Graph graph;
+    const auto refused = session.try_capture(rows.stride, graph);
+    CHECK(refused.status == -1);
+    CHECK_THAT(refused.error.text,
+               Catch::Contains("step 0") && Catch::Contains("enqueue it before the capture"));
     session.writer.enqueue(rows);
     check_sent(session, 0, rows, false);
 }
@@ -260,19 +243,14 @@ TEST_CASE("lean steps that an older build finds in flight are sent as rows, and 
     LeanSession session(Way::automatic, geometry);
     const shm::Segment& segment = session.files.segment;
     const bool replayed = GENERATE(false, true);
-    const auto graph = replayed ? captured(session, session.rows(0).stride) : nullptr;
+    const auto graph = replayed ? session.capture(session.rows(0).stride) : nullptr;
     for (std::uint64_t step = 0; step < 5; ++step) {
         const Rows rows = session.rows(static_cast<std::uint32_t>(step));
         // A graph's are begun as they can be, whoever decides.
         if (replayed) decided_by_older_build(session, step % 2 == 1);
         testing::publish_step(session.client, kColumns);
         REQUIRE(session.writer.begin(step) == 0);
-        if (replayed) {
-            session.writer.memory().put(rows.bytes);
-            graph->replay();
-        } else {
-            session.writer.enqueue(rows);
-        }
+        session.send(rows, graph);
         session.await(step);
         if (step == 2) CHECK(session.wished_for(step) == session.that_block(rows));
         decided_by_older_build(session, true);

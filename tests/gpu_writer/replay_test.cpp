@@ -14,21 +14,7 @@ namespace {
 
 constexpr std::uint32_t kColumns = testing::kLeanColumns;
 
-using Graph = std::unique_ptr<testing::CapturedGraph>;
-
-// Of rows that stand so many bytes behind where put() lays them.
-Graph captured(LeanSession& session, std::uint64_t stride, std::size_t behind = 0) {
-    const void* at = session.writer.memory().put(Bytes(16));
-    session.writer.memory().synchronise();
-    return session.writer.memory().capture([&] {
-        croupier_error error{};
-        const int status =
-            croupier_writer_enqueue(session.writer.get(), session.writer.memory().stream(),
-                                    static_cast<const std::byte*>(at) + behind, stride, &error);
-        INFO(error.text);
-        REQUIRE(status == 0);
-    });
-}
+using Graph = LeanSession::Graph;
 
 Bytes part_of(const LeanSession& session, std::uint64_t step) {
     const shm::Segment& segment = session.files.segment;
@@ -46,7 +32,7 @@ TEST_CASE("a captured lean step is replayed after each begin, and asked for thou
     if (!testing::can_run(way)) return;
     LeanSession session(way, testing::lean_geometry(by_device));
     LeanSession beside(way, testing::lean_geometry(by_device));
-    const Graph graph = captured(session, session.rows(0).stride);
+    const Graph graph = session.capture(session.rows(0).stride);
     CHECK(session.sends_lean());
     for (std::uint64_t step = 0; step < 7; ++step) {
         const Rows rows = session.rows(static_cast<std::uint32_t>(step) + 2);
@@ -77,8 +63,7 @@ TEST_CASE("graphs of different rows that are lent are replayed in any order", "[
     if (!testing::can_run(Way::automatic)) return;
     LeanSession session(Way::automatic, testing::lean_geometry(false));
     const Rows some = session.rows(0);
-    const Graph graphs[] = {captured(session, some.stride),
-                            captured(session, some.stride, some.bytes.size())};
+    const Graph graphs[] = {session.capture(some.stride), session.capture(some.stride, some.bytes.size())};
     for (std::uint64_t step = 0; step < 6; ++step) {
         const Rows rows[] = {session.rows(static_cast<std::uint32_t>(2 * step + 1)),
                              session.rows(static_cast<std::uint32_t>(2 * step + 2))};
@@ -108,7 +93,7 @@ TEST_CASE("a step that was begun before the capture is replayed, and one that no
     session.writer.enqueue(first);
     session.await(0);
     REQUIRE(session.writer.begin(1) == 0);
-    const Graph graph = captured(session, first.stride);
+    const Graph graph = session.capture(first.stride);
     const Rows second = session.rows(2);
     session.writer.memory().put(second.bytes);
     graph->replay();
@@ -131,7 +116,7 @@ TEST_CASE("a lean replay that finds no begun step sends nothing and is counted",
     LeanSession session(Way::automatic, testing::lean_geometry(true));
     const Rows rows = session.rows(1);
     testing::publish_step(session.client, kColumns);
-    const Graph graph = captured(session, rows.stride);
+    const Graph graph = session.capture(rows.stride);
     session.writer.memory().put(rows.bytes);
     graph->replay();
     session.writer.memory().synchronise();
@@ -157,7 +142,7 @@ TEST_CASE("tokens are awaited behind a replay", "[lean]") {
     if (!testing::can_run(Way::automatic)) return;
     LeanSession session(Way::automatic, testing::lean_geometry(false));
     const Rows rows = session.rows(1);
-    const Graph graph = captured(session, rows.stride);
+    const Graph graph = session.capture(rows.stride);
     for (std::uint64_t step = 0; step < 7; ++step) {
         testing::publish_step(session.client, kColumns);
         session.writer.memory().put(rows.bytes);
