@@ -6,8 +6,9 @@
 
 namespace croupier::proto {
 
-// [epoch:16][step + 1, low 28 bits][tiles landed:20]. Zero means not ready: no step maps to 0 before
-// 2^28 - 1 steps have passed, and a slot is then long since overwritten.
+// [epoch:16][step + 1, low 28 bits][tiles landed:20]. Zero means not ready, for no writer's epoch is 0. The
+// step's bits come round after 2^28 steps: the client clears a slot's words before it publishes the step
+// (SchedulePublisher), so that each is of this step or of one that was still on its way.
 struct ReadyWord {
     std::uint32_t epoch = 0;
     std::uint32_t step_tag = 0;

@@ -24,7 +24,10 @@ Result<SchedulePublisher> SchedulePublisher::attach(Segment& segment) {
                                             "; close that one first, or open with takeover to fence it");
     }
     SchedulePublisher publisher(segment);
-    publisher.epoch_ = header.client_epoch.fetch_add(1, std::memory_order_acq_rel) + 1;
+    // 0 means that no client listens.
+    do {
+        publisher.epoch_ = header.client_epoch.fetch_add(1, std::memory_order_acq_rel) + 1;
+    } while (publisher.epoch_ == 0);
     header.client_pid.store(::getpid(), std::memory_order_relaxed);
     header.client_listens.store(0, std::memory_order_relaxed);
     // The client before may have died with a sequence revised, and nobody told.
@@ -87,6 +90,21 @@ Result<bool> SchedulePublisher::may_publish() const {
     return true;
 }
 
+// What a writer does not store in this step must not pass for the step's: a smaller step leaves stamps as
+// they are, one that is given up all of a rank's words, and 2^28 steps later they read as if they had just
+// been stored. Here, because nobody reads the slot: its last step is taken, and samplers and writers (a CUDA
+// graph's replay too) look at the next one behind `published`. A client that dies before that has a successor
+// that publishes the same step.
+void SchedulePublisher::reset_logits(std::uint32_t slot, std::uint32_t flags) const {
+    for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank) {
+        proto::ReadyCell& ready = segment_->ready(slot, rank);
+        ready.word.store(0, std::memory_order_relaxed);
+        for (auto& stamp : ready.stamps) stamp.store(0, std::memory_order_relaxed);
+    }
+    if ((flags & proto::kRandomsSupplied) != 0)
+        segment_->randoms_ready(slot).store(0, std::memory_order_relaxed);
+}
+
 void SchedulePublisher::reset_decisions(std::uint32_t slot, std::uint64_t step, std::uint32_t columns) const {
     auto& head = segment_->decision_head(slot);
     const std::uint64_t unclaimed = proto::ClaimWord{static_cast<std::uint32_t>(step), 0}.pack();
@@ -122,6 +140,7 @@ Result<std::uint64_t> SchedulePublisher::publish(std::span<const proto::Schedule
     // SYNC: pairs with the fence in shm/sequence_turn.cpp: whoever reads a word of this step where it looks
     // for the slot's last one sees that `taken` has gone beyond that.
     std::atomic_thread_fence(std::memory_order_release);
+    reset_logits(slot, flags);
     reset_decisions(slot, step, count);
     auto& record = segment_->schedule(slot);
     const std::uint32_t revisions = header.revisions.load(std::memory_order_relaxed);

@@ -49,6 +49,7 @@ class SchedulePublisher {
     explicit SchedulePublisher(Segment& segment) : segment_(&segment) {}
     Result<bool> not_fenced() const;
     void complete_what_was_given_up() const;
+    void reset_logits(std::uint32_t slot, std::uint32_t flags) const;
     void reset_decisions(std::uint32_t slot, std::uint64_t step, std::uint32_t columns) const;
     std::uint32_t columns_of(std::uint64_t step) const;
     void extend_logs(std::uint32_t slot) const;
