@@ -51,6 +51,7 @@ WishServer::WishServer(const shm::Segment& segment, std::uint32_t rank, Calls ca
       calls_(std::move(calls)),
       seen_(segment.geometry().slots),
       answered_(std::size_t{segment.geometry().slots} * segment.geometry().max_batch),
+      answered_in_(segment.geometry().slots, ~0ULL),
       rested_(segment.geometry().slots),
       thread_([this] { serve(); }) {}
 
@@ -143,6 +144,8 @@ std::size_t WishServer::look(const WatchedStep& watched, bool at_all) {
     const shm::Wishes wishes(segment_, step.step, shm::writer_epochs(segment_));
     const std::uint64_t posted = wishes.posted();
     if (posted == seen_[slot] && !at_all) return 0;
+    // A word comes round after 2^28 steps: that of another step answers none of this one's.
+    if (std::exchange(answered_in_[slot], step.step) != step.step) forget_answers(step.step);
     std::size_t found = 0;
     bool all = true;
     for (std::uint32_t column = 0; column < step.columns; ++column) {

@@ -89,9 +89,11 @@ class WishServer {
     const shm::Segment& segment_;
     std::uint32_t rank_;
     Calls calls_;
-    std::vector<std::uint64_t> seen_;      // of each slot's board
-    std::vector<std::uint64_t> answered_;  // [slot][column]: the last word, which may be on its way still
-    std::vector<WatchedStep> ended_;       // as one look at all of them found
+    std::vector<std::uint64_t> seen_;  // of each slot's board
+    // [slot][column]: the last word of the slot's step, which may be on its way still.
+    std::vector<std::uint64_t> answered_;
+    std::vector<std::uint64_t> answered_in_;                     // by slot: in which step
+    std::vector<WatchedStep> ended_;                             // as one look at all of them found
     std::vector<std::chrono::steady_clock::time_point> rested_;  // by slot
     std::chrono::steady_clock::time_point looked_at_all_;
     std::chrono::steady_clock::time_point last_wish_;

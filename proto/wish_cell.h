@@ -10,7 +10,8 @@
 namespace croupier::proto {
 
 // [step + 1, low 28 bits][the ranks' epochs, added: 16][round: 20]. A wish of another step, or of writers
-// that are gone, is no wish of this step's.
+// that are gone, is no wish of this step's. A cell that is not asked in keeps its word, and the 28 bits come
+// round: the cell also says its step in full.
 struct WishWord {
     std::uint32_t step_tag = 0;
     std::uint32_t epochs = 0;
@@ -40,6 +41,9 @@ static_assert(sizeof(WishBoard) == 64);
 // round.
 struct alignas(64) WishCell {
     std::atomic<std::uint64_t> asked;
+    // Whose wish it is. Stored behind a step's first word and read before it: no word of an earlier step is
+    // taken for one of this step.
+    std::atomic<std::uint64_t> step;
 };
 static_assert(sizeof(WishCell) == 64);
 

@@ -49,10 +49,13 @@ std::atomic<std::uint64_t>& Wishes::answer(std::uint32_t column, std::uint32_t r
 
 // The word, where it is of this step and its present writers; else of round 0.
 WishWord Wishes::latest(std::uint32_t column) const {
-    // SYNC: acquire; pairs with the release in ask(): the bits are there.
-    const WishWord word =
-        WishWord::unpack(segment_->wish(slot_, column).asked.load(std::memory_order_acquire));
     const WishWord none{ReadyWord::tag_of(step_), epochs_, 0};
+    const proto::WishCell& cell = segment_->wish(slot_, column);
+    // SYNC: acquire; pairs with the release fence in ask(): who sees the step sees its first word or a later
+    // one, and not that of a step 2^28 before it.
+    if (cell.step.load(std::memory_order_acquire) != step_) return none;
+    // SYNC: acquire; pairs with the release in ask(): the bits are there.
+    const WishWord word = WishWord::unpack(cell.asked.load(std::memory_order_acquire));
     return word.step_tag == none.step_tag && word.epochs == none.epochs ? word : none;
 }
 
@@ -79,23 +82,32 @@ std::span<const std::uint64_t> Wishes::placed(std::uint32_t column) const {
 
 void Wishes::ask(std::uint32_t column, std::span<const std::uint64_t> blocks) const {
     WishWord word = latest(column);
-    auto& stored = segment_->wish(slot_, column).asked;
+    proto::WishCell& cell = segment_->wish(slot_, column);
     const bool keeps = word.round != 0 && !word.is_being_written();
     if (!word.is_being_written()) ++word.round;
     // Who dies from here on leaves bits that were asked for and do not stand in the slices: the next owner of
     // the claim must not believe them.
-    stored.store(word.pack(), std::memory_order_relaxed);
-    // SYNC: release; no bit is seen before the word that says that they change.
+    cell.asked.store(word.pack(), std::memory_order_relaxed);
+    // SYNC: release; neither the step nor a bit is seen before the word that says that they change.
     std::atomic_thread_fence(std::memory_order_release);
+    if (word.round == 1) begin_cell(column);
     std::uint64_t* const all = words(column);
     for (std::size_t i = 0; i < blocks.size(); ++i) all[i] = keeps ? all[i] | blocks[i] : blocks[i];
     ++word.round;
     answer_for_rows(column, word);
-    stored.store(word.pack(), std::memory_order_release);
+    cell.asked.store(word.pack(), std::memory_order_release);
     // SYNC: release; a writer that sees the count sees the word. Who dies between the two leaves a wish that
     // a writer finds when it looks at all of them, which it does now and then.
     segment_->wish_board(slot_).posted.fetch_add(1, std::memory_order_release);
     segment_->header().counter(proto::SessionCounter::wishes).fetch_add(1, std::memory_order_relaxed);
+}
+
+// Rounds count from 1 in each step: an answer to a round of the same number, 2^28 steps ago, would pass for
+// one of this step's. Who dies in here has the column's next owner begin the cell again.
+void Wishes::begin_cell(std::uint32_t column) const {
+    for (std::uint32_t rank = 0; rank < segment_->geometry().tp; ++rank)
+        answer(column, rank).store(0, std::memory_order_relaxed);
+    segment_->wish(slot_, column).step.store(step_, std::memory_order_relaxed);
 }
 
 // A rank that sent rows has all that is asked for there, and its writer looks for no wishes.

@@ -13,6 +13,7 @@
 #include "shm/logits_publisher.h"
 #include "shm/step_claims.h"
 #include "shm/wishes.h"
+#include "testing/moved_counters.h"
 #include "tests/gpu_writer/writer_under_test.h"
 
 using namespace croupier;
@@ -180,6 +181,45 @@ TEST_CASE("a wish for which there is no room yet is tried again, and no other wa
         REQUIRE(soon([&] { return wishes.unanswered(column, 0) == 0; }));
     CHECK(refused == 4);
     CHECK(answered == 2);
+}
+
+TEST_CASE("a wish whose word was answered 2^28 steps ago is answered", "[lean]") {
+    SessionFiles files(lean_geometry());
+    auto publisher = testing::need(shm::LogitsPublisher::attach(files.segment, 0));
+    std::atomic<int> answered = 0;
+    gpu_writer::WishServer server(
+        files.segment, 0, {[&](const gpu_writer::WatchedStep& step, const gpu_writer::Wish& wish) {
+            shm::Wishes(files.segment, step.begun.step, shm::writer_epochs(files.segment))
+                .answer(wish.column, 0)
+                .store(wish.word, std::memory_order_release);
+            ++answered;
+            return true;
+        }});
+    gpu_writer::WatchedStep step;
+    step.begun.columns = kColumns;
+    for (const std::uint64_t number : {std::uint64_t{0}, testing::kTagPeriod}) {
+        testing::move_counters(files.segment, number);
+        auto client = testing::need(shm::SchedulePublisher::attach(files.segment));
+        REQUIRE(testing::publish_step(client, kColumns) == number);
+        step.begun.step = number;
+        ++step.opening;
+        server.watch(step);
+        REQUIRE(publisher.publish_lean(number));
+        const shm::Wishes wishes(files.segment, number, shm::writer_epochs(files.segment));
+        std::vector<std::uint64_t> bits(wishes.bits(0).size());
+        bits[0] = 1;
+        wishes.ask(1, bits);
+        REQUIRE(soon([&] { return wishes.unanswered(1, 0) == 0; }));
+        CHECK(answered == static_cast<int>(step.opening));
+        for (std::uint32_t column = 0; column < kColumns; ++column) {
+            const shm::StepClaims claims(files.segment, number);
+            REQUIRE(claims.try_claim(column, kOwner));
+            claims.commit(column, kColumns, proto::Decision{});
+        }
+        client.take();
+        // For the next one.
+        files.segment.release(shm::Role::client);
+    }
 }
 
 TEST_CASE("what was on its way and will not come is answered once more", "[lean]") {

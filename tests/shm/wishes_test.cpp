@@ -7,6 +7,7 @@
 
 #include "proto/lean_part.h"
 #include "test_session.h"
+#include "testing/moved_counters.h"
 
 using namespace croupier;
 using namespace croupier::shm;
@@ -21,6 +22,7 @@ proto::Geometry lean_geometry() {
     proto::Geometry geometry = small_geometry();
     geometry.vocab = 2 * 64 * 64;
     geometry.tp = 2;
+    geometry.slots = 4;  // by which 2^28 can be divided
     geometry.tile = proto::kBlockIds;
     geometry.lean_blocks = proto::kLeanGranule;
     proto::fill_even_shards(geometry);
@@ -97,6 +99,53 @@ TEST_CASE("a wish of another step, or of writers that are gone, is none of this 
     anew.answer(0, 1).store(anew.unanswered(0, 1));
     CHECK(anew.placed(0)[0] == 0);
     CHECK(anew.placed(0)[1] == 16);
+}
+
+TEST_CASE("a wish of 2^28 steps ago is none of this step's, nor is its answer one to this step's") {
+    Stage stage;
+    stage.wishes.ask(0, Bits{1, 2});
+    stage.answer(0);
+    stage.answer(1);
+    const Segment& segment = stage.session.daemon();
+    const Wishes later(segment, kStep + testing::kTagPeriod, kEpochs);
+    REQUIRE(segment.slot_of(kStep + testing::kTagPeriod) == segment.slot_of(kStep));
+    CHECK_FALSE(later.awaited(0));
+    CHECK(later.placed(0).empty());
+    for (const std::uint32_t rank : {0U, 1U}) CHECK(later.unanswered(0, rank) == 0);
+    later.ask(0, Bits{0, 16});
+    for (const std::uint32_t rank : {0U, 1U}) {
+        CHECK(later.awaited(0));
+        REQUIRE(later.unanswered(0, rank) != 0);
+        later.answer(0, rank).store(later.unanswered(0, rank));
+    }
+    CHECK_FALSE(later.awaited(0));
+    CHECK(later.placed(0)[0] == 0);
+    CHECK(later.placed(0)[1] == 16);
+}
+
+TEST_CASE("whoever dies over a step's first wish leaves a cell in which the next owner begins again") {
+    Stage stage;
+    stage.wishes.ask(0, Bits{1, 2});
+    stage.answer(0);
+    stage.answer(1);
+    const std::uint64_t step = kStep + testing::kTagPeriod;
+    proto::WishCell& cell = stage.session.daemon().wish(stage.session.daemon().slot_of(step), 0);
+    const Wishes later(stage.session.daemon(), step, kEpochs);
+    // Before it stored the step, and after it.
+    const bool has_step = GENERATE(false, true);
+    cell.asked.store(proto::WishWord{proto::ReadyWord::tag_of(step), kEpochs, 1}.pack());
+    if (has_step) cell.step.store(step);
+    CHECK_FALSE(later.awaited(0));
+    CHECK(later.placed(0).empty());
+    for (const std::uint32_t rank : {0U, 1U}) CHECK(later.unanswered(0, rank) == 0);
+    later.ask(0, Bits{0, 16});
+    for (const std::uint32_t rank : {0U, 1U}) {
+        CHECK(later.awaited(0));
+        REQUIRE(later.unanswered(0, rank) != 0);
+        later.answer(0, rank).store(later.unanswered(0, rank));
+    }
+    CHECK(later.placed(0)[0] == 0);
+    CHECK(later.placed(0)[1] == 16);
 }
 
 TEST_CASE("bits of which the writer died half-way are not believed, nor is an earlier answer") {
