@@ -48,8 +48,8 @@ struct alignas(64) SequenceEntry {
     // The client's: grows when what is in flight of the sequence is void: it was finished or truncated, or
     // the client took a decision that ends it. Stored after the length that it leaves, with release.
     std::atomic<std::uint32_t> revision;
-    // What revised it: a decision that was taken of this step, by its low bits and 1; 0: a truncate or a
-    // finish. Stored before the revision.
+    // What revised it: a decision that was taken of a step (revised_by_step()); 0: a truncate or a finish.
+    // Stored before the revision.
     std::atomic<std::uint32_t> revised_by;
     std::uint64_t uid;
     std::uint32_t hot_choice;   // proto/hot_set.h; the session's when the sequence was admitted
@@ -64,6 +64,11 @@ static_assert(kMaxBias <= 0xFFFF && kMaxStopIds <= 0xFFFF);
 static_assert(offsetof(SequenceEntry, uid) == 40 && offsetof(SequenceEntry, hot_choice) == 48);
 static_assert(offsetof(SequenceEntry, owner) == 64);
 static_assert(sizeof(SequenceEntry) == 128);
+
+// The highest bit and the step's low ones: 0 for no step. Only steps in flight are told apart.
+constexpr std::uint32_t revised_by_step(std::uint64_t step) {
+    return std::uint32_t{1} << 31U | static_cast<std::uint32_t>(step);
+}
 
 // A decision may be made again after its sampler's death: position p reads one and writes the next, so that
 // the second time it reads what the first time read, and writes the same. By `outputs` modulo their number,

@@ -25,7 +25,7 @@ void copy_lists(const NewSequence& sequence, proto::SequenceEntry& entry, std::i
 
 void revise(const Segment& segment, std::uint32_t slot, std::optional<std::uint64_t> step) {
     auto& entry = segment.sequence(slot);
-    entry.revised_by.store(step ? static_cast<std::uint32_t>(*step) + 1 : 0, std::memory_order_relaxed);
+    entry.revised_by.store(step ? proto::revised_by_step(*step) : 0, std::memory_order_relaxed);
     // SYNC: release; pairs with the acquire in turn_of(), and with the next client's.
     entry.revision.store(entry.revision.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     segment.header().revisions.fetch_add(1, std::memory_order_release);
@@ -35,8 +35,7 @@ bool revised_since(const Segment& segment, const proto::ScheduleColumn& column, 
     const auto& entry = segment.sequence(column.sequence_slot);
     const std::uint32_t revision = entry.revision.load(std::memory_order_acquire);
     if (revision == column.revision) return false;
-    const bool by_itself =
-        entry.revised_by.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(step) + 1;
+    const bool by_itself = entry.revised_by.load(std::memory_order_relaxed) == proto::revised_by_step(step);
     return revision != column.revision + 1 || !by_itself;
 }
 

@@ -125,6 +125,28 @@ TEST_CASE("the lists of a sequence lie one after the other, and what a slot's la
     }
 }
 
+TEST_CASE("a revision is a step's own only where that step made it, whichever its number") {
+    TestSession session;
+    Segment segment = session.open();
+    SequenceTable table(segment);
+    const auto prompt = tokens(1);
+    const std::uint32_t slot = table.add(sequence(5, prompt)).value();
+    const std::uint64_t step =
+        GENERATE(std::uint64_t{0}, 1U, 0x7FFFFFFFU, 0x80000000U, 0xFFFFFFFEU, 0xFFFFFFFFU, 1ULL << 32U);
+    proto::ScheduleColumn column;
+    column.sequence_slot = slot;
+    column.revision = segment.sequence(slot).revision.load();
+    CHECK_FALSE(revised_since(segment, column, step));
+    revise(segment, slot, step);
+    CHECK_FALSE(revised_since(segment, column, step));
+    CHECK(revised_since(segment, column, step + 1));
+    CHECK(revised_since(segment, column, step - 1));
+    // A truncate or a finish is no step's.
+    column.revision = segment.sequence(slot).revision.load();
+    revise(segment, slot);
+    CHECK(revised_since(segment, column, step));
+}
+
 TEST_CASE("a client that dies at any instruction of an admission leaves a free slot or the whole sequence") {
     if (!can_single_step()) return;
     TestSession session;
