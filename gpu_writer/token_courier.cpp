@@ -44,13 +44,15 @@ shm::Result<std::unique_ptr<TokenCourier>> TokenCourier::make(const shm::Segment
 shm::Result<bool> TokenCourier::prepare() {
     const proto::Geometry& geometry = segment_.geometry();
     // As many again as may be begun: a place is used again when the GPU has long had its tokens.
-    places_ = 2 * geometry.slots;
+    const std::uint32_t places = 2 * geometry.slots;
+    const std::size_t tokens = std::size_t{places} * geometry.max_batch;
     CROUPIER_TRY(keep(delivered_, pinned_array<std::uint64_t>(1, "the word of delivered tokens")));
     CROUPIER_TRY(keep(delivered_address_, device_pointer(delivered_.get(), "the word of delivered tokens")));
-    CROUPIER_TRY(keep(tokens_, pinned_array<TokenWord>(std::size_t{places_} * geometry.max_batch, "tokens")));
+    CROUPIER_TRY(keep(tokens_, pinned_array<TokenWord>(tokens, "tokens")));
     CROUPIER_TRY(keep(tokens_address_, device_pointer(tokens_.get(), "tokens")));
     CROUPIER_TRY(cuda_done(load_tokens_kernel(), "cannot load the kernel that fetches tokens"));
-    fetched_.resize(places_);
+    places_ = TokenPlaces({tokens_.get(), tokens}, places);
+    fetched_.resize(places);
     for (Event& event : fetched_) {
         CROUPIER_TRY(keep(event, make_event()));
     }
@@ -79,8 +81,9 @@ shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::millis
                                                  "tokens are awaited behind its enqueue");
     }
     const std::uint64_t ticket = ticket_ + 1;
-    const cudaEvent_t fetched = fetched_[ticket % places_].get();
+    const cudaEvent_t fetched = fetched_[ticket % fetched_.size()].get();
     CROUPIER_TRY(cuda_done(cudaEventSynchronize(fetched), "the GPU has not fetched earlier tokens"));
+    places_.begin(ticket);
     const DeliveredTokens delivered = to_deliver(ticket, step.columns, tokens);
     shm::Result<std::uint64_t> turn = std::uint64_t{0};
     if (step.lean) turn = lean_->answer_in(stream, step.step, delivered);
@@ -101,7 +104,7 @@ shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::millis
 
 DeliveredTokens TokenCourier::to_deliver(std::uint64_t ticket, std::uint32_t columns,
                                          std::int32_t* tokens) const {
-    return {tokens_address_ + room_of(ticket), tokens, columns, static_cast<std::uint32_t>(ticket)};
+    return {tokens_address_ + places_.first_of(ticket), tokens, columns, TokenPlaces::tag_of(ticket)};
 }
 
 shm::Result<bool> TokenCourier::enqueue_fetch(const DeliveredTokens& tokens, std::uint64_t ticket,
@@ -139,11 +142,7 @@ bool TokenCourier::hand_over(const Awaited& awaited) {
 }
 
 void TokenCourier::put(const Awaited& awaited, std::span<const DecidedTokens::Token> tokens) {
-    const std::size_t room = room_of(awaited.ticket);
-    for (const auto& [column, token] : tokens) {
-        const TokenWord word{token, static_cast<std::uint32_t>(awaited.ticket)};
-        std::atomic_ref(tokens_[room + column]).store(word, std::memory_order_relaxed);
-    }
+    for (const auto& [column, token] : tokens) places_.put(awaited.ticket, column, token);
 }
 
 void TokenCourier::deliver(const Awaited& awaited) {

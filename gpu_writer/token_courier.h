@@ -21,6 +21,7 @@
 #include "gpu_writer/cuda_memory.h"
 #include "gpu_writer/decided_tokens.h"
 #include "gpu_writer/stream_wait.h"
+#include "gpu_writer/token_places.h"
 #include "shm/logits_forecast.h"
 #include "shm/segment.h"
 
@@ -69,19 +70,16 @@ class TokenCourier {
     // As they are decided. False: some did not come in time.
     bool hand_over(const Awaited& awaited);
     void put(const Awaited& awaited, std::span<const DecidedTokens::Token> tokens);
-    std::size_t room_of(std::uint64_t ticket) const {
-        return ticket % places_ * segment_.geometry().max_batch;
-    }
 
     const shm::Segment& segment_;
     std::uint32_t rank_;
     LeanPath* lean_;
     StreamWait wait_;
-    std::uint32_t places_ = 0;
     PinnedMemory<std::uint64_t> delivered_;  // up to this ticket; a stream without a kernel waits for it
     std::uint64_t* delivered_address_ = nullptr;
     PinnedMemory<TokenWord> tokens_;  // [place][column]
     TokenWord* tokens_address_ = nullptr;
+    TokenPlaces places_;
     std::vector<Event> fetched_;  // by place: the GPU has its tokens
     std::uint64_t ticket_ = 0;
 
