@@ -69,6 +69,20 @@ shm::Result<std::uint64_t> AnswerDesk::answer_in(cudaStream_t stream, const Deli
 }
 
 shm::Result<bool> AnswerDesk::enqueue(cudaStream_t stream, const DeliveredTokens& tokens) {
+    if (auto launched = launch(stream, tokens); !launched) {
+        // Nothing answers in this turn, and the stream may wait for its first wish by now: it ends, and the
+        // next wish or await has a turn of its own.
+        raise_word(DeskWord::of(turn_ + 1, 0));
+        if (!is_closed_) ++turn_;
+        return launched;
+    }
+    if (enqueued_ >= first_turn_) std::swap(ended_, before_);
+    enqueued_ = turn_;
+    on_own_stream_ = stream == stream_.get();
+    return cuda_done(cudaEventRecord(ended_.get(), stream), "cannot mark the end of wishes");
+}
+
+shm::Result<bool> AnswerDesk::launch(cudaStream_t stream, const DeliveredTokens& tokens) {
     // A replay's stream is not known; who awaits its tokens does so behind it, most often there.
     const bool behind_step = opened_.worker ? stream == *opened_.worker : stream != stream_.get();
     // A stream that finds its word too small looks at it again 20 us later or so, a kernel at once.
@@ -84,17 +98,12 @@ shm::Result<bool> AnswerDesk::enqueue(cudaStream_t stream, const DeliveredTokens
     if (enqueued_ >= first_turn_) {
         CROUPIER_TRY(cuda_done(cudaStreamWaitEvent(stream, ended_.get(), 0),
                                "a stream cannot wait for earlier wishes"));
-        std::swap(ended_, before_);
     }
-    // Whatever comes of the launch: two kernels of a turn would answer each other's wishes.
-    enqueued_ = turn_;
-    on_own_stream_ = stream == stream_.get();
     // An error that somebody else left is not this launch's.
     (void)cudaGetLastError();
-    CROUPIER_TRY(cuda_done(launch_answering(opened_.rows, opened_.slice, addresses_, turn_, tokens,
-                                            {opened_.found, opened_.number}, stream),
-                           "cannot launch the kernel that answers wishes"));
-    return cuda_done(cudaEventRecord(ended_.get(), stream), "cannot mark the end of wishes");
+    return cuda_done(launch_answering(opened_.rows, opened_.slice, addresses_, turn_, tokens,
+                                      {opened_.found, opened_.number}, stream),
+                     "cannot launch the kernel that answers wishes");
 }
 
 shm::Result<bool> AnswerDesk::hold(cudaStream_t stream) const {
@@ -166,7 +175,8 @@ bool AnswerDesk::post(std::uint64_t opening, const DeskWish& wish) {
     if (turn != posted_in_) posted_ = 0;
     posted_in_ = turn;
     const std::atomic_ref word(word_[0]);
-    if (DeskWord::turn(word.load(std::memory_order_relaxed)) > turn) return true;
+    // Where a later turn goes on, the wish belongs there.
+    if (DeskWord::turn(word.load(std::memory_order_relaxed)) > turn) return turn_of(opening) == turn;
     if (!has_kernel(turn) || !has_entries(turn) || !has_place(turn, posted_)) return false;
     write_entry(posted_ % kPlaces, wish);
     raise_word(DeskWord::of(turn, ++posted_));
@@ -188,8 +198,8 @@ bool AnswerDesk::has_entries(std::uint64_t turn) {
 bool AnswerDesk::has_kernel(std::uint64_t turn) {
     const BesideCapture beside;
     const std::lock_guard lock(mutex_);
-    if (is_closed_) return false;
-    if (turn_ > turn || enqueued_ == turn_) return true;
+    if (is_closed_ || turn_ > turn) return false;
+    if (enqueued_ == turn_) return true;
     // For good: the thread has no other device, and to go back to the first one would make a context there.
     (void)cudaSetDevice(device_);
     return enqueue(stream_.get(), {}).has_value();

@@ -59,7 +59,8 @@ class AnswerDesk {
 
     // By one thread. Calls into CUDA for a turn's first wish where no stream waits for its tokens: on a
     // stream of the desk's own. What is posted behind the last turn is dropped. False: not now, for the
-    // opening is not open, the GPU has not taken so many earlier ones, or the kernel could not be launched.
+    // opening is not open, the GPU has not taken so many earlier ones, the turn has just ended and another
+    // one goes on, or the kernel could not be launched, which the next call tries again.
     bool post(std::uint64_t opening, const DeskWish& wish);
     void close(std::uint64_t opening);
     // Whatever is opened later.
@@ -80,7 +81,9 @@ class AnswerDesk {
     shm::Result<bool> prepare();
     // Another thread may close meanwhile.
     bool raise_word(std::uint64_t to);
+    // The turn then has its kernel; where it fails, the turn is over.
     shm::Result<bool> enqueue(cudaStream_t stream, const DeliveredTokens& tokens);
+    shm::Result<bool> launch(cudaStream_t stream, const DeliveredTokens& tokens);
     // 0: the opening is not the present one, or it is closed.
     std::uint64_t turn_of(std::uint64_t opening) const;
     void end_turn_now(std::uint64_t turn);

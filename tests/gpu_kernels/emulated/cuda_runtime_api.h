@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <new>
 #include <numeric>
 #include <tuple>
 #include <type_traits>
@@ -26,10 +27,11 @@
 #define __launch_bounds__(...)
 #define __shared__ static
 
-enum cudaError_t { cudaSuccess = 0 };
+enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorLaunchFailure = 719 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 using cudaStream_t = void*;
+using cudaEvent_t = void*;
 struct cudaFuncAttributes {};
 struct dim3 {
     unsigned x = 1, y = 1, z = 1;
@@ -44,6 +46,93 @@ struct cudaLaunchConfig_t {
     std::size_t dynamicSmemBytes = 0;
     cudaStream_t stream = nullptr;
 };
+
+// What the CPU's side takes: memory is this process's, and whatever is enqueued is done at once.
+enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed };
+constexpr unsigned cudaHostAllocMapped = 0, cudaHostAllocPortable = 0;
+constexpr unsigned cudaHostRegisterMapped = 0, cudaHostRegisterPortable = 0;
+constexpr unsigned cudaStreamNonBlocking = 0, cudaEventDisableTiming = 0;
+inline const char* cudaGetErrorString(cudaError_t) {
+    return "emulated";
+}
+inline const char* cudaGetErrorName(cudaError_t) {
+    return "emulated";
+}
+inline cudaError_t cuda_allocate(void** memory, std::size_t bytes) {
+    *memory = ::operator new (bytes, std::align_val_t{256});
+    return cudaSuccess;
+}
+inline cudaError_t cuda_free(void* memory) {
+    ::operator delete (memory, std::align_val_t{256});
+    return cudaSuccess;
+}
+inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+    return cuda_allocate(memory, bytes);
+}
+inline cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
+    return cuda_allocate(memory, bytes);
+}
+inline cudaError_t cudaFree(void* memory) {
+    return cuda_free(memory);
+}
+inline cudaError_t cudaFreeHost(void* memory) {
+    return cuda_free(memory);
+}
+inline cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
+    std::memset(memory, value, bytes);
+    return cudaSuccess;
+}
+inline cudaError_t cudaHostRegister(void*, std::size_t, unsigned) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaHostUnregister(void*) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+    *device = host;
+    return cudaSuccess;
+}
+inline cudaError_t cudaGetDevice(int* device) {
+    *device = 0;
+    return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* most) {
+    *least = *most = 0;
+    return cudaSuccess;
+}
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+    return cuda_allocate(stream, 1);
+}
+inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+    return cuda_allocate(stream, 1);
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    return cuda_free(stream);
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+    return cuda_allocate(event, 1);
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    return cuda_free(event);
+}
+inline cudaError_t cudaEventQuery(cudaEvent_t) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+    return cudaSuccess;
+}
 
 inline dim3 threadIdx;
 inline dim3 blockIdx;

@@ -1,0 +1,59 @@
+// The desk's own code, over memory and streams that are this process's.
+#include "tests/gpu_kernels/emulated_desk.h"
+
+#include <atomic>
+#include <stdexcept>
+
+namespace croupier::gpu_writer {
+
+shm::Result<StreamWait> StreamWait::find() {
+    return StreamWait(nullptr);
+}
+shm::Result<bool> StreamWait::until(cudaStream_t, std::uint64_t, std::uint64_t) const {
+    return true;
+}
+
+namespace {
+
+const std::uint64_t* last_word = nullptr;
+
+cudaError_t record_launch(const LeanRows&, const LeanSlice&, const Desk& desk, std::uint64_t turn,
+                          const DeliveredTokens&, const ToldRows&, cudaStream_t stream) {
+    last_word = desk.word;
+    testing::DeskLaunches& launches = testing::desk_launches();
+    if (launches.to_fail > 0) {
+        --launches.to_fail;
+        return cudaErrorLaunchFailure;
+    }
+    launches.done.push_back({turn, stream});
+    return cudaSuccess;
+}
+
+}  // namespace
+}  // namespace croupier::gpu_writer
+
+// The kernel itself waits for the CPU (emulated_answer.h).
+#define launch_answering record_launch
+#include "gpu_writer/answer_desk.cpp"  // NOLINT(bugprone-suspicious-include)
+#undef launch_answering
+#include "gpu_writer/cuda_memory.cpp"  // NOLINT(bugprone-suspicious-include)
+
+namespace croupier::testing {
+
+DeskLaunches& desk_launches() {
+    static DeskLaunches launches;
+    return launches;
+}
+
+std::unique_ptr<gpu_writer::AnswerDesk> make_emulated_desk() {
+    desk_launches() = {};
+    auto desk = gpu_writer::AnswerDesk::make(proto::Dtype::bf16, 100);
+    if (!desk) throw std::runtime_error(desk.error().message);
+    return std::move(desk).value();
+}
+
+std::uint64_t desk_word() {
+    return std::atomic_ref(*const_cast<std::uint64_t*>(gpu_writer::last_word)).load();
+}
+
+}  // namespace croupier::testing
