@@ -181,7 +181,8 @@ class LeanTurn {
     }
     bool is_over(std::uint32_t column) {
         if (has_rows()) return false;
-        // SYNC: acquire; what was read of the rows was read before the words are.
+        // SYNC: acquire; what was read of the rows was read before the words are. Pairs with the release
+        // fence in LogitsPublisher::begin_epoch.
         std::atomic_thread_fence(std::memory_order_acquire);
         if (!slices_complete(segment_, step_) && !is_sent(column)) return true;
         return shm::writer_epochs(segment_) != epochs_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 
 #include "sampler/row_scan.h"
@@ -148,6 +149,9 @@ bool EarlyMaxima::finish(const shm::Segment& segment, const CheckedStep& step, s
         const std::uint32_t tiles = geometry_.tiles(rank);
         // Nothing is gained by two passes where the first has not begun.
         if (followed.tiles == 0 && tiles > 0) return false;
+        // SYNC: acquire; pairs with the release fence in LogitsPublisher::begin_epoch: what was read of the
+        // tiles was read before the word is.
+        std::atomic_thread_fence(std::memory_order_acquire);
         if (ready_word(segment, step.slot, rank).epoch != followed.epoch) return false;
         if (followed.tiles < tiles) take_in(segment, step, slot, rank, column, followed.tiles, tiles);
     }

@@ -107,6 +107,10 @@ void LogitsPublisher::begin_epoch(Rows rows) {
         }
         word.store(own.pack(), std::memory_order_release);
     }
+    // SYNC: release; pairs with the acquire fences in LeanTurn::is_over and EarlyMaxima::finish: who has read
+    // a byte that is stored from here on into a slice that is withdrawn sees the epoch or the word that says
+    // so. The stores above order only what came before them.
+    std::atomic_thread_fence(std::memory_order_release);
 }
 
 // A slice of rank 0 without the randoms that go with it is not vouched for: nobody would supply them.
