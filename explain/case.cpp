@@ -214,6 +214,8 @@ Case read_case(const Json& request, RowFiles& files) {
 
 Asked::Asked(const Case& of, std::uint32_t child, std::uint32_t draw)
     : params_(sampler::params_of_child(of.params.sampling, child)) {
+    // The sampler tells the drawn token's rank only beside some of the best.
+    if (of.wants_logprobs) params_.logprobs = std::max(params_.logprobs, 1U);
     request_.params = &params_;
     request_.bias = of.params.bias;
     request_.stop_ids = of.params.stop_ids;

@@ -154,6 +154,27 @@ TEST_CASE("decide: log-probs are the row's, or the distribution's that was drawn
     CHECK_FALSE(ask(raw).contains("logprobs"));
 }
 
+TEST_CASE("decide: the log-prob of no best token is the drawn token's own") {
+    Asker ask;
+    for (const char* impl : {"fast", "reference"}) {
+        for (const char* mode : {"raw", "processed"}) {
+            Json request = {{"logits", {0.5, 2, 1, 0, -1}}, {"impl", impl}, {"logprobs", 3}, {"draws", 4}};
+            request["params"] = {{"top_k", 3}, {"logprobs_mode", mode}};
+            for (const bool masked : {false, true}) {
+                if (masked) request["mask"] = {21};
+                Json some = ask(request).at("logprobs");
+                Json none = ask(with(request, "logprobs", 0)).at("logprobs");
+                INFO(impl << ", " << mode << (masked ? ", under a mask" : ""));
+                REQUIRE(none.size() == 1);
+                CHECK(none == Json::array({some.at(0)}));
+                CHECK(ask(with(request, "logprobs", 1)).at("logprobs").size() == 2);
+            }
+        }
+    }
+    Json children = ask(Json{{"logits", {1, 2}}, {"logprobs", 0}, {"params", {{"n", 3}}}}).at("children");
+    for (const Json& child : children) CHECK(child.at("logprobs").at(0).at(0) == child.at("tokens").at(0));
+}
+
 TEST_CASE("decide: mirostat and adaptive-p answer what the next decision needs, and go on from it") {
     Asker ask;
     for (const Json& params :

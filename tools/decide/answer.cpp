@@ -1,6 +1,8 @@
 #include "tools/decide/answer.h"
 
+#include <algorithm>
 #include <exception>
+#include <span>
 
 #include "explain/faults.h"
 #include "explain/target.h"
@@ -14,9 +16,11 @@ explain::OrderedJson support_of(const explain::Outcome& outcome) {
     return list;
 }
 
-explain::OrderedJson logprobs_of(const explain::Outcome& outcome) {
+// The drawn token's, and so many of the best.
+explain::OrderedJson logprobs_of(const explain::Outcome& outcome, std::size_t best) {
     explain::OrderedJson list = explain::OrderedJson::array();
-    for (const sampler::RankedLogprob& each : outcome.logprobs) {
+    const std::span all(outcome.logprobs);
+    for (const sampler::RankedLogprob& each : all.first(std::min(best + 1, all.size()))) {
         list.push_back({each.token, explain::number(explain::shortest(each.logprob)), each.rank});
     }
     return list;
@@ -38,7 +42,7 @@ explain::OrderedJson child_answer(const explain::Case& of, std::uint32_t child, 
         tokens.push_back(outcome.decision.token);
         if (draw > 0) continue;
         if (of.wants_support) result["support"] = support_of(outcome);
-        if (of.wants_logprobs) result["logprobs"] = logprobs_of(outcome);
+        if (of.wants_logprobs) result["logprobs"] = logprobs_of(outcome, of.params.sampling.logprobs);
         if (carries_feedback(of.params.sampling)) {
             result["feedback"] = {{"level", explain::number(outcome.feedback.level)},
                                   {"weight", explain::number(outcome.feedback.weight)}};
