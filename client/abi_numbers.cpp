@@ -15,6 +15,8 @@ constexpr bool same(int number, Ours ours) {
 
 static_assert(same(CROUPIER_IGNORE_EOS, proto::kIgnoreEos));
 static_assert(same(CROUPIER_NO_LOGPROB, proto::kNoLogprob));
+static_assert(same(CROUPIER_STOPS_ONLY_BAN, proto::kStopsOnlyBan));
+static_assert(same(CROUPIER_RANK_COUNTS_TIES, proto::kRankCountsTies));
 static_assert(same(CROUPIER_ORDER_END, proto::Step::end));
 static_assert(same(CROUPIER_ORDER_PENALTIES, proto::Step::penalties));
 static_assert(same(CROUPIER_ORDER_DRY, proto::Step::dry));
@@ -80,7 +82,8 @@ static_assert(same(CROUPIER_DECISION_BAD_RECORD, DecisionError::bad_record));
 static_assert(same(CROUPIER_DECISION_SAMPLER_CRASHED, DecisionError::sampler_crashed));
 static_assert(same(CROUPIER_DECISION_GIVEN_UP, DecisionError::given_up));
 static_assert(same(CROUPIER_DECISION_VOID, DecisionError::voided));
-static_assert(same(CROUPIER_DECISION_VOID + 1, DecisionError::count_), "a new decision error is public");
+static_assert(same(CROUPIER_DECISION_NO_MEMORY, DecisionError::no_memory));
+static_assert(same(CROUPIER_DECISION_NO_MEMORY + 1, DecisionError::count_), "a new decision error is public");
 static_assert(same(CROUPIER_MAX_VOCAB, proto::kMaxVocab));
 static_assert(same(CROUPIER_MAX_BATCH, proto::kMaxBatch));
 static_assert(same(CROUPIER_MAX_TP, proto::kMaxTp));

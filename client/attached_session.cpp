@@ -33,8 +33,7 @@ shm::Result<std::unique_ptr<SchedulePlace>> as_place(shm::Result<std::unique_ptr
 shm::Result<std::unique_ptr<SchedulePlace>> find_place(const SessionFacts& facts,
                                                        const OpenRequest& request) {
     if (request.relay) return as_place(RelayedRing::attach(*request.relay, facts, request));
-    return as_place(LocalRing::attach({facts.segment_path, facts.shm_directory, facts.instance},
-                                      request.randoms_supplied));
+    return as_place(LocalRing::attach(facts.segment_path, request.randoms_supplied));
 }
 
 }  // namespace

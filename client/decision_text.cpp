@@ -23,6 +23,9 @@ constexpr std::array kTexts = {
     "samplers died or stalled repeatedly while they decided this column",
     "the step was given up before this column was decided: its logits did not come",
     "the sequence ended, was truncated or was finished while this step was in flight",
+    "the shared memory of the host has no room for the sequence's next token: finish other sequences, or "
+    "give the host "
+    "or the container more of it (--shm-size)",
 };
 static_assert(kTexts.size() == static_cast<std::size_t>(proto::DecisionError::count_),
               "every decision error needs its text");

@@ -75,6 +75,13 @@ shm::Result<std::optional<croupier_step>> AttachedSession::wait(milliseconds tim
         return step;
     }
     if (place_->daemon_alive()) return step;
+    if (!place_->can_be_found()) {
+        return shm::fail(Errc::daemon_gone,
+                         "the daemon is gone, and no later one can find the session: " + segment_path() +
+                             " was removed meanwhile, as systemd-logind does at a user's logout; open a new "
+                             "session, and set RemoveIPC=no in logind.conf, `loginctl enable-linger`, or the "
+                             "daemon's shm.dir elsewhere");
+    }
     return shm::fail(Errc::daemon_gone, "the daemon that held " + segment_path() +
                                             " is gone and none took its place within " +
                                             std::to_string(timeout.count()) +

@@ -87,6 +87,7 @@ shm::Result<LiveSequences::Asked> LiveSequences::ask(std::uint64_t uid, std::uin
     column.sequence_slot = entry.place;
     column.position = entry.pending > 0 ? entry.next_position
                                         : lengths_of(sequence, segment_->geometry().max_length).output;
+    table_.make_room(entry.place, std::uint64_t{sequence.prompt_length} + column.position + 1);
     column.ticket = entry.next_ticket;
     column.revision = sequence.revision.load(std::memory_order_relaxed);
     if (entry.in_flight > 0) {

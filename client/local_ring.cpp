@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/admission.h"
+#include "shm/bell.h"
 #include "shm/clock.h"
 
 namespace croupier::client {
@@ -21,11 +22,10 @@ shm::Result<bool> check_masks(std::span<const croupier_column> columns, std::uin
                                              std::to_string(mask_rows) + "; open it with a larger mask_rows");
 }
 
-LocalRing::LocalRing(std::unique_ptr<shm::Segment> segment, shm::SchedulePublisher publisher, shm::Bell bell,
+LocalRing::LocalRing(std::unique_ptr<shm::Segment> segment, shm::SchedulePublisher publisher,
                      bool randoms_supplied)
     : segment_(std::move(segment)),
       publisher_(publisher),
-      bell_(std::move(bell)),
       sequences_(*segment_),
       record_flags_(randoms_supplied ? proto::kRandomsSupplied : 0),
       uids_in_step_(segment_->geometry().slots),
@@ -33,14 +33,13 @@ LocalRing::LocalRing(std::unique_ptr<shm::Segment> segment, shm::SchedulePublish
     recall_steps_in_flight();
 }
 
-shm::Result<std::unique_ptr<LocalRing>> LocalRing::attach(const RingFiles& files, bool randoms_supplied) {
-    CROUPIER_TRY_VALUE(attached, shm::Segment::attach(files.segment_path, shm::Access::read_write));
+shm::Result<std::unique_ptr<LocalRing>> LocalRing::attach(const std::string& segment_path,
+                                                          bool randoms_supplied) {
+    CROUPIER_TRY_VALUE(attached, shm::Segment::attach(segment_path, shm::Access::read_write));
     auto segment = std::make_unique<shm::Segment>(std::move(attached));
-    CROUPIER_TRY_VALUE(bell, shm::Bell::attach(files.shm_directory, files.instance));
     CROUPIER_TRY_VALUE(publisher, shm::SchedulePublisher::attach(*segment));
-    bell.ring();
-    return std::unique_ptr<LocalRing>(
-        new LocalRing(std::move(segment), publisher, std::move(bell), randoms_supplied));
+    shm::ring(segment->header().bell);
+    return std::unique_ptr<LocalRing>(new LocalRing(std::move(segment), publisher, randoms_supplied));
 }
 
 void LocalRing::recall_steps_in_flight() {
@@ -82,7 +81,7 @@ shm::Result<bool> LocalRing::truncate(std::uint64_t uid, std::uint32_t outputs) 
 
 // What is void of the steps in flight may be answered now.
 shm::Result<bool> LocalRing::ring_if_void(const shm::Result<bool>& in_flight) {
-    if (in_flight && in_flight.value()) bell_.ring();
+    if (in_flight && in_flight.value()) shm::ring(segment_->header().bell);
     return in_flight;
 }
 
@@ -137,7 +136,7 @@ shm::Result<std::uint64_t> LocalRing::submit(std::span<const croupier_column> as
     for (std::uint32_t i = 0; i < entries_.size(); ++i)
         sequences_.enter(*entries_[i], step, i, columns_[i].position);
     entries_in_step_[slot] = entries_;
-    bell_.ring();
+    shm::ring(segment_->header().bell);
     return published;
 }
 

@@ -10,22 +10,16 @@
 #include "client/decision_signal.h"
 #include "client/live_sequences.h"
 #include "client/schedule_place.h"
-#include "shm/bell.h"
 #include "shm/schedule_publisher.h"
 #include "shm/segment.h"
 #include "shm/step_window.h"
 
 namespace croupier::client {
 
-struct RingFiles {
-    std::string segment_path;
-    std::string shm_directory;
-    std::string instance;
-};
-
 class LocalRing final : public SchedulePlace {
   public:
-    static shm::Result<std::unique_ptr<LocalRing>> attach(const RingFiles& files, bool randoms_supplied);
+    static shm::Result<std::unique_ptr<LocalRing>> attach(const std::string& segment_path,
+                                                          bool randoms_supplied);
 
     const std::string& segment_path() const override { return segment_->path(); }
     const proto::Geometry& geometry() const override { return segment_->geometry(); }
@@ -63,6 +57,7 @@ class LocalRing final : public SchedulePlace {
 
     shm::Result<bool> check_usable() override;
     bool daemon_alive() override { return watch_.alive(*segment_); }
+    bool can_be_found() const override { return !segment_->removed(); }
     std::uint32_t daemon_generation() override {
         return segment_->header().daemon_generation.load(std::memory_order_acquire);
     }
@@ -86,8 +81,7 @@ class LocalRing final : public SchedulePlace {
     void sleep(std::chrono::nanoseconds timeout) const { publisher_.sleep(timeout); }
 
   private:
-    LocalRing(std::unique_ptr<shm::Segment> segment, shm::SchedulePublisher publisher, shm::Bell bell,
-              bool randoms_supplied);
+    LocalRing(std::unique_ptr<shm::Segment> segment, shm::SchedulePublisher publisher, bool randoms_supplied);
     void recall_steps_in_flight();
     shm::Result<bool> ring_if_void(const shm::Result<bool>& in_flight);
     shm::Result<bool> build_columns(std::span<const croupier_column> asked, std::uint64_t step);
@@ -95,7 +89,6 @@ class LocalRing final : public SchedulePlace {
 
     std::unique_ptr<shm::Segment> segment_;
     shm::SchedulePublisher publisher_;
-    shm::Bell bell_;
     LiveSequences sequences_;
     DaemonWatch watch_;
     std::uint32_t record_flags_;  // of every step that is submitted

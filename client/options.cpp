@@ -5,6 +5,7 @@
 
 #include "client/abi_fields.h"
 #include "client/known_structs.h"
+#include "proto/default_paths.h"
 #include "proto/hotness_order.h"
 #include "proto/segment_header.h"
 #include "shm/caller_struct.h"
@@ -24,9 +25,9 @@ std::string text_of(const char* text) {
 }
 
 std::optional<std::string> options_fault(const croupier_open_options& options, const Geometry& geometry) {
-    if (options.endpoint == nullptr || *options.endpoint == '\0') {
+    if (options.endpoint != nullptr && *options.endpoint == '\0') {
         return "endpoint is empty, it should be the daemon's control.endpoint, ipc://<path> or "
-               "tcp://<host>:<port>";
+               "tcp://<host>:<port>, or NULL for the daemon that runs here";
     }
     if (options.transport > CROUPIER_TRANSPORT_BY_DEVICE) {
         return "transport is " + std::to_string(options.transport) +
@@ -109,7 +110,8 @@ shm::Result<OpenRequest> check_options(const croupier_open_options& given) {
     if (auto fault = options_fault(options, geometry)) return shm::fail(Errc::bad_argument, *fault);
     CROUPIER_TRY_VALUE(order, order_of(options));
     OpenRequest request;
-    request.endpoint = options.endpoint;
+    request.endpoint =
+        options.endpoint != nullptr ? options.endpoint : proto::serving_paths().control_endpoint();
     request.keys = {text_of(options.server_key), text_of(options.client_public_key),
                     text_of(options.client_secret_key)};
     request.name = options.name;

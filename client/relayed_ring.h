@@ -47,6 +47,8 @@ class RelayedRing final : public SchedulePlace {
 
     shm::Result<bool> check_usable() override;
     bool daemon_alive() override { return daemon_alive_; }
+    // Its relay is told on its own host.
+    bool can_be_found() const override { return true; }
     std::uint32_t daemon_generation() override { return daemon_generation_; }
 
   private:

@@ -81,7 +81,7 @@ shm::Result<bool> RingRelay::attach(const wire::AttachSession& record) {
     }
     // From the id alone: a peer names no files here.
     const std::string path = shm::segment_path(directory_, instance_, record.session_id());
-    auto ring = LocalRing::attach({path, directory_, instance_}, record.randoms_supplied());
+    auto ring = LocalRing::attach(path, record.randoms_supplied());
     if (!ring) {
         shm::Error error = ring.error();
         error.message += "; this relay serves instance " + instance_ + " in " + directory_;

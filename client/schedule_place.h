@@ -40,6 +40,8 @@ class SchedulePlace {
     // Whether it is of use to wait for the step next_to_take().
     virtual shm::Result<bool> check_usable() = 0;
     virtual bool daemon_alive() = 0;
+    // A daemon that is started finds the session.
+    virtual bool can_be_found() const = 0;
     virtual std::uint32_t daemon_generation() = 0;
 };
 

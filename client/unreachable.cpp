@@ -16,8 +16,8 @@ using shm::Errc;
 
 constexpr std::string_view kIpc = "ipc://";
 constexpr const char* kHowToStart =
-    "; is croupierd running? Start it with: systemctl start croupierd, or "
-    "croupierd --config <file>, whose control.endpoint should be this endpoint";
+    "; is croupierd running? `croupierd` starts one of this user's, systemctl start croupierd the host's; "
+    "its control.endpoint should be this endpoint";
 
 // errno of a plain connection to the socket: ZMQ itself connects in the background and keeps it to itself.
 int connect_error(std::string_view path) {

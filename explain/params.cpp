@@ -13,9 +13,14 @@ using proto::SamplingParams;
 
 const std::vector<std::string>& known_names() {
     static const std::vector<std::string> names = [] {
-        std::vector<std::string> all = {"n",          "ignore_eos",           "order",
-                                        "logit_bias", "stop_token_ids",       "allowed_token_ids",
-                                        "bad_words",  "dry_sequence_breakers"};
+        std::vector<std::string> all = {"n",
+                                        "order",
+                                        "logit_bias",
+                                        "stop_token_ids",
+                                        "allowed_token_ids",
+                                        "bad_words",
+                                        "dry_sequence_breakers"};
+        for (const proto::FlagName& each : proto::kParameterFlagNames) all.emplace_back(each.name);
         proto::for_each_sampling_field([&](const auto& field) {
             if (field.key != nullptr) all.emplace_back(field.key);
         });
@@ -144,7 +149,9 @@ Params read_params(const Json& object) {
     proto::for_each_sampling_field([&](const auto& field) {
         if (field.key != nullptr) read_value(fields, field.key, sampling.*field.member);
     });
-    if (fields.boolean("ignore_eos", false)) sampling.flags |= proto::kIgnoreEos;
+    for (const proto::FlagName& each : proto::kParameterFlagNames) {
+        if (fields.boolean(each.name, false)) sampling.flags |= each.flag;
+    }
     if (const Json* order = fields.find("order")) sampling.order = read_order(*order);
     if (const Json* bias = fields.find("logit_bias")) params.bias = read_bias(*bias);
     params.children = fields.whole("n", 1U, {1, proto::kMostChildren});

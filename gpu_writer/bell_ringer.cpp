@@ -2,6 +2,8 @@
 
 #include <sys/prctl.h>
 
+#include "shm/bell.h"
+
 namespace croupier::gpu_writer {
 namespace {
 
@@ -11,7 +13,7 @@ constexpr shm::WaitSettings kPatience{shm::WaitMode::sleep, {}, std::chrono::mic
 
 }  // namespace
 
-BellRinger::BellRinger(shm::Bell& bell, std::size_t most) : bell_(bell), patience_(kPatience) {
+BellRinger::BellRinger(proto::Bell& bell, std::size_t most) : bell_(bell), patience_(kPatience) {
     watched_.reserve(most);
     thread_ = std::thread([this] { serve(); });
 }
@@ -46,7 +48,7 @@ bool BellRinger::look() {
     const bool begun = ready.epoch == oldest.complete.epoch && ready.step_tag == oldest.complete.step_tag;
     if (!begun || (ready.tiles < oldest.complete.tiles && rung_for_first_)) return false;
     rung_for_first_ = ready.tiles < oldest.complete.tiles;
-    bell_.ring();
+    shm::ring(bell_);
     if (!rung_for_first_) watched_.erase(watched_.begin());
     return true;
 }

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "proto/bell.h"
 #include "proto/logits_slot.h"
-#include "shm/bell.h"
 #include "shm/wait_strategy.h"
 
 namespace croupier::gpu_writer {
@@ -23,7 +23,7 @@ struct WatchedSlice {
 class BellRinger {
   public:
     // `most`: as many slices are watched at a time.
-    BellRinger(shm::Bell& bell, std::size_t most);
+    BellRinger(proto::Bell& bell, std::size_t most);
     BellRinger(const BellRinger&) = delete;
     BellRinger& operator=(const BellRinger&) = delete;
     ~BellRinger();
@@ -36,7 +36,7 @@ class BellRinger {
     // Rings for the first tiles, so that the samplers are awake when the last land, and for the last.
     bool look();
 
-    shm::Bell& bell_;
+    proto::Bell& bell_;
     shm::WaitStrategy patience_;
     std::mutex mutex_;
     std::condition_variable more_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gpu_writer/tile_layout.h"
+#include "shm/bell.h"
 
 namespace croupier::gpu_writer {
 namespace {
@@ -129,7 +130,7 @@ shm::Result<bool> CudaWriter::make_lean_path() {
     CROUPIER_TRY(registered_.add_lean(host().segment(), host().rank()));
     const bool copies = rows_ == RowsAre::copied || copies_unasked();
     const LeanPath::Settings settings{copies, &counters_[0].next, ring_.empty_launches,
-                                      [this] { mutable_host().bell().ring(); }};
+                                      [this] { shm::ring(mutable_host().bell()); }};
     CROUPIER_TRY(
         keep(lean_, LeanPath::make(
                         host().segment(), host().rank(), host().order(),

@@ -9,17 +9,12 @@
 #include "gpu_writer/lean_host.h"
 #include "gpu_writer/tile_layout.h"
 #include "proto/hotness_order.h"
+#include "shm/bell.h"
 #include "shm/step_window.h"
 #include "shm/wait_strategy.h"
 
 namespace croupier::gpu_writer {
 namespace {
-
-std::string directory_of(const std::string& path) {
-    const auto slash = path.rfind('/');
-    if (slash == std::string::npos) return ".";
-    return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 // Nothing wakes a writer: its work before a step is the model's forward pass, which takes milliseconds.
 constexpr shm::WaitSettings kStepWait{shm::WaitMode::adaptive, std::chrono::microseconds(50),
@@ -47,11 +42,10 @@ void check_count(std::uint64_t step, std::uint32_t columns, std::size_t given) {
 }  // namespace
 
 HostWriter::HostWriter(std::unique_ptr<shm::Segment> segment, std::vector<std::uint32_t> order,
-                       shm::LogitsPublisher publisher, shm::Bell bell)
+                       shm::LogitsPublisher publisher)
     : segment_(std::move(segment)),
       order_(std::move(order)),
       publisher_(publisher),
-      bell_(std::move(bell)),
       format_(segment_->geometry().may_send_lean(false) ? proto::SliceFormat::lean
                                                         : proto::SliceFormat::full_tiles) {}
 
@@ -66,10 +60,9 @@ HostWriter::~HostWriter() {
 shm::Result<HostWriter> HostWriter::attach(const std::string& segment_path, std::uint32_t rank) {
     CROUPIER_TRY_VALUE(attached, shm::Segment::attach(segment_path, shm::Access::read_write));
     auto segment = std::make_unique<shm::Segment>(std::move(attached));
-    CROUPIER_TRY_VALUE(bell, shm::Bell::attach(directory_of(segment_path), segment->header().instance));
     CROUPIER_TRY_VALUE(publisher, shm::LogitsPublisher::attach(*segment, rank));
     CROUPIER_TRY_VALUE(order, copy_order(*segment, rank));
-    return HostWriter(std::move(segment), std::move(order), publisher, std::move(bell));
+    return HostWriter(std::move(segment), std::move(order), publisher);
 }
 
 proto::SliceFormat HostWriter::format() const {
@@ -146,7 +139,7 @@ void HostWriter::lay_all(std::uint64_t step, std::span<const void* const> column
 }
 
 shm::Result<bool> HostWriter::announce(shm::Result<bool> published) {
-    if (published) bell_.ring();
+    if (published) shm::ring(bell());
     return published;
 }
 

@@ -12,7 +12,6 @@
 #include "gpu_writer/tile_layout.h"
 #include "proto/logits_slot.h"
 #include "proto/schedule_slot.h"
-#include "shm/bell.h"
 #include "shm/logits_publisher.h"
 #include "shm/segment.h"
 
@@ -69,7 +68,7 @@ class HostWriter {
     // For a device that lays and publishes in this writer's stead.
     const shm::Segment& segment() const { return *segment_; }
     shm::LogitsPublisher& publisher() { return publisher_; }
-    shm::Bell& bell() { return bell_; }
+    proto::Bell& bell() { return segment_->header().bell; }
     // How a step is sent that is begun now. Where lean steps are only offered, whoever decides has to read
     // them and all ranks' writers to be ready for them.
     proto::SliceFormat format() const;
@@ -92,12 +91,11 @@ class HostWriter {
     shm::Result<bool> announce(shm::Result<bool> published);
 
     HostWriter(std::unique_ptr<shm::Segment> segment, std::vector<std::uint32_t> order,
-               shm::LogitsPublisher publisher, shm::Bell bell);
+               shm::LogitsPublisher publisher);
 
     std::unique_ptr<shm::Segment> segment_;
     std::vector<std::uint32_t> order_;
     shm::LogitsPublisher publisher_;
-    shm::Bell bell_;
     proto::SliceFormat format_;
     bool lean_alone_ = false;
     std::unique_ptr<LeanHost> lean_;  // since a lean step was first sent

@@ -1,4 +1,5 @@
-// The one word on which idle samplers of a daemon sleep: shared by every session's client and writers.
+// What samplers sleep on. Each session's segment has one, which its client and its writers ring; the plane
+// has one, which the supervisor rings.
 #pragma once
 
 #include <atomic>
@@ -6,19 +7,14 @@
 
 namespace croupier::proto {
 
-constexpr std::uint64_t kBellMagic = 0x3130454C4C454243ULL;
-constexpr std::uint32_t kBellVersion = 1;
 constexpr std::uint32_t kMaxSamplers = 256;
 
-struct BellPage {
-    std::uint64_t magic;
-    std::uint32_t version;
-    std::uint32_t bytes;
+struct Bell {
     alignas(64) std::atomic<std::uint32_t> rung;
-    // A bit a sampler, not a count: a sampler that is killed in its sleep leaves a bit that its
-    // successor or the supervisor clears, where a count would stay too high for ever.
+    // A bit for each sampler, not a count: the successor of a sampler that was killed in its sleep clears the
+    // bit, where a count would stay too high. Until then a ring makes one system call that wakes nobody.
     alignas(64) std::atomic<std::uint64_t> sleepers[kMaxSamplers / 64];
 };
-static_assert(sizeof(BellPage) <= 4096);
+static_assert(sizeof(Bell) == 128);
 
 }  // namespace croupier::proto

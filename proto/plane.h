@@ -12,7 +12,7 @@
 namespace croupier::proto {
 
 constexpr std::uint64_t kPlaneMagic = 0x3130454E414C5043ULL;
-constexpr std::uint32_t kPlaneVersion = 5;
+constexpr std::uint32_t kPlaneVersion = 6;
 constexpr std::uint32_t kMaxSessions = 64;
 
 // Bucket i counts durations below 2^i microseconds / 4; the last one is open.
@@ -69,8 +69,8 @@ struct alignas(64) SamplerEntry {
 };
 
 struct alignas(64) SessionTableEntry {
-    std::atomic<std::uint64_t> session_id;  // 0: empty. Stored after the path, with release
-    char path[240];
+    // 0: empty. Stored with release, after its segment was sent to the samplers.
+    std::atomic<std::uint64_t> session_id;
     // The session of which a sampler found pages gone: not the row's, if the row was given away meanwhile.
     std::atomic<std::uint64_t> lost;
 };
@@ -91,6 +91,8 @@ struct PlaneHeader {
     std::atomic<std::uint32_t> max_sleep_us;
     std::atomic<std::uint64_t> state_limit_bytes;  // of each sampler
     alignas(64) std::atomic<std::uint64_t> table_version;
+    std::atomic<std::uint64_t> housekeepings;  // grows when the supervisor has looked after everything
+    Bell bell;                                 // rung by the supervisor
     SessionTableEntry sessions[kMaxSessions];
     SamplerEntry samplers[kMaxSamplers];
 };

@@ -16,6 +16,11 @@ constexpr std::uint32_t element_bytes(Dtype dtype) {
 constexpr std::uint32_t kIgnoreEos = 1U << 0U;
 // The decision's log-prob is NaN: it costs a pass over the row that a request without log-probs need not pay.
 constexpr std::uint32_t kNoLogprob = 1U << 1U;
+// EOS and stop ids are banned until min_tokens are out, and end nothing: the engine ends its sequences.
+constexpr std::uint32_t kStopsOnlyBan = 1U << 2U;
+// The drawn token's rank is the number of tokens at or above it, itself among them, as vLLM counts.
+constexpr std::uint32_t kRankCountsTies = 1U << 3U;
+constexpr std::uint32_t kAllFlags = kIgnoreEos | kNoLogprob | kStopsOnlyBan | kRankCountsTies;
 
 // The steps that a request may put in an order of its own; the others have a fixed place.
 enum class Step : std::uint8_t {
@@ -142,6 +147,7 @@ enum class DecisionError : std::uint16_t {
     sampler_crashed,  // samplers died or stalled repeatedly while they decided this column
     given_up,         // its logits did not come: the step was given up before the column was decided
     voided,           // the sequence ended, was truncated or finished while this column was in flight
+    no_memory,        // the host's shared memory has no room for the sequence's next token
     count_
 };
 

@@ -121,8 +121,10 @@ constexpr Interval choice() {
           "neither EOS nor a stop id is drawn before the output has so many")                                \
     FIELD(max_tokens, "max_tokens", at_least(0), "0 to 2^32 - 1", at_most(0),                                \
           "the sequence ends when its output has so many")                                                   \
-    FIELD(flags, nullptr, from_to(0, kIgnoreEos | kNoLogprob),                                               \
-          "the sum of 1 (ignore EOS) and 2 (no log-prob)", at_most(0), "what a decision leaves out")         \
+    FIELD(                                                                                                   \
+        flags, nullptr, from_to(0, kAllFlags),                                                               \
+        "the sum of 1 (ignore EOS), 2 (no log-prob), 4 (EOS and stop ids only ban) and 8 (rank with ties)",  \
+        at_most(0), "what a decision leaves out or counts otherwise")                                        \
     FIELD(child, "child", from_to(0, kMostChildren - 1), "0 to 1023", never(),                               \
           "its number among the sequences that share a seed")                                                \
     FIELD(penalty_last_n, "penalty_last_n", at_least(-1), "at least 0, or -1 for all", only(0),              \

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "proto/bell.h"
 #include "proto/counters.h"
 #include "proto/geometry.h"
 #include "proto/hot_set.h"
@@ -14,12 +15,12 @@ namespace croupier::proto {
 constexpr std::uint64_t kSegmentMagic = 0x3130474553505243ULL;  // "CRPSEG01"
 // The major version: builds of another one refuse the segment. It grows with a change that the minor one
 // cannot tell.
-constexpr std::uint32_t kSegmentVersion = 13;
+constexpr std::uint32_t kSegmentVersion = 14;
 // Grows when a struct of ElementBytes gets a field at its end, when reserved bytes of the others get a
 // meaning, and when the layout gets a region: always so that zero means "off", and that what was there keeps
 // its place. Reserved bytes within those of ElementBytes stay 0: only what lies behind what a build knows of
 // is refused by it. Builds of different minor versions serve each other.
-constexpr std::uint32_t kSegmentMinor = 12;
+constexpr std::uint32_t kSegmentMinor = 0;
 constexpr std::uint32_t kHeaderBytes = 8192;
 
 enum class SessionState : std::uint32_t { active = 1, draining = 2, closed = 3, fenced = 4 };
@@ -83,6 +84,9 @@ struct SegmentHeader {
     std::atomic<std::uint32_t> client_sleeps;
     std::atomic<std::uint32_t>
         client_listens;  // the epoch of a client with a thread that sleeps on it; 0: none
+
+    // Rung by the client and the writers; idle samplers sleep on it.
+    Bell bell;
 
     // Written by samplers: what untruncated draws with each hot set took.
     alignas(64) HotCost hot_costs[kHotChoices];

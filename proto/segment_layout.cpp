@@ -52,7 +52,6 @@ void lay_sequence_table(const Geometry& g, SegmentLayout& layout, Cursor& segmen
     layout.bias_offset = entry.take(std::uint64_t{g.max_bias} * sizeof(TokenBias), kLine);
     layout.stops_offset = entry.take(std::uint64_t{g.max_stop_ids} * sizeof(std::int32_t), kLine);
     layout.lists_offset = entry.take(std::uint64_t{g.max_list_tokens} * sizeof(std::int32_t), kLine);
-    layout.log_offset = entry.take(std::uint64_t{g.max_length} * sizeof(std::int32_t), kLine);
     layout.sequence_stride = entry.end(kLine);
     layout.sequences = segment.take(layout.sequence_stride * g.max_sequences, kPage);
 }
@@ -134,6 +133,8 @@ SegmentLayout layout_of(const Geometry& g, const ElementBytes& elements) {
     lay_logits_ring(g, layout, segment);
     lay_support_ring(g, layout, segment);
     lay_lean_ring(g, layout, segment);
+    layout.token_log_stride = round_up(std::uint64_t{g.max_length} * sizeof(std::int32_t), kPage);
+    layout.token_logs = segment.take(layout.token_log_stride * g.max_sequences, kPage);
     layout.total_bytes = segment.end(kPage);
     return layout;
 }
@@ -212,8 +213,20 @@ std::optional<std::string> regions_fault(const Geometry& g, const SegmentLayout&
          {"the logits' slots", l.logits, l.logits_stride, g.slots, kPage},
          {"the supports' slots", l.support, l.support_slot_stride, g.max_support == 0 ? 0 : g.slots, kPage},
          {"the lean parts' slots", l.lean, l.lean_slot_stride, g.lean_room() == 0 ? 0 : g.slots, kPage},
-         {"the wishes' slots", l.wishes, l.wish_slot_stride, g.lean_room() == 0 ? 0 : g.slots, kPage}},
+         {"the wishes' slots", l.wishes, l.wish_slot_stride, g.lean_room() == 0 ? 0 : g.slots, kPage},
+         {"the token logs", l.token_logs, l.token_log_stride, g.max_sequences, kPage}},
         l.total_bytes, "the segment");
+}
+
+// What stands behind them would not be allocated.
+std::optional<std::string> token_logs_fault(const Geometry& g, const SegmentLayout& l) {
+    if (l.token_log_stride % kPage != 0 ||
+        l.token_log_stride / sizeof(std::int32_t) < std::uint64_t{g.max_length})
+        return "a token log has " + std::to_string(l.token_log_stride) + " bytes for " +
+               std::to_string(g.max_length) + " tokens";
+    if (l.token_logs + l.token_log_stride * g.max_sequences != l.total_bytes)
+        return "the token logs are not the last part of the segment";
+    return std::nullopt;
 }
 
 std::optional<std::string> sequence_fault(const Geometry& g, const SegmentLayout& l) {
@@ -222,8 +235,7 @@ std::optional<std::string> sequence_fault(const Geometry& g, const SegmentLayout
                         {"the feedbacks", l.feedback_offset, sizeof(KeptFeedback), 1},
                         {"the biases", l.bias_offset, sizeof(TokenBias), g.max_bias},
                         {"the stop ids", l.stops_offset, sizeof(std::int32_t), g.max_stop_ids},
-                        {"the lists", l.lists_offset, sizeof(std::int32_t), g.max_list_tokens},
-                        {"the tokens", l.log_offset, sizeof(std::int32_t), g.max_length}},
+                        {"the lists", l.lists_offset, sizeof(std::int32_t), g.max_list_tokens}},
                        l.sequence_stride, "a sequence");
 }
 
@@ -311,6 +323,7 @@ std::optional<std::string> layout_fault(const Geometry& g, const SegmentLayout& 
     }
     if (auto fault = elements_fault(l.elements)) return fault;
     if (auto fault = regions_fault(g, l)) return fault;
+    if (auto fault = token_logs_fault(g, l)) return fault;
     if (auto fault = sequence_fault(g, l)) return fault;
     if (auto fault = decision_slot_fault(g, l)) return fault;
     if (auto fault = logits_slot_fault(g, l)) return fault;

@@ -40,7 +40,6 @@ struct SegmentLayout {
     std::uint64_t bias_offset = 0;
     std::uint64_t stops_offset = 0;
     std::uint64_t lists_offset = 0;
-    std::uint64_t log_offset = 0;
     std::uint64_t schedule = 0;
     std::uint64_t schedule_stride = 0;
     std::uint64_t columns_offset = 0;
@@ -64,12 +63,12 @@ struct SegmentLayout {
     std::uint64_t rank_offset[kMaxTp] = {};
     std::uint64_t maxima_offset[kMaxTp] = {};
     std::uint64_t total_bytes = 0;
-    // Since minor version 1. Of a column: a head, and its survivors; 0: the session has none. Not in the
+    // Of a column: a head, and its survivors; 0: the session has none. Not in the
     // slots of decisions, which each writer registers with its GPU for the tokens' sake.
     std::uint64_t support = 0;
     std::uint64_t support_slot_stride = 0;
     std::uint64_t support_stride = 0;
-    // Since minor version 3. What ranks send of lean steps, each rank on pages of its own, and what samplers
+    // What ranks send of lean steps, each rank on pages of its own, and what samplers
     // ask them for; 0: the session's writers send rows alone.
     std::uint64_t lean = 0;
     std::uint64_t lean_slot_stride = 0;
@@ -77,9 +76,16 @@ struct SegmentLayout {
     std::uint64_t wishes = 0;
     std::uint64_t wish_slot_stride = 0;
     std::uint64_t wish_stride = 0;  // of a column; they stand behind the slot's board
-    // Since minor version 12: the geometry's.
+    // The geometry's.
     std::uint64_t offered_lean_blocks = 0;
+    // Token logs, each on pages of its own, at the end of the file: they are the only part whose memory is
+    // not allocated when the session opens, but as its sequences grow (SequenceEntry::log_room).
+    std::uint64_t token_logs = 0;
+    std::uint64_t token_log_stride = 0;
     std::uint64_t reserved[22] = {};  // 0: of regions that later minor versions have
+
+    // What is allocated when the session opens.
+    std::uint64_t bytes_at_open() const { return token_logs; }
 
     bool operator==(const SegmentLayout&) const = default;
 };

@@ -28,8 +28,8 @@ struct FeedbackAfter {
 };
 static_assert(sizeof(FeedbackAfter) == 24);
 
-// After the entry lie its parameters, its feedback, its biases, its stop ids, its lists (allowed ids, then
-// bad words, then DRY breakers) and its log (prompt, then output).
+// After the entry lie its parameters, its feedback, its biases, its stop ids and its lists (allowed ids, then
+// bad words, then DRY breakers). Its log (prompt, then output) lies on pages of its own.
 struct alignas(64) SequenceEntry {
     std::atomic<SequenceState> state;  // `live` is stored last, with release
     std::uint32_t prompt_length;
@@ -52,8 +52,11 @@ struct alignas(64) SequenceEntry {
     // Stored before the revision.
     std::atomic<std::uint32_t> revised_by;
     std::uint64_t uid;
-    std::uint32_t hot_choice;   // proto/hot_set.h; the session's when the sequence was admitted
-    std::uint32_t reserved[3];  // 0
+    std::uint32_t hot_choice;  // proto/hot_set.h; the session's when the sequence was admitted
+    // For so many tokens the log has memory: the client allocates it before it submits a step that may need
+    // it. A decision beyond it is answered with no_memory, and neither read nor written is what lies there.
+    std::atomic<std::uint32_t> log_room;
+    std::uint32_t reserved[2];  // 0
     // Which lane, a sampler's thread, has last derived a state of it, and 1; 0: none, or there is nothing to
     // derive. A hint for the division of steps: no decision depends on it. On a line that only samplers
     // write.

@@ -53,11 +53,11 @@ void scatter(std::span<const Candidate> from, std::span<Candidate> to, std::uint
 }
 
 // Least significant digit first, each pass stable; a digit that all candidates share needs no pass.
-void radix_sort(Workspace& workspace, std::uint32_t count) {
+void radix_sort(Workspace& workspace, std::uint32_t count, std::uint32_t digits) {
     std::span<Candidate> from = workspace.candidates.first(count);
     std::span<Candidate> to = workspace.sort_buffer.first(count);
     const bool ascending = count_digits(from, workspace.digit_counts);
-    for (std::uint32_t digit = ascending ? kTokenDigits : 0; digit < kSortDigits; ++digit) {
+    for (std::uint32_t digit = ascending ? kTokenDigits : 0; digit < digits; ++digit) {
         const auto counts = workspace.digit_counts.subspan(std::size_t{digit} * kBuckets, kBuckets);
         if (counts[digit_of(from.front(), digit)] == count) continue;
         scatter(from, to, digit, counts);
@@ -76,11 +76,31 @@ void sort_canonically(Workspace& workspace, std::uint32_t count) {
     } else if (count < kRadixFrom) {
         std::sort(candidates.begin(), candidates.end(), canonically_before);
     } else {
-        radix_sort(workspace, count);
+        radix_sort(workspace, count, kSortDigits);
     }
 }
 
+void sort_best(Workspace& workspace, std::uint32_t count, std::uint32_t best) {
+    const auto candidates = workspace.candidates.first(count);
+    if (count < kRadixFrom || best > count / 2) return sort_canonically(workspace, count);
+    if (std::is_sorted(candidates.begin(), candidates.end(), canonically_before)) return;
+    const double floor = floor_for_best(candidates, best);
+    // Both parts keep their order: tokens that ascend need no pass of their own.
+    std::uint32_t reaching = 0;
+    std::uint32_t below = 0;
+    for (const Candidate each : candidates) {
+        candidates[reaching] = each;
+        workspace.sort_buffer[below] = each;
+        const bool reaches = each.value >= floor;
+        reaching += reaches ? 1 : 0;
+        below += reaches ? 0 : 1;
+    }
+    std::copy_n(workspace.sort_buffer.begin(), below, candidates.begin() + reaching);
+    sort_canonically(workspace, reaching);
+}
+
 void sort_by_token(Workspace& workspace, std::uint32_t count) {
+    if (count >= kRadixFrom) return radix_sort(workspace, count, kTokenDigits);
     const auto candidates = workspace.candidates.first(count);
     std::sort(candidates.begin(), candidates.end(),
               [](const Candidate& a, const Candidate& b) { return a.token < b.token; });

@@ -238,7 +238,7 @@ DecisionError Decider::answer_many() {
 float Decider::logprob() {
     if (!proto::wants_logprob(params_)) return kNoLogprob;
     if (wants_processed()) return processed_logprob_;
-    return row_logprobs(params_.logprobs, drawn_, logprob_scale(), row_, request_, search_, workspace_);
+    return row_logprobs(params_, drawn_, logprob_scale(), row_, request_, search_, workspace_);
 }
 
 // Sums and counts take in the whole row.

@@ -79,6 +79,7 @@ class Decider {
     Candidate draw_adaptive(const Survivors& survivors, std::uint32_t tokens);
     std::optional<Candidate> first_maximum();
     void answer_alone();
+    std::uint32_t answered_of(std::uint32_t tokens) const;
     void note_listed(std::uint32_t candidates, double scale);
     void note_classes(RowClasses& classes, Survivors survivors, double scale);
     std::span<const Candidate> first_left(RowClasses& classes, const Survivors& survivors,

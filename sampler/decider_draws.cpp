@@ -180,19 +180,25 @@ std::optional<Candidate> Decider::adaptive_winner(RowClasses& classes, const Sur
     return drawn;
 }
 
+// How many of so many tokens are answered, the likeliest of them.
+std::uint32_t Decider::answered_of(std::uint32_t tokens) const {
+    std::size_t answered = wants_processed() ? params_.logprobs : 0;
+    if (wants_shares()) answered = std::max(answered, support_room(params_, request_, tokens));
+    return static_cast<std::uint32_t>(std::min<std::size_t>(answered, tokens));
+}
+
 // Of tokens that are listed, all of them.
 void Decider::note_listed(std::uint32_t candidates, double scale) {
-    Survivors survivors(workspace_, candidates);
+    const std::uint32_t answered = answered_of(candidates);
+    Survivors survivors(workspace_, candidates, std::max(answered, 1U));
     survivors.weigh(scale);
-    note_distribution(survivors, workspace_.candidates.first(candidates));
+    note_distribution(survivors, workspace_.candidates.first(answered));
 }
 
 // Of classes, whose members are looked for as far as they are answered.
 void Decider::note_classes(RowClasses& classes, Survivors survivors, double scale) {
     survivors.weigh(scale);
-    std::size_t wanted = wants_processed() ? params_.logprobs : 0;
-    if (wants_shares()) wanted = std::max(wanted, support_room(params_, request_, survivors.tokens()));
-    note_distribution(survivors, first_left(classes, survivors, static_cast<std::uint32_t>(wanted)));
+    note_distribution(survivors, first_left(classes, survivors, answered_of(survivors.tokens())));
 }
 
 // The first of those that are left, in canonical order.
@@ -220,7 +226,7 @@ std::span<const Candidate> Decider::first_left(RowClasses& classes, const Surviv
 void Decider::note_distribution(const Survivors& survivors, std::span<const Candidate> first) {
     if (wants_shares()) answer_support(survivors, first);
     if (wants_processed())
-        processed_logprob_ = processed_logprobs(params_.logprobs, drawn_, survivors, first, workspace_);
+        processed_logprob_ = processed_logprobs(params_, drawn_, survivors, first, workspace_);
 }
 
 void Decider::answer_support(const Survivors& survivors, std::span<const Candidate> first) {

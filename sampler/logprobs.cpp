@@ -14,6 +14,10 @@
 namespace croupier::sampler {
 namespace {
 
+bool counts_ties(const proto::SamplingParams& params) {
+    return (params.flags & proto::kRankCountsTies) != 0;
+}
+
 void answer(Workspace& workspace, std::uint32_t count) {
     workspace.answer_space.logprobs = workspace.logprobs.first(count);
 }
@@ -32,25 +36,28 @@ std::uint32_t list_best(std::span<const Candidate> best, LogprobOf logprob_of, W
 
 }  // namespace
 
-float processed_logprobs(std::uint32_t best, const Candidate& drawn, const Survivors& survivors,
-                         std::span<const Candidate> first, Workspace& workspace) {
+float processed_logprobs(const proto::SamplingParams& params, const Candidate& drawn,
+                         const Survivors& survivors, std::span<const Candidate> first, Workspace& workspace) {
     const double log_of_total = log_total(survivors.total());
     const auto logprob_of = [&](double value) {
         return static_cast<float>(survivors.weigher().exponent(value) - log_of_total);
     };
-    RankedLogprob own = {static_cast<std::int32_t>(drawn.token), logprob_of(drawn.value), 1};
+    const bool ties = counts_ties(params);
+    RankedLogprob own = {static_cast<std::int32_t>(drawn.token), logprob_of(drawn.value), ties ? 0U : 1U};
     for (const EqualClass& each : survivors.classes()) {
-        if (each.value > drawn.value) own.rank += each.size;
+        if (each.value > drawn.value || (ties && each.value == drawn.value)) own.rank += each.size;
     }
-    const auto listed = first.first(std::min<std::size_t>(best, first.size()));
+    const auto listed = first.first(std::min<std::size_t>(params.logprobs, first.size()));
     const std::uint32_t count = list_best(listed, logprob_of, workspace);
     workspace.logprobs[0] = own;
-    if (best > 0) answer(workspace, count);
+    if (params.logprobs > 0) answer(workspace, count);
     return own.logprob;
 }
 
-float row_logprobs(std::uint32_t best, const Candidate& drawn, double scale, const BlockedRow& row,
-                   const Request& request, CandidateSearch& search, Workspace& workspace) {
+float row_logprobs(const proto::SamplingParams& params, const Candidate& drawn, double scale,
+                   const BlockedRow& row, const Request& request, CandidateSearch& search,
+                   Workspace& workspace) {
+    const std::uint32_t best = params.logprobs;
     const double value = row.value_at(drawn.token);
     Pruning pruning;
     pruning.top_k = static_cast<std::int32_t>(std::max(best, 1U));
@@ -73,8 +80,11 @@ float row_logprobs(std::uint32_t best, const Candidate& drawn, double scale, con
 
     const auto list = workspace.candidates.first(std::min(found, best));
     const std::uint32_t count = list_best(list, logprob_of, workspace);
-    const float above = std::nextafter(static_cast<float>(value), std::numeric_limits<float>::infinity());
-    const std::uint32_t own_rank = 1 + count_allowed(row, request.mask, above, workspace);
+    const auto own = static_cast<float>(value);
+    const float above = std::nextafter(own, std::numeric_limits<float>::infinity());
+    const std::uint32_t own_rank = counts_ties(params)
+                                       ? count_allowed(row, request.mask, own, workspace)
+                                       : 1 + count_allowed(row, request.mask, above, workspace);
     workspace.logprobs[0] = {static_cast<std::int32_t>(drawn.token), logprob_of(value), own_rank};
     answer(workspace, count);
     return workspace.logprobs[0].logprob;

@@ -16,10 +16,12 @@ std::uint16_t kind_flag(const SamplingParams& params) {
 }
 
 std::uint16_t stop_flag(const SamplingParams& params, const Request& request, std::int32_t token) {
+    const bool ends_by_ids = (params.flags & proto::kStopsOnlyBan) == 0;
     const bool ignores_eos = (params.flags & proto::kIgnoreEos) != 0;
-    if (!ignores_eos && token == params.eos_token_id) return proto::kStoppedByEos;
+    if (ends_by_ids && !ignores_eos && token == params.eos_token_id) return proto::kStoppedByEos;
     const auto& stops = request.stop_ids;
-    if (std::find(stops.begin(), stops.end(), token) != stops.end()) return proto::kStoppedByToken;
+    if (ends_by_ids && std::find(stops.begin(), stops.end(), token) != stops.end())
+        return proto::kStoppedByToken;
     const std::size_t outputs = request.output.size() + 1;
     const bool enough = params.max_tokens > 0 && outputs >= params.max_tokens;
     const bool full = request.prompt.size() + outputs >= request.max_length;

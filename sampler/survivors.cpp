@@ -50,13 +50,15 @@ void order_valley(std::span<const Candidate> values, std::span<std::uint32_t> or
 
 }  // namespace
 
-Survivors::Survivors(Workspace& workspace, std::uint32_t candidates) : workspace_(&workspace) {
-    sort_canonically(workspace, candidates);
+Survivors::Survivors(Workspace& workspace, std::uint32_t candidates, std::uint32_t best)
+    : workspace_(&workspace) {
+    sort_best(workspace, candidates, best);
     std::uint32_t begin = 0;
     while (begin < candidates) {
         const double value = workspace.candidates[begin].value;
+        const std::uint32_t most = begin < best ? best : begin + 1;
         std::uint32_t end = begin + 1;
-        while (end < candidates && workspace.candidates[end].value == value) ++end;
+        while (end < most && workspace.candidates[end].value == value) ++end;
         workspace.classes[count_++] = {value, 0.0, 0, begin, end - begin};
         begin = end;
     }

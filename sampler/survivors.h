@@ -15,7 +15,11 @@ namespace croupier::sampler {
 class Survivors {
   public:
     // Takes the workspace's first `candidates`, sorts and groups them. At least one.
-    Survivors(Workspace& workspace, std::uint32_t candidates);
+    Survivors(Workspace& workspace, std::uint32_t candidates)
+        : Survivors(workspace, candidates, candidates) {}
+    // The same of the `best` of them, at least one. Those behind are classes of one token each in any order,
+    // which do for sums over all and for no filter.
+    Survivors(Workspace& workspace, std::uint32_t candidates, std::uint32_t best);
 
     // Classes that the workspace has already, in canonical order; their members are the caller's to find.
     static Survivors of_classes(Workspace& workspace, std::uint32_t classes);

@@ -1,45 +1,25 @@
-// The daemon's bell: clients and writers ring it, idle samplers sleep on it.
+// Bells: clients, writers and the supervisor ring them, idle samplers sleep on all of theirs at once.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <string>
+#include <span>
 
 #include "proto/bell.h"
-#include "shm/file.h"
 
 namespace croupier::shm {
 
-std::string bell_path(const std::string& directory, const std::string& instance);
+void ring(proto::Bell& bell);
 
-class Bell {
-  public:
-    // Takes over the file of an earlier daemon when its content is sound: clients that live through a
-    // restart keep ringing the page that they have mapped.
-    static Result<Bell> create_or_adopt(const std::string& directory, const std::string& instance,
-                                        const FileOwnership& ownership);
-    static Result<Bell> attach(const std::string& directory, const std::string& instance);
-
-    void ring();
-    std::uint32_t seen() const;
-    // Sleeps until the bell rings after `seen` was read, or for `timeout`.
-    void sleep(std::uint32_t sampler, std::uint32_t seen, std::chrono::nanoseconds timeout);
-    // Of the daemon: makes the page whole again, and its header right, whatever somebody who may write to the
-    // file has done to it: who attaches next would refuse it otherwise.
-    void mend();
-    // This process's page is nobody else's any more.
-    bool lost() const { return mapping_.lost(); }
-    // For a sampler that was killed in its sleep.
-    void forget_sleeper(std::uint32_t sampler);
-
-  private:
-    Bell(FileDescriptor file, Mapping mapping) : file_(std::move(file)), mapping_(std::move(mapping)) {}
-    static Result<Bell> open(const std::string& path);
-    static Result<Bell> adopt(FileDescriptor file, const std::string& path, const FileOwnership& ownership);
-    proto::BellPage& page() const { return *static_cast<proto::BellPage*>(mapping_.get_address()); }
-
-    FileDescriptor file_;
-    Mapping mapping_;
+struct HeardBell {
+    proto::Bell* bell;
+    std::uint32_t seen;
 };
+// Before a look for work: a ring that comes after it ends the next sleep at once.
+HeardBell listen_to(proto::Bell& bell);
+
+// Sleeps until one of the bells rings, or for `timeout`. Each bell is in memory that other users may write
+// to, and none of them can harm another's sleepers: that is why there is one for each session.
+void sleep_on(std::span<const HeardBell> bells, std::uint32_t sampler, std::chrono::nanoseconds timeout);
 
 }  // namespace croupier::shm

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "proto/bell.h"
 #include "proto/segment_header.h"
 #include "proto/wire.h"
 
@@ -16,7 +15,7 @@ namespace croupier::shm {
 constexpr std::string_view kBuildNoteStart = "croupier-build: ";
 
 struct BuildNote {
-    std::array<char, 160> text{};  // "croupier-build: 1.0.0; segment 13, bell 1, messages 1"
+    std::array<char, 160> text{};  // "croupier-build: 1.0.0; segment 14, messages 1"
     std::size_t length = 0;
     std::size_t layouts_at = 0;
 
@@ -38,8 +37,6 @@ constexpr BuildNote build_note() {
     note.layouts_at = note.length;
     note.add("segment ");
     note.add(proto::kSegmentVersion);
-    note.add(", bell ");
-    note.add(proto::kBellVersion);
     note.add(", messages ");
     note.add(wire::kWireVersion);
     return note;

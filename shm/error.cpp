@@ -1,5 +1,8 @@
 #include "shm/error.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <system_error>
 
@@ -55,6 +58,18 @@ const char* errc_name(Errc code) {
     return "unknown_error";
 }
 
+namespace {
+
+std::string file_size_hint() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
+    return "; pid " + std::to_string(::getpid()) + " may write files of at most " +
+           std::to_string(limit.rlim_cur) +
+           " bytes (RLIMIT_FSIZE): start it with `ulimit -f unlimited`, or LimitFSIZE=infinity in its unit";
+}
+
+}  // namespace
+
 Error system_failure(const std::string& what, const std::string& path, int error_number) {
     Errc code = Errc::system_error;
     std::string hint;
@@ -72,7 +87,11 @@ Error system_failure(const std::string& what, const std::string& path, int error
         case ENOMEM:
         case EDQUOT:
             code = Errc::no_memory;
-            hint = "; free or enlarge that file system";
+            hint = "; free or enlarge that file system (in a container: --shm-size)";
+            break;
+        case EFBIG:
+            code = Errc::no_memory;
+            hint = file_size_hint();
             break;
         default:
             break;

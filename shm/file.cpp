@@ -12,7 +12,9 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <climits>
 #include <cstdio>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -48,6 +50,14 @@ Result<bool> give_to_group(const FileDescriptor& file, const std::string& group,
     return system_failure(
         "cannot give a file to group " + group + " (shm.group; this user has to be a member of it) in", path,
         errno);
+}
+
+// Of the daemon's own directory, which no mode and no group of segments would open to it.
+Error directory_failure(const std::string& what, const std::string& path, int error) {
+    if (error != EACCES && error != EPERM) return system_failure(what, path, error);
+    return {Errc::permission_denied, what + " " + path +
+                                         ": permission denied; set shm.dir to a folder of this user's own on "
+                                         "a tmpfs, or to one that it may make"};
 }
 
 std::string octal(mode_t mode) {
@@ -129,6 +139,30 @@ Result<std::uint64_t> file_size(const FileDescriptor& file, const std::string& p
     return static_cast<std::uint64_t>(status.st_size);
 }
 
+Result<FileDescriptor> open_again(int descriptor, Access access) {
+    const std::string source = "/proc/self/fd/" + std::to_string(descriptor);
+    const int flags = (access == Access::read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK;
+    FileDescriptor file(::open(source.c_str(), flags));
+    if (!file.valid()) return system_failure("cannot open again", path_of(descriptor), errno);
+    return file;
+}
+
+std::string path_of(int descriptor) {
+    std::array<char, PATH_MAX> text{};
+    const std::string source = "/proc/self/fd/" + std::to_string(descriptor);
+    const auto length = ::readlink(source.c_str(), text.data(), text.size());
+    if (length <= 0) return "descriptor " + std::to_string(descriptor);
+    const std::string path(text.data(), static_cast<std::size_t>(length));
+    // What the kernel adds to the last path of a removed file.
+    constexpr std::string_view kDeleted = " (deleted)";
+    return path.ends_with(kDeleted) ? path.substr(0, path.size() - kDeleted.size()) : path;
+}
+
+bool is_removed(const FileDescriptor& file) {
+    struct stat status {};
+    return ::fstat(file.get(), &status) == 0 && status.st_nlink == 0;
+}
+
 bool try_lock_byte(const FileDescriptor& file, std::uint64_t byte) {
     struct ::flock range = range_of(byte, F_WRLCK);
     return ::fcntl(file.get(), F_OFD_SETLK, &range) == 0;
@@ -166,9 +200,9 @@ Result<Mapping> map_file(const FileDescriptor& file, std::uint64_t bytes, Access
 
 Result<bool> prepare_directory(const std::string& path) {
     const bool made = ::mkdir(path.c_str(), 0700) == 0;
-    if (!made && errno != EEXIST) return system_failure("cannot create shm.dir", path, errno);
+    if (!made && errno != EEXIST) return directory_failure("cannot create shm.dir", path, errno);
     FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!directory.valid()) return system_failure("cannot open shm.dir", path, errno);
+    if (!directory.valid()) return directory_failure("cannot open shm.dir", path, errno);
     struct stat status {};
     if (::fstat(directory.get(), &status) != 0) return system_failure("cannot stat shm.dir", path, errno);
     if (status.st_uid != ::geteuid() && status.st_uid != 0) {

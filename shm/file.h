@@ -42,6 +42,13 @@ enum class Access { read_only, read_write };
 // may write to. Opening never blocks and follows no link.
 Result<FileDescriptor> open_file(const std::string& path, Access access);
 Result<std::uint64_t> file_size(const FileDescriptor& file, const std::string& path);
+// The same file, open once more and so with locks of its own; needs no name of the file, which may be
+// removed.
+Result<FileDescriptor> open_again(int descriptor, Access access);
+// Where an open file lies or lay: of a removed one, its last path.
+std::string path_of(int descriptor);
+// The file has no name any more: processes that have it open keep it, and nobody else can open it.
+bool is_removed(const FileDescriptor& file);
 
 // A byte of a file, locked by its open file description: the kernel drops the lock when the last process
 // that holds the description dies, at whatever instruction. Lock bytes lie far past the mapped content.

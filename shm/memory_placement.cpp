@@ -48,16 +48,17 @@ void place_on_node(const Mapping& mapping, std::int32_t node) {
               0);
 }
 
-void ask_for_huge_pages(const Mapping& mapping) {
-    ::madvise(mapping.get_address(), mapping.get_size(), MADV_HUGEPAGE);
+void ask_for_huge_pages(const Mapping& mapping, std::uint64_t bytes) {
+    ::madvise(mapping.get_address(), bytes, MADV_HUGEPAGE);
     // By faults, not by fallocate: only a fault knows the advice. What does not fit is told by allocate().
-    ::madvise(mapping.get_address(), mapping.get_size(), MADV_POPULATE_WRITE);
+    ::madvise(mapping.get_address(), bytes, MADV_POPULATE_WRITE);
 }
 
-Result<std::string> huge_pages_had(const Mapping& mapping, Hugepages wanted, const std::string& directory) {
+Result<std::string> huge_pages_had(const Mapping& mapping, std::uint64_t bytes, Hugepages wanted,
+                                   const std::string& directory) {
     if (wanted == Hugepages::off) return std::string();
     const std::uint64_t page = huge_page_bytes();
-    const std::uint64_t whole = mapping.get_size() / page * page;
+    const std::uint64_t whole = bytes / page * page;
     const std::uint64_t had = bytes_in_huge_pages(mapping);
     const std::string said =
         std::to_string(had / kMiB) + " of " + std::to_string(whole / kMiB) + " MiB lie in huge pages";

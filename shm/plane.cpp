@@ -1,14 +1,15 @@
 #include "shm/plane.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <new>
 #include <utility>
 
 #include "shm/clock.h"
-#include "shm/stamped_file.h"
 
 namespace croupier::shm {
 
@@ -31,6 +32,12 @@ Result<bool> allocate_plane(const FileDescriptor& file, std::uint64_t bytes, con
     return fail(Errc::no_memory, allocated.error().message + ", or lower samplers.count: each thread of a " +
                                      "sampler keeps its last columns in " +
                                      std::to_string(sizeof(proto::JournalRing)) + " bytes there");
+}
+
+// Only its owner may open it, whatever shm.mode and shm.group say of segments.
+bool is_forbidden(const std::string& path, Access access) {
+    const int wanted = access == Access::read_only ? R_OK : R_OK | W_OK;
+    return ::faccessat(AT_FDCWD, path.c_str(), wanted, AT_EACCESS) != 0 && errno == EACCES;
 }
 
 }  // namespace
@@ -65,7 +72,21 @@ Result<Plane> Plane::create(const std::string& directory, const std::string& ins
 
 Result<Plane> Plane::attach(const std::string& directory, const std::string& instance, Access access) {
     const std::string path = plane_path(directory, instance);
+    if (is_forbidden(path, access))
+        return fail(Errc::permission_denied,
+                    "cannot open " + path + ": Permission denied; run as root or the daemon's user");
     CROUPIER_TRY_VALUE(opened, open_stamped(path, access, kPlane, FileSize::at_least));
+    return checked(std::move(opened), path);
+}
+
+Result<Plane> Plane::attach(int descriptor, Access access) {
+    const std::string path = path_of(descriptor);
+    CROUPIER_TRY_VALUE(file, shm::open_again(descriptor, access));
+    CROUPIER_TRY_VALUE(opened, map_stamped(std::move(file), path, access, kPlane, FileSize::at_least));
+    return checked(std::move(opened), path);
+}
+
+Result<Plane> Plane::checked(StampedFile opened, const std::string& path) {
     const auto& header = *static_cast<const PlaneHeader*>(opened.mapping.get_address());
     const std::uint64_t bytes = proto::plane_bytes(header.sampler_count, header.threads_per_sampler);
     if (header.sampler_count > proto::kMaxSamplers || opened.mapping.get_size() != bytes) {

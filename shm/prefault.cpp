@@ -33,8 +33,9 @@ void fill(const std::stop_token& stop, std::byte* begin, std::size_t bytes) {
 
 }  // namespace
 
-Prefault::Prefault(const Mapping& mapping)
-    : thread_([begin = static_cast<std::byte*>(mapping.get_address()),
-               bytes = mapping.get_size()](const std::stop_token& stop) { fill(stop, begin, bytes); }) {}
+Prefault::Prefault(const Mapping& mapping, std::uint64_t bytes)
+    : thread_([begin = static_cast<std::byte*>(mapping.get_address()), bytes](const std::stop_token& stop) {
+          fill(stop, begin, bytes);
+      }) {}
 
 }  // namespace croupier::shm

@@ -11,7 +11,8 @@ namespace croupier::shm {
 class Prefault {
   public:
     // The mapping must outlive this object.
-    explicit Prefault(const Mapping& mapping);
+    // Its first bytes: behind them lies what is not allocated yet, and would be by a touch.
+    Prefault(const Mapping& mapping, std::uint64_t bytes);
 
   private:
     std::jthread thread_;

@@ -1,5 +1,8 @@
 #include "shm/segment.h"
 
+#include <fcntl.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -12,6 +15,13 @@ namespace croupier::shm {
 namespace {
 
 using proto::SegmentHeader;
+
+// A token log grows by so much, 4,096 tokens, and a slot of the sequence table keeps so much.
+constexpr std::uint64_t kLogPiece = 16384;
+
+constexpr std::uint64_t round_up_to(std::uint64_t bytes, std::uint64_t unit) {
+    return (bytes + unit - 1) / unit * unit;
+}
 
 void copy_text(char* to, std::size_t capacity, const std::string& from) {
     std::strncpy(to, from.c_str(), capacity - 1);
@@ -108,9 +118,10 @@ Result<Segment> Segment::create(const SegmentSpec& spec, const std::stop_token& 
     CROUPIER_TRY_VALUE(mapping, map_file(file, layout.total_bytes, Access::read_write, path));
     // Both rule the pages that are allocated after them.
     place_on_node(mapping, spec.node);
-    if (spec.hugepages != Hugepages::off) ask_for_huge_pages(mapping);
-    CROUPIER_TRY(allocate_session(file, layout.total_bytes, spec.directory, stop));
-    CROUPIER_TRY_VALUE(note, huge_pages_had(mapping, spec.hugepages, spec.directory));
+    const std::uint64_t at_open = layout.bytes_at_open();
+    if (spec.hugepages != Hugepages::off) ask_for_huge_pages(mapping, at_open);
+    CROUPIER_TRY(allocate_session(file, at_open, spec.directory, stop));
+    CROUPIER_TRY_VALUE(note, huge_pages_had(mapping, at_open, spec.hugepages, spec.directory));
     write_header(mapping.get_address(), spec, layout);
     CROUPIER_TRY(publish_name(file, path));
     Segment segment(path, std::move(file), std::move(mapping));
@@ -124,6 +135,15 @@ Result<Segment> Segment::create(const SegmentSpec& spec, const std::stop_token& 
 
 Result<Segment> Segment::attach(const std::string& path, Access access) {
     CROUPIER_TRY_VALUE(file, open_file(path, access));
+    return attach(std::move(file), path, access);
+}
+
+Result<Segment> Segment::attach(int descriptor, Access access) {
+    CROUPIER_TRY_VALUE(file, shm::open_again(descriptor, access));
+    return attach(std::move(file), path_of(descriptor), access);
+}
+
+Result<Segment> Segment::attach(FileDescriptor file, const std::string& path, Access access) {
     CROUPIER_TRY_VALUE(size, file_size(file, path));
     if (size < proto::kHeaderBytes) {
         return fail(Errc::wrong_size, path + " has " + std::to_string(size) +
@@ -194,7 +214,33 @@ std::int32_t* Segment::lists(std::uint32_t index) const {
 }
 
 std::int32_t* Segment::token_log(std::uint32_t index) const {
-    return at<std::int32_t>(sequence_offset(index) + layout_.log_offset);
+    return at<std::int32_t>(layout_.token_logs + index * layout_.token_log_stride);
+}
+
+Result<bool> Segment::make_log_room(std::uint32_t index, std::uint64_t tokens) {
+    auto& room = sequence(index).log_room;
+    if (tokens <= room.load(std::memory_order_relaxed)) return true;
+    const std::uint64_t wanted = round_up_to(tokens * sizeof(std::int32_t), kLogPiece);
+    const std::uint64_t bytes = std::min(wanted, layout_.token_log_stride);
+    const auto at = static_cast<off_t>(layout_.token_logs + index * layout_.token_log_stride);
+    // Pages that are there keep their content.
+    if (const int error = ::posix_fallocate(file_.get(), at, static_cast<off_t>(bytes)); error != 0)
+        return system_failure("cannot allocate " + std::to_string(bytes) + " bytes for a token log in", path_,
+                              error);
+    // SYNC: release; pairs with the acquire of samplers.
+    room.store(static_cast<std::uint32_t>(bytes / sizeof(std::int32_t)), std::memory_order_release);
+    return true;
+}
+
+void Segment::give_back_log(std::uint32_t index) {
+    auto& room = sequence(index).log_room;
+    const std::uint64_t bytes = std::uint64_t{room.load(std::memory_order_relaxed)} * sizeof(std::int32_t);
+    if (bytes <= kLogPiece || bytes > layout_.token_log_stride) return;
+    // In this order: a client that dies in between leaves pages that its successor counts as absent.
+    room.store(kLogPiece / sizeof(std::int32_t), std::memory_order_relaxed);
+    const std::uint64_t at = layout_.token_logs + index * layout_.token_log_stride + kLogPiece;
+    ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
+                static_cast<off_t>(bytes - kLogPiece));
 }
 
 proto::ScheduleRecord& Segment::schedule(std::uint32_t slot) const {

@@ -46,6 +46,9 @@ class Segment {
     static Result<Segment> create(const SegmentSpec& spec, const std::stop_token& stop = {});
     // Refuses, naming both sides, whatever does not match this build's idea of the file.
     static Result<Segment> attach(const std::string& path, Access access);
+    // Of an open file, by another one with locks of its own: without its name, which other users must not
+    // learn and which may be gone.
+    static Result<Segment> attach(int descriptor, Access access);
 
     const std::string& path() const { return path_; }
     std::uint64_t id() const { return id_; }
@@ -57,6 +60,10 @@ class Segment {
     const Mapping& mapping() const { return mapping_; }
     // False: somebody cut the file off, and what this process reads of it may be zeros of its own.
     bool intact() const;
+    // Who has it open keeps it; nobody else finds it any more.
+    bool removed() const { return is_removed(file_); }
+    // Without its locks, for a process that attaches to it.
+    Result<FileDescriptor> open_again() const { return shm::open_again(file_.get(), Access::read_write); }
     // What of `hugepages` was had; empty when they were not asked for.
     const std::string& hugepage_note() const { return hugepage_note_; }
 
@@ -83,6 +90,11 @@ class Segment {
     std::int32_t* stop_ids(std::uint32_t index) const;
     std::int32_t* lists(std::uint32_t index) const;
     std::int32_t* token_log(std::uint32_t index) const;
+    // Of the session's client: gives the log memory for so many tokens, or more; no_memory where the host has
+    // none. What it has stays.
+    Result<bool> make_log_room(std::uint32_t index, std::uint64_t tokens);
+    // Gives back most of it, when nothing in flight names the sequence any more.
+    void give_back_log(std::uint32_t index);
 
     proto::ScheduleRecord& schedule(std::uint32_t slot) const;
     // With room for a full batch, as are the decisions.
@@ -114,6 +126,7 @@ class Segment {
 
   private:
     Segment(std::string path, FileDescriptor file, Mapping mapping);
+    static Result<Segment> attach(FileDescriptor file, const std::string& path, Access access);
 
     template <typename T>
     T* at(std::uint64_t offset) const {

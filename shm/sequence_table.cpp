@@ -114,6 +114,11 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     CROUPIER_TRY(check_room(geometry, geometry.max_sequences - free_.size(), sequence));
     const std::uint32_t index = free_.back();
     CROUPIER_TRY(check_known(sequence.params, segment_->params(index).bytes()));
+    // And for a first token.
+    const std::size_t tokens = sequence.prompt.size() + sequence.output.size() + 1;
+    if (auto room = segment_->make_log_room(index, tokens); !room)
+        return fail(Errc::no_memory, "sequence " + std::to_string(sequence.uid) + " of " +
+                                         std::to_string(tokens - 1) + " tokens: " + room.error().message);
     free_.pop_back();
     auto& entry = segment_->sequence(index);
     entry.uid = sequence.uid;
@@ -146,6 +151,12 @@ Result<std::uint32_t> SequenceTable::add(const NewSequence& sequence) {
     return index;
 }
 
+void SequenceTable::make_room(std::uint32_t slot, std::uint64_t tokens) const {
+    const std::uint64_t most = segment_->geometry().max_length;
+    // The samplers find the room too small, and say so for this column alone.
+    (void)segment_->make_log_room(slot, std::min(tokens, most));
+}
+
 void SequenceTable::end(std::uint32_t slot) {
     // In this order: a client that dies in between has finished nothing, and what is void is answered.
     revise(*segment_, slot);
@@ -176,6 +187,7 @@ std::vector<std::uint32_t> SequenceTable::ending() const {
 
 void SequenceTable::remove(std::uint32_t slot) {
     segment_->sequence(slot).state.store(SequenceState::free, std::memory_order_release);
+    segment_->give_back_log(slot);
     free_.push_back(slot);
 }
 

@@ -51,6 +51,9 @@ class SequenceTable {
 
     // Checks lengths against the session's room; what the ids and parameters mean is the sampler's to check.
     Result<std::uint32_t> add(const NewSequence& sequence);
+    // Before a step is published that may bring the sequence its token number `tokens`, prompt and output
+    // together. Where there is no memory the step's column is answered with an error.
+    void make_room(std::uint32_t slot, std::uint64_t tokens) const;
     // The slot may be reused: no step in flight may name it any more.
     void remove(std::uint32_t slot);
     // The same sequence while steps in flight name it: what of them is not decided is void. remove() follows.

@@ -40,6 +40,11 @@ Result<bool> check_stamp(const Stamp& found, const StampedKind& kind, const std:
 Result<StampedFile> open_stamped(const std::string& path, Access access, const StampedKind& kind,
                                  FileSize expected) {
     CROUPIER_TRY_VALUE(file, open_file(path, access));
+    return map_stamped(std::move(file), path, access, kind, expected);
+}
+
+Result<StampedFile> map_stamped(FileDescriptor file, const std::string& path, Access access,
+                                const StampedKind& kind, FileSize expected) {
     CROUPIER_TRY_VALUE(size, file_size(file, path));
     if (size < kind.stamp.bytes || (expected == FileSize::exactly && size > kind.stamp.bytes)) {
         // Another version is mostly of another size, and says more.

@@ -41,5 +41,8 @@ struct StampedFile {
 enum class FileSize { exactly, at_least };
 Result<StampedFile> open_stamped(const std::string& path, Access access, const StampedKind& kind,
                                  FileSize expected = FileSize::exactly);
+// `path`: how errors call it.
+Result<StampedFile> map_stamped(FileDescriptor file, const std::string& path, Access access,
+                                const StampedKind& kind, FileSize expected = FileSize::exactly);
 
 }  // namespace croupier::shm

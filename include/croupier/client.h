@@ -42,7 +42,8 @@ enum {
 typedef struct croupier_open_options {
     uint32_t size;
     uint32_t version;
-    const char* endpoint; /* of the daemon's control socket */
+    const char* endpoint; /* of the daemon's control socket; NULL: of this user's own daemon, or of the host's
+                             where this user has none (docs/configuration.md, "Without a file") */
     const char* name;     /* of the session: one live client a name */
     uint32_t vocab;
     uint32_t tp;
@@ -98,7 +99,7 @@ static inline void croupier_open_options_init(croupier_open_options* options) {
     memset(options, 0, sizeof(*options));
     options->size = (uint32_t)sizeof(*options);
     options->version = CROUPIER_ABI_VERSION;
-    options->endpoint = "ipc:///run/croupier/control.sock";
+    options->endpoint = NULL;
     options->name = "default";
     options->tp = 1;
     options->max_batch = 64;

@@ -76,10 +76,12 @@ std::uint16_t kind_flag(const SamplingParams& params) {
 
 std::uint16_t stop_flag(const Request& request, std::int32_t token) {
     const SamplingParams& params = *request.params;
-    const bool ignores_eos = (params.flags & proto::kIgnoreEos) != 0;
-    if (!ignores_eos && token == params.eos_token_id) return proto::kStoppedByEos;
-    const auto stop = std::find(request.stop_ids.begin(), request.stop_ids.end(), token);
-    if (stop != request.stop_ids.end()) return proto::kStoppedByToken;
+    if ((params.flags & proto::kStopsOnlyBan) == 0) {
+        const bool ignores_eos = (params.flags & proto::kIgnoreEos) != 0;
+        if (!ignores_eos && token == params.eos_token_id) return proto::kStoppedByEos;
+        const auto stop = std::find(request.stop_ids.begin(), request.stop_ids.end(), token);
+        if (stop != request.stop_ids.end()) return proto::kStoppedByToken;
+    }
     const std::size_t outputs = request.output.size() + 1;
     const bool enough = params.max_tokens > 0 && outputs >= params.max_tokens;
     const bool full = request.prompt.size() + outputs >= request.max_length;
@@ -103,7 +105,11 @@ void add_logprobs(const SamplingParams& params, const Left& raw, const Left& lef
     outcome.decision.logprob = std::numeric_limits<float>::quiet_NaN();
     if ((params.flags & proto::kNoLogprob) != 0) return;
     const bool processed = params.logprob_mode == proto::LogprobMode::processed;
-    outcome.logprobs = ranked_logprobs(processed ? left : raw, outcome.decision.token, params.logprobs);
+    const Left& ranked = processed ? left : raw;
+    outcome.logprobs = ranked_logprobs(ranked, outcome.decision.token, params.logprobs);
+    if ((params.flags & proto::kRankCountsTies) != 0) {
+        outcome.logprobs.front().rank = rank_with_ties(ranked, outcome.decision.token);
+    }
     outcome.decision.logprob = outcome.logprobs.front().logprob;
     if (params.logprobs == 0) outcome.logprobs.clear();
 }

@@ -31,4 +31,12 @@ std::vector<RankedLogprob> ranked_logprobs(const Left& left, std::int32_t drawn,
     return result;
 }
 
+std::uint32_t rank_with_ties(const Left& left, std::int32_t drawn) {
+    const auto own = std::find_if(left.tokens.begin(), left.tokens.end(),
+                                  [drawn](const Token& token) { return token.id == drawn; });
+    const auto above = std::count_if(left.tokens.begin(), left.tokens.end(),
+                                     [own](const Token& other) { return other.value >= own->value; });
+    return static_cast<std::uint32_t>(above);
+}
+
 }  // namespace croupier::sampler::reference

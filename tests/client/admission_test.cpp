@@ -51,7 +51,7 @@ TEST_CASE("a parameter outside its range is refused by its name, with the range"
              p.min_tokens = 5;
              p.max_tokens = 4;
          }},
-        {"flags is 4", [](auto& p) { p.flags = 4; }},
+        {"flags is 16", [](auto& p) { p.flags = 16; }},
         {"dynatemp_range is -1; allowed: 0 to 100", [](auto& p) { p.dynatemp_range = -1.0; }},
         {"dynatemp_exponent is nan", [=](auto& p) { p.dynatemp_exponent = nan; }},
         {"top_n_sigma is -2; allowed: -1 to 100", [](auto& p) { p.top_n_sigma = -2.0; }},
@@ -129,7 +129,8 @@ TEST_CASE("the ends of the ranges are admitted") {
                                                                                                        << 30;
         params.eos_token_id = 999;
         params.min_tokens = params.max_tokens = 9;
-        params.flags = CROUPIER_IGNORE_EOS;
+        params.flags =
+            CROUPIER_IGNORE_EOS | CROUPIER_NO_LOGPROB | CROUPIER_STOPS_ONLY_BAN | CROUPIER_RANK_COUNTS_TIES;
         params.mirostat = 2;
         params.rng = CROUPIER_RNG_VLLM;
         params.logprob_mode = CROUPIER_LOGPROB_PROCESSED;

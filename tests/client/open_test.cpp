@@ -135,7 +135,7 @@ TEST_CASE("an option outside its range is refused by its name, before the daemon
         {"has_summaries is 2, allowed is 0 to 1", [](auto& o) { o.summaries = 2; }},
         {"name has 0 characters, allowed is 1 to 63", [](auto& o) { o.name = nullptr; }},
         {"name has 64 characters", [](auto& o) { o.name = long_name.c_str(); }},
-        {"endpoint is empty", [](auto& o) { o.endpoint = nullptr; }},
+        {"endpoint is empty", [](auto& o) { o.endpoint = ""; }},
     }));
     client::OpenOptions options = options_for("ipc:///nowhere");
     bad.spoil(options);

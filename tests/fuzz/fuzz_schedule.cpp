@@ -125,7 +125,9 @@ class World {
             const auto order = segment_.order(rank);
             std::iota(order.begin(), order.end(), segment_.geometry().shards[rank].first_block());
         }
-        return daemon::SessionView::attach(segment_.path(), 1, totals_).value();
+        return daemon::SessionView::make(
+                   shm::Segment::attach(segment_.path(), shm::Access::read_write).value(), 1, totals_)
+            .value();
     }
 
     void publish_sound_step() {

@@ -53,8 +53,7 @@ class World {
     World()
         : liar_(make(directory_.path(), kLiar, "liar")),
           neighbour_(make(directory_.path(), kNeighbour, "neighbour")),
-          plane_(shm::Plane::create(directory_.path(), "fuzz", 1, 1).value()),
-          bell_(shm::Bell::create_or_adopt(directory_.path(), "fuzz", {}).value()) {
+          plane_(shm::Plane::create(directory_.path(), "fuzz", 1, 1).value()) {
         event_log::configure({event_log::Level::critical, event_log::Format::text});
         config_.instance = "fuzz";
         config_.shm.dir = directory_.path();
@@ -80,7 +79,7 @@ class World {
     // A daemon that finds the segments, and one whose client writes over it while it runs.
     void supervise(const std::uint8_t* data, std::size_t size, bool adopted_first) {
         if (adopted_first) lay_over(nullptr, 0);
-        daemon::SessionRegistry registry(config_, plane_, bell_, event_);
+        daemon::SessionRegistry registry(config_, plane_, event_);
         if (!adopted_first) lay_over(data, size);
         registry.adopt_survivors();
         if (adopted_first) lay_over(data, size);
@@ -123,7 +122,6 @@ class World {
     shm::Segment liar_;
     shm::Segment neighbour_;
     shm::Plane plane_;
-    shm::Bell bell_;
     config::Config config_;
     int event_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     std::vector<std::byte> image_;

@@ -173,9 +173,9 @@ TEST_CASE("a writer is told the oldest step that lacks its slice, and publishing
     REQUIRE(writer.wait_step(std::chrono::milliseconds(0)) == 0U);
     CHECK(writer.columns(0).size() == 2);
     CHECK(writer.columns(0)[1].load().sequence_uid == 101);
-    const std::uint32_t rung = files.bell.seen();
+    const std::uint32_t rung = files.segment.header().bell.rung.load();
     CHECK(need(writer.publish(0, 1)));
-    CHECK(files.bell.seen() != rung);
+    CHECK(files.segment.header().bell.rung.load() != rung);
     CHECK(writer.wait_step(std::chrono::milliseconds(0)) == 0U);
     CHECK(need(writer.publish_all(0)));
     CHECK(shm::slice_ready(files.segment, 0, 0));

@@ -1,7 +1,9 @@
 // Which steps a writer may begin, and what becomes of those it may not.
+#include <array>
 #include <catch2/catch.hpp>
 #include <chrono>
 
+#include "shm/bell.h"
 #include "shm/logits_publisher.h"
 #include "tests/gpu_writer/writer_under_test.h"
 
@@ -166,13 +168,13 @@ TEST_CASE("a complete slice wakes a sleeping sampler") {
     if (!testing::can_run(way)) return;
     Session session(way);
     testing::publish_step(session.client, 4);
-    const std::uint32_t seen = session.files.bell.seen();
+    proto::Bell& bell = session.files.segment.header().bell;
+    const std::array heard = {shm::listen_to(bell)};
     session.writer.write(0, some_rows(4));
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (session.files.bell.seen() == seen && std::chrono::steady_clock::now() < deadline) {
-        session.files.bell.sleep(0, seen, std::chrono::seconds(10));
-    }
-    CHECK(session.files.bell.seen() != seen);
+    while (bell.rung.load() == heard[0].seen && std::chrono::steady_clock::now() < deadline)
+        shm::sleep_on(heard, 0, std::chrono::seconds(10));
+    CHECK(bell.rung.load() != heard[0].seen);
 }
 
 TEST_CASE("each rank of a session is written by a writer of its own") {

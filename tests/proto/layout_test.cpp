@@ -43,6 +43,7 @@ std::vector<Region> regions_of(const Geometry& g, const SegmentLayout& l) {
         {"support", l.support, g.max_support == 0 ? 0 : l.support_slot_stride * g.slots, 4096},
         {"lean parts", l.lean, l.lean_slot_stride * g.slots, 4096},
         {"wishes", l.wishes, l.wish_slot_stride * g.slots, 4096},
+        {"token logs", l.token_logs, l.token_log_stride * g.max_sequences, 4096},
     };
 }
 
@@ -74,8 +75,7 @@ std::vector<Region> parts_of_sequence(const Geometry& g, const SegmentLayout& l)
             {"feedback", l.feedback_offset, sizeof(KeptFeedback), 64},
             {"biases", l.bias_offset, std::uint64_t{g.max_bias} * sizeof(TokenBias), 64},
             {"stops", l.stops_offset, std::uint64_t{g.max_stop_ids} * 4, 64},
-            {"lists", l.lists_offset, std::uint64_t{g.max_list_tokens} * 4, 64},
-            {"log", l.log_offset, std::uint64_t{g.max_length} * 4, 64}};
+            {"lists", l.lists_offset, std::uint64_t{g.max_list_tokens} * 4, 64}};
 }
 
 std::vector<Region> parts_of_decision_slot(const Geometry& g, const SegmentLayout& l) {
@@ -236,32 +236,6 @@ TEST_CASE("a layout with any word changed is refused, or still keeps its parts a
         require_sound(g, changed, false);
     }
     CHECK(refused > 1500);
-}
-
-// Builds before 13.12, and to them the field is one of those in reserve.
-TEST_CASE("who knows of no offer of lean steps takes the segment for one of rows") {
-    RandomGeometry random(5);
-    int offered = 0;
-    for (int i = 0; i < 300; ++i) {
-        const Geometry g = random.draw();
-        if (g.offered_lean_blocks == 0) continue;
-        ++offered;
-        const SegmentLayout layout = layout_of(g);
-        Geometry seen = g;
-        seen.offered_lean_blocks = 0;
-        REQUIRE_FALSE(geometry_fault(seen));
-        REQUIRE(seen.lean_room() == 0);
-        REQUIRE_FALSE(layout_fault(seen, layout, layout.total_bytes));
-        REQUIRE(geometry_with(seen, layout) == g);
-        // What it knows of is where its own build would lay it.
-        SegmentLayout known = layout;
-        known.lean = known.lean_slot_stride = known.lean_rank_stride = 0;
-        known.wishes = known.wish_slot_stride = known.wish_stride = 0;
-        known.offered_lean_blocks = 0;
-        known.total_bytes = layout_of(seen).total_bytes;
-        REQUIRE(known == layout_of(seen));
-    }
-    CHECK(offered > 10);
 }
 
 TEST_CASE("a layout depends on nothing but the geometry") {

@@ -106,6 +106,8 @@ void fill_classic_params(proto::SamplingParams& params, std::uint32_t vocab, Gen
     params.max_tokens = one_in(2, generator) ? params.min_tokens + 1 + below(12, generator) : 0;
     params.flags = one_in(3, generator) ? proto::kIgnoreEos : 0;
     if (one_in(3, generator)) params.flags |= proto::kNoLogprob;
+    if (one_in(4, generator)) params.flags |= proto::kStopsOnlyBan;
+    if (one_in(3, generator)) params.flags |= proto::kRankCountsTies;
     params.logprobs = one_in(4, generator) ? below(30, generator) : 0;
     params.support = one_in(4, generator) ? 1 + below(50, generator) : 0;
     if (one_in(4, generator)) params.logprob_mode = proto::LogprobMode::processed;

@@ -107,6 +107,25 @@ TEST_CASE("a decision says which rule stopped the sequence, the first that appli
     CHECK(decide_first(params, request).flags == (proto::kGreedy | proto::kStoppedByToken));
 }
 
+TEST_CASE("with stops_only_ban EOS and stop ids are banned until min_tokens are out, and end nothing") {
+    proto::SamplingParams params = greedy();
+    params.flags = proto::kStopsOnlyBan;
+    params.eos_token_id = 4;
+    params.min_tokens = 2;
+    const std::vector<std::int32_t> stops = {0};
+    Request request;
+    request.max_length = 100;
+    request.stop_ids = stops;
+    const std::vector<std::int32_t> output = {1, 1};
+    request.output = std::span(output).first(1);
+    const auto banned = decide_first(params, request);
+    CHECK(banned.token != 4);
+    CHECK(banned.token != 0);
+    request.output = output;
+    CHECK(decide_first(params, request).token == 4);
+    CHECK(decide_first(params, request).flags == proto::kGreedy);
+}
+
 TEST_CASE("the session's longest sequence stops like max_tokens") {
     const std::vector<std::int32_t> prompt = {1, 2};
     Request request;

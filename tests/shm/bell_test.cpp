@@ -1,13 +1,23 @@
 // Nobody sleeps through a bell: two processes, and one that is killed in its sleep.
 #include "shm/bell.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <fstream>
+#include <cerrno>
+#include <cstddef>
+#include <random>
+#include <stdexcept>
+#include <vector>
 
+#include "proto/plane.h"
 #include "shm/futex.h"
 #include "shm/step_claims.h"
 #include "test_session.h"
@@ -24,55 +34,87 @@ namespace {
 constexpr std::chrono::hours kForever{1};
 
 struct Exchange {
+    proto::Bell asks;
+    proto::Bell answers;
     std::atomic<std::uint32_t> asked;
     std::atomic<std::uint32_t> answered;
 };
 
-void sleep_until(Bell& bell, std::uint32_t sampler, const std::atomic<std::uint32_t>& word,
+void sleep_until(proto::Bell& bell, std::uint32_t sampler, const std::atomic<std::uint32_t>& word,
                  std::uint32_t value) {
     for (;;) {
-        const std::uint32_t seen = bell.seen();
+        const std::array heard = {listen_to(bell)};
         if (word.load(std::memory_order_acquire) >= value) return;
-        bell.sleep(sampler, seen, kForever);
+        sleep_on(heard, sampler, kForever);
     }
 }
 
-std::uint64_t sleepers_in(const Mapping& page, std::size_t word) {
-    return static_cast<const proto::BellPage*>(page.get_address())->sleepers[word].load();
-}
-
-Mapping look_at_bell(const std::string& directory) {
-    const std::string path = bell_path(directory, "test");
-    auto file = open_file(path, Access::read_only);
-    return map_file(file.value(), 4096, Access::read_only, path).value();
+// As an old sandbox does: the call fails with EPERM.
+void forbid_futex_waitv() {
+    std::array<sock_filter, 4> filter = {{
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex_waitv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    }};
+    const sock_fprog program{filter.size(), filter.data()};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        throw std::runtime_error("no seccomp filter");
 }
 
 }  // namespace
 
 TEST_CASE("no ring is lost between two processes that sleep for each other") {
-    TestDirectory directory;
-    REQUIRE(Bell::create_or_adopt(directory.path(), "asks", {}));
-    REQUIRE(Bell::create_or_adopt(directory.path(), "answers", {}));
     constexpr std::uint32_t kRounds = 20000;
     const Shared<Exchange> exchange;
     auto sleeper = ChildProcess::start([&] {
-        auto asks = Bell::attach(directory.path(), "asks");
-        auto answers = Bell::attach(directory.path(), "answers");
         for (std::uint32_t round = 1; round <= kRounds; ++round) {
-            sleep_until(asks.value(), 70, exchange->asked, round);
+            sleep_until(exchange->asks, 70, exchange->asked, round);
             exchange->answered.store(round, std::memory_order_release);
-            answers.value().ring();
+            ring(exchange->answers);
         }
         return 0;
     });
-    auto asks = Bell::attach(directory.path(), "asks");
-    auto answers = Bell::attach(directory.path(), "answers");
     for (std::uint32_t round = 1; round <= kRounds; ++round) {
         exchange->asked.store(round, std::memory_order_release);
-        asks.value().ring();
-        sleep_until(answers.value(), 3, exchange->answered, round);
+        ring(exchange->asks);
+        sleep_until(exchange->answers, 3, exchange->answered, round);
     }
     CHECK(sleeper.wait() == 0);
+}
+
+TEST_CASE("a sampler that sleeps on the bells of all sessions misses a ring of none") {
+    struct Sessions {
+        std::array<proto::Bell, proto::kMaxSessions + 1> bells;
+        std::array<std::atomic<std::uint32_t>, proto::kMaxSessions + 1> asked;
+        std::atomic<std::uint32_t> answered;
+        proto::Bell answers;
+    };
+    constexpr std::uint32_t kRounds = 20000;
+    const Shared<Sessions> sessions;
+    auto sampler = ChildProcess::start([&] {
+        for (std::uint32_t done = 0; done < kRounds;) {
+            std::vector<HeardBell> heard;
+            for (proto::Bell& bell : sessions->bells) heard.push_back(listen_to(bell));
+            std::uint32_t all = 0;
+            for (const auto& asked : sessions->asked) all += asked.load(std::memory_order_acquire);
+            if (all == done) sleep_on(heard, 200, kForever);
+            done = all;
+            sessions->answered.store(done, std::memory_order_release);
+            ring(sessions->answers);
+        }
+        return 0;
+    });
+    std::mt19937 generator(7);
+    for (std::uint32_t round = 1; round <= kRounds; ++round) {
+        const std::size_t session = generator() % sessions->bells.size();
+        sessions->asked[session].fetch_add(1, std::memory_order_release);
+        ring(sessions->bells[session]);
+        sleep_until(sessions->answers, 3, sessions->answered, round);
+    }
+    CHECK(sampler.wait() == 0);
+    for (const proto::Bell& bell : sessions->bells) CHECK(bell.sleepers[200 / 64].load() == 0);
 }
 
 TEST_CASE("no decision is lost on a client that sleeps for each step") {
@@ -98,72 +140,52 @@ TEST_CASE("no decision is lost on a client that sleeps for each step") {
 }
 
 TEST_CASE(
-    "a sampler that is killed in its sleep leaves a bit that its supervisor clears, and others still wake") {
-    TestDirectory directory;
-    REQUIRE(Bell::create_or_adopt(directory.path(), "test", {}));
+    "a sampler that was killed in its sleep leaves a bit that its successor clears, and others still wake") {
     const Shared<Exchange> exchange;
     const auto sleeping_sampler = [&](std::uint32_t sampler) {
-        return ChildProcess::start([&directory, &exchange, sampler] {
-            auto bell = Bell::attach(directory.path(), "test");
-            sleep_until(bell.value(), sampler, exchange->asked, 1);
+        return ChildProcess::start([&exchange, sampler] {
+            sleep_until(exchange->asks, sampler, exchange->asked, 1);
             return 0;
         });
     };
-    const Mapping page = look_at_bell(directory.path());
+    const auto& sleepers = exchange->asks.sleepers[1];
     auto killed = sleeping_sampler(65);
     auto other = sleeping_sampler(66);
-    while (sleepers_in(page, 1) != 0b110U) ::sched_yield();
+    while (sleepers.load() != 0b110U) ::sched_yield();
     killed.kill_and_reap();
-    CHECK(sleepers_in(page, 1) == 0b110U);
-    auto bell = Bell::attach(directory.path(), "test");
-    bell.value().forget_sleeper(65);
-    CHECK((sleepers_in(page, 1) & 0b010U) == 0);
+    CHECK(sleepers.load() == 0b110U);
     exchange->asked.store(1, std::memory_order_release);
-    bell.value().ring();
+    ring(exchange->asks);
     CHECK(other.wait() == 0);
-    CHECK(sleepers_in(page, 1) == 0);
+    const std::array heard = {listen_to(exchange->asks)};
+    ring(exchange->asks);
+    sleep_on(heard, 65, kForever);
+    CHECK(sleepers.load() == 0);
 }
 
-TEST_CASE("a bell that rang after it was looked at does not let one sleep") {
-    TestDirectory directory;
-    auto bell = Bell::create_or_adopt(directory.path(), "test", {});
-    REQUIRE(bell);
-    const std::uint32_t seen = bell.value().seen();
-    bell.value().ring();
-    bell.value().sleep(0, seen, kForever);
-    CHECK(bell.value().seen() != seen);
+TEST_CASE("a bell that rang after it was looked at does not let a sampler sleep") {
+    const Shared<Exchange> exchange;
+    const auto rung = GENERATE(std::size_t{0}, std::size_t{1});
+    const std::array heard = {listen_to(exchange->asks), listen_to(exchange->answers)};
+    ring(*heard[rung].bell);
+    sleep_on(heard, 0, kForever);
+    CHECK(heard[rung].bell->rung.load() != heard[rung].seen);
 }
 
-TEST_CASE("a restarted daemon adopts a sound bell, so that clients keep ringing the page they mapped") {
-    TestDirectory directory;
-    auto before = Bell::create_or_adopt(directory.path(), "test", {});
-    auto client = Bell::attach(directory.path(), "test");
-    auto after = Bell::create_or_adopt(directory.path(), "test", {});
-    REQUIRE(after);
-    const std::uint32_t seen = after.value().seen();
-    client.value().ring();
-    CHECK(after.value().seen() == seen + 1);
-}
-
-TEST_CASE(
-    "a restarted daemon mends a bell that somebody overwrote or cut off, and clients ring the same page") {
-    const TestDirectory directory;
-    auto first = Bell::create_or_adopt(directory.path(), "test", {});
-    REQUIRE(first);
-    auto client = Bell::attach(directory.path(), "test");
-    REQUIRE(client);
-    const std::string path = bell_path(directory.path(), "test");
-    if (GENERATE(false, true)) {
-        REQUIRE(::truncate(path.c_str(), 16) == 0);
-        REQUIRE(::truncate(path.c_str(), 4096) == 0);
-    }
-    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).write("nonsense", 8);
-    auto next = Bell::create_or_adopt(directory.path(), "test", {});
-    REQUIRE(next);
-    const std::uint32_t before = next.value().seen();
-    client.value().ring();
-    CHECK(next.value().seen() == before + 1);
-    CHECK(Bell::attach(directory.path(), "test"));
+TEST_CASE("a sampler whose sandbox forbids futex_waitv still wakes within its polling period") {
+    const Shared<Exchange> exchange;
+    auto sampler = ChildProcess::start([&] {
+        forbid_futex_waitv();
+        for (;;) {
+            const std::array heard = {listen_to(exchange->asks), listen_to(exchange->answers)};
+            if (exchange->asked.load(std::memory_order_acquire) != 0) return 0;
+            sleep_on(heard, 0, kForever);
+        }
+    });
+    while (exchange->answers.sleepers[0].load() == 0) ::sched_yield();
+    exchange->asked.store(1, std::memory_order_release);
+    ring(exchange->answers);
+    CHECK(sampler.wait() == 0);
 }
 
 TEST_CASE("a futex wait ends with a wake, and at once when the word has changed") {

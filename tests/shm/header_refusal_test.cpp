@@ -6,7 +6,6 @@
 #include <cstring>
 #include <fstream>
 
-#include "shm/bell.h"
 #include "shm/plane.h"
 #include "test_session.h"
 
@@ -201,22 +200,6 @@ TEST_CASE("a plane of another kind, version or size is refused, naming both") {
     CHECK(
         says(attach().error(), "has version 99, this build speaks " + std::to_string(proto::kPlaneVersion)));
     overwrite(path, offsetof(proto::PlaneHeader, magic), 99);
-    CHECK(attach().error().code == Errc::bad_magic);
-    REQUIRE(::truncate(path.c_str(), 100) == 0);
-    CHECK(attach().error().code == Errc::wrong_size);
-}
-
-TEST_CASE("a bell of another kind, version or size is refused, naming both") {
-    TestDirectory directory;
-    REQUIRE(Bell::create_or_adopt(directory.path(), "test", {}));
-    const std::string path = bell_path(directory.path(), "test");
-    const auto attach = [&] { return Bell::attach(directory.path(), "test"); };
-    REQUIRE(attach());
-    overwrite(path, offsetof(proto::BellPage, bytes), 5);
-    CHECK(attach().error().code == Errc::corrupt_header);
-    overwrite(path, offsetof(proto::BellPage, version), 99);
-    CHECK(says(attach().error(), "bell version 99, this build speaks 1"));
-    overwrite(path, offsetof(proto::BellPage, magic), 99);
     CHECK(attach().error().code == Errc::bad_magic);
     REQUIRE(::truncate(path.c_str(), 100) == 0);
     CHECK(attach().error().code == Errc::wrong_size);

@@ -27,7 +27,8 @@ bool mount_tmpfs(const std::string& directory, const char* options) {
 
 SegmentSpec large_spec(const TestDirectory& directory, Hugepages wanted) {
     proto::Geometry geometry = small_geometry();
-    geometry.max_length = 1U << 20U;
+    geometry.max_list_tokens = 1U << 16U;
+    geometry.max_sequences = 64;
     SegmentSpec spec = spec_in(directory, geometry);
     spec.hugepages = wanted;
     return spec;

@@ -157,8 +157,8 @@ TEST_CASE("a newer segment with a part that stands out of the file is refused by
         return attached ? std::string("accepted") : attached.error().message;
     };
     const proto::SegmentLayout sound = header.layout;
-    header.layout.log_offset = sound.sequence_stride;
-    CHECK(refusal().find("the tokens of a sequence stand out of its") != std::string::npos);
+    header.layout.lists_offset = sound.sequence_stride;
+    CHECK(refusal().find("the lists of a sequence stand out of its") != std::string::npos);
     header.layout = sound;
     header.layout.decisions = sound.schedule;
     CHECK(refusal().find("of the segment overlap what stands before them") != std::string::npos);
@@ -166,6 +166,9 @@ TEST_CASE("a newer segment with a part that stands out of the file is refused by
     header.layout.elements.params = 200;
     CHECK(refusal().find("one element of the parameters has 200 bytes, allowed is 208 to 4096") !=
           std::string::npos);
+    header.layout = sound;
+    header.layout.token_log_stride = 4096 * 2;
+    CHECK(refusal().find("the token logs") != std::string::npos);
     header.layout = sound;
     CHECK(refusal() == "accepted");
 }

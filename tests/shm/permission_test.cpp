@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "second_user.h"
-#include "shm/bell.h"
+#include "shm/plane.h"
 #include "test_session.h"
 
 using namespace croupier;
@@ -19,7 +19,7 @@ template <typename Attempt>
 int error_of_nobody(Attempt&& attempt) {
     return as_nobody([&] {
         const Error error = attempt();
-        const bool named = error.message.find("permission") != std::string::npos;
+        const bool named = error.message.find("ermission") != std::string::npos;
         return error.code == Errc::permission_denied && named ? kPermission : kSomethingElse;
     });
 }
@@ -50,15 +50,15 @@ TEST_CASE("another user whom the mode lets read may look and not write") {
           }) == kPermission);
 }
 
-TEST_CASE("a daemon that may not write to the directory, or to another user's bell, says permission") {
+TEST_CASE("a daemon that may not write to the directory, or to another user's plane, says permission") {
     if (!can_change_user()) return;
     TestDirectory directory;
     CHECK(error_of_nobody([&] { return Segment::create(spec_in(directory, small_geometry())).error(); }) ==
           kPermission);
-    REQUIRE(Bell::create_or_adopt(directory.path(), "test", {}));
-    CHECK(error_of_nobody([&] { return Bell::attach(directory.path(), "test").error(); }) == kPermission);
-    CHECK(error_of_nobody([&] { return Bell::create_or_adopt(directory.path(), "test", {}).error(); }) ==
-          kPermission);
+    REQUIRE(Plane::create(directory.path(), "test", 1, 1));
+    CHECK(error_of_nobody([&] {
+              return Plane::attach(directory.path(), "test", Access::read_write).error();
+          }) == kPermission);
 }
 
 TEST_CASE("a group that does not exist is refused by its name") {

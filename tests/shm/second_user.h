@@ -14,6 +14,7 @@
 namespace croupier::shm {
 
 constexpr uid_t kNobody = 65534;
+constexpr uid_t kThirdUser = 65533;
 
 inline bool can_change_user() {
     if (::geteuid() == 0) return true;
@@ -23,13 +24,18 @@ inline bool can_change_user() {
 
 // `body` runs as that user and returns its exit code; 127: it could not become that user.
 template <typename Body>
-testing::ChildProcess start_as_nobody(Body&& body) {
-    return testing::ChildProcess::start([body = std::forward<Body>(body)]() mutable {
-        if (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(kNobody) != 0) return 127;
+testing::ChildProcess start_as(uid_t user, Body&& body) {
+    return testing::ChildProcess::start([user, body = std::forward<Body>(body)]() mutable {
+        if (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(user) != 0) return 127;
         // Becoming another user forgets it.
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         return static_cast<int>(body());
     });
+}
+
+template <typename Body>
+testing::ChildProcess start_as_nobody(Body&& body) {
+    return start_as(kNobody, std::forward<Body>(body));
 }
 
 template <typename Body>

@@ -99,6 +99,30 @@ TEST_CASE("reference: stops are EOS, then stop ids, then length") {
     CHECK(stop() == proto::kStoppedByLength);
 }
 
+TEST_CASE("reference: with stops_only_ban neither EOS nor a stop id ends a sequence, and a length does") {
+    Probe probe({0.0F, 9.0F});
+    probe.params.temperature = 0.0;
+    probe.params.eos_token_id = 1;
+    probe.params.flags = proto::kStopsOnlyBan;
+    const Ids stops = {1};
+    probe.request.stop_ids = stops;
+    CHECK((probe.decision().flags & proto::kStoppedMask) == 0);
+    probe.params.max_tokens = 1;
+    CHECK((probe.decision().flags & proto::kStoppedMask) == proto::kStoppedByLength);
+}
+
+TEST_CASE("reference: a rank counts the tokens above, and with rank_counts_ties those that are equal too") {
+    Probe probe({3.0F, 1.0F, 1.0F, 1.0F, 0.0F});
+    const std::vector<proto::TokenBias> bias = {{2, 50.0F}};
+    probe.request.bias = bias;
+    probe.params.temperature = 0.0;
+    probe.params.logprobs = 1;
+    CHECK(probe.decide().logprobs.front().rank == 2);
+    probe.params.flags = proto::kRankCountsTies;
+    CHECK(probe.decide().logprobs.front().token == 2);
+    CHECK(probe.decide().logprobs.front().rank == 4);
+}
+
 TEST_CASE("reference: the account names each step that was on, in order, with what it left") {
     Probe probe = Probe::of_probabilities({0.1, 0.2, 0.3, 0.4});
     const std::vector<std::uint32_t> mask = {0b1110U};
