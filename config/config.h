@@ -1,5 +1,5 @@
 // The daemon's configuration, checked. What each key means, and its range, is in schema.cpp;
-// the initial values here are the defaults.
+// the initial values here are the defaults of the host's daemon.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/default_paths.h"
 #include "proto/geometry.h"
 #include "proto/hot_set.h"
 
@@ -23,7 +24,7 @@ constexpr std::uint64_t gib = 1024 * mib;
 constexpr std::uint64_t tib = 1024 * gib;
 
 struct Shm {
-    std::string dir = "/dev/shm/croupier";
+    std::string dir = proto::DefaultPaths().shm_dir;
     std::uint32_t mode = 0660;
     std::string group;  // empty: the daemon's own
     HugePages hugepages = HugePages::off;
@@ -75,21 +76,23 @@ struct Curve {
 };
 
 struct Control {
-    std::string endpoint = "ipc:///run/croupier/control.sock";
+    std::string endpoint = proto::DefaultPaths().control_endpoint();
     std::uint32_t ipc_mode = 0660;
     std::uint64_t max_message_bytes = 64 * mib;
+    std::uint32_t connections_per_peer = 256;
     Curve curve;
     bool operator==(const Control&) const = default;
 };
 
 struct Decisions {
-    std::string endpoint = "ipc:///run/croupier/decisions.sock";
+    std::string endpoint = proto::DefaultPaths().decisions_endpoint();
     std::uint32_t high_water_mark = 10000;
     bool operator==(const Decisions&) const = default;
 };
 
 struct Metrics {
     std::string listen = "127.0.0.1:9464";  // host:port, or off
+    std::vector<std::string> hosts;         // that it answers to besides addresses and its own names
     bool explain = false;
     std::string tokenizer;  // empty: none
     bool operator==(const Metrics&) const = default;
@@ -103,7 +106,7 @@ struct Log {
 
 struct Config {
     std::string instance = "default";
-    std::string run_dir = "/run/croupier";
+    std::string run_dir = proto::DefaultPaths().run_dir;
     Shm shm;
     Samplers samplers;
     Sessions sessions;
@@ -114,5 +117,8 @@ struct Config {
     Log log;
     bool operator==(const Config&) const = default;
 };
+
+// Where its user says nothing: a user's own daemon has paths of its own.
+Config default_config(const proto::DefaultPaths& paths = proto::default_paths());
 
 }  // namespace croupier::config

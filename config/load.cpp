@@ -28,7 +28,7 @@ constexpr std::size_t most_problems = 1000;
 
 class Reader {
   public:
-    explicit Reader(std::string name) : name_(std::move(name)) {}
+    Reader(std::string name, const Config& defaults) : name_(std::move(name)), config_(defaults) {}
 
     LoadResult read(std::string_view text) {
         Document document = parse_document(text);
@@ -53,7 +53,12 @@ class Reader {
     }
 
     LoadResult finish() {
-        if (problems_.empty()) return {.config = std::move(config_), .problems = {}};
+        if (problems_.empty()) {
+            return {.config = std::move(config_),
+                    .problems = {},
+                    .file = std::move(name_),
+                    .places = std::move(places_)};
+        }
         std::stable_sort(problems_.begin(), problems_.end(),
                          [](const Problem& a, const Problem& b) { return a.line < b.line; });
         if (problems_.size() >= most_problems) {
@@ -62,7 +67,7 @@ class Reader {
                 {name_, 0, 0, "",
                  "there are more mistakes than the " + std::to_string(most_problems) + " listed"});
         }
-        return {.config = std::nullopt, .problems = std::move(problems_)};
+        return {.config = std::nullopt, .problems = std::move(problems_), .file = std::move(name_)};
     }
 
     void read_section(const TreeNode& node, const std::string& prefix) {
@@ -200,11 +205,14 @@ class Reader {
 };
 
 LoadResult failure(const std::string& name, std::string message) {
-    return {.config = std::nullopt, .problems = {{name, 0, 0, "", std::move(message)}}};
+    return {.config = std::nullopt, .problems = {{name, 0, 0, "", std::move(message)}}, .file = name};
 }
 
 std::string open_error(int error) {
-    if (error == ENOENT) return "the file does not exist";
+    if (error == ENOENT) {
+        return "the file does not exist; without --config croupierd starts with built-in defaults, which "
+               "`croupierd --print-config` prints";
+    }
     if (error == EACCES) return "no permission to read the file, or to enter a directory above it";
     return std::string("the file cannot be opened: ") + std::strerror(error);
 }
@@ -224,16 +232,31 @@ std::string to_string(const Problem& problem) {
     return text + " " + problem.message;
 }
 
-LoadResult load_text(std::string_view text, const std::string& name) {
+Problem LoadResult::problem(const std::string& key, std::string message) const {
+    const auto found = places.find(key);
+    const Place at = found == places.end() ? Place() : found->second;
+    return {origin(), at.line, at.column, key, std::move(message)};
+}
+
+LoadResult load(const std::string& named, const proto::DefaultPaths& paths) {
+    const Config defaults = default_config(paths);
+    if (!named.empty()) return load_file(named, defaults);
+    struct stat status {};
+    const bool is_there = ::stat(kHostFile, &status) == 0 || errno != ENOENT;
+    if (paths.is_host && is_there) return load_file(kHostFile, defaults);
+    return {.config = defaults, .problems = {}, .file = ""};
+}
+
+LoadResult load_text(std::string_view text, const std::string& name, const Config& defaults) {
     if (text.size() > largest_file) return failure(name, too_large());
     try {
-        return Reader(name).read(text);
+        return Reader(name, defaults).read(text);
     } catch (const std::exception& error) {
         return failure(name, std::string("the file cannot be read: ") + error.what());
     }
 }
 
-LoadResult load_file(const std::string& path) {
+LoadResult load_file(const std::string& path, const Config& defaults) {
     struct stat status {};
     // Before it is opened: to open a pipe is to wait for its writer.
     if (::stat(path.c_str(), &status) != 0) return failure(path, open_error(errno));
@@ -245,7 +268,7 @@ LoadResult load_file(const std::string& path) {
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     if (file.bad()) return failure(path, std::string("the file cannot be read: ") + std::strerror(errno));
     text.resize(static_cast<std::size_t>(file.gcount()));
-    return load_text(text, path);
+    return load_text(text, path, defaults);
 }
 
 }  // namespace croupier::config

@@ -1,6 +1,7 @@
 #include "config/schema.h"
 
 #include <algorithm>
+#include <climits>
 #include <iterator>
 #include <utility>
 
@@ -17,6 +18,15 @@ namespace {
 
 constexpr auto reload = Change::reload;
 constexpr auto restart = Change::restart;
+
+constexpr std::size_t longest_number = 20;
+// What the paths of segments, shm.dir/croupier-INSTANCE-NUMBER.seg, may have.
+constexpr std::size_t longest_segment_path = 239;
+constexpr std::size_t longest_segment_name =
+    sizeof("/croupier-") - 1 + longest_instance_name + 1 + longest_number + sizeof(".seg") - 1;
+constexpr std::size_t longest_shm_dir = longest_segment_path - longest_segment_name;
+// Names of files in it come on top.
+constexpr std::size_t longest_run_dir = PATH_MAX - 1 - 2 * longest_segment_name;
 
 template <class T, class... Members>
 Key key(const std::string& path, const ValueType<T>& type, Change change, const std::string& help,
@@ -40,8 +50,8 @@ std::vector<Key> general_keys() {
         key("instance", instance_name(), restart,
             "Name of this daemon, part of the names of its segments: two daemons on one host need two names.",
             &Config::instance),
-        key("run_dir", directory(), restart, "Directory of lock files and of the daemon's own state.",
-            &Config::run_dir),
+        key("run_dir", directory(longest_run_dir), restart,
+            "Directory of lock files and of the daemon's own state.", &Config::run_dir),
     };
 }
 
@@ -49,7 +59,7 @@ std::vector<Key> shm_keys() {
     const ValueType<HugePages> huge_pages = choice<HugePages>(
         {{"off", HugePages::off}, {"try", HugePages::attempt}, {"require", HugePages::require}});
     return {
-        key("shm.dir", directory(), restart,
+        key("shm.dir", directory(longest_shm_dir), restart,
             "Directory of the shared-memory segments, on a tmpfs or a hugetlbfs; the daemon's own, made "
             "where it is "
             "missing, into which nobody else may write.",
@@ -177,6 +187,11 @@ std::vector<Key> message_keys() {
             &Config::control, &Control::ipc_mode),
         key("control.max_message_bytes", byte_size(4 * kib, 256 * mib), restart,
             "Largest control message that is accepted.", &Config::control, &Control::max_message_bytes),
+        key("control.connections_per_peer", whole_number(1, 65536), reload,
+            "Connections that one user (over TCP: one address) may have to the control and decision sockets "
+            "together; more are closed at once. At most half of what the limit of open files leaves for "
+            "connections, so that one user cannot keep others out.",
+            &Config::control, &Control::connections_per_peer),
         key("control.curve.secret_key_file", optional_file(), restart,
             "File with the daemon's CURVE secret key; empty for no encryption.", &Config::control,
             &Control::curve, &Curve::secret_key_file),
@@ -203,9 +218,13 @@ std::vector<Key> observation_keys() {
     return {
         key("metrics.listen", listen_address(), restart,
             "Address of the HTTP server for the page at /, /metrics, /livez, /readyz and /explain; port 0 "
-            "takes "
-            "a free one.",
+            "takes a free one, as the default's does where another program has it. The log says which.",
             &Config::metrics, &Metrics::listen),
+        key("metrics.hosts", host_names(), restart,
+            "Further names under which clients reach metrics.listen, such as a service's or a proxy's. IP "
+            "addresses, localhost and the host's own name always work; a request for any other name is "
+            "refused, so that no web page can read the answers through a name of its own (DNS rebinding).",
+            &Config::metrics, &Metrics::hosts),
         key("metrics.explain", on_off(), restart,
             "Whether /explain shows the next decision of a sequence to whoever reaches metrics.listen, with "
             "its row of logits and what its user wrote (docs/security.md).",
@@ -214,8 +233,9 @@ std::vector<Key> observation_keys() {
             "A model's tokenizer.json, by which /explain shows tokens as text; empty: by their ids.",
             &Config::metrics, &Metrics::tokenizer),
         key("log.level", level, reload, "Least severe level that is logged.", &Config::log, &Log::level),
-        key("log.format", format, reload, "Form of the log lines: text for people, json for collectors.",
-            &Config::log, &Log::format),
+        key("log.format", format, reload,
+            "Form of the log lines: text, which is key=value and short on a terminal, or json.", &Config::log,
+            &Log::format),
     };
 }
 

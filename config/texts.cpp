@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <climits>
+#include <functional>
 #include <utility>
 
 namespace croupier::config {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::string_view ipc_scheme = "ipc://";
 constexpr std::string_view tcp_scheme = "tcp://";
+constexpr std::size_t longest_host_name = 253;
 constexpr std::size_t longest_ipc_path = sizeof(sockaddr_un::sun_path) - 1;
 
 bool is_lower_or_digit(char c) {
@@ -27,6 +29,12 @@ Wrong check_absolute_path(const std::string& text) {
     if (text.empty() || text[0] != '/') return quoted(text) + " is not an absolute path; begin it with /";
     if (text.size() >= PATH_MAX)
         return quoted(text) + " is longer than " + std::to_string(PATH_MAX - 1) + " bytes";
+    for (std::size_t from = 1, to = 0; to != std::string::npos; from = to + 1) {
+        to = text.find('/', from);
+        if (std::min(to, text.size()) - from > NAME_MAX) {
+            return quoted(text) + " has a component of more than " + std::to_string(NAME_MAX) + " bytes";
+        }
+    }
     const bool control = std::any_of(text.begin(), text.end(), [](char c) { return c > 0 && c < ' '; });
     if (control || text.find('\0') != std::string::npos)
         return quoted(text) + " contains a control character";
@@ -73,10 +81,21 @@ Wrong check_endpoint(const std::string& text) {
     return std::nullopt;
 }
 
-ValueType<std::string> text_type(std::string name, std::string allowed, Wrong (*check)(const std::string&)) {
+Wrong add_host_name(std::string_view name, std::vector<std::string>& names) {
+    while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
+    while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
+    if (name.empty()) return "has an empty name between its commas";
+    const bool valid = name.size() <= longest_host_name && std::all_of(name.begin(), name.end(), is_word);
+    if (!valid) return quoted(name) + " is not the name of a host; write it without scheme, port and path";
+    names.emplace_back(name);
+    return std::nullopt;
+}
+
+ValueType<std::string> text_type(std::string name, std::string allowed,
+                                 std::function<Wrong(const std::string&)> check) {
     return {.name = std::move(name),
             .allowed = std::move(allowed),
-            .parse = [check](const Scalar& scalar, std::string& out) -> Wrong {
+            .parse = [check = std::move(check)](const Scalar& scalar, std::string& out) -> Wrong {
                 if (Wrong wrong = check(scalar.text)) return wrong;
                 out = scalar.text;
                 return std::nullopt;
@@ -91,7 +110,8 @@ ValueType<std::string> instance_name() {
         const bool valid =
             std::all_of(text.begin(), text.end(), [](char c) { return is_lower_or_digit(c) || c == '-'; });
         if (text.empty()) return "the name is empty";
-        if (text.size() > 32) return quoted(text) + " has " + std::to_string(text.size()) + " characters";
+        if (text.size() > longest_instance_name)
+            return quoted(text) + " has " + std::to_string(text.size()) + " characters";
         if (!valid) return quoted(text) + " contains a character that is not allowed";
         return std::nullopt;
     });
@@ -106,8 +126,14 @@ ValueType<std::string> group_name() {
         });
 }
 
-ValueType<std::string> directory() {
-    return text_type("path", "an absolute path", check_absolute_path);
+ValueType<std::string> directory(std::size_t longest) {
+    return text_type("path", "an absolute path of at most " + std::to_string(longest) + " bytes",
+                     [longest](const std::string& text) -> Wrong {
+                         if (Wrong wrong = check_absolute_path(text)) return wrong;
+                         if (text.size() <= longest) return std::nullopt;
+                         return "the path has " + std::to_string(text.size()) +
+                                " bytes, and names of files in it come on top";
+                     });
 }
 
 ValueType<std::string> optional_file() {
@@ -128,6 +154,29 @@ ValueType<std::string> listen_address() {
                      [](const std::string& text) -> Wrong {
                          return text == "off" ? std::nullopt : check_host_port(text, 0);
                      });
+}
+
+ValueType<std::vector<std::string>> host_names() {
+    return {.name = "host names",
+            .allowed = "empty, or names separated by commas",
+            .parse = [](const Scalar& scalar, std::vector<std::string>& out) -> Wrong {
+                std::vector<std::string> names;
+                std::string_view rest = scalar.text;
+                while (!scalar.text.empty()) {
+                    const std::size_t comma = rest.find(',');
+                    if (Wrong wrong = add_host_name(rest.substr(0, comma), names)) return wrong;
+                    if (comma == std::string_view::npos) break;
+                    rest.remove_prefix(comma + 1);
+                }
+                out = std::move(names);
+                return std::nullopt;
+            },
+            .print =
+                [](const std::vector<std::string>& names) {
+                    std::string text;
+                    for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+                    return quoted(text);
+                }};
 }
 
 bool is_tcp(std::string_view endpoint) {

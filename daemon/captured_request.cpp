@@ -12,6 +12,7 @@
 #include "explain/values.h"
 #include "proto/geometry.h"
 #include "proto/sampling_fields.h"
+#include "proto/sampling_names.h"
 
 namespace croupier::daemon {
 namespace {
@@ -111,7 +112,9 @@ Json params_of(const proto::SamplingParams& sampling) {
         if (field.key == nullptr || sampling.*field.member == defaults.*field.member) return;
         params[field.key] = value_of(sampling.*field.member);
     });
-    if ((sampling.flags & proto::kIgnoreEos) != 0) params["ignore_eos"] = true;
+    for (const proto::FlagName& each : proto::kParameterFlagNames) {
+        if ((sampling.flags & each.flag) != 0) params[each.name] = true;
+    }
     if (sampling.order[0] != proto::Step::end) params["order"] = order_of(sampling.order);
     return params;
 }

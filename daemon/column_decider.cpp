@@ -78,7 +78,10 @@ DecisionError check_sequence(const shm::Segment& segment, const CheckedStep& ste
     if (const auto fault = check_position(segment, step, asked); fault != DecisionError::none) return fault;
     // Tokens that are decided and not taken stand behind the log's length.
     const std::uint64_t before = std::uint64_t{checked.prompt_length} + asked.position;
-    return before <= geometry.max_length ? DecisionError::none : DecisionError::bad_position;
+    if (before > geometry.max_length) return DecisionError::bad_position;
+    // SYNC: acquire; pairs with the release in Segment::make_log_room.
+    const std::uint32_t room = entry.log_room.load(std::memory_order_acquire);
+    return before == geometry.max_length || before < room ? DecisionError::none : DecisionError::no_memory;
 }
 
 // What it asks, of its row's place in the step nothing yet.

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <utility>
 
+#include "daemon/start_failure.h"
 #include "proto/curve.h"
 
 namespace croupier::daemon {
@@ -69,16 +70,15 @@ bool somebody_listens(const std::string& path) {
 }
 
 // libzmq takes a socket's path from whoever listens there without a word: two daemons would have one path.
-shm::Result<shm::FileDescriptor> reserve_path(const std::string& path) {
-    const std::string lock = path + ".lock";
-    shm::FileDescriptor file(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file.valid()) return shm::system_failure("cannot bind: cannot open", lock, errno);
-    if (!shm::try_lock_byte(file, 0) || somebody_listens(path)) {
+shm::Result<LockFile> reserve_path(const std::string& path, const std::string& key) {
+    auto taken = LockFile::try_take(path + ".lock", key + " to a path that this user may make");
+    if (!taken) return fail(taken.error().code, "cannot bind ipc://" + path + ": " + taken.error().message);
+    if (!taken.value() || somebody_listens(path)) {
         return fail(Errc::already_held, "cannot bind ipc://" + path +
                                             ": another process serves it; give each instance a "
                                             "control.endpoint and a decisions.endpoint of its own");
     }
-    return file;
+    return *std::move(taken).value();
 }
 
 }  // namespace
@@ -98,12 +98,12 @@ shm::Result<CurveKeys> load_curve_keys(const config::Curve& curve) {
     return keys;
 }
 
-shm::Result<shm::FileDescriptor> bind_endpoint(zmq::socket_t& socket, const std::string& endpoint,
-                                               std::uint32_t ipc_mode, const std::string& group,
-                                               const CurveKeys& keys) {
+shm::Result<LockFile> bind_endpoint(zmq::socket_t& socket, const std::string& endpoint,
+                                    const std::string& key, std::uint32_t ipc_mode, const std::string& group,
+                                    const CurveKeys& keys) {
     const bool ipc = endpoint.starts_with(kIpc);
     const std::string path = ipc ? endpoint.substr(kIpc.size()) : "";
-    shm::FileDescriptor reserved;
+    LockFile reserved;
     socket.set(zmq::sockopt::linger, kLingerMs);
     if (!ipc) {
         if (keys.secret.empty()) {
@@ -114,7 +114,7 @@ shm::Result<shm::FileDescriptor> bind_endpoint(zmq::socket_t& socket, const std:
     } else {
         std::error_code ignored;
         std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-        CROUPIER_TRY_VALUE(got, reserve_path(path));
+        CROUPIER_TRY_VALUE(got, reserve_path(path, key));
         reserved = std::move(got);
     }
     // The socket is created before it can be reached: a mask of its own closes the moment before the chmod.
@@ -124,9 +124,12 @@ shm::Result<shm::FileDescriptor> bind_endpoint(zmq::socket_t& socket, const std:
         ::umask(before);
     } catch (const zmq::error_t& error) {
         ::umask(before);
-        return shm::system_failure("cannot bind", endpoint, error.num());
+        return start_failure("cannot bind", endpoint, error.num(),
+                             key + " to a path that this user may make");
     }
     if (!ipc) return reserved;
+    // libzmq leaves it.
+    reserved.guard(path);
     CROUPIER_TRY(give_ipc_file(path, ipc_mode, group));
     return reserved;
 }

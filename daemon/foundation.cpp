@@ -1,6 +1,7 @@
 #include "daemon/foundation.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/connection_limits.h"
 #include "daemon/instance_lock.h"
 #include "daemon/signals.h"
 #include "event_log/event_log.h"
@@ -25,6 +27,7 @@ using event_log::Event;
 
 // How often deaths of clients and writers, back-offs and hung samplers are looked for.
 constexpr std::chrono::milliseconds kHousekeepingPeriod{25};
+constexpr int kMostRaces = 100;
 
 // libzmq takes its peers' ids from rand(): without a seed they are the same at every start, and who claims
 // the id of another gets what is meant for that one.
@@ -37,8 +40,12 @@ shm::Result<bool> seed_peer_ids() {
     return true;
 }
 
-// libzmq ends the process when it has no descriptor for a peer that connects. The soft limit is low for the
-// sake of select(), which nobody here calls.
+std::size_t open_files_limit() {
+    rlimit limit{};
+    return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+// The soft limit is low for the sake of select(), which nobody here calls.
 void raise_descriptor_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
@@ -49,10 +56,33 @@ void raise_descriptor_limit() {
     }
 }
 
+shm::Result<bool> check_descriptor_limit(const config::Sessions& sessions) {
+    const std::size_t needed = own_files(sessions.max) + kFewestConnections;
+    if (open_files_limit() >= needed) return true;
+    return shm::fail(shm::Errc::system_error,
+                     "the limit of open files is " + std::to_string(open_files_limit()) +
+                         ", and a daemon of " + std::to_string(sessions.max) +
+                         " sessions (sessions.max) needs " + std::to_string(needed) +
+                         ": raise the hard limit (ulimit -Hn, LimitNOFILE= in the unit)");
+}
+
 std::uint32_t samplers_of(const config::Samplers& samplers) {
     const std::uint32_t count =
         samplers.count != 0 ? samplers.count : host::default_sampler_count(samplers.threads_per_sampler);
     return std::min(count, proto::kMaxSamplers);
+}
+
+// A daemon that ends may remove the folder that was its own between the two.
+shm::Result<shm::FileDescriptor> claim_directory(const std::string& path) {
+    for (int again = 0; again < kMostRaces; ++again) {
+        CROUPIER_TRY(shm::prepare_directory(path));
+        auto locked = shm::lock_directory(path);
+        if (!locked && locked.error().code == shm::Errc::not_found) continue;
+        if (!locked) return locked.error();
+        struct stat status {};
+        if (::fstat(locked.value().get(), &status) == 0 && status.st_nlink > 0) return locked;
+    }
+    return shm::fail(shm::Errc::not_found, "shm.dir " + path + " is removed again and again");
 }
 
 }  // namespace
@@ -60,13 +90,19 @@ std::uint32_t samplers_of(const config::Samplers& samplers) {
 void remove_own_files(const config::Config& config) {
     ::unlink(shm::plane_path(config.shm.dir, config.instance).c_str());
     shm::CaptureDesk::remove(config.shm.dir, config.instance);
-    // Clients that outlive their daemon ring the bell that they have mapped: it stays for the next start.
-    if (!shm::segment_files(config.shm.dir, config.instance).empty()) return;
-    ::unlink(shm::bell_path(config.shm.dir, config.instance).c_str());
+    // The host's is made beforehand, so that nobody else takes its name.
+    if (config.shm.dir == proto::own_paths().shm_dir) ::rmdir(config.shm.dir.c_str());
+}
+
+void bound_connections(const config::Config& config) {
+    limit_connections(
+        connection_limits(open_files_limit(), config.sessions.max, config.control.connections_per_peer));
 }
 
 shm::Result<bool> acquire_resources(const config::Config& config, Foundation& made) {
     raise_descriptor_limit();
+    CROUPIER_TRY(check_descriptor_limit(config.sessions));
+    bound_connections(config);
     CROUPIER_TRY(seed_peer_ids());
     // One after the other: each needs what stands before it.
     CROUPIER_TRY_VALUE(lock, lock_instance(config.run_dir, config.instance));
@@ -74,13 +110,10 @@ shm::Result<bool> acquire_resources(const config::Config& config, Foundation& ma
     CROUPIER_TRY_VALUE(timer, open_timer(kHousekeepingPeriod));
     CROUPIER_TRY_VALUE(event, open_inherited_event());
     CROUPIER_TRY_VALUE(made_event, open_event());
-    const shm::FileOwnership ownership{static_cast<mode_t>(config.shm.mode), config.shm.group};
-    CROUPIER_TRY(shm::prepare_directory(config.shm.dir));
-    CROUPIER_TRY_VALUE(directory_lock, shm::lock_directory(config.shm.dir));
+    CROUPIER_TRY_VALUE(directory_lock, claim_directory(config.shm.dir));
     const shm::FileDescriptor alone = std::move(directory_lock);
     CROUPIER_TRY(await_predecessor(config.shm.dir, config.instance));
     CROUPIER_TRY_VALUE(keys, load_curve_keys(config.control.curve));
-    CROUPIER_TRY_VALUE(bell, shm::Bell::create_or_adopt(config.shm.dir, config.instance, ownership));
     // What a killed daemon left there is of users.
     shm::CaptureDesk::remove(config.shm.dir, config.instance);
     auto plane = shm::Plane::create(config.shm.dir, config.instance, samplers_of(config.samplers),
@@ -94,7 +127,6 @@ shm::Result<bool> acquire_resources(const config::Config& config, Foundation& ma
     made.timer = std::move(timer);
     made.step_event = std::move(event);
     made.made_event = std::move(made_event);
-    made.bell.emplace(std::move(bell));
     made.plane.emplace(std::move(plane).value());
     made.keys = std::move(keys);
     return true;

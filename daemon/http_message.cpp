@@ -1,6 +1,9 @@
 #include "daemon/http_message.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "daemon/http_hosts.h"
 
 namespace croupier::daemon {
 namespace {
@@ -17,6 +20,8 @@ const char* reason(int status) {
             return "Not Found";
         case 405:
             return "Method Not Allowed";
+        case 421:
+            return "Misdirected Request";
         case 422:
             return "Unprocessable Content";
         case 431:
@@ -73,7 +78,7 @@ bool wants_large(std::string_view text, const HttpRoutes& routes) {
                        [&](const HttpRoute& each) { return each.is_large && each.path == path; });
 }
 
-HttpReply reply_to(std::string_view text, const HttpRoutes& routes) {
+HttpReply reply_to(std::string_view text, const HttpRoutes& routes, const HttpHosts& hosts) {
     if (text.find("\r\n\r\n") == std::string_view::npos) {
         return {431, "a request has at most " + std::to_string(kLongestRequest) + " bytes\n"};
     }
@@ -81,6 +86,7 @@ HttpReply reply_to(std::string_view text, const HttpRoutes& routes) {
     if (request.method != "GET" && request.method != "HEAD") {
         return {405, "only GET and HEAD are answered\n"};
     }
+    if (auto refused = hosts.refusal(text)) return std::move(*refused);
     const auto route = std::find_if(routes.begin(), routes.end(),
                                     [&](const HttpRoute& each) { return each.path == request.path; });
     return route == routes.end() ? not_found(routes) : route->answer(request);

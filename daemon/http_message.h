@@ -25,6 +25,7 @@ struct HttpRequest {
 };
 
 struct HttpReply;
+class HttpHosts;
 
 // A reply that is made while others are served. It is kept until the reply is read or its peer is gone.
 class LateReply {
@@ -56,7 +57,7 @@ std::string_view query_value(std::string_view query, std::string_view name);
 bool wants_large(std::string_view text, const HttpRoutes& routes);
 
 // `text` ends with the blank line, unless it has grown too long without one.
-HttpReply reply_to(std::string_view text, const HttpRoutes& routes);
+HttpReply reply_to(std::string_view text, const HttpRoutes& routes, const HttpHosts& hosts);
 // Everything that is sent back to that request.
 std::string http_answer(std::string_view text, const HttpReply& reply);
 

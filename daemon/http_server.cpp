@@ -1,5 +1,6 @@
 #include "daemon/http_server.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
@@ -15,6 +16,8 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/connection_limits.h"
+
 namespace croupier::daemon {
 namespace {
 
@@ -27,8 +30,40 @@ constexpr std::size_t kMostBytesWaiting = std::size_t{64} << 20U;
 constexpr std::chrono::seconds kMostAfterAnswer{1};
 
 shm::Error cannot_listen(const std::string& listen, const std::string& why) {
-    return {shm::Errc::system_error,
-            "cannot serve metrics on " + listen + " (metrics.listen): is the port taken? " + why};
+    return {shm::Errc::system_error, "cannot serve metrics on " + listen + " (metrics.listen): " + why};
+}
+
+shm::Error cannot_bind(const std::string& listen, int error) {
+    if (error != EADDRINUSE) {
+        return cannot_listen(listen, shm::system_failure("cannot bind", listen, error).message);
+    }
+    return {shm::Errc::already_held,
+            "cannot serve metrics on " + listen +
+                ": another program listens there; set metrics.listen to another address, or off"};
+}
+
+sockaddr_storage bound_address(const shm::FileDescriptor& listener) {
+    sockaddr_storage bound{};
+    socklen_t length = sizeof(bound);
+    ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &length);
+    return bound;
+}
+
+// `for_this_host`: every interface is said as this host's own.
+std::string address_of(const sockaddr_storage& bound, bool for_this_host) {
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    if (bound.ss_family == AF_INET6) {
+        auto address = reinterpret_cast<const sockaddr_in6&>(bound);
+        if (for_this_host && IN6_IS_ADDR_UNSPECIFIED(&address.sin6_addr))
+            address.sin6_addr = in6addr_loopback;
+        ::inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size());
+        return "[" + std::string(text.data()) + "]:" + std::to_string(ntohs(address.sin6_port));
+    }
+    auto address = reinterpret_cast<const sockaddr_in&>(bound);
+    if (for_this_host && address.sin_addr.s_addr == INADDR_ANY)
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ::inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
+    return std::string(text.data()) + ":" + std::to_string(ntohs(address.sin_port));
 }
 
 shm::Result<shm::FileDescriptor> listen_on(const std::string& listen) {
@@ -49,7 +84,7 @@ shm::Result<shm::FileDescriptor> listen_on(const std::string& listen) {
     ::setsockopt(file.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (!file.valid() || ::bind(file.get(), found->ai_addr, found->ai_addrlen) != 0 ||
         ::listen(file.get(), static_cast<int>(kMostConnections)) != 0) {
-        return cannot_listen(listen, shm::system_failure("cannot bind", listen, errno).message);
+        return cannot_bind(listen, errno);
     }
     return file;
 }
@@ -74,10 +109,11 @@ struct HttpServer::Connection {
     }
 };
 
-HttpServer::HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpRoutes routes,
-                       int late_event, std::function<void()> each_tick)
+HttpServer::HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpHosts hosts,
+                       HttpRoutes routes, int late_event, std::function<void()> each_tick)
     : listener_(std::move(listener)),
       stop_(std::move(stop)),
+      hosts_(std::move(hosts)),
       routes_(std::move(routes)),
       late_event_(late_event),
       each_tick_(std::move(each_tick)),
@@ -89,13 +125,24 @@ HttpServer::~HttpServer() {
     thread_.join();
 }
 
-shm::Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& listen, HttpRoutes routes,
-                                                           int late_event, std::function<void()> each_tick) {
+shm::Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& listen,
+                                                           const std::vector<std::string>& hosts,
+                                                           HttpRoutes routes, int late_event,
+                                                           std::function<void()> each_tick) {
     CROUPIER_TRY_VALUE(listener, listen_on(listen));
     shm::FileDescriptor stop(::eventfd(0, EFD_CLOEXEC));
     if (!stop.valid()) return shm::system_failure("cannot open", "eventfd", errno);
-    return std::unique_ptr<HttpServer>(new HttpServer(std::move(listener), std::move(stop), std::move(routes),
-                                                      late_event, std::move(each_tick)));
+    return std::unique_ptr<HttpServer>(new HttpServer(std::move(listener), std::move(stop),
+                                                      HttpHosts(listen, hosts), std::move(routes), late_event,
+                                                      std::move(each_tick)));
+}
+
+std::string HttpServer::address() const {
+    return address_of(bound_address(listener_), false);
+}
+
+std::string HttpServer::page() const {
+    return "http://" + address_of(bound_address(listener_), true) + "/";
 }
 
 void HttpServer::serve() {
@@ -138,8 +185,7 @@ void HttpServer::serve() {
 
 void HttpServer::accept_all() {
     for (std::size_t i = 0; i < kMostConnections; ++i) {
-        shm::FileDescriptor socket(
-            ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        shm::FileDescriptor socket(accept_uncounted(listener_.get(), SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!socket.valid()) return;
         if (connections_.size() >= kMostConnections) connections_.erase(connections_.begin());
         connections_.emplace_back();
@@ -159,7 +205,7 @@ void HttpServer::take_late_replies() {
 // One large answer a turn, behind all others: a probe does not wait for who reads fifteen minutes.
 void HttpServer::answer_requests() {
     const auto answer = [&](Connection& to) {
-        HttpReply reply = reply_to(to.request, routes_);
+        HttpReply reply = reply_to(to.request, routes_, hosts_);
         to.later = std::move(reply.later);
         if (!to.waits()) to.answer_with(reply);
     };

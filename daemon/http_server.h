@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/http_hosts.h"
 #include "daemon/http_message.h"
 #include "shm/file.h"
 
@@ -17,19 +18,27 @@ class HttpServer {
   public:
     static constexpr std::chrono::milliseconds kTick{50};
 
-    // `listen` is host:port. The routes, their late replies and `each_tick` are called by the server's
+    // `listen` is host:port; already_held where another process has it. `hosts` are the names that it answers
+    // to besides (http_hosts.h). The routes, their late replies and `each_tick` are called by the server's
     // thread alone. `late_event`: an eventfd that is readable when a late reply came; -1: none is late.
-    static shm::Result<std::unique_ptr<HttpServer>> start(const std::string& listen, HttpRoutes routes,
-                                                          int late_event, std::function<void()> each_tick);
+    static shm::Result<std::unique_ptr<HttpServer>> start(const std::string& listen,
+                                                          const std::vector<std::string>& hosts,
+                                                          HttpRoutes routes, int late_event,
+                                                          std::function<void()> each_tick);
     ~HttpServer();
+
+    // Where it listens: with the port that the system chose for port 0.
+    std::string address() const;
+    // For a browser on this host.
+    std::string page() const;
     HttpServer(const HttpServer&) = delete;
     HttpServer& operator=(const HttpServer&) = delete;
 
   private:
     struct Connection;
 
-    HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpRoutes routes, int late_event,
-               std::function<void()> each_tick);
+    HttpServer(shm::FileDescriptor listener, shm::FileDescriptor stop, HttpHosts hosts, HttpRoutes routes,
+               int late_event, std::function<void()> each_tick);
     void serve();
     void accept_all();
     static bool receive(Connection& connection);
@@ -42,6 +51,7 @@ class HttpServer {
 
     shm::FileDescriptor listener_;
     shm::FileDescriptor stop_;
+    HttpHosts hosts_;
     HttpRoutes routes_;
     int late_event_;
     std::function<void()> each_tick_;

@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "daemon/start_failure.h"
+#include "proto/default_paths.h"
 #include "shm/plane.h"
 
 namespace croupier::daemon {
@@ -20,54 +22,73 @@ using shm::fail;
 
 namespace {
 
-// Ours alone: who may open it could hold its lock, and who may put a link there could have us overwrite the
-// file behind it.
-shm::Result<shm::FileDescriptor> open_lock(const std::string& path) {
-    shm::FileDescriptor file(
-        ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
-    if (!file.valid() && errno == ELOOP) {
-        return fail(Errc::permission_denied,
-                    path + " is a link; it should be a file of the daemon's own: remove it");
-    }
-    if (!file.valid()) return shm::system_failure("cannot open", path, errno);
+constexpr int kMostRaces = 100;
+constexpr const char* kOtherRunDir = "run_dir to a folder that this user may write to";
+constexpr const char* kOwnRunDir =
+    "XDG_RUNTIME_DIR to a folder of this user's own, or name other paths in run_dir, control.endpoint and "
+    "decisions.endpoint";
+
+// Its name is known beforehand, and anybody may make a folder in /tmp.
+shm::Result<bool> prepare_own_run_dir(const std::string& path) {
+    if (::mkdir(path.c_str(), 0700) == 0) return true;
+    if (errno != EEXIST) return start_failure("cannot create run_dir", path, errno, kOwnRunDir);
     struct stat status {};
-    if (::fstat(file.get(), &status) != 0) return shm::system_failure("cannot stat", path, errno);
-    if (!S_ISREG(status.st_mode)) {
-        return fail(Errc::bad_magic,
-                    path + " is not a regular file; it should be one of the daemon's own: remove it");
+    if (::lstat(path.c_str(), &status) != 0) return shm::system_failure("cannot stat run_dir", path, errno);
+    if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid()) {
+        return fail(Errc::permission_denied,
+                    "run_dir " + path +
+                        (S_ISDIR(status.st_mode) ? " belongs to uid " + std::to_string(status.st_uid)
+                                                 : std::string(" is no folder")) +
+                        "; it should be a folder of this user's own, uid " + std::to_string(::geteuid()) +
+                        ": set " + kOwnRunDir);
     }
-    if (status.st_uid != ::geteuid()) {
-        return fail(Errc::permission_denied, path + " belongs to uid " + std::to_string(status.st_uid) +
-                                                 "; it should be this daemon's, uid " +
-                                                 std::to_string(::geteuid()) +
-                                                 ": remove it, or give this one another run_dir");
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return fail(Errc::permission_denied, "others may write to run_dir " + path +
+                                                 ": what lies in it may be theirs; remove it, or set " +
+                                                 kOwnRunDir);
     }
-    // An earlier version made it readable.
-    if (::fchmod(file.get(), 0600) != 0) return shm::system_failure("cannot chmod", path, errno);
-    return file;
+    if (::chmod(path.c_str(), 0700) != 0) return shm::system_failure("cannot chmod run_dir", path, errno);
+    return true;
+}
+
+shm::Result<bool> prepare_run_dir(const std::string& path) {
+    if (path == proto::own_paths().run_dir) return prepare_own_run_dir(path);
+    std::error_code failure;
+    std::filesystem::create_directories(path, failure);
+    if (failure) return start_failure("cannot create run_dir", path, failure.value(), kOtherRunDir);
+    return true;
+}
+
+std::string pid_in(const std::string& path) {
+    const shm::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    std::array<char, 32> holder{};
+    const auto length = ::pread(file.get(), holder.data(), holder.size() - 1, 0);
+    return {holder.data(), length > 0 ? static_cast<std::size_t>(length) : 0};
 }
 
 }  // namespace
 
-shm::Result<shm::FileDescriptor> lock_instance(const std::string& run_dir, const std::string& instance) {
-    std::error_code failure;
-    std::filesystem::create_directories(run_dir, failure);
-    if (failure) return shm::system_failure("cannot create run_dir", run_dir, failure.value());
+shm::Result<LockFile> lock_instance(const std::string& run_dir, const std::string& instance) {
     const std::string path = run_dir + "/" + instance + ".lock";
-    CROUPIER_TRY_VALUE(opened, open_lock(path));
-    shm::FileDescriptor file = std::move(opened);
-    if (!shm::try_lock_byte(file, 0)) {
-        std::array<char, 32> holder{};
-        const auto length = ::pread(file.get(), holder.data(), holder.size() - 1, 0);
-        const std::string pid(holder.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
-        return fail(Errc::already_held, "instance " + instance + " already runs with pid " + pid +
+    CROUPIER_TRY(prepare_run_dir(run_dir));
+    auto taken = LockFile::try_take(path, kOtherRunDir);
+    // A daemon that ends removes the folder that was its own.
+    for (int again = 0; again < kMostRaces && !taken && taken.error().code == Errc::not_found; ++again) {
+        CROUPIER_TRY(prepare_run_dir(run_dir));
+        taken = LockFile::try_take(path, kOtherRunDir);
+    }
+    if (!taken) return taken.error();
+    if (!taken.value()) {
+        return fail(Errc::already_held, "instance " + instance + " already runs with pid " + pid_in(path) +
                                             "; stop it, or give this one another `instance`");
     }
+    LockFile lock = *std::move(taken).value();
     const std::string pid = std::to_string(::getpid());
-    if (::ftruncate(file.get(), 0) != 0 || ::pwrite(file.get(), pid.data(), pid.size(), 0) < 0) {
+    const int file = lock.file().get();
+    if (::ftruncate(file, 0) != 0 || ::pwrite(file, pid.data(), pid.size(), 0) < 0) {
         return shm::system_failure("cannot write", path, errno);
     }
-    return file;
+    return lock;
 }
 
 namespace {

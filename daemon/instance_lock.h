@@ -3,12 +3,11 @@
 
 #include <string>
 
-#include "shm/file.h"
+#include "daemon/lock_file.h"
 
 namespace croupier::daemon {
 
-// The descriptor holds the lock until it is closed or the process dies.
-shm::Result<shm::FileDescriptor> lock_instance(const std::string& run_dir, const std::string& instance);
+shm::Result<LockFile> lock_instance(const std::string& run_dir, const std::string& instance);
 // Samplers die with their supervisor, but not in the same instant; until they are gone they may still
 // commit. Fails when one does not go, and when the daemon itself lives.
 shm::Result<bool> await_predecessor(const std::string& shm_directory, const std::string& instance);

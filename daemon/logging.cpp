@@ -53,10 +53,11 @@ Settings settings_of(const config::Log& log) {
     return {level_of(log.level), log.format == config::LogFormat::json ? Format::json : Format::text};
 }
 
-void log_configuration(const config::Config& config, const std::string& path) {
-    event_log::write(Event::starting, {{"version", CROUPIER_VERSION}, {"file", path}},
-                     "croupierd {} starts with {}", CROUPIER_VERSION, path);
-    const config::Config unset;
+void log_configuration(const config::LoadResult& loaded) {
+    event_log::write(Event::starting, {{"version", CROUPIER_VERSION}, {"file", loaded.file}},
+                     "croupierd {} starts with {}", CROUPIER_VERSION, loaded.origin());
+    const config::Config& config = *loaded.config;
+    const config::Config unset = config::default_config();
     for (const config::Key& key : config::keys()) {
         const std::string value = key.write(config);
         if (value == key.write(unset)) continue;

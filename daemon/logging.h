@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "config/config.h"
+#include "config/load.h"
 #include "event_log/event_log.h"
 
 namespace croupier::daemon {
@@ -13,7 +13,7 @@ namespace croupier::daemon {
 event_log::Settings settings_of(const config::Log& log);
 
 // What the daemon starts with: a line, and one for each key that differs from its default.
-void log_configuration(const config::Config& config, const std::string& path);
+void log_configuration(const config::LoadResult& loaded);
 
 // After SIGHUP a running sampler logs as its supervisor does. False: it could not be told, try again.
 bool tell_log_settings(pid_t sampler, event_log::Settings settings);

@@ -12,6 +12,7 @@
 #include "daemon/sampler_end.h"
 #include "event_log/event_log.h"
 #include "host/placement.h"
+#include "shm/bell.h"
 #include "shm/clock.h"
 #include "shm/wait_strategy.h"
 
@@ -42,9 +43,13 @@ shm::WaitMode wait_mode(config::Wait wait) {
 
 }  // namespace
 
-SamplerPool::SamplerPool(const config::Config& config, shm::Plane& plane, shm::Bell& bell, int event_fd,
+SamplerPool::SamplerPool(const config::Config& config, shm::Plane& plane, SegmentPost& segments, int event_fd,
                          OnDeath on_death)
-    : config_(config), plane_(&plane), bell_(&bell), event_fd_(event_fd), on_death_(std::move(on_death)) {
+    : config_(config),
+      plane_(&plane),
+      segments_(&segments),
+      event_fd_(event_fd),
+      on_death_(std::move(on_death)) {
     const std::uint32_t threads = plane.header().threads_per_sampler;
     children_.resize(plane.header().sampler_count);
     if (config.samplers.pin) {
@@ -77,29 +82,60 @@ void SamplerPool::configure(const config::Samplers& samplers) {
     tune_samplers();
     // Samplers read the tunables again when the session table's version changes.
     plane_->header().table_version.fetch_add(1, std::memory_order_release);
-    bell_->ring();
+    shm::ring(plane_->header().bell);
 }
 
-std::vector<std::string> SamplerPool::arguments(std::size_t index) const {
+std::vector<std::string> SamplerPool::arguments(std::size_t index, int plane_fd, int segments_fd) const {
     return {"croupierd",
             "--sampler",
             std::to_string(index),
             "--instance",
             config_.instance,
-            "--shm-dir",
-            config_.shm.dir,
             "--threads",
             std::to_string(config_.samplers.threads_per_sampler),
             "--cores",
             children_[index].cores,
             "--event-fd",
             std::to_string(event_fd_),
+            "--plane-fd",
+            std::to_string(plane_fd),
+            "--segments-fd",
+            std::to_string(segments_fd),
             "--supervisor",
             std::to_string(::getpid()),
             "--log-level",
             std::string(event_log::name_of(event_log::settings().least)),
             "--log-format",
             std::string(event_log::name_of(event_log::settings().format))};
+}
+
+shm::Result<std::int32_t> SamplerPool::start_process(std::size_t index) {
+    // Without the daemon's lock, which would be the sampler's too.
+    CROUPIER_TRY_VALUE(plane, plane_->open_again());
+    CROUPIER_TRY_VALUE(segments, segments_->connect(static_cast<std::uint32_t>(index)));
+    std::vector<std::string> words = arguments(index, plane.get(), segments.get());
+    std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
+    for (auto& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    // Onto itself: it stays open in the new process.
+    for (const int kept : {plane.get(), segments.get()})
+        ::posix_spawn_file_actions_adddup2(&actions, kept, kept);
+    posix_spawnattr_t attributes;
+    ::posix_spawnattr_init(&attributes);
+    // The supervisor blocks the signals that it reads from a descriptor; its children must not inherit that.
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::posix_spawnattr_setsigmask(&attributes, &none);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    pid_t pid = 0;
+    const int error = ::posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
+    ::posix_spawnattr_destroy(&attributes);
+    ::posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) return shm::system_failure("cannot start", "a process", error);
+    return pid;
 }
 
 void SamplerPool::spawn(std::size_t index) {
@@ -110,30 +146,18 @@ void SamplerPool::spawn(std::size_t index) {
     shared.state.store(proto::SamplerState::starting, std::memory_order_relaxed);
     shared.core.store(host::first_core(child.cores), std::memory_order_relaxed);
     shared.heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_release);
-    std::vector<std::string> words = arguments(index);
-    std::vector<char*> argv;
-    argv.reserve(words.size() + 1);
-    for (auto& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    posix_spawnattr_t attributes;
-    ::posix_spawnattr_init(&attributes);
-    // The supervisor blocks the signals that it reads from a descriptor; its children must not inherit that.
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::posix_spawnattr_setsigmask(&attributes, &none);
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    pid_t pid = 0;
-    const int error = ::posix_spawn(&pid, "/proc/self/exe", nullptr, &attributes, argv.data(), environ);
-    ::posix_spawnattr_destroy(&attributes);
+    const auto started = start_process(index);
     child.spawned = Clock::now();
-    if (error != 0) {
-        event_log::write(Event::sampler_not_started, {{"sampler", index}, {"reason", ::strerror(error)}},
-                         "cannot start sampler {}: {}; trying again in a second", index, ::strerror(error));
+    if (!started) {
+        event_log::write(
+            Event::sampler_not_started, {{"sampler", index}, {"reason", started.error().message}},
+            "cannot start sampler {}: {}; trying again in a second", index, started.error().message);
         child.pid = 0;
         child.failed = true;
         child.restart_at = Clock::now() + std::chrono::seconds(1);
         return;
     }
+    const pid_t pid = started.value();
     child.pid = pid;
     child.log = event_log::settings();
     shared.pid.store(pid, std::memory_order_relaxed);
@@ -153,7 +177,6 @@ void SamplerPool::reap() {
 void SamplerPool::handle_exit(std::size_t index, int status) {
     Child& child = children_[index];
     const std::uint32_t dead = entry(index).incarnation.load(std::memory_order_relaxed);
-    bell_->forget_sleeper(static_cast<std::uint32_t>(index));
     if (stopping_) {
         child.pid = 0;
         entry(index).state.store(proto::SamplerState::empty, std::memory_order_relaxed);
@@ -168,7 +191,7 @@ void SamplerPool::handle_exit(std::size_t index, int status) {
     entry(index).restarts.fetch_add(1, std::memory_order_relaxed);
     on_death_(dead, entry(index).prepares);
     entry(index).prepares.session_id.store(0, std::memory_order_relaxed);
-    bell_->ring();
+    shm::ring(plane_->header().bell);
     child.quick_deaths = Clock::now() - child.spawned < kQuickDeath ? child.quick_deaths + 1 : 0;
     if (child.quick_deaths == 0) return spawn(index);
     const auto factor = 1U << std::min(child.quick_deaths - 1, kLongestBackoffShift);
@@ -234,7 +257,7 @@ void SamplerPool::stop() {
     for (const Child& child : children_) {
         if (child.pid != 0) ::kill(child.pid, SIGTERM);
     }
-    bell_->ring();
+    shm::ring(plane_->header().bell);
     for (std::size_t index = 0; index < children_.size(); ++index) {
         if (children_[index].pid == 0) continue;
         int status = 0;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "config/config.h"
+#include "daemon/segment_post.h"
 #include "event_log/event_log.h"
-#include "shm/bell.h"
 #include "shm/plane.h"
 
 namespace croupier::daemon {
@@ -20,7 +20,7 @@ class SamplerPool {
     // process is reaped, so no store of the dead one can come after it.
     using OnDeath = std::function<void(std::uint32_t incarnation, const proto::PreparedColumn& at)>;
 
-    SamplerPool(const config::Config& config, shm::Plane& plane, shm::Bell& bell, int event_fd,
+    SamplerPool(const config::Config& config, shm::Plane& plane, SegmentPost& segments, int event_fd,
                 OnDeath on_death);
     ~SamplerPool();
     SamplerPool(const SamplerPool&) = delete;
@@ -59,12 +59,13 @@ class SamplerPool {
     void handle_exit(std::size_t index, int status);
     void follow_log_settings(std::size_t index);
     void listen(std::size_t index, std::chrono::nanoseconds awake);
-    std::vector<std::string> arguments(std::size_t index) const;
+    std::vector<std::string> arguments(std::size_t index, int plane_fd, int segments_fd) const;
+    shm::Result<std::int32_t> start_process(std::size_t index);
     void tune_samplers() const;
 
     config::Config config_;
     shm::Plane* plane_;
-    shm::Bell* bell_;
+    SegmentPost* segments_;
     int event_fd_;
     OnDeath on_death_;
     std::vector<Child> children_;

@@ -1,6 +1,8 @@
 #include "daemon/sampler_process.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,6 +11,7 @@
 
 #include "daemon/logging.h"
 #include "daemon/sampler_end.h"
+#include "daemon/segment_post.h"
 #include "daemon/session_view.h"
 #include "daemon/step_worker.h"
 #include "event_log/event_log.h"
@@ -35,12 +38,12 @@ class Sampler {
     using Clock = std::chrono::steady_clock;
 
   public:
-    Sampler(const SamplerOptions& options, shm::Plane plane, shm::Bell bell)
+    Sampler(const SamplerOptions& options, shm::Plane plane)
         : options_(options),
           plane_(std::move(plane)),
-          bell_(std::move(bell)),
           worker_(plane_.header(), journals(), options.index, options.threads, options.event_fd,
-                  Captures::attach(options.shm_directory, options.instance)),
+                  Captures::attach(std::filesystem::path(shm::path_of(options.plane_fd)).parent_path(),
+                                   options.instance)),
           wait_(settings()) {}
 
     void run() {
@@ -51,8 +54,7 @@ class Sampler {
         entry.states.bytes.store(0, std::memory_order_relaxed);
         entry.states.states.store(0, std::memory_order_relaxed);
         entry.state.store(proto::SamplerState::running, std::memory_order_release);
-        // One that lost the bell is as good as deaf: the supervisor mends the bell and starts another.
-        while (!sampler_is_told_to_end() && !bell_.lost()) turn();
+        while (!sampler_is_told_to_end()) turn();
     }
 
   private:
@@ -75,8 +77,7 @@ class Sampler {
 
     void turn() {
         follow_session_table();
-        // Read before the look: a ring after it ends the sleep below at once.
-        const std::uint32_t seen = bell_.seen();
+        listen();
         Look all;
         const std::uint64_t slice = sessions_.size() > 1 ? kSliceNs : StepWorker::kEndless;
         for (auto& [id, session] : sessions_) {
@@ -89,11 +90,19 @@ class Sampler {
         bound_states();
         const auto sleep = [&](std::chrono::nanoseconds longest) {
             entry().heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
-            bell_.sleep(options_.index, seen, all.pending ? std::min(longest, all.until_soon) : kIdleSleep);
+            shm::sleep_on(bells_, options_.index,
+                          all.pending ? std::min(longest, all.until_soon) : kIdleSleep);
         };
         wait_.idle(found, sleep, all.soon, !all.own);
         // A spinning sampler must not take the clock at every turn.
         if (++turns_ % 1024 == 0) entry().heartbeat_ns.store(shm::monotonic_ns(), std::memory_order_relaxed);
+    }
+
+    // Before the look: a ring after it ends the sleep at once.
+    void listen() {
+        bells_.assign(1, shm::listen_to(plane_.header().bell));
+        for (const auto& [id, session] : sessions_)
+            bells_.push_back(shm::listen_to(session->segment().header().bell));
     }
 
     // What this process has of the segment is gone for good, whatever becomes of the file.
@@ -127,13 +136,14 @@ class Sampler {
         const std::uint64_t version = header.table_version.load(std::memory_order_acquire);
         if (version == table_seen_ && !(attach_again_ && Clock::now() >= *attach_again_)) return;
         attach_again_.reset();
+        receive_segments(version);
         std::map<std::uint64_t, std::unique_ptr<SessionView>> kept;
         for (const auto& row : header.sessions) {
             const std::uint64_t id = row.session_id.load(std::memory_order_acquire);
             if (id == 0) continue;
             if (auto known = sessions_.find(id); known != sessions_.end()) {
                 kept.emplace(id, std::move(known->second));
-            } else if (auto view = attach(row, id)) {
+            } else if (auto view = attach(id)) {
                 kept.emplace(id, std::move(view));
             }
         }
@@ -145,39 +155,63 @@ class Sampler {
         table_seen_ = version;
     }
 
+    // A session is sent before the table shows it: one that is not shown was sent for a later table, or has
+    // ended since.
+    void receive_segments(std::uint64_t version) {
+        const auto shown = [this](std::uint64_t id) {
+            const auto& rows = plane_.header().sessions;
+            return std::any_of(std::begin(rows), std::end(rows), [id](const auto& row) {
+                return row.session_id.load(std::memory_order_acquire) == id;
+            });
+        };
+        std::erase_if(received_,
+                      [&](const auto& kept) { return kept.second.version != version && !shown(kept.first); });
+        while (auto segment = receive_segment(options_.segments_fd))
+            received_[segment->session_id] = {std::move(segment->file), version};
+    }
+
     // One session for which there is no memory must not end the others.
-    shm::Result<std::unique_ptr<SessionView>> attach(const std::string& path) {
+    shm::Result<std::unique_ptr<SessionView>> view_of(const shm::FileDescriptor& file) {
         try {
-            auto view = SessionView::attach(path, options_.threads, entry().states);
+            CROUPIER_TRY_VALUE(segment, shm::Segment::attach(file.get(), shm::Access::read_write));
+            auto view = SessionView::make(std::move(segment), options_.threads, entry().states);
             if (view) worker_.make_room(*view.value());
             return view;
         } catch (const std::bad_alloc&) {
-            return shm::fail(shm::Errc::no_memory, "out of memory at " + path + "; trying again in a second");
+            return shm::fail(shm::Errc::no_memory, "out of memory; trying again in a second");
         }
     }
 
-    std::unique_ptr<SessionView> attach(const proto::SessionTableEntry& row, std::uint64_t id) {
-        const std::string path(row.path, ::strnlen(row.path, sizeof(row.path)));
-        auto view = attach(path);
+    std::unique_ptr<SessionView> attach(std::uint64_t id) {
+        const auto received = received_.find(id);
+        // The supervisor had no room to send it: it changes the table's version when it has sent it.
+        if (received == received_.end()) return nullptr;
+        auto view = view_of(received->second.file);
         if (!view) {
             event_log::write(Event::session_not_served, {{"sampler", options_.index}, {"session_id", id}},
                              "cannot serve session {}: {}", id, view.error().message);
             if (view.error().code == shm::Errc::no_memory) attach_again_ = Clock::now() + kAttachAgain;
             return nullptr;
         }
-        // The row may have been given to another session while its path was read.
-        if (view.value()->id() != id || row.session_id.load(std::memory_order_acquire) != id) return nullptr;
+        received_.erase(received);
+        // The header is whoever's may write to the segment.
+        if (view.value()->id() != id) return nullptr;
         return std::move(view).value();
     }
 
     SamplerOptions options_;
     shm::Plane plane_;
-    shm::Bell bell_;
+    std::vector<shm::HeardBell> bells_;  // the plane's and each session's
     StepWorker worker_;
     shm::WaitStrategy wait_;
     std::uint64_t table_seen_ = ~0ULL;
     std::uint64_t turns_ = 0;
     std::optional<Clock::time_point> attach_again_;
+    struct Received {
+        shm::FileDescriptor file;
+        std::uint64_t version = 0;  // of the table, when it came
+    };
+    std::map<std::uint64_t, Received> received_;  // until they are attached
     std::map<std::uint64_t, std::unique_ptr<SessionView>> sessions_;
 };
 
@@ -191,10 +225,9 @@ int run_sampler(const SamplerOptions& options) {
         event_log::write(Event::sampler_not_pinned, {{"sampler", options.index}, {"cores", options.cores}},
                          "sampler {} could not be pinned to cores {}", options.index, options.cores);
     }
-    auto plane = shm::Plane::attach(options.shm_directory, options.instance, shm::Access::read_write);
-    auto bell = shm::Bell::attach(options.shm_directory, options.instance);
-    if (!plane || !bell) {
-        const std::string& why = !plane ? plane.error().message : bell.error().message;
+    auto plane = shm::Plane::attach(options.plane_fd, shm::Access::read_write);
+    if (!plane) {
+        const std::string& why = plane.error().message;
         event_log::write(Event::sampler_failed, {{"sampler", options.index}, {"reason", why}},
                          "sampler {}: {}", options.index, why);
         return 1;
@@ -204,7 +237,7 @@ int run_sampler(const SamplerOptions& options) {
                          "sampler {} is already running", options.index);
         return 1;
     }
-    Sampler(options, std::move(plane).value(), std::move(bell).value()).run();
+    Sampler(options, std::move(plane).value()).run();
     return 0;
 }
 

@@ -2,6 +2,7 @@
 // die too.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -33,9 +34,14 @@ class SegmentMaker {
   private:
     void make(const std::stop_token& stop, const shm::SegmentSpec& spec,
               const std::vector<std::uint32_t>& order);
+    shm::Result<shm::Segment> create(const shm::SegmentSpec& spec, const std::stop_token& stop);
+    // Waits until the daemon's control group has that much memory left, and promises it.
+    shm::Result<bool> await_memory(std::uint64_t bytes, const std::stop_token& stop);
 
     int event_fd_;
     std::mutex mutex_;
+    std::uint64_t promised_bytes_ = 0;  // to segments that are being made
+    std::condition_variable_any promise_ended_;
     std::vector<Made> made_;
     // By session; each is joined when its segment is taken, and told to stop when this object goes.
     std::map<std::uint64_t, std::jthread> threads_;

@@ -67,7 +67,7 @@ void SessionRegistry::adopt(const std::string& path) {
                      "session {} ({}) goes on: {}, {} half-decided columns are decided again",
                      segment->name(), segment->id(), client, freed);
     header.state.store(SessionState::active, std::memory_order_release);
-    take_in(std::move(segment), record.value().owner);
+    if (auto taken = take_in(segment, record.value().owner); !taken) leave_alone(path, taken.error().message);
 }
 
 // Held by who stands in for a daemon, or by what is left of one.

@@ -146,6 +146,10 @@ shm::Result<bool> SessionRegistry::has_room(const SessionRequest& request,
 }
 
 SessionRegistry::Opened SessionRegistry::create(const SessionRequest& request, const Asker& asker) {
+    // With the plane the folder went, as at a user's logout.
+    if (plane_->removed()) {
+        if (auto made = shm::prepare_directory(config_.shm.dir); !made) return made.error();
+    }
     shm::SegmentSpec spec;
     spec.directory = config_.shm.dir;
     spec.instance = config_.instance;
@@ -183,23 +187,23 @@ shm::Result<OpenedSession> SessionRegistry::begin_session(std::unique_ptr<shm::S
     if (draining_) return refused({Errc::draining, "the daemon drains and opens no new sessions"});
     if (auto kept = shm::write_record(segment->path(), {request.name, request.peer.identity}); !kept)
         return refused(kept.error());
-    hot_sets_.begin(*segment);
-    const proto::Geometry& geometry = segment->geometry();
+    const shm::Segment* opened = segment.get();
+    if (auto taken = take_in(segment, request.peer.identity); !taken) return refused(taken.error());
+    hot_sets_.begin(*opened);
+    const proto::Geometry& geometry = opened->geometry();
     event_log::write(Event::session_opened,
-                     {{"session", segment->name()},
-                      {"session_id", segment->id()},
+                     {{"session", opened->name()},
+                      {"session_id", opened->id()},
                       {"owner", request.peer.identity},
                       {"vocab", geometry.vocab},
                       {"tp", geometry.tp},
                       {"batch", geometry.max_batch},
                       {"slots", geometry.slots},
-                      {"bytes", segment->layout().total_bytes}},
+                      {"bytes", opened->layout().total_bytes}},
                      "session {} ({}) opened by {}: vocab {}, tp {}, batch {}, {} slots, tile {}, {} MiB{}{}",
-                     segment->name(), segment->id(), request.peer.identity, geometry.vocab, geometry.tp,
-                     geometry.max_batch, geometry.slots, geometry.tile, segment->layout().total_bytes >> 20U,
-                     segment->hugepage_note().empty() ? "" : ", ", segment->hugepage_note());
-    const shm::Segment* opened = segment.get();
-    take_in(std::move(segment), request.peer.identity);
+                     opened->name(), opened->id(), request.peer.identity, geometry.vocab, geometry.tp,
+                     geometry.max_batch, geometry.slots, geometry.tile, opened->layout().total_bytes >> 20U,
+                     opened->hugepage_note().empty() ? "" : ", ", opened->hugepage_note());
     expect_client(*opened);
     show_to_samplers();
     return OpenedSession{opened, false};

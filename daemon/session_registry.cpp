@@ -9,6 +9,7 @@
 #include "daemon/dead_claims.h"
 #include "daemon/session_admission.h"
 #include "event_log/event_log.h"
+#include "shm/bell.h"
 #include "shm/clock.h"
 #include "shm/futex.h"
 #include "shm/logits_publisher.h"
@@ -75,18 +76,21 @@ std::uint64_t steps_not_taken(const shm::Segment& segment) {
 
 }  // namespace
 
-SessionRegistry::SessionRegistry(const config::Config& config, shm::Plane& plane, shm::Bell& bell,
+SessionRegistry::SessionRegistry(const config::Config& config, shm::Plane& plane, SegmentPost& segments,
                                  int event_fd)
-    : config_(config), plane_(&plane), bell_(&bell), hot_sets_(config.hot_set), maker_(event_fd) {}
+    : config_(config), plane_(&plane), segments_(&segments), hot_sets_(config.hot_set), maker_(event_fd) {}
 
 void SessionRegistry::configure(const config::Config& config) {
     config_.sessions = config.sessions;
     hot_sets_.configure(config.hot_set);
 }
 
-void SessionRegistry::take_in(std::unique_ptr<shm::Segment> segment, const std::string& owner) {
+shm::Result<bool> SessionRegistry::take_in(std::unique_ptr<shm::Segment>& segment, const std::string& owner) {
+    CROUPIER_TRY(segments_->offer(*segment));
     auto& header = segment->header();
     begin_generation(header);
+    // No sampler of this daemon sleeps on it yet, and those of an earlier one are gone.
+    for (auto& sleepers : header.bell.sleepers) sleepers.store(0, std::memory_order_relaxed);
     const std::uint64_t id = segment->id();
     watches_[id].owner = owner;
     auto& ended = watches_[id].writers_ended;
@@ -94,6 +98,7 @@ void SessionRegistry::take_in(std::unique_ptr<shm::Segment> segment, const std::
         ended.push_back(ended_writers(*segment, rank));
     }
     sessions_[id] = std::move(segment);
+    return true;
 }
 
 shm::Result<bool> SessionRegistry::close(std::uint64_t id, const Peer& peer) {
@@ -143,6 +148,7 @@ void SessionRegistry::retire(std::uint64_t id, SessionState final_state, const s
     sessions_.erase(found);
     watches_.erase(id);
     hot_sets_.forget(id);
+    segments_->withdraw(id);
     show_to_samplers();
 }
 
@@ -168,12 +174,11 @@ void SessionRegistry::show_to_samplers() {
         }
         if (shown || empty == nullptr) continue;
         empty->lost.store(0, std::memory_order_relaxed);
-        std::strncpy(empty->path, segment->path().c_str(), sizeof(empty->path) - 1);
-        // SYNC: release; pairs with the samplers' acquire: who sees the id sees the path.
+        // SYNC: release; pairs with the samplers' acquire: who sees the id was sent the segment.
         empty->session_id.store(id, std::memory_order_release);
     }
     header.table_version.fetch_add(1, std::memory_order_release);
-    bell_->ring();
+    shm::ring(header.bell);
 }
 
 void SessionRegistry::reopen_claims(std::uint32_t dead_incarnation, const proto::PreparedColumn& at) {
@@ -254,14 +259,30 @@ void SessionRegistry::give_up_late_steps(std::uint64_t id, const shm::Segment& s
     });
 }
 
+void SessionRegistry::tell_removed(const shm::Segment& segment) {
+    Watch& watch = watches_[segment.id()];
+    if (watch.removal_told || !segment.removed()) return;
+    watch.removal_told = true;
+    event_log::write(
+        Event::files_removed,
+        {{"session", segment.name()}, {"session_id", segment.id()}, {"folder", config_.shm.dir}},
+        "session {} ({}): its file was removed from {}. It is decided for as long as this daemon "
+        "lives, or a stand-in; no later daemon finds it. At a user's logout systemd-logind "
+        "removes what is his there: RemoveIPC=no in logind.conf, `loginctl enable-linger`, or "
+        "shm.dir elsewhere",
+        segment.name(), segment.id(), config_.shm.dir);
+}
+
 void SessionRegistry::housekeep() {
     remove_forsaken();
+    if (segments_->catch_up()) show_to_samplers();
     adopt_given_back();
     std::vector<std::uint64_t> abandoned;
     std::vector<std::uint64_t> unsound;
     std::vector<std::uint64_t> lost = take_lost();
     for (const auto& [id, segment] : sessions_) {
         if (!segment->intact()) lost.push_back(id);
+        tell_removed(*segment);
         watch_client(id, *segment, abandoned);
         watch_writers(id, *segment);
         give_up_late_steps(id, *segment);

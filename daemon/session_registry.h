@@ -13,7 +13,7 @@
 #include "daemon/hot_sets.h"
 #include "daemon/peer.h"
 #include "daemon/segment_maker.h"
-#include "shm/bell.h"
+#include "daemon/segment_post.h"
 #include "shm/plane.h"
 #include "shm/segment.h"
 
@@ -48,7 +48,7 @@ struct OpenAnswer {
 class SessionRegistry {
   public:
     // `event_fd` is written to when take_made() has something to take.
-    SessionRegistry(const config::Config& config, shm::Plane& plane, shm::Bell& bell, int event_fd);
+    SessionRegistry(const config::Config& config, shm::Plane& plane, SegmentPost& segments, int event_fd);
 
     // Segments of a dead daemon of this instance: sessions go on, and those without a client have their
     // grace. Every sampler of the dead daemon must be gone.
@@ -91,6 +91,7 @@ class SessionRegistry {
         Clock::time_point attach_by{};
         std::uint32_t epoch_before_attach = 0;
         std::vector<std::uint32_t> writers_ended;  // by rank
+        bool removal_told = false;
         std::string owner;
     };
     // A session whose segment is being made.
@@ -123,18 +124,20 @@ class SessionRegistry {
     // This daemon ends, and leaves them to who has them.
     void forget_asked_back();
     bool is_asked_back(const std::string& name) const;
-    void take_in(std::unique_ptr<shm::Segment> segment, const std::string& owner);
+    // Fails, and leaves the segment, where samplers cannot have it.
+    shm::Result<bool> take_in(std::unique_ptr<shm::Segment>& segment, const std::string& owner);
     void retire(std::uint64_t id, proto::SessionState final_state, const std::string& why);
     void expect_client(const shm::Segment& segment);
     void show_to_samplers();
     std::vector<std::uint64_t> take_lost();
+    void tell_removed(const shm::Segment& segment);
     void watch_client(std::uint64_t id, const shm::Segment& segment, std::vector<std::uint64_t>& abandoned);
     void watch_writers(std::uint64_t id, const shm::Segment& segment);
     void give_up_late_steps(std::uint64_t id, const shm::Segment& segment) const;
 
     config::Config config_;
     shm::Plane* plane_;
-    shm::Bell* bell_;
+    SegmentPost* segments_;
     std::map<std::uint64_t, std::unique_ptr<shm::Segment>> sessions_;
     std::map<std::uint64_t, Watch> watches_;
     std::map<std::uint64_t, Pending> pending_;

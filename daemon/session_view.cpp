@@ -45,7 +45,7 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
       void_watch_(segment_.geometry().slots),
       late_ranks_(segment_.geometry().slots),
       captured_(threads),
-      prefault_(segment_.mapping()) {
+      prefault_(segment_.mapping(), segment_.layout().bytes_at_open()) {
     const auto& geometry = segment_.geometry();
     id_ = segment_.id();
     exhausted_.resize(geometry.slots);
@@ -64,9 +64,8 @@ SessionView::SessionView(shm::Segment segment, Orders orders, std::uint32_t thre
     }
 }
 
-shm::Result<std::unique_ptr<SessionView>> SessionView::attach(const std::string& path, std::uint32_t threads,
-                                                              proto::StateTotals& totals) {
-    CROUPIER_TRY_VALUE(segment, shm::Segment::attach(path, shm::Access::read_write));
+shm::Result<std::unique_ptr<SessionView>> SessionView::make(shm::Segment segment, std::uint32_t threads,
+                                                            proto::StateTotals& totals) {
     CROUPIER_TRY_VALUE(orders, copy_orders(segment));
     // Who follows a dead daemon waits until nobody decides any more. Sharing fails nowhere: nobody holds it
     // alone.

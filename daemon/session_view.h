@@ -28,8 +28,8 @@ namespace croupier::daemon {
 class SessionView {
   public:
     // `totals`: of what this sampler has derived from the logs of all its sessions.
-    static shm::Result<std::unique_ptr<SessionView>> attach(const std::string& path, std::uint32_t threads,
-                                                            proto::StateTotals& totals);
+    static shm::Result<std::unique_ptr<SessionView>> make(shm::Segment segment, std::uint32_t threads,
+                                                          proto::StateTotals& totals);
 
     const shm::Segment& segment() const { return segment_; }
     std::uint64_t id() const { return id_; }

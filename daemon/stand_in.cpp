@@ -1,13 +1,17 @@
 #include "daemon/stand_in.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "daemon/dead_claims.h"
+#include "daemon/private_use.h"
 #include "daemon/signals.h"
 #include "daemon/stand_in_samplers.h"
 #include "event_log/event_log.h"
@@ -38,8 +42,12 @@ bool samplers_can_be_seen(const proto::SegmentHeader& header) {
 
 class StandIn {
   public:
-    StandIn(const StandInOptions& options, shm::Segment segment, shm::FileDescriptor signals)
-        : options_(options), segment_(std::move(segment)), signals_(std::move(signals)) {}
+    StandIn(const StandInOptions& options, shm::Segment segment, shm::FileDescriptor signals,
+            std::optional<PrivateUse> use)
+        : options_(options),
+          segment_(std::move(segment)),
+          signals_(std::move(signals)),
+          use_(std::move(use)) {}
 
     // The program's exit status.
     int run() {
@@ -50,6 +58,7 @@ class StandIn {
         }
         samplers_.reset();
         if (answers_) segment_.release(Role::daemon);
+        clear_up();
         return status;
     }
 
@@ -62,6 +71,20 @@ class StandIn {
         const auto state = header().state.load(std::memory_order_acquire);
         if (state != SessionState::active && state != SessionState::draining) return true;
         return !segment_.is_held(Role::client) || segment_.mapping().lost() || !segment_.intact();
+    }
+
+    // After the last engine of a private daemon that died too: a daemon that lives does this itself.
+    void clear_up() {
+        if (!use_ || segment_.is_held(Role::client) || !use_->close() || use_->has_daemon()) return;
+        // The kernel's name of the file: the header is the client's.
+        const std::filesystem::path path = segment_.path();
+        const std::string name = path.filename();
+        constexpr std::string_view kPrefix = "croupier-";
+        const auto id_at = name.rfind('-');
+        if (!name.starts_with(kPrefix) || id_at == std::string::npos || id_at < kPrefix.size()) return;
+        use_->remove_files(path.parent_path(), name.substr(kPrefix.size(), id_at - kPrefix.size()));
+        event_log::write(Event::stopped, {}, "the last engine and its private daemon are gone: removed {}",
+                         path.parent_path().string());
     }
 
     void rest() const {
@@ -110,7 +133,8 @@ class StandIn {
             "session {} ({}): its daemon is gone; {} samplers decide in its stead, {} half-decided columns "
             "again",
             segment_.name(), segment_.id(), count, freed);
-        samplers_.emplace(segment_, count, std::chrono::milliseconds(options_.heartbeat_timeout_ms));
+        samplers_.emplace(segment_, options_.segment_fd, count,
+                          std::chrono::milliseconds(options_.heartbeat_timeout_ms));
     }
 
     // Whether it decides, only waits, or another stand-in decides: the daemon goes first.
@@ -131,6 +155,7 @@ class StandIn {
     StandInOptions options_;
     shm::Segment segment_;
     shm::FileDescriptor signals_;
+    std::optional<PrivateUse> use_;
     std::optional<StandInSamplers> samplers_;
     bool answers_ = false;  // it holds the daemon's lock
     std::uint32_t looks_given_way_ = 0;
@@ -140,14 +165,27 @@ class StandIn {
 
 int run_stand_in(const StandInOptions& options) {
     shm::survive_lost_pages();
-    auto segment = shm::Segment::attach(options.segment, shm::Access::read_write);
+    // The stand-in's samplers, forked, attach by it too; nothing else that is started has it.
+    ::fcntl(options.segment_fd, F_SETFD, FD_CLOEXEC);
+    auto segment = shm::Segment::attach(options.segment_fd, shm::Access::read_write);
     auto signals = open_signals();
-    if (!segment || !signals) {
-        event_log::write(Event::stand_in_failed, {{"segment", options.segment}}, "cannot stand in: {}",
-                         !segment ? segment.error().message : signals.error().message);
-        return !segment && segment.error().code == Errc::wrong_version ? kCannotStandIn : 1;
+    std::optional<PrivateUse> use;
+    shm::Result<bool> ready = true;
+    if (!segment) ready = segment.error();
+    if (ready && !signals) ready = signals.error();
+    if (ready && options.used_by_fd >= 0) {
+        auto inherited = PrivateUse::inherit(options.used_by_fd);
+        if (inherited)
+            use.emplace(std::move(inherited).value());
+        else
+            ready = inherited.error();
     }
-    return StandIn(options, std::move(segment).value(), std::move(signals).value()).run();
+    if (!ready) {
+        event_log::write(Event::stand_in_failed, {{"segment", shm::path_of(options.segment_fd)}},
+                         "cannot stand in: {}", ready.error().message);
+        return ready.error().code == Errc::wrong_version ? kCannotStandIn : 1;
+    }
+    return StandIn(options, std::move(segment).value(), std::move(signals).value(), std::move(use)).run();
 }
 
 }  // namespace croupier::daemon

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 namespace croupier::daemon {
 
 struct StandInOptions {
-    std::string segment;
+    int segment_fd = -1;         // inherited: a path would be seen by every user
+    int used_by_fd = -1;         // PrivateUse's; -1: it is beside no private daemon
     std::uint32_t samplers = 0;  // 0: half of the cores that this process may use
     std::uint32_t heartbeat_timeout_ms = 10000;
 };

@@ -43,11 +43,17 @@ void let_signals_in() {
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-int decide_until_told(const std::string& path, proto::PlaneHeader& plane, std::uint32_t index) {
+shm::Result<std::unique_ptr<SessionView>> view_of(int descriptor, proto::StateTotals& totals) {
+    CROUPIER_TRY_VALUE(segment, shm::Segment::attach(descriptor, shm::Access::read_write));
+    return SessionView::make(std::move(segment), 1, totals);
+}
+
+int decide_until_told(int descriptor, proto::PlaneHeader& plane, std::uint32_t index) {
     proto::SamplerEntry& entry = plane.samplers[index];
-    auto attached = SessionView::attach(path, 1, entry.states);
+    auto attached = view_of(descriptor, entry.states);
     if (!attached) {
-        event_log::write(Event::session_not_served, {{"sampler", index}, {"segment", path}},
+        event_log::write(Event::session_not_served,
+                         {{"sampler", index}, {"segment", shm::path_of(descriptor)}},
                          "stand-in, sampler {}: {}", index, attached.error().message);
         return 1;
     }
@@ -81,9 +87,10 @@ proto::PlaneHeader* shared_plane() {
 
 }  // namespace
 
-StandInSamplers::StandInSamplers(const shm::Segment& segment, std::uint32_t count,
+StandInSamplers::StandInSamplers(const shm::Segment& segment, int descriptor, std::uint32_t count,
                                  std::chrono::milliseconds patience)
     : segment_(&segment),
+      descriptor_(descriptor),
       plane_(shared_plane()),
       longest_silence_(static_cast<std::uint32_t>(patience / kStandInLooks) + 1),
       children_(count) {
@@ -130,7 +137,7 @@ void StandInSamplers::spawn(std::uint32_t index) {
         let_signals_in();
         int status = 1;
         try {
-            status = decide_until_told(segment_->path(), *plane_, index);
+            status = decide_until_told(descriptor_, *plane_, index);
         } catch (const std::exception& failure) {
             event_log::write(Event::sampler_failed, {{"sampler", index}, {"reason", failure.what()}},
                              "stand-in, sampler {}: {}", index, failure.what());

@@ -16,7 +16,9 @@ namespace croupier::daemon {
 
 class StandInSamplers {
   public:
-    StandInSamplers(const shm::Segment& segment, std::uint32_t count, std::chrono::milliseconds patience);
+    // `descriptor`: of the segment's file, and open in forked children too.
+    StandInSamplers(const shm::Segment& segment, int descriptor, std::uint32_t count,
+                    std::chrono::milliseconds patience);
     StandInSamplers(const StandInSamplers&) = delete;
     StandInSamplers& operator=(const StandInSamplers&) = delete;
     ~StandInSamplers();
@@ -43,6 +45,7 @@ class StandInSamplers {
         void operator()(proto::PlaneHeader* plane) const { ::munmap(plane, sizeof(*plane)); }
     };
     const shm::Segment* segment_;
+    int descriptor_;
     std::unique_ptr<proto::PlaneHeader, Unmap> plane_;  // shared with the children
     std::uint32_t longest_silence_;                     // in looks of housekeep()
     std::vector<Child> children_;

@@ -74,8 +74,8 @@ std::string layout_versions() {
     return std::string(shm::build_note().layouts());
 }
 
-std::string moved_key(const config::Config& now, const std::string& config_path) {
-    const auto next = config::load_file(config_path).config;
+std::string moved_key(const config::Config& now, const std::string& named) {
+    const auto next = config::load(named).config;
     if (!next) return "";
     if (next->instance != now.instance) return "instance";
     if (next->run_dir != now.run_dir) return "run_dir";

@@ -1,6 +1,7 @@
 #include "daemon/supervisor.h"
 
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -24,6 +25,7 @@
 #include "daemon/logging.h"
 #include "daemon/observation_site.h"
 #include "daemon/sampler_pool.h"
+#include "daemon/segment_post.h"
 #include "daemon/session_registry.h"
 #include "daemon/signals.h"
 #include "daemon/statistics_desk.h"
@@ -39,16 +41,19 @@ using event_log::Event;
 
 // What is left to do after a drain: samplers end, and what was sent is read.
 constexpr std::chrono::seconds kEndAfterDrain{10};
+// An engine that is started again meanwhile finds its private daemon.
+constexpr std::chrono::seconds kUnusedPatience{2};
 
 class Supervisor {
   public:
-    Supervisor(const config::Config& config, std::string config_path, Foundation& foundation)
+    Supervisor(const config::Config& config, std::string named, Foundation& foundation)
         : config_(config),
-          config_path_(std::move(config_path)),
+          named_(std::move(named)),
           base_(foundation),
-          registry_(config, *foundation.plane, *foundation.bell, foundation.made_event.get()),
+          segments_(foundation.plane->header().sampler_count),
+          registry_(config, *foundation.plane, segments_, foundation.made_event.get()),
           statistics_(config.shm.dir, config.instance, foundation.made_event.get()),
-          pool_(config, *foundation.plane, *foundation.bell, foundation.step_event.get(),
+          pool_(config, *foundation.plane, segments_, foundation.step_event.get(),
                 [this](std::uint32_t dead, const proto::PreparedColumn& at) {
                     registry_.reopen_claims(dead, at);
                 }),
@@ -64,10 +69,10 @@ class Supervisor {
                              "{} holds no key: nobody may come in over tcp", file);
         }
         const auto& group = config_.shm.group;
-        auto control = bind_endpoint(control_.socket(), config_.control.endpoint, config_.control.ipc_mode,
-                                     group, base_.keys);
+        auto control = bind_endpoint(control_.socket(), config_.control.endpoint, "control.endpoint",
+                                     config_.control.ipc_mode, group, base_.keys);
         if (!control) return control.error();
-        auto decisions = bind_endpoint(decisions_.socket(), config_.decisions.endpoint,
+        auto decisions = bind_endpoint(decisions_.socket(), config_.decisions.endpoint, "decisions.endpoint",
                                        config_.control.ipc_mode, group, base_.keys);
         if (!decisions) return decisions.error();
         base_.paths = {std::move(control).value(), std::move(decisions).value()};
@@ -101,10 +106,23 @@ class Supervisor {
         routes.push_back({"/explain", [this](const HttpRequest& request) {
                               return explains_ ? explains_->ask(request) : no_explanations();
                           }});
-        CROUPIER_TRY_VALUE(
-            server, HttpServer::start(config_.metrics.listen, std::move(routes),
-                                      explains_ ? explains_->event_fd() : -1, [this] { site_.observe(); }));
-        http_ = std::move(server);
+        const auto start_at = [&](const std::string& listen) {
+            return HttpServer::start(listen, config_.metrics.hosts, routes,
+                                     explains_ ? explains_->event_fd() : -1, [this] { site_.observe(); });
+        };
+        auto server = start_at(config_.metrics.listen);
+        const bool is_taken = !server && server.error().code == shm::Errc::already_held;
+        // An address of somebody's choice is one that others rely on.
+        const bool may_move = config_.metrics.listen == config::Metrics().listen;
+        if (is_taken && may_move) server = start_at("127.0.0.1:0");
+        if (!server) return server.error();
+        http_ = std::move(server).value();
+        if (is_taken) {
+            event_log::write(Event::metrics_moved,
+                             {{"listen", config_.metrics.listen}, {"metrics", http_->address()}},
+                             "another program listens at {}: metrics and page are at {}",
+                             config_.metrics.listen, http_->address());
+        }
         return true;
     }
 
@@ -180,9 +198,12 @@ class Supervisor {
     void housekeep() {
         pool_.housekeep();
         registry_.housekeep();
-        base_.bell->mend();
+        // SYNC: release; who sees it grow sees what this look has changed.
+        base_.plane->header().housekeepings.fetch_add(1, std::memory_order_release);
         event_log::report_left_out();
         announce_ready();
+        tell_removed();
+        end_if_unused();
         if (watchdog_.count() != 0 && Clock::now() - last_watchdog_ >= watchdog_) {
             ::sd_notify(0, "WATCHDOG=1");
             last_watchdog_ = Clock::now();
@@ -194,17 +215,41 @@ class Supervisor {
         done_ = true;
     }
 
+    // No command finds a daemon without its plane: the log has to say why.
+    void tell_removed() {
+        if (removal_told_ || !base_.plane->removed()) return;
+        removal_told_ = true;
+        event_log::write(Event::files_removed, {{"folder", config_.shm.dir}},
+                         "this daemon's files were removed from {}: it serves on, but `croupier status` and "
+                         "`croupier top` do not find it; restart it when no session is open. At a user's "
+                         "logout systemd-logind removes what is his there: RemoveIPC=no in logind.conf, "
+                         "`loginctl enable-linger`, or shm.dir elsewhere",
+                         config_.shm.dir);
+    }
+
+    void end_if_unused() {
+        if (!base_.use || drain_deadline_) return;
+        if (base_.use->has_engines()) {
+            last_used_ = Clock::now();
+        } else if (Clock::now() - last_used_ >= kUnusedPatience && base_.use->close()) {
+            begin_drain("no engine uses this private daemon any more");
+            closed_ = true;
+        }
+    }
+
     void announce_ready() {
         const bool ready = pool_.ready();
         if (ready && !announced_) {
+            const std::uint32_t samplers = base_.plane->header().sampler_count;
             event_log::write(Event::ready,
-                             {{"samplers", base_.plane->header().sampler_count},
+                             {{"samplers", samplers},
                               {"control", config_.control.endpoint},
                               {"decisions", config_.decisions.endpoint},
-                              {"metrics", config_.metrics.listen}},
-                             "ready: {} samplers, control at {}, decisions at {}, metrics at {}",
-                             base_.plane->header().sampler_count, config_.control.endpoint,
-                             config_.decisions.endpoint, config_.metrics.listen);
+                              {"shm_dir", config_.shm.dir},
+                              {"metrics", http_ ? http_->address() : config_.metrics.listen}},
+                             "ready: {} sampler{}, control at {}, segments in {}, {}", samplers,
+                             samplers == 1 ? "" : "s", config_.control.endpoint, config_.shm.dir,
+                             http_ ? "page at " + http_->page() : "metrics off");
             ::sd_notify(0, "READY=1\nSTATUS=serving");
             announced_ = true;
         }
@@ -229,7 +274,7 @@ class Supervisor {
     // The sessions stay in shared memory for the daemon that is started next, if it can read them.
     void hand_over() {
         if (drain_deadline_ || done_) return;
-        if (const std::string key = moved_key(config_, config_path_); !key.empty()) {
+        if (const std::string key = moved_key(config_, named_); !key.empty()) {
             event_log::write(
                 Event::handover_refused, {{"key", key}},
                 "no handover (SIGUSR1): {} has changed, and the next daemon would not find the sessions; "
@@ -258,10 +303,10 @@ class Supervisor {
         // systemd's Type=notify-reload is not in Debian 12: RELOADING and READY bracket the reload for newer
         // ones.
         if (announced_) ::sd_notify(0, "RELOADING=1");
-        const auto loaded = config::load_file(config_path_);
+        const auto loaded = config::load(named_);
         if (!loaded.config) {
             for (const auto& problem : loaded.problems) {
-                event_log::write(Event::config_problem, {{"file", config_path_}}, "{}",
+                event_log::write(Event::config_problem, {{"file", loaded.file}}, "{}",
                                  config::to_string(problem));
             }
             event_log::write(Event::reload_refused, {{"problems", loaded.problems.size()}},
@@ -275,9 +320,10 @@ class Supervisor {
             event_log::configure(settings_of(config_.log));
             pool_.configure(config_.samplers);
             registry_.configure(config_);
+            bound_connections(config_);
             reload_keys();
-            event_log::write(Event::reloaded, {{"file", config_path_}},
-                             "SIGHUP: the reloadable part of {} is in force", config_path_);
+            event_log::write(Event::reloaded, {{"file", loaded.file}},
+                             "SIGHUP: the reloadable part of {} is in force", loaded.origin());
         }
         if (announced_) ::sd_notify(0, "READY=1");
     }
@@ -319,14 +365,16 @@ class Supervisor {
         }
         // Another daemon may be starting in its place, or a cleanup at work.
         if (const auto alone = shm::lock_directory(config_.shm.dir)) remove_own_files(config_);
+        if (closed_) base_.use->remove_files(config_.shm.dir, config_.instance);
     }
 
     config::Config config_;
-    std::string config_path_;
+    std::string named_;
     const std::string program_ = own_program();
     Foundation& base_;
     zmq::context_t context_;
     std::optional<CurveGate> gate_;
+    SegmentPost segments_;
     SessionRegistry registry_;
     StatisticsDesk statistics_;
     SamplerPool pool_;
@@ -339,6 +387,9 @@ class Supervisor {
     std::optional<Clock::time_point> drain_deadline_;
     std::chrono::microseconds watchdog_{0};
     Clock::time_point last_watchdog_;
+    Clock::time_point last_used_ = Clock::now();
+    bool closed_ = false;  // no engine uses it, and none joins any more
+    bool removal_told_ = false;
     bool announced_ = false;
     bool handing_over_ = false;
     bool done_ = false;
@@ -346,17 +397,44 @@ class Supervisor {
 
 }  // namespace
 
-int run_supervisor(const config::Config& config, const std::string& config_path) {
+namespace {
+
+// Its locks go with the foundation, and leave the folder empty.
+class OwnRunDir {
+  public:
+    explicit OwnRunDir(const config::Config& config) : path_(config.run_dir) {}
+    OwnRunDir(const OwnRunDir&) = delete;
+    OwnRunDir& operator=(const OwnRunDir&) = delete;
+    ~OwnRunDir() {
+        if (path_ == proto::own_paths().run_dir) ::rmdir(path_.c_str());
+    }
+
+  private:
+    std::string path_;
+};
+
+}  // namespace
+
+int run_supervisor(const config::Config& config, const std::string& named, int used_by_fd) {
     shm::survive_lost_pages();
+    const OwnRunDir run_dir(config);
     Foundation foundation;
+    if (used_by_fd >= 0) {
+        auto use = PrivateUse::inherit(used_by_fd);
+        if (!use) {
+            event_log::write(Event::cannot_start, {}, "cannot start: {}", use.error().message);
+            return 1;
+        }
+        foundation.use.emplace(std::move(use).value());
+    }
     if (auto laid = acquire_resources(config, foundation); !laid) {
         event_log::write(Event::cannot_start, {}, "cannot start: {}", laid.error().message);
         return 1;
     }
-    Supervisor supervisor(config, config_path, foundation);
+    Supervisor supervisor(config, named, foundation);
     if (auto open = supervisor.bind_endpoints(); !open) {
         event_log::write(Event::cannot_start, {}, "cannot start: {}", open.error().message);
-        remove_own_files(config);
+        if (const auto alone = shm::lock_directory(config.shm.dir)) remove_own_files(config);
         return 1;
     }
     supervisor.run();

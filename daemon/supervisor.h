@@ -7,7 +7,9 @@
 
 namespace croupier::daemon {
 
-// Runs until SIGTERM or SIGINT has drained everything. The exit status.
-int run_supervisor(const config::Config& config, const std::string& config_path);
+// Runs until SIGTERM or SIGINT has drained everything. The exit status. `named` is the file that was named on
+// the command line, empty where none was: SIGHUP reads it again.
+// `used_by_fd`: PrivateUse's, of a daemon that also ends when no engine uses it any more; -1: it serves on.
+int run_supervisor(const config::Config& config, const std::string& named, int used_by_fd);
 
 }  // namespace croupier::daemon

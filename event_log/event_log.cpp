@@ -21,6 +21,7 @@ struct Log {
     std::mutex mutex;
     Budget budget;
     const bool journal = journal_listens();
+    const bool terminal = ::isatty(STDERR_FILENO) != 0;
     spdlog::logger out{"croupier", std::make_shared<StandardError>()};
 };
 
@@ -69,8 +70,9 @@ bool admit(Event event) {
 
 void emit(Event event, std::span<const Field> fields, std::string_view message) {
     const auto level = static_cast<std::size_t>(info_of(event).level);
-    std::string line =
-        line_of({event, message, fields, std::chrono::system_clock::now(), ::getpid()}, current_format());
+    const Said said{event, message, fields, std::chrono::system_clock::now(), ::getpid()};
+    const Format format = current_format();
+    std::string line = log().terminal && format == Format::text ? short_line_of(said) : line_of(said, format);
     if (log().journal) line.insert(0, fmt::format("<{}>", kPriorities.at(level)));
     log().out.log(spdlog::level::critical, line);
 }

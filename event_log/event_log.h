@@ -1,4 +1,5 @@
-// What a program says of itself on standard error: one line an event, for people and for collectors.
+// What a program says of itself on standard error: one line an event, for people and for collectors. A
+// terminal gets Format::text in a short form.
 #pragma once
 
 #include <spdlog/fmt/fmt.h>

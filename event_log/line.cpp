@@ -52,14 +52,15 @@ void append_code(std::string& to, char32_t c) {
                    0xdc00 + (rest & 0x3ffU));
 }
 
-void append_escaped(std::string& to, char32_t c) {
+enum class Quoting { within, none };
+
+void append_escaped(std::string& to, char32_t c, Quoting quoting) {
+    if (quoting == Quoting::within && (c == '"' || c == '\\')) {
+        to += '\\';
+        to += static_cast<char>(c);
+        return;
+    }
     switch (c) {
-        case '"':
-            to += "\\\"";
-            return;
-        case '\\':
-            to += "\\\\";
-            return;
         case '\n':
             to += "\\n";
             return;
@@ -117,7 +118,9 @@ std::string head_of(const Said& said, Format format) {
 
 }  // namespace
 
-std::string escaped(std::string_view text, std::size_t most) {
+namespace {
+
+std::string escaped_for(Quoting quoting, std::string_view text, std::size_t most) {
     std::string out;
     const char* at = text.data();
     const char* const end = at + text.size();
@@ -130,11 +133,28 @@ std::string escaped(std::string_view text, std::size_t most) {
             ++at;
             continue;
         }
-        append_escaped(out, c);
+        append_escaped(out, c, quoting);
         at = next;
     }
     if (at != end) out += fmt::format("... ({} bytes)", text.size());
     return out;
+}
+
+std::string_view mark_of(Level level) {
+    if (level == Level::warn) return "warning: ";
+    return level == Level::error || level == Level::critical ? "error: " : "";
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text, std::size_t most) {
+    return escaped_for(Quoting::within, text, most);
+}
+
+std::string short_line_of(const Said& said) {
+    const std::time_t seconds = std::chrono::system_clock::to_time_t(said.time);
+    return fmt::format("{:%H:%M:%S} {}{}\n", fmt::localtime(seconds), mark_of(info_of(said.event).level),
+                       escaped_for(Quoting::none, said.message, kLongestMessage));
 }
 
 std::string line_of(const Said& said, Format format) {

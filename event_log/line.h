@@ -47,6 +47,8 @@ struct Said {
 
 // Ends with a newline, and has no other.
 std::string line_of(const Said& said, Format format);
+// For a person who looks on: the local time and what is said, without the fields, which repeat it.
+std::string short_line_of(const Said& said);
 
 // As a JSON string has it: printable characters, everything else escaped; what is not UTF-8 is U+FFFD. Cut
 // after about `most` bytes, and then says how long it was.

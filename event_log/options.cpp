@@ -1,21 +1,19 @@
 #include "event_log/options.h"
 
-#include <map>
+#include "command_line/choices.h"
 
 namespace croupier::event_log {
 
 void add_options(CLI::App& app, Settings& settings, const std::string& when) {
-    std::map<std::string, Level> levels;
+    command_line::Choices<Level> levels;
     for (const Level level : {Level::trace, Level::debug, Level::info, Level::warn, Level::error}) {
-        levels.emplace(name_of(level), level);
+        levels.emplace_back(name_of(level), level);
     }
-    app.add_option("--log-level", settings.least, when + "least severe level that is logged")
-        ->transform(CLI::CheckedTransformer(levels))
-        ->option_text("trace|debug|info|warn|error [info]");
-    app.add_option("--log-format", settings.format, when + "form of the log's lines")
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, Format>{{"text", Format::text}, {"json", Format::json}}))
-        ->option_text("text|json [text]");
+    command_line::add_choice(app, "--log-level", settings.least, levels,
+                             when + "least severe level that is logged");
+    command_line::add_choice(app, "--log-format", settings.format,
+                             {{"text", Format::text}, {"json", Format::json}},
+                             when + "form of the log's lines");
 }
 
 }  // namespace croupier::event_log

@@ -84,6 +84,60 @@ std::uint64_t stops_at(const ControlGroup& group) {
     return 0;
 }
 
+const char* file_of(const ControlGroup& group, const char* in_version_2, const char* in_version_1) {
+    return group.unified ? in_version_2 : in_version_1;
+}
+
+std::optional<std::uint64_t> memory_limit_at(const ControlGroup& group) {
+    // Version 1 writes a number near the largest where there is no limit.
+    constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60U;
+    const auto limit = number_in(group.folder / file_of(group, "memory.max", "memory.limit_in_bytes"));
+    return limit && *limit < kNoLimit ? limit : std::nullopt;
+}
+
+// Of the group and those below it: what the kernel frees before it ends a process for want of memory. Pages
+// of tmpfs are on the lists of anonymous memory, so they are not in these.
+std::uint64_t droppable_at(const ControlGroup& group) {
+    std::ifstream file(group.folder / "memory.stat");
+    const std::string prefix = group.unified ? "" : "total_";
+    std::uint64_t bytes = 0;
+    std::string name;
+    for (std::uint64_t count = 0; file >> name >> count;) {
+        const bool counts = name == prefix + "active_file" || name == prefix + "inactive_file" ||
+                            (group.unified && name == "slab_reclaimable");
+        if (counts) bytes += count;
+    }
+    return bytes;
+}
+
+// By the group's own limit; the host may have less.
+std::uint64_t swap_left_at(const ControlGroup& group) {
+    if (group.unified) {
+        std::string limit;
+        const auto used = number_in(group.folder / "memory.swap.current");
+        if (!used || !(std::ifstream(group.folder / "memory.swap.max") >> limit)) return 0;
+        if (limit == "max") return UINT64_MAX;
+        const auto bytes = number_in(group.folder / "memory.swap.max").value_or(0);
+        return bytes - std::min(bytes, *used);
+    }
+    // Version 1 limits memory and swap together.
+    const auto both = number_in(group.folder / "memory.memsw.limit_in_bytes");
+    const auto used = number_in(group.folder / "memory.memsw.usage_in_bytes");
+    const auto memory = memory_limit_at(group);
+    const auto memory_used = number_in(group.folder / "memory.usage_in_bytes");
+    if (!both || !used || !memory || !memory_used) return 0;
+    const std::uint64_t left = *both - std::min(*both, *used);
+    const std::uint64_t memory_left = *memory - std::min(*memory, *memory_used);
+    return left - std::min(left, memory_left);
+}
+
+std::uint64_t free_swap_of(const HostView& host) {
+    const auto text = field_of(host.read("/proc/meminfo").value_or(""), "SwapFree").value_or("");
+    std::uint64_t kibibytes = 0;
+    std::from_chars(text.data(), text.data() + text.size(), kibibytes);
+    return kibibytes * 1024;
+}
+
 template <typename Number>
 std::optional<Number> lesser(std::optional<Number> a, std::optional<Number> b) {
     if (a && b) return std::min(*a, *b);
@@ -123,14 +177,23 @@ std::uint64_t quota_stops(const HostView& host) {
 }
 
 std::optional<std::uint64_t> memory_limit(const HostView& host) {
-    // Version 1 writes a number near the largest where there is no limit.
-    constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60U;
     std::optional<std::uint64_t> least;
+    for (const auto& group : control_groups(host, "memory")) least = lesser(least, memory_limit_at(group));
+    return least;
+}
+
+std::optional<MemoryRoom> memory_room(const HostView& host) {
+    const std::uint64_t free_swap = free_swap_of(host);
+    std::optional<MemoryRoom> tightest;
     for (const auto& group : control_groups(host, "memory")) {
-        least =
-            lesser(least, number_in(group.folder / (group.unified ? "memory.max" : "memory.limit_in_bytes")));
+        const auto limit = memory_limit_at(group);
+        const auto used = number_in(group.folder / file_of(group, "memory.current", "memory.usage_in_bytes"));
+        if (!limit || !used) continue;
+        const std::uint64_t kept = *used - std::min(*used, droppable_at(group));
+        const std::uint64_t left = *limit - std::min(*limit, kept) + std::min(free_swap, swap_left_at(group));
+        if (!tightest || left < tightest->left) tightest = {group.folder.string(), *limit, left};
     }
-    return least && *least < kNoLimit ? least : std::nullopt;
+    return tightest;
 }
 
 }  // namespace croupier::host

@@ -28,4 +28,12 @@ std::uint64_t quota_stops(const HostView& host);
 // How many bytes of memory its groups allow; nothing: no limit.
 std::optional<std::uint64_t> memory_limit(const HostView& host);
 
+// What the tightest of those limits leaves: the group itself, or one above it.
+struct MemoryRoom {
+    std::string group;  // its folder
+    std::uint64_t limit = 0;
+    std::uint64_t left = 0;  // page cache that the kernel can drop counts as free, and swap that is left
+};
+std::optional<MemoryRoom> memory_room(const HostView& host);
+
 }  // namespace croupier::host

@@ -70,7 +70,35 @@ TEST_CASE("an empty file is the default configuration") {
     const TemporaryDirectory directory;
     const LoadResult result = load_file(directory.write("empty.yaml", ""));
     REQUIRE(result.config.has_value());
-    CHECK(*result.config == Config{});
+    CHECK(*result.config == default_config());
+}
+
+TEST_CASE("keys that a file leaves out have the defaults of the daemon's user") {
+    const TemporaryDirectory directory;
+    const proto::DefaultPaths paths{"/run/user/7/croupier", "/dev/shm/croupier-7", false};
+    const std::string file = directory.write("some.yaml", "shm:\n  dir: /dev/shm/mine\n");
+    const LoadResult result = load(file, paths);
+    REQUIRE(result.config.has_value());
+    CHECK(result.file == file);
+    CHECK(result.config->shm.dir == "/dev/shm/mine");
+    CHECK(result.config->run_dir == "/run/user/7/croupier");
+    CHECK(result.config->control.endpoint == "ipc:///run/user/7/croupier/control.sock");
+    CHECK(result.config->decisions.endpoint == "ipc:///run/user/7/croupier/decisions.sock");
+    CHECK(to_string(result.problem("shm.dir", "is full")) == file + ":2:3: shm.dir: is full");
+}
+
+TEST_CASE("without a file a user's own daemon has built-in defaults, whatever the host's has") {
+    const LoadResult result = load("", {"/run/user/7/croupier", "/dev/shm/croupier-7", false});
+    REQUIRE(result.config.has_value());
+    CHECK(result.file.empty());
+    CHECK(result.config->run_dir == "/run/user/7/croupier");
+    Config host = *result.config;
+    host.run_dir = Config().run_dir;
+    host.shm = Config().shm;
+    host.control = Config().control;
+    host.decisions = Config().decisions;
+    CHECK(host == Config());
+    CHECK(to_string(result.problem("run_dir", "is full")) == "built-in defaults: run_dir: is full");
 }
 
 TEST_CASE("what is not a readable file is refused with the reason") {

@@ -150,6 +150,38 @@ TEST_CASE("the path of a socket may have 107 bytes and not 108") {
     expect_problem("control:\n  endpoint: ipc://" + longest + "s\n", 2, "control.endpoint", "108 bytes");
 }
 
+TEST_CASE("a directory is refused whose files' paths would be longer than what holds them") {
+    const auto path_of = [](std::size_t length) {
+        std::string path;
+        while (path.size() < length)
+            path += "/" + std::string(std::min<std::size_t>(length - path.size() - 1, 80), 'd');
+        return path;
+    };
+    const std::string longest = path_of(172);
+    CHECK(load_valid("shm:\n  dir: " + longest + "\n").shm.dir == longest);
+    expect_problem("shm:\n  dir: " + longest + "d\n", 2, "shm.dir", "173 bytes");
+    expect_problem("shm:\n  dir: " + longest + "d\n", 2, "shm.dir", "at most 172 bytes");
+    expect_problem("run_dir: " + path_of(4090) + "\n", 1, "run_dir", "4090 bytes");
+    expect_problem("run_dir: /" + std::string(256, 'd') + "\n", 1, "run_dir", "more than 255 bytes");
+    CHECK(load_valid("run_dir: /" + std::string(255, 'd') + "\n").run_dir.size() == 256);
+}
+
+TEST_CASE("names of hosts are names alone") {
+    CHECK(load_valid("metrics: {hosts: \"\"}").metrics.hosts.empty());
+    CHECK(load_valid("metrics: {hosts: \"a.example, B-2\"}").metrics.hosts ==
+          std::vector<std::string>{"a.example", "B-2"});
+    expect_refused("metrics:\n  hosts: ", "metrics.hosts",
+                   {
+                       {"\"a,,b\"", "an empty name"},
+                       {"\"a,\"", "an empty name"},
+                       {"http://a.example", "without scheme, port and path"},
+                       {"a.example:9464", "without scheme, port and path"},
+                       {"\"a b\"", "is not the name of a host"},
+                       {"\"*\"", "is not the name of a host"},
+                       {"[a, b]", "is a list"},
+                   });
+}
+
 TEST_CASE("a key or a section given twice is refused with both lines") {
     expect_problems({
         {"log:\n  level: info\n  level: warn\n", 3, "log.level", "stands in line 2 already"},

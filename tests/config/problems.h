@@ -17,7 +17,7 @@ inline std::string all_problems(const LoadResult& result) {
 }
 
 inline Config load_valid(std::string_view text) {
-    const LoadResult result = load_text(text, "test.yaml");
+    const LoadResult result = load_text(text, "test.yaml", Config{});
     INFO(all_problems(result));
     REQUIRE(result.config.has_value());
     REQUIRE(result.problems.empty());
@@ -25,7 +25,7 @@ inline Config load_valid(std::string_view text) {
 }
 
 inline Problem only_problem(std::string_view text) {
-    const LoadResult result = load_text(text, "test.yaml");
+    const LoadResult result = load_text(text, "test.yaml", Config{});
     INFO(text.substr(0, 500));
     INFO(all_problems(result));
     REQUIRE_FALSE(result.config.has_value());
@@ -55,7 +55,7 @@ inline void expect_problems(std::initializer_list<Mistake> mistakes) {
 
 // For mistakes that bring others with them.
 inline void expect_among_problems(std::string_view text, int line, const std::string& message) {
-    const LoadResult result = load_text(text, "test.yaml");
+    const LoadResult result = load_text(text, "test.yaml", Config{});
     INFO(all_problems(result));
     CHECK_FALSE(result.config.has_value());
     bool found = false;

@@ -9,10 +9,13 @@
 #include <filesystem>
 #include <functional>
 
-#include "shm/bell.h"
 #include "testing/daemon_process.h"
+#include "testing/file_text.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
+#include "tests/daemon/idle_peer.h"
+#include "tests/daemon/limited_croupierd.h"
+#include "tests/daemon/stand_in_process.h"
 #include "tests/shm/second_user.h"
 
 using namespace croupier;
@@ -92,7 +95,12 @@ const std::vector<Attack>& attacks() {
                              O_CREAT | O_EXCL | O_RDWR);
          }},
         {"remove a file of the daemon's",
-         [](const Target& target) { return ::unlink(target.path(".bell").c_str()) == 0; }},
+         [](const Target& target) { return ::unlink(target.path(".plane").c_str()) == 0; }},
+        {"cut off a file of a known name that engines have mapped",
+         [](const Target& target) {
+             return ::truncate(target.path(".bell").c_str(), 0) == 0 ||
+                    ::truncate(target.path(".plane").c_str(), 0) == 0;
+         }},
         {"move the directory away",
          [](const Target& target) {
              const std::string& directory = target.daemon.shm_directory();
@@ -102,6 +110,14 @@ const std::vector<Attack>& attacks() {
         {"write to the plane", [](const Target& target) { return can_open(target.path(".plane"), O_RDWR); }},
         {"read a session's record",
          [](const Target& target) { return can_open(target.victim_path + ".owner", O_RDONLY); }},
+        {"find a segment's path in a process's arguments",
+         [](const Target& target) {
+             for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+                 const auto words = text_of(process.path() / "cmdline").value_or("");
+                 if (words.find(target.daemon.shm_directory()) != std::string::npos) return true;
+             }
+             return false;
+         }},
         {"close a session",
          [](const Target& target) {
              return answered(target.daemon.endpoint(),
@@ -163,6 +179,12 @@ const std::vector<Attack>& attacks() {
                  if (::truncate(path.c_str(), 0) != 0) std::abort();
              });
          }},
+        {"take the descriptors of the daemon by connections that say nothing",
+         [](const Target& target) {
+             const auto control = idle_peers(target.daemon.directory() + "/control.sock", 300);
+             const auto decisions = idle_peers(target.daemon.directory() + "/decisions.sock", 300);
+             return !eventually([&] { return open_ones(control) + open_ones(decisions) <= 100; });
+         }},
         {"forge a line of the log",
          [](const Target& target) {
              answered(target.daemon.endpoint(), [](auto& b) {
@@ -179,7 +201,8 @@ const std::vector<Attack>& attacks() {
 TEST_CASE("of the attacks in docs/security.md none succeeds as a second user of the host") {
     if (!shm::can_change_user()) return;
     // As open as a configuration can make it: every user may connect, open sessions and attach to them.
-    DaemonProcess daemon(kTwoSamplers, "shm: {dir: \"@shm@\", mode: \"0666\"}");
+    const LimitedCroupierd few_files("ulimit -n 300");
+    DaemonProcess daemon(kTwoSamplers, "shm: {dir: \"@shm@\", mode: \"0666\"}", few_files.path());
     ::chmod(daemon.directory().c_str(), 0755);
     for (const char* file : {"/control.sock", "/decisions.sock", "/log"})
         ::chmod((daemon.directory() + file).c_str(), 0666);
@@ -189,6 +212,7 @@ TEST_CASE("of the attacks in docs/security.md none succeeds as a second user of 
     const auto id = shm::Segment::attach(victim.segment_path(), shm::Access::read_only).value().id();
     const Target target{daemon, victim.segment_path(), id};
     const pid_t pid = daemon.pid();
+    const ChildProcess beside = start_stand_in(victim.segment_path(), daemon.directory() + "/stand-in.log");
     for (const Attack& attack : attacks()) {
         INFO(attack.name);
         CHECK(shm::as_nobody([&] { return attack.succeeds(target) ? 1 : 0; }) == 0);

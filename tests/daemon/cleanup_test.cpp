@@ -95,8 +95,8 @@ TEST_CASE("cleanup under a live daemon removes what nobody holds, and nothing el
     std::ofstream(stump) << "no segment at all";
     REQUIRE(tools::clean_up(daemon.shm_directory(), daemon.instance()));
     CHECK_FALSE(std::filesystem::exists(stump));
-    // The living session's segment and its owner's record, the plane and the bell.
-    CHECK(daemon.files_in_shm() == 4);
+    // The living session's segment and its owner's record, and the plane.
+    CHECK(daemon.files_in_shm() == 3);
     living.steps(2);
 }
 

@@ -11,6 +11,7 @@
 #include "shm/segment.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
+#include "tests/daemon/attached_view.h"
 #include "tests/daemon/lean_deaths.h"
 
 using namespace croupier;
@@ -136,7 +137,7 @@ TEST_CASE("a lean step that is withdrawn while it is decided is left alone, what
     engine.write(number);
 
     proto::StateTotals totals{};
-    auto view = daemon::SessionView::attach(engine.segment_path(), 1, totals);
+    auto view = testing::attached_view(engine.segment_path(), totals);
     REQUIRE(view);
     daemon::SessionView& session = *view.value();
     daemon::CheckedStep step;

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "shm/bell.h"
 #include "shm/snapshot.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
@@ -32,7 +31,7 @@ int squat(const Sandbox& sandbox) {
         made += ::mkfifo(path_of(sandbox, "-1.seg").c_str(), 0666) == 0;
         made += ::symlink("/etc/passwd", path_of(sandbox, "-2.seg").c_str()) == 0;
         made += ::mkdir(path_of(sandbox, "-3.seg").c_str(), 0777) == 0;
-        for (const char* end : {".plane", ".bell", "-4.seg"}) {
+        for (const char* end : {".plane", "-4.seg"}) {
             const int fd = ::open(path_of(sandbox, end).c_str(), O_CREAT | O_EXCL | O_RDWR, 0666);
             made += fd >= 0;
         }
@@ -65,7 +64,7 @@ TEST_CASE("another user can put nothing where the daemon looks for its files, be
     engine.step();
 }
 
-TEST_CASE("another user can neither list the segments nor open the plane, the bell or a segment") {
+TEST_CASE("another user can neither list the segments nor open the plane or a segment") {
     if (!can_change_user()) return;
     DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine");
@@ -74,8 +73,7 @@ TEST_CASE("another user can neither list the segments nor open the plane, the be
               std::error_code refused;
               opened += std::filesystem::directory_iterator(daemon.shm_directory(), refused) !=
                         std::filesystem::directory_iterator();
-              for (const auto& path :
-                   {path_of(daemon, ".plane"), path_of(daemon, ".bell"), engine.segment_path()}) {
+              for (const auto& path : {path_of(daemon, ".plane"), engine.segment_path()}) {
                   opened += ::open(path.c_str(), O_RDONLY) >= 0;
               }
               return opened;

@@ -64,7 +64,7 @@ TEST_CASE("a daemon that is restarted hands over its sessions, and no engine not
 
 TEST_CASE("a daemon whose successor could not read its sessions says so and drains") {
     const auto [script, told] = GENERATE(
-        table<std::string, std::string>({{"echo segment 999, bell 1, messages 1", "speaks segment 999"},
+        table<std::string, std::string>({{"echo segment 999, messages 1", "speaks segment 999"},
                                          {"echo no such flag >&2; exit 2", "does not tell its layouts"}}));
     const OwnProgram program;
     DaemonProcess daemon(kTwoSamplers, "", program.path());

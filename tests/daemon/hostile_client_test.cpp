@@ -9,7 +9,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "shm/bell.h"
 #include "shm/file.h"
 #include "shm/plane.h"
 #include "shm/segment.h"
@@ -122,42 +121,6 @@ TEST_CASE("segments that are cut off again and again, and grown again, end one s
             });
         stage.victim_goes_on();
     }
-}
-
-TEST_CASE("a bell that is cut off is made whole again, and steps go on") {
-    Stage stage;
-    const std::string bell = shm::bell_path(stage.daemon.shm_directory(), stage.daemon.instance());
-    const auto size = std::filesystem::file_size(bell);
-    REQUIRE(::truncate(bell.c_str(), 0) == 0);
-    REQUIRE(eventually([&] { return std::filesystem::file_size(bell) == size; }));
-    REQUIRE(eventually([&] { return stage.daemon.await_ready(); }));
-    stage.victim.steps(3);
-    CHECK(::kill(stage.pid, 0) == 0);
-    SmallEngine late(stage.daemon.endpoint(), "late");
-    late.admit(4);
-    late.step();
-}
-
-TEST_CASE("a bell whose header is overwritten is put right again, and clients and samplers go on joining") {
-    Stage stage;
-    const std::string path = shm::bell_path(stage.daemon.shm_directory(), stage.daemon.instance());
-    const auto file = shm::open_file(path, shm::Access::read_write);
-    const auto mapping = shm::map_file(file.value(), 4096, shm::Access::read_write, path);
-    auto& page = *static_cast<proto::BellPage*>(mapping.value().get_address());
-    const auto is_sound = [&] {
-        return static_cast<bool>(shm::Bell::attach(stage.daemon.shm_directory(), stage.daemon.instance()));
-    };
-    for (auto* const word : {reinterpret_cast<std::uint32_t*>(&page.magic), &page.version, &page.bytes}) {
-        *word = 0;
-        REQUIRE(eventually(is_sound));
-    }
-    ::kill(stage.daemon.sampler_pid(0), SIGKILL);
-    REQUIRE(eventually([&] { return stage.daemon.sampler_restarts() == 1; }));
-    REQUIRE(stage.daemon.await_ready());
-    SmallEngine late(stage.daemon.endpoint(), "late");
-    late.admit(4);
-    late.steps(2);
-    stage.victim.steps(3);
 }
 
 TEST_CASE("that a session's pages are gone is not believed of the session that has its row now") {

@@ -74,14 +74,13 @@ TEST_CASE("a probe is answered before the large answers that were asked for earl
          }},
     };
     const std::uint16_t port = free_port();
-    auto server = daemon::HttpServer::start("127.0.0.1:" + std::to_string(port), routes, -1, [] {});
+    auto server = daemon::HttpServer::start("127.0.0.1:" + std::to_string(port), {}, routes, -1, [] {});
     REQUIRE(server);
-    const Asked hold(port, "GET /hold HTTP/1.1\r\n\r\n");
+    const Asked hold(port, get_request("/hold"));
     held.get_future().wait();
     std::vector<std::unique_ptr<Asked>> readers;
-    for (int i = 0; i < 30; ++i)
-        readers.push_back(std::make_unique<Asked>(port, "GET /large HTTP/1.1\r\n\r\n"));
-    const Asked probe(port, "GET /livez HTTP/1.1\r\n\r\n");
+    for (int i = 0; i < 30; ++i) readers.push_back(std::make_unique<Asked>(port, get_request("/large")));
+    const Asked probe(port, get_request("/livez"));
     release.set_value();
     CHECK(probe.answer().first.ends_with("ok\n"));
     for (const auto& reader : readers) CHECK(reader->answer().first.size() > (1U << 20U));
@@ -92,7 +91,7 @@ TEST_CASE("a probe is answered before the large answers that were asked for earl
 
 TEST_CASE("who sends more than is read gets the answer all the same, and no reset") {
     const std::uint16_t port = free_port();
-    const auto server = daemon::HttpServer::start("127.0.0.1:" + std::to_string(port), {}, -1, [] {});
+    const auto server = daemon::HttpServer::start("127.0.0.1:" + std::to_string(port), {}, {}, -1, [] {});
     REQUIRE(server);
     const std::string more(200'000, 'x');
     const Asked body(port, "POST / HTTP/1.1\r\nContent-Length: 200000\r\n\r\n" + more);

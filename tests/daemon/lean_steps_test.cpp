@@ -15,6 +15,7 @@
 #include "shm/wishes.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
+#include "tests/daemon/attached_view.h"
 #include "tests/daemon/lean_deaths.h"
 
 using namespace croupier;
@@ -315,7 +316,7 @@ TEST_CASE("a column that another sampler has asked for is left alone by who clai
     engine.detach_writers();
 
     proto::StateTotals totals{};
-    auto view = daemon::SessionView::attach(engine.segment_path(), 1, totals);
+    auto view = testing::attached_view(engine.segment_path(), totals);
     REQUIRE(view);
     daemon::SessionView& session = *view.value();
     daemon::CheckedStep step;

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <new>
-#include <string>
+#include <utility>
 
 #include "daemon/column_decider.h"
 #include "daemon/session_view.h"
@@ -59,8 +59,8 @@ void real_rehearse(SessionView&, const CheckedStep&, std::uint32_t, Lane, const 
                    sampler::Workspace&) asm("__real_" REHEARSE_COLUMN);
 void rehearse(SessionView&, const CheckedStep&, std::uint32_t, Lane, const PreparedRaces&,
               sampler::Workspace&) asm("__wrap_" REHEARSE_COLUMN);
-Views real_attach(const std::string&, std::uint32_t, proto::StateTotals&) asm("__real_" ATTACH_SESSION);
-Views attach(const std::string&, std::uint32_t, proto::StateTotals&) asm("__wrap_" ATTACH_SESSION);
+Views real_make(shm::Segment, std::uint32_t, proto::StateTotals&) asm("__real_" MAKE_VIEW);
+Views make(shm::Segment, std::uint32_t, proto::StateTotals&) asm("__wrap_" MAKE_VIEW);
 
 DecidedColumn decide(SessionView& session, const CheckedStep& step, std::uint32_t column, Lane lane,
                      const PreparedRaces& races, sampler::Workspace& workspace) {
@@ -84,10 +84,9 @@ void rehearse(SessionView& session, const CheckedStep& step, std::uint32_t colum
     real_rehearse(session, step, column, lane, races, workspace);
 }
 
-Views attach(const std::string& path, std::uint32_t threads, proto::StateTotals& totals) {
-    const auto segment = shm::Segment::attach(path, shm::Access::read_only);
-    if (segment && segment.value().header().name == std::string(kUnattachable)) throw std::bad_alloc();
-    return real_attach(path, threads, totals);
+Views make(shm::Segment segment, std::uint32_t threads, proto::StateTotals& totals) {
+    if (segment.name() == kUnattachable) throw std::bad_alloc();
+    return real_make(std::move(segment), threads, totals);
 }
 
 }  // namespace croupier::testing

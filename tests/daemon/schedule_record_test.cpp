@@ -55,6 +55,8 @@ const Lie kEntryLies[] = {
          e.entry(kVictim).length = 64;
          e.column(kVictim).position = 61;
      }},
+    {"a log without memory for another token", DecisionError::no_memory,
+     [](auto& e) { e.entry(kVictim).log_room = e.entry(kVictim).length.load(); }},
     {"a bias too many", DecisionError::bad_sequence, [](auto& e) { e.entry(kVictim).bias_count = 5; }},
     {"all biases", DecisionError::bad_sequence, [](auto& e) { e.entry(kVictim).bias_count = 0xFFFF; }},
     {"a stop id too many", DecisionError::bad_sequence, [](auto& e) { e.entry(kVictim).stop_count = 5; }},

@@ -145,6 +145,9 @@ TEST_CASE(
     DaemonProcess daemon;
     const std::string lock = daemon.directory() + "/" + daemon.instance() + ".lock";
     REQUIRE(daemon.terminate() == 0);
+    CHECK_FALSE(std::filesystem::exists(lock));
+    // As a daemon leaves it that is killed.
+    std::ofstream(lock) << "1";
     const HeldPort held;
     const auto refusal = [&] {
         daemon.write_config(kTwoSamplers, doomed_metrics(held));

@@ -7,6 +7,7 @@
 
 #include "daemon/session_admission.h"
 #include "testing/session_files.h"
+#include "tests/daemon/attached_view.h"
 
 using namespace croupier;
 using daemon::SessionView;
@@ -31,7 +32,7 @@ std::vector<std::uint32_t> backwards(std::uint32_t blocks) {
 
 std::string refusal_of(const SessionFiles& files) {
     proto::StateTotals totals{};
-    const auto view = SessionView::attach(files.segment.path(), 1, totals);
+    const auto view = testing::attached_view(files.segment.path(), totals);
     REQUIRE_FALSE(view);
     CHECK(view.error().code == shm::Errc::corrupt_header);
     return view.error().message;
@@ -43,7 +44,7 @@ TEST_CASE("a sampler knows where each block of each rank stands, and which ones 
     const SessionFiles files(ordered_geometry());
     daemon::write_order(files.segment, backwards(16));
     proto::StateTotals totals{};
-    const auto view = testing::need(SessionView::attach(files.segment.path(), 1, totals));
+    const auto view = testing::need(testing::attached_view(files.segment.path(), totals));
     bool read_early = false;
     const sampler::RowView row = view->row({0, 0, 1, false}, 0, 0, daemon::SentAs::rows, read_early);
     REQUIRE(row.slices.size() == 3);
@@ -86,7 +87,7 @@ TEST_CASE("what is written over an order later moves nothing") {
     const SessionFiles files(ordered_geometry());
     daemon::write_order(files.segment, backwards(16));
     proto::StateTotals totals{};
-    const auto view = testing::need(SessionView::attach(files.segment.path(), 1, totals));
+    const auto view = testing::need(testing::attached_view(files.segment.path(), totals));
     for (std::uint32_t rank = 0; rank < 3; ++rank) {
         for (std::uint32_t& block : files.segment.order(rank)) block = 0xFFFFFFFFU;
     }

@@ -1,9 +1,6 @@
 // Peers that try what libzmq itself lets them do to the daemon's sockets: claim another's id, come in
 // numbers, send without end.
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -12,9 +9,9 @@
 
 #include "daemon/control_server.h"
 #include "daemon/decision_stream.h"
-#include "shm/file.h"
 #include "testing/daemon_process.h"
 #include "tests/daemon/control_peer.h"
+#include "tests/daemon/idle_peer.h"
 
 using namespace croupier;
 using namespace croupier::testing;
@@ -40,22 +37,6 @@ bool is_answered(ControlPeer& peer) {
     peer.send({"no message at all"});
     return !peer.refusal().empty();
 }
-
-class IdlePeer {
-  public:
-    explicit IdlePeer(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-        connected_ =
-            ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-    }
-    bool connected() const { return connected_; }
-
-  private:
-    shm::FileDescriptor socket_;
-    bool connected_ = false;
-};
 
 // For the processes that are started in its lifetime.
 class SoftFileLimit {
@@ -103,7 +84,7 @@ TEST_CASE("the ids that libzmq gives to peers are not those of every other start
 }
 
 TEST_CASE("a daemon that is started under a low soft limit of descriptors outlives more peers than that") {
-    constexpr int kPeers = 260;
+    constexpr int kPeers = 240;
     DaemonProcess daemon;
     REQUIRE(daemon.terminate() == 0);
     {
@@ -111,8 +92,7 @@ TEST_CASE("a daemon that is started under a low soft limit of descriptors outliv
         daemon.start();
         REQUIRE(daemon.await_ready());
     }
-    std::vector<IdlePeer> idle;
-    for (int i = 0; i < kPeers; ++i) idle.emplace_back(daemon.directory() + "/control.sock");
+    const auto idle = idle_peers(daemon.directory() + "/control.sock", kPeers);
     CHECK(std::all_of(idle.begin(), idle.end(), [](const IdlePeer& peer) { return peer.connected(); }));
     // It stands behind them in the queue of the socket: once it is answered, they have all been let in.
     ControlPeer last(daemon.endpoint());

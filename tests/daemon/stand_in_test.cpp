@@ -9,6 +9,7 @@
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/poison.h"
+#include "tests/daemon/stand_in_process.h"
 
 using namespace croupier;
 using namespace croupier::testing;
@@ -24,9 +25,8 @@ shm::Segment attach(const SmallEngine& engine) {
 ChildProcess stand_in(const Sandbox& place, const SmallEngine& engine,
                       const std::string& program = CROUPIERD_PATH,
                       const std::string& heartbeat_timeout_ms = "10000") {
-    return ChildProcess::execute({program, "--stand-in", engine.segment_path(), "--samplers", "2",
-                                  "--heartbeat-timeout-ms", heartbeat_timeout_ms},
-                                 place.directory() + "/stand-in.log", SIGKILL);
+    return start_stand_in(engine.segment_path(), place.directory() + "/stand-in.log", program,
+                          {"--heartbeat-timeout-ms", heartbeat_timeout_ms});
 }
 
 std::uint64_t stand_ins(const shm::Segment& segment) {
@@ -280,16 +280,18 @@ TEST_CASE_METHOD(
 TEST_CASE("what a stand-in cannot stand in for is named") {
     DaemonProcess daemon;
     SmallEngine engine(daemon.endpoint(), "engine");
-    const Ended nowhere = run_croupierd(daemon, {"--stand-in", daemon.shm_directory() + "/none.seg"});
+    const Ended nowhere = run_croupierd(daemon, {"--stand-in-fd", "999"});
     CHECK(nowhere.status == 1);
-    CHECK_THAT(nowhere.output, Contains("cannot stand in") && Contains("none.seg"));
-    const Ended many = run_croupierd(daemon, {"--stand-in", engine.segment_path(), "--samplers", "5000"});
+    CHECK_THAT(nowhere.output, Contains("cannot stand in") && Contains("descriptor 999"));
+    const std::string number = std::to_string(::open(engine.segment_path().c_str(), O_RDWR));
+    const Ended many = run_croupierd(daemon, {"--stand-in-fd", number, "--samplers", "5000"});
     CHECK(many.status != 0);
     CHECK_THAT(many.output, Contains("--samplers"));
     // As a daemon of an older build leaves it.
     attach(engine).header().daemon_generation += 1;
     daemon.kill_now();
-    const Ended older = run_croupierd(daemon, {"--stand-in", engine.segment_path()});
+    const Ended older = run_croupierd(daemon, {"--stand-in-fd", number});
     CHECK(older.status == 2);
     CHECK_THAT(older.output, Contains("does not show when its samplers have ended"));
+    ::close(std::stoi(number));
 }

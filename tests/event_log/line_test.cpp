@@ -95,6 +95,20 @@ TEST_CASE("what a peer says forges no line, no key and no terminal's escape") {
     }
 }
 
+TEST_CASE("a short line has the time, a mark for what is wrong, and what is said, once") {
+    const std::array<Field, 1> fields = {{{"key", "instance"}}};
+    const auto short_line = [&](Event event, std::string_view message) {
+        return short_line_of({event, message, fields, kTime, 42});
+    };
+    CHECK(short_line(Event::setting, "instance is \"b\"").substr(8) == " instance is \"b\"\n");
+    CHECK(short_line(Event::open_refused, "no").substr(8) == " warning: no\n");
+    CHECK(short_line(Event::cannot_start, "no").substr(8) == " error: no\n");
+    const std::string hostile = short_line(Event::open_refused, "x\nforged\x1b[2J\xc2\x9b");
+    CHECK(std::count(hostile.begin(), hostile.end(), '\n') == 1);
+    CHECK(prints_as_it_is(hostile));
+    CHECK(hostile.find('\xc2') == std::string::npos);
+}
+
 TEST_CASE("a byte that is not UTF-8 takes nothing of what follows with it") {
     CHECK(escaped("\xe4\nx", 100) == "\xef\xbf\xbd\\nx");
     CHECK(escaped("\xf0\x9f\"", 100) == "\xef\xbf\xbd\xef\xbf\xbd\\\"");
