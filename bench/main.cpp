@@ -15,6 +15,7 @@
 #ifdef CROUPIER_HAS_CUDA
 #include "bench/lean/command.h"
 #include "bench/writer/command.h"
+#include "command_line/parse.h"
 #endif
 
 namespace {
@@ -37,7 +38,7 @@ int run(int argc, char** argv) {
     croupier::bench::add_writer_bench(app);
 #endif
     try {
-        CLI11_PARSE(app, argc, argv);
+        if (const auto over = croupier::command_line::parse(app, argc, argv)) return *over;
     } catch (const std::exception& failure) {
         // A measurement runs while its command line is parsed.
         const std::string name = app.get_subcommands().front()->get_name();

@@ -1,9 +1,9 @@
 #include "sim/command.h"
 
 #include <CLI/CLI.hpp>
-#include <map>
-#include <memory>
 
+#include "command_line/choices.h"
+#include "command_line/parse.h"
 #include "proto/geometry.h"
 #include "tools/number_between.h"
 #include "tools/request_mixes.h"
@@ -11,23 +11,28 @@
 namespace croupier::sim {
 namespace {
 
+using command_line::add_choice;
+
 constexpr const char* kExamples =
     "Examples:\n"
+    "  croupier sim --demo\n"
+    "      tokens flow for some seconds, and a sample of them is verified\n"
     "  croupier sim --tp 4 --pp 2 --batch 64 --steps 300 --json\n"
-    "      a tensor-parallel engine against a daemon of its own; the last line is one JSON object\n"
+    "      a tensor-parallel engine and its daemon; the last line is a JSON object\n"
     "  croupier sim --samplers 2 --chaos samplers --kills 20\n"
-    "      the same streams although sampler processes are killed while it runs\n"
-    "  croupier sim --writer cuda --batch 256 --mix fixed --samplers 14 --wait spin --summaries --json\n"
-    "      logits from a GPU's memory, tokens back in it: hbm_to_hbm_us of the JSON\n"
+    "      the same tokens, although samplers are killed while it runs\n"
+    "  croupier sim --writer cuda --batch 256 --mix fixed --samplers 14 --wait spin \\\n"
+    "      --summaries --json\n"
+    "      from logits in a GPU's memory to tokens in it: hbm_to_hbm_us\n"
     "  croupier sim --endpoint ipc:///run/croupier/control.sock --steps 1000\n"
     "      load for a daemon that runs already\n";
 
-std::map<std::string, SimMix> mixes() {
+command_line::Choices<SimMix> mixes() {
     static_assert(tools::kRequestMixes.size() == static_cast<std::size_t>(SimMix::mixed) + 1);
-    std::map<std::string, SimMix> by_name;
+    command_line::Choices<SimMix> choices;
     for (std::size_t mix = 0; mix < tools::kRequestMixes.size(); ++mix)
-        by_name[tools::kRequestMixes[mix]] = static_cast<SimMix>(mix);
-    return by_name;
+        choices.emplace_back(tools::kRequestMixes[mix], static_cast<SimMix>(mix));
+    return choices;
 }
 
 void add_daemon_options(CLI::App& command, SimOptions& options) {
@@ -52,9 +57,9 @@ void add_daemon_options(CLI::App& command, SimOptions& options) {
         ->capture_default_str()
         ->check(CLI::Range(1, 64))
         ->group(group);
-    command.add_option("--wait", options.wait, "How samplers wait: spin, adaptive or sleep")
+    command.add_option("--wait", options.wait, "How samplers wait")
         ->capture_default_str()
-        ->check(CLI::IsMember({"spin", "adaptive", "sleep"}))
+        ->check(command_line::one_of({"spin", "adaptive", "sleep"}))
         ->group(group);
 }
 
@@ -91,44 +96,36 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->capture_default_str()
         ->check(tools::number_between(0.0, 10000.0))
         ->group(group);
-    command.add_option("--dtype", options.dtype, "Logits as bf16, fp16 or fp32")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, proto::Dtype>{
-            {"bf16", proto::Dtype::bf16}, {"fp16", proto::Dtype::fp16}, {"fp32", proto::Dtype::fp32}}))
+    add_choice(command, "--dtype", options.dtype,
+               {{"bf16", proto::Dtype::bf16}, {"fp16", proto::Dtype::fp16}, {"fp32", proto::Dtype::fp32}},
+               "Type of the logits")
         ->group(group);
     command.add_option("--tile", options.tile, "Entries of one sequence in a tile")
         ->capture_default_str()
         ->check(CLI::Range(1U, proto::kMaxTile))
         ->group(group);
-    command.add_option("--order", options.hotness_order, "Vocabulary order: identity or random")
-        ->transform(
-            CLI::CheckedTransformer(std::map<std::string, bool>{{"identity", false}, {"random", true}}))
+    add_choice(command, "--order", options.hotness_order, {{"identity", false}, {"random", true}},
+               "Order of the vocabulary's blocks in a row")
         ->group(group);
     command
         .add_flag("--summaries", options.summaries,
                   "Writers give each tile's largest logit too; samplers use them where tiles have 64 entries")
         ->group(group);
-    command
-        .add_option("--transport", options.transport,
-                    "How writers send a step: rows, lean (some blocks, and what is known of the rest), "
-                    "by-device (lean with --writer cuda, whose rows may be copied), or auto (likewise, where "
-                    "the GPU's memory has room for the copies: as a session is that asks for nothing)")
-        ->transform(
-            CLI::CheckedTransformer(std::map<std::string, Transport>{{"rows", Transport::rows},
-                                                                     {"lean", Transport::lean},
-                                                                     {"by-device", Transport::by_device},
-                                                                     {"auto", Transport::automatic}}))
+    add_choice(command, "--transport", options.transport,
+               {{"rows", Transport::rows},
+                {"lean", Transport::lean},
+                {"by-device", Transport::by_device},
+                {"auto", Transport::automatic}},
+               "What writers send of a step: rows; lean: some blocks and a summary of the rest; by-device: "
+               "lean with --writer cuda, else rows; auto: as by-device, where the GPU's memory has room for "
+               "copies of the rows")
         ->group(group);
-    command
-        .add_option("--writer", options.on_gpu,
-                    "Where logits are made: host, or cuda (a real LM head's product, a GPU a rank; bf16)")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"host", false}, {"cuda", true}}))
+    add_choice(command, "--writer", options.on_gpu, {{"host", false}, {"cuda", true}},
+               "Where logits are made: host, or cuda: by a real LM head, one GPU for each rank, in bf16")
         ->group(group);
-    command
-        .add_option(
-            "--rows", options.rows_copied,
-            "Of lean steps of --writer cuda: lent, which stay until the step is decided, or copied by "
-            "the writer and written over behind each step")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"lent", false}, {"copied", true}}))
+    add_choice(command, "--rows", options.rows_copied, {{"lent", false}, {"copied", true}},
+               "With --writer cuda and lean steps: rows stay in place until the step is decided (lent), or "
+               "the writer copies them and they are overwritten after each step (copied)")
         ->group(group);
     command
         .add_flag("--graphs", options.replays_graphs,
@@ -139,13 +136,11 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
             "--await-tokens", options.awaits_tokens,
             "The GPU's stream waits for a step's tokens, as an engine's does (--writer cuda, --in-flight 1)")
         ->group(group);
-    command
-        .add_option("--randoms", options.randoms_in_ring,
-                    "Randoms computed by samplers or supplied in the ring")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"computed", false}, {"ring", true}}))
+    add_choice(command, "--randoms", options.randoms_in_ring, {{"computed", false}, {"ring", true}},
+               "Random numbers are computed by samplers, or supplied by the writer in the ring")
         ->group(group);
-    command.add_option("--decisions", options.decisions_over_zmq, "How decisions come back: ring or zmq")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"ring", false}, {"zmq", true}}))
+    add_choice(command, "--decisions", options.decisions_over_zmq, {{"ring", false}, {"zmq", true}},
+               "How decisions come back")
         ->group(group);
 }
 
@@ -158,13 +153,10 @@ void add_work_options(CLI::App& command, SimOptions& options) {
     command.add_option("--seed", options.seed, "Requests and logits are a function of it")
         ->capture_default_str()
         ->group(group);
-    command
-        .add_option(
-            "--mix", options.mix,
-            "Requests: greedy, plain, full, mixed (default); or all alike and as long as --output-max: "
-            "fixed (the case full of `bench decide`), fixed-temperature (nothing else), fixed-top-p "
-            "(with penalties)")
-        ->transform(CLI::CheckedTransformer(mixes()))
+    add_choice(command, "--mix", options.mix, mixes(),
+               "What requests ask for. Those of a fixed mix are all alike and as long as --output-max: "
+               "fixed is the case full of `bench decide`, fixed-temperature has nothing else, fixed-top-p "
+               "has penalties too")
         ->group(group);
     command.add_flag("--masked", options.masked, "Every request under a grammar mask, another at each token")
         ->group(group);
@@ -191,18 +183,20 @@ void add_work_options(CLI::App& command, SimOptions& options) {
 void add_run_options(CLI::App& command, SimOptions& options) {
     constexpr const char* group = "Run";
     command.add_flag("--json", options.json, "One JSON object as the last line, no live view")->group(group);
-    command.add_flag("--demo", options.demo, "The live view, whatever the output is")->group(group);
+    command
+        .add_flag(
+            "--demo", options.demo,
+            "The live view, also where the output is no terminal; verifies a sample; says what to try next")
+        ->group(group);
     command
         .add_option("--streams-out", options.streams_out, "Writes every request's tokens, one line a request")
         ->group(group);
-    command
-        .add_option("--chaos", options.chaos,
-                    "What is killed while it runs: samplers, daemon, writer or client")
-        ->transform(
-            CLI::CheckedTransformer(std::map<std::string, ChaosTarget>{{"samplers", ChaosTarget::samplers},
-                                                                       {"daemon", ChaosTarget::daemon},
-                                                                       {"writer", ChaosTarget::writer},
-                                                                       {"client", ChaosTarget::client}}))
+    add_choice(command, "--chaos", options.chaos,
+               {{"samplers", ChaosTarget::samplers},
+                {"daemon", ChaosTarget::daemon},
+                {"writer", ChaosTarget::writer},
+                {"client", ChaosTarget::client}},
+               "Which processes are killed while it runs, --kills times")
         ->group(group);
     command
         .add_option("--truncates", options.truncates,
@@ -210,17 +204,17 @@ void add_run_options(CLI::App& command, SimOptions& options) {
         ->capture_default_str()
         ->check(CLI::Range(0U, 10'000'000U))
         ->group(group);
-    command.add_option("--kills", options.kills, "How many times")
+    command.add_option("--kills", options.kills, "How many times --chaos kills")
         ->capture_default_str()
         ->check(CLI::Range(0U, 100'000U))
         ->group(group);
-    command
-        .add_option("--verify", options.verification,
-                    "When decisions are verified: along, on what time the cores have left; after the "
-                    "serving; or never, "
-                    "where only times are wanted")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, Verification>{
-            {"along", Verification::along}, {"after", Verification::after}, {"never", Verification::never}}))
+    add_choice(command, "--verify", options.verification,
+               {{"all", Verification::all},
+                {"after", Verification::after},
+                {"sample", Verification::sample},
+                {"never", Verification::never}},
+               "Which decisions are verified, on idle cores: all; after: all, but only when serving has "
+               "ended; sample: what can be within three seconds after serving; never. --demo: sample")
         ->group(group);
     command.add_flag("--keep", options.keep, "Keeps the started daemon's directory: configuration and log")
         ->group(group);
@@ -284,7 +278,8 @@ int run_command(int argc, char** argv) {
     add_work_options(app, options);
     add_run_options(app, options);
     app.callback([&options] { check_together(options); });
-    CLI11_PARSE(app, argc, argv);
+    if (const auto status = command_line::parse(app, argc, argv)) return *status;
+    if (options.demo && app.count("--verify") == 0) options.verification = Verification::sample;
     return run_sim(options);
 }
 

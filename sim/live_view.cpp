@@ -2,17 +2,39 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <vector>
 
+#include "command_line/text_width.h"
 #include "shm/clock.h"
+#include "sim/report_text.h"
 
 namespace croupier::sim {
 namespace {
 
 constexpr std::uint64_t kRefreshNs = 200'000'000;
 constexpr std::uint64_t kPlainRefreshNs = 2'000'000'000;  // a file or a pipe gets a line each time
-constexpr unsigned kBar = 24;
+constexpr unsigned kBar = 20;
+
+std::string bar_of(double share) {
+    const auto full = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * kBar);
+    char percent[16];
+    (void)std::snprintf(percent, sizeof(percent), "] %3.0f %%", 100.0 * share);
+    return "[" + std::string(full, '#') + std::string(kBar - full, '.') + percent;
+}
+
+// As many parts as the width has room for, the most important ones first.
+std::string joined(const std::vector<std::string>& parts, std::size_t width) {
+    std::string line;
+    for (const std::string& part : parts) {
+        const std::size_t gap = line.empty() ? 0 : 2;
+        if (line.size() + gap + part.size() > width) break;
+        line += std::string(gap, ' ') + part;
+    }
+    return line;
+}
 
 }  // namespace
 
@@ -22,29 +44,35 @@ LiveView::LiveView(const World& world) : world_(world), terminal_(::isatty(STDOU
 
 std::string LiveView::line(std::uint32_t kills) const {
     const LedgerHead& head = world_.ledger.head();
-    const double progress =
+    const std::uint64_t tokens = head.tokens.load();
+    const std::uint64_t differ = head.mismatched.load();
+    const std::uint64_t looked_at = head.verified.load() + differ;
+    const bool serves = head.served.load() == 0;
+    const double seconds = static_cast<double>(head.last_step_ns.load() - head.first_step_ns.load()) * 1e-9;
+    const double rate = seconds > 0.0 ? static_cast<double>(tokens) / seconds : 0.0;
+    const double served =
         static_cast<double>(head.progress.load()) / static_cast<double>(world_.plan.most_tokens());
-    const std::uint64_t first = head.first_step_ns.load();
-    const double seconds = first == 0 ? 0.0 : static_cast<double>(head.last_step_ns.load() - first) * 1e-9;
-    const double rate = seconds > 0.0 ? static_cast<double>(head.tokens.load()) / seconds : 0.0;
-    std::string bar(kBar, '.');
-    for (unsigned i = 0; i < kBar && (i + 1) <= static_cast<unsigned>(progress * kBar); ++i) bar[i] = '#';
-    char text[256];
-    (void)std::snprintf(text, sizeof(text),
-                        "[%s] %3.0f %%  %6.0f tokens/s  step p50 %.1f p99 %.1f ms  live %llu  verified %llu  "
-                        "mismatched %llu  kills %u",
-                        bar.c_str(), 100.0 * progress, rate,
-                        static_cast<double>(head.step_latency.percentile_ns(0.50)) * 1e-6,
-                        static_cast<double>(head.step_latency.percentile_ns(0.99)) * 1e-6,
-                        static_cast<unsigned long long>(head.live.load()),
-                        static_cast<unsigned long long>(head.verified.load()),
-                        static_cast<unsigned long long>(head.mismatched.load()), kills);
-    return text;
+    const double verified = tokens == 0 ? 1.0 : static_cast<double>(looked_at) / static_cast<double>(tokens);
+    char step[64];
+    (void)std::snprintf(step, sizeof(step), "step p50 %.1f ms",
+                        static_cast<double>(head.step_latency.percentile_ns(0.50)) * 1e-6);
+    // Of a sample nobody knows how large it will be.
+    const bool samples = !serves && world_.options.verification == Verification::sample;
+    std::vector<std::string> parts = {samples ? "verifying a sample" : bar_of(serves ? served : verified)};
+    if (differ > 0) parts.push_back(with_commas(differ) + " DIFFER");
+    if (serves) parts.push_back(with_commas(static_cast<std::uint64_t>(rate)) + " tokens/s");
+    parts.push_back(with_commas(looked_at) + (serves ? "" : " of " + with_commas(tokens)) + " verified");
+    if (kills > 0) parts.push_back(std::to_string(kills) + (kills == 1 ? " kill" : " kills"));
+    if (serves) parts.emplace_back(step);
+    if (serves) parts.push_back(with_commas(head.live.load()) + " requests");
+    // In the last column of a terminal the cursor would go on to the next line.
+    return joined(parts, command_line::terminal_width(STDOUT_FILENO) - 1);
 }
 
 void LiveView::show(std::uint32_t kills) {
     const std::uint64_t now = shm::monotonic_ns();
-    if (!on_ || now - shown_ns_ < (terminal_ ? kRefreshNs : kPlainRefreshNs)) return;
+    const bool has_begun = world_.ledger.head().last_step_ns.load() != 0;
+    if (!on_ || !has_begun || now - shown_ns_ < (terminal_ ? kRefreshNs : kPlainRefreshNs)) return;
     shown_ns_ = now;
     if (terminal_) {
         std::cout << "\r\033[K" << line(kills) << std::flush;
@@ -53,10 +81,8 @@ void LiveView::show(std::uint32_t kills) {
     }
 }
 
-void LiveView::finish(std::uint32_t kills) {
-    if (!on_) return;
-    if (terminal_) std::cout << "\r\033[K";
-    std::cout << line(kills) << "\n\n" << std::flush;
+void LiveView::finish() {
+    if (on_ && terminal_) std::cout << "\r\033[K" << std::flush;
 }
 
 }  // namespace croupier::sim

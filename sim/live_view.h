@@ -1,4 +1,4 @@
-// The line that shows a run while it goes on.
+// The line that shows a run while it goes on, painted over and never wider than the terminal.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ class LiveView {
     explicit LiveView(const World& world);
 
     void show(std::uint32_t kills);
-    // Ends the line, so that a summary can follow.
-    void finish(std::uint32_t kills);
+    // Removes the line: a summary follows.
+    void finish();
 
   private:
     std::string line(std::uint32_t kills) const;

@@ -11,8 +11,9 @@ namespace croupier::sim {
 
 // The fixed ones: all requests alike, and as long as --output-max. Their names: tools/request_mixes.h.
 enum class SimMix { greedy, plain, full, fixed, fixed_temperature, fixed_top_p, mixed };
-// When decisions are verified. Never: of a run that only measures.
-enum class Verification { along, after, never };
+// Which decisions are verified, and when. All: on idle cores, from the start on. After: all, when serving has
+// ended. Sample: as all, but it ends soon after serving. Never: of a run that only measures.
+enum class Verification { all, after, sample, never };
 enum class ChaosTarget { none, samplers, daemon, writer, client };
 
 // How writers send a step; by device: a GPU's lean, a host's as rows.
@@ -55,7 +56,7 @@ struct SimOptions {
     std::uint64_t seed = 1;
     std::uint32_t steps = 200;
 
-    Verification verification = Verification::along;
+    Verification verification = Verification::all;
     bool json = false;
     bool demo = false;
     bool keep = false;
@@ -66,6 +67,9 @@ struct SimOptions {
 
     std::uint32_t microbatches() const { return in_flight == 0 ? pp + 1 : in_flight; }
     std::uint32_t steps_in_flight() const { return microbatches() * ahead; }
+    // Some of the mixed requests must end with an error (Request::may_fail). Not in the demo, nor in a daemon
+    // that runs already, whose alerts would fire.
+    bool plans_errors() const { return endpoint.empty() && !demo; }
 };
 
 }  // namespace croupier::sim

@@ -1,5 +1,6 @@
 #include "sim/orchestrator.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,8 +8,10 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <iostream>
 #include <thread>
 
+#include "client/unreachable.h"
 #include "shm/clock.h"
 #include "shm/futex.h"
 #include "sim/daemon_options.h"
@@ -22,6 +25,10 @@ namespace {
 constexpr std::chrono::milliseconds kLook{50};
 constexpr std::chrono::milliseconds kLookForVictim{1};
 constexpr std::uint64_t kFirstStepGuessNs = 10'000'000;
+// For the verification of a sample, once serving has ended.
+constexpr std::uint64_t kSampleNs = 3'000'000'000;
+// A run whose session is not open by then says what it waits for.
+constexpr std::uint64_t kSilentNs = 1'000'000'000;
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -95,8 +102,41 @@ double Orchestrator::progress() const {
 
 bool Orchestrator::over() const {
     const auto running = [](const testing::ChildProcess& child) { return child.running(); };
-    return !scheduler_.running() && std::none_of(verifiers_.begin(), verifiers_.end(), running) &&
-           std::none_of(writers_.begin(), writers_.end(), running);
+    return !scheduler_.running() && std::none_of(writers_.begin(), writers_.end(), running) &&
+           (sample_is_taken() || std::none_of(verifiers_.begin(), verifiers_.end(), running));
+}
+
+// At least one token: a machine may be so busy that three seconds are not enough for it.
+bool Orchestrator::sample_is_taken() const {
+    return world_.options.verification == Verification::sample && served_ns_ != 0 &&
+           shm::monotonic_ns() - served_ns_ > kSampleNs &&
+           world_.ledger.head().verified.load() + world_.ledger.head().mismatched.load() > 0;
+}
+
+void Orchestrator::note_end_of_serving() {
+    if (served_ns_ != 0 || world_.ledger.head().served.load() == 0 || scheduler_.running()) return;
+    served_ns_ = shm::monotonic_ns();
+    // Verifiers take what time the cores have left, and samplers that spin leave none.
+    end_daemon();
+    if (world_.options.verification != Verification::sample) return;
+    // Somebody waits for the sample: idle time alone may be none on a busy machine.
+    const sched_param usual{};
+    for (const testing::ChildProcess& verifier : verifiers_) {
+        if (verifier.running()) ::sched_setscheduler(verifier.pid(), SCHED_OTHER, &usual);
+    }
+}
+
+void Orchestrator::say_what_is_awaited() {
+    const std::uint64_t waited_ns = shm::monotonic_ns() - started_ns_;
+    if (said_what_is_awaited_ || waited_ns < kSilentNs || !world_.ledger.segment_path().empty()) return;
+    said_what_is_awaited_ = true;
+    if (daemon_) {
+        std::cerr << "croupier sim: waiting for croupierd to start\n";
+        return;
+    }
+    const auto waited_ms = static_cast<long>(waited_ns / 1'000'000);
+    std::cerr << "croupier sim: waiting for a daemon: "
+              << client::endpoint_silent(world_.endpoint, waited_ms).message << "\n";
 }
 
 void Orchestrator::check_end(const char* what, const std::optional<testing::ChildEnd>& end) {
@@ -117,16 +157,13 @@ void Orchestrator::check_children() {
                                    " seconds, at " + std::to_string(static_cast<int>(progress() * 100.0)) +
                                    " % of the work");
     }
-    if (interrupted != 0) world_.ledger.report_fault("interrupted");
 }
 
 void Orchestrator::check_daemon() {
     if (!daemon_ || daemon_ended_) return;
     const auto end = daemon_->poll();
     if (!end) return;
-    world_.ledger.report_fault("croupierd ended by itself (exit code " + std::to_string(end->exit_code) +
-                               ", signal " + std::to_string(end->signal) + "); the end of its log:\n" +
-                               daemon_->end_of_log());
+    world_.ledger.report_fault("croupierd ended: " + daemon_->last_error(*end));
 }
 
 void Orchestrator::watch_until_over() {
@@ -134,9 +171,10 @@ void Orchestrator::watch_until_over() {
     while (true) {
         const std::uint32_t seen = bell.load(std::memory_order_acquire);
         check_children();
-        // Verifiers take what time the cores have left, and samplers that spin leave none.
-        if (world_.ledger.head().served.load() != 0 && !scheduler_.running()) end_daemon();
-        if (over() || !world_.ledger.fault().empty()) return;
+        note_end_of_serving();
+        interrupted_ = interrupted != 0;
+        if (over() || interrupted_ || !world_.ledger.fault().empty()) return;
+        say_what_is_awaited();
         view_.show(chaos_.kills());
         const bool kill_due = chaos_.due(progress()) && scheduler_.running();
         if (kill_due) kill_something();
@@ -190,21 +228,23 @@ void Orchestrator::end_daemon() {
 
 std::size_t Orchestrator::count_left_in_shm() const {
     if (daemon_) return testing::files_of_instance(world_.options.shm_dir, daemon_->instance());
+    // A running daemon closes the session of a client that was interrupted when its grace period is over.
     const std::string path = world_.ledger.segment_path();
-    return !path.empty() && std::filesystem::exists(path) ? 1 : 0;
+    return !interrupted_ && !path.empty() && std::filesystem::exists(path) ? 1 : 0;
 }
 
 Report Orchestrator::run() {
     start_processes();
     watch_until_over();
     shut_down();
-    view_.finish(chaos_.kills());
+    view_.finish();
     Report report = collect_report(world_);
     report.kills = chaos_.kills();
     report.daemon = daemon_view_;
     report.left_in_shm = count_left_in_shm();
     report.wall_s = static_cast<double>(shm::monotonic_ns() - started_ns_) * 1e-9;
     report.fault = world_.ledger.fault();
+    report.interrupted = interrupted_;
     return report;
 }
 

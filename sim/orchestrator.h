@@ -29,6 +29,9 @@ class Orchestrator {
     testing::ChildProcess start_writer(std::uint32_t rank);
     void watch_until_over();
     bool over() const;
+    bool sample_is_taken() const;
+    void note_end_of_serving();
+    void say_what_is_awaited();
     void check_children();
     void check_daemon();
     void check_end(const char* what, const std::optional<testing::ChildEnd>& end);
@@ -43,6 +46,9 @@ class Orchestrator {
     Chaos chaos_;
     LiveView view_;
     std::uint64_t started_ns_;
+    std::uint64_t served_ns_ = 0;  // 0: serving goes on
+    bool interrupted_ = false;
+    bool said_what_is_awaited_ = false;
     std::unique_ptr<testing::OwnDaemon> daemon_;
     bool daemon_ended_ = false;
     DaemonView daemon_view_;

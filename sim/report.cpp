@@ -2,9 +2,7 @@
 
 #include <cstdio>
 #include <fstream>
-#include <iomanip>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
 
 #include "proto/checksum.h"
@@ -17,8 +15,6 @@ const char* name_of(Transport transport) {
     if (transport == Transport::automatic) return "auto";
     return transport == Transport::lean ? "lean" : "rows";
 }
-
-constexpr std::uint32_t kSampleTokens = 12;
 
 Latency latency_of(const LatencyHistogram& histogram) {
     const auto us = [](std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-3; };
@@ -70,32 +66,6 @@ nlohmann::ordered_json daemon_json(const DaemonView& daemon) {
             {"sampler_bytes", daemon.sampler_bytes}};
 }
 
-std::string latency_text(const Latency& latency) {
-    std::ostringstream text;
-    text << std::fixed << std::setprecision(2) << "p50 " << latency.p50_us * 1e-3 << "  p99 "
-         << latency.p99_us * 1e-3 << "  p99.9 " << latency.p999_us * 1e-3 << "  max " << latency.max_us * 1e-3
-         << " ms";
-    return text.str();
-}
-
-std::string sample_of(const World& world) {
-    std::uint32_t chosen = 0;
-    for (std::uint32_t request = 0; request < world.plan.size() && world.ledger.count(chosen) < kSampleTokens;
-         ++request) {
-        if (world.ledger.count(request) > world.ledger.count(chosen)) chosen = request;
-    }
-    const proto::SamplingParams& params = world.plan[chosen].params;
-    std::ostringstream text;
-    text << "request " << chosen << " (prompt of " << world.plan[chosen].prompt_length << ", temperature "
-         << std::setprecision(2) << params.temperature << ", top_k " << params.top_k << ", top_p "
-         << params.top_p << "):";
-    for (std::uint32_t i = 0; i < std::min(kSampleTokens, world.ledger.count(chosen)); ++i) {
-        text << ' ' << world.ledger.entry(chosen, i).token;
-    }
-    if (world.ledger.count(chosen) > kSampleTokens) text << " …";
-    return text.str();
-}
-
 }  // namespace
 
 Report collect_report(const World& world) {
@@ -106,7 +76,9 @@ Report collect_report(const World& world) {
         const std::uint32_t count = world.ledger.count(request);
         report.tokens += count;
         report.unfinished += world.ledger.ended(request) ? 0U : 1U;
-        report.failed += count > 0 && world.ledger.entry(request, count - 1).error != 0 ? 1U : 0U;
+        const bool failed = count > 0 && world.ledger.entry(request, count - 1).error != 0;
+        report.failed += failed ? 1U : 0U;
+        report.failed_on_purpose += failed && world.plan[request].may_fail() ? 1U : 0U;
     }
     report.steps = head.steps.load();
     report.verified = head.verified.load();
@@ -119,7 +91,7 @@ Report collect_report(const World& world) {
     report.wishes = head.wishes.load();
     report.late_steps = head.late_steps.load();
     report.step_latency = latency_of(head.step_latency);
-    report.unverified = world.options.verification == Verification::never;
+    report.verification = world.options.verification;
     report.decision = latency_of(head.decision_latency);
     report.full_batch = latency_of(head.full_batch_latency);
     report.full_batches = head.full_batch_latency.count();
@@ -182,41 +154,8 @@ std::string to_json(const Report& report, const SimOptions& options) {
     if (options.on_gpu) json["hbm_to_hbm_us"] = latency_json(report.hbm_to_hbm);
     if (!report.first_mismatch.empty()) json["first_mismatch"] = report.first_mismatch;
     if (!report.fault.empty()) json["fault"] = report.fault;
+    if (report.interrupted) json["interrupted"] = true;
     return json.dump();
-}
-
-std::string to_text(const Report& report, const World& world) {
-    std::ostringstream text;
-    text << std::fixed << std::setprecision(1);
-    text << "requests    " << report.requests << " (" << report.unfinished << " unfinished, " << report.failed
-         << " ended with a decision error)\n"
-         << "tokens      " << report.tokens << " in " << report.steps << " steps, " << report.serving_s
-         << " s: " << std::setprecision(0) << report.tokens_per_s << " tokens/s\n"
-         << "verified    " << report.verified << ", mismatched " << report.mismatched << ", lost "
-         << report.lost << ", duplicated " << report.duplicated << "\n"
-         << "step        " << latency_text(report.step_latency) << "  (submitted to decided)\n"
-         << "decision    " << latency_text(report.decision) << "  (logits complete to last commit)\n";
-    if (world.options.on_gpu) {
-        text << "on the GPU  " << latency_text(report.hbm_to_hbm)
-             << "  (logits in its memory to tokens in its memory, full batches)\n";
-    }
-    if (report.kills > 0) {
-        text << "kills       " << report.kills << "; " << report.recovered << " tokens recovered from logs, "
-             << report.readmitted << " sequences readmitted\n";
-    }
-    text << "streams     " << report.streams_digest << "\n"
-         << "left in shm " << report.left_in_shm << " files\n"
-         << "sample      " << sample_of(world) << "\n";
-    if (!report.first_mismatch.empty()) text << "mismatch    " << report.first_mismatch << "\n";
-    if (!report.fault.empty()) text << "given up    " << report.fault << "\n";
-    if (!report.sound()) {
-        text << "THE RUN WAS NOT SOUND\n";
-    } else {
-        text << (report.unverified ? "no decision was verified, as was asked for"
-                                   : "every decision was verified")
-             << "; nothing was lost, doubled or left behind\n";
-    }
-    return text.str();
 }
 
 void write_streams(const World& world, const std::string& path) {

@@ -1,4 +1,4 @@
-// What a run came to: for people, for programs, and as an exit code.
+// What a run came to, for programs; for people: report_text.h.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,16 @@ struct Report {
     std::uint64_t tokens = 0;
     std::uint64_t verified = 0;
     std::uint64_t mismatched = 0;
-    bool unverified = false;  // as was asked for
+    Verification verification = Verification::all;
     std::uint64_t lost = 0;
     std::uint64_t duplicated = 0;
     std::uint64_t recovered = 0;
     std::uint64_t readmitted = 0;
     std::uint64_t truncated = 0;
     std::uint64_t wishes = 0;
-    std::uint64_t late_steps = 0;  // whose tokens a GPU's stream awaited in vain
-    std::uint64_t failed = 0;      // requests that ended with a decision error, as the verifier agrees
+    std::uint64_t late_steps = 0;         // whose tokens a GPU's stream awaited in vain
+    std::uint64_t failed = 0;             // requests that ended with a decision error
+    std::uint64_t failed_on_purpose = 0;  // of them, those that were made to
     std::uint64_t kills = 0;
     std::size_t left_in_shm = 0;
     double tokens_per_s = 0.0;
@@ -46,18 +47,23 @@ struct Report {
     Latency hbm_to_hbm;  // 0: no GPU made the logits
     std::string streams_digest;
     std::string first_mismatch;
-    std::string fault;  // why the run was given up; empty: it was not
+    std::string fault;         // why the run was given up; empty: it was not
+    bool interrupted = false;  // by SIGINT or SIGTERM
 
-    bool sound() const {
-        return fault.empty() && mismatched == 0 && lost == 0 && duplicated == 0 && unfinished == 0 &&
-               left_in_shm == 0 && (verified == tokens || unverified);
+    bool sound() const { return nothing_wrong() && !interrupted && unfinished == 0 && verified_enough(); }
+    bool only_interrupted() const { return nothing_wrong() && interrupted; }
+    bool nothing_wrong() const {
+        return fault.empty() && mismatched == 0 && lost == 0 && duplicated == 0 && left_in_shm == 0;
+    }
+    bool verified_enough() const {
+        if (verification == Verification::sample) return verified > 0;
+        return verified == tokens || verification == Verification::never;
     }
 };
 
-// From the ledger; daemon, kills, left_in_shm, wall_s and fault are the caller's to fill in.
+// From the ledger; daemon, kills, left_in_shm, wall_s, fault and interrupted are the caller's to fill in.
 Report collect_report(const World& world);
 std::string to_json(const Report& report, const SimOptions& options);
-std::string to_text(const Report& report, const World& world);
 // One line a request: its index, then its tokens. Throws std::runtime_error when the file cannot be written.
 void write_streams(const World& world, const std::string& path);
 

@@ -72,8 +72,9 @@ std::int32_t any_token(KeyedStream& random, std::uint32_t vocab) {
     return static_cast<std::int32_t>(random.below(vocab));
 }
 
-void add_constraints(Request& request, KeyedStream& random, std::uint32_t vocab) {
-    request.masked = random.chance(0.15);
+void add_constraints(Request& request, KeyedStream& random, const SimOptions& options) {
+    const std::uint32_t vocab = options.vocab;
+    request.masked = random.chance(0.15) && (options.plans_errors() || request.allowed_ids.empty());
     if (random.chance(0.10)) {
         for (std::uint32_t i = 1 + random.below(kMaxBiases); i > 0; --i) {
             const std::int32_t token =
@@ -91,7 +92,8 @@ void add_constraints(Request& request, KeyedStream& random, std::uint32_t vocab)
     if (random.chance(0.15))
         request.params.min_tokens = std::min(request.params.max_tokens, 1 + random.below(16));
     if (random.chance(0.05)) request.params.flags |= proto::kIgnoreEos;
-    if (random.chance(0.005)) request.poisoned_at = random.below(request.params.max_tokens);
+    if (options.plans_errors() && random.chance(0.005))
+        request.poisoned_at = random.below(request.params.max_tokens);
 }
 
 void choose_dry(Request& request, KeyedStream& random) {
@@ -192,7 +194,7 @@ Request make_request(const SimOptions& options, std::uint32_t index) {
     if (fixed) request.params.flags |= proto::kIgnoreEos;
     request.params.max_tokens = fixed ? options.output_max : log_uniform(random, options.output_max);
     request.prompt_length = short_mostly(random, options.prompt_max);
-    if (options.mix == SimMix::mixed) add_constraints(request, random, options.vocab);
+    if (options.mix == SimMix::mixed) add_constraints(request, random, options);
     request.masked = request.masked || options.masked;
     return request;
 }

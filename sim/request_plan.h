@@ -34,6 +34,8 @@ struct Request {
     std::vector<std::int32_t> bad_words;     // each list's length, then its ids
     std::vector<std::int32_t> dry_breakers;  // likewise
 
+    // A row holds a NaN, or a mask may leave none of the allowed ids.
+    bool may_fail() const { return poisoned_at != kNeverPoisoned || (masked && !allowed_ids.empty()); }
     std::uint64_t uid() const { return std::uint64_t{index} + 1; }
     // Whether `token` at `position` ends the request: what a scheduler knows when it has only the token.
     bool ends_with(std::uint32_t position, std::int32_t token) const;

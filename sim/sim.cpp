@@ -1,22 +1,43 @@
+#include <csignal>
 #include <exception>
 #include <iostream>
 
 #include "sim/command.h"
 #include "sim/orchestrator.h"
+#include "sim/report_text.h"
 
 namespace croupier::sim {
+namespace {
+
+// As a shell tells that a signal ended a program.
+constexpr int kInterrupted = 128 + SIGINT;
+
+// How it ended comes first; what it did before that only where it did something.
+void print(const Report& report, const World& world) {
+    if (report.only_interrupted()) {
+        std::cout << interruption_text(report);
+        return;
+    }
+    if (!report.sound()) std::cerr << "croupier sim: run failed: " << failure_text(report) << std::endl;
+    if (report.tokens > 0) std::cout << to_text(report, world);
+    if (report.sound() && world.options.demo) std::cout << next_commands();
+}
+
+}  // namespace
 
 int run_sim(const SimOptions& options) {
     try {
-        sim::Orchestrator orchestrator(options);
-        const sim::Report report = orchestrator.run();
-        if (!options.streams_out.empty()) sim::write_streams(orchestrator.world(), options.streams_out);
+        Orchestrator orchestrator(options);
+        const Report report = orchestrator.run();
+        if (!options.streams_out.empty()) write_streams(orchestrator.world(), options.streams_out);
         if (options.json) {
             if (!report.fault.empty()) std::cerr << "croupier sim: " << report.fault << "\n";
-            std::cout << sim::to_json(report, options) << std::endl;
+            std::cout << to_json(report, options) << "\n";
         } else {
-            std::cout << sim::to_text(report, orchestrator.world()) << std::flush;
+            print(report, orchestrator.world());
         }
+        std::cout << std::flush;
+        if (report.only_interrupted()) return kInterrupted;
         return report.sound() ? 0 : 1;
     } catch (const std::exception& failure) {
         std::cerr << "croupier sim: " << failure.what() << "\n";

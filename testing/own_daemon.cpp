@@ -8,11 +8,13 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "proto/default_paths.h"
 #include "shm/plane.h"
 #include "testing/file_text.h"
 
@@ -41,6 +43,19 @@ std::string make_directory() {
     return path;
 }
 
+// Of a line of the log, `... message="cannot \"open\" it" ...`: the text without its quotes and escapes.
+std::string message_of(const std::string& line) {
+    const std::string key = " message=\"";
+    const auto begin = line.find(key);
+    std::string text;
+    if (begin == std::string::npos) return text;
+    for (auto at = begin + key.size(); at < line.size() && line[at] != '"'; ++at) {
+        if (line[at] == '\\') ++at;
+        if (at < line.size()) text += line[at];
+    }
+    return text;
+}
+
 }  // namespace
 
 bool every_sampler_runs(const std::string& shm_dir, const std::string& instance, pid_t daemon) {
@@ -55,7 +70,7 @@ bool every_sampler_runs(const std::string& shm_dir, const std::string& instance,
 }
 
 std::string private_shm_dir() {
-    return "/dev/shm/croupier-" + std::to_string(::geteuid());
+    return proto::own_paths().shm_dir;
 }
 
 OwnDaemon::OwnDaemon(OwnDaemonOptions options) : options_(std::move(options)), directory_(make_directory()) {
@@ -85,12 +100,10 @@ void OwnDaemon::write_config() const {
 void OwnDaemon::await_ready() {
     const auto deadline = std::chrono::steady_clock::now() + kStartPatience;
     while (!every_sampler_runs(options_.shm_dir, options_.instance, process_.pid())) {
-        const bool late = std::chrono::steady_clock::now() > deadline;
-        if (late || process_.poll()) {
-            throw std::runtime_error(
-                (late ? "croupierd is not ready in time:\n" : "croupierd ended at its start:\n") +
-                end_of_log());
-        }
+        if (const auto end = process_.poll())
+            throw std::runtime_error("croupierd ended at its start: " + last_error(*end));
+        if (std::chrono::steady_clock::now() > deadline)
+            throw std::runtime_error("croupierd is not ready in time:\n" + end_of_log());
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
 }
@@ -124,10 +137,25 @@ std::string OwnDaemon::end_of_log() const {
     return text.size() <= kLogTail ? text : text.substr(text.size() - kLogTail);
 }
 
+std::string OwnDaemon::last_error(const ChildEnd& end) const {
+    std::istringstream lines(text_of(directory_ + "/croupierd.log").value_or(""));
+    std::string found;
+    for (std::string line; std::getline(lines, line);) {
+        const bool is_error = line.find(" level=error ") != std::string::npos ||
+                              line.find(" level=critical ") != std::string::npos;
+        if (is_error) found = message_of(line);
+    }
+    if (!found.empty()) return found;
+    return "exit code " + std::to_string(end.exit_code) + ", signal " + std::to_string(end.signal) +
+           "; the end of its log:\n" + end_of_log();
+}
+
 std::size_t files_of_instance(const std::string& directory, const std::string& instance) {
     const std::string prefix = "croupier-" + instance;
     std::size_t count = 0;
-    for (const auto& file : fs::directory_iterator(directory)) {
+    // A daemon that could not start has made no folder, and the last one that was there has taken it away.
+    std::error_code none;
+    for (const auto& file : fs::directory_iterator(directory, none)) {
         const std::string name = file.path().filename().string();
         // What follows must end the instance's name: "sim-12" is not "sim-123".
         const bool ours = name.starts_with(prefix) && name.size() > prefix.size() &&

@@ -12,7 +12,7 @@ namespace croupier::testing {
 // Whether this daemon has brought up all that it starts.
 bool every_sampler_runs(const std::string& shm_dir, const std::string& instance, pid_t daemon);
 
-// Of the daemons that this user runs for itself: /dev/shm/croupier-<uid>.
+// Of the daemons that this user runs for itself.
 std::string private_shm_dir();
 
 struct OwnDaemonOptions {
@@ -45,6 +45,8 @@ class OwnDaemon {
     // How it ended, when it ended by itself.
     std::optional<ChildEnd> poll() { return process_.poll(); }
     std::string end_of_log() const;
+    // Why it ended: the message of its log's last error; where there is none, its end and the end of its log.
+    std::string last_error(const ChildEnd& end) const;
 
   private:
     void write_config() const;

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "shm/bell.h"
 #include "shm/segment.h"
 
 namespace croupier::testing {
@@ -37,11 +36,9 @@ T need(shm::Result<T> result) {
 
 struct SessionFiles {
     explicit SessionFiles(const proto::Geometry& geometry)
-        : bell(need(shm::Bell::create_or_adopt(directory.path(), "test", {}))),
-          segment(need(shm::Segment::create({directory.path(), "test", 1, "session", geometry, {}, {}}))) {}
+        : segment(need(shm::Segment::create({directory.path(), "test", 1, "session", geometry, {}, {}}))) {}
 
     ShmDirectory directory;
-    shm::Bell bell;
     shm::Segment segment;
 };
 

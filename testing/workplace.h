@@ -27,10 +27,11 @@ class Workplace {
     ~Workplace() { std::filesystem::remove_all(path_); }
 
     // `before` stands before the tool in the shell's command.
-    Ended run(const std::string& arguments, const std::string& before = "") const {
+    Ended run(const std::string& arguments, const std::string& before = "",
+              const std::string& program = "croupier") const {
         const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
         const std::string command = "cd '" + path_.string() + "' && " + before + "'" +
-                                    (here / "croupier").string() + "' " + arguments + " 2>&1";
+                                    (here / program).string() + "' " + arguments + " 2>&1";
         std::FILE* pipe = ::popen(command.c_str(), "r");
         REQUIRE(pipe != nullptr);
         std::string text;

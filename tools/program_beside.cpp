@@ -15,8 +15,8 @@ int run_program_beside(char** argv) {
     const auto own = std::filesystem::read_symlink("/proc/self/exe", unknown);
     const std::string program = (own.parent_path() / ("croupier-" + std::string(argv[1]))).string();
     ::execv(program.c_str(), argv + 1);
-    std::fprintf(stderr, "croupier: cannot run %s: %s; it is built and installed beside croupier\n",
-                 program.c_str(), std::strerror(errno));
+    std::fprintf(stderr, "croupier: cannot run %s: %s; %s\n", program.c_str(), std::strerror(errno),
+                 kWhoHasProgramsBeside);
     return 127;
 }
 

@@ -22,8 +22,10 @@ constexpr const char* kHelp =
 hot_set.adapt. All serve the same trace, by turns of 1,024 draws, so that what disturbs the machine disturbs
 all; what counts is the time of the draws, and the controller's own.
   stationary   the rows in the model's hotness order
-  shifting     the second half of the trace in another: the hottest ids have changed places with the next ones
-Example: croupier bench controller --rows rows.bf16 --hot model.hot)";
+  shifting     the second half of the trace in another: the hottest ids have
+               changed places with the next ones
+Examples:
+  croupier bench controller --rows rows.bf16 --hot model.hot)";
 
 struct Options {
     std::vector<std::string> rows;

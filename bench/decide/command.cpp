@@ -32,7 +32,8 @@ four wherever that falls, as engines do, 4x64 between blocks of 64 ids.
 Examples:
   croupier bench decide --rows rows0.bf16 --vocab 151936 --json
   croupier bench decide --rows rows0.bf16 --cases all --rounds 10 --markdown
-  croupier bench decide --cases full,topp --temperatures 0.6,1 --history 300,16k,128k
+  croupier bench decide --cases full,topp --temperatures 0.6,1 \
+      --history 300,16k,128k
   croupier bench decide --cases topp,typical --dtype bf16,fp32 --ranks 1,4,4x64
   croupier bench decide --in-step --lean --cases full,temperature)";
 

@@ -172,7 +172,7 @@ void add_lean_bench(CLI::App& bench) {
         ->capture_default_str();
     command->add_option("--steps", options->steps, "Steps of each time")->capture_default_str();
     command->add_flag("--json", options->json, "One JSON object");
-    command->footer("Example: croupier bench lean --batches 32,256");
+    command->footer("Examples:\n  croupier bench lean --batches 32,256");
     command->callback([options] {
         const json answer = run(*options);
         if (options->json) {

@@ -5,12 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bench/environment.h"
 #include "bench/rounding/moves.h"
+#include "command_line/choices.h"
 #include "tools/number_between.h"
 
 namespace croupier::bench {
@@ -136,12 +136,12 @@ void add_rounding_bench(CLI::App& bench, int& status) {
         ->check(tools::number_between(0.01, 100.0))
         ->delimiter(',')
         ->capture_default_str();
-    const std::map<std::string, proto::Rng> rngs = {{"race", proto::Rng::race},
-                                                    {"shvs", proto::Rng::shvs},
-                                                    {"sglang", proto::Rng::sglang},
-                                                    {"vllm", proto::Rng::vllm}};
-    command->add_option("--rng", options->rng, "race, shvs, sglang or vllm (default: race)")
-        ->transform(CLI::CheckedTransformer(rngs));
+    command_line::add_choice(*command, "--rng", options->rng,
+                             {{"race", proto::Rng::race},
+                              {"shvs", proto::Rng::shvs},
+                              {"sglang", proto::Rng::sglang},
+                              {"vllm", proto::Rng::vllm}},
+                             "How tokens are drawn");
     command->add_flag("--json", options->json, "One JSON object");
     command->callback([options, &status] { status = run(*options); });
 }

@@ -34,7 +34,9 @@ draws only, so that in full each stands beside its twin.
 The last table has the paper's own form (section 5.3) with penalties and filters on, beside rng shvs and rng race on
 the same requests: alpha of penalised logits, filters within the hot set or the tail, whichever was chosen.
 Its tail's sums are given for nothing, as a GPU's; where filters are on they are not the whole vocabulary's.
-Example: croupier bench shvs --rows rows0.bf16 --hot model.hotness --html ablation.html)";
+
+Examples:
+  croupier bench shvs --rows rows0.bf16 --hot model.hotness --html ablation.html)";
 
 struct Options {
     std::vector<std::string> files;

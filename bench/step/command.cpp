@@ -25,7 +25,8 @@ columns only. Times are the thread's own, so that a shared machine does not drow
 `croupier bench decide --list` names the cases.
 Examples:
   croupier bench step --rows rows0.bf16 rows1.bf16
-  croupier bench step --rows rows0.bf16 --cases topp,typical,sglang --summaries --json)";
+  croupier bench step --rows rows0.bf16 --cases topp,typical,sglang \
+      --summaries --json)";
 
 struct Options {
     std::vector<std::string> files;

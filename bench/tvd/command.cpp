@@ -26,9 +26,11 @@ tokens are drawn by the sampler with each hot set, and added up over the steps a
 The total variation distance of a finite number of draws is never 0. The same number of draws is therefore taken
 from the reference itself by another generator, over and over: the mean of their distances is the floor, their
 deviation says how far chance alone moves one. `above` is what is left: distance - floor, in percent points.
-  by token   every token's share, as the paper has it; with 151,936 tokens the floor is high
-  by cell    64 parts of each step's mass, hottest blocks first: the floor is low, and drawing too much from
-             the hot set or from the tail shows at once
+  by token   every token's share, as the paper has it; with 151,936 tokens the
+             floor is high
+  by cell    64 parts of each step's mass, hottest blocks first: the floor is
+             low, and drawing too much from the hot set or from the tail shows
+             at once
 A distance far below the floor could hide in it by token; by cell it does not.
 answered: the distribution that the sampler says it draws from (`support`), against the reference: no draws.
 

@@ -68,7 +68,6 @@ ShmDirectory::~ShmDirectory() {
 
 BenchSession::BenchSession(const Case& of) : case_(of) {
     const proto::Geometry geometry = geometry_of(of);
-    bell_ = std::make_unique<shm::Bell>(need(shm::Bell::create_or_adopt(directory_.path(), "bench", {})));
     segment_ = std::make_unique<shm::Segment>(
         need(shm::Segment::create({directory_.path(), "bench", 1, "bench", geometry, {}, {}})));
     shuffle_order(*segment_);

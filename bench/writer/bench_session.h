@@ -8,7 +8,6 @@
 
 #include "bench/writer/gpu.h"
 #include "croupier/writer.h"
-#include "shm/bell.h"
 #include "shm/schedule_publisher.h"
 #include "shm/segment.h"
 
@@ -67,7 +66,6 @@ class BenchSession {
 
     Case case_;
     ShmDirectory directory_;
-    std::unique_ptr<shm::Bell> bell_;
     std::unique_ptr<shm::Segment> segment_;
     std::unique_ptr<shm::SchedulePublisher> client_;
     std::unique_ptr<GpuBuffer> logits_;

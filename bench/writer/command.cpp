@@ -219,7 +219,7 @@ void add_writer_bench(CLI::App& bench) {
         ->capture_default_str();
     command->add_option("--products", options->products, "Matrix products in a loop")->capture_default_str();
     command->add_flag("--json", options->json, "One JSON object");
-    command->footer("Example: croupier bench writer --batches 32,256");
+    command->footer("Examples:\n  croupier bench writer --batches 32,256");
     command->callback([options] {
         const json answer = run(*options);
         if (options->json) {

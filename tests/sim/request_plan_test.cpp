@@ -84,6 +84,19 @@ TEST_CASE("the mixed requests exercise every control") {
     CHECK(share(plan, [](const Request& r) { return r.poisoned_at != kNeverPoisoned; }) > 0.0);
 }
 
+TEST_CASE("the demo and a daemon that runs already get no request that must end with an error") {
+    SimOptions options = small_options();
+    const auto planned = [&] {
+        return share(RequestPlan(options), [](const Request& r) { return r.may_fail(); });
+    };
+    CHECK(planned() > 0.0);
+    options.demo = true;
+    CHECK(planned() == 0.0);
+    options.demo = false;
+    options.endpoint = "ipc:///run/croupier/control.sock";
+    CHECK(planned() == 0.0);
+}
+
 TEST_CASE(
     "the mixed requests exercise every rare control, and the lists fit the room that is opened for them") {
     const RequestPlan plan(small_options());

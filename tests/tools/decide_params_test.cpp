@@ -121,6 +121,8 @@ TEST_CASE("decide: a decision that ends the sequence says by what") {
     CHECK(flags({{"eos_token_id", 1}}) == Json{"stopped_by_eos", "greedy"});
     CHECK(flags({{"eos_token_id", 1}, {"ignore_eos", true}}) == Json{"greedy"});
     CHECK(flags({{"stop_token_ids", {3, 1}}}) == Json{"stopped_by_token", "greedy"});
+    CHECK(flags({{"stop_token_ids", {3, 1}}, {"eos_token_id", 1}, {"stops_only_ban", true}}) ==
+          Json{"greedy"});
     CHECK(flags({{"max_tokens", 1}}) == Json{"stopped_by_length", "greedy"});
     CHECK(flags({{"max_tokens", 2}}) == Json{"greedy"});
 }

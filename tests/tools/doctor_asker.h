@@ -6,9 +6,18 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "testing/daemon_process.h"
 #include "testing/workplace.h"
 
 namespace croupier::testing {
+
+constexpr const char* kOneSampler = "{count: 1}";
+// Of the machine that runs the tests nothing is known: it may have one core, or a neighbour.
+constexpr const char* kNotThisMachine = " --skip cpu --skip memory --skip engine";
+
+inline std::string config_of(const Sandbox& sandbox) {
+    return "--config " + sandbox.config_path();
+}
 
 struct DoctorAnswer {
     int status = -1;

@@ -28,7 +28,7 @@ TEST_CASE("doctor: a core that is slow while it is had is told apart from one th
     CHECK_THAT(slow.what, Contains("core 1 does 50 % of what core 0 does") && Contains("throttled"));
     const Finding used = judge_speeds({{{0, 1000, 1.0}, {1, 0, 0.4}}}, false);
     CHECK(used.level == Level::slower);
-    CHECK_THAT(used.what, Contains("core 1 was had for 40 %") && Contains("other processes use it"));
+    CHECK_THAT(used.what, Contains("core 1 was available 40 %") && Contains("other processes use it"));
     CHECK_THAT(judge_speeds({{{1, 0, 0.4}}}, false).what, Contains("other processes use it"));
     const Finding served = judge_speeds({{{0, 1000, 1.0}, {1, 0, 0.4}}}, true);
     CHECK(served.level == Level::skipped);

@@ -68,7 +68,9 @@ class FakeHost : public Workplace {
         put(folder + "/max_link_speed", "32.0 GT/s PCIe");
         put(folder + "/max_link_width", "16");
     }
-    DoctorAnswer ask() const { return ask_doctor(*this, "--sysroot . --config croupierd.yaml"); }
+    DoctorAnswer ask(const std::string& more = "") const {
+        return ask_doctor(*this, "--sysroot . --config croupierd.yaml" + more);
+    }
 
   private:
     static std::string mask(int cores) {
@@ -121,6 +123,30 @@ TEST_CASE("doctor: GPUs on another node than the segments are named, with the di
     // As the remedy says.
     host.put("croupierd.yaml", "samplers: {count: 3, cores: \"4-7\"}\nshm: {node: 1}\n");
     CHECK(host.ask().status == 0);
+}
+
+TEST_CASE("doctor: what logind removes at a user's logout is named, and each way to keep it") {
+    const FakeHost host;
+    const std::string user = " --user 65534";
+    CHECK(host.ask(user).level("files.logout") == "fine");
+    host.put("run/systemd/users/65534", "NAME=nobody");
+    const auto told = host.ask(user);
+    CHECK(told.level("files.logout") == "slower");
+    CHECK_THAT(told.what("files.logout"), Contains("/dev/shm/croupier"));
+    CHECK_THAT(told.remedy("files.logout"), Contains("enable-linger") && Contains("RemoveIPC=no"));
+    // Nobody who logs in.
+    CHECK(host.ask(" --user 0").level("files.logout") == "fine");
+    host.put("etc/systemd/logind.conf", "[Login]\n#RemoveIPC=no\nRemoveIPC=no");
+    CHECK(host.ask(user).level("files.logout") == "fine");
+    host.put("usr/lib/systemd/logind.conf.d/10-keep.conf", "[Login]\nRemoveIPC=yes");
+    CHECK(host.ask(user).level("files.logout") == "slower");
+    // The same name in /etc hides it.
+    host.put("etc/systemd/logind.conf.d/10-keep.conf", "[Login]");
+    CHECK(host.ask(user).level("files.logout") == "fine");
+    host.put("etc/systemd/logind.conf.d/20-other.conf", "[Login]\nRemoveIPC=yes");
+    CHECK(host.ask(user).level("files.logout") == "slower");
+    host.put("croupierd.yaml", "shm: {dir: /mnt/segments/croupier}\n");
+    CHECK(host.ask(user).level("files.logout") == "fine");
 }
 
 TEST_CASE("doctor: samplers away from the segments' memory are counted") {

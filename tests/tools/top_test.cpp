@@ -126,7 +126,7 @@ TEST_CASE("a frame fits its terminal, whatever the names of sessions are") {
     const View view = account.look(seen, 2 * kSecond);
     for (const FrameSize size : {FrameSize{80, 24}, FrameSize{200, 60}, FrameSize{20, 5}, FrameSize{1, 1},
                                  FrameSize{80, 3}, FrameSize{80, 0}}) {
-        const auto lines = frame_of(view, size);
+        const auto lines = frame_of(view, size, 0);
         CHECK((size.rows == 0 || lines.size() <= size.rows));
         for (const FrameLine& line : lines) {
             CHECK(line.text.size() <= size.columns);
@@ -134,8 +134,54 @@ TEST_CASE("a frame fits its terminal, whatever the names of sessions are") {
                 std::all_of(line.text.begin(), line.text.end(), [](char c) { return c >= ' ' && c < 127; }));
         }
     }
-    CHECK(frame_of(view, {80, 24}).size() == 24);
+    CHECK(frame_of(view, {80, 24}, 0).size() == 24);
     CHECK(json::parse(to_json(view)).at("sessions").size() == 30);
+}
+
+TEST_CASE("a frame has totals, names its pairs and shows no column that was fast") {
+    Account account("test");
+    account.look(snapshot(0), kSecond);
+    shm::JournalPart part;
+    part.steps = {step_record(0, kSecond + 4000, 0)};
+    for (std::uint32_t i = 0; i < 20; ++i) part.columns.push_back(column_record(70'000 + i, kSecond + i));
+    part.columns.push_back(column_record(3'000'000, kSecond));
+    account.add(part);
+    shm::Snapshot seen = snapshot(4000);
+    seen.sessions.push_back(seen.sessions[0]);
+    seen.sessions[1].id = 8;
+    seen.sessions[0].counters[static_cast<std::size_t>(SessionCounter::columns_failed)] = 3;
+    const View view = account.look(seen, 2 * kSecond);
+    const auto text_of = [&](std::uint64_t slow_ns) {
+        std::string text;
+        for (const FrameLine& line : frame_of(view, {80, 24}, slow_ns)) text += line.text + "\n";
+        return text;
+    };
+    const std::string shown = text_of(1'000'000);
+    INFO(shown);
+    CHECK(shown.find("q quit  ? help\n4000 tokens/s, 500.0 steps/s, 3 errors/s, samplers 0% busy    pairs: "
+                     "p50/p99\n") != std::string::npos);
+    CHECK(shown.find("\n 3.0ms ") != std::string::npos);
+    CHECK(shown.find("70us") == std::string::npos);
+    CHECK(text_of(0).find("70us") != std::string::npos);
+    CHECK(text_of(10'000'000).find("slow") == std::string::npos);
+    CHECK(stat_line(view).find("4000") != std::string::npos);
+    CHECK(stat_line(view).find("1.0us/1.0us") != std::string::npos);
+}
+
+TEST_CASE("a line of a frame that is cut says so") {
+    Account account("test");
+    shm::JournalPart part;
+    part.columns = {column_record(3'000'000, kSecond)};
+    part.columns[0].record.marks = proto::kColumnReadEarly | proto::kColumnTail | proto::kColumnCorrected;
+    account.add(part);
+    const View view = account.look(snapshot(0), kSecond);
+    const auto cut = frame_of(view, {80, 24}, 0);
+    const auto whole = frame_of(view, {200, 24}, 0);
+    CHECK(cut.back().text.size() == 80);
+    CHECK(cut.back().text.back() == '~');
+    CHECK(whole.back().text.ends_with(", several proposals"));
+    for (const FrameLine& line : help_frame({80, 24})) CHECK(line.text.find('~') == std::string::npos);
+    CHECK(help_frame({10, 3}).size() == 3);
 }
 
 TEST_CASE("what is no printable text is written out") {
@@ -170,7 +216,14 @@ TEST_CASE("croupier top prints a frame of a real instance, which is alive, dead 
     daemon.signal(SIGCONT);
     CHECK(stopped.output.find("is STOPPED; kill -CONT " + std::to_string(daemon.pid())) != std::string::npos);
     CHECK(stopped_frame.at("daemon").at("stopped") == true);
+    const Ended lines = place.run("stat --count 2 " + where);
+    INFO(lines.output);
+    CHECK(lines.status == 0);
+    CHECK(std::count(lines.output.begin(), lines.output.end(), '\n') == 3);
+    CHECK(lines.output.starts_with("  tokens/s   steps/s  errors/s"));
     daemon.kill_now();
+    CHECK(place.run("stat --count 1 " + where).status == 3);
+    CHECK(place.run("stat -i nobody --interval 0.1").status == 1);
     const Ended dead = place.run("top --once " + where);
     CHECK(dead.status == 3);
     CHECK(dead.output.find("is GONE for") != std::string::npos);

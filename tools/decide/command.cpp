@@ -18,14 +18,20 @@ constexpr const char* kHelp =
     R"(A request is one line; only logits, or row, is needed. Its answer is one line.
   {"logits": [1, 3.5, "-inf"], "params": {"temperature": 0}}
       {"tokens":[1],"flags":["greedy"]}
-  {"logits": [1, 3, 2], "params": {"top_k": 2}, "seed": 7, "draws": 5, "support": true}
-      five draws at consecutive positions, and [id, probability] of every token left
-  {"row": {"file": "rows.bf16", "dtype": "bf16", "vocab": 151936, "index": 3}, "logprobs": 5}
+  {"logits": [1, 3, 2], "params": {"top_k": 2}, "draws": 5, "support": true}
+      five draws at consecutive positions, and [id, probability] of each
+      token left
+  {"row": {"file": "rows.bf16", "vocab": 151936, "index": 3}, "logprobs": 5}
       [id, log-probability, rank] of the drawn token and of the five best
-  {"logits": [1, 3, 2], "output": [1, 1], "params": {"frequency_penalty": 2, "n": 3}}
+  {"logits": [1, 3, 2], "output": [1, 1], "params": {"n": 3}}
       three children of seed 0
   {"logits": [1, 3, 2], "impl": "reference"}, or "target": "avx2"
-      the plain reference in double precision, or the fast code on one instruction set
+      the plain reference in double precision, or the fast code on one
+      instruction set
+
+Examples:
+  echo '{"logits": [1, 3, 2], "seed": 7}' | croupier decide
+  croupier decide requests.jsonl
 
 Keys: logits or row; dtype (bf16, fp16, fp32), tile, ranks; params; prompt, output; seed, position, draws;
 support, logprobs, mask, feedback {level, weight}, max_length, hot or hot_blocks, random, decided;

@@ -16,7 +16,7 @@ constexpr const char* kHead =
 
 What a request may set, beside its lists of ids and its order of steps. The names are those of the members of `croupier_params`
 (`include/croupier/types.h`), and of the keys of `params` in a request to `croupier decide` ([decide.md](decide.md)), where `logprob_mode` is written
-`logprobs_mode`, `flags` are `ignore_eos` and the lack of `logprobs`, and `logprobs` stands beside `params`. What each does exactly, and when, says
+`logprobs_mode`, `flags` are `ignore_eos`, `stops_only_ban`, `rank_counts_ties` and the lack of `logprobs`, and `logprobs` stands beside `params`. What each does exactly, and when, says
 [semantics.md](semantics.md). A value outside its range is refused by name.
 
 This page is what `croupier decide --parameters` prints, from the table in `proto/sampling_fields.h`; a test keeps it equal.

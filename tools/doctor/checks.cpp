@@ -1,7 +1,6 @@
 #include "tools/doctor/checks.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <exception>
 
 namespace croupier::tools::doctor {
@@ -45,6 +44,7 @@ const std::vector<Check>& all_checks() {
         {"files.directory", check_shm_directory},
         {"files.segments", check_shm_files},
         {"files.sockets", check_run_files},
+        {"files.logout", check_logout, true},
         {"user.daemon", check_daemon_user},
         {"user.engine", check_engine_user},
         {"daemon.answers", check_daemon},
@@ -68,15 +68,15 @@ std::vector<Finding> run_checks(const Examined& examined, const std::vector<std:
 }
 
 Finding check_config(const Examined& examined) {
-    const std::string& path = examined.request.config_file;
-    if (examined.loaded.config) return fine(path + " is sound", {{"file", path}});
-    const auto& problems = examined.loaded.problems;
-    // A host without the package has none; its daemons are given theirs.
-    struct stat status {};
-    if (!examined.request.config_is_named && ::stat(path.c_str(), &status) != 0 && errno == ENOENT) {
-        return skipped("there is no " + path + ": the defaults are looked at",
-                       "name the daemon's own file with --config, if it has one");
+    const std::string& path = examined.loaded.file;
+    if (examined.loaded.config && !path.empty()) return fine(path + " is sound", {{"file", path}});
+    if (examined.loaded.config) {
+        return skipped(std::string("no file: the built-in defaults of ") +
+                           (examined.paths.is_host ? "the host's daemon" : "this user's own daemon") +
+                           " are looked at",
+                       "name the daemon's file with --config, if it has one");
     }
+    const auto& problems = examined.loaded.problems;
     std::string what = problems.empty() ? path + " cannot be read" : to_string(problems.front());
     if (problems.size() > 1) what += " (and " + std::to_string(problems.size() - 1) + " more)";
     return broken(what + "; the defaults are looked at",

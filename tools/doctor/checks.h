@@ -42,6 +42,7 @@ Finding check_huge_pages(const Examined& examined);
 Finding check_shm_directory(const Examined& examined);
 Finding check_shm_files(const Examined& examined);
 Finding check_run_files(const Examined& examined);
+Finding check_logout(const Examined& examined);
 Finding check_daemon_user(const Examined& examined);
 Finding check_engine_user(const Examined& examined);
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "command_line/choices.h"
 #include "tools/doctor/checks.h"
 #include "tools/doctor/report.h"
 
@@ -16,12 +17,16 @@ namespace {
 using doctor::Request;
 
 constexpr const char* kHelp = R"(Examples:
-  croupier doctor                                    this host, the daemon's configuration and the daemon
-  croupier doctor --skip daemon                      before the daemon's first start
+  croupier doctor
+      this host, the daemon's configuration and the daemon
+  croupier doctor --config croupierd.yaml
+      the same for a daemon with this file
   croupier doctor --engine-user vllm --python /opt/vllm/bin/python
-                                                     what an engine of that user and Python meets
+      what an engine of that user and Python meets
   croupier doctor --json | jq '.findings[] | select(.level != "fine")'
-Exit status: 0 this host is fit, 1 it works but slower, 2 it will not work, 3 the question itself is wrong.
+
+Exit status: 0 this host is fit, whether a daemon runs or not yet; 1 it works but slower, 2 it will not work,
+3 the question itself is wrong.
 Root sees most: the daemon's folders, its program, the libraries of engines. docs/watching.md describes the checks
 and the JSON object.)";
 constexpr int kWrongQuestion = 3;
@@ -67,9 +72,9 @@ void add_doctor_command(CLI::App& app, int& status) {
     command->footer(kHelp);
     auto options = std::make_shared<DoctorOptions>();
     Request& request = options->request;
-    request.config_file = "/etc/croupier/croupierd.yaml";
-    auto* config = command->add_option("-c,--config", request.config_file, "The daemon's configuration")
-                       ->capture_default_str();
+    command->add_option(
+        "-c,--config", request.config_file,
+        "The daemon's configuration; default: what the daemon that serves this user starts with");
     command->add_option(
         "--user", request.user,
         "The daemon's user; by default that of the one that runs, or `croupier`, or who asks");
@@ -90,15 +95,12 @@ void add_doctor_command(CLI::App& app, int& status) {
         ->capture_default_str();
     command
         ->add_option("--skip", options->skip, "A check or a family of checks to leave out: daemon, cpu.speed")
-        ->check(CLI::IsMember(names_to_skip()));
+        ->check(command_line::one_of(names_to_skip()));
     command->add_option(
         "--sysroot", request.sysroot,
         "A folder with copies of another host's /proc and /sys: what can be told from those alone");
     command->add_flag("--json", options->json, "One JSON object");
-    command->callback([options, config, &status] {
-        options->request.config_is_named = config->count() != 0;
-        status = run(*options);
-    });
+    command->callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace croupier::tools

@@ -1,4 +1,4 @@
-// Cores: which instructions they have, and how many are had.
+// Cores: which instructions they have, and how many are available.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -40,6 +40,11 @@ std::size_t cores_for_samplers(const Examined& examined) {
         }));
 }
 
+// Highway calls AVX-512 and its later parts AVX3, AVX3_DL and so on.
+std::string usual_name(const std::string& of_highway) {
+    return of_highway.starts_with("AVX3") ? "AVX-512" : of_highway;
+}
+
 std::string stops_in_words(std::uint64_t stops) {
     return stops == 0 ? "" : fmt::format("; the kernel has stopped the control group {} times for it", stops);
 }
@@ -50,8 +55,8 @@ Finding check_instructions(const Examined&) {
     const sampler::InstructionSet set = sampler::instruction_set();
     const std::vector<Fact> facts = {{"instruction_set", set.name},
                                      {"vector_bytes", static_cast<std::int64_t>(set.vector_bytes)}};
-    const std::string what =
-        fmt::format("samplers decide by the code for {}, {} bits at once", set.name, set.vector_bytes * 8);
+    const std::string what = fmt::format("samplers use {} instructions: {} bits at once",
+                                         usual_name(set.name), set.vector_bytes * 8);
     if (set.vector_bytes >= 32) return fine(what, facts);
     return slower(what + "; AVX2 and later have 256 and more",
                   "a newer processor; in a virtual machine, one that is shown the host's own (-cpu host)",

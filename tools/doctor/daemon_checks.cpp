@@ -11,8 +11,9 @@ namespace croupier::tools::doctor {
 namespace {
 
 const char* kStart =
-    "systemctl start croupierd, or croupierd --config FILE; the vLLM plugin starts one of its own "
-    "where there is none";
+    "`croupierd` starts one of this user's, systemctl start croupierd the host's; the vLLM plugin starts one "
+    "of "
+    "its own where there is none";
 const char* kRestart =
     "systemctl restart croupierd: sessions go on in the new daemon where the layouts are the same";
 
@@ -23,6 +24,24 @@ std::string pid_in_words(const Examined& examined) {
 std::string name_of(const Examined& examined) {
     if (examined.host.is_this_process()) return "";
     return examined.host.read_of_process("comm").value_or("");
+}
+
+const char* state_name(DaemonState state) {
+    switch (state) {
+        case DaemonState::unasked:
+            return "unasked";
+        case DaemonState::answers:
+            return "answers";
+        case DaemonState::absent:
+            return "absent";
+        case DaemonState::forbidden:
+            return "forbidden";
+        case DaemonState::silent:
+            return "silent";
+        case DaemonState::other:
+            break;
+    }
+    return "other";
 }
 
 bool program_was_replaced(const Examined& examined) {
@@ -37,6 +56,7 @@ Finding check_daemon(const Examined& examined) {
     const DaemonAnswer& daemon = examined.daemon;
     const std::string& endpoint = examined.config.control.endpoint;
     const std::vector<Fact> facts = {{"endpoint", endpoint},
+                                     {"state", state_name(daemon.state)},
                                      {"pid", static_cast<std::int64_t>(daemon.pid.value_or(0))},
                                      {"sessions", static_cast<std::int64_t>(daemon.sessions)}};
     switch (daemon.state) {
@@ -48,10 +68,14 @@ Finding check_daemon(const Examined& examined) {
                                     pid_in_words(examined), daemon.sessions, daemon.sessions == 1 ? "" : "s"),
                         facts);
         case DaemonState::absent:
-            return broken(fmt::format("no daemon runs: nobody listens at {}", endpoint), kStart, facts);
+            // It is not started yet: this is how every host is before the first start.
+            return {"", Level::skipped, fmt::format("no daemon runs: nothing listens at {}", endpoint),
+                    kStart, facts};
         case DaemonState::forbidden:
-            return broken("no permission: " + daemon.error,
-                          "run it as root, or as a member of the daemon's group", facts);
+            return broken(
+                fmt::format("no permission: {} may not connect to {}", own_account().name, endpoint),
+                "ask as root or as the daemon's user; user.engine says what an engine of this user needs",
+                facts);
         case DaemonState::silent:
             if (!examined.host.is_this_process() && host::is_stopped(examined.host)) {
                 return broken(fmt::format("the daemon{} is stopped by a signal and answers nobody",
@@ -83,14 +107,15 @@ Finding check_daemon_samplers(const Examined& examined) {
                                      {"restarts", static_cast<std::int64_t>(restarts)}};
     const std::string remedy = "journalctl -u croupierd names what each died of";
     if (alive == 0)
-        return broken(fmt::format("none of the {} samplers lives: nobody decides", all), remedy, facts);
-    if (alive < all) return slower(fmt::format("{} of {} samplers live", alive, all), remedy, facts);
+        return broken(fmt::format("none of the {} samplers is alive: no token is decided", all), remedy,
+                      facts);
+    if (alive < all) return slower(fmt::format("{} of {} samplers are alive", alive, all), remedy, facts);
     if (restarts > 0) {
-        return slower(
-            fmt::format("all {} samplers live, after {} restart{}", all, restarts, restarts == 1 ? "" : "s"),
-            remedy, facts);
+        return slower(fmt::format("all {} samplers are alive, after {} restart{}", all, restarts,
+                                  restarts == 1 ? "" : "s"),
+                      remedy, facts);
     }
-    return fine(all == 1 ? "the one sampler lives" : fmt::format("all {} samplers live", all), facts);
+    return fine(all == 1 ? "the one sampler is alive" : fmt::format("all {} samplers are alive", all), facts);
 }
 
 Finding check_daemon_version(const Examined& examined) {

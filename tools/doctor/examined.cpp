@@ -1,9 +1,13 @@
 #include "tools/doctor/examined.h"
 
+#include <sys/stat.h>
+
 #include <chrono>
 #include <filesystem>
 #include <future>
+#include <optional>
 #include <stdexcept>
+#include <string_view>
 
 #include "host/placement.h"
 #include "proto/segment_layout.h"
@@ -12,6 +16,7 @@ namespace croupier::tools::doctor {
 namespace {
 
 constexpr const char* kPackagedUser = "croupier";
+constexpr std::string_view kIpc = "ipc://";
 
 Account named_account(const std::string& user, const char* option) {
     if (auto found = account_of(user)) return *std::move(found);
@@ -19,11 +24,20 @@ Account named_account(const std::string& user, const char* option) {
                              "); give a name of `getent passwd`, or a number");
 }
 
-// The package's daemon has the default folder; a daemon that somebody runs alone has one of its own.
+// Of a daemon that this user may not ask, whose socket belongs to it.
+std::optional<uid_t> owner_of_socket(const std::string& endpoint) {
+    struct stat status {};
+    if (!endpoint.starts_with(kIpc) || ::stat(endpoint.substr(kIpc.size()).c_str(), &status) != 0)
+        return std::nullopt;
+    return status.st_uid;
+}
+
+// The package's daemon has the host's folder; a daemon that somebody runs alone has one of its own.
 Account daemon_account(const Request& request, const config::Config& config, const DaemonAnswer& daemon) {
     if (!request.user.empty()) return named_account(request.user, "--user");
-    if (daemon.uid) {
-        if (auto found = account_of(std::to_string(*daemon.uid))) return *std::move(found);
+    const auto uid = daemon.uid ? daemon.uid : owner_of_socket(config.control.endpoint);
+    if (uid) {
+        if (auto found = account_of(std::to_string(*uid))) return *std::move(found);
     }
     if (config.shm.dir == config::Shm().dir) {
         if (auto found = account_of(std::string(kPackagedUser))) return *std::move(found);
@@ -56,8 +70,9 @@ Examined examine(const Request& request) {
         throw std::runtime_error("--sysroot " + request.sysroot + " has no folder " + folder +
                                  "; it should hold copies of a host's /proc and /sys");
     }
-    examined.loaded = config::load_file(request.config_file);
-    if (examined.loaded.config) examined.config = *examined.loaded.config;
+    examined.paths = examined.host.is_real() ? proto::serving_paths() : proto::DefaultPaths();
+    examined.loaded = config::load(request.config_file, examined.paths);
+    examined.config = examined.loaded.config.value_or(config::default_config(examined.paths));
     if (!examined.host.is_real()) {
         place(examined);
         return examined;

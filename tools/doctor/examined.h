@@ -17,8 +17,7 @@
 namespace croupier::tools::doctor {
 
 struct Request {
-    std::string config_file;
-    bool config_is_named = false;  // by who asks; else it is croupierd's own default
+    std::string config_file;  // empty: what the daemon that serves this user starts with
     std::string sysroot;
     std::string user;         // of the daemon; empty: see Examined::daemon_user
     std::string engine_user;  // empty: who asks
@@ -31,7 +30,8 @@ struct Request {
 
 struct Examined {
     Request request;
-    host::HostView host;  // of the daemon's process where it lives, else of this one
+    host::HostView host;        // of the daemon's process where it lives, else of this one
+    proto::DefaultPaths paths;  // of a daemon for which no file is named
     config::LoadResult loaded;
     config::Config config;  // the defaults where none could be loaded
     Account daemon_user;    // of the daemon that lives; else the one asked for, `croupier`, or who asks

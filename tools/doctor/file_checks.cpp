@@ -10,6 +10,7 @@
 #include "shm/file.h"
 #include "shm/snapshot.h"
 #include "tools/doctor/checks.h"
+#include "tools/doctor/remedies.h"
 
 namespace croupier::tools::doctor {
 namespace {
@@ -35,10 +36,6 @@ std::string squatted(const std::string& path, uid_t owner) {
     return "";
 }
 
-std::string how_to_make(const std::string& path, const Account& user, const char* mode) {
-    return fmt::format("install -d -o {} -g {} -m {} {}", user.name, user.name, mode, path);
-}
-
 // Of a folder that is not there: whether the daemon can make it, and all that is missing above it.
 Finding absent_folder(const std::string& path, const std::string& key, const Account& user,
                       const std::string& how) {
@@ -51,7 +48,7 @@ Finding absent_folder(const std::string& path, const std::string& key, const Acc
                   how);
 }
 
-// Of a folder that is there: why it is not the daemon's; empty: it is.
+// Of a folder that is there: whose it is instead of the daemon's; empty: it is the daemon's, or root's.
 std::string fault_of_folder(const std::string& path, const struct stat& status, const Account& user) {
     if (S_ISLNK(status.st_mode)) return path + " is a link";
     if (!S_ISDIR(status.st_mode)) return path + " is no folder";
@@ -59,9 +56,6 @@ std::string fault_of_folder(const std::string& path, const struct stat& status, 
         return fmt::format("{} belongs to {}, who can replace every file in it", path,
                            owner_in_words(status.st_uid));
     }
-    const auto mode = static_cast<unsigned>(status.st_mode) & 07777U;
-    if ((mode & kOthersWrite) != 0)
-        return fmt::format("{} has mode {:04o}: others may write to it", path, mode);
     return "";
 }
 
@@ -104,25 +98,30 @@ std::string squatted_run_file(const Examined& examined) {
 Finding check_shm_directory(const Examined& examined) {
     const std::string& path = examined.config.shm.dir;
     const Account& user = examined.daemon_user;
-    const std::string how = "systemd-tmpfiles --create croupier.conf, or " + how_to_make(path, user, "0711");
     const std::vector<Fact> facts = {{"folder", path}, {"daemon_user", user.name}};
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0) {
-        if (errno == ENOENT) return absent_folder(path, "shm.dir", user, how);
+        if (errno == ENOENT) {
+            return absent_folder(path, "shm.dir", user, how_to_make(path, "shm.dir", user, "0711"));
+        }
         return skipped(fmt::format("shm.dir {} cannot be looked at: {}", path, std::strerror(errno)),
                        "run it as root");
     }
     if (const std::string fault = fault_of_folder(path, status, user); !fault.empty()) {
         return broken(fmt::format("shm.dir {}; it should be {}'s own, with mode 0711", fault, user.name),
-                      "remove it, then " + how, facts);
+                      how_to_clear(path, "shm.dir"), facts);
+    }
+    const auto mode = static_cast<unsigned>(status.st_mode) & 07777U;
+    if ((mode & kOthersWrite) != 0) {
+        return broken(fmt::format("shm.dir {} has mode {:04o}: others may write to it", path, mode),
+                      fmt::format("chmod 0711 {}, and remove from it what is not the daemon's", path), facts);
     }
     if (!may(user, status, kMayWrite | kMayEnter)) {
         return broken(
             fmt::format(
                 "no permission: {} may not write to shm.dir {}, which belongs to {} and has mode {:04o}",
-                user.name, path, owner_in_words(status.st_uid),
-                static_cast<unsigned>(status.st_mode) & 07777U),
-            fmt::format("chown {} {}", user.name, path), facts);
+                user.name, path, owner_in_words(status.st_uid), mode),
+            fmt::format("leave shm.dir out: a daemon of {} then has a folder of its own", user.name), facts);
     }
     return fine(
         fmt::format("{} belongs to {}, and nobody else may write to it", path, owner_in_words(status.st_uid)),
@@ -148,7 +147,7 @@ Finding check_shm_files(const Examined& examined) {
     if (count > 0) {
         return broken(fmt::format("squatted: {}{}; the daemon makes its own files there", first,
                                   count == 1 ? "" : fmt::format(" (and {} more)", count - 1)),
-                      "find out whose it is, and remove it", facts);
+                      "find out whose it is, and remove it when no process uses it", facts);
     }
     const std::string left = examined.daemon_lives() ? "" : left_behind(examined);
     if (!left.empty()) {
@@ -161,24 +160,29 @@ Finding check_shm_files(const Examined& examined) {
 Finding check_run_files(const Examined& examined) {
     const std::string& folder = examined.config.run_dir;
     const Account& user = examined.daemon_user;
-    const std::string how = how_to_make(folder, user, "0750");
     struct stat status {};
     if (::stat(folder.c_str(), &status) != 0) {
         // The unit's RuntimeDirectory=.
         if (folder == config::Config().run_dir && user.name == "croupier") {
             return fine("the unit will make " + folder);
         }
-        return absent_folder(folder, "run_dir", user, how);
+        return absent_folder(folder, "run_dir", user, how_to_make(folder, "run_dir", user, "0711"));
     }
     if (!S_ISDIR(status.st_mode))
-        return broken("run_dir " + folder + " is no folder", "remove it, then " + how);
+        return broken("run_dir " + folder + " is no folder", how_to_clear(folder, "run_dir"));
     if (!may(user, status, kMayWrite | kMayEnter)) {
-        return broken(fmt::format("no permission: {} may not write to run_dir {}", user.name, folder),
-                      fmt::format("chown {} {}", user.name, folder));
+        return broken(
+            fmt::format("no permission: {} may not write to run_dir {}, which belongs to {}", user.name,
+                        folder, owner_in_words(status.st_uid)),
+            fmt::format(
+                "leave run_dir, control.endpoint and decisions.endpoint out: a daemon of {} then has paths "
+                "of its own ($XDG_RUNTIME_DIR/croupier, or /tmp/croupier-UID)",
+                user.name));
     }
     if (const std::string file = squatted_run_file(examined); !file.empty()) {
         return broken("squatted: " + file + "; the daemon makes its own there",
-                      "find out whose it is, and remove it; or another run_dir and endpoints");
+                      "find out whose it is, and remove it when no process uses it; or set another run_dir, "
+                      "control.endpoint and decisions.endpoint");
     }
     return fine(folder + " and the sockets' paths are the daemon's");
 }

@@ -11,7 +11,7 @@ namespace croupier::tools::doctor {
 
 struct LibraryNote {
     std::string version;  // "1.0.0"
-    std::string layouts;  // "segment 13, bell 1, messages 1"
+    std::string layouts;  // "segment 14, messages 1"
 };
 // Nothing: the file cannot be read, or is of a build that says nothing of itself.
 std::optional<LibraryNote> note_of(const std::string& file);

@@ -53,11 +53,18 @@ Finding check_metrics_address(const Examined& examined) {
     if (fault.error == EACCES && examined.daemon_user.uid != own_account().uid)
         return skipped(fmt::format("only the daemon's user may try {}", listen), "run it as root");
     const std::string what =
-        fmt::format("the daemon will not start: {} (metrics.listen) cannot be had: {}", listen, fault.why);
+        fmt::format("the daemon will not start: {} (metrics.listen) is not available: {}", listen, fault.why);
+    if (fault.error == EADDRINUSE && listen == config::Metrics().listen) {
+        return fine(
+            fmt::format("another program listens at {} (metrics.listen): a daemon that is started takes a "
+                        "free port, and its log says which",
+                        listen),
+            facts);
+    }
     if (fault.error == EADDRINUSE) {
         return broken(what,
-                      fmt::format("ss -ltnp names who has port {}; end it, or give metrics.listen another "
-                                  "address, or off",
+                      fmt::format("set metrics.listen to another address, or off; ss -ltnp names the program "
+                                  "that has port {}",
                                   listen.substr(listen.rfind(':') + 1)),
                       facts);
     }

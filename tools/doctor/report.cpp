@@ -6,6 +6,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "command_line/text_width.h"
+
 namespace croupier::tools::doctor {
 namespace {
 
@@ -46,23 +48,33 @@ std::string printable(const std::string& text) {
     return line;
 }
 
-std::string verdict(Level level) {
+bool no_daemon_runs(const std::vector<Finding>& findings) {
+    const Fact absent{"state", std::string("absent")};
+    return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+        const auto& facts = finding.facts;
+        return finding.check == "daemon.answers" &&
+               std::find(facts.begin(), facts.end(), absent) != facts.end();
+    });
+}
+
+std::string verdict(Level level, const std::vector<Finding>& findings) {
+    const std::string daemon = no_daemon_runs(findings) ? "; no daemon is running" : "";
     switch (level) {
         case Level::broken:
             return "Croupier will not work on this host as it is";
         case Level::slower:
-            return "Croupier works on this host, but slower than it could";
+            return "Croupier works on this host, but slower than it could" + daemon;
         default:
-            return "This host is fit for Croupier";
+            return "This host is fit for Croupier" + daemon;
     }
 }
 
 std::string lines_of(const Finding& finding, const TerminalStyle& style) {
     std::string text = fmt::format("  {:<{}}{}\n", finding.check, kTextColumn - 2,
-                                   wrapped(printable(finding.what), kTextColumn, style.width));
+                                   command_line::wrapped(printable(finding.what), kTextColumn, style.width));
     if (finding.remedy.empty()) return text;
     return text + std::string(kTextColumn, ' ') + painted("-> ", "36", style) +
-           wrapped(printable(finding.remedy), kTextColumn + 3, style.width) + "\n";
+           command_line::wrapped(printable(finding.remedy), kTextColumn + 3, style.width) + "\n";
 }
 
 }  // namespace
@@ -107,7 +119,7 @@ std::string to_terminal(const std::vector<Finding>& findings, double seconds, co
         const std::size_t count = count_of(findings, each.level);
         if (count > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, each.name);
     }
-    std::string text = painted(verdict(level), text_of(level).colour, style) +
+    std::string text = painted(verdict(level, findings), text_of(level).colour, style) +
                        fmt::format(": {} ({:.2f} s)\n", counts, seconds);
     for (const LevelText& each : kLevels) {
         if (count_of(findings, each.level) == 0) continue;

@@ -121,7 +121,7 @@ Finding throttled(const Extremes& extremes, const std::vector<Fact>& facts) {
 Finding judge_speeds(const CoreSpeeds& speeds, bool daemon_lives) {
     const auto& cores = speeds.cores;
     if (!speeds.in_time)
-        return skipped("too busy to measure: the samplers' cores were not had in time", kAskLater);
+        return skipped("too busy to measure: the samplers' cores were not available in time", kAskLater);
     if (cores.empty()) return skipped("no core of the samplers could be measured from here");
     const std::vector<CoreSpeed> alone = had_alone(cores);
     const auto extremes = extremes_of(alone);
@@ -129,7 +129,7 @@ Finding judge_speeds(const CoreSpeeds& speeds, bool daemon_lives) {
     if (extremes && extremes->ratio() < 0.75) return throttled(*extremes, facts);
     const CoreSpeed& least = *std::min_element(cores.begin(), cores.end(), has_less);
     const std::string share =
-        fmt::format("core {} was had for {:.0f} % of the time", least.core, 100 * least.share);
+        fmt::format("core {} was available {:.0f} % of the time", least.core, 100 * least.share);
     if (least.share < 0.5 && !daemon_lives) {
         return slower(
             share + ": other processes use it",
@@ -137,7 +137,9 @@ Finding judge_speeds(const CoreSpeeds& speeds, bool daemon_lives) {
             facts);
     }
     if (cores.size() == 1) return fine("the sampler's " + share, facts);
-    if (!extremes) return skipped("too busy to measure: no two cores of samplers were had alone", kAskLater);
+    if (!extremes)
+        return skipped("too busy to measure: no two of the samplers' cores were free of other work",
+                       kAskLater);
     return fine(fmt::format("{} cores of samplers measured: the slowest does {:.0f} % of the fastest",
                             alone.size(), 100 * extremes->ratio()),
                 facts);

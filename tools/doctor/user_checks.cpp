@@ -4,6 +4,7 @@
 
 #include "shm/file.h"
 #include "tools/doctor/checks.h"
+#include "tools/doctor/remedies.h"
 
 namespace croupier::tools::doctor {
 namespace {
@@ -42,12 +43,17 @@ Finding check_daemon_user(const Examined& examined) {
         return broken(fmt::format("wrong group: shm.group is {}, and this host has no such group", group),
                       fmt::format("groupadd {}, or another shm.group", group), facts);
     }
+    const std::string joined = how_to_join(gid.value(), user, examined);
     if (user.uid != 0 && !user.is_in(gid.value())) {
         return broken(
             fmt::format(
                 "wrong group: {} is no member of shm.group {}: the daemon cannot give it the segments",
                 user.name, group),
-            fmt::format("usermod -aG {} {}, then restart the daemon", group_name(gid.value()), user.name),
+            joined.empty()
+                ? "set shm.group to a group made for engines (groupadd --system engines), and leave "
+                  "groups alone that open more, such as " +
+                      group_name(gid.value())
+                : joined + ", then restart the daemon",
             facts);
     }
     return fine(fmt::format("the daemon's user {} is a member of shm.group {}", user.name, group), facts);
@@ -66,7 +72,9 @@ Finding check_engine_user(const Examined& examined) {
     const bool there = ::stat(path.c_str(), &status) == 0;
     if (!there) status = socket_to_come(examined);
     const std::string group = group_name(status.st_gid);
-    const std::string remedy = fmt::format("usermod -aG {} {}, then start the engine anew", group, user.name);
+    const std::string joined = how_to_join(status.st_gid, user, examined);
+    const std::string remedy =
+        joined.empty() ? how_to_be_served(user) : joined + ", then start the engine anew";
     // The unit's run_dir is closed to others, as its socket is.
     if (const std::string closed = closed_folder_before(user, path); !closed.empty()) {
         return broken(fmt::format("no permission: {} may not enter {}, where the control socket lies",
@@ -78,7 +86,7 @@ Finding check_engine_user(const Examined& examined) {
             fmt::format("no permission: {} is not in group {}, which the control socket {} admits (mode "
                         "{:04o})",
                         user.name, group, path, static_cast<unsigned>(status.st_mode) & 07777U),
-            remedy + "; or another shm.group, control.ipc_mode", facts);
+            remedy, facts);
     }
     return fine(fmt::format("{} may connect to {}{}", user.name, path, there ? "" : ", once it is there"),
                 facts);

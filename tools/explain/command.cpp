@@ -19,12 +19,16 @@ namespace croupier::tools {
 namespace {
 
 constexpr const char* kHelp = R"(The request is one of `croupier decide`; its draws and n are left aside.
+
 Examples:
-  echo '{"logits": [1, 3, 2.5, 0], "params": {"top_p": 0.9}, "seed": 7}' | croupier explain
+  echo '{"logits": [1, 3, 2], "params": {"top_p": 0.9}}' | croupier explain
   croupier explain request.json --html why.html
+  croupier explain --row rows.bf16 --vocab 151936 --index 3 \
+      --params '{"temperature": 0.7, "top_k": 40}'
   curl 'localhost:9464/explain?session=replica-0&uid=7&format=json' |
-      croupier explain - --tokenizer tokenizer.json      a sequence's next decision (metrics.explain: true)
-  croupier explain --row rows.bf16 --vocab 151936 --index 3 --params '{"temperature": 0.7, "top_k": 40}'
+      croupier explain - --tokenizer tokenizer.json
+      a sequence's next decision (with metrics.explain: true)
+
 The account is the reference's; the path is that of the daemon's code. docs/decide.md says it all.)";
 
 struct ExplainOptions {

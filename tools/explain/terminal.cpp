@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "command_line/text_width.h"
 #include "explain/shown_text.h"
 
 namespace croupier::tools {
@@ -51,7 +52,7 @@ std::string steps(const explain::Explained& e, const TerminalStyle& style) {
                 "1", style);
     for (const auto& step : e.outcome.account) {
         text += fmt::format("{:<18} {:>11} {:>11.6f}   {}\n", step.step, step.tokens_left, step.mass_left,
-                            wrapped(step.did, kStepColumns, style.width));
+                            command_line::wrapped(step.did, kStepColumns, style.width));
     }
     return text;
 }

@@ -15,10 +15,21 @@
 namespace croupier::tools {
 namespace {
 
+constexpr const char* kHelp = R"(Examples:
+  croupier hotset build chat.i32 --vocab 151936 --model Qwen3 -o qwen3.hot
+      count a model's tokens in traces
+  croupier hotset show qwen3.hot
+      which share of the tokens its prefixes cover
+  croupier hotset size --rows rows.bf16 --hot qwen3.hot
+      which size of a hot set draws fastest here
+
+docs/hotsets.md says when a hot set pays.)";
+
 constexpr const char* kBuildHelp = R"(Traces:
   NAME.i32      token ids, little-endian int32, nothing else
-  NAME.jsonl    a line each: a list of ids, or an object with ids in any of tokens, prompt, output, history
-                and next (lists or single ids; other keys are passed over); - for standard input
+  NAME.jsonl    each line is a list of ids, or an object with ids in any of
+                tokens, prompt, output, history and next (lists or single
+                ids; other keys are ignored); - for standard input
   a hotness file of the same model, known by its content: its counts are merged
 An id outside the vocabulary is an error that says where it stands.
 
@@ -26,29 +37,40 @@ The order is by count, and by id where counts are equal. So ids that occur in no
 first: a BPE vocabulary gave its ids nearly in the order of frequency. Smoothing credits each id alike, so
 that it changes no order, only the shares that `show` tells. Hot sets are of blocks of 64 ids, whose counts
 tell their shares well without it.
+
 Examples:
   croupier hotset build chat.i32 --vocab 151936 --model Qwen3 -o qwen3.hot
-  croupier hotset build qwen3.hot --weight 0.5 new.jsonl --weight 1 --vocab 151936 --model Qwen3 -o next.hot
+  croupier hotset build qwen3.hot --weight 0.5 new.jsonl --weight 1 \
+      --vocab 151936 --model Qwen3 -o next.hot
+
 docs/hotsets.md says it all.)";
 
 constexpr const char* kShowHelp = R"(Examples:
   croupier hotset show qwen3.hot
-  croupier hotset show qwen3.hot --vocab 151936 --tp 8    and how many of the hot ids each of 8 ranks owns
+  croupier hotset show qwen3.hot --vocab 151936 --tp 8
+      and how many of the hot ids each of 8 ranks owns
+
 docs/hotsets.md says it all.)";
 
 constexpr const char* kSizeHelp =
     R"(Draws from the rows, laid in hotness order, by the sampler itself: one core, summaries on, no filter. A hot
 set's tokens are bounded one by one, the tail by the largest logit of each block of 64.
-  alpha      share of the rows' mass in the hot set          rho   proposals that a draw is expected to need
+  alpha      share of the rows' mass in the hot set
+  rho        proposals that a draw is expected to need
   at once    draws that took their first proposal, a hot one
-  proposals  and blocks of 64 that were read, a draw         hot   what such a draw costs
+  proposals  and blocks of 64 that were read, for each draw
+  hot        what such a draw costs
+
 The hot path is fitted by c0 + c H, the rest by t for each further proposal: F(H) = c0 + c H + t (rho(H) - 1).
 H* is where F stands still, then the cheaper of its two neighbours among the sizes. "row's" is what a request
 gets that names no hot set: each row chooses its blocks itself. It is no part of the model.
 Each time is the mean of the middle half of the rounds; a round takes all sizes in turn.
+
 Examples:
   croupier hotset size --rows rows.bf16 --hot model.hot --html size.html
-  croupier hotset size --rows rows.bf16 --hot model.hot --sizes 2048,4096,8192,16384 --temperature 1
+  croupier hotset size --rows rows.bf16 --hot model.hot --temperature 1 \
+      --sizes 2048,4096,8192,16384
+
 docs/hotsets.md says it all.)";
 
 int run(const std::function<void()>& work, bool json) {
@@ -137,6 +159,7 @@ void add_hotset_commands(CLI::App& app, int& status) {
     add_build(*hotset, status);
     add_show(*hotset, status);
     add_size(*hotset, status);
+    hotset->footer(kHelp);
 }
 
 }  // namespace croupier::tools

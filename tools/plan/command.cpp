@@ -11,6 +11,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "command_line/choices.h"
 #include "proto/geometry.h"
 #include "proto/plane.h"
 #include "tools/number_between.h"
@@ -29,19 +30,26 @@ all at work; the plan deals a step's columns out to samplers, plays it, and fits
 prints the error. --transport says what is planned for: rows, the default of host writers, or lean.
 
 Examples:
-  croupier plan                                        defaults: 64 columns of 151,936 logits, a stage of 20 ms
-  croupier plan --vocab 128256 --batch 256 --tp 4 --stage-ms 12 --mix full --check
-  croupier plan --batch 256 --json                     for a program; `kubernetes` has a pod's requests
-  croupier plan --batch 256 --kubernetes               the same as YAML
+  croupier plan
+      defaults: 64 columns of 151,936 logits, a stage of 20 ms
+  croupier plan --vocab 128256 --batch 256 --tp 4 --stage-ms 12 --check
+  croupier plan --batch 256 --json
+      for a program; `kubernetes` has a pod's requests
+  croupier plan --batch 256 --kubernetes
+      the same as YAML
   croupier plan measure --batch 16,64,256 --save host.json
-  croupier plan --from host.json --batch 128           a plan for the host that this was measured on
+  croupier plan --from host.json --batch 128
+      a plan for the host that this was measured on
+
 docs/operations.md says how to read it, docs/plan-measured.md how good it was.)";
 
 constexpr const char* kMeasureHelp =
     R"(Three runs of `croupier sim` for every combination, one to four seconds each. Plans are fitted to what is measured:
 name the smallest and the largest of each that plans will be asked for.
-Example:
-  croupier plan measure --vocab 32000,151936 --batch 16,64,256 --tp 1,4 --stage-ms 5,20 --mix fixed,mixed --save host.json)";
+
+Examples:
+  croupier plan measure --vocab 32000,151936 --batch 16,64,256 --tp 1,4 \
+      --stage-ms 5,20 --mix fixed,mixed --save host.json)";
 
 // Samplers sleep through most of a longer stage as through this one, and measuring takes longer.
 constexpr double kLongestMeasuredStageMs = 20.0;
@@ -82,16 +90,16 @@ std::vector<std::string> mixes() {
 }
 
 void add_requests(CLI::App& command, Requests& requests, SimPlace& place) {
-    command.add_option("--dtype", requests.dtype, "Logits as bf16, fp16 or fp32")
+    command.add_option("--dtype", requests.dtype, "Type of the logits")
         ->capture_default_str()
-        ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
-    command.add_option("--transport", requests.transport, "How writers send a step: rows or lean")
+        ->check(command_line::one_of({"bf16", "fp16", "fp32"}));
+    command.add_option("--transport", requests.transport, "What writers send of a step")
         ->capture_default_str()
-        ->check(CLI::IsMember({"rows", "lean"}));
+        ->check(command_line::one_of({"rows", "lean"}));
     command.add_flag("--summaries", requests.summaries, "Writers give each tile's largest logit too");
-    command.add_option("--wait", requests.wait, "How samplers wait: spin, adaptive or sleep")
+    command.add_option("--wait", requests.wait, "How samplers wait")
         ->capture_default_str()
-        ->check(CLI::IsMember({"spin", "adaptive", "sleep"}));
+        ->check(command_line::one_of({"spin", "adaptive", "sleep"}));
     command.add_option("--shm-dir", place.shm_dir,
                        "Where measuring runs keep their segments (default: sim's)");
 }
@@ -135,8 +143,10 @@ void add_engine(CLI::App& command, PlanQuestion& question) {
     command
         .add_option("--mix", setting.requests.mix, "What requests ask for, as `croupier sim --mix` has it")
         ->capture_default_str()
-        ->check(CLI::IsMember(mixes()));
-    command.add_option("--samplers", question.samplers, "So many, rather than the fewest that do (0)")
+        ->check(command_line::one_of(mixes()));
+    command
+        .add_option("--samplers", question.samplers,
+                    "Number of samplers; 0 chooses the smallest sufficient number")
         ->capture_default_str()
         ->check(CLI::Range(0U, proto::kMaxSamplers));
     command.add_option("--of-stage", question.share_of_stage, "The share of a stage that decisions may take")
@@ -217,7 +227,8 @@ void add_measure(CLI::App& plan, int& status) {
     list("--vocab", settings.vocabs, "Vocabularies")->check(CLI::Range(256U, proto::kMaxVocab));
     list("--batch", settings.batches, "Columns of a step")->check(CLI::Range(1U, proto::kMaxBatch));
     list("--tp", settings.ranks, "Tensor-parallel ranks")->check(CLI::Range(1U, proto::kMaxTp));
-    list("--mix", settings.mixes, "Mixes, as `croupier sim --mix` has them")->check(CLI::IsMember(mixes()));
+    list("--mix", settings.mixes, "Mixes, as `croupier sim --mix` has them")
+        ->check(command_line::one_of(mixes()));
     list("--samplers", settings.samplers,
          "Samplers at work (default: one, two, half of all, all that have room)")
         ->check(CLI::Range(1U, proto::kMaxSamplers));

@@ -16,7 +16,6 @@ namespace croupier::tools {
 namespace {
 
 constexpr std::uint64_t kMib = 1ULL << 20U;
-constexpr std::uint64_t kBellBytes = 4096;  // a page (proto/bell.h)
 // What a sampler derives of a token log at most, as docs/configuration.md says of samplers.state_mb.
 constexpr std::uint64_t kStateBytesOfToken = 100;
 constexpr std::uint64_t kRoomBeside = 64 * kMib;
@@ -49,7 +48,7 @@ PlannedMemory memory_of(const PlanQuestion& question, const StepModel& model, st
     memory.segment_bytes = proto::layout_of(geometry_of(question)).total_bytes;
     // A takeover makes a new segment before the old one goes.
     memory.shm_bytes = (question.room.sessions + 1) * memory.segment_bytes +
-                       proto::plane_bytes(samplers, config::Samplers().threads_per_sampler) + kBellBytes;
+                       proto::plane_bytes(samplers, config::Samplers().threads_per_sampler);
     const std::uint64_t histories = std::uint64_t{question.room.sessions} * question.room.max_sequences *
                                     question.room.max_length * kStateBytesOfToken;
     const std::uint64_t kept = std::uint64_t{samplers} * config::Samplers().state_mb * kMib;

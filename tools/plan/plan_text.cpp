@@ -51,8 +51,8 @@ std::string why_text(const Plan& plan) {
             share);
     }
     if (plan.chosen.samplers < kLeastSamplers)
-        return fmt::format("it keeps a step within {:.0f} % of a stage, and nobody decides while it restarts",
-                           share);
+        return fmt::format(
+            "it keeps a step within {:.0f} % of a stage, and no token is decided while it restarts", share);
     return fmt::format(
         "the fewest that keep a step within {:.0f} % of a stage{}", share,
         plan.chosen.samplers == kLeastSamplers ? ", and one to go on while the other restarts" : "");

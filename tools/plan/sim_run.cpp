@@ -16,6 +16,7 @@
 #include "bench/percentiles.h"
 #include "testing/child_process.h"
 #include "testing/file_text.h"
+#include "tools/program_beside.h"
 
 namespace croupier::tools {
 namespace {
@@ -107,8 +108,8 @@ MeasuredStep run_sim_once(const Setting& setting, std::uint32_t samplers, const 
                           std::uint32_t seed) {
     const auto arguments = arguments_of(setting, samplers, place, seed);
     if (::access(arguments.front().c_str(), X_OK) != 0) {
-        throw std::runtime_error("cannot run " + arguments.front() +
-                                 ", which measures; it is built and installed beside croupier");
+        throw std::runtime_error("cannot run " + arguments.front() + ", which measures; " +
+                                 kWhoHasProgramsBeside);
     }
     const OutputFile output;
     // By SIGTERM sim ends its daemon in order when this program dies.

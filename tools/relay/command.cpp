@@ -8,16 +8,16 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <vector>
 
-#include "config/config.h"
+#include "command_line/choices.h"
 #include "event_log/options.h"
 #include "fan_out/relay.h"
 #include "proto/curve.h"
+#include "proto/default_paths.h"
 #include "tools/relay/metrics.h"
 #include "tools/relay/service.h"
 
@@ -30,7 +30,7 @@ using fan_out::Transport;
 struct RelayOptions {
     fan_out::FanOutOptions group;
     std::string key_file;
-    std::string directory = config::Shm().dir;
+    std::string directory = proto::serving_paths().shm_dir;
     std::string instance = "default";
     std::string metrics;
     event_log::Settings log;
@@ -121,11 +121,12 @@ void add_relay_command(CLI::App& app, int& status) {
         "Runs beside the daemon of the last pipeline stage; docs/several-hosts.md says when and how.\n"
         "It waits for a scheduler, serves it until that dies or leaves, and waits for the next.\n"
         "Each option may stand in the environment instead, --root as CROUPIER_RELAY_ROOT: that is how the "
-        "unit\n"
-        "croupier-relay@NAME.service reads /etc/croupier/relay-NAME.env.\n"
+        "unit croupier-relay@NAME.service reads /etc/croupier/relay-NAME.env.\n"
         "Examples:\n"
-        "  croupier relay --root tcp://10.0.0.1:7001 --key-file /etc/croupier/relay.secret --root-key 'KEY'\n"
-        "  croupier relay --root ipc:///run/engine/records.sock --metrics 127.0.0.1:9465 --log-format json");
+        "  croupier relay --root tcp://10.0.0.1:7001 --root-key 'KEY' \\\n"
+        "      --key-file /etc/croupier/relay.secret\n"
+        "  croupier relay --root ipc:///run/engine/records.sock \\\n"
+        "      --metrics 127.0.0.1:9465 --log-format json");
     relay
         ->add_option("--root", options->group.endpoint,
                      "Where the scheduler listens: tcp://<host>:<port>, or ipc://<path> on this host")
@@ -137,9 +138,8 @@ void add_relay_command(CLI::App& app, int& status) {
         ->capture_default_str();
     relay->add_option("--member", options->group.member, "Which of them this is; 0 is the scheduler")
         ->capture_default_str();
-    relay->add_option("--transport", options->group.transport, "How records come: zmq (default) or nccl")
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, Transport>{{"zmq", Transport::zmq}, {"nccl", Transport::nccl}}));
+    command_line::add_choice(*relay, "--transport", options->group.transport,
+                             {{"zmq", Transport::zmq}, {"nccl", Transport::nccl}}, "How records come");
     relay->add_option("--device", options->group.device, "With nccl: this member's GPU")
         ->capture_default_str();
     relay->add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();

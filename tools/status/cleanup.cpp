@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "shm/bell.h"
 #include "shm/capture_desk.h"
 #include "shm/plane.h"
 #include "shm/session_record.h"
@@ -47,13 +46,11 @@ shm::Result<Cleaned> clean_up(const std::string& directory, const std::string& i
             cleaned.kept.push_back(holder);
         }
     }
-    // Clients that live keep ringing the bell: it stays as long as one of them has a segment.
     const std::string plane = shm::plane_path(directory, instance);
     const std::string holder = held_by(plane);
     if (!holder.empty()) cleaned.kept.push_back(holder);
     if (cleaned.kept.empty()) {
         remove(plane, cleaned);
-        remove(shm::bell_path(directory, instance), cleaned);
         for (const std::string& path : shm::CaptureDesk::paths(directory, instance)) remove(path, cleaned);
     }
     return cleaned;

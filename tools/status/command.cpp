@@ -5,8 +5,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "config/config.h"
+#include "proto/default_paths.h"
 #include "shm/snapshot.h"
+#include "tools/instance_words.h"
 #include "tools/status/cleanup.h"
 #include "tools/status/table.h"
 
@@ -14,7 +15,7 @@ namespace croupier::tools {
 namespace {
 
 struct Target {
-    std::string directory = config::Shm().dir;
+    std::string directory = proto::default_paths().shm_dir;
     std::string instance = "default";
     bool json = false;
 };
@@ -23,17 +24,22 @@ std::shared_ptr<Target> add_target(CLI::App& command) {
     auto target = std::make_shared<Target>();
     command.add_option("-i,--instance", target->instance, "The daemon's `instance`")->capture_default_str();
     command.add_option("--shm-dir", target->directory, "The daemon's `shm.dir`")->capture_default_str();
-    command.add_flag("--json", target->json, "One JSON object instead of a table");
+    command.add_flag("--json", target->json, "One JSON object");
     return target;
+}
+
+// A user whose engines the host's daemon serves, and who has none of its own.
+bool only_host_serves(const Target& target) {
+    return target.directory == proto::own_paths().shm_dir && proto::serving_paths().is_host;
 }
 
 int say_error(const shm::Error& error, const Target& target) {
     if (target.json) {
         std::cout << nlohmann::json{{"error", error.message}, {"code", shm::errc_name(error.code)}} << "\n";
     } else {
-        std::cerr << error.message << "\n";
-        if (error.code == shm::Errc::not_found) {
-            std::cerr << "is croupierd running, and its instance called '" << target.instance << "'?\n";
+        std::cerr << cannot_look_at(target.instance, error) << "\n";
+        if (error.code == shm::Errc::not_found && only_host_serves(target)) {
+            std::cerr << "the host's daemon runs, and only root and its own user can look at it\n";
         }
     }
     return 1;
@@ -48,6 +54,29 @@ int show_status(const Target& target) {
         std::cout << to_table(snapshot.value());
     }
     return snapshot.value().daemon_alive ? 0 : 3;
+}
+
+int ping(const Target& target) {
+    const auto observed = shm::observe(target.directory, target.instance);
+    if (!observed) return say_error(observed.error(), target);
+    const shm::Snapshot& seen = observed.value();
+    const bool stopped = seen.daemon_alive && daemon_is_stopped(seen.daemon_pid);
+    const bool well = seen.daemon_alive && !stopped;
+    const auto up_s = seen.up_ns / 1'000'000'000;
+    if (target.json) {
+        std::cout << nlohmann::json{{"alive", seen.daemon_alive},
+                                    {"stopped", stopped},
+                                    {"pid", seen.daemon_pid},
+                                    {"up_seconds", up_s}}
+                  << "\n";
+    } else {
+        std::cout << "croupierd, instance " << seen.instance << ", pid " << seen.daemon_pid
+                  << (well      ? ": alive, up " + std::to_string(up_s) + " s"
+                      : stopped ? ": stopped by a signal; SIGCONT lets it go on"
+                                : ": dead")
+                  << "\n";
+    }
+    return well ? 0 : 3;
 }
 
 int run_cleanup(const Target& target) {
@@ -69,11 +98,33 @@ int run_cleanup(const Target& target) {
 void add_status_commands(CLI::App& app, int& status) {
     auto* show = app.add_subcommand("status", "What a daemon does: samplers, sessions, rings, errors");
     show->footer(
-        "Reads the daemon's files without disturbing anybody, also those of a dead one (exit status 3).");
+        "Examples:\n"
+        "  croupier status\n"
+        "  croupier status --json | jq '.sessions[].name'\n"
+        "\n"
+        "It reads the daemon's files without disturbing it, also those of a dead daemon (exit status 3).");
     const auto shown = add_target(*show);
     show->callback([shown, &status] { status = show_status(*shown); });
 
+    auto* asked = app.add_subcommand("ping", "Is the daemon alive? One line, and the exit status");
+    asked->footer(
+        "Examples:\n"
+        "  croupier ping && echo up\n"
+        "\n"
+        "Exit status: 0 alive, 1 it cannot be looked at (it may never have run), 3 dead or stopped by a "
+        "signal.");
+    const auto pinged = add_target(*asked);
+    asked->callback([pinged, &status] { status = ping(*pinged); });
+
     auto* cleanup = app.add_subcommand("cleanup", "Remove what a dead daemon left in shared memory");
+    cleanup->footer(
+        "Examples:\n"
+        "  croupier cleanup\n"
+        "      after a daemon was killed and none will be started again\n"
+        "  croupier cleanup -i main --shm-dir /dev/shm/croupier\n"
+        "\n"
+        "It removes nothing that a live process holds. The next croupierd of the same instance takes the "
+        "files over, so that it needs no cleanup.");
     const auto cleaned = add_target(*cleanup);
     cleanup->callback([cleaned, &status] { status = run_cleanup(*cleaned); });
 }

@@ -1,4 +1,5 @@
-// `croupier status` and `croupier cleanup`: read-only attachment to an instance, alive or dead.
+// `croupier status`, `croupier ping` and `croupier cleanup`: read-only attachment to an instance, alive or
+// dead.
 #pragma once
 
 namespace CLI {

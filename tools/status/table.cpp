@@ -23,7 +23,7 @@ std::string bar(double share, int width) {
 std::string sampler_lines(const shm::Snapshot& snapshot) {
     std::string text =
         fmt::format("{:>7} {:>8} {:>5} {:>6} {:>12} {:>10} {:>8} {:>7} {:>9} {:>8}  busy\n", "sampler", "pid",
-                    "core", "alive", "heartbeat", "columns", "restarts", "states", "of KiB", "dropped");
+                    "core", "alive", "heartbeat", "columns", "restarts", "states", "KiB", "dropped");
     for (const auto& sampler : snapshot.samplers) {
         const double up = seconds(sampler.up_ns);
         const double busy =

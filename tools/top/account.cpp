@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "tools/instance_words.h"
+
 namespace croupier::tools {
 
 using proto::SessionCounter;
@@ -39,6 +41,18 @@ bool slower(const shm::JournalColumn& a, const shm::JournalColumn& b) {
 }
 
 }  // namespace
+
+Totals totals_of(const View& view) {
+    Totals totals;
+    for (const SessionLine& session : view.sessions) {
+        totals.tokens_per_second += session.tokens_per_second;
+        totals.steps_per_second += session.steps_per_second;
+        totals.errors_per_second += session.errors_per_second;
+    }
+    for (const SamplerLine& sampler : view.samplers)
+        totals.busy += sampler.busy / static_cast<double>(view.samplers.size());
+    return totals;
+}
 
 void Account::add(const shm::JournalPart& part) {
     lost_ += part.lost;
@@ -111,6 +125,7 @@ SessionLine Account::session_line(const shm::SessionSnapshot& seen, double secon
     };
     line.tokens_per_second = rate(grown(SessionCounter::columns_decided), 0, seconds);
     line.steps_per_second = rate(grown(SessionCounter::steps_taken), 0, seconds);
+    line.errors_per_second = rate(grown(SessionCounter::columns_failed), 0, seconds);
     const auto decision = static_cast<double>(grown(SessionCounter::decision_ns));
     const auto exposed = static_cast<double>(grown(SessionCounter::exposed_ns));
     if (decision > 0) line.hidden = std::max(0.0, 1.0 - exposed / decision);
@@ -181,7 +196,7 @@ View Account::look(const shm::Result<shm::Snapshot>& snapshot, std::uint64_t now
     view.instance = instance_;
     view.lost = std::exchange(lost_, 0);
     if (!snapshot) {
-        view.fault = snapshot.error().message;
+        view.fault = cannot_look_at(instance_, snapshot.error());
     } else {
         const shm::Snapshot& seen = snapshot.value();
         view.daemon_alive = seen.daemon_alive;
@@ -199,6 +214,9 @@ View Account::look(const shm::Result<shm::Snapshot>& snapshot, std::uint64_t now
         forget_other_sessions();
     }
     view.slowest = slowest();
+    std::vector<std::uint64_t> deciding;
+    for (const StepTimes& step : steps_) deciding.push_back(step.deciding_ns);
+    view.deciding = spread_of(std::move(deciding));
     if (view.daemon_alive) alive_ns_ = now_ns;
     view.gone_for = std::chrono::nanoseconds(now_ns - std::max(alive_ns_, *first_look_ns_));
     return view;

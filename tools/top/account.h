@@ -26,6 +26,7 @@ struct SessionLine {
     shm::SessionSnapshot seen;
     double tokens_per_second = 0;
     double steps_per_second = 0;
+    double errors_per_second = 0;       // columns that were decided with an error
     std::optional<Spread> logits_wait;  // published to logits complete
     std::optional<Spread> deciding;     // to the last commit
     std::optional<Spread> to_be_taken;  // until the client took it
@@ -60,12 +61,22 @@ struct View {
     std::int32_t daemon_pid = 0;
     std::uint64_t up_ns = 0;
     std::chrono::nanoseconds gone_for{0};  // since the daemon was seen last
+    std::optional<Spread> deciding;        // of the steps of all sessions
     std::vector<SessionLine> sessions;
     std::vector<SamplerLine> samplers;
     std::vector<RankLine> ranks;      // those that were last, and those that are behind
     std::vector<SlowColumn> slowest;  // the slowest first
     std::uint64_t lost = 0;           // entries that samplers wrote over before they were read
 };
+
+// Of all sessions and samplers.
+struct Totals {
+    double tokens_per_second = 0;
+    double steps_per_second = 0;
+    double errors_per_second = 0;
+    double busy = 0;  // mean share of the samplers
+};
+Totals totals_of(const View& view);
 
 class Account {
   public:

@@ -4,14 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstdint>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <thread>
 
-#include "config/config.h"
-#include "host/host_view.h"
+#include "proto/default_paths.h"
 #include "shm/clock.h"
+#include "tools/instance_words.h"
 #include "tools/journal_watch.h"
 #include "tools/number_between.h"
 #include "tools/top/account.h"
@@ -27,21 +28,19 @@ using Clock = std::chrono::steady_clock;
 // Between two readings of the journals: what a sampler's ring holds lasts so long at 200,000 columns a
 // second.
 constexpr std::chrono::milliseconds kReadPeriod{20};
+constexpr std::uint32_t kHeadingEvery = 20;
 
 struct TopOptions {
-    std::string directory = config::Shm().dir;
+    std::string directory = proto::default_paths().shm_dir;
     std::string instance = "default";
     double interval = 1.0;
+    double slow_ms = 1.0;
+    std::uint32_t count = 0;  // of lines; 0: without end
     bool once = false;
     bool json = false;
-};
 
-bool daemon_is_stopped(std::int32_t pid) {
-    host::HostView process;
-    process.process = std::to_string(pid);
-    // In another PID namespace the number is another process's.
-    return process.read_of_process("comm") == "croupierd" && host::is_stopped(process);
-}
+    std::uint64_t slow_ns() const { return static_cast<std::uint64_t>(slow_ms * 1e6); }
+};
 
 class Top {
   public:
@@ -54,14 +53,20 @@ class Top {
 
     // A frame of text on a screen of its own, until somebody leaves.
     void run_on(Screen& screen) {
+        bool shows_help = false;
         while (true) {
             const View view = look();
             const auto next = Clock::now() + interval();
-            screen.show(frame_of(view, screen.size()));
+            const auto show = [&] {
+                const FrameSize size = screen.size();
+                screen.show(shows_help ? help_frame(size) : frame_of(view, size, options_.slow_ns()));
+            };
+            show();
             while (Clock::now() < next) {
                 const Screen::Event event = screen.wait(kReadPeriod);
                 if (event == Screen::Event::leave) return;
-                if (event == Screen::Event::redraw) screen.show(frame_of(view, screen.size()));
+                if (event == Screen::Event::help) shows_help = !shows_help;
+                if (event != Screen::Event::none) show();
                 read();
             }
         }
@@ -103,13 +108,13 @@ int exit_status(const View& view) {
     return view.fault.empty() ? 3 : 1;
 }
 
-void print(const View& view) {
+void print(const View& view, std::uint64_t slow_ns) {
     if (!view.fault.empty()) {
-        std::cerr << view.fault << "\nis croupierd running, and its instance called '" << view.instance
-                  << "'?\n";
+        std::cerr << view.fault << "\n";
         return;
     }
-    for (const FrameLine& line : frame_of(view, {~std::size_t{0}, 0})) std::cout << line.text << "\n";
+    for (const FrameLine& line : frame_of(view, {~std::size_t{0}, 0}, slow_ns))
+        std::cout << line.text << "\n";
 }
 
 int run_top(const TopOptions& options) {
@@ -124,7 +129,7 @@ int run_top(const TopOptions& options) {
     }
     if (options.once || ::isatty(STDOUT_FILENO) == 0) {
         const View view = top.look_once();
-        print(view);
+        print(view, options.slow_ns());
         return exit_status(view);
     }
     Screen screen;
@@ -132,27 +137,69 @@ int run_top(const TopOptions& options) {
     return 0;
 }
 
+int run_stat(const TopOptions& options) {
+    Top top(options);
+    for (std::uint32_t lines = 0;; ++lines) {
+        const View view = top.look_once();
+        const bool never_seen = lines == 0 && !view.fault.empty();
+        if (never_seen) {
+            std::cerr << view.fault << "\n";
+            return exit_status(view);
+        }
+        if (lines % kHeadingEvery == 0) std::cout << stat_heading() << "\n";
+        std::cout << stat_line(view) << std::endl;
+        if (!std::cout) return 0;
+        if (lines + 1 == options.count) return exit_status(view);
+    }
+}
+
+std::shared_ptr<TopOptions> add_target(CLI::App& command, const char* interval) {
+    const auto options = std::make_shared<TopOptions>();
+    command.add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();
+    command.add_option("--shm-dir", options->directory, "The daemon's `shm.dir`")->capture_default_str();
+    command.add_option("--interval", options->interval, interval)
+        ->check(number_between(0.1, 3600.0))
+        ->capture_default_str();
+    return options;
+}
+
+void add_stat(CLI::App& app, int& status) {
+    auto* command = app.add_subcommand("stat", "A line each second: rates, errors, how busy samplers are");
+    const auto options = add_target(*command, "Seconds from one line to the next");
+    command->add_option("--count", options->count, "Lines, then it ends; 0: it goes on")
+        ->capture_default_str();
+    command->footer(R"(Examples:
+  croupier stat
+  croupier stat --interval 10 --count 6
+
+The last column is p50/p99 of the time from a step's last logits to its last decision, over five seconds. The exit status is that of `croupier top --once`.)");
+    command->callback([options, &status] { status = run_stat(*options); });
+}
+
 }  // namespace
 
 void add_top_command(CLI::App& app, int& status) {
-    auto* command = app.add_subcommand("top", "Live view: sessions, steps and their parts, slowest columns");
-    const auto options = std::make_shared<TopOptions>();
-    command->add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();
-    command->add_option("--shm-dir", options->directory, "The daemon's `shm.dir`")->capture_default_str();
-    command->add_option("--interval", options->interval, "Seconds from one frame to the next")
-        ->check(number_between(0.1, 3600.0))
+    auto* command = app.add_subcommand("top", "Live view: sessions, steps and their parts, slow columns");
+    const auto options = add_target(*command, "Seconds from one frame to the next");
+    command->add_option("--slow-ms", options->slow_ms, "Columns that took at least so long are shown as slow")
+        ->check(number_between(0.0, 1e6))
         ->capture_default_str();
-    command->add_flag("--once", options->once, "One frame, of one interval, and end; so it is on a pipe");
-    command->add_flag("--json", options->json, "One JSON object a frame, until it is ended");
-    command->footer(R"(
-Examples:
-  croupier top                      q leaves
-  croupier top --once               one frame as text, for a ticket or a log
-  croupier top --json --interval 10 | jq -c '.sessions[] | [.name, .tokens_per_second]'
-Pairs such as 41us/118us are the median and the 99th percentile of the last five seconds: of a step, how
-long it waited for its logits, was decided, and waited to be taken by the engine. It only reads, and goes on
-when the daemon is gone and back. With --once the exit status is 3 where the daemon is dead.)");
+    command->add_flag("--once", options->once,
+                      "One frame of one interval; the default where the output is no terminal");
+    command->add_flag("--json", options->json, "One JSON object for each frame");
+    command->footer(R"(Examples:
+  croupier top
+      q quits, ? explains the columns
+  croupier top --once
+      one frame as text, for a ticket or a log
+  croupier top --json --interval 10 |
+      jq -c '.sessions[] | [.name, .tokens_per_second]'
+
+Pairs such as 41us/118us are p50/p99 of the last five seconds: how long a step waited for its logits, was
+decided, and waited to be taken by the engine. top only reads, and goes on when the daemon is gone and back.
+With --once the exit status is 3 where the daemon is dead.)");
     command->callback([options, &status] { status = run_top(*options); });
+    add_stat(app, status);
 }
 
 }  // namespace croupier::tools

@@ -1,4 +1,4 @@
-// `croupier top`: what an instance does now, and what of it is slow.
+// `croupier top` and `croupier stat`: what an instance does now, and what of it is slow.
 #pragma once
 
 namespace CLI {

@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "tools/column_words.h"
@@ -14,7 +15,9 @@ namespace {
 using Rows = std::vector<std::string>;
 
 constexpr std::string_view kSessionRow = "{:<13} {:>8} {:>7} {:>6} {:>11} {:>11} {:>11} {:>6}";
-constexpr std::string_view kColumnRow = "{:>6} {:<9} {:>11} {:>6} {:<10} {:>8} {:>4} {:>8} {:>3} {}";
+constexpr std::string_view kColumnRow = "{:>6} {:<9} {:>9} {:>6} {:<10} {:>8} {:>4} {:>8} {:>3} {}";
+constexpr std::string_view kStatRow = "{:>10} {:>9} {:>9} {:>6} {:>9} {:>13}";
+constexpr std::string_view kKeys = "q quit  ? help";
 
 // Four or five characters: 812us, 1.2ms, 34ms, 5.6s.
 std::string duration(std::uint64_t ns) {
@@ -41,8 +44,12 @@ std::string bar(double share, std::size_t width) {
     return std::string(full, '#') + std::string(width - full, '.');
 }
 
-std::string head(const View& view) {
-    std::string text = "croupier top  instance " + printable(view.instance);
+std::string whole(double number) {
+    return fmt::format("{:.0f}", number);
+}
+
+std::string state_of(const View& view) {
+    const std::string text = "instance " + printable(view.instance);
     const auto gone = static_cast<std::uint64_t>(view.gone_for.count());
     if (view.daemon_stopped)
         return text + fmt::format(": daemon {0} is STOPPED; kill -CONT {0} lets it go on", view.daemon_pid);
@@ -51,6 +58,21 @@ std::string head(const View& view) {
     if (!view.fault.empty()) return text + ": " + printable(view.fault);
     return text + fmt::format(": daemon {} is GONE for {}; waiting for the next one", view.daemon_pid,
                               duration(gone));
+}
+
+std::string head(const View& view, const FrameSize& size) {
+    std::string text = "croupier top  " + state_of(view);
+    const std::size_t needed = text.size() + 2 + kKeys.size();
+    if (size.rows > 0 && needed <= size.columns)
+        text += std::string(size.columns - text.size() - kKeys.size(), ' ') + std::string(kKeys);
+    return text;
+}
+
+std::string totals_row(const View& view) {
+    const Totals totals = totals_of(view);
+    return fmt::format(
+        "{:.0f} tokens/s, {:.1f} steps/s, {:.0f} errors/s, samplers {:.0f}% busy    pairs: p50/p99",
+        totals.tokens_per_second, totals.steps_per_second, totals.errors_per_second, totals.busy * 100);
 }
 
 std::string session_row(const SessionLine& line) {
@@ -116,7 +138,7 @@ void deal(std::vector<Section>& sections, std::size_t room) {
     }
 }
 
-std::vector<Section> sections_of(const View& view) {
+std::vector<Section> sections_of(const View& view, std::uint64_t slow_ns) {
     std::vector<Section> sections;
     sections.push_back(section(fmt::format(kSessionRow, "session", "tokens/s", "steps/s", "flight",
                                            "logits wait", "deciding", "to be taken", "hidden"),
@@ -126,20 +148,34 @@ std::vector<Section> sections_of(const View& view) {
                                            "pid", "busy", "", "columns/s", "restarts"),
                                view.samplers, sampler_row));
     sections.push_back(section("late ranks", view.ranks, rank_row));
-    sections.push_back(section(fmt::format(kColumnRow, "slow", "path", "blocks read", "waited", "session",
-                                           "step", "col", "sequence", "by", "notes"),
-                               view.slowest, column_row));
+    std::vector<SlowColumn> slow;
+    std::copy_if(view.slowest.begin(), view.slowest.end(), std::back_inserter(slow),
+                 [&](const SlowColumn& each) { return each.record.duration_ns >= slow_ns; });
+    sections.push_back(section(fmt::format(kColumnRow, "slow", "path", "blocks", "waited", "session", "step",
+                                           "col", "sequence", "by", "notes"),
+                               slow, column_row));
     sections.erase(std::remove_if(sections.begin(), sections.end(),
                                   [](const Section& each) { return each.rows.empty(); }),
                    sections.end());
     return sections;
 }
 
+void fit(std::vector<FrameLine>& lines, const FrameSize& size) {
+    if (size.rows > 0 && lines.size() > size.rows) lines.resize(size.rows);
+    for (FrameLine& line : lines) {
+        if (line.text.size() > size.columns) {
+            line.text.resize(size.columns);
+            if (!line.text.empty()) line.text.back() = '~';
+        }
+        while (line.text.ends_with(' ')) line.text.pop_back();
+    }
+}
+
 }  // namespace
 
-std::vector<FrameLine> frame_of(const View& view, const FrameSize& size) {
-    std::vector<Section> sections = sections_of(view);
-    std::vector<FrameLine> lines = {{head(view), true}};
+std::vector<FrameLine> frame_of(const View& view, const FrameSize& size, std::uint64_t slow_ns) {
+    std::vector<Section> sections = sections_of(view, slow_ns);
+    std::vector<FrameLine> lines = {{head(view, size), true}, {totals_row(view)}};
     if (view.lost > 0)
         lines.push_back({fmt::format("{} entries were written over before they were read", view.lost)});
     const std::size_t fixed = lines.size() + sections.size();
@@ -150,12 +186,43 @@ std::vector<FrameLine> frame_of(const View& view, const FrameSize& size) {
         lines.push_back({each.heading + (left_out > 0 ? fmt::format("  (+{})", left_out) : ""), true});
         for (std::size_t i = 0; i < each.shown; ++i) lines.push_back({each.rows[i]});
     }
-    if (size.rows > 0 && lines.size() > size.rows) lines.resize(size.rows);
-    for (FrameLine& line : lines) {
-        line.text.resize(std::min(line.text.size(), size.columns));
-        while (line.text.ends_with(' ')) line.text.pop_back();
-    }
+    fit(lines, size);
     return lines;
+}
+
+std::vector<FrameLine> help_frame(const FrameSize& size) {
+    std::vector<FrameLine> lines = {
+        {"croupier top: help", true},
+        {"q             quit"},
+        {"?             back to the view"},
+        {""},
+        {"40ms/43ms     p50/p99 of the last 5 seconds; rates are of one interval"},
+        {"flight        steps in flight, of the slots that there are"},
+        {"logits wait   from a step's submission to its last logits"},
+        {"deciding      from then to its last decision"},
+        {"to be taken   from then until the engine took it"},
+        {"hidden        share of the deciding during which the engine did not wait"},
+        {"busy          share of the interval in which the sampler decided"},
+        {"late ranks    whose logits came last, and by how much"},
+        {"slow          columns that took at least --slow-ms to decide:"},
+        {"  path        how (docs/how-a-row-is-decided.md)"},
+        {"  blocks      of 64 logits that were read, of those of the row"},
+        {"  waited      for a sampler, after the logits had come"},
+        {"  by          which sampler"}};
+    fit(lines, size);
+    return lines;
+}
+
+std::string stat_heading() {
+    return fmt::format(kStatRow, "tokens/s", "steps/s", "errors/s", "busy", "sessions", "decide p50/99");
+}
+
+std::string stat_line(const View& view) {
+    if (!view.daemon_alive || view.daemon_stopped) return state_of(view);
+    const Totals totals = totals_of(view);
+    return fmt::format(kStatRow, whole(totals.tokens_per_second), whole(totals.steps_per_second),
+                       whole(totals.errors_per_second), whole(totals.busy * 100) + "%", view.sessions.size(),
+                       spread(view.deciding));
 }
 
 }  // namespace croupier::tools

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,17 @@ struct FrameLine {
 
 struct FrameSize {
     std::size_t columns = 80;
-    std::size_t rows = 0;  // 0: as many as there are
+    std::size_t rows = 0;  // 0: as many as there are; no screen, and so no keys
 };
 
-// No line is longer than `columns`, nor are there more than `rows`: what is left out is counted.
-std::vector<FrameLine> frame_of(const View& view, const FrameSize& size);
+// No line is longer than `columns`: one that is cut ends with ~. Nor are there more than `rows`: what is left
+// out is counted. Columns that took less than `slow_ns` are not shown.
+std::vector<FrameLine> frame_of(const View& view, const FrameSize& size, std::uint64_t slow_ns);
+// What keys do and columns mean.
+std::vector<FrameLine> help_frame(const FrameSize& size);
+
+// For `croupier stat`: a heading, and below it a line for each interval.
+std::string stat_heading();
+std::string stat_line(const View& view);
 
 }  // namespace croupier::tools

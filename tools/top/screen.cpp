@@ -112,11 +112,9 @@ Screen::Event Screen::wait(std::chrono::milliseconds longest) {
     std::array<char, 64> typed{};
     const auto count = ::read(STDIN_FILENO, typed.data(), typed.size());
     if (count <= 0) return Event::leave;
-    for (ssize_t i = 0; i < count; ++i) {
-        if (typed[static_cast<std::size_t>(i)] == 'q' || typed[static_cast<std::size_t>(i)] == 'Q')
-            return Event::leave;
-    }
-    return Event::redraw;
+    const std::string pressed(typed.data(), static_cast<std::size_t>(count));
+    if (pressed.find_first_of("qQ") != std::string::npos) return Event::leave;
+    return pressed.find('?') != std::string::npos ? Event::help : Event::redraw;
 }
 
 }  // namespace croupier::tools

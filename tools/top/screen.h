@@ -21,7 +21,7 @@ class Screen {
     FrameSize size() const;
     void show(const std::vector<FrameLine>& lines) const;
 
-    enum class Event { none, leave, redraw };
+    enum class Event { none, leave, redraw, help };
     // Waits so long for a key or a signal.
     Event wait(std::chrono::milliseconds longest);
 

@@ -11,8 +11,9 @@
 #include <string>
 #include <thread>
 
-#include "config/config.h"
+#include "proto/default_paths.h"
 #include "shm/snapshot.h"
+#include "tools/instance_words.h"
 #include "tools/journal_watch.h"
 #include "tools/number_between.h"
 #include "tools/printable.h"
@@ -33,7 +34,7 @@ constexpr std::chrono::milliseconds kLookPeriod{250};
 constexpr std::size_t kMostColumns = 1'000'000;
 
 struct TraceOptions {
-    std::string directory = config::Shm().dir;
+    std::string directory = proto::default_paths().shm_dir;
     std::string instance = "default";
     double seconds = 5.0;
     bool kept = false;
@@ -175,8 +176,7 @@ int run_trace(const TraceOptions& options) {
     end_early_on(SIGTERM);
     Collector collector(options);
     if (const auto collected = collector.collect(); !collected) {
-        return fail(options, collected.error().message + "\nis croupierd running, and its instance called '" +
-                                 options.instance + "'?");
+        return fail(options, cannot_look_at(options.instance, collected.error()));
     }
     // What there is takes its time to be written: from here on nobody is kept waiting for it.
     file.goes_with({SIGINT, SIGTERM});
@@ -218,10 +218,12 @@ void add_trace_command(CLI::App& app, int& status) {
     command->add_option("--session", options->session, "Only the session of this name");
     command->add_option("-o,--output", options->output, "The file to write")->capture_default_str();
     command->add_flag("--json", options->json, "What was written, as one JSON object");
-    command->footer(R"(
-Examples:
-  croupier trace --seconds 5 -o trace.json    then open it at https://ui.perfetto.dev
-  croupier trace --kept -o post-mortem.json   the last 4,096 columns of each sampler, alive or dead
+    command->footer(R"(Examples:
+  croupier trace --seconds 5 -o trace.json
+      then open it at https://ui.perfetto.dev
+  croupier trace --kept -o post-mortem.json
+      the last 4,096 columns of each sampler, alive or dead
+
 Of each step it shows how long it waited for logits, was decided and waited to be taken, and which rank came
 last; of each column which sampler decided it on which path, how much of the row it read, and for which step.
 Samplers keep this always: looking does not slow them. Ctrl-C writes what there is; a second one

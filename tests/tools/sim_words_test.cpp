@@ -1,0 +1,103 @@
+// What `croupier sim` says to people: while it runs, at its end, when it fails and when it is interrupted.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <sstream>
+#include <string>
+
+#include "testing/on_terminal.h"
+#include "testing/workplace.h"
+
+namespace croupier {
+namespace {
+
+using testing::Ended;
+using testing::OnTerminal;
+
+constexpr int kInterrupted = 130;
+
+// Text between what moves the cursor to the beginning of a line.
+void check_no_line_wraps(const std::string& output, std::size_t columns) {
+    std::string line;
+    for (std::size_t at = 0; at < output.size(); ++at) {
+        if (output[at] == '\r' || output[at] == '\n') {
+            INFO(line);
+            CHECK(line.size() <= columns);
+            line.clear();
+        } else if (output.compare(at, 3, "\033[K") == 0) {
+            at += 2;
+        } else {
+            line += output[at];
+        }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("sim: the demo paints one line over and over, fits the terminal and says what to try next") {
+    for (const unsigned short columns : {80, 40}) {
+        OnTerminal sim({"sim", "--demo", "--vocab", "4096", "--batch", "8", "--steps", "100", "--stage-ms",
+                        "2", "--prompt-max", "64"},
+                       columns);
+        const std::string output = sim.rest();
+        INFO(output);
+        CHECK(sim.wait() == 0);
+        // Commands stay whole, so that they can be copied.
+        check_no_line_wraps(output.substr(0, output.find("What to try next")), columns);
+        CHECK(output.find("] ") != std::string::npos);
+        CHECK(output.find("What to try next:\r\n") != std::string::npos);
+        // Nothing scrolls until the summary.
+        CHECK(output.find('\n') > output.find("requests   "));
+        for (const char* dropped : {"streams", "an error", "given up", "left in shm"})
+            CHECK(output.find(dropped) == std::string::npos);
+    }
+}
+
+TEST_CASE("sim: without a terminal the demo prints plain lines") {
+    const testing::Workplace place;
+    const Ended ended = place.run("sim --demo --vocab 512 --batch 4 --steps 20 --prompt-max 64");
+    INFO(ended.output);
+    CHECK(ended.status == 0);
+    CHECK(ended.output.find_first_of("\r\033") == std::string::npos);
+    CHECK(ended.output.find(" tokens, none differ\n") != std::string::npos);
+}
+
+TEST_CASE("sim: Ctrl-C is no failure, and tells how much was verified") {
+    OnTerminal sim({"sim", "--vocab", "4096", "--batch", "8", "--steps", "1000000", "--stage-ms", "5"});
+    REQUIRE(sim.shows(" tokens/s"));
+    sim.type("\x03");
+    const std::string output = sim.rest();
+    INFO(output);
+    CHECK(output.find("interrupted after ") != std::string::npos);
+    CHECK(output.find(" verified, none differ\r\n") != std::string::npos);
+    CHECK(output.find("failed") == std::string::npos);
+    CHECK(sim.wait() == kInterrupted);
+}
+
+TEST_CASE("sim: a run that waits for a daemon says so while it waits") {
+    OnTerminal sim({"sim", "--endpoint", "ipc:///nowhere/control.sock", "--vocab", "512", "--steps", "1"});
+    REQUIRE(
+        sim.shows("croupier sim: waiting for a daemon: there was no socket at ipc:///nowhere/control.sock"));
+    sim.type("\x03");
+    REQUIRE(sim.shows("interrupted before the first token"));
+    CHECK(sim.wait() == kInterrupted);
+}
+
+TEST_CASE("sim: a run that cannot begin gives the reason, and nothing else") {
+    const testing::Workplace place;
+    const Ended ended = place.run("sim --vocab 512 --steps 1 --shm-dir /dev/null/no");
+    INFO(ended.output);
+    CHECK(ended.status == 1);
+    CHECK(ended.output.starts_with("croupier sim: run failed: croupierd ended: "));
+    CHECK(ended.output.find("/dev/null/no") != std::string::npos);
+    CHECK(std::count(ended.output.begin(), ended.output.end(), '\n') == 1);
+}
+
+TEST_CASE("sim: requests that end with an error do so on purpose, and only in a daemon of its own") {
+    const testing::Workplace place;
+    const std::string many = "sim --vocab 256 --batch 32 --steps 200 --prompt-max 8 --output-max 16";
+    CHECK(place.run(many).output.find("ended with an error, on purpose: a NaN, or no token left)") !=
+          std::string::npos);
+    CHECK(place.run(many + " --demo").output.find("error") == std::string::npos);
+}
+
+}  // namespace croupier
