@@ -17,6 +17,6 @@ for component in library development; do
 done
 # Not by their component, which also writes to /etc.
 mkdir -p "$place/prefix/bin"
-for program in croupier croupierd croupier-sim croupier-bench; do
+for program in croupier croupierd; do
     install -s "$build/bin/$program" "$place/prefix/bin/$program"
 done

@@ -19,23 +19,32 @@ namespace croupier::python {
 // keep all others out.
 class Turns {
   public:
+    enum class Patience { waits, looks };
+
+    // Of a thread that only looks, whether it has one: not where another has, or asked before.
     class Turn {
       public:
-        explicit Turn(Turns& turns) : turns_(&turns) {
+        Turn(Turns& turns, Patience patience) : turns_(&turns) {
             std::unique_lock lock(turns.mutex_);
+            if (patience == Patience::looks && turns.serving_ != turns.next_) return;
             const std::uint64_t mine = turns.next_++;
             turns.changed_.wait(lock, [&] { return turns.serving_ == mine; });
+            taken_ = true;
         }
         Turn(const Turn&) = delete;
         Turn& operator=(const Turn&) = delete;
         ~Turn() {
+            if (!taken_) return;
             const std::lock_guard lock(turns_->mutex_);
             ++turns_->serving_;
             turns_->changed_.notify_all();
         }
 
+        bool is_taken() const { return taken_; }
+
       private:
         Turns* turns_;
+        bool taken_ = false;
     };
 
   private:
@@ -56,14 +65,19 @@ class Held {
     auto use(Body&& body) {
         check_home();
         const nb::gil_scoped_release released;
-        const Turns::Turn turn(turns_);
-        if (handle_ == nullptr) {
-            throw Failure(CROUPIER_ERROR_SESSION_CLOSED,
-                          std::string("this ") + what_ +
-                              " was closed or detached and can do nothing more: "
-                              "make another");
-        }
-        return body(handle_);
+        const Turns::Turn turn(turns_, Turns::Patience::waits);
+        return body(open_handle());
+    }
+
+    // The same of a body that never waits, which keeps the GIL: a thread that lets go of it gets it back when
+    // others let go of theirs, which a busy one does every five milliseconds. Where another thread has the
+    // handle, this one waits for it without the GIL.
+    template <typename Body>
+    auto use_briefly(Body&& body) {
+        check_home();
+        if (const Turns::Turn turn(turns_, Turns::Patience::looks); turn.is_taken())
+            return body(open_handle());
+        return use(body);
     }
 
     // The same, the last time; nothing happens where it was taken apart before.
@@ -71,7 +85,7 @@ class Held {
     void take_apart(Body&& body) {
         check_home();
         const nb::gil_scoped_release released;
-        const Turns::Turn turn(turns_);
+        const Turns::Turn turn(turns_, Turns::Patience::waits);
         if (Handle* handle = std::exchange(handle_, nullptr); handle != nullptr) body(handle);
     }
 
@@ -87,6 +101,13 @@ class Held {
     bool is_open() const { return handle_ != nullptr; }
 
   private:
+    Handle* open_handle() const {
+        if (handle_ != nullptr) return handle_;
+        throw Failure(CROUPIER_ERROR_SESSION_CLOSED, std::string("this ") + what_ +
+                                                         " was closed or detached and can do nothing more: "
+                                                         "make another");
+    }
+
     // Before the lock: a thread of the parent's that held it does not exist in a forked child.
     void check_home() const {
         if (::getpid() == home_) return;

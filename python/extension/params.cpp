@@ -27,7 +27,11 @@ struct Flag {
 };
 constexpr std::array kFlags = {Flag{"ignore_eos", CROUPIER_IGNORE_EOS, "EOS does not end the sequence"},
                                Flag{"no_logprob", CROUPIER_NO_LOGPROB,
-                                    "the decision's log-prob is NaN, which saves a pass over the row"}};
+                                    "the decision's log-prob is NaN, which saves a pass over the row"},
+                               Flag{"stops_only_ban", CROUPIER_STOPS_ONLY_BAN,
+                                    "EOS and stop ids are banned until min_tokens are out, and end nothing"},
+                               Flag{"rank_counts_ties", CROUPIER_RANK_COUNTS_TIES,
+                                    "the drawn token's rank counts all tokens at or above it, as vLLM does"}};
 
 constexpr const auto& names_of(proto::Rng /*of*/) {
     return proto::kRngNames;
@@ -204,14 +208,12 @@ void bind_params(nb::module_& module) {
         kept(std::string(fields::field.meaning) + "; allowed: " + fields::field.range));
     CROUPIER_SAMPLING_FIELDS(CROUPIER_BIND)
 #undef CROUPIER_BIND
-    bound.def_prop_rw(
-        "ignore_eos", [](const Params& params) { return has_flag(params.fields, kFlags[0]); },
-        [](Params& params, nb::handle value) { set_flag(params.fields, kFlags[0], value); },
-        kFlags[0].meaning);
-    bound.def_prop_rw(
-        "no_logprob", [](const Params& params) { return has_flag(params.fields, kFlags[1]); },
-        [](Params& params, nb::handle value) { set_flag(params.fields, kFlags[1], value); },
-        kFlags[1].meaning);
+    for (const Flag& flag : kFlags) {
+        bound.def_prop_rw(
+            flag.name, [&flag](const Params& params) { return has_flag(params.fields, flag); },
+            [&flag](Params& params, nb::handle value) { set_flag(params.fields, flag, value); },
+            flag.meaning);
+    }
     bound.def_prop_rw(
         "order", [](const Params& params) { return get_order(params.fields); },
         [](Params& params, nb::handle value) { set_order(params.fields, value); },

@@ -8,6 +8,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "croupier/client.h"
@@ -87,7 +88,7 @@ class Session {
     bool is_open() const { return held_.is_open(); }
 
     std::uint32_t in_flight() {
-        return held_.use([](croupier_session* session) { return croupier_in_flight(session); });
+        return held_.use_briefly([](croupier_session* session) { return croupier_in_flight(session); });
     }
 
     int fileno() {
@@ -121,7 +122,7 @@ class Session {
 
     void add(nb::handle uid, const RequestArguments& arguments) {
         const Request request(uid_of(uid), arguments);
-        held_.use([&](croupier_session* session) {
+        held_.use_briefly([&](croupier_session* session) {
             const croupier_sequence sequence = request.sequence();
             checked([&](croupier_error* error) { return croupier_add(session, &sequence, error); });
         });
@@ -129,7 +130,7 @@ class Session {
 
     std::uint64_t submit(nb::handle uids, nb::handle masks) {
         const Columns columns(uids, masks, vocab_);
-        return held_.use([&](croupier_session* session) {
+        return held_.use_briefly([&](croupier_session* session) {
             std::uint64_t step = 0;
             checked([&](croupier_error* error) {
                 return croupier_submit(session, columns.plain().data(), columns.plain().size(), &step, error);
@@ -142,9 +143,10 @@ class Session {
         const Deadline deadline(seconds);
         constexpr auto kNotGone = std::chrono::steady_clock::time_point::max();
         auto gone_since = kNotGone;
+        bool is_first = true;
         return wait_in_slices(deadline, [&](std::uint32_t slice_ms) {
             try {
-                auto step = wait_slice(slice_ms);
+                auto step = std::exchange(is_first, false) ? look() : wait_slice(slice_ms);
                 gone_since = kNotGone;
                 return step;
             } catch (const Failure& failure) {
@@ -160,7 +162,7 @@ class Session {
 
     void finish(nb::handle given) {
         const std::uint64_t uid = uid_of(given);
-        held_.use([&](croupier_session* session) {
+        held_.use_briefly([&](croupier_session* session) {
             checked([&](croupier_error* error) { return croupier_finish(session, uid, error); });
         });
     }
@@ -171,7 +173,7 @@ class Session {
         if (!kept_outputs) {
             throw bad_argument("outputs is " + shown(outputs) + "; allowed: how many of its outputs to keep");
         }
-        held_.use([&](croupier_session* session) {
+        held_.use_briefly([&](croupier_session* session) {
             checked(
                 [&](croupier_error* error) { return croupier_truncate(session, uid, *kept_outputs, error); });
         });
@@ -200,14 +202,19 @@ class Session {
     }
 
     std::optional<Step> wait_slice(std::uint32_t slice_ms) {
-        return held_.use([&](croupier_session* session) -> std::optional<Step> {
-            croupier_step plain;
-            croupier_step_init(&plain);
-            const int got = checked(
-                [&](croupier_error* error) { return croupier_wait(session, slice_ms, &plain, error); });
-            if (got == 0) return std::nullopt;
-            return Step(plain);
-        });
+        return held_.use([&](croupier_session* session) { return step_within(session, slice_ms); });
+    }
+    std::optional<Step> look() {
+        return held_.use_briefly([&](croupier_session* session) { return step_within(session, 0); });
+    }
+
+    static std::optional<Step> step_within(croupier_session* session, std::uint32_t timeout_ms) {
+        croupier_step plain;
+        croupier_step_init(&plain);
+        const int got =
+            checked([&](croupier_error* error) { return croupier_wait(session, timeout_ms, &plain, error); });
+        if (got == 0) return std::nullopt;
+        return Step(plain);
     }
 
     Held<croupier_session> held_;

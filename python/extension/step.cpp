@@ -168,9 +168,12 @@ void bind_steps(nb::module_& module) {
             "rank (uint32).")
         .def("__len__", [](const Step& self) { return self.decisions.size(); })
         .def("__repr__", [](const Step& self) {
-            return "Step(" + std::to_string(self.step) + " of " + std::to_string(self.decisions.size()) +
-                   " column(s)" + (self.refused == 0 ? "" : ", refused: ") +
-                   (self.refused == 0 ? "" : croupier_decision_error_text(self.refused)) + ")";
+            std::string text = "Step(step=" + std::to_string(self.step) +
+                               ", columns=" + std::to_string(self.decisions.size());
+            if (self.refused != 0) {
+                text += std::string(", refused='") + croupier_decision_error_text(self.refused) + "'";
+            }
+            return text + ")";
         });
 }
 

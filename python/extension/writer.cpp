@@ -104,7 +104,7 @@ class Writer {
 
     const WriterInfo& info() const { return info_; }
 
-    WriterState state() { return held_.use(state_of); }
+    WriterState state() { return held_.use_briefly(state_of); }
 
     std::optional<std::pair<std::uint64_t, std::uint32_t>> wait_step(nb::handle seconds) {
         return wait_in_slices(Deadline(seconds), [&](std::uint32_t slice_ms) {
@@ -118,7 +118,7 @@ class Writer {
 
     bool begin(nb::handle given) {
         const std::uint64_t step = step_of(given);
-        return held_.use([&](croupier_writer* writer) {
+        return held_.use_briefly([&](croupier_writer* writer) {
             // What this step's rows are checked against later is told with the oldest one that wants them.
             const auto wanted = look(writer, 0);
             if (wanted && wanted->first < step) {
@@ -139,10 +139,10 @@ class Writer {
         void* stream = stream_of(stream_given);
         const Array rows(logits, "logits");
         require_rows(rows);
-        held_.use([&](croupier_writer* writer) {
+        use_device([&](croupier_writer* writer) {
             const auto columns = begun_.of_next();
             // A captured graph is replayed past this object: only the host's steps are known to be in order.
-            if (info_.device == CROUPIER_WRITER_HOST && columns && rows.length(0) < *columns) {
+            if (info_.device == CROUPIER_WRITER_HOST && columns && rows.length(0) != *columns) {
                 throw bad_argument("the shape of logits is " + rows.shape_text() + "; allowed: the step's " +
                                    std::to_string(*columns) + " rows of " + std::to_string(info_.ids));
             }
@@ -159,7 +159,7 @@ class Writer {
         const auto stride = number_of<std::uint64_t>(row_stride);
         if (!stride)
             throw bad_argument("row_stride is " + shown(row_stride) + "; allowed: a number of elements");
-        held_.use([&](croupier_writer* writer) { enqueue_rows(writer, stream, logits, *stride); });
+        use_device([&](croupier_writer* writer) { enqueue_rows(writer, stream, logits, *stride); });
     }
 
     bool wait_tokens(nb::handle given, nb::handle seconds) {
@@ -200,7 +200,7 @@ class Writer {
         require_device(room);
         if (room.type() != kInt32)
             throw bad_argument("the elements of tokens are " + name_of(room.type()) + "; allowed: int32");
-        held_.use([&](croupier_writer* writer) {
+        use_device([&](croupier_writer* writer) {
             const std::uint32_t columns = begun_.of(step).value_or(info_.max_batch);
             if (room.length(0) < columns) {
                 throw bad_argument("the shape of tokens is " + room.shape_text() +
@@ -216,12 +216,12 @@ class Writer {
         const std::uint64_t step = step_of(given);
         auto* const tokens = static_cast<std::int32_t*>(pointer_of(pointer));
         void* const stream = stream_of(stream_given);
-        held_.use([&](croupier_writer* writer) { send_tokens(writer, stream, step, timeout_ms, tokens); });
+        use_device([&](croupier_writer* writer) { send_tokens(writer, stream, step, timeout_ms, tokens); });
     }
 
     void enqueue_randoms(nb::handle stream_given) {
         void* const stream = stream_of(stream_given);
-        held_.use([&](croupier_writer* writer) {
+        use_device([&](croupier_writer* writer) {
             checked([&](croupier_error* error) {
                 return croupier_writer_enqueue_randoms(writer, stream, error);
             });
@@ -238,6 +238,13 @@ class Writer {
     void detach() { held_.take_apart(croupier_writer_detach); }
 
   private:
+    // A GPU's work is only enqueued; a host's is done, and waited for, in the call.
+    template <typename Body>
+    void use_device(Body&& body) {
+        if (info_.device == CROUPIER_WRITER_HOST) return held_.use(body);
+        held_.use_briefly(body);
+    }
+
     using Wanted = std::optional<std::pair<std::uint64_t, std::uint32_t>>;
 
     static croupier_writer* attach(nb::handle segment_path, nb::handle rank, nb::handle device,
@@ -384,7 +391,9 @@ void bind_writer(nb::module_& module) {
              "DLPack; "
              "bf16 also as uint16. Rows need not follow each other. On a GPU the work is enqueued on "
              "`stream`, "
-             "which orders it after what made the logits.")
+             "which orders it after what made the logits; rows beyond the step's columns are not read there. "
+             "On "
+             "a host there is a row for each column of the step, and no more.")
         .def("enqueue_pointer", &Writer::enqueue_pointer, nb::arg("pointer").none(),
              nb::arg("row_stride").none(), nb::arg("stream").none() = 0,
              nb::sig("def enqueue_pointer(self, pointer: int, row_stride: int, stream: int = 0) -> None"),

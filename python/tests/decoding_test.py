@@ -70,6 +70,7 @@ def test_a_row_without_a_token_says_why(daemon: Daemon, name: str) -> None:
         assert step.errors.tolist() == [1, 0]
         assert "NaN" in step.decisions[0].error_text or "nan" in step.decisions[0].error_text
         assert "error" in repr(step.decisions[0])
+        assert repr(step) == f"Step(step={step.step}, columns=2)"
 
 
 def test_what_ends_a_sequence_is_told(daemon: Daemon, name: str) -> None:

@@ -140,9 +140,11 @@ class HostExecutor(Executor):
         return ("generate",)
 
     def rank_croupier_describe(self) -> Any:
-        return {"rank": 0, "ids": VOCAB, "dtype": "fp32"}
+        return {"rank": 0, "ids": VOCAB, "row": VOCAB, "dtype": "fp32", "gathers": False}
 
-    def rank_croupier_attach(self, segment_path: str, timeout: float, verify_every: int) -> None:
+    def rank_croupier_attach(
+        self, segment_path: str, timeout: float, verify_every: int, gathers: bool
+    ) -> None:
         self.writer = Writer(segment_path)
         self.verify_every = verify_every
 

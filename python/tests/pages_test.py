@@ -1,10 +1,12 @@
 """The examples of the pages run as they stand there."""
 
+import importlib.metadata
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+from croupier._programs import program_path
 from support import Daemon
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +26,7 @@ def output_of(program: str) -> list[str]:
 
 
 def test_the_example_of_the_readme_decodes() -> None:
-    program = example("README.md", "From Python")
+    program = example("README.md", "In your engine")
     assert len([line for line in program.splitlines() if line]) <= 10
     lines = output_of(program)
     assert len(lines) == 8
@@ -36,6 +38,28 @@ def test_the_engine_of_the_page_decodes(daemon: Daemon) -> None:
     there = "ipc:///run/croupier/control.sock"
     assert there in program
     assert len(output_of(program.replace(there, daemon.endpoint))) == 5
+
+
+def test_the_package_has_the_programs_of_a_host_and_no_simulator() -> None:
+    carried = sorted(path.name for path in program_path("croupierd").parent.iterdir())
+    installed = importlib.metadata.distribution("croupier")
+    assert carried == ["croupier", "croupierd"]
+    commands = [each.name for each in installed.entry_points if each.group == "console_scripts"]
+    assert sorted(commands) == carried
+
+
+def test_simulator_and_benchmarks_are_said_to_be_another_package_s() -> None:
+    for command in ("sim", "bench"):
+        ended = subprocess.run([program_path("croupier"), command], capture_output=True, text=True)
+        assert ended.returncode == 127
+        assert f"croupier-{command}: No such file or directory" in ended.stderr
+        assert "Debian's package croupier-bench has it, and ./dev build builds it" in ended.stderr
+        assert ended.stderr.count("\n") == 1
+
+
+def test_the_package_names_the_vllm_that_its_plugin_was_tried_with() -> None:
+    wanted = importlib.metadata.distribution("croupier").requires
+    assert [re.sub("[ ']", "", each) for each in wanted or []] == ['vllm==0.26.*;extra=="vllm"']
 
 
 def test_the_programs_of_the_package_run() -> None:

@@ -10,7 +10,8 @@ def test_every_field_of_the_page_of_parameters_is_there() -> None:
     page = (Path(__file__).parents[2] / "docs/parameters.md").read_text()
     listed = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
     assert len(listed) > 30
-    assert list(croupier.PARAMETER_NAMES) == [*listed, "ignore_eos", "no_logprob", "order"]
+    flags = ["ignore_eos", "no_logprob", "stops_only_ban", "rank_counts_ties"]
+    assert list(croupier.PARAMETER_NAMES) == [*listed, *flags, "order"]
     for name in listed:
         value = getattr(croupier.Params(), name)
         assert getattr(croupier.Params(**{name: value}), name) == value
@@ -24,6 +25,11 @@ def test_choices_go_by_name_and_by_number() -> None:
     params.no_logprob = True
     params.ignore_eos = False
     assert (params.flags, params.ignore_eos, params.no_logprob) == (2, False, True)
+    params.stops_only_ban = True
+    assert (params.flags, params.stops_only_ban, params.rank_counts_ties) == (6, True, False)
+    params.rank_counts_ties, params.stops_only_ban = True, False
+    assert params.flags == 10
+    params.rank_counts_ties = False
     params.rng = 0
     params.order = ()
     assert repr(params) == "Params(flags=2, logprob_mode='processed')"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from croupier.vllm.options import Options
+from croupier.vllm.place import daemon_pid
 
 # What is wrong takes a minute, or for ever: a stand-in here sleeps for one. A busy machine takes seconds to
 # start a daemon.
@@ -20,7 +21,14 @@ def options_of(tmp_path: Path, end: str = "") -> Options:
 
 
 def pid_of(tmp_path: Path) -> int:
-    return int((tmp_path / "pid").read_text().split()[0])
+    pid = daemon_pid(tmp_path)
+    assert pid
+    return pid
+
+
+def is_gone(tmp_path: Path, shm_dir: str) -> bool:
+    """The daemon, with all that it had."""
+    return not Path(shm_dir).exists() and not (tmp_path / "engines.lock").exists()
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """Each method of a session and of a writer, and how it fails."""
 
 import select
+import sys
 import threading
 from collections.abc import Callable
 
@@ -127,6 +128,47 @@ def test_another_thread_has_its_turn_while_one_waits(daemon: Daemon, name: str) 
         engine.write(step, [row(1, 0)])
         waiting.join()
         assert got[0].tokens[0] == best(1, 0)
+
+
+def test_calls_that_do_not_wait_keep_the_gil(daemon: Daemon, name: str) -> None:
+    """A thread that lets go of it gets it back when a busy one is interrupted: here after 30 seconds.
+
+    A busy thread takes some 50 us to see that it is free, and the copy of a long prompt lasts longer.
+    """
+    turns, over, prompt = [0], threading.Event(), [3] * 150_000
+
+    def busy() -> None:
+        while not over.is_set():
+            turns[0] += 1
+
+    with daemon.open(name, max_length=200_000) as session, croupier.Writer(session.segment_path) as writer:
+        session.add(1, [1], params=GREEDY)
+        other = threading.Thread(target=busy)
+        interval = sys.getswitchinterval()
+        other.start()
+        while turns[0] == 0:
+            pass
+        sys.setswitchinterval(30.0)
+        try:
+            before = turns[0]
+            step = session.submit([1])
+            for uid in range(2, 22):
+                session.add(uid, prompt)
+                session.truncate(uid, 0)
+                session.finish(uid)
+            assert session.in_flight == 1
+            assert session.wait(0) is None
+            assert writer.begin(step)
+            assert writer.state.begun == 1
+            between = turns[0] - before
+        finally:
+            sys.setswitchinterval(interval)
+            over.set()
+            other.join()
+        assert between == 0
+        # A host's logits are written in the call, which lets others work.
+        writer.enqueue(row(1, 0)[None])
+        assert session.wait(PATIENCE).tokens.tolist() == [best(1, 0)]
 
 
 def test_a_session_that_is_closed_elsewhere_ends_a_wait(daemon: Daemon, name: str) -> None:
@@ -327,6 +369,7 @@ def test_logits_that_do_not_fit_are_refused_and_the_step_goes_on(daemon: Daemon,
             (good[0], "2-D"),
             (good[:1], "the step's 2 rows"),
             (good[:0], "the step's 2 rows"),
+            (np.zeros((5, VOCAB), np.uint16), "the step's 2 rows"),
             (good[:, :-1], "rows of rank 0's 1000 ids"),
             (np.zeros((2, 2 * VOCAB), np.uint16)[:, ::2], "2 elements apart"),
             (good[::-1], "rows of logits are -1000 elements apart"),

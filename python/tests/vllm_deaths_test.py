@@ -20,8 +20,14 @@ host_engine = pytest.importorskip("host_engine", exc_type=ImportError)
 from vllm import SamplingParams  # noqa: E402
 from vllm_engine_test import Engine  # noqa: E402
 
+from croupier.vllm import place  # noqa: E402
 from croupier.vllm.options import Options  # noqa: E402
-from croupier.vllm.private_daemon import PrivateDaemon, configuration, find_croupierd  # noqa: E402
+from croupier.vllm.private_daemon import (  # noqa: E402
+    Names,
+    PrivateDaemon,
+    configuration,
+    find_croupierd,
+)
 
 PATIENCE = 20.0
 MIXTURE: list[dict[str, Any]] = [
@@ -35,9 +41,9 @@ MIXTURE: list[dict[str, Any]] = [
 
 def texts(engine: Engine, at_turn: Callable[[int], None] = lambda _: None) -> dict[str, list[int]]:
     core = engine.llm.llm_engine
-    for place in range(8):
-        given = {"max_tokens": 60, "ignore_eos": True, "detokenize": False, **MIXTURE[place % len(MIXTURE)]}
-        core.add_request(str(place), {"prompt_token_ids": [place, place + 1]}, SamplingParams(**given))
+    for number in range(8):
+        given = {"max_tokens": 60, "ignore_eos": True, "detokenize": False, **MIXTURE[number % len(MIXTURE)]}
+        core.add_request(str(number), {"prompt_token_ids": [number, number + 1]}, SamplingParams(**given))
     finished = {}
     turn = 0
     while core.has_unfinished_requests():
@@ -59,7 +65,8 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def daemon_pid(folder: Path) -> int:
-    return int((folder / "croupier-vllm" / "pid").read_text().split()[0])
+    # 0 while none lives.
+    return place.daemon_pid(folder / "croupier-vllm") or 0
 
 
 def children(pid: int) -> list[int]:
@@ -85,14 +92,14 @@ def test_a_private_daemon_that_is_killed_is_started_again(
     def kill(turn: int) -> None:
         if turn % 12 != 5 or len(killed) >= 5:
             return
-        if killed:  # Not while it still starts: another death, then.
-            eventually(lambda: daemon_pid(tmp_path) != killed[-1])
+        # Not while it still starts: another death, then.
+        eventually(lambda: daemon_pid(tmp_path) not in (0, *killed))
         killed.append(daemon_pid(tmp_path))
         os.kill(killed[-1], signal.SIGKILL)
 
     assert texts(engine, kill) == undisturbed
     assert len(set(killed)) == 5
-    eventually(lambda: daemon_pid(tmp_path) != killed[-1])
+    eventually(lambda: daemon_pid(tmp_path) not in (0, *killed))
     engine.close()
 
 
@@ -125,7 +132,8 @@ def test_a_daemon_that_stays_dead_is_stood_in_for(
     shm = f"/dev/shm/croupier-test-{os.getpid()}-dead"
     # Not of the plugin: nobody starts it again.
     config = tmp_path / "croupierd.yaml"
-    config.write_text(configuration(Options(samplers=1, shm_dir=shm), tmp_path))
+    options = Options(samplers=1, shm_dir=shm)
+    config.write_text(configuration(options, tmp_path, Names.fresh(options)))
     daemon = subprocess.Popen([find_croupierd(), "--config", str(config)], start_new_session=True)
     eventually(lambda: (tmp_path / "control.sock").exists())
     engine = Engine(tmp_path, croupier={"endpoint": f"ipc://{tmp_path}/control.sock"})
@@ -148,30 +156,32 @@ def test_a_daemon_that_stays_dead_is_stood_in_for(
 def test_daemons_of_two_engines_are_started_again_once(tmp_path: Path) -> None:
     options = Options(samplers=1, shm_dir=f"/dev/shm/croupier-test-{os.getpid()}-{tmp_path.name}")
     engines = [PrivateDaemon.join(options, tmp_path) for _ in range(2)]
-    killed = int((tmp_path / "pid").read_text().split()[0])
+    killed = place.daemon_pid(tmp_path)
     ended = os.pidfd_open(killed)
     os.kill(killed, signal.SIGKILL)
     select.select([ended], [], [])
     os.close(ended)
     watches = [engine.watch() for engine in engines]
-    pid = int((tmp_path / "pid").read_text().split()[0])
+    pid = place.daemon_pid(tmp_path)
     assert pid != killed
     assert select.select(watches, [], [], 0) == ([], [], [])
     engines[0].leave()
     assert select.select(watches, [], [], 0) == ([], [], [])
     engines[1].leave()
-    assert select.select(watches, [], [], 0)[0] == watches
     for watch in watches:
+        assert select.select([watch], [], [], 10)[0]
         os.close(watch)
     assert not Path(options.shm_dir).exists()
 
 
-def test_a_daemon_that_dies_last_leaves_nothing(tmp_path: Path) -> None:
+def test_what_a_daemon_leaves_that_dies_last_goes_with_the_next_one(tmp_path: Path) -> None:
     options = Options(samplers=1, shm_dir=f"/dev/shm/croupier-test-{os.getpid()}-{tmp_path.name}")
     engine = PrivateDaemon.join(options, tmp_path)
     watch = engine.watch()
-    os.kill(int((tmp_path / "pid").read_text().split()[0]), signal.SIGKILL)
+    os.kill(place.daemon_pid(tmp_path), signal.SIGKILL)
     select.select([watch], [], [])
     os.close(watch)
     engine.leave()
-    assert not Path(options.shm_dir).exists()
+    # Nobody is left who could remove that: the next engine does.
+    PrivateDaemon.join(options, tmp_path).leave()
+    eventually(lambda: not Path(options.shm_dir).exists())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import select
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,10 @@ host_engine = pytest.importorskip("host_engine", exc_type=ImportError)
 from vllm import LLM, SamplingParams  # noqa: E402
 from vllm.v1.core.sched.output import GrammarOutput  # noqa: E402
 from vllm.v1.core.sched.request_queue import SchedulingPolicy  # noqa: E402
+from vllm_requirements_test import engine as requirements_engine  # noqa: E402
 
 from croupier.vllm import register  # noqa: E402
+from croupier.vllm.place import daemon_pid  # noqa: E402
 
 
 class Engine:
@@ -186,6 +190,7 @@ def test_a_row_that_nobody_can_decide_ends_its_own_request(engine: Engine) -> No
     outputs = engine.generate(prompts, [{"temperature": 0.0, "ignore_eos": True, "max_tokens": 8}] * 2)
     assert list(outputs[0].token_ids) == greedy(prompts[0], 8)
     assert outputs[1].finish_reason == "error"
+    assert re.match("Croupier could not decide a token of this request: step .*NaN", outputs[1].stop_reason)
     assert list(outputs[1].token_ids) == greedy(prompts[1], 3)
     engine.executor.nan_at = -1
     again = engine.generate(prompts, [{"temperature": 0.0, "ignore_eos": True}] * 2)
@@ -208,6 +213,69 @@ def test_a_bad_first_row_ends_one_request_though_its_prompt_has_logprobs(engine:
     engine.executor.nan_at, engine.executor.prompts_told = -1, set()
     assert list(finished["good"].token_ids) == greedy(prompts["good"], 8)
     assert finished["bad"].finish_reason == "error"
+
+
+def greedy_without(prompt: list[int], count: int, banned: list[int], least: int) -> list[int]:
+    """The maxima, where the banned ids cannot be drawn before there are `least` tokens."""
+    tokens = list(prompt)
+    for position in range(count):
+        row = host_engine.row_after(tokens).copy()
+        if position < least:
+            row[banned] = -np.inf
+        tokens.append(int(np.argmax(row)))
+    return tokens[len(prompt) :]
+
+
+@pytest.mark.parametrize("ignore_eos", [False, True])
+def test_min_tokens_bans_all_eos_ids_and_ignored_ones_end_nothing(engine: Engine, ignore_eos: bool) -> None:
+    """Of a model with three: one would be the first token, and two come after min_tokens."""
+    asked = {"temperature": 0.0, "max_tokens": 20, "min_tokens": 9, "ignore_eos": ignore_eos, "logprobs": 2}
+    for place in range(70, 78):
+        prompt = [place, 60, 61]
+        first = greedy(prompt, 1)
+        without = greedy_without(prompt, 20, first, 9)
+        eos = [*first, without[10], without[13]]
+        engine.llm.llm_engine.input_processor.generation_config_fields = {"eos_token_id": eos}
+        [output] = engine.generate([prompt], [asked])
+        expected = greedy_without(prompt, 20, eos, 9)
+        assert not set(expected[:9]) & set(eos)
+        assert expected[10] in eos
+        end = next(n for n, token in enumerate(expected, 1) if token in eos)
+        assert list(output.token_ids) == expected[: 20 if ignore_eos else end]
+        assert len(output.logprobs) == len(output.token_ids)
+    assert engine.verifier.differing == []
+
+
+def test_an_engine_core_looks_for_itself_at_what_it_is() -> None:
+    """A front end that is not vLLM's Python has not looked."""
+    executor = host_engine.HostExecutorWithSession.__new__(host_engine.HostExecutorWithSession)
+    executor.vllm_config = requirements_engine(speculative_config=object())
+    executor.parallel_config = executor.vllm_config.parallel_config
+    with pytest.raises(ValueError, match="speculative decoding is on"):
+        executor._init_executor()
+
+
+def test_a_rank_is_the_number_of_tokens_at_or_above_as_vllm_counts(engine: Engine, monkeypatch: Any) -> None:
+    row_after = host_engine.row_after
+
+    def tied(tokens: list[int]) -> np.ndarray:
+        return np.round(row_after(tokens))
+
+    monkeypatch.setattr(host_engine, "row_after", tied)
+    # Of the best vLLM shows each one's place among them instead, also for the drawn token.
+    asked = {"temperature": 2.0, "seed": 4, "logprobs": 0, "ignore_eos": True}
+    [output] = engine.generate([[5, 6, 7]], [asked])
+    history: list[int] = [5, 6, 7]
+    ranks: list[int] = []
+    for token, logprobs in zip(output.token_ids, output.logprobs, strict=True):
+        row = tied(history)
+        # v1/worker/gpu/sample/logprob.py: n += tl.sum((logits >= x).to(tl.int32))
+        ranks.append(logprobs[token].rank)
+        assert ranks[-1] == int((row >= row[token]).sum())
+        # Equal ones are among them.
+        assert ranks[-1] > 1 + int((row > row[token]).sum())
+        history.append(token)
+    assert len(ranks) == 12
 
 
 def test_a_reset_of_the_prefix_cache_draws_the_dropped_tokens_again(engine: Engine) -> None:
@@ -337,12 +405,12 @@ def test_a_request_that_cannot_be_done_fails_alone(engine: Engine, given: dict[s
 def test_the_last_engine_ends_its_daemon(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     engine = Engine(tmp_path)
-    daemon = int((tmp_path / "croupier-vllm" / "pid").read_text().split()[0])
-    os.kill(daemon, 0)
+    ended = os.pidfd_open(daemon_pid(tmp_path / "croupier-vllm"))
     engine.close()
-    assert not list(Path(f"/dev/shm/croupier-test-{os.getpid()}").glob("*segment*"))
-    state = Path(f"/proc/{daemon}/stat")
-    assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    assert select.select([ended], [], [], 10)[0]
+    os.close(ended)
+    assert not Path(f"/dev/shm/croupier-test-{os.getpid()}").exists()
+    assert not (tmp_path / "croupier-vllm").exists()
 
 
 @pytest.mark.parametrize("stages", [1, 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -69,6 +70,19 @@ def test_another_transport_is_refused_by_name(given: Any, right: str) -> None:
     assert Options.parse({}).transport == "auto"
 
 
+def test_what_the_plugin_says_is_shown_in_vllms_log() -> None:
+    pytest.importorskip("vllm")
+    pytest.importorskip("host_engine", exc_type=ImportError)
+    from croupier.vllm import executor
+
+    logger, handlers = executor.logger, []
+    while logger is not None:
+        handlers += [handler.name for handler in logger.handlers]
+        logger = logger.parent if logger.propagate else None
+    assert handlers == ["vllm"]
+    assert executor.logger.isEnabledFor(logging.INFO)
+
+
 @pytest.fixture
 def warnings(monkeypatch: Any) -> list[str]:
     """Of an executor whose host has a daemon that takes every session."""
@@ -123,3 +137,27 @@ def test_verify_mode_keeps_the_first_differences_and_counts_all(tmp_path: Path) 
     report = json.loads((tmp_path / "report").read_text())
     assert report["differ"] == 250
     assert [found["step"] for found in report["differing"]] == list(range(100))
+
+
+def test_an_option_compiles_no_model_anew() -> None:
+    """vLLM's hash of a configuration names what was compiled for it; all of additional_config is in it."""
+    pytest.importorskip("vllm")
+    pytest.importorskip("host_engine", exc_type=ImportError)
+    from vllm.config import VllmConfig
+
+    from croupier.vllm import register
+
+    register()
+
+    def hash_of(additional: dict[str, Any]) -> str:
+        config = VllmConfig(additional_config=additional)
+        found = config.compute_hash()
+        assert config.additional_config == additional
+        return found
+
+    native = hash_of({})
+    assert hash_of({"croupier": {}}) == native
+    assert hash_of({"croupier": {"timeout": 5, "samplers": 3}}) == native
+    other = hash_of({"mine": 1})
+    assert other != native
+    assert hash_of({"mine": 1, "croupier": {"timeout": 5}}) == other

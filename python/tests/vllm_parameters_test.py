@@ -63,24 +63,20 @@ def test_the_daemon_ends_no_sequence_that_the_engine_goes_on_with() -> None:
     assert "max_tokens" not in request.params
 
 
-def test_min_tokens_bans_what_the_engine_stops_at() -> None:
+def test_min_tokens_bans_what_the_engine_stops_at_and_the_daemon_stops_at_nothing() -> None:
     request = translate(
         sampling(min_tokens=3, eos_token_id=7, stop_token_ids=[9, 8], all_stop_token_ids={7, 8, 9}), Limits()
     )
     assert request.params["min_tokens"] == 3
+    assert request.params["stops_only_ban"] is True
     assert request.stop_ids == [7, 8, 9]
 
 
-def test_min_tokens_bans_an_eos_that_is_ignored_and_does_not_stop_at_it() -> None:
-    request = translate(sampling(min_tokens=3, all_stop_token_ids={7}), Limits())
-    assert request.stop_ids == []
-    assert request.params["eos_token_id"] == 7
-    assert request.params["ignore_eos"] is True
-
-
-def test_min_tokens_with_several_ignored_eos_ids_is_refused() -> None:
-    with pytest.raises(ValueError, match="min_tokens with ignore_eos bans 2 EOS ids .*7, 8"):
-        params_of(min_tokens=3, all_stop_token_ids={7, 8})
+@pytest.mark.parametrize("ignored", [{7}, {7, 8}, {7, 8, 9}])
+def test_min_tokens_bans_every_eos_that_is_ignored(ignored: set[int]) -> None:
+    request = translate(sampling(min_tokens=3, all_stop_token_ids=ignored), Limits())
+    assert request.stop_ids == sorted(ignored)
+    assert request.params["stops_only_ban"] is True
 
 
 @pytest.mark.parametrize(("given", "bits"), [(5, 5), (-1, (1 << 64) - 1), (None, None)])
@@ -98,6 +94,7 @@ def test_a_rank_comes_with_every_logprob(wanted: int, asked: int) -> None:
     assert request.wanted_logprobs == wanted
     assert request.params["logprobs"] == asked
     assert request.params["logprob_mode"] == "raw"
+    assert request.params["rank_counts_ties"] is True
 
 
 def test_the_engine_says_which_logprobs() -> None:
@@ -164,12 +161,22 @@ def test_an_extra_argument_that_would_be_ignored_is_refused(extra: dict[str, Any
         ({"thinking_token_budget": 5}, "thinking_token_budget"),
         ({"logit_bias": dict.fromkeys(range(9), 1.0)}, "logit_bias has 9 entries; 8 .*'max_bias'"),
         ({"allowed_token_ids": list(range(9))}, "has 9 entries; 8 .*'max_list_tokens'"),
-        ({"min_tokens": 1, "stop_token_ids": list(range(9))}, "stop_token_ids has 9 .*'max_stop_ids'"),
+        ({"min_tokens": 1, "all_stop_token_ids": set(range(9))}, "stop_token_ids has 9 .*'max_stop_ids'"),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_name(given: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         translate(sampling(**given), Limits(max_bias=8, max_stop_ids=8, max_list_tokens=8))
+
+
+@pytest.mark.parametrize("ignore_eos", [False, True])
+def test_all_eos_ids_of_a_model_are_banned_as_vllm_bans_them(ignore_eos: bool) -> None:
+    vllm_params = pytest.importorskip("vllm.sampling_params")
+    given = vllm_params.SamplingParams(min_tokens=4, ignore_eos=ignore_eos, stop_token_ids=[3])
+    given.update_from_generation_config({"eos_token_id": [7, 8, 9]}, 7)
+    request = translate(given, Limits())
+    assert request.stop_ids == sorted(given.all_stop_token_ids) == [3, 7, 8, 9]
+    assert request.params["stops_only_ban"] is True
 
 
 def test_vllms_own_objects_are_understood() -> None:

@@ -259,7 +259,7 @@ def test_a_sequence_whose_token_is_under_way_stays_in_the_table() -> None:
     limits = Limits(
         max_bias=4, max_stop_ids=4, max_list_tokens=4, max_logprobs=0, logprobs_mode="raw_logprobs"
     )
-    sequences = Sequences(Table(), limits, random.Random(1), said.append)
+    sequences = Sequences(Table(), 500, limits, random.Random(1), said.append)
     new = [
         SimpleNamespace(
             req_id=name,

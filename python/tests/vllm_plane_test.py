@@ -21,7 +21,7 @@ from croupier.vllm.sequences import Sequences  # noqa: E402
 
 LIMITS = Limits(max_bias=4, max_stop_ids=4, max_list_tokens=4, max_logprobs=0, logprobs_mode="raw_logprobs")
 SAMPLING = SamplingParams(temperature=0.0, detokenize=False)
-TOKEN, VOID, STOPPED = 7, 13, 1
+TOKEN, VOID, VOCAB = 7, 13, 100
 
 
 class Session:
@@ -31,13 +31,14 @@ class Session:
         self.steps = 0
         self.waiting: list[tuple[int, int]] = []
         self.void: set[int] = set()
-        self.stops: set[int] = set()
+        self.added: list[tuple[list[int], dict[str, Any]]] = []
         self.truncated: list[int] = []
 
-    def add(self, *_: Any, **__: Any) -> None:
-        pass
+    def add(self, uid: int, prompt: list[int], **lists: Any) -> None:
+        self.added.append((prompt, lists))
 
-    finish = add
+    def finish(self, uid: int) -> None:
+        pass
 
     def truncate(self, uid: int, outputs: int) -> None:
         self.truncated.append(outputs)
@@ -53,7 +54,6 @@ class Session:
         return SimpleNamespace(
             step=step,
             tokens=np.full(columns, token),
-            flags=np.full(columns, STOPPED if step in self.stops else 0),
             decisions=[SimpleNamespace(error=VOID, error_text="void")] * columns,
         )
 
@@ -63,7 +63,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.session = Session()
-        sequences = Sequences(self.session, LIMITS, random.Random(1), print)
+        sequences = Sequences(self.session, VOCAB, LIMITS, random.Random(1), print)
         self.plane = Plane(self.session, sequences, 1.0, print)
         self.batches: list[Any] = []
 
@@ -91,19 +91,19 @@ class Engine:
         )
         self.batches.append(self.plane.submit(None))
 
-    def collect(self) -> None:
+    def collect(self, *others: str) -> dict[str, str]:
+        """The reasons of those that end with an error; `others` are in the batch and draw nothing."""
         batch = self.batches.pop(0)
-        names = batch.order.req_ids
+        names = [*batch.order.req_ids, *others]
         token = 0 if batch.order.step in self.session.void else TOKEN
-        self.plane.collect(
-            batch,
-            SimpleNamespace(
-                req_ids=names,
-                req_id_to_index={name: row for row, name in enumerate(names)},
-                sampled_token_ids=[[token] for _ in names],
-                prompt_logprobs_dict={},
-            ),
+        output = SimpleNamespace(
+            req_ids=names,
+            req_id_to_index={name: row for row, name in enumerate(names)},
+            sampled_token_ids=[[token] for _ in names],
+            prompt_logprobs_dict={},
         )
+        self.plane.collect(batch, output)
+        return getattr(output, "croupier_errors", {})
 
 
 def new(name: str, prompt: int = 3, outputs: int = 0, computed: int = 0) -> SimpleNamespace:
@@ -136,6 +136,39 @@ def test_a_count_other_than_the_sessions_ends_the_engine(
         RuntimeError, match=rf"request r: vLLM counts {told} .* the session 2; .*would be right"
     ):
         engine.schedule(cached={"r": place})
+
+
+@pytest.mark.parametrize(
+    "place", [(8, 1), (6, 1), (7, 2), (7, 1)], ids=["repeated", "dropped", "two", "right"]
+)
+def test_a_count_that_is_wrong_after_a_row_of_equal_batches_ends_the_engine(
+    engine: Engine, place: tuple[int, int]
+) -> None:
+    engine.schedule([new("r"), new("s")])
+    for computed in range(3, 7):
+        engine.schedule(cached={"r": (computed, 1), "s": (computed, 1)})
+        assert engine.batches[-1].order.req_ids == ["r", "s"]
+        engine.collect()
+    if place == (7, 1):
+        engine.schedule(cached={"s": (7, 1), "r": place})
+        engine.schedule(cached={"r": (8, 1)}, finished=["s"])
+        assert engine.batches[-1].order.req_ids == ["r"]
+        return
+    with pytest.raises(RuntimeError, match="request s: vLLM counts . output tokens"):
+        engine.schedule(cached={"r": (7, 1), "s": place})
+
+
+def test_a_truncation_between_equal_batches_is_seen(engine: Engine) -> None:
+    engine.schedule([new("r")])
+    for computed in range(3, 6):
+        engine.schedule(cached={"r": (computed, 1)})
+        engine.collect()
+    engine.schedule(preempted=["r"])
+    engine.collect()
+    engine.schedule([new("r", outputs=3)])
+    engine.schedule(cached={"r": (6, 1)})
+    with pytest.raises(RuntimeError, match="vLLM counts 4 .* the session 5"):
+        engine.schedule(cached={"r": (6, 1)})
 
 
 def test_parts_of_a_prompt_and_a_cached_prefix_draw_and_count_nothing(engine: Engine) -> None:
@@ -175,16 +208,34 @@ def test_a_preempted_request_that_comes_back_with_other_tokens_ends_the_engine(
         engine.schedule([new("r", outputs=outputs)])
 
 
-def test_a_void_column_is_no_token(engine: Engine) -> None:
-    engine.session.stops, engine.session.void = {2}, {3}
+def test_a_void_column_ends_a_request_that_goes_on(engine: Engine) -> None:
+    # Nothing but a truncation makes one: no decision stops a sequence.
+    engine.session.void = {2}
     engine.schedule([new("r")])
     engine.schedule(cached={"r": (3, 1)})
-    engine.schedule(cached={"r": (4, 1)})
-    for _ in range(3):
-        engine.collect()
-    # vLLM would have had to stop as the session did.
-    with pytest.raises(RuntimeError, match="vLLM counts 3 .* the session 2"):
+    engine.collect()
+    assert "void" in engine.collect()["r"]
+
+
+def test_ids_beyond_the_vocabulary_count_in_no_penalty_and_in_every_length(engine: Engine) -> None:
+    asked = new("r", prompt=5)
+    asked.prompt_token_ids = asked.prefill_token_ids = [1, VOCAB, 2, VOCAB + 7, VOCAB - 1]
+    asked.sampling_params = SamplingParams(min_tokens=3, stop_token_ids=[4, VOCAB + 1], detokenize=False)
+    engine.schedule([asked])
+    [(prompt, lists)] = engine.session.added
+    assert prompt == [1, 2, VOCAB - 1]
+    assert lists["stop_ids"] == [4]
+    engine.schedule(cached={"r": (5, 1)})
+    with pytest.raises(RuntimeError, match="request r: vLLM counts 1 .* the session 2"):
         engine.schedule(cached={"r": (5, 1)})
+
+
+def test_a_request_without_prompt_ids_ends_alone(engine: Engine) -> None:
+    bad = new("bad")
+    bad.prompt_token_ids, bad.prefill_token_ids = None, [0, 0, 0]
+    engine.schedule([bad, new("good")])
+    assert engine.batches[0].order.req_ids == ["good"]
+    assert "prompt_embeds" in engine.collect("bad")["bad"]
 
 
 def test_a_void_column_of_before_a_preemption_is_not_counted_twice(engine: Engine) -> None:

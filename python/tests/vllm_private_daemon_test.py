@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +20,12 @@ import numpy as np
 import pytest
 
 from croupier import Params, Session, Writer
-from croupier.vllm import private_daemon
+from croupier.vllm import place, private_daemon
 from croupier.vllm.options import Options
-from croupier.vllm.private_daemon import PrivateDaemon, configuration
+from croupier.vllm.place import Byte, Place, default_directory
+from croupier.vllm.private_daemon import Names, PrivateDaemon, configuration, names_in
 from croupier.vllm.processes import readable
-from private_daemons import options_of, pid_of, promptly
+from private_daemons import PROMPT, is_gone, options_of, pid_of, promptly
 from support import PATIENCE, eventually
 
 
@@ -80,7 +84,7 @@ def test_a_daemon_is_started_again_as_the_first_engine_asked_for_it(tmp_path: Pa
     first, second = options_of(tmp_path), options_of(tmp_path, "-second")
     engines = [PrivateDaemon.join(first, tmp_path), PrivateDaemon.join(second, tmp_path)]
     asked = (tmp_path / "croupierd.yaml").read_bytes()
-    assert asked.decode() == configuration(first, tmp_path)
+    assert asked.decode() == configuration(first, tmp_path, names_in(tmp_path))
     kill_daemon(tmp_path)
     watch = engines[1].watch()
     assert watch is not None
@@ -91,11 +95,13 @@ def test_a_daemon_is_started_again_as_the_first_engine_asked_for_it(tmp_path: Pa
     assert Path(first.shm_dir).exists()
     for engine in (engines[0], engines[1], third):
         engine.leave()
-    assert not Path(first.shm_dir).exists()
     assert not Path(second.shm_dir).exists()
-    # Nobody is left: the next one is the first again.
-    PrivateDaemon.join(second, tmp_path).leave()
-    assert (tmp_path / "croupierd.yaml").read_text() == configuration(second, tmp_path)
+    # Nobody is left: the next one is the first again, though the daemon has not ended yet.
+    last = PrivateDaemon.join(second, tmp_path)
+    assert not Path(first.shm_dir).exists()
+    assert (tmp_path / "croupierd.yaml").read_text() == configuration(second, tmp_path, names_in(tmp_path))
+    last.leave()
+    eventually(lambda: is_gone(tmp_path, second.shm_dir))
 
 
 def test_an_engine_that_is_killed_with_all_its_children_leaves_others_their_daemon(
@@ -130,10 +136,132 @@ def test_an_engine_that_is_killed_with_all_its_children_leaves_others_their_daem
         assert pid_of(tmp_path) == pid
         assert not readable([watch], 0)
         second.leave()
-        assert readable([watch], 0)
+        assert readable([watch], PROMPT)
         os.close(watch)
         eventually(lambda: state_of(pid) == "")
-        assert not Path(options_of(tmp_path).shm_dir).exists()
+        assert is_gone(tmp_path, options_of(tmp_path).shm_dir)
+
+
+@pytest.mark.parametrize(
+    "dies",
+    ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(0)", "forks(); os.kill(os.getpid(), signal.SIGKILL)"],
+)
+def test_a_daemon_goes_with_all_its_files_some_seconds_after_the_last_engine(
+    tmp_path: Path, dies: str
+) -> None:
+    directory = tmp_path / "croupier-vllm"
+    does = f"""
+import os, pathlib, signal, sys, time
+from croupier.vllm.options import Options
+from croupier.vllm.private_daemon import PrivateDaemon
+def forks():
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+    print(child, flush=True)
+daemon = PrivateDaemon.join(Options(samplers=1), pathlib.Path({str(directory)!r}))
+print("joined", flush=True)
+sys.stdin.readline()
+{dies}
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", does], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as engine:
+        assert engine.stdout.readline() == b"joined\n"
+        pid, shm_dir = pid_of(directory), names_in(directory).shm_dir
+        ended = os.pidfd_open(pid)
+        engine.stdin.write(b"\n")
+        engine.stdin.flush()
+        with promptly():
+            assert readable([ended], PROMPT)
+        os.close(ended)
+        if dies.startswith("forks"):
+            os.kill(int(engine.stdout.readline()), signal.SIGKILL)
+    assert not directory.exists()
+    assert not Path(shm_dir).exists()
+
+
+def test_engines_that_come_and_go_at_once_leave_nothing(tmp_path: Path) -> None:
+    does = f"""
+import pathlib, random, time
+from croupier.vllm.options import Options
+from croupier.vllm.private_daemon import PrivateDaemon
+options = Options(samplers=1, shm_dir={options_of(tmp_path).shm_dir!r})
+for _ in range(3):
+    daemon = PrivateDaemon.join(options, pathlib.Path({str(tmp_path)!r}))
+    time.sleep(random.uniform(0, 4))
+    daemon.leave()
+    time.sleep(random.uniform(0, 4))
+"""
+    engines = [subprocess.Popen([sys.executable, "-c", does]) for _ in range(4)]
+    assert [engine.wait(120) for engine in engines] == [0] * len(engines)
+    eventually(lambda: is_gone(tmp_path, options_of(tmp_path).shm_dir))
+
+
+def test_an_engine_outlives_its_runtime_folder_and_is_in_no_later_ones_way(tmp_path: Path) -> None:
+    directory = tmp_path / "croupier-vllm"
+    first = PrivateDaemon.join(Options(samplers=1), directory)
+    before, watch = names_in(directory), first.watch()
+    # As at a logout.
+    shutil.rmtree(directory)
+    os.close(first.watch())
+    later = PrivateDaemon.join(Options(samplers=1), directory)
+    after = names_in(directory)
+    assert after.instance != before.instance
+    assert after.shm_dir != before.shm_dir
+    first.leave()
+    assert readable([watch], PROMPT)
+    os.close(watch)
+    assert not Path(before.shm_dir).exists()
+    # The first daemon has removed nothing of the later one's.
+    assert pid_of(directory)
+    assert (directory / "croupierd.yaml").exists()
+    later.leave()
+    eventually(lambda: is_gone(directory, after.shm_dir))
+
+
+def test_a_daemon_that_dies_after_its_folder_says_that_it_cannot_be_started_again(tmp_path: Path) -> None:
+    directory = tmp_path / "croupier-vllm"
+    engine = PrivateDaemon.join(options_of(tmp_path), directory)
+    pid = pid_of(directory)
+    shutil.rmtree(directory)
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: state_of(pid) in ("", "Z"))
+    with pytest.raises(RuntimeError, match="was removed, as at a logout"):
+        engine.watch()
+    engine.leave()
+    engine.leave()
+    shutil.rmtree(options_of(tmp_path).shm_dir)
+
+
+def test_names_that_others_could_take_beforehand_are_not_used(tmp_path: Path, monkeypatch: Any) -> None:
+    assert len({Names.fresh(Options()).shm_dir for _ in range(3)}) == 3
+    monkeypatch.setattr(place, "_FALLBACK", tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "gone-at-logout"))
+    user = os.geteuid()
+    assert default_directory() == tmp_path / f"croupier-vllm-{user}"
+    if user != 0:
+        pytest.skip("only root can make a folder another user's")
+    for taken in (f"croupier-vllm-{user}", f"croupier-vllm-{user}-1"):
+        (tmp_path / taken).mkdir()
+        os.chown(tmp_path / taken, 65534, 65534)
+    engine = PrivateDaemon.join(options_of(tmp_path))
+    assert default_directory() == tmp_path / f"croupier-vllm-{user}-2"
+    assert pid_of(default_directory())
+    engine.leave()
+    eventually(lambda: is_gone(tmp_path / f"croupier-vllm-{user}-2", options_of(tmp_path).shm_dir))
+
+
+def test_a_port_for_metrics_is_served_and_told(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    asked = replace(options_of(tmp_path), metrics_port=port)
+    engine = PrivateDaemon.join(asked, tmp_path)
+    assert engine.metrics_url == f"http://127.0.0.1:{port}/metrics"
+    with urllib.request.urlopen(engine.metrics_url) as page:
+        assert b"croupier_" in page.read()
+    engine.leave()
 
 
 def test_a_daemon_that_a_killed_engine_left_serves_only_who_asks_for_such_a_one(
@@ -148,11 +276,12 @@ def test_a_daemon_that_a_killed_engine_left_serves_only_who_asks_for_such_a_one(
     engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
     assert pid_of(tmp_path) == pid
     engine.leave()
-    # Another place for segments; and another program, as after an installation of another version.
+    # Another place for segments; and another program, as after an installation of another version: the one
+    # that serves nobody ends, and another one is started.
     pid, other = left(), options_of(tmp_path, "-other")
     engine = PrivateDaemon.join(other, tmp_path)
     assert pid_of(tmp_path) != pid
-    assert (tmp_path / "croupierd.yaml").read_text() == configuration(other, tmp_path)
+    assert (tmp_path / "croupierd.yaml").read_text() == configuration(other, tmp_path, names_in(tmp_path))
     assert Path(other.shm_dir).exists()
     assert not Path(options_of(tmp_path).shm_dir).exists()
     # Nobody's who is not alone.
@@ -168,7 +297,7 @@ def test_a_daemon_that_a_killed_engine_left_serves_only_who_asks_for_such_a_one(
     engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
     assert pid_of(tmp_path) != pid
     engine.leave()
-    assert not Path(options_of(tmp_path).shm_dir).exists()
+    eventually(lambda: is_gone(tmp_path, options_of(tmp_path).shm_dir))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +354,7 @@ def test_lean_steps_have_a_dozen_samplers_an_engine_at_the_most(
 def test_an_engine_that_dies_while_it_starts_a_daemon_is_in_nobodys_way(tmp_path: Path) -> None:
     dies = "os.kill(os.getpid(), signal.SIGKILL)"
     for before in (
-        f"PrivateDaemon._write_pid = lambda *_: {dies}",
+        f"from croupier.vllm.processes import Detached; Detached.go = lambda *_: {dies}",
         f"PrivateDaemon._await_ready = lambda *_: {dies}",
     ):
         with engine_process(tmp_path, before) as engine:
@@ -233,7 +362,7 @@ def test_an_engine_that_dies_while_it_starts_a_daemon_is_in_nobodys_way(tmp_path
         begun = time.monotonic()
         PrivateDaemon.join(options_of(tmp_path), tmp_path).leave()
         assert time.monotonic() - begun < PATIENCE / 2
-        assert not Path(options_of(tmp_path).shm_dir).exists()
+        eventually(lambda: is_gone(tmp_path, options_of(tmp_path).shm_dir))
 
 
 def test_a_daemon_has_what_it_would_have_from_a_service_manager(
@@ -252,7 +381,7 @@ def test_a_daemon_has_what_it_would_have_from_a_service_manager(
     assert opened["0"] == "/dev/null"
     assert opened["1"] == opened["2"] == str(tmp_path / "croupierd.log")
     assert [name for name in opened.values() if name.startswith(str(tmp_path))].count(
-        str(tmp_path / "daemon.lock")
+        str(tmp_path / "engines.lock")
     ) == 1
     assert no_more_children()
     engine.leave()
@@ -285,7 +414,7 @@ def test_an_interrupted_start_leaves_nothing(tmp_path: Path, monkeypatch: Any, n
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    for where in ("_write_pid", "_await_ready"):
+    for where in ("_configure", "_await_ready"):
         monkeypatch.setattr(PrivateDaemon, where, interrupted)
         with pytest.raises(KeyboardInterrupt):
             PrivateDaemon.join(options_of(tmp_path), tmp_path)
@@ -293,35 +422,22 @@ def test_an_interrupted_start_leaves_nothing(tmp_path: Path, monkeypatch: Any, n
         assert no_more_children()
         engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
         engine.leave()
-        assert not Path(options_of(tmp_path).shm_dir).exists()
+        eventually(lambda: is_gone(tmp_path, options_of(tmp_path).shm_dir))
 
 
 def test_an_engine_that_has_left_starts_no_daemon(tmp_path: Path) -> None:
     engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    pid = pid_of(tmp_path)
     engine.leave()
     assert engine.watch() is None
-    assert pid_of(tmp_path) == pid
+    eventually(lambda: is_gone(tmp_path, options_of(tmp_path).shm_dir))
+    assert engine.watch() is None
 
 
 def test_who_has_no_turn_looks_after_the_daemon_later(tmp_path: Path) -> None:
     engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    with engine._turn(), promptly():
+    with engine._place.turn(), promptly():
         assert engine.watch() is None
     engine.leave()
-
-
-def test_a_lock_that_the_dead_daemon_left_is_named(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(private_daemon, "_SAMPLERS_PATIENCE", 0.1)
-    engine = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    kill_daemon(tmp_path)
-    engine._await_samplers()
-    with open(tmp_path / "daemon.lock", "ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with promptly(), pytest.raises(RuntimeError, match=r"daemon\.lock is still locked.* would be right"):
-            engine.watch()
-    engine.leave()
-    assert not Path(options_of(tmp_path).shm_dir).exists()
 
 
 @pytest.mark.parametrize(
@@ -355,21 +471,19 @@ def test_a_directory_that_is_not_this_users_alone_is_refused(
     assert not target.exists() or not list(target.iterdir())
 
 
-def test_a_daemon_of_another_container_is_left_alone(tmp_path: Path, monkeypatch: Any) -> None:
-    here = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    monkeypatch.setattr(private_daemon, "pid_namespace", lambda: "pid:[1]")
-    # There the number is nobody's, or another process's.
-    monkeypatch.setattr(os, "pidfd_open", None)
-    there = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    assert there.watch() is None
-    there.leave()
+def test_a_daemon_of_another_container_is_used_and_not_watched(tmp_path: Path, monkeypatch: Any) -> None:
+    with engine_process(tmp_path) as here:
+        assert here.stdout.readline() == b"joined\n"
+        holder = Place.holder
+
+        def seen_from_there(self: Place, byte: Byte) -> int | None:
+            """The number is nobody's there, or another process's: the kernel gives none."""
+            return None if holder(self, byte) is None else 0
+
+        monkeypatch.setattr(Place, "holder", seen_from_there)
+        there = PrivateDaemon.join(options_of(tmp_path), tmp_path)
+        assert there.watch() is None
     monkeypatch.undo()
-    there = PrivateDaemon.join(options_of(tmp_path), tmp_path)
-    here.leave()
-    monkeypatch.setattr(private_daemon, "pid_namespace", lambda: "pid:[1]")
+    assert pid_of(tmp_path)
     there.leave()
-    os.kill(pid_of(tmp_path), 0)
-    monkeypatch.undo()
-    kill_daemon(tmp_path)
-    PrivateDaemon.join(options_of(tmp_path), tmp_path).leave()
-    assert not Path(options_of(tmp_path).shm_dir).exists()
+    eventually(lambda: is_gone(tmp_path, options_of(tmp_path).shm_dir))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from croupier.vllm import requirements
 from croupier.vllm.requirements import check_engine, faults
 
 
@@ -45,6 +46,7 @@ HASHED = SimpleNamespace(num_hash_layers=3)
         {},
         {"async_scheduling": False},
         {"kv_transfer_config": FAILS},
+        {"lora_config": object()},
         {"pipeline_parallel_size": 2},
         {"pipeline_parallel_size": 2, "additional_config": SPARE},
         {"hf_config": HASHED, "hf_text_config": HASHED},
@@ -59,7 +61,7 @@ def test_an_engine_of_the_usual_kind_is_served(other: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("other", "text"),
     [
-        ({"use_v2_model_runner": False}, "VLLM_USE_V2_MODEL_RUNNER=1 would be right"),
+        ({"use_v2_model_runner": False}, "set VLLM_USE_V2_MODEL_RUNNER=1"),
         ({"speculative_config": object()}, "speculative decoding is on"),
         ({"runner_type": "pooling"}, "'generate' would be right"),
         ({"logits_processors": ["mine"]}, "custom logits processors"),
@@ -68,12 +70,52 @@ def test_an_engine_of_the_usual_kind_is_served(other: dict[str, Any]) -> None:
         ({"pipeline_parallel_size": 2, "hf_text_config": HASHED}, "num_hash_layers"),
         ({"additional_config": SPARE}, "spare_batches is set and pipeline_parallel_size is 1"),
         ({"prefill_context_parallel_size": 2}, "prefill_context_parallel_size is above 1"),
-        ({"lora_config": object()}, "LoRA gathers logits itself"),
         ({"kv_transfer_config": RECOMPUTES}, "kv_load_failure_policy is 'recompute'"),
         ({"nnodes_within_dp": 2}, "on several hosts"),
     ],
 )
-def test_what_stands_in_the_way_is_named(other: dict[str, Any], text: str) -> None:
+def test_what_stands_in_the_way_is_named(
+    other: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requirements, "installed_release", lambda: "0.26.0")
     with pytest.raises(ValueError, match="Croupier cannot sample for this engine") as refused:
         check_engine(engine(**other))
     assert text in str(refused.value)
+
+
+def test_a_runner_of_version_1_is_explained_by_what_version_2_lacks() -> None:
+    config = engine(use_v2_model_runner=False)
+    config._get_v2_model_runner_unsupported_features = lambda: ["dual batch overlap", "EC transfer"]
+    assert faults(config) == [
+        "it has model runner V1, because V2 lacks dual batch overlap, EC transfer; "
+        "an engine without these would be right"
+    ]
+
+
+def test_logits_processors_of_other_packages_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = [SimpleNamespace(name="mine", value="package:Mine")]
+    monkeypatch.setattr(requirements.importlib.metadata, "entry_points", lambda group: theirs)
+    [fault] = faults(engine())
+    assert "mine (package:Mine)" in fault
+    assert "vllm.logits_processors" in fault
+
+
+@pytest.mark.parametrize(
+    "release", ["0.24.0", "0.25.9", "0.27.0", "0.33.0", "0.260.1", "1.0", "0.1.dev5+gabc"]
+)
+def test_a_release_of_vllm_that_was_not_tested_is_refused_by_its_number(
+    release: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requirements, "installed_release", lambda: release)
+    with pytest.raises(ValueError, match="not tested with vLLM") as refused:
+        check_engine(engine())
+    assert release in str(refused.value)
+    assert "vllm==0.26.*" in str(refused.value)
+    assert '"untested": true' in str(refused.value)
+    check_engine(engine(additional_config={"croupier": {"untested": True}}))
+
+
+@pytest.mark.parametrize("release", ["0.26", "0.26.0", "0.26.3", "0.26.0.post1", "0.26.1rc1+cu130"])
+def test_the_tested_releases_start(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requirements, "installed_release", lambda: release)
+    check_engine(engine())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("vllm")
 pytest.importorskip("host_engine", exc_type=ImportError)
 
+from vllm.lora.layers import LogitsProcessorWithLoRA, LoRAMapping  # noqa: E402
+from vllm.lora.layers import logits_processor as lora_logits  # noqa: E402
+from vllm.lora.punica_wrapper.punica_cpu import PunicaWrapperCPU  # noqa: E402
+from vllm.utils import torch_utils  # noqa: E402
+
 from croupier import Params, Session  # noqa: E402
 from croupier.vllm import runner as runners  # noqa: E402
 from croupier.vllm.options import Options  # noqa: E402
@@ -22,6 +28,7 @@ from croupier.vllm.order import Order  # noqa: E402
 from croupier.vllm.private_daemon import PrivateDaemon  # noqa: E402
 
 VOCAB, PADDED, HIDDEN, RANKS = 500, 512, 16, 2
+BANNED = 300
 
 
 @pytest.fixture
@@ -38,54 +45,78 @@ def make_runner(rank: int, head: Any) -> Any:
     runner.is_last_pp_rank = True
     runner.pp_handler = None
     runner.vocab_size = VOCAB
-    runner.model_config = SimpleNamespace(get_hidden_size=lambda: HIDDEN)
-    runner.dtype = torch.bfloat16
+    runner.lora_config = None
     runner.sampler = SimpleNamespace(add_request=lambda *_: None)
     shard = head[rank * PADDED // RANKS : (rank + 1) * PADDED // RANKS]
     runner.model = SimpleNamespace(compute_logits=lambda hidden: hidden @ shard.T)
     return runner
 
 
-def test_each_rank_writes_its_own_shard_in_the_orders_order(daemon: PrivateDaemon, monkeypatch: Any) -> None:
+def masking_model(head: Any) -> Any:
+    """Its gathered rows lack an id: the one that would win most."""
+
+    def compute_logits(hidden: Any) -> Any:
+        logits = (hidden @ head.T)[:, :VOCAB]
+        logits[:, BANNED] = float("-inf")
+        return logits
+
+    return SimpleNamespace(compute_logits=compute_logits)
+
+
+@pytest.mark.parametrize("gathers", [False, True], ids=["alone", "gathered"])
+def test_each_rank_writes_its_own_shard_in_the_orders_order(
+    daemon: PrivateDaemon, monkeypatch: Any, gathers: bool
+) -> None:
     monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: SimpleNamespace(cuda_stream=0))
+    monkeypatch.setattr(runners, "get_tensor_model_parallel_world_size", lambda: RANKS)
+    local = threading.local()
+    monkeypatch.setattr(runners, "get_tensor_model_parallel_rank", lambda: local.rank)
     monkeypatch.setattr(runners, "Writer", lambda path, rank, device: HostWriter(path, rank=rank))
     generator = torch.Generator().manual_seed(3)
     head = torch.randn(PADDED, HIDDEN, generator=generator).to(torch.bfloat16)
     # An engine's padding holds anything: here what would win.
     head[VOCAB:] = 100.0
     hidden = torch.randn(9, HIDDEN, generator=generator).to(torch.bfloat16).abs()
+    head[BANNED] = 50.0 if gathers else head[0]
     ranks = []
     for rank in range(RANKS):
-        monkeypatch.setattr(runners, "get_tensor_model_parallel_rank", lambda rank=rank: rank)
         ranks.append(make_runner(rank, head))
-        assert ranks[rank].croupier_describe() == {"rank": rank, "ids": PADDED // RANKS, "dtype": "bf16"}
+        if gathers:
+            ranks[rank].model = masking_model(head)
     with Session(
-        endpoint=daemon.endpoint, name="runner", vocab=VOCAB, tp=RANKS, padded_vocab=PADDED, max_length=64
+        endpoint=daemon.endpoint,
+        name="runner",
+        vocab=VOCAB,
+        tp=RANKS,
+        padded_vocab=VOCAB if gathers else PADDED,
+        max_length=64,
     ) as session:
-        for rank, runner in enumerate(ranks):
-            monkeypatch.setattr(runners, "get_tensor_model_parallel_rank", lambda rank=rank: rank)
-            runner.croupier_attach(session.segment_path, 20.0, 0)
+        for local.rank, runner in enumerate(ranks):
+            runner.croupier_attach(session.segment_path, 20.0, 0, gathers)
         names = ["a", "b", "c", "d"]
         for uid, _ in enumerate(names, 1):
             session.add(uid, [uid], params=Params(temperature=0.0))
         batch = SimpleNamespace(req_ids=names, num_reqs=4, logits_indices=torch.tensor([8, 2, 5, 0]))
-        best = (hidden.float() @ head[:VOCAB].float().T).to(torch.bfloat16).argmax(dim=-1)
+        rows = (hidden.float() @ head[:VOCAB].float().T).to(torch.bfloat16)
+        if gathers:
+            rows[:, BANNED] = float("-inf")
+        best = rows.argmax(dim=-1)
 
         step = session.submit([4, 1, 3])
-        for output in sample(ranks, Order(step, ["d", "a", "c"]), hidden, batch):
+        for output in sample(local, ranks, Order(step, ["d", "a", "c"]), hidden, batch):
             assert output.num_sampled.tolist() == [1, 0, 1, 1]
             expected = [best[8].item(), 0, best[5].item(), best[0].item()]
             assert output.sampled_token_ids.tolist() == [[token] for token in expected]
         assert session.wait(20.0).tokens.tolist() == [best[0].item(), best[8].item(), best[5].item()]
 
         step = session.submit([1, 2, 3, 4])
-        for output in sample(ranks, Order(step, names), hidden, batch):
+        for output in sample(local, ranks, Order(step, names), hidden, batch):
             assert output.num_sampled.tolist() == [1, 1, 1, 1]
             assert output.sampled_token_ids[:, 0].tolist() == best[batch.logits_indices].tolist()
             assert output.sampled_token_ids.dtype == torch.int64
         session.wait(20.0)
 
-        for output in sample(ranks, Order(None, []), hidden, batch):
+        for output in sample(local, ranks, Order(None, []), hidden, batch):
             assert output.num_sampled.tolist() == [0, 0, 0, 0]
         for runner in ranks:
             runner.croupier_detach()
@@ -95,10 +126,11 @@ class HostWriter(runners.Writer):
     """The host's, with a GPU writer's arguments."""
 
 
-def sample(ranks: list[Any], order: Order, hidden: Any, batch: Any) -> list[Any]:
+def sample(local: Any, ranks: list[Any], order: Order, hidden: Any, batch: Any) -> list[Any]:
     """All ranks at once, as their processes would: each waits for tokens that need the other's shard."""
 
     def one(runner: Any) -> Any:
+        local.rank = ranks.index(runner)
         runner.croupier_order = order
         output, counts, rejected = runner.sample(hidden, batch, None)
         assert output.num_sampled is counts
@@ -109,63 +141,131 @@ def sample(ranks: list[Any], order: Order, hidden: Any, batch: Any) -> list[Any]
         return list(threads.map(one, ranks))
 
 
-class Lender:
-    """A lean step's writer: it notes what it may still read, and where."""
+class SilentWriter:
+    """Takes what it is given: these tests look at what the runner keeps."""
 
-    info = SimpleNamespace(steps_in_flight=3)
     state = SimpleNamespace(late_steps=0)
-
-    def __init__(self) -> None:
-        self.borrowed: list[int] = []
 
     def begin(self, step: int) -> bool:
         return True
 
     def enqueue_pointer(self, address: int, stride: int, stream: int) -> None:
-        self.borrowed = [*self.borrowed, address][-3:]
+        self.address, self.stride = address, stride
 
     def enqueue_awaited_tokens_pointer(self, *_: Any) -> None:
         pass
 
-    def detach(self) -> None:
-        pass
+
+def lone_runner(monkeypatch: Any, compute_logits: Any) -> Any:
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: SimpleNamespace(cuda_stream=0))
+    monkeypatch.setattr(runners, "get_tensor_model_parallel_world_size", lambda: 1)
+    runner = make_runner(0, torch.ones(PADDED, HIDDEN, dtype=torch.bfloat16))
+    runner.model = SimpleNamespace(compute_logits=compute_logits)
+    runner.croupier_writer = SilentWriter()
+    return runner
 
 
 @pytest.mark.parametrize("strided", [False, True])
 @pytest.mark.parametrize("drawing", [["a", "b"], ["b"]], ids=["all draw", "some draw"])
-def test_the_logits_of_the_steps_in_flight_are_kept(
+def test_with_one_stage_no_logits_are_kept_behind_their_step(
     monkeypatch: Any, strided: bool, drawing: list[str]
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: SimpleNamespace(cuda_stream=0))
-    monkeypatch.setattr(runners, "get_tensor_model_parallel_rank", lambda: 0)
-    writer = Lender()
-    monkeypatch.setattr(runners, "Writer", lambda *_, **__: writer)
-    runner = make_runner(0, torch.ones(PADDED, HIDDEN, dtype=torch.bfloat16))
     made = []
 
     def compute_logits(hidden: Any) -> Any:
-        # As PyTorch's memory of a GPU: what nobody keeps is the next tensor's.
         logits = torch.zeros(len(hidden), VOCAB).T.contiguous().T if strided else torch.zeros(2, VOCAB)
         made.append(weakref.ref(logits))
         return logits
 
-    runner.model = SimpleNamespace(compute_logits=compute_logits)
-    runner.croupier_attach("segment", 1.0, 0)
+    runner = lone_runner(monkeypatch, compute_logits)
     batch = SimpleNamespace(req_ids=["a", "b"], num_reqs=2, logits_indices=torch.tensor([0, 1]))
-    for step in range(1, 8):
+    for step in range(1, 5):
         runner.croupier_order = Order(step, drawing)
         runner.sample(torch.zeros(2, HIDDEN), batch, None)
-        # A step without a column borrows nothing, and ends no loan.
-        runner.croupier_order = Order(None, [])
-        runner.sample(torch.zeros(2, HIDDEN), batch, None)
-        assert [logits.data_ptr() for logits in runner.croupier_logits] == writer.borrowed
-        assert len(set(writer.borrowed)) == min(step, 3)
-        if not strided:
-            assert [logits() is not None for logits in made] == [
-                step - place < 3 for place in range(1, step + 1)
-            ]
-    runner.croupier_detach()
-    assert not runner.croupier_logits
+        assert [logits() for logits in made] == [None] * step
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("last", [True, False])
+def test_with_stages_the_profile_has_room_for_the_logits_under_way(
+    monkeypatch: Any, stages: int, last: bool
+) -> None:
+    runner = lone_runner(monkeypatch, None)
+    runner.is_last_pp_rank, runner.pp_handler = last, object() if stages > 1 else None
+    runner.vllm_config = SimpleNamespace(max_concurrent_batches=3)
+    runner.max_num_reqs = 7
+    runner.model_config = SimpleNamespace(head_dtype=torch.float32)
+    made, during = [], []
+    empty = torch.empty
+
+    def noting(*sizes: Any, **how: Any) -> Any:
+        tensor = empty(*sizes, **how)
+        made.append(weakref.ref(tensor))
+        return tensor
+
+    monkeypatch.setattr(torch, "empty", noting)
+    monkeypatch.setattr(
+        runners.GPUModelRunner, "profile_run", lambda self: during.extend(ref().shape for ref in made)
+    )
+    runner.profile_run()
+    assert during == ([(3, 7, VOCAB)] if last and stages > 1 else [])
+    assert [ref() for ref in made] == [None] * len(during)
+
+
+def test_the_shape_of_logits_is_asked_with_what_the_model_gave(monkeypatch: Any) -> None:
+    """OPT-350m's hidden states have 512 numbers where its configuration says 1,024."""
+    seen = []
+
+    def compute_logits(hidden: Any) -> Any:
+        seen.append(tuple(hidden.shape))
+        return hidden @ torch.ones(VOCAB, 512).T
+
+    monkeypatch.setattr(runners, "get_tensor_model_parallel_rank", lambda: 0)
+    runner = lone_runner(monkeypatch, compute_logits)
+    runner.model_config = SimpleNamespace(get_hidden_size=lambda: 1024)
+    with pytest.raises(RuntimeError, match="made no profiling run"):
+        runner.croupier_describe()
+    monkeypatch.setattr(runners.GPUModelRunner, "_dummy_sampler_run", lambda self, hidden: None)
+    runner._dummy_sampler_run(torch.ones(9, 512))
+    described = runner.croupier_describe()
+    assert described == {"rank": 0, "ids": VOCAB, "row": VOCAB, "dtype": "fp32", "gathers": False}
+    assert seen == [(2, 512)]
+
+
+@pytest.mark.parametrize("drawing", [["a", "b", "c"], ["c", "a"], ["b"]])
+def test_an_adapter_of_the_lm_head_is_that_of_each_rows_own_request(
+    monkeypatch: Any, drawing: list[str]
+) -> None:
+    """vLLM's own layer and mapping: each request has an adapter that lets a token of its own win."""
+    base = SimpleNamespace(
+        vocab_size=VOCAB,
+        _apply_head=lambda head, hidden, bias: torch.zeros(len(hidden), VOCAB),
+        _gather_logits=lambda logits: logits,
+    )
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(lora_logits, "get_tensor_model_parallel_world_size", lambda: 1)
+    monkeypatch.setattr(lora_logits, "get_tensor_model_parallel_rank", lambda: 0)
+    monkeypatch.setattr(torch_utils, "PIN_MEMORY", False)
+    layer = LogitsProcessorWithLoRA(base, HIDDEN, torch.float32, cpu, None)
+    layer.create_lora_weights(3, SimpleNamespace(max_lora_rank=8, lora_dtype=torch.float32), None)
+    best = {"a": 20, "b": 400, "c": 7}
+    for place, token in enumerate(best.values()):
+        wins = torch.zeros(VOCAB, 8)
+        wins[token] = 1.0
+        layer.set_lora(place, torch.ones(8, HIDDEN), wins)
+    punica = PunicaWrapperCPU(64, 8, cpu)
+    layer.set_mapping(punica)
+    # Of a batch of a, b and c, in this order, of one token each.
+    punica.update_metadata(LoRAMapping((1, 2, 3), (1, 2, 3), is_prefill=True), [1, 2, 3], 3, VOCAB)
+    runner = lone_runner(monkeypatch, lambda hidden: layer._get_logits(hidden, SimpleNamespace()))
+    runner.lora_config = object()
+    batch = SimpleNamespace(req_ids=["a", "b", "c"], num_reqs=3, logits_indices=torch.tensor([0, 1, 2]))
+    rows = None
+    order = Order(1, drawing)
+    if drawing != batch.req_ids:
+        rows = runner._rows_of(order, batch)
+    logits = runner._logits_of(torch.ones(3, HIDDEN), batch, rows)
+    assert logits.argmax(dim=-1).tolist() == [best[name] for name in drawing]
 
 
 @pytest.mark.parametrize("last", [True, False])

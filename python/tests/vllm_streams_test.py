@@ -126,6 +126,7 @@ def device(monkeypatch: Any) -> Device:
         device.note("post_update", arguments[4])
         device.counted = arguments[4].tolist(), arguments[5].tolist()
 
+    monkeypatch.setattr(runners, "get_tensor_model_parallel_world_size", lambda: 1)
     device.sent = []
     monkeypatch.setattr(async_utils, "async_copy_to_np", copy)
     monkeypatch.setattr(torch.distributed, "broadcast", broadcast)
@@ -166,7 +167,7 @@ def runner_of(device: Device, batch: Any, stages: int) -> Any:
         speculator=None,
         num_speculative_steps=0,
         croupier_writer=device,
-        croupier_logits=deque(maxlen=2),
+        lora_config=None,
         croupier_timeout=1.0,
         eplb=SimpleNamespace(step=lambda *_, **__: None),
         kv_connector=SimpleNamespace(post_forward=lambda _: None),
@@ -216,6 +217,8 @@ def test_the_next_batch_of_the_last_stage_waits_for_no_token(
     order = [what for what, _ in device.done]
     assert order.index("logits") < order.index("await") < order.index("broadcast") < order.index("copy")
     assert {stream for what, stream in device.done if what.startswith("aten.")} == {"side", "copies"}
+    # Samplers read the logits until the tokens are there, and nobody else keeps them that long.
+    assert any(name == "side" and tensor.shape == (len(drawing), 8) for tensor, name in device.recorded)
     if len(drawing) < len(names):
         # The rows' places are the main stream's memory.
         assert any(

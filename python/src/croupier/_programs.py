@@ -32,11 +32,3 @@ def croupier() -> NoReturn:
 
 def croupierd() -> NoReturn:
     _become("croupierd")
-
-
-def croupier_sim() -> NoReturn:
-    _become("croupier-sim")
-
-
-def croupier_bench() -> NoReturn:
-    _become("croupier-bench")

@@ -12,6 +12,7 @@ from croupier import Decider, Error, Params
 from .options import Options
 from .parameters import Limits, translate
 from .requirements import check_engine
+from .sequences import NO_PROMPT_IDS
 
 _PROBE = np.zeros(64, dtype=np.float32)
 
@@ -60,9 +61,7 @@ def install(input_processor: type) -> None:
         request = process(self, *args, **kwargs)
         if self.croupier_limits is not None and request.sampling_params is not None:
             if request.prompt_token_ids is None:
-                raise ValueError(
-                    "prompt_embeds has no token ids, which penalties need; a prompt of tokens is right"
-                )
+                raise ValueError(NO_PROMPT_IDS)
             # Now it has the model's defaults, the EOS ids and the bad words' ids.
             check_request(request.sampling_params, self.croupier_limits)
         return request

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import os
 import random
 import weakref
@@ -20,14 +19,18 @@ from croupier import Error, Session
 
 from . import pipeline
 from .admission import limits_of
+from .failures import end_requests_with_errors
 from .keeper import Keeper
 from .options import TRANSPORTS, Options
 from .plane import Batch, Plane
 from .private_daemon import PrivateDaemon, lean_samplers_of, system_endpoint
+from .requirements import check_engine
 from .sequences import Sequences
+from .shared_memory import room_of, without_room
 from .verify import Verifier
 
-logger = init_logger(__name__)
+# Below vLLM's own logger, whose handler shows it: other names are shown from warnings on.
+logger = init_logger("vllm.croupier")
 
 WORKER = "croupier.vllm.worker.CroupierWorker"
 NATIVE_WORKER = "vllm.v1.worker.gpu_worker.Worker"
@@ -63,7 +66,9 @@ class WithSession:
                 f"worker_cls is {parallel.worker_cls!r}; Croupier has a worker for {NATIVE_WORKER!r} alone"
             )
         parallel.worker_cls = WORKER
-        end_requests_with_errors()
+        # Again, where all engines pass: a front end that is not vLLM's Python has not looked.
+        check_engine(self.vllm_config)
+        end_requests_with_errors(logger.warning)
         pipeline.prepare_engine_core(self.vllm_config)
         super()._init_executor()
 
@@ -110,6 +115,9 @@ class WithSession:
         options = Options.of(config) or Options()
         ranks = sorted((found for found in self.collective_rpc("croupier_describe") if found), key=_rank)
         geometry = geometry_of(ranks, config.model_config.get_vocab_size())
+        gathers = must_gather(ranks)
+        if gathers and not config.lora_config:
+            logger.info("This model changes logits by their ids: ranks gather them, and write a part each.")
         # An engine core in the caller's own process is often left to the interpreter's end. By a weak
         # reference: the executor has the model, and the GPU's memory with it.
         executor, owner = weakref.ref(self), os.getpid()
@@ -121,7 +129,7 @@ class WithSession:
 
         atexit.register(end_left_session)
         try:
-            self._use_session(options, geometry)
+            self._use_session(options, geometry, gathers)
         except BaseException:
             self._end_session()
             raise
@@ -139,11 +147,13 @@ class WithSession:
                 return session
         if not endpoint:
             self.croupier_daemon = PrivateDaemon.join(own)
+            if url := self.croupier_daemon.metrics_url:
+                logger.info("the private daemon's metrics are at %s", url)
             return session_at(self.croupier_daemon.endpoint, options, asked)
         tell_ignored(options, endpoint)
         return session_at(endpoint, options, asked)
 
-    def _use_session(self, options: Options, geometry: dict[str, Any]) -> None:
+    def _use_session(self, options: Options, geometry: dict[str, Any], gathers: bool) -> None:
         config = self.vllm_config
         batches = config.max_concurrent_batches
         most = config.scheduler_config.max_num_seqs
@@ -159,14 +169,15 @@ class WithSession:
             alone = replace(options, samplers=lean_samplers_of(options, 1))
         # Of the engine among its replicas; the rank is 0 in each where they are apart.
         replica = config.parallel_config.data_parallel_index
+        # The waiting preempted ones stay in the table.
+        sequences_at_once = 2 * most + 16
         session = self._opened(
             options,
             own,
             name=options.session_name(replica),
             max_batch=most,
             steps_in_flight=pipeline.slots_of(config),
-            # The waiting preempted ones stay in the table.
-            max_sequences=2 * most + 16,
+            max_sequences=sequences_at_once,
             max_length=longest,
             max_bias=options.max_bias,
             max_stop_ids=options.max_stop_ids,
@@ -182,18 +193,23 @@ class WithSession:
         try:
             self.croupier_keeper = Keeper(session.segment_path, alone, self.croupier_daemon, logger.warning)
             self.collective_rpc(
-                "croupier_attach", args=(session.segment_path, options.timeout, options.verify_every)
+                "croupier_attach",
+                args=(session.segment_path, options.timeout, options.verify_every, gathers),
             )
             verifier = None
             if options.verify_every:
                 verifier = Verifier(geometry["vocab"], longest, options.verify_report, logger.info)
             seeds = random.Random(f"{config.model_config.seed} {replica}")
-            sequences = Sequences(session, limits, seeds, logger.warning)
+            sequences = Sequences(session, geometry["vocab"], limits, seeds, logger.warning)
             self.croupier_plane = Plane(session, sequences, options.timeout, logger.warning, verifier)
         except BaseException:
             session.close()
             raise
         logger.info("Croupier decides the tokens: %s, %s", session.segment_path, geometry)
+        cache = config.cache_config
+        cached = (cache.num_gpu_blocks or 0) * (cache.block_size or 0)
+        room = room_of(session.segment_path, sequences_at_once, cached, longest)
+        logger.warning(room.advice) if room.advice else logger.info(room.text)
 
 
 class MultiprocExecutorWithSession(WithSession, MultiprocExecutor):
@@ -211,7 +227,8 @@ def with_session(executor: type) -> type:
         return executor
     if executor not in known:
         raise ValueError(
-            f"distributed_executor_backend is {executor.__name__}; with Croupier 'mp' or 'uni' would be right"
+            f"distributed_executor_backend is {executor.__name__}, whose workers may be on other hosts or "
+            "schedule for themselves; with Croupier --distributed-executor-backend mp or uni would be right"
         )
     return known[executor]
 
@@ -230,6 +247,8 @@ def session_at(endpoint: str, options: Options, asked: dict[str, Any]) -> Sessio
     try:
         return Session(endpoint=endpoint, **asked)
     except Error as error:
+        if error.name == "no_memory":
+            raise RuntimeError(without_room(str(error), asked["max_batch"])) from error
         chosen = options.transport != "auto" or asked.get("transport") != TRANSPORTS["lean"]
         if chosen or error.name != "bad_geometry":
             raise
@@ -246,35 +265,24 @@ def geometry_of(ranks: list[dict[str, Any]], vocab: int) -> dict[str, Any]:
     """The session's shards, from what the ranks' logits are."""
     if not ranks:
         raise RuntimeError("no worker of the last stage has told its logits")
-    tp, ids, dtype = len(ranks), ranks[0]["ids"], ranks[0]["dtype"]
-    if any(rank["rank"] != place or rank["ids"] != ids for place, rank in enumerate(ranks)):
+    tp, dtype = len(ranks), ranks[0]["dtype"]
+    gathered = must_gather(ranks)
+    ids = -(-ranks[0]["row"] // tp) if gathered else ranks[0]["ids"]
+    if any(
+        rank["rank"] != place or rank["row"] != ranks[0]["row"] or (not gathered and rank["ids"] != ids)
+        for place, rank in enumerate(ranks)
+    ):
         raise RuntimeError(f"the ranks' shards are {ranks}; equal ones, one a rank, would be right")
     if dtype not in ("bf16", "fp16", "fp32"):
         raise ValueError(f"the logits are {dtype}; with Croupier bfloat16, float16 or float32 would be right")
-    if ids * tp < vocab or (tp == 1 and ids != vocab) or (tp > 1 and ids >= vocab):
+    if ranks[0]["row"] != vocab or ids * tp < vocab:
         raise ValueError(
-            f"each of {tp} ranks has {ids} logits of a vocabulary of {vocab}: "
-            "this model does not cut its LM head as vLLM's LogitsProcessor does"
+            f"a row of this model has {ranks[0]['row']} logits, in {tp} parts of {ids}, for a vocabulary of "
+            f"{vocab}: it does not make logits as vLLM's LogitsProcessor does"
         )
     return {"vocab": vocab, "tp": tp, "dtype": dtype, **({"padded_vocab": ids * tp} if tp > 1 else {})}
 
 
-def end_requests_with_errors() -> None:
-    """Lets the scheduler end a request that has no token, as it ends one whose grammar does not compile."""
-    from vllm.v1.core.sched.scheduler import Scheduler
-
-    if hasattr(Scheduler, "croupier_ends_requests"):
-        return
-    Scheduler.croupier_ends_requests = True
-    update = Scheduler.update_from_output
-
-    @functools.wraps(update)
-    def update_from_output(self: Any, scheduler_output: Any, model_runner_output: Any) -> Any:
-        errors = getattr(model_runner_output, "croupier_errors", None)
-        if errors:
-            for name, reason in errors.items():
-                logger.warning("request %s ends without a further token: %s", name, reason)
-            self.grammar_compile_error_reqs.update(errors)
-        return update(self, scheduler_output, model_runner_output)
-
-    Scheduler.update_from_output = update_from_output
+def must_gather(ranks: list[dict[str, Any]]) -> bool:
+    """Whether all ranks gather: one that need not takes part for the others."""
+    return any(rank["gathers"] for rank in ranks)

@@ -1,7 +1,7 @@
 """What decides for this engine is kept alive: a private daemon is started again, a stand-in waits beside it.
 
-The stand-in (`croupierd --stand-in`) decides while there is no daemon, from the same segment and so with the
-same tokens, and gives the session back when there is one. Neither takes part in a step that goes well.
+The stand-in (`croupierd --stand-in-fd`) decides while there is no daemon, from the same segment and so with
+the same tokens, and gives the session back when there is one. Neither takes part in a step that goes well.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import subprocess
 import threading
 import time
+import weakref
 from collections.abc import Callable
 
 from .options import Options
@@ -27,6 +28,20 @@ _THREADS_PATIENCE = 5.0
 _REFUSES = 2
 
 
+class SegmentFile:
+    """Open in this process alone: a child that is forked would keep its memory after the session's end."""
+
+    def __init__(self, path: str) -> None:
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        mine = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: (file := mine()) is not None and file.close())
+
+    def close(self) -> None:
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
 class Watched:
     """Something that is started again when it ends, later and later when it does not live for long."""
 
@@ -42,6 +57,7 @@ class Watched:
         self._may_start_again = may_start_again
         self._started = 0.0
         self._pause = _FIRST_PAUSE
+        self._fault = ""
 
     def start(self) -> None:
         self.due, self._started = None, time.monotonic()
@@ -53,7 +69,9 @@ class Watched:
         try:
             self.start()
         except Exception as error:  # Whatever it is: nobody else would start it again.
-            log(f"{self.name} cannot be started, and is tried again: {error}")
+            if str(error) != self._fault:
+                log(f"{self.name} cannot be started, and is tried again: {error}")
+            self._fault = str(error)
             self._later()
 
     def note_end(self) -> None:
@@ -94,7 +112,9 @@ class Keeper:
     def __init__(
         self, segment_path: str, options: Options, daemon: PrivateDaemon | None, log: Callable[[str], None]
     ) -> None:
-        self._segment_path = segment_path
+        # The stand-in has it by its descriptor: arguments are read by every user, and the file may lose its
+        # name while the session lives.
+        self._segment = SegmentFile(segment_path) if options.stand_in else None
         self._options = options
         self._daemon = daemon
         self._log = log
@@ -150,6 +170,8 @@ class Keeper:
     def _end_stand_in(self) -> None:
         if self._process is not None:
             end(self._process)
+        if self._segment is not None:
+            self._segment.close()
 
     def _daemon_may_start_again(self) -> bool:
         self._log("croupierd has ended; it is started again")
@@ -167,15 +189,14 @@ class Keeper:
         return True
 
     def _start_stand_in(self) -> int:
+        inherited = {"--stand-in-fd": self._segment.descriptor}
+        if self._daemon is not None:
+            inherited["--used-by-fd"] = self._daemon.lock
+        told = [word for name, number in inherited.items() for word in (name, str(number))]
         self._process = subprocess.Popen(
-            [
-                find_croupierd(),
-                "--stand-in",
-                self._segment_path,
-                "--samplers",
-                str(samplers_of(self._options)),
-            ],
+            [find_croupierd(), *told, "--samplers", str(samplers_of(self._options))],
             stdin=subprocess.DEVNULL,
+            pass_fds=list(inherited.values()),
             start_new_session=True,  # An interrupt at the terminal is the engine's to handle.
         )
         return end_of(self._process)

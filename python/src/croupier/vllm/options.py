@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import secrets
 from collections.abc import Mapping
@@ -42,6 +43,8 @@ class Options:
     which is lean from GPUs."""
     shm_dir: str = ""
     """Of a private daemon: where its segments lie."""
+    metrics_port: int = 0
+    """Of a private daemon: the port of 127.0.0.1 where it serves metrics and its page; 0: none."""
     samplers: int = 0
     """Of a private daemon and of a stand-in; 0: three quarters of the cores that this process may use, and
     for lean steps a dozen at the most."""
@@ -51,6 +54,8 @@ class Options:
     """The file that takes verify mode's counts when the engine ends."""
     spare_batches: int = 0
     """Of an engine with pipeline stages: batches in flight beyond vLLM's, which hide the time of deciding."""
+    untested: bool = False
+    """Lets a release of vLLM start that Croupier was not tested with."""
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
@@ -67,6 +72,11 @@ class Options:
             raise ValueError(
                 f"additional_config[{KEY!r}]['timeout'] is {timeout}; "
                 f"seconds above 0, up to {_LONGEST} would be right"
+            )
+        port = given.get("metrics_port", cls.metrics_port)
+        if port > 65535:
+            raise ValueError(
+                f"additional_config[{KEY!r}]['metrics_port'] is {port}; 0 to 65535 would be right"
             )
         spare = given.get("spare_batches", cls.spare_batches)
         if spare > 1:
@@ -100,7 +110,11 @@ class Options:
 
     def ignored_by_another_daemon(self) -> list[str]:
         """Of a daemon that this engine does not start itself: what is given and has no effect there."""
-        ignored = [f"'shm_dir' ({self.shm_dir}) is not used"] if self.shm_dir else []
+        ignored = [
+            f"'{name}' ({value}) is not used"
+            for name in ("shm_dir", "metrics_port")
+            if (value := getattr(self, name))
+        ]
         if self.samplers and self.stand_in:
             ignored.append(f"'samplers' ({self.samplers}) is the stand-in's alone")
         elif self.samplers:
@@ -125,3 +139,28 @@ def _check_type(key: str, value: Any, default: Any) -> None:
         )
     if wanted in (int, float) and value < 0:
         raise ValueError(f"additional_config[{KEY!r}][{key!r}] is {value}; 0 or more would be right")
+
+
+def leave_out_of_hash(config: type) -> None:
+    """For vLLM's VllmConfig, whose hash names what was compiled for it; a second call does nothing.
+
+    It takes in all of additional_config. Croupier's options change nothing that is compiled, and an engine
+    need not compile its model anew for another one of them.
+    """
+    if hasattr(config, "croupier_left_out"):
+        return
+    config.croupier_left_out = True
+    compute = config.compute_hash
+
+    @functools.wraps(compute)
+    def compute_hash(self: Any) -> str:
+        given = self.additional_config
+        if not isinstance(given, Mapping) or KEY not in given:
+            return compute(self)
+        self.additional_config = {key: value for key, value in given.items() if key != KEY}
+        try:
+            return compute(self)
+        finally:
+            self.additional_config = given
+
+    config.compute_hash = compute_hash

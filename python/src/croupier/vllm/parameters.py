@@ -126,6 +126,7 @@ def _logprobs(sampling: Any, limits: Limits, params: dict[str, Any]) -> int | No
         )
     # A rank comes only with a list, and vLLM shows the drawn token's rank whatever it asks for.
     params["logprobs"] = max(1, wanted)
+    params["rank_counts_ties"] = True
     params["logprob_mode"] = "raw" if limits.logprobs_mode == "raw_logprobs" else "processed"
     return wanted
 
@@ -140,28 +141,13 @@ def _bad_words(sampling: Any) -> list[list[int]]:
 
 
 def _stops(sampling: Any, request: Request) -> None:
-    """The engine ends sequences, not the daemon: a daemon's stop would make the next steps in flight void.
+    """The engine ends sequences, not the daemon, whose stops would make the next steps in flight void.
 
-    Only min_tokens needs to know the ids, to ban them; then what the daemon stops at must be what the engine
-    stops at. An id that is banned and no stop (EOS under ignore_eos) can be told as an EOS that is ignored,
-    and there is room for one.
+    Only min_tokens needs the ids, to ban them: those that the engine stops at, and EOS ids that it ignores.
     """
-    if not sampling.min_tokens:
-        return
-    stops = set(sampling.stop_token_ids or ())
-    if sampling.eos_token_id is not None:
-        stops.add(sampling.eos_token_id)
-    only_banned = set(sampling.all_stop_token_ids) - stops
-    if len(only_banned) > 1:
-        raise ValueError(
-            f"min_tokens with ignore_eos bans {len(only_banned)} EOS ids of this model "
-            f"({', '.join(map(str, sorted(only_banned)))}), and Croupier can ban one that does not stop; "
-            "min_tokens without ignore_eos, or ignore_eos without min_tokens, would be right"
-        )
-    if only_banned:
-        request.params["eos_token_id"] = only_banned.pop()
-        request.params["ignore_eos"] = True
-    request.stop_ids = sorted(stops)
+    if sampling.min_tokens:
+        request.params["stops_only_ban"] = True
+        request.stop_ids = sorted(sampling.all_stop_token_ids)
 
 
 def _refuse_what_is_missing(sampling: Any) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from croupier import Error
 
+from .failures import failed, refused
 from .order import Order
 from .sequences import Sequence, Sequences, ended_by_count
 from .verify import Verifier
@@ -17,7 +18,9 @@ from .verify import Verifier
 # Between the workers' sight of a decision and this process's.
 _MOMENT = 1.0
 _VOID = 13
-_STOPPED = 7
+# What the request itself asks for, rather than a fault of the model or of the daemon: no token is left, a
+# parameter, an id or a mask is wrong.
+_ASKED_FOR = (3, 4, 5, 6, 8)
 
 
 @dataclass
@@ -27,6 +30,16 @@ class Batch:
     order: Order
     sequences: list[Sequence]
     masks: list[Any] | None
+
+
+@dataclass
+class Steady:
+    """What vLLM schedules next where nothing changes: the same requests, each with one token more."""
+
+    counts: dict[str, int]
+    names: list[str]
+    """As vLLM lists what is computed of each."""
+    computed: list[int]
 
 
 class Plane:
@@ -50,6 +63,7 @@ class Plane:
         self._verifier = verifier
         self._names: list[str] = []
         self._last_step = 0
+        self._steady: Steady | None = None
 
     def schedule(self, scheduled: Any) -> None:
         """Takes vLLM's SchedulerOutput, when it goes to the workers."""
@@ -58,6 +72,8 @@ class Plane:
         for name in scheduled.preempted_req_ids or ():
             self._sequences.park(name)
         cached = scheduled.scheduled_cached_reqs
+        if self._goes_on(scheduled, cached):
+            return
         computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
         for new in scheduled.scheduled_new_reqs:
             self._sequences.admit(new, self._last_step)
@@ -77,8 +93,30 @@ class Plane:
             counted = computed[name] + count
             if counted >= sequence.prefill_len:
                 if counted != sequence.due:
-                    raise ended_by_count(name, counted - len(sequence.prompt), sequence)
+                    raise ended_by_count(name, counted - sequence.prompt_len, sequence)
                 self._names.append(name)
+        counts = scheduled.num_scheduled_tokens
+        is_decode = self._names == list(counts) and len(cached.req_ids) == len(counts)
+        if is_decode and all(count == 1 for count in counts.values()):
+            following = [each + 1 for each in cached.num_computed_tokens]
+            self._steady = Steady(dict(counts), list(cached.req_ids), following)
+
+    def _goes_on(self, scheduled: Any, cached: Any) -> bool:
+        """Whether the batch is the last one's requests with a token more each.
+
+        All counts that schedule() would look at were right for the last one, and are one more in vLLM as in
+        the session.
+        """
+        steady, self._steady = self._steady, None
+        if steady is None or scheduled.scheduled_new_reqs:
+            return False
+        if cached.req_ids != steady.names or cached.num_computed_tokens != steady.computed:
+            return False
+        if scheduled.num_scheduled_tokens != steady.counts:
+            return False
+        self._names = list(steady.counts)
+        self._steady = Steady(steady.counts, steady.names, [each + 1 for each in steady.computed])
+        return True
 
     def submit(self, grammar: Any) -> Batch:
         """Publishes the scheduled batch's columns; `grammar` is vLLM's GrammarOutput or None."""
@@ -103,7 +141,9 @@ class Plane:
         if output is None:
             return None
         errors = {
-            name: reason for name, reason in self._sequences.refused.items() if name in output.req_id_to_index
+            name: refused(reason)
+            for name, reason in self._sequences.refused.items()
+            if name in output.req_id_to_index
         }
         if batch.order.step is not None:
             self._sequences.in_flight.popleft()
@@ -156,11 +196,11 @@ class Plane:
 
     def _check(self, batch: Batch, answer: Any, output: Any, errors: dict[str, str]) -> None:
         rows, sampled = output.req_id_to_index, output.sampled_token_ids
-        tokens, flags = answer.tokens.tolist(), answer.flags.tolist()
+        tokens = answer.tokens.tolist()
+        if batch.order.req_ids == output.req_ids and sampled == [[token] for token in tokens]:
+            return
         for column, name in enumerate(batch.order.req_ids):
             drawn, token = sampled[rows[name]], tokens[column]
-            if flags[column] & _STOPPED:
-                batch.sequences[column].void_until = self._last_step
             if token >= 0:
                 if drawn != [token]:
                     raise RuntimeError(
@@ -170,11 +210,13 @@ class Plane:
             decision = answer.decisions[column]
             if decision.error == _VOID and self._may_be_void(name, batch, column):
                 self._sequences.void(name, batch.sequences[column], batch.order.step)
+                self._steady = None
                 continue
-            errors[name] = f"step {batch.order.step}: {decision.error_text or decision.error}"
+            reason = f"step {batch.order.step}: {decision.error_text or decision.error}"
+            errors[name] = refused(reason) if decision.error in _ASKED_FOR else failed(reason)
 
     def _may_be_void(self, name: str, batch: Batch, column: int) -> bool:
-        """Whether the engine gives up this token too: the sequence is finished, counted back or stopped."""
+        """Whether the engine gives up this token too: the sequence is finished or counted back."""
         sequence = batch.sequences[column]
         return self._sequences.get(name) is not sequence or batch.order.step <= sequence.void_until
 

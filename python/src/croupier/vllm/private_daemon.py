@@ -1,33 +1,33 @@
-"""A croupierd for the engines of one user on one host: the first one starts it, the last one ends it.
+"""A croupierd for the engines of one user on one host: the first one starts it, and it ends by itself.
 
-Who uses it holds a shared lock on one file, the daemon itself holds another one through a descriptor that it
-inherits: the kernel drops both with their processes, whatever ends them. What an engine holds itself it
-releases by name: a child that it forked has the same descriptors, and may live on.
+Engines that use it, and the daemon itself, hold record locks on one file (place.py): the kernel drops them
+with their processes, whatever ends those. The daemon ends some seconds after the last engine, and removes its
+files; no code has to run in an engine that dies.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
+import secrets
 import shutil
 import socket
-import stat
 import time
-import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import croupier
 
 from .options import Options
-from .processes import Detached, readable, stop
+from .place import Byte, Place, default_directory
+from .processes import Detached, readable
 
 _START_PATIENCE = 30.0
-_STOP_PATIENCE = 30.0
-_SAMPLERS_PATIENCE = 10.0
+# Of a daemon that serves nobody and is configured otherwise: it ends by itself.
+_END_PATIENCE = 60.0
+_LOOK_AGAIN = 0.05
 _LOG_TAIL = 2000
 _MOST_LEAN_SAMPLERS = 12
 # Of `samplers.count`.
@@ -36,41 +36,100 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
 # Of the package's unit and its configuration.
 _SYSTEM_SOCKET = "/run/croupier/control.sock"
+_CONFIGURATION = "croupierd.yaml"
+_LOG = "croupierd.log"
+
+
+@dataclass(frozen=True)
+class Names:
+    """What no other daemon of this host has, and nobody can know and take beforehand."""
+
+    instance: str
+    shm_dir: str
+
+    @classmethod
+    def fresh(cls, options: Options) -> Names:
+        name = f"{os.geteuid()}-{secrets.token_hex(8)}"
+        return cls(f"vllm-{name}", options.shm_dir or f"/dev/shm/croupier-{name}")
+
+    @classmethod
+    def of(cls, configuration: str) -> Names | None:
+        """None: it is no whole configuration."""
+        try:
+            told = json.loads(configuration)
+            return cls(told["instance"], told["shm"]["dir"])
+        except (ValueError, LookupError, TypeError):
+            return None
 
 
 class PrivateDaemon:
     """join() in each engine, leave() when it ends."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._users: IO[bytes] | None = None
-        self._shm_dir = ""
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._joined = False
 
     @property
     def endpoint(self) -> str:
-        return f"ipc://{self._directory}/control.sock"
+        return f"ipc://{self._place.directory}/control.sock"
+
+    @property
+    def metrics_url(self) -> str:
+        """Empty: its configuration, which is the first engine's, has no port for metrics."""
+        try:
+            listen = json.loads(self._configured())["metrics"]["listen"]
+        except (OSError, ValueError, LookupError, TypeError):
+            return ""
+        return "" if listen == "off" else f"http://{listen}/metrics"
+
+    @property
+    def lock(self) -> int:
+        """The descriptor of the file that tells who uses the daemon."""
+        return self._place.lock
 
     @classmethod
     def join(cls, options: Options, directory: Path | None = None) -> PrivateDaemon:
-        daemon = cls(directory or default_directory())
-        make_own(daemon._directory)
-        with daemon._turn():
-            users = daemon._open("users.lock")
+        deadline = time.monotonic() + _END_PATIENCE
+        while True:
+            daemon = cls(Place.at(directory or default_directory()))
             try:
-                alone = _locks(users)
-                fcntl.flock(users, fcntl.LOCK_SH)
-                if alone:
-                    daemon._shm_dir = daemon._shm_dir_in_force(options)
-                    daemon._end_unless_as(options)
-                ended = daemon._started(options if alone else None)
-                if ended is not None:
-                    os.close(ended)
+                if daemon._enter(options):
+                    return daemon
+                pid = daemon._place.holder(Byte.daemon)
+            finally:
+                if not daemon._joined:
+                    daemon._place.release()
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"the private croupierd of {daemon._place.directory} (pid {pid or 'unknown'}) serves "
+                    f"no engine and has not ended within {_END_PATIENCE:g} s: end it, then start this again"
+                )
+            # A record lock can only be asked for, or waited for together with all who want to start.
+            time.sleep(_LOOK_AGAIN)
+
+    def _enter(self, options: Options) -> bool:
+        """False: there is a daemon that serves nobody and is not as asked for, or whose folder is gone."""
+        place = self._place
+        with place.turn():
+            if not place.is_present():
+                return False
+            alone = not place.has_engines()
+            pid = place.holder(Byte.daemon)
+            if alone and pid is not None and not self._is_as(options, pid):
+                return False
+            place.add_engine()
+            self._joined = True
+            try:
+                if alone and pid is None:
+                    self._remove_left()
+                ended = self._started(options if alone else None)
             except BaseException:
-                _unlock(users)
+                place.remove_engine()
+                self._joined = False
                 raise
-            daemon._users = users
-            daemon._shm_dir = daemon._shm_dir_in_force(options)
-        return daemon
+            if ended is not None:
+                os.close(ended)
+        return True
 
     def watch(self) -> int | None:
         """A descriptor that is readable when the daemon has ended; one that has ended is started again.
@@ -78,161 +137,106 @@ class PrivateDaemon:
         None: it has to be looked after again later. Another engine starts or ends it, or it lives where its
         process cannot be seen.
         """
-        with self._open("turn.lock") as turn:
-            if not _locks(turn):
-                return None
-            try:
-                # Who has left starts nothing that nobody would end.
-                return self._started(None) if self._users is not None else None
-            finally:
-                _unlock(turn)
+        if not self._place.retain():
+            return None
+        try:
+            with self._place.turn(wait=False) as mine:
+                # Who has left starts nothing.
+                return self._started(None) if mine and self._joined else None
+        finally:
+            self._place.release()
 
     def _started(self, options: Options | None) -> int | None:
         """Options are the first user's: those of another would move the segments of who is there already."""
-        lives, ended = self._found()
-        if lives:
-            return ended
-        self._await_samplers()
-        return self._start(options)
+        pid = self._place.holder(Byte.daemon)
+        if pid is None:
+            try:
+                return self._start(options)
+            except RuntimeError:
+                # One that an engine started as it died was faster.
+                pid = self._place.holder(Byte.daemon)
+                if pid is None:
+                    raise
+        return self._end_of(pid)
 
-    def _found(self) -> tuple[bool, int | None]:
-        """Whether the daemon lives, and what is readable when it has ended, where there can be such."""
-        if not self._lock_is_held():
-            return False, None
-        try:
-            pid, namespace = self._written_pid()
-        except FileNotFoundError:
-            return False, None  # The engine that started it died before; so it ends without having begun.
-        if namespace != pid_namespace():
-            # In another container the number is another process's, or nobody's: the lock alone tells.
-            return True, None
+    def _end_of(self, pid: int) -> int | None:
+        if pid == 0:
+            return None  # Of another container: its lock tells that it lives.
         try:
             ended = os.pidfd_open(pid)
         except ProcessLookupError:
-            return False, None
-        if readable([ended], 0):
-            os.close(ended)
-            return False, None
-        return True, ended
-
-    def _written_pid(self) -> tuple[int, str]:
-        pid, *namespace = (self._directory / "pid").read_text(encoding="utf-8").split()
-        return int(pid), namespace[0] if namespace else pid_namespace()
-
-    def _write_pid(self, pid: int) -> None:
-        """Whole for who reads it without the turn."""
-        written = self._directory / "pid.new"
-        written.write_text(f"{pid}\n{pid_namespace()}\n", encoding="utf-8")
-        written.replace(self._directory / "pid")
-
-    def _await_samplers(self) -> None:
-        """They have the dead daemon's lock too, and end a moment later."""
-        deadline = time.monotonic() + _SAMPLERS_PATIENCE
-        while self._lock_is_held():
-            if time.monotonic() > deadline:
-                raise RuntimeError(
-                    f"{self._directory}/daemon.lock is still locked {_SAMPLERS_PATIENCE:g} s after "
-                    "croupierd's end; no process that has it open would be right (`fuser` names them)"
-                )
-            time.sleep(0.01)
+            return None
+        # The number may have been another process's by then.
+        if self._place.holder(Byte.daemon) == pid:
+            return ended
+        os.close(ended)
+        return None
 
     def leave(self) -> None:
-        """Ends the daemon if nobody else uses it; a second call does nothing."""
-        users, self._users = self._users, None
-        if users is None:
-            return
-        with self._turn():
-            try:
-                if _locks(users):
-                    self._end()
-            finally:
-                _unlock(users)
+        """The daemon ends some seconds later if nobody else uses it; a second call does nothing."""
+        if self._joined:
+            self._joined = False
+            self._place.remove_engine()
+            self._place.release()
 
-    def _end_unless_as(self, options: Options) -> None:
-        """What engines that were killed have left may be another version's, or configured otherwise."""
+    def _is_as(self, options: Options, pid: int) -> bool:
+        """What engines that died have left may be another version's, or configured otherwise."""
         try:
-            configured = (self._directory / "croupierd.yaml").read_text(encoding="utf-8")
-            program = f"/proc/{self._written_pid()[0]}/exe"
-            same = os.path.samefile(program, find_croupierd())
+            configured = self._configured()
+            if pid != 0 and not os.path.samefile(f"/proc/{pid}/exe", find_croupierd()):
+                return False
         except OSError:
-            return  # None has been started, or it has ended, or is another container's.
-        if not same or configured != configuration(options, self._directory):
-            self._end()
+            return False
+        names = Names.of(configured)
+        if names is None or options.shm_dir not in ("", names.shm_dir):
+            return False
+        return configured == configuration(options, self._place.directory, names)
 
-    def _end(self) -> None:
-        lives, ended = self._found()
-        if lives and ended is None:
-            return  # Its process cannot be seen from here: it stays for the next engine of its container.
-        if ended is not None:
-            try:
-                stop(ended, _STOP_PATIENCE)
-            finally:
-                os.close(ended)
-        self._await_samplers()
-        # What it leaves when it was killed: nobody else uses it, and none is started meanwhile.
-        for left in Path(self._shm_dir).glob(f"croupier-{instance_of(self._directory)}[.-]*"):
+    def _remove_left(self) -> None:
+        """What a daemon could not remove that was killed with its engines."""
+        try:
+            names = Names.of(self._configured())
+        except OSError:
+            return
+        if names is None:
+            return
+        for left in Path(names.shm_dir).glob(f"croupier-{names.instance}[.-]*"):
             left.unlink(missing_ok=True)
         # It stays where another daemon's segments lie in it.
         with contextlib.suppress(OSError):
-            os.rmdir(self._shm_dir)
+            os.rmdir(names.shm_dir)
 
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Held while a daemon starts or ends: one engine at a time."""
-        turn = self._open("turn.lock")
-        try:
-            fcntl.flock(turn, fcntl.LOCK_EX)
-            yield
-        finally:
-            _unlock(turn)
+    def _configured(self) -> str:
+        with self._place.open(_CONFIGURATION) as file:
+            return file.read().decode()
 
-    def _open(self, name: str) -> IO[bytes]:
-        return open(self._directory / name, "ab")
-
-    def _lock_is_held(self) -> bool:
-        lock = self._open("daemon.lock")
-        if _locks(lock):
-            _unlock(lock)
-            return False
-        # Not unlocked: it is not this descriptor's.
-        lock.close()
-        return True
-
-    def _configured(self, options: Options | None) -> Path:
-        config = self._directory / "croupierd.yaml"
-        if options is not None:
-            # Whole, for who reads it after this engine has died.
-            written = config.with_suffix(".new")
-            written.write_text(configuration(options, self._directory), encoding="utf-8")
-            written.replace(config)
-        return config
-
-    def _shm_dir_in_force(self, options: Options) -> str:
-        try:
-            return json.loads((self._directory / "croupierd.yaml").read_text(encoding="utf-8"))["shm"]["dir"]
-        except (OSError, ValueError, LookupError, TypeError):
-            return shm_dir_of(options)
+    def _configure(self, options: Options) -> None:
+        # Whole, for who reads it after this engine has died.
+        text = configuration(options, self._place.directory, Names.fresh(options))
+        self._place.replace(_CONFIGURATION, text.encode())
 
     def _start(self, options: Options | None) -> int:
-        config = self._configured(options)
-        notices = self._directory / "notify.sock"
+        place = self._place
+        if not place.is_present():
+            raise RuntimeError(
+                f"{place.directory} was removed, as at a logout: the private croupierd cannot be started "
+                "again there, and the stand-in decides alone. `loginctl enable-linger` keeps the folder"
+            )
+        if options is not None:
+            self._configure(options)
+        notices = place.directory / "notify.sock"
         notices.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
             ready.bind(str(notices))
-            with (
-                self._open("daemon.lock") as lock,
-                open(self._directory / "croupierd.log", "ab" if options is None else "wb") as log,
-            ):
-                # Closed here, and not unlocked, as soon as croupierd has it: it is the daemon's.
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            command = [find_croupierd(), "--config", str(place.directory / _CONFIGURATION)]
+            with open(place.directory / _LOG, "ab" if options is None else "wb") as log:
                 croupierd = Detached(
-                    [find_croupierd(), "--config", str(config)],
-                    lock.fileno(),
+                    [*command, "--used-by-fd", str(place.lock)],
+                    (place.lock, Byte.daemon),
                     log,
                     {**os.environ, "NOTIFY_SOCKET": str(notices)},
                 )
             with croupierd:
-                self._write_pid(croupierd.pid)
                 croupierd.go()
                 self._await_ready(ready, croupierd)
                 return croupierd.ended
@@ -251,55 +255,19 @@ class PrivateDaemon:
         raise RuntimeError(f"croupierd was not ready within {_START_PATIENCE:g} s:\n{self._log_end()}")
 
     def _log_end(self) -> str:
-        return (self._directory / "croupierd.log").read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:]
+        try:
+            with self._place.open(_LOG) as log:
+                return log.read().decode(errors="replace")[-_LOG_TAIL:]
+        except OSError as error:
+            return f"(its log cannot be read: {error})"
 
 
-def pid_namespace() -> str:
+def names_in(directory: Path) -> Names | None:
+    """Of the private daemon that was configured there last; None: there is none."""
     try:
-        return os.readlink("/proc/self/ns/pid")
+        return Names.of((directory / _CONFIGURATION).read_text(encoding="utf-8"))
     except OSError:
-        return ""
-
-
-def _locks(file: IO[bytes]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _unlock(file: IO[bytes]) -> None:
-    """Not by its closing alone, which a forked child's descriptor outlives."""
-    with file:
-        fcntl.flock(file, fcntl.LOCK_UN)
-
-
-def default_directory() -> Path:
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(runtime, "croupier-vllm") if runtime else Path(f"/tmp/croupier-vllm-{os.geteuid()}")
-
-
-def make_own(directory: Path) -> None:
-    """A directory that is nobody else's: who can write to it could put a daemon or a file of theirs there.
-
-    Its name in /tmp is known beforehand, and anybody may have been there first.
-    """
-    with contextlib.suppress(FileExistsError):
-        directory.mkdir(mode=0o700, parents=True)
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode):
-        what = "a link" if stat.S_ISLNK(found.st_mode) else "no directory"
-    elif found.st_uid != os.geteuid():
-        what = f"user {found.st_uid}'s"
-    elif found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        what = f"writable by others (mode {stat.S_IMODE(found.st_mode):04o})"
-    else:
-        return
-    raise PermissionError(
-        f"{directory} is {what}; a directory of user {os.geteuid()} that nobody else may write to "
-        "(mode 0700) would be right: remove it, set XDG_RUNTIME_DIR, or give the option 'endpoint'"
-    )
+        return None
 
 
 def find_croupierd() -> str:
@@ -362,15 +330,6 @@ def _quota(group: Path, unified: bool) -> float:
         return 0.0
 
 
-def instance_of(directory: Path) -> str:
-    """Apart from a daemon of the same user with another runtime directory, whose segments may lie beside."""
-    return f"vllm-{os.geteuid()}-{zlib.crc32(os.fsencode(directory)):08x}"
-
-
-def shm_dir_of(options: Options) -> str:
-    return options.shm_dir or f"/dev/shm/croupier-{os.geteuid()}"
-
-
 def system_endpoint() -> str:
     """Of the daemon that the host's service manager runs, if one listens and lets this user in; else ""."""
     try:
@@ -381,18 +340,18 @@ def system_endpoint() -> str:
     return f"ipc://{_SYSTEM_SOCKET}"
 
 
-def configuration(options: Options, directory: Path) -> str:
+def configuration(options: Options, directory: Path, names: Names) -> str:
     """The daemon's configuration; JSON is YAML."""
     return json.dumps(
         {
-            "instance": instance_of(directory),
+            "instance": names.instance,
             "run_dir": str(directory),
-            "shm": {"dir": shm_dir_of(options), "mode": "0600"},
+            "shm": {"dir": names.shm_dir, "mode": "0600"},
             "samplers": {"count": samplers_of(options)},
             "sessions": {"max_batch": 4096, "max_sequences": 65536, "max_sequence_tokens": 2097152},
             "control": {"endpoint": f"ipc://{directory}/control.sock", "ipc_mode": "0600"},
             "decisions": {"endpoint": f"ipc://{directory}/decisions.sock"},
-            "metrics": {"listen": "off"},
+            "metrics": {"listen": f"127.0.0.1:{options.metrics_port}" if options.metrics_port else "off"},
         },
         indent=1,
     )

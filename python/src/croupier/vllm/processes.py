@@ -66,15 +66,18 @@ class Detached:
     ended = -1
     """A descriptor that is readable when it has ended; who lets it go closes it."""
 
-    def __init__(self, command: list[str], lock: int, output: IO[bytes], environment: dict[str, str]) -> None:
+    def __init__(
+        self, command: list[str], lock: tuple[int, int], output: IO[bytes], environment: dict[str, str]
+    ) -> None:
+        """`lock`: a file's descriptor, which the program has too, and the byte of it that it holds locked."""
         self._output = output.name
         self._line, theirs = socket.socketpair()
         with theirs:
-            passed = [theirs.fileno(), lock]
+            passed = [theirs.fileno(), lock[0]]
             starter = [sys.executable, "-S", "-P", str(Path(__file__).with_name("detach.py"))]
             try:
                 self._starter = subprocess.Popen(
-                    [*starter, *map(str, passed), "--", *command],
+                    [*starter, *map(str, (*passed, lock[1])), *command],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,

@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 from typing import Any
 
 from .options import Options
 
+TESTED = "0.26"
+
 
 def check_engine(vllm_config: Any) -> None:
     """Raises a ValueError that names what this engine has and what would be right."""
+    check_release(Options.of(vllm_config) or Options())
     for fault in faults(vllm_config):
         raise ValueError(f"Croupier cannot sample for this engine: {fault}")
+
+
+def check_release(options: Options) -> None:
+    """Raises a ValueError where the installed vLLM is another one than Croupier was tested with."""
+    release = installed_release()
+    if not options.untested and not is_tested(release):
+        raise ValueError(
+            f"Croupier was not tested with vLLM {release}, and relies on much of vLLM that changes from one "
+            f"release to the next; it was with vLLM {TESTED}: pip install 'vllm=={TESTED}.*'. To try it all "
+            'the same: --additional-config \'{"croupier": {"untested": true}}\''
+        )
+
+
+def installed_release() -> str:
+    try:
+        return importlib.metadata.version("vllm")
+    except importlib.metadata.PackageNotFoundError:
+        return "of an unknown release"
+
+
+def is_tested(release: str) -> bool:
+    return release == TESTED or release.startswith(f"{TESTED}.")
 
 
 def faults(vllm_config: Any) -> list[str]:
     model, parallel = vllm_config.model_config, vllm_config.parallel_config
     found = []
     if not vllm_config.use_v2_model_runner:
-        found.append("it has model runner V1; VLLM_USE_V2_MODEL_RUNNER=1 would be right")
+        found.append(_why_runner_v1(vllm_config))
     if vllm_config.speculative_config is not None:
         found.append("speculative decoding is on; without speculative_config would be right")
     if getattr(vllm_config, "diffusion_config", None) is not None:
@@ -27,6 +53,12 @@ def faults(vllm_config: Any) -> list[str]:
         found.append(f"its runner type is {model.runner_type!r}; 'generate' would be right")
     if model.logits_processors:
         found.append("it has custom logits processors, which would not be asked; without them would be right")
+    if plugins := importlib.metadata.entry_points(group="vllm.logits_processors"):
+        names = ", ".join(f"{plugin.name} ({plugin.value})" for plugin in plugins)
+        found.append(
+            f"installed packages bring logits processors, which would not be asked: {names}, of the entry "
+            "points vllm.logits_processors; an environment without those packages would be right"
+        )
     options = Options.of(vllm_config) or Options()
     if parallel.pipeline_parallel_size > 1:
         if not vllm_config.scheduler_config.async_scheduling:
@@ -45,10 +77,6 @@ def faults(vllm_config: Any) -> list[str]:
         )
     if parallel.prefill_context_parallel_size > 1:
         found.append("prefill_context_parallel_size is above 1; 1 would be right")
-    if vllm_config.lora_config is not None and parallel.tensor_parallel_size > 1:
-        found.append(
-            "LoRA gathers logits itself with tensor_parallel_size above 1; either without the other is right"
-        )
     if parallel.nnodes_within_dp > 1:
         found.append(
             "its workers are on several hosts; one host would be right, for they share memory with the daemon"
@@ -65,6 +93,14 @@ def faults(vllm_config: Any) -> list[str]:
             "VLLM_COMPUTE_NANS_IN_LOGITS is set; without it would be right: a row with a NaN ends its request"
         )
     return found
+
+
+def _why_runner_v1(vllm_config: Any) -> str:
+    lacks = getattr(vllm_config, "_get_v2_model_runner_unsupported_features", list)()
+    if lacks:
+        names = ", ".join(lacks)
+        return f"it has model runner V1, because V2 lacks {names}; an engine without these would be right"
+    return "it has model runner V1; set VLLM_USE_V2_MODEL_RUNNER=1 in its environment"
 
 
 def layers_that_read_ids(model: Any) -> int:

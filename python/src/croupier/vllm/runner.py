@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from vllm import SamplingParams
-from vllm.distributed import get_tensor_model_parallel_rank, tensor_model_parallel_all_gather
-from vllm.model_executor.layers.logits_processor import LogitsProcessor
+from vllm.distributed import (
+    get_tensor_model_parallel_rank,
+    get_tensor_model_parallel_world_size,
+    tensor_model_parallel_all_gather,
+)
 from vllm.v1.worker.gpu.model_runner import GPUModelRunner
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
 from vllm.v1.worker.gpu.sample.sampler import Sampler
 
 from croupier import Writer
 
+from . import shards
 from .order import Order
-
-DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
-
-
-@contextlib.contextmanager
-def own_shard() -> Iterator[None]:
-    """compute_logits() gives each rank's own part of the vocabulary, its padding with it."""
-    gathers = LogitsProcessor._gather_logits
-    LogitsProcessor._gather_logits = lambda self, logits: logits
-    try:
-        yield
-    finally:
-        LogitsProcessor._gather_logits = gathers
 
 
 def thin(sampler: Sampler) -> None:
@@ -54,6 +44,9 @@ class CroupierModelRunner(GPUModelRunner):
     croupier_order: Order | None = None
     croupier_timeout = 0.0
     croupier_verify_every = 0
+    croupier_gathers = False
+    croupier_hidden: torch.Tensor | None = None
+    """Two rows of what the model gave in its profiling run: their width is not always that of the config."""
     croupier_rows: np.ndarray | None = None
     croupier_under_way: torch.Tensor | None = None
     """Tokens that only the stream of the other stages' tokens has waited for."""
@@ -64,35 +57,59 @@ class CroupierModelRunner(GPUModelRunner):
         if self.is_last_pp_rank and type(self.sampler) is Sampler:
             thin(self.sampler)
 
+    def profile_run(self) -> None:
+        kept = None
+        if self.is_last_pp_rank and self.pp_handler is not None:
+            # The next batches' models run while the logits of those before them are still read (`sample`):
+            # vLLM deals out what its run leaves, and has to leave room for them.
+            kept = torch.empty(
+                self.vllm_config.max_concurrent_batches,
+                self.max_num_reqs,
+                -(-self.vocab_size // get_tensor_model_parallel_world_size()),
+                dtype=self.model_config.head_dtype,
+                device=self.device,
+            )
+        super().profile_run()
+        del kept
+
+    def _dummy_sampler_run(self, hidden_states: torch.Tensor) -> None:
+        self.croupier_hidden = hidden_states[:2].clone()
+        super()._dummy_sampler_run(hidden_states)
+
     def croupier_describe(self) -> dict[str, Any] | None:
         """What this rank's logits are, measured; None for a rank that has none."""
         if not self.is_last_pp_rank:
             return None
-        hidden = torch.zeros(1, self.model_config.get_hidden_size(), dtype=self.dtype, device=self.device)
-        with torch.inference_mode(), own_shard():
-            logits = self.model.compute_logits(hidden)
-        return {
-            "rank": get_tensor_model_parallel_rank(),
-            "ids": logits.shape[-1],
-            "dtype": DTYPES.get(logits.dtype, str(logits.dtype)),
-        }
+        if self.croupier_hidden is None:
+            raise RuntimeError(
+                "this vLLM made no profiling run, from which the shape of its logits is known; "
+                "it is not one that Croupier's plugin knows"
+            )
+        with torch.inference_mode():
+            return shards.describe(
+                self.model,
+                self.croupier_hidden,
+                get_tensor_model_parallel_rank(),
+                get_tensor_model_parallel_world_size(),
+                # vLLM's LoRA of an LM head adds to the whole row.
+                always_gathers=self.lora_config is not None,
+            )
 
-    def croupier_attach(self, segment_path: str, timeout: float, verify_every: int) -> None:
+    def croupier_attach(self, segment_path: str, timeout: float, verify_every: int, gathers: bool) -> None:
         if not self.is_last_pp_rank:
             return
+        self.croupier_hidden = None
         self.croupier_writer = Writer(
             segment_path, rank=get_tensor_model_parallel_rank(), device=self.device.index
         )
-        # Of the steps in flight: lean ones are read again until they are decided.
-        self.croupier_logits = deque(maxlen=self.croupier_writer.info.steps_in_flight)
         self.croupier_timeout = timeout
         self.croupier_verify_every = verify_every
+        self.croupier_gathers = gathers
 
     def croupier_detach(self) -> None:
         writer, self.croupier_writer = self.croupier_writer, None
         if writer is not None:
             writer.detach()
-            self.croupier_logits.clear()
 
     def sample_tokens(self, grammar_output: Any) -> Any:
         output = super().sample_tokens(grammar_output)
@@ -115,16 +132,16 @@ class CroupierModelRunner(GPUModelRunner):
             none = torch.zeros(requests, 1, dtype=torch.int64, device=self.device)
             return _output(none, torch.zeros_like(rejected), rejected)
         if order.req_ids == input_batch.req_ids:
-            logits = self._written(order, hidden_states[input_batch.logits_indices])
+            logits = self._written(order, self._logits_of(hidden_states, input_batch, None))
             counts = torch.ones_like(rejected)
-            with self._where_tokens_come():
+            with self._where_tokens_come(logits):
                 sampled = self._awaited(order).view(-1, 1)
         else:
             rows = self._rows_of(order, input_batch)
-            logits = self._written(order, hidden_states[input_batch.logits_indices[rows]])
+            logits = self._written(order, self._logits_of(hidden_states, input_batch, rows))
             counts = torch.zeros_like(rejected)
             counts[rows] = 1
-            with self._where_tokens_come(rows):
+            with self._where_tokens_come(logits, rows):
                 sampled = torch.zeros(requests, 1, dtype=torch.int64, device=self.device)
                 sampled[rows, 0] = self._awaited(order)
         if self.croupier_verify_every and order.step % self.croupier_verify_every == 0:
@@ -149,8 +166,28 @@ class CroupierModelRunner(GPUModelRunner):
         rows = torch.tensor([places[name] for name in order.req_ids])
         return rows.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else rows
 
-    def _written(self, order: Order, hidden: torch.Tensor) -> torch.Tensor:
-        """The logits of the step's columns, one row for each of `hidden`: on their way into the segment."""
+    def _logits_of(
+        self, hidden_states: torch.Tensor, input_batch: Any, rows: torch.Tensor | None
+    ) -> torch.Tensor:
+        """This rank's part of the logits of these rows of the batch; None: of all."""
+        indices = input_batch.logits_indices
+        if rows is None or self.lora_config is not None:
+            logits = self._part(hidden_states[indices])
+            # An LM head's adapters are told by the place in the batch: rows are selected behind them.
+            return logits if rows is None else logits[rows]
+        return self._part(hidden_states[indices[rows]])
+
+    def _part(self, hidden: torch.Tensor) -> torch.Tensor:
+        ranks = get_tensor_model_parallel_world_size()
+        if ranks == 1:
+            return self.model.compute_logits(hidden)
+        if self.croupier_gathers:
+            row = self.model.compute_logits(hidden)
+            return shards.part_of(row, get_tensor_model_parallel_rank(), ranks)
+        return shards.own_logits(self.model, hidden)
+
+    def _written(self, order: Order, logits: torch.Tensor) -> torch.Tensor:
+        """The rows of the step's columns: on their way into the segment."""
         writer = self.croupier_writer
         if writer is None:
             raise RuntimeError(f"step {order.step} came before croupier_attach(): this worker has no writer")
@@ -159,8 +196,6 @@ class CroupierModelRunner(GPUModelRunner):
                 f"tokens did not come within {self.croupier_timeout:g} s, and other ranks may have had them: "
                 "this engine cannot go on; `croupier status` says how the daemon is"
             )
-        with own_shard():
-            logits = self.model.compute_logits(hidden)
         if logits.stride(-1) != 1:
             logits = logits.contiguous()
         if not writer.begin(order.step):
@@ -168,7 +203,6 @@ class CroupierModelRunner(GPUModelRunner):
                 f"step {order.step} cannot be begun: it is not scheduled, or its slot is not free yet"
             )
         writer.enqueue_pointer(logits.data_ptr(), logits.stride(0), self._stream())
-        self.croupier_logits.append(logits)
         return logits
 
     @contextlib.contextmanager
@@ -176,7 +210,14 @@ class CroupierModelRunner(GPUModelRunner):
         """The stream that waits for tokens: the model's, where the next batch begins with them.
 
         With several stages it is the one on which vLLM sends tokens to the others, and the next batch of this
-        stage goes by. `used` are tensors of the model's stream.
+        stage goes by. `used` are tensors of the model's stream, the step's logits first.
+
+        Samplers may read a step's logits until it is decided, and nobody keeps them that long: PyTorch gives
+        their memory away again as soon as `sample` returns, in the order of the streams that use it. In the
+        model's stream all later work comes behind the tokens, and so behind the last look at the logits. A
+        stream that waits beside it holds the memory until its own wait is over (record_stream). Graphs that
+        are replayed have memory of their own. A wait whose time is over ends the engine: what a sampler read
+        after it is of no step that counts.
         """
         if self.pp_handler is None:
             yield

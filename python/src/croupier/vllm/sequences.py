@@ -13,6 +13,7 @@ from croupier import Error, Params
 from .parameters import Limits, Request, translate
 
 _TABLE_FULL = 16
+NO_PROMPT_IDS = "prompt_embeds has no token ids, which penalties need; a prompt of tokens is right"
 
 
 @dataclass
@@ -21,6 +22,9 @@ class Sequence:
     sampling: Any
     request: Request
     prompt: list[int]
+    """As the session has it: ids of the vocabulary alone."""
+    prompt_len: int
+    """As vLLM counts it."""
     prefill_len: int
     """So many tokens the workers must have seen before the next one is drawn: those it was admitted with."""
     due: int
@@ -32,11 +36,11 @@ class Sequence:
     parked: bool = False
     """Preempted: nothing of it is scheduled."""
     void_until: int = 0
-    """Steps up to this one were in flight when it was truncated or stopped: their columns may be void."""
+    """Steps up to this one were in flight when it was truncated: their columns may be void."""
 
     @property
     def drawn(self) -> int:
-        return self.due - len(self.prompt)
+        return self.due - self.prompt_len
 
 
 def ended_by_count(name: str, theirs: int, sequence: Sequence) -> RuntimeError:
@@ -51,9 +55,10 @@ class Sequences:
     """Adds, truncates and finishes; a uid is never used again, so that a name may be."""
 
     def __init__(
-        self, session: Any, limits: Limits, seeds: random.Random, log: Callable[[str], None]
+        self, session: Any, vocab: int, limits: Limits, seeds: random.Random, log: Callable[[str], None]
     ) -> None:
         self._session = session
+        self._vocab = vocab
         self._limits = limits
         self._seeds = seeds
         self._log = log
@@ -93,11 +98,14 @@ class Sequences:
     def admit(self, new: Any, last_step: int) -> None:
         """A request that is new, or comes back from a preemption with what it has drawn so far."""
         prompt = new.prompt_token_ids
+        if prompt is None:
+            self._refuse(new.req_id, NO_PROMPT_IDS)
+            return
         tokens = new.prefill_token_ids or prompt
         outputs = tokens[len(prompt) :]
         known = self._by_name.get(new.req_id)
         if known is not None and (
-            known.sampling is not new.sampling_params or len(known.prompt) != len(prompt)
+            known.sampling is not new.sampling_params or known.prompt_len != len(prompt)
         ):
             self.finish(new.req_id)  # A request of streamed input: its prompt has grown.
             known = None
@@ -107,7 +115,7 @@ class Sequences:
             raise ended_by_count(new.req_id, len(outputs), known)
         try:
             if known is None:
-                known = self._translated(new, list(prompt))
+                known = self._translated(new, prompt)
                 self._add(known, outputs)
                 self._by_name[new.req_id] = known
             elif not known.live:
@@ -117,18 +125,29 @@ class Sequences:
                 self._session.truncate(known.uid, len(outputs))
                 known.void_until = last_step
         except (Error, ValueError) as error:
-            self.refused[new.req_id] = str(error)
-            self._log(f"request {new.req_id} is refused: {error}")
+            self._refuse(new.req_id, str(error))
             return
         known.parked = False
         known.prefill_len = known.due = len(tokens)
         known.counted_at = last_step
 
-    def _translated(self, new: Any, prompt: list[int]) -> Sequence:
+    def _refuse(self, name: str, reason: str) -> None:
+        self.refused[name] = reason
+        self._log(f"request {name} is refused: {reason}")
+
+    def _translated(self, new: Any, prompt: Any) -> Sequence:
         request = translate(new.sampling_params, self._limits)
         if request.seed is None:
             request.seed = self._seeds.getrandbits(64)
-        return Sequence(0, new.sampling_params, request, prompt, len(prompt), len(prompt))
+        # No such token can be drawn, and so none needs a ban.
+        request.stop_ids = self._inside(request.stop_ids)
+        count = len(prompt)
+        return Sequence(0, new.sampling_params, request, self._inside(prompt), count, count, count)
+
+    def _inside(self, ids: Any) -> list[int]:
+        """Without ids beyond the vocabulary, which some models have for the parts of an image: no penalty can
+        count them, in vLLM neither."""
+        return [token for token in ids if 0 <= token < self._vocab]
 
     def _add(self, sequence: Sequence, outputs: list[int]) -> None:
         params = Params(seed=sequence.request.seed, **sequence.request.params)

@@ -25,14 +25,14 @@ class CroupierWorker(Worker):
     def croupier_describe(self) -> dict[str, Any] | None:
         return self.model_runner.croupier_describe()
 
-    def croupier_attach(self, segment_path: str, timeout: float, verify_every: int) -> None:
+    def croupier_attach(self, segment_path: str, timeout: float, verify_every: int, gathers: bool) -> None:
         runner = self.model_runner
         if runner.is_last_pp_rank and type(runner.sampler) is not Sampler:
             raise ValueError(
                 f"this model has a sampler of its own, {type(runner.sampler).__name__}; "
                 "Croupier draws for models that have vLLM's"
             )
-        runner.croupier_attach(segment_path, timeout, verify_every)
+        runner.croupier_attach(segment_path, timeout, verify_every, gathers)
 
     def sample_tokens(self, grammar_output: Any) -> Any:
         if isinstance(grammar_output, Order):
