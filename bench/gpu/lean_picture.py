@@ -24,7 +24,7 @@ PARTS = {
     "deciding": "#b45309",
 }
 KINDS = {"fixed": "full", "fixed-temperature": "temperature", "fixed-top-p": "top-p + penalties"}
-LEFT, RIGHT, TOP, BAR, GAP, GROUP, WIDE = 150, 60, 46, 13, 3, 12, 620
+LEFT, RIGHT, TOP, BAR, GAP, GROUP, WIDE = 190, 60, 46, 13, 3, 12, 620
 
 
 def transport_of(kernels: dict[str, Any], kind: str, columns: int) -> dict[str, Any]:
@@ -58,7 +58,8 @@ def picture(kernels: dict[str, Any], steps: dict[str, Any]) -> str:
     for place, (columns, kind, parts) in enumerate(bars):
         if place % len(KINDS) == 0:
             y += GROUP
-            body.append(f'<text x="8" y="{y + 2 * BAR}">{columns} column{"s" if columns > 1 else ""}</text>')
+            middle = y + (BAR + GAP) * (len(KINDS) / 2) + 3
+            body.append(f'<text x="8" y="{middle:.0f}">{columns} column{"s" if columns > 1 else ""}</text>')
         body.append(
             f'<text x="{LEFT - 6}" y="{y + BAR - 3}" text-anchor="end" font-size="10">{KINDS[kind]}</text>'
         )

@@ -202,11 +202,10 @@ def ours(side: str, directory: Path, segments: Path, ask: Any) -> tuple[Any, dic
 
 class Arrivals:
     def __init__(self, arguments: argparse.Namespace, budget: Budget) -> None:
-        from croupier.vllm.private_daemon import default_directory
+        from croupier.vllm.place import default_directory
 
         self._arguments, self._budget = arguments, budget
         self._directory = default_directory()
-        self._segments = Path(f"/dev/shm/croupier-{os.geteuid()}")
         self.alive: dict[str, Side] = {}
         self.results: dict[str, Any] = {
             "arguments": {name: str(value) for name, value in vars(arguments).items()},
@@ -248,10 +247,14 @@ class Arrivals:
         self.write()
 
     def run(self, name: str, requests: list[dict[str, Any]]) -> dict[str, Any] | None:
+        from croupier.vllm.private_daemon import names_in
+
         side = self.alive[name]
+        names = names_in(self._directory)
+        segments = Path(names.shm_dir if names else "/nonexistent")
         try:
             found, host = ours(
-                name, self._directory, self._segments, lambda: side.ask(run_load, requests, patience=120)
+                name, self._directory, segments, lambda: side.ask(run_load, requests, patience=120)
             )
         except SideFailedError as error:
             self._failed(name, error)

@@ -292,12 +292,13 @@ class Kills:
 
 def own_daemon(directory: Path, samplers: int) -> tuple[subprocess.Popen, Path]:
     from croupier.vllm.options import Options
-    from croupier.vllm.private_daemon import configuration, find_croupierd
+    from croupier.vllm.private_daemon import Names, configuration, find_croupierd
 
-    segments = Path(f"/dev/shm/croupier-kills-own-{os.getpid()}")
+    options = Options(samplers=samplers, shm_dir=f"/dev/shm/croupier-kills-own-{os.getpid()}")
+    segments = Path(options.shm_dir)
     directory.mkdir(mode=0o700)
     config = directory / "croupierd.yaml"
-    config.write_text(configuration(Options(samplers=samplers, shm_dir=str(segments)), directory))
+    config.write_text(configuration(options, directory, Names.fresh(options)))
     with open(directory / "croupierd.log", "wb") as log:
         daemon = subprocess.Popen([find_croupierd(), "--config", str(config)], stdout=log, stderr=log)
     deadline = time.monotonic() + 20

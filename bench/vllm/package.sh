@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # What a GPU host without a package registry needs to run the scripts beside this one, as archives in build/vllm/:
-#     [LLGUIDANCE=WHEEL] [TOKENIZER=tokenizer.json[.gz]] bench/vllm/package.sh PACK SITE
+#     [LLGUIDANCE=WHEEL] [SERVER=FOLDER] [TOKENIZER=tokenizer.json[.gz]] bench/vllm/package.sh PACK SITE
 # PACK: vLLM and what it imports (an xz archive with sitecustomize.py and site/); SITE: a wheel of Croupier, or a
 # folder with the package croupier in it. The archive of it takes along the libraries that a bare host lacks.
 # LLGUIDANCE: for grammars, where the pack has only a module that stands for it; it comes first on the path.
-# TOKENIZER: for grammars too. Kernels of an earlier run (build/vllm/flashinfer.tar.xz) stay where they are.
+# SERVER: a folder of wheels that `vllm serve` needs and the pack lacks: model-hosting-container-standards, jmespath,
+# ijson, supervisor, and xgrammar. TOKENIZER: for grammars too, and for servers.
+# Kernels of an earlier run (build/vllm/flashinfer.tar.xz) stay where they are.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-[ $# -eq 2 ] || { sed -n 2,7p bench/vllm/package.sh >&2; exit 2; }
+[ $# -eq 2 ] || { sed -n 2,9p bench/vllm/package.sh >&2; exit 2; }
 pack=$1 site=$2 to=build/vllm
 rm -rf "$to/site" "$to/croupier.tar.xz" "$to/vllm.tar.xz"
 mkdir -p "$to/site"
@@ -43,6 +45,11 @@ find "$to/site/croupier" -type f \( -name '*.so*' -o -path '*/bin/*' \) -print0 
 strip --strip-unneeded "$to"/site/croupier/lib/* "$to"/site/croupier/bin/* 2>/dev/null || true
 
 [ -z "${LLGUIDANCE:-}" ] || unzip -qo "$LLGUIDANCE" -d "$to/site"
+if [ -n "${SERVER:-}" ]; then
+    for wheel in "$SERVER"/*.whl; do
+        unzip -qo "$wheel" -d "$to/site"
+    done
+fi
 if [ -n "${TOKENIZER:-}" ]; then
     mkdir "$to/site/tokenizer"
     case $TOKENIZER in

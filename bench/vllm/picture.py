@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 WIDTH, HEIGHT = 300, 240
-LEFT, TOP, BOTTOM, GAP = 46, 34, 46, 14
+LEFT, TOP, BOTTOM, GAP = 62, 34, 46, 14
 COLOURS = {"native": "#b45309", "croupier": "#1d4ed8"}
 NAMES = {"native": "vLLM's sampler", "croupier": "Croupier"}
 
@@ -46,6 +46,11 @@ def _panel(load: dict[str, Any], left: float) -> str:
         f'<path d="M{x0:.1f} {y1:.1f}V{y0:.1f}H{x1:.1f}" fill="none" stroke="black"/>',
         f'<text x="{(x0 + x1) / 2:.0f}" y="{HEIGHT - 12}" text-anchor="middle">ms between two tokens</text>',
     ]
+    middle = f'{left + 14:.0f}" y="{(y0 + y1) / 2:.0f}'
+    parts.append(
+        f'<text x="{middle}" text-anchor="middle" transform="rotate(-90 {left + 14:.0f} {(y0 + y1) / 2:.0f})">'
+        "share of the times</text>"
+    )
     for part in (0.0, 0.25, 0.5, 0.75, 0.95):
         parts.append(f'<path d="M{x0:.1f} {y(part):.1f}H{x1:.1f}" stroke="#ddd"/>')
         parts.append(f'<text x="{x0 - 6:.1f}" y="{y(part) + 4:.1f}" text-anchor="end">{part:g}</text>')

@@ -13,12 +13,15 @@ _COUNTERS = ("columns_decided", "column_delay_ns", "wishes")
 def totals() -> Counter[str]:
     """Of all samplers and sessions of this user's private daemon; nothing where there is none."""
     from croupier._programs import program_path
-    from croupier.vllm.options import Options
-    from croupier.vllm.private_daemon import default_directory, instance_of, shm_dir_of
+    from croupier.vllm.place import default_directory
+    from croupier.vllm.private_daemon import names_in
 
-    asked = [str(program_path("croupier")), "status", "--json", "-i", instance_of(default_directory())]
-    said = subprocess.run([*asked, "--shm-dir", shm_dir_of(Options())], capture_output=True, text=True)
     found: Counter[str] = Counter()
+    names = names_in(default_directory())
+    if names is None:
+        return found
+    asked = [str(program_path("croupier")), "status", "--json", "-i", names.instance]
+    said = subprocess.run([*asked, "--shm-dir", names.shm_dir], capture_output=True, text=True)
     if said.returncode != 0:
         return found
     status = json.loads(said.stdout)

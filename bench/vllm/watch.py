@@ -89,11 +89,9 @@ def available_mib() -> int:
 
 
 def daemon_pid(directory: Path) -> int | None:
-    try:
-        pid = int((directory / "pid").read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return None
-    return pid if lives(pid) else None
+    from croupier.vllm import place
+
+    return place.daemon_pid(directory) if directory.exists() else None
 
 
 def stand_ins() -> list[int]:
@@ -101,7 +99,7 @@ def stand_ins() -> list[int]:
     found = []
     for place in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if place.name.isdigit() and b"--stand-in" in (place / "cmdline").read_bytes().split(b"\0"):
+            if place.name.isdigit() and b"--stand-in-fd" in (place / "cmdline").read_bytes().split(b"\0"):
                 found.append(int(place.name))
     return found
 
