@@ -1,4 +1,5 @@
-# Debian's packages, by `./dev package`: the host's programs, the libraries that engines load, what engines compile against.
+# Debian's packages, by `./dev package`: the host's programs, the libraries that engines load, what engines compile against, and the
+# simulated engine with the benchmarks, which no server needs.
 set(CPACK_GENERATOR DEB)
 # Whatever the umask of who builds them.
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
@@ -43,4 +44,18 @@ if(CROUPIER_DAEMON)
     set(CPACK_COMPONENT_DAEMON_DESCRIPTION "token selection on CPUs, from logits in shared memory
  A daemon on the inference host whose samplers choose the next tokens on CPUs.")
 endif()
+if(CROUPIER_TOOLS)
+    list(APPEND CPACK_COMPONENTS_ALL bench)
+    set(CPACK_DEBIAN_BENCH_PACKAGE_NAME croupier-bench)
+    set(CPACK_DEBIAN_BENCH_PACKAGE_SECTION net)
+    set(CPACK_DEBIAN_BENCH_PACKAGE_DEPENDS "croupier (= ${PROJECT_VERSION})")
+    set(CPACK_COMPONENT_BENCH_DESCRIPTION "token selection on CPUs: simulated engine and benchmarks
+ What croupier sim, croupier bench and croupier plan run.")
+endif()
+# Each package's licence, where Debian looks for it.
+foreach(component IN LISTS CPACK_COMPONENTS_ALL)
+    string(TOUPPER ${component} upper)
+    install(FILES ${PROJECT_SOURCE_DIR}/deploy/debian/copyright
+            DESTINATION share/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME} COMPONENT ${component})
+endforeach()
 include(CPack)

@@ -42,7 +42,7 @@ decode_through_upgrade() {
 # What a session has that asks for no transport; an engine of before 13.12 asks for rows.
 auto="--transport auto --batch 64 --prompt-max 100 --output-max 60"
 asks_for_nothing() {
-    "$1/croupier-sim" --help | grep -q 'or auto'
+    "$1/croupier-sim" --help | grep -qE 'or auto|,auto}'
 }
 for engine in "$ours" "$other"; do
     asks_for_nothing "$engine" || continue

@@ -6,10 +6,10 @@ mount -t tmpfs tmpfs /run
 umount /sys/fs/cgroup/unified 2>/dev/null || true
 ip link set lo up
 rm -rf "$place/run"
-image=localhost/croupier:$version
+image=localhost/croupier:$version trial=localhost/croupier-trial:$version
 sealed=(--read-only --cap-drop all --security-opt no-new-privileges --network none)
 volumes=(-v croupier-run:/run/croupier -v croupier-shm:/dev/shm)
-export CROUPIER_IMAGE=$image
+export CROUPIER_IMAGE=$image CROUPIER_TRIAL_IMAGE=$trial
 
 said() { echo "  $1"; }
 end() {
@@ -49,7 +49,7 @@ status_from() (
 # As the kubelet probes: from the node, at the pod's address.
 probed() { [ "$(status_from "$(podman exec "$1" hostname -i | cut -d' ' -f 1)" "$2")" = 200 ]; }
 engine() {
-    podman run --rm --name engine --user "$1" "${sealed[@]}" "${volumes[@]}" --entrypoint croupier "$image" sim --endpoint ipc:///run/croupier/control.sock \
+    podman run --rm --name engine --user "$1" "${sealed[@]}" "${volumes[@]}" --entrypoint croupier "$trial" sim --endpoint ipc:///run/croupier/control.sock \
         --vocab 4096 --batch 8 --tp 2 --prompt-max 32 --output-max 16 --json "${@:2}"
 }
 
@@ -63,6 +63,7 @@ by_hand() {
     podman healthcheck run sampling || fail "the image's health check"
     [ "$(podman exec sampling awk '/^Cap/ && $2 !~ /^0+$/' /proc/1/status)" = "" ] || fail "the daemon has capabilities"
     ! podman exec sampling touch /here 2>/dev/null || fail "the root file system can be written to"
+    podman run --rm --entrypoint croupier "$image" sim 2>&1 | grep -q "package croupier-bench has it" || fail "the image of a host has a simulated engine"
     said "$(podman exec sampling id), no capability, a read-only root: ready and healthy"
 
     engine 10002:4200 --steps 100 --chaos writer --kills 3 >"$place/engine.json" && verified "$place/engine.json" || fail "an engine beside it"
@@ -98,7 +99,7 @@ by_compose() {
 }
 
 play() {
-    /usr/bin/python3 "$here/podman_pod.py" "$top/deploy/kubernetes/$1" "$image" >"$place/pod.yaml" &&
+    /usr/bin/python3 "$here/podman_pod.py" "$top/deploy/kubernetes/$1" localhost >"$place/pod.yaml" &&
         podman play kube "$place/pod.yaml" >"$place/play.log" 2>&1 || { cat "$place/play.log"; fail "$1"; }
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""podman_pod.py MANIFEST IMAGE: a manifest of deploy/kubernetes as `podman play kube` can run it, on
+"""podman_pod.py MANIFEST REGISTRY: a manifest of deploy/kubernetes as `podman play kube` can run it, on
 standard output. What podman does not know is put as near as it can be: a DaemonSet or a Deployment is one
 pod; a sidecar is its first container; a volume in memory is a folder of the tmpfs /dev/shm/pod. Left out
 are probes by HTTP (podman would need curl in the image) and hooks.
@@ -12,7 +12,7 @@ import yaml
 from check_manifests import DEPLOY, Image, containers_of, load, pod_of
 
 
-def pod_for_podman(path, image):
+def pod_for_podman(path, registry):
     document = load(path)[0]
     pod = pod_of(document)
     pod["containers"] = containers_of(pod)
@@ -21,7 +21,7 @@ def pod_for_podman(path, image):
     for container in pod["containers"]:
         for key in ("startupProbe", "readinessProbe", "livenessProbe", "lifecycle", "restartPolicy"):
             container.pop(key, None)
-        container["image"] = image
+        container["image"] = f"{registry}/{container['image']}"
         # podman takes no user and no group from the pod.
         container["securityContext"] = {
             **{

@@ -59,9 +59,14 @@ fi
 cpack --config "$build/CPackConfig.cmake" -B "$place/packages" >"$place/cpack.log" 2>&1 || { cat "$place/cpack.log"; exit 1; }
 podman image exists localhost/debian:bookworm || podman import --quiet "$debian" localhost/debian:bookworm >/dev/null
 version=$(sed -n 's/^project(croupier VERSION \([0-9.]*\).*/\1/p' "$top/CMakeLists.txt")
-podman build --quiet --isolation chroot --network host --volume /etc/apt:/etc/apt:ro --format docker --build-arg DEBIAN=localhost/debian:bookworm \
-    --build-context packages="$place/packages" --file "$top/deploy/container/Containerfile" --tag "localhost/croupier:$version" "$top" \
-    >"$place/build.log" 2>&1 || { cat "$place/build.log"; exit 1; }
+# image TAG [OPTION...]
+image() {
+    podman build --quiet --isolation chroot --network host --volume /etc/apt:/etc/apt:ro --format docker --build-arg DEBIAN=localhost/debian:bookworm \
+        --build-context packages="$place/packages" --file "$top/deploy/container/Containerfile" --tag "localhost/$1:$version" "${@:2}" "$top" \
+        >"$place/build.log" 2>&1 || { cat "$place/build.log"; exit 1; }
+}
+image croupier
+image croupier-trial --target trial
 said "the image is built: $(podman image inspect --format '{{.Config.User}}, {{.Size}} bytes' "localhost/croupier:$version")"
 
 # In namespaces of its own, where a /run, a /dev/shm and a bridge of the network disturb nobody, and end with the test.

@@ -55,6 +55,7 @@ said() { echo "  $1"; }
 within systemctl enable --now croupierd || fail "enable --now right after the installation"
 said "enable --now, with no step between: $(within systemctl is-active croupierd), as $(within systemctl show -P User croupierd)"
 
+[ "$(within dpkg -S /usr/bin/croupier-sim /usr/bin/croupier-bench | cut -d: -f1 | sort -u)" = croupier-bench ] || fail "a simulated engine or benchmarks on every host"
 within useradd --system --user-group --groups croupier engine
 sim engine --steps 60 >"$folder/sim.json" && verified "$folder/sim.json" || fail "an engine of the group croupier: $(cat "$folder/sim.json")"
 said "an engine of the group croupier decodes"
@@ -112,7 +113,7 @@ said "a relay waits for its scheduler, is measured, comes back after a SIGKILL a
 within systemctl stop croupierd || fail "stop"
 [ -z "$(within find /dev/shm/croupier -type f)" ] || fail "left after a stop: $(within find /dev/shm/croupier -type f)"
 within systemctl start croupierd
-within env DEBIAN_FRONTEND=noninteractive apt-get purge -y croupier libcroupier1 libcroupier-dev >"$folder/purge.log" 2>&1 || fail "purge: $(cat "$folder/purge.log")"
+within env DEBIAN_FRONTEND=noninteractive apt-get purge -y croupier croupier-bench libcroupier1 libcroupier-dev >"$folder/purge.log" 2>&1 || fail "purge: $(cat "$folder/purge.log")"
 for user in engine stranger other; do within userdel "$user"; done
 within groupdel engines
 within env DEBIAN_FRONTEND=noninteractive apt-get autoremove --purge -y >>"$folder/purge.log" 2>&1

@@ -26,12 +26,14 @@ FROZEN_DEFAULTS = [
     "log.level",
     "log.format",
 ]
+OF_A_USER = ["run_dir", "shm.dir", "control.endpoint", "decisions.endpoint"]
 # Values of the kinds whose range is no list.
 OF_KIND = {
     "address": ["127.0.0.1:9464", "[::1]:9464", "off"],
     "endpoint": ["ipc:///run/elsewhere/control.sock"],
     "group": ["", "0"],
     "list of cores": ["auto", "0", "0-1", "0,1"],
+    "host names": ["", "metrics.example.com", "croupier,croupier.monitoring.svc"],
     "name": ["a", "a-name-of-thirty-two-characters-"],
     "node": ["auto", "0", "1"],
     "path": ["/run/elsewhere"],
@@ -109,6 +111,9 @@ def _lines(key, plain):
 def facts(programs, kept):
     asked = Asked(programs / "croupierd")
     defaults = dict(keys_of(yaml.safe_load(asked.run("--print-config", {}).stdout)))
+    # The daemon of a user other than root has paths of its own; the example has the host's.
+    example = dict(keys_of(yaml.safe_load((ROOT / "config/croupierd.yaml").read_text())))
+    defaults |= {key: example[key] for key in OF_A_USER}
     page = dict(
         re.findall(r"^\| `([\w.]+)` \| (.*?) \|", (ROOT / "docs/configuration.md").read_text(), flags=re.M)
     )

@@ -1,4 +1,4 @@
-"""The bytes that builds of different releases share: the segment, the bell, records, hotness files.
+"""The bytes that builds of different releases share: the segment, records, hotness files.
 
 What is asked is what headers of proto/ say, and what their functions compute for one session.
 """
@@ -46,7 +46,7 @@ OWN = {
     "WishWord",
 }
 # They may grow at their end: rows, and what has a page or more for itself.
-ROWS = {"SamplingParams", "ScheduleColumn", "Decision", "RankedLogprob", "SegmentHeader", "BellPage"}
+ROWS = {"SamplingParams", "ScheduleColumn", "Decision", "RankedLogprob", "SegmentHeader", "Bell"}
 # What may grow in a minor version: itself, ends of lists, and what a writer or the daemon chooses.
 FREE = {"kSegmentMinor", "count_", "kUsualLeanBlocks", "kHotTrialShare", "kRecordFlags", "kMostElementBytes"}
 # How long the whole is says the segment's header: a minor version may add behind it.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What is installed is enough: the documented example compiles outside of this tree, by find_package and by
-# pkg-config, and runs; and the libraries configure where none of the daemon's packages is.
+# What is installed is enough: README.md's engine and the documented example compile outside of this tree, by find_package and by
+# pkg-config, and run; an older C++ is refused by name; and the libraries configure where none of the daemon's packages is.
 set -euo pipefail
 build=$1 source=$2 croupierd=$3
 folder=$(mktemp -d)
@@ -16,6 +16,21 @@ cmake --build "$folder/build" >"$folder/log" || { cat "$folder/log"; exit 1; }
 echo "by find_package:"
 "$source/tests/client/run_example.sh" "$croupierd" "$folder/build/engine"
 
+# block LANGUAGE: README.md's block of that language.
+block() { sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/{/^\`\`\`/d;p}" "$source/README.md"; }
+mkdir "$folder/readme"
+block cpp >"$folder/readme/engine.cpp"
+block cmake >"$folder/readme/CMakeLists.txt"
+configured() { cmake -S "$1" -B "$2" -DCMAKE_PREFIX_PATH="$folder/prefix" >"$folder/log" 2>&1 && cmake --build "$2" >>"$folder/log" 2>&1; }
+configured "$folder/readme" "$folder/readme/build" || { cat "$folder/log"; exit 1; }
+echo "the engine of README.md:"
+"$source/tests/client/run_example.sh" "$croupierd" "$folder/readme/build/engine"
+
+mkdir "$folder/project/c_only"
+cp "$source/tests/install/c_only/CMakeLists.txt" "$folder/project/c_only"
+configured "$folder/project/c_only" "$folder/c_only" || { cat "$folder/log"; exit 1; }
+echo "a project in C alone: compiled"
+
 modules=$(find "$folder/prefix" -name pkgconfig)
 flags=$(PKG_CONFIG_PATH=$modules pkg-config --cflags --libs croupier croupier-writer croupier-fan-out)
 libraries=$(PKG_CONFIG_PATH=$modules pkg-config --variable=libdir croupier)
@@ -23,6 +38,17 @@ libraries=$(PKG_CONFIG_PATH=$modules pkg-config --variable=libdir croupier)
 c++ -std=c++20 "$folder/project/minimal_engine.cpp" $flags -Wl,-rpath,"$libraries" -o "$folder/engine"
 echo "by pkg-config:"
 "$source/tests/client/run_example.sh" "$croupierd" "$folder/engine"
+
+# refused STANDARD HEADER NEEDED: in the first line that the compiler says, with the flag to give.
+refused() {
+    local said
+    # shellcheck disable=SC2086  # flags are several words
+    said=$(echo "#include <croupier/$2>" | c++ -std="$1" $flags -fsyntax-only -x c++ - 2>&1) && { echo "$2 compiles with -std=$1"; exit 1; }
+    grep -q "error.*croupier/$2 needs C++${3#c++}: compile with -std=$3" <<<"$said" || { echo "$said"; exit 1; }
+    echo "$2 with -std=$1: $(grep -o 'croupier/.* needs.*' <<<"$said" | head -n 1)"
+}
+refused c++17 client.hpp c++20
+refused c++14 writer.hpp c++17
 
 # A caller of all three libraries, in C.
 flags=$(PKG_CONFIG_PATH=$modules pkg-config --cflags --libs croupier croupier-writer croupier-decide)

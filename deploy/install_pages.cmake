@@ -1,0 +1,13 @@
+# Run at installation: docs/ as it stands, but for links that leave it. What those lead to is not installed, so their text stays alone.
+# SOURCE: docs/; TO: where it goes, with DESTDIR.
+file(GLOB_RECURSE pages RELATIVE ${SOURCE} ${SOURCE}/*.md)
+foreach(page IN LISTS pages)
+    string(REGEX MATCHALL "/" depth "${page}")
+    list(LENGTH depth depth)
+    string(REPEAT "\\.\\./" ${depth} up)
+    file(READ ${SOURCE}/${page} text)
+    string(REGEX REPLACE "\\[([^]\n]*)\\]\\(${up}\\.\\./[^)]*\\)" "\\1" text "${text}")
+    file(WRITE ${TO}/${page} "${text}")
+endforeach()
+file(INSTALL ${SOURCE}/examples/minimal_engine.cpp DESTINATION ${TO}/examples)
+file(INSTALL ${SOURCE}/pictures DESTINATION ${TO})
