@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/sent_columns.h"
+#include "proto/lean_part.h"
 #include "shm/logits_publisher.h"
 #include "shm/schedule_publisher.h"
 #include "shm/step_claims.h"
@@ -76,7 +77,9 @@ void open_at(const DaemonProcess& daemon, EngineShape shape, std::uint64_t next)
 std::size_t decided(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns) {
     const shm::StepClaims claims(segment, step);
     std::size_t count = 0;
-    for (std::uint32_t column = 0; column < columns; ++column) count += claims.is_committed(column) ? 1 : 0;
+    for (std::uint32_t column = 0; column < columns; ++column) {
+        if (claims.is_committed(column)) ++count;
+    }
     return count;
 }
 

@@ -34,7 +34,7 @@ void check_no_line_wraps(const std::string& output, std::size_t columns) {
 }  // namespace
 
 TEST_CASE("sim: the demo paints one line over and over, fits the terminal and says what to try next") {
-    for (const unsigned short columns : {80, 40}) {
+    for (const std::uint16_t columns : {std::uint16_t{80}, std::uint16_t{40}}) {
         OnTerminal sim({"sim", "--demo", "--vocab", "4096", "--batch", "8", "--steps", "100", "--stage-ms",
                         "2", "--prompt-max", "64"},
                        columns);
