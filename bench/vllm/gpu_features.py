@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from trial import checks, features
 from trial.adapters import make_adapter, make_multimodal
 from trial.checks import Check, Row, Side
 from trial.client import at_once
-from trial.model import SHAPES, Model, make_model
+from trial.model import SHAPES, make_model
 from trial.server import CROUPIER, Host, Server, ServerFailedError, gpu_used_mib
 from trial.table import as_json, missing_modules, table
 
@@ -123,7 +124,7 @@ class Features:
         if missing := missing_modules():
             self.say("missing: " + ", ".join(missing))
         files, tokenizer, shape = self._files, self._arguments.tokenizer, self._arguments.shape
-        self._model = make_model(files / "text", tokenizer, shape)
+        self._model = make_model(files / "text", tokenizer, shape, llama=True)
         for place, kind in enumerate(features.ADAPTERS):
             make_adapter(files / kind, self._model, kind, 70 + place)
         wanted = [one for one in FEATURES if one.name in self._arguments.only.split(",")]
@@ -224,8 +225,11 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=2, help="features whose servers are up together")
     parser.add_argument("--budget", type=float, default=500, help="seconds; then nothing new begins")
     parser.add_argument("--eager", action="store_true", help="without CUDA graphs")
-    parser.add_argument("more", nargs="*", help="further arguments of all servers, behind --")
+    parser.add_argument(
+        "--serve", default="", help="further arguments of all servers, as --serve='--a 1 --b 2'"
+    )
     arguments = parser.parse_args()
+    arguments.more = shlex.split(arguments.serve)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     arguments.gpus = visible_gpus()
     end_by_signal()

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +32,6 @@ from trial.table import as_json, missing_modules, table
 
 ALL: list[Check] = [*texts.CHECKS, *scores.CHECKS, *own.CHECKS, *load.CHECKS, load.LAST]
 AGAIN = ("greedy, one request at a time", "min_tokens with ignore_eos: fixed lengths")
-# From a server's start to its first answer; the first one compiles.
-START = 170.0
 # What a later part needs at least: a start, some checks and an end.
 PART = 70.0
 
@@ -51,6 +51,7 @@ class Trial:
         }
         self._before = Host.now()
         self._first: dict[str, Any] = {}
+        self._native_killed: dict[str, Any] | None = None
 
     def say(self, text: str) -> None:
         print(f"[{time.monotonic() - self._begun:5.1f} s] {text}", flush=True)
@@ -76,8 +77,8 @@ class Trial:
         self._servers.append(server)
         return server
 
-    def await_ready(self, server: Server, patience: float = START) -> None:
-        seconds = server.await_ready(max(5.0, min(patience, self._budget.left())))
+    def await_ready(self, server: Server) -> None:
+        seconds = server.await_ready(max(5.0, min(self._arguments.start, self._budget.left())))
         self._facts["seconds"][f"{server.name} ready"] = seconds
         self.say(f"{server.name} is ready after {seconds} s; the GPUs' memory in use: {gpu_used_mib()} MiB")
 
@@ -89,12 +90,19 @@ class Trial:
         self._facts["seconds"]["model"] = round(time.monotonic() - begun, 1)
         self.say(f"the model is written: {model.vocab} ids")
         native, croupier = self._both(model)
-        self._checks(native, croupier, model)
-        self._end_both(native, croupier, model)
-        self._again("croupier-again", signal.SIGKILL, model)
+        self.part("the checks", lambda: self._checks(native, croupier, model))
+        self.part("the first ends", lambda: self._end_both(native, croupier, model))
+        self.part("the restart", lambda: self._again("croupier-again", signal.SIGKILL, model))
         self._facts["left_at_the_end"] = Host.now().left_since(self._before, {})
         if not self._budget.over(PART):
-            self._engine_killed(model)
+            self.part("the engine core's end", lambda: self._engine_killed(model))
+
+    def part(self, name: str, work: Callable[[], None]) -> None:
+        """What goes wrong in one part keeps no other one from its turn."""
+        try:
+            work()
+        except Exception as error:
+            self.failed(name, f"{type(error).__name__}: {error}")
 
     def _both(self, model: Model) -> tuple[Server, Server]:
         """At once. A memory profile would count the other server's memory, so the cache's size is given."""
@@ -122,7 +130,7 @@ class Trial:
                 self.failed(check.name, "left out: the budget was over")
                 continue
             row = checks.run(check, *sides)
-            if check.name in AGAIN:
+            if check.name in AGAIN and row.verdict.how != FAILED:
                 self._first[check.name] = row.found.get("native")
             self.add(row)
             for server in (native, croupier):
@@ -153,7 +161,11 @@ class Trial:
         side = Side("croupier", server.client, model)
         for check in ALL:
             if check.name in AGAIN and check.name in self._first and not self._arguments.only:
-                found = check.observe(side)
+                try:
+                    found = check.observe(side)
+                except Exception as error:
+                    self.failed(f"after a restart: {check.name}", f"{type(error).__name__}: {error}")
+                    continue
                 verdict = check.compare(self._first[check.name], found, Judge(server.client))
                 seconds = round(time.monotonic() - begun, 1)
                 both = {"native": self._first[check.name], "croupier": found}
@@ -200,8 +212,12 @@ def main() -> int:
         "--native-twice", action="store_true", help="without Croupier: what the checks find of vLLM alone"
     )
     parser.add_argument("--budget", type=float, default=280, help="seconds; then nothing new begins")
-    parser.add_argument("more", nargs="*", help="further arguments of all servers, behind --")
+    parser.add_argument("--start", type=float, default=170, help="seconds; a server's first one compiles")
+    parser.add_argument(
+        "--serve", default="", help="further arguments of all servers, as --serve='--a 1 --b 2'"
+    )
     arguments = parser.parse_args()
+    arguments.more = shlex.split(arguments.serve)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     end_by_signal()
     os.environ.pop("VLLM_ALLOW_INSECURE_SERIALIZATION", None)

@@ -6,7 +6,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 [ $# -ge 1 ] || { sed -n 2,5p bench/vllm/server_trial.sh >&2; exit 2; }
-out=$1 total=${TOTAL:-360}
+out=$1 total=${TOTAL:-325}
 . bench/vllm/parts.sh
 . bench/vllm/env.sh
 say "unpacked"

@@ -1,8 +1,8 @@
-"""`vllm serve` of a test: the endpoints that the trial's client asks, over tokens that are hashes of prompts.
+"""`vllm serve` of a test: the endpoints that the trial asks, over tokens that are hashes of a prompt.
 
     toy_server.py serve MODEL --host HOST --port PORT [--leave FILE] [--wrong]
 
---leave makes the file, and a process that outlives the server; --wrong draws another token than others do.
+--leave makes the file, and a process that outlives the server; --wrong draws another sixth token.
 """
 
 from __future__ import annotations

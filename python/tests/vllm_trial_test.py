@@ -1,4 +1,4 @@
-"""What the trial of a server works out for itself: its client, comparisons, and what a server leaves behind.
+"""What the trial of a server works out for itself: its client, its comparisons, what a server leaves behind.
 
 Over a real HTTP server of this folder (toy_server.py) that stands where vLLM's module would be.
 """

@@ -25,7 +25,7 @@ constexpr int kAsPromised = 0;
 // A tmpfs of 1 MiB over the directory, for the calling process alone.
 bool mount_small_tmpfs(const std::string& directory) {
     return ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-           ::mount("tmpfs", directory.c_str(), "tmpfs", 0, "size=1m") == 0;
+           ::mount("tmpfs", directory.c_str(), "tmpfs", 0, "size=1m,mode=700") == 0;
 }
 
 fsblkcnt_t free_blocks(const std::string& directory) {
@@ -77,9 +77,9 @@ int fill_with_logs(const TestDirectory& directory) {
     const auto small = table.add(sequence_of(1, short_prompt));
     const auto large = table.add(sequence_of(2, long_prompt));
     if (!small || !large) return 2;
-    const auto refused = table.add(sequence_of(3, std::vector<std::int32_t>(200'000, 5)));
+    const auto refused = table.add(sequence_of(3, std::vector<std::int32_t>(300'000, 5)));
     if (refused || refused.error().code != Errc::no_memory) return 3;
-    for (const char* part : {"sequence 3 of 200000 tokens", "--shm-size"})
+    for (const char* part : {"sequence 3 of 300000 tokens", "--shm-size"})
         if (refused.error().message.find(part) == std::string::npos) return 4;
     // The one whose log cannot grow keeps what it has, and so do the others.
     table.make_room(large.value(), 900'000);

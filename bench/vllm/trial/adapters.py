@@ -102,7 +102,7 @@ def make_multimodal(folder: Path, tokenizer: Path, shape: str, seed: int = 3) ->
 _IMAGE_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
     "{% if message['content'] is string %}{{ message['content'] }}{% else %}"
-    "{% for part in message['content'] %}{% if 'image' in part or part['type'] == 'image_url' %}"
+    "{% for part in message['content'] %}{% if part['type'] == 'image' or 'image_url' in part %}"
     "{{ '<|vision_start|><|image_pad|><|vision_end|>' }}"
     "{% elif 'text' in part %}{{ part['text'] }}{% endif %}{% endfor %}{% endif %}"
     "{{ '<|im_end|>\n' }}{% endfor %}"

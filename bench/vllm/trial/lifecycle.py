@@ -64,11 +64,12 @@ def end_of(
         ours = server.processes()
         return {"processes": sorted(ours.values()), **Host.now().left_since(before, living | ours)}
 
+    found: dict[str, Any] = {}
+
     def gone() -> bool:
-        if server.process.poll() is None:
-            return False
-        found = left()
-        return not (found["processes"] or found["dev_shm"] or found["croupiers"])
+        ended = server.process.poll() is not None
+        found.update(left())
+        return ended and not (found["processes"] or found["dev_shm"] or found["croupiers"])
 
     seconds = await_true(gone, WITHIN, every=0.2)
     code = server.process.poll()
@@ -77,7 +78,7 @@ def end_of(
         "seconds": seconds,
         "waited": round(time.monotonic() - begun, 1),
         "status": code,
-        "left": left(),
+        "left": found,
         "swept": server.sweep(),
         "gpu_mib": [memory, gpu_used_mib()],
     }

@@ -49,15 +49,21 @@ class Model:
         return cls(**{**known, "eos": tuple(known["eos"])})
 
 
-def make_model(folder: Path, tokenizer: Path, shape: str = "small", seed: int = 1) -> Model:
-    """The folder that `vllm serve` is given."""
+def make_model(
+    folder: Path, tokenizer: Path, shape: str = "small", seed: int = 1, llama: bool = False
+) -> Model:
+    """The folder that `vllm serve` is given. As a Llama: the same but for biases, and LoRA may change its head."""
     folder.mkdir(parents=True, exist_ok=True)
     words = write_tokenizer(folder, tokenizer)
     vocab = -(-words // 128) * 128
     config = text_config(shape, vocab)
+    weights = text_weights(config, words, seed)
     whole = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", **config}
+    if llama:
+        whole |= {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": False}
+        weights = {name: tensor for name, tensor in weights.items() if not name.endswith(".bias")}
     (folder / "config.json").write_text(json.dumps(whole, indent=1))
-    write_weights(folder / "model.safetensors", text_weights(config, words, seed))
+    write_weights(folder / "model.safetensors", weights)
     model = Model(str(folder), vocab, words)
     model.write()
     return model
@@ -67,9 +73,7 @@ def write_tokenizer(folder: Path, tokenizer: Path, more: tuple[str, ...] = ()) -
     """Its files, with more special tokens behind its own; how many ids it has in all."""
     read = gzip.decompress if tokenizer.suffix == ".gz" else bytes
     known = json.loads(read(tokenizer.read_bytes()))
-    words = 1 + max(
-        [*known["model"]["vocab"].values(), *(added["id"] for added in known["added_tokens"])]
-    )
+    words = 1 + max([*known["model"]["vocab"].values(), *(added["id"] for added in known["added_tokens"])])
     for content in more:
         plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
         known["added_tokens"].append({"id": words, "content": content, **plain, "special": True})

@@ -57,9 +57,7 @@ def _numbers_near(name: str, native: list[float], croupier: list[float]) -> str 
 def _logprobs_alike(native: dict[str, Any], croupier: dict[str, Any], judge: Judge) -> Verdict:
     if native["tokens"] != croupier["tokens"]:
         return Verdict(DIFFERENT, "", "", [str(first_difference(native["tokens"], croupier["tokens"]))])
-    verdict = near_logprobs(
-        native["best"] + native["chat"], croupier["best"] + croupier["chat"], TOLERANCE
-    )
+    verdict = near_logprobs(native["best"] + native["chat"], croupier["best"] + croupier["chat"], TOLERANCE)
     for name in ("chosen", "streamed"):
         if fault := _numbers_near(name, native[name], croupier[name]):
             verdict.how = DIFFERENT
@@ -134,9 +132,7 @@ def _grammars(side: Side) -> dict[str, Any]:
     answers = everybody(side, [(COMPLETIONS, body) for _, body in drawn])
     texts = [(name, answer.texts[0], answer.choices[0]["finish_reason"]) for (name, _), answer in
              zip(drawn, answers, strict=True)]  # fmt: skip
-    texts += [
-        (name, one["texts"][0], one["ends"][0][0]) for name, found in greedy.items() for one in found
-    ]
+    texts += [(name, one["texts"][0], one["ends"][0][0]) for name, found in greedy.items() for one in found]
     # Whitespace is free in this one, and may fill it up.
     end = formatted.choices[0]["finish_reason"]
     texts.append(("json", formatted.texts[0], end))
@@ -167,9 +163,7 @@ def _grammars_alike(native: dict[str, Any], croupier: dict[str, Any], judge: Jud
 
 
 def _streamed_grammar(side: Side) -> dict[str, Any]:
-    body = side.client.chat_body(
-        CONVERSATIONS[1], max_tokens=60, structured_outputs=kinds.GRAMMARS["regex"]
-    )
+    body = side.client.chat_body(CONVERSATIONS[1], max_tokens=60, structured_outputs=kinds.GRAMMARS["regex"])
     return side.client.stream(CHAT, body).shown()
 
 

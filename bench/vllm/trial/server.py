@@ -13,15 +13,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from .client import Client, ServerGoneError
 
 SHARED_MEMORY = Path("/dev/shm")
 # In the environment of a server and of all that it starts.
 MARK = "CROUPIER_TRIAL"
-# Variables that this repository's other scripts set, and that a user's shell does not have.
-_KEPT = ("VLLM_USE_V2_MODEL_RUNNER", "VLLM_USE_FLASHINFER_SAMPLER", "VLLM_NO_USAGE_STATS", "VLLM_HOST_IP")
+# Of vLLM's variables those that a server is given; this repository's other scripts set more of them.
+_KEPT = ("VLLM_USE_V2_MODEL_RUNNER", "VLLM_USE_FLASHINFER_SAMPLER", "VLLM_HOST_IP", "VLLM_CPU_KVCACHE_SPACE")
 CROUPIER = ["--additional-config", '{"croupier": {}}']
 
 
