@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "command_line/text_width.h"
@@ -103,6 +104,13 @@ std::string HelpFormat::row(const std::string& left, const std::string& right) c
     return text + wrapped(right, column, width_) + "\n";
 }
 
+std::string HelpFormat::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {
+    std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
+    // CLI11 sets its groups of options two lines apart.
+    for (std::size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;) text.erase(at, 1);
+    return text;
+}
+
 std::string HelpFormat::make_description(const CLI::App* app) const {
     return wrapped(app->get_description(), 0, width_) + "\n";
 }
@@ -129,7 +137,7 @@ std::string HelpFormat::make_footer(const CLI::App* app) const {
         const bool is_heading = line.ends_with(':') && line.find(' ') == std::string::npos;
         if (line.empty() || line.front() == ' ' || is_heading) {
             end_paragraph();
-            text += line + "\n";
+            text += (is_heading ? "\n" : "") + line + "\n";
         } else {
             paragraph += (paragraph.empty() ? "" : " ") + line;
         }

@@ -12,6 +12,7 @@ class HelpFormat : public CLI::Formatter {
   public:
     explicit HelpFormat(std::size_t width) : width_(width) {}
 
+    std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
     std::string make_description(const CLI::App* app) const override;
     std::string make_option(const CLI::Option* option, bool is_positional) const override;
     std::string make_subcommand(const CLI::App* command) const override;

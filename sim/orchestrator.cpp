@@ -118,8 +118,7 @@ void Orchestrator::note_end_of_serving() {
     served_ns_ = shm::monotonic_ns();
     // Verifiers take what time the cores have left, and samplers that spin leave none.
     end_daemon();
-    if (world_.options.verification != Verification::sample) return;
-    // Somebody waits for the sample: idle time alone may be none on a busy machine.
+    // Nothing of the run competes with them any more, and a busy machine may have no idle time for them.
     const sched_param usual{};
     for (const testing::ChildProcess& verifier : verifiers_) {
         if (verifier.running()) ::sched_setscheduler(verifier.pid(), SCHED_OTHER, &usual);

@@ -29,7 +29,8 @@ class Verifier {
     proto::Feedback feedback_;  // that the position before left
 };
 
-// Runs in a process of its own, only when nobody else wants the core, until every request is verified.
+// Runs in a process of its own until every request is verified; while requests are served, only on idle
+// cores.
 void run_verifier(World& world);
 
 }  // namespace croupier::sim
