@@ -17,7 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOREIGN = {
     "Docker, podman, Kubernetes": "--shm-size --cpus --user --format --signal",
     "llama.cpp": "llama.cpp --samplers typ_p",
-    "vLLM, OpenAI": "SamplingParams gumbel_sample include_stop_str_in_output prompt_logprobs",
+    "the engine of README.md, which tests/install builds": "engine.cpp",
+    "vLLM, OpenAI": "SamplingParams gumbel_sample include_stop_str_in_output prompt_logprobs "
+                    "--additional-config vllm_xargs",
     "SGLang": "multinomial_with_seed",
     "ZMQ": "ROUTER_MANDATORY",
     "systemd": "MemoryMax",
