@@ -15,8 +15,8 @@
 #ifdef CROUPIER_HAS_CUDA
 #include "bench/lean/command.h"
 #include "bench/writer/command.h"
-#include "command_line/parse.h"
 #endif
+#include "command_line/parse.h"
 
 namespace {
 
