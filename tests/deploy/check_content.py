@@ -80,7 +80,7 @@ def main(build):
         for name in ("croupier", "croupierd"):
             completion = share / "bash-completion/completions" / name
             assert completed(completion, programs / "croupierd", "--print") == ["--print-config"]
-            assert completed(completion, programs / "croupier", "stat") == ["status"]
+            assert completed(completion, programs / "croupier", "clean") == ["cleanup"]
             assert completed(completion, programs / "croupier", "status", "--js") == ["--json"]
             assert completed(completion, programs / "croupier", "hotset", "bu") == ["build"]
     print(f"{len(PACKAGES)} packages: programs, licences, links, manuals and completions are right")

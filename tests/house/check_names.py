@@ -21,7 +21,7 @@ FOREIGN = {
     "vLLM, OpenAI": "SamplingParams gumbel_sample include_stop_str_in_output prompt_logprobs "
                     "--additional-config vllm_xargs",
     "SGLang": "multinomial_with_seed",
-    "ZMQ": "ROUTER_MANDATORY",
+    "ZMQ": "ROUTER_MANDATORY ZMQ_USE_FD ipc_listener.cpp",
     "systemd": "MemoryMax",
     "mmdebstrap": "--variant --include",
     "CMake": "--component --install --prefix",
