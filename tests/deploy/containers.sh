@@ -88,7 +88,7 @@ by_hand() {
 }
 
 by_compose() {
-    podman-compose -f "$top/deploy/container/compose.yaml" up --no-build -d >"$place/compose.log" 2>&1 || { cat "$place/compose.log"; fail "compose"; }
+    timeout 120 podman-compose -f "$top/deploy/container/compose.yaml" up --no-build -d >"$place/compose.log" 2>&1 || { cat "$place/compose.log"; fail "compose"; }
     local engine
     engine=$(podman ps --all --quiet --filter name=engine)
     [ "$(timeout 60 podman wait "$engine")" = 0 ] || fail "the engine of compose.yaml"
