@@ -82,7 +82,11 @@ void add_others(std::vector<BenchCase>& cases) {
     cases.push_back(changed("biases", "20 ids lifted by 5", [](auto&) {}));
     cases.back().biased = true;
     cases.push_back(changed("listed", "40 ids allowed alone", [](auto&) {}));
-    cases.back().listed = true;
+    cases.back().listed = 40;
+    cases.push_back(changed("listed50k", "50,000 ids allowed alone, in no order", [](auto&) {}));
+    cases.back().listed = 50000;
+    cases.push_back(changed("listed50k+topp", "the same, top-p 0.95", [](auto& it) { it.top_p = 0.95; }));
+    cases.back().listed = 50000;
     cases.push_back(changed("shvs", "rng shvs, no filter", [](auto& it) { it.rng = proto::Rng::shvs; }));
     cases.push_back(
         changed("sglang", "rng sglang, no filter", [](auto& it) { it.rng = proto::Rng::sglang; }));
@@ -106,6 +110,12 @@ void add_others(std::vector<BenchCase>& cases) {
     }));
     cases.push_back(
         changed("support", "no filter, the best 64 of what is left", [](auto& it) { it.support = 64; }));
+    cases.push_back(changed("support64k", "no filter, the best 65,536 of what is left",
+                            [](auto& it) { it.support = 65536; }));
+    cases.push_back(changed("support64k+typical", "the same, typical-p 0.95", [](auto& it) {
+        it.support = 65536;
+        it.typical_p = 0.95;
+    }));
     cases.push_back(changed("logprobs1", "greedy, log-probs of the drawn token and the best", [](auto& it) {
         it.temperature = 0.0;
         it.flags = 0;

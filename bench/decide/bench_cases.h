@@ -1,6 +1,7 @@
 // The cases of `croupier bench decide` and `croupier bench step`.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,9 @@ struct BenchCase {
     std::string what;  // for people
     proto::SamplingParams params;
     CaseMask mask = CaseMask::none;
-    bool biased = false;    // some ids are lifted
-    bool listed = false;    // some ids are allowed alone
-    bool prepared = false;  // its first arrivals are there, as where a sampler had to wait for the row
+    bool biased = false;       // some ids are lifted
+    std::uint32_t listed = 0;  // so many ids are allowed alone
+    bool prepared = false;     // its first arrivals are there, as where a sampler had to wait for the row
 };
 
 // What is measured where nobody asks for more. All but `logprobs20` ask for no log-prob.

@@ -18,7 +18,8 @@ constexpr std::uint32_t kRoom = 8;  // behind the history
 constexpr std::uint32_t kMostHistory = 1U << 20U;
 constexpr std::uint32_t kFewIds = 200;
 constexpr std::uint32_t kBiasedIds = 20;
-constexpr std::uint32_t kListedIds = 40;
+// A prime, so that the ids are different ones.
+constexpr std::uint32_t kListedStride = 7919;
 
 std::vector<std::uint32_t> mask_of(CaseMask kind, std::uint32_t vocab) {
     if (kind == CaseMask::none) return {};
@@ -82,8 +83,8 @@ CaseRequest::CaseRequest(const BenchCase& from, std::uint32_t vocab, double temp
     : name(from.name), params(from.params), mask(mask_of(from.mask, vocab)), prepared(from.prepared) {
     params.temperature = temperature;
     if (from.biased) bias = lifted_ids(vocab);
-    for (std::uint32_t i = 0; from.listed && i < std::min(kListedIds, vocab); ++i)
-        allowed.push_back(static_cast<std::int32_t>(std::uint64_t{i} * vocab / std::min(kListedIds, vocab)));
+    for (std::uint32_t i = 0; i < std::min(from.listed, vocab); ++i)
+        allowed.push_back(static_cast<std::int32_t>(std::uint64_t{i} * kListedStride % vocab));
 }
 
 BenchSequence::BenchSequence(std::uint32_t vocab, std::uint32_t max_history)

@@ -16,11 +16,14 @@ namespace {
 constexpr const char* kHelp =
     R"(A session whose steps have one column is timed alone, and then beside one whose every slot holds a step of `full`
 requests (penalties, top-k 50, top-p 0.95, min-p 0.02, T 0.8); both are of one daemon that this command starts.
+With --dearest its columns are instead the dearest that a session may ask for: fp32 rows, dynamic temperature,
+typical-p and a support of 65,536 tokens.
 A step's time is from its last tile to its decision. The large session's engine runs in this process: where there are
 fewer cores than it, the samplers and the small one's engine need, the ratio has their waiting for cores in it.
 Examples:
   croupier bench fairness
-  croupier bench fairness --samplers 14 --vocab 151936 --json)";
+  croupier bench fairness --samplers 14 --vocab 151936 --json
+  croupier bench fairness --dearest --columns 16 --slots 2 --steps 200 --vocab 262144)";
 
 struct FairnessOptions {
     Neighbours neighbours;
@@ -36,6 +39,7 @@ int run(const FairnessOptions& options) {
                                     {"beside_us", to_json(beside)},
                                     {"p99_ratio", beside.p99 / alone.p99},
                                     {"large_columns_decided", times.large_columns},
+                                    {"dearest", options.neighbours.dearest},
                                     {"samplers", options.neighbours.samplers},
                                     {"vocab", options.neighbours.vocab},
                                     {"columns", options.neighbours.columns},
@@ -51,8 +55,8 @@ int run(const FairnessOptions& options) {
     };
     std::cout << fmt::format("{:<44} {:>8} {:>8} {:>8} {:>9}\n", "microseconds", "p50", "p99", "p99.9", "max")
               << line("one column, alone", alone)
-              << line(fmt::format("beside {} x {} of `full`", options.neighbours.slots,
-                                  options.neighbours.columns),
+              << line(fmt::format("beside {} x {} {}", options.neighbours.slots, options.neighbours.columns,
+                                  options.neighbours.dearest ? "of the dearest" : "of `full`"),
                       beside)
               << fmt::format("\np99: {:.2f} times as long; {} columns of the other were decided meanwhile\n",
                              beside.p99 / alone.p99, times.large_columns);
@@ -72,6 +76,7 @@ void add_fairness_bench(CLI::App& bench, int& status) {
         ->capture_default_str();
     command->add_option("--slots", shape.slots, "Steps of it in flight")->capture_default_str();
     command->add_option("--steps", shape.steps, "Of the small session, each way")->capture_default_str();
+    command->add_flag("--dearest", shape.dearest, "The large session's columns cost the most");
     command->add_option("--croupierd", shape.croupierd, "The daemon's binary (default: beside this one)");
     command->add_flag("--json", options->json, "One JSON object");
     command->callback([options, &status] { status = run(*options); });

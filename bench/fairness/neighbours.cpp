@@ -2,13 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstddef>
+#include <cstring>
 #include <stdexcept>
 #include <thread>
 
 #include "croupier/client.hpp"
 #include "gpu_writer/host_writer.h"
+#include "proto/sampling.h"
 #include "shm/clock.h"
 #include "testing/own_daemon.h"
 
@@ -17,14 +21,29 @@ namespace {
 
 constexpr std::uint32_t kSequenceTokens = 512;
 
-std::vector<std::uint16_t> logits_row(std::uint32_t vocab, std::uint32_t seed) {
-    std::vector<std::uint16_t> row(vocab);
-    for (auto& value : row) {
+std::vector<std::byte> logits_row(std::uint32_t vocab, std::uint32_t seed, bool fp32) {
+    const std::size_t size = fp32 ? sizeof(float) : sizeof(std::uint16_t);
+    std::vector<std::byte> row(vocab * size);
+    for (std::uint32_t token = 0; token < vocab; ++token) {
         seed = seed * 1664525U + 1013904223U;
-        const float logit = static_cast<float>(seed >> 16U) / 4096.0F - 8.0F;
-        value = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(logit) >> 16U);
+        const float logit = static_cast<float>(seed >> 8U) / 1048576.0F - 8.0F;
+        const std::uint32_t bits = std::bit_cast<std::uint32_t>(logit) >> (fp32 ? 0U : 16U);
+        // The first bytes are the low ones.
+        std::memcpy(row.data() + token * size, &bits, size);
     }
     return row;
+}
+
+// Of fp32 rows all tokens are sorted where their distribution is asked for, and a filter keeps nearly all.
+client::Sequence dearest_sequence(std::uint64_t uid, std::uint32_t vocab) {
+    client::Sequence made;
+    made.uid = uid;
+    made.prompt = {1, 2, 3};
+    made.params.seed = uid;
+    made.params.typical_p = 0.999;
+    made.params.dynatemp_range = 0.5;
+    made.params.support = std::min(vocab, proto::kMaxSupport);
+    return made;
 }
 
 // The `full` of `croupier bench decide`.
@@ -47,12 +66,15 @@ client::Sequence full_sequence(std::uint64_t uid) {
 class Engine {
   public:
     Engine(const std::string& endpoint, const char* name, const Neighbours& shape, std::uint32_t columns,
-           std::uint32_t slots)
-        : columns_(columns), session_(options(endpoint, name, shape, columns, slots)) {
+           std::uint32_t slots, bool dear)
+        : columns_(columns),
+          vocab_(shape.vocab),
+          dear_(dear),
+          session_(options(endpoint, name, shape, columns, slots, dear)) {
         auto attached = gpu_writer::HostWriter::attach(session_.segment_path(), 0);
         if (!attached) throw std::runtime_error(attached.error().message);
         writer_.emplace(std::move(attached).value());
-        row_ = logits_row(shape.vocab, columns);
+        row_ = logits_row(shape.vocab, columns, dear_);
         sequences_.resize(slots);
         laid_.resize(slots);
     }
@@ -83,7 +105,7 @@ class Engine {
     };
 
     static client::OpenOptions options(const std::string& endpoint, const char* name, const Neighbours& shape,
-                                       std::uint32_t columns, std::uint32_t slots) {
+                                       std::uint32_t columns, std::uint32_t slots, bool dear) {
         client::OpenOptions made;
         made.endpoint = endpoint.c_str();
         made.name = name;
@@ -93,6 +115,8 @@ class Engine {
         made.max_sequences = 2 * columns * slots;
         made.max_length = kSequenceTokens;
         made.timeout_ms = 60000;
+        if (dear) made.dtype = CROUPIER_FP32;
+        if (dear) made.max_support = std::min(shape.vocab, proto::kMaxSupport);
         return made;
     }
 
@@ -103,15 +127,18 @@ class Engine {
         for (const std::uint64_t uid : slot.uids) session_.finish(uid);
         slot = {};
         for (std::uint32_t i = 0; i < columns_; ++i) {
-            session_.add(full_sequence(++last_uid_));
+            ++last_uid_;
+            session_.add(dear_ ? dearest_sequence(last_uid_, vocab_) : full_sequence(last_uid_));
             slot.uids.push_back(last_uid_);
         }
     }
 
     std::uint32_t columns_;
+    std::uint32_t vocab_;
+    bool dear_;
     client::Session session_;
     std::optional<gpu_writer::HostWriter> writer_;
-    std::vector<std::uint16_t> row_;
+    std::vector<std::byte> row_;
     std::vector<Slot> sequences_;
     std::vector<bool> laid_;
     std::uint64_t next_ = 0;
@@ -152,8 +179,8 @@ StepTimes time_neighbours(const Neighbours& options) {
     daemon.start();
     daemon.await_ready();
     StepTimes times;
-    Engine small(daemon.endpoint(), "small", options, 1, 2);
-    Engine large(daemon.endpoint(), "large", options, options.columns, options.slots);
+    Engine small(daemon.endpoint(), "small", options, 1, 2, false);
+    Engine large(daemon.endpoint(), "large", options, options.columns, options.slots, options.dearest);
     time_steps(small, options.steps / 10 + 1);
     times.alone_ns = time_steps(small, options.steps);
     std::atomic<bool> stop{false};

@@ -15,6 +15,7 @@ struct Neighbours {
     std::uint32_t columns = 1024;  // of the large one's steps
     std::uint32_t slots = 8;       // of them in flight
     std::uint32_t steps = 1000;    // of the small one, each way
+    bool dearest = false;          // the large one's columns cost as much as limits allow
 };
 
 struct StepTimes {

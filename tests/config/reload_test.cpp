@@ -40,9 +40,11 @@ Config changed_everywhere() {
     config.control = {.endpoint = "ipc:///other",
                       .ipc_mode = 0600,
                       .max_message_bytes = 9 * mib,
+                      .connections_per_peer = 9,
                       .curve = {.secret_key_file = "/s", .authorized_keys_file = "/a"}};
     config.decisions = {.endpoint = "ipc:///decisions", .high_water_mark = 9};
     config.metrics.listen = "off";
+    config.metrics.hosts = {"other"};
     config.metrics.explain = true;
     config.metrics.tokenizer = "/t.json";
     config.log = {.level = LogLevel::error, .format = LogFormat::json};
@@ -63,6 +65,7 @@ TEST_CASE("a reload takes the reloadable keys, and only those") {
     expected.sessions = wanted.sessions;
     expected.hot_set = wanted.hot_set;
     expected.log = wanted.log;
+    expected.control.connections_per_peer = wanted.control.connections_per_peer;
     expected.samplers.spin_us = wanted.samplers.spin_us;
     expected.samplers.max_sleep_us = wanted.samplers.max_sleep_us;
     expected.samplers.heartbeat_timeout_ms = wanted.samplers.heartbeat_timeout_ms;
@@ -92,6 +95,7 @@ TEST_CASE("the changed keys that take a restart are named") {
                                             "decisions.endpoint",
                                             "decisions.high_water_mark",
                                             "metrics.listen",
+                                            "metrics.hosts",
                                             "metrics.explain",
                                             "metrics.tokenizer"};
     CHECK(unreloadable_changes(Config{}, changed_everywhere()) == expected);

@@ -72,10 +72,10 @@ constexpr std::uint64_t kLimit = std::uint64_t{320} << 20U;
 // Of `mebibytes`, nearly: logits of two bytes.
 EngineShape of_size(std::uint32_t mebibytes) {
     EngineShape shape;
-    shape.vocab = 32768;
+    shape.vocab = 131072;
     shape.tp = 1;
     shape.steps_in_flight = 2;
-    shape.batch = mebibytes * 8;
+    shape.batch = mebibytes * 2;
     return shape;
 }
 
