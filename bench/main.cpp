@@ -12,6 +12,7 @@
 #include "bench/shvs/command.h"
 #include "bench/step/command.h"
 #include "bench/tvd/command.h"
+#include "command_line/parse.h"
 #ifdef CROUPIER_HAS_CUDA
 #include "bench/lean/command.h"
 #include "bench/writer/command.h"

@@ -215,12 +215,21 @@ std::span<const Candidate> Decider::first_left(RowClasses& classes, const Surviv
     }
     const std::uint32_t found = search_.at_least(float_below(least), all_adjustments(params_)).count;
     const auto all = workspace_.candidates.first(found);
-    const auto end = std::remove_if(all.begin(), all.end(), [&](const Candidate& each) {
-        return each.value < least || !classes.holds(survivors, each);
-    });
-    const auto left = static_cast<std::uint32_t>(end - all.begin());
-    sort_canonically(workspace_, left);
-    return all.first(std::min(left, wanted));
+    const auto end =
+        std::remove_if(all.begin(), all.end(), [&](const Candidate& each) { return each.value < least; });
+    const auto reaching = static_cast<std::uint32_t>(end - all.begin());
+    sort_canonically(workspace_, reaching);
+    // Both descend, so that no class is searched for. Of one that was cut only some members are left.
+    const auto kept = survivors.classes();
+    auto of = kept.begin();
+    std::uint32_t left = 0;
+    for (const Candidate each : all.first(reaching)) {
+        while (of != kept.end() && of->value > each.value) ++of;
+        if (of == kept.end() || of->value != each.value) continue;
+        if (of->size == of->whole || classes.holds(survivors, each)) all[left++] = each;
+        if (left == wanted) break;
+    }
+    return all.first(left);
 }
 
 void Decider::note_distribution(const Survivors& survivors, std::span<const Candidate> first) {

@@ -11,7 +11,7 @@ testing::OwnDaemonOptions daemon_options(const SimOptions& options, const std::s
          << options.wait
          // The imitated GPUs compute on the same cores: the kernel balances them better than a fixed place.
          << "\n  pin: false\n  restart_backoff_ms: 1"
-         << "\nsessions:\n  max_batch: " << options.batch
+         << "\nsessions:\n  max_batch: " << options.batch << "\n  max_vocab: " << options.vocab
          << "\n  max_sequences: " << 2 * options.batch * options.microbatches()
          << "\n  max_sequence_tokens: " << options.prompt_max + options.output_max + 2
          << "\n  reattach_grace_ms: 60000\n  drain_timeout_ms: 1000\n";

@@ -175,7 +175,8 @@ StepTimes time_neighbours(const Neighbours& options) {
     testing::OwnDaemon daemon({options.croupierd, "bench-" + std::to_string(::getpid()),
                                testing::private_shm_dir(),
                                "samplers: {count: " + std::to_string(options.samplers) +
-                                   "}\nsessions: {max_batch: 4096, max_sequences: 65536}\n"});
+                                   "}\nsessions: {max_batch: 4096, max_sequences: 65536, max_vocab: " +
+                                   std::to_string(proto::kMaxVocab) + "}\n"});
     daemon.start();
     daemon.await_ready();
     StepTimes times;

@@ -185,6 +185,13 @@ const std::vector<Attack>& attacks() {
              const auto decisions = idle_peers(target.daemon.directory() + "/decisions.sock", 300);
              return !eventually([&] { return open_ones(control) + open_ones(decisions) <= 100; });
          }},
+        {"open a session whose columns hold up those of others",
+         [](const Target& target) {
+             EngineShape shape;
+             shape.vocab = proto::kMaxVocab;
+             shape.max_support = proto::kMaxSupport;
+             return failure_of([&] { SmallEngine(target.daemon.endpoint(), "dear", shape); }).empty();
+         }},
         {"forge a line of the log",
          [](const Target& target) {
              answered(target.daemon.endpoint(), [](auto& b) {

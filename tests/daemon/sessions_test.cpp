@@ -60,6 +60,34 @@ std::uint64_t anonymous_bytes(pid_t pid) {
 
 }  // namespace
 
+TEST_CASE("by default a vocabulary larger than any model's is refused, because its columns hold up others") {
+    const DaemonProcess daemon;
+    EngineShape shape;
+    shape.vocab = 320001;
+    CHECK_THAT(open_failure(daemon, "large", shape), Contains("sessions.max_vocab") && Contains("320000"));
+    shape.vocab = 320000;
+    CHECK(open_failure(daemon, "largest", shape) == "");
+}
+
+TEST_CASE("samplers find a session in a directory of the longest path that a configuration may have") {
+    const Sandbox sandbox;
+    std::string directory = sandbox.shm_directory() + "-";
+    directory.resize(172, 'd');
+    sandbox.write_config(kTwoSamplers,
+                         "instance: " + std::string(32, 'i') + "\nshm: {dir: " + directory + "}");
+    const std::string log = sandbox.directory() + "/log";
+    auto daemon = ChildProcess::execute({CROUPIERD_PATH, "--config", sandbox.config_path()}, log, SIGKILL);
+    REQUIRE(eventually([&] { return text_of(log).value_or("").find("ready: ") != std::string::npos; }));
+    {
+        SmallEngine engine(sandbox.endpoint(), "engine");
+        engine.admit(4);
+        engine.steps(2);
+    }
+    daemon.send(SIGTERM);
+    CHECK(daemon.wait() == 0);
+    std::filesystem::remove_all(directory);
+}
+
 TEST_CASE("every quota refuses what is beyond it, naming its key, and lets its limit pass") {
     const DaemonProcess daemon(kTwoSamplers,
                                "sessions: {max: 2, max_batch: 8, max_vocab: 1000, max_sequences: 16, "
@@ -79,7 +107,7 @@ TEST_CASE("every quota refuses what is beyond it, naming its key, and lets its l
     large.steps_in_flight = 64;
     large.tp = 1;
     CHECK_THAT(open_failure(daemon, "large", large), Contains("sessions.max_segment_bytes"));
-    CHECK(daemon.files_in_shm() == 4);
+    CHECK(daemon.files_in_shm() == 3);
     engine.admit(8);
     engine.steps(2);
 }
@@ -283,7 +311,7 @@ TEST_CASE("an order that is no permutation of the vocabulary is refused, saying 
     CHECK_THAT(raw_refusal(daemon, outside), Contains("entry 3 is 4294967295, its blocks"));
     order.pop_back();
     CHECK_THAT(raw_refusal(daemon, order), Contains("has 99 blocks") && Contains("has 100 of 64 ids"));
-    CHECK(daemon.files_in_shm() == 2);
+    CHECK(daemon.files_in_shm() == 1);
 }
 
 TEST_CASE("a session is resumed in its own shape only, and stays resumable after a refusal") {
