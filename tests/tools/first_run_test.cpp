@@ -77,6 +77,8 @@ std::string segment_of(const User& user) {
             options.vocab = 64;
             client::Session session(options);
             const std::string path = session.segment_path();
+            // Its name is free for the next one.
+            session.close();
             return ::write(file, path.data(), path.size()) > 0 ? 0 : 1;
         } catch (const std::exception&) {
             return 1;
