@@ -225,8 +225,10 @@ def test_a_daemon_that_dies_after_its_folder_says_that_it_cannot_be_started_agai
     engine = PrivateDaemon.join(options_of(tmp_path), directory)
     pid = pid_of(directory)
     shutil.rmtree(directory)
+    ended = os.pidfd_open(pid)
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: state_of(pid) in ("", "Z"))
+    assert readable([ended], PROMPT)
+    os.close(ended)
     with pytest.raises(RuntimeError, match="was removed, as at a logout"):
         engine.watch()
     engine.leave()
