@@ -133,8 +133,7 @@ std::vector<Key> session_keys() {
             "Largest batch, in columns of a step.", &Config::sessions, &Sessions::max_batch),
         key("sessions.max_vocab", whole_number(1, proto::kMaxVocab), reload,
             "Largest vocabulary, in tokens. It bounds what one column can cost, and so how long the columns "
-            "of "
-            "other sessions wait for a sampler.",
+            "of other sessions wait for a sampler.",
             &Config::sessions, &Sessions::max_vocab),
         key("sessions.max_sequences", whole_number(1, proto::kMaxSequences), reload,
             "Sequences that one session may have at once.", &Config::sessions, &Sessions::max_sequences),

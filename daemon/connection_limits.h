@@ -31,8 +31,8 @@ void limit_connections(const ConnectionLimits& limits);
 // accept4 without a limit: for the HTTP server, which has one of its own.
 int accept_uncounted(int listener, int flags);
 
-// The connections that are open, by their descriptors. Nobody says when one is closed: descriptors that have
-// become others are found when a limit is reached.
+// The connections that are open, by their descriptors. Nothing tells when one is closed: descriptors that
+// have become others are found when a limit is reached.
 class ConnectionBook {
   public:
     struct Peer {

@@ -59,7 +59,7 @@ shm::Result<bool> give_ipc_file(const std::string& path, std::uint32_t mode, con
     return true;
 }
 
-bool somebody_listens(const std::string& path) {
+bool has_listener(const std::string& path) {
     const shm::FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -73,7 +73,7 @@ bool somebody_listens(const std::string& path) {
 shm::Result<LockFile> reserve_path(const std::string& path, const std::string& key) {
     auto taken = LockFile::try_take(path + ".lock", key + " to a path that this user may make");
     if (!taken) return fail(taken.error().code, "cannot bind ipc://" + path + ": " + taken.error().message);
-    if (!taken.value() || somebody_listens(path)) {
+    if (!taken.value() || has_listener(path)) {
         return fail(Errc::already_held, "cannot bind ipc://" + path +
                                             ": another process serves it; give each instance a "
                                             "control.endpoint and a decisions.endpoint of its own");

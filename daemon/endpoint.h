@@ -22,8 +22,8 @@ struct CurveKeys {
 shm::Result<CurveKeys> load_curve_keys(const config::Curve& curve);
 
 // Binds `socket`; on tcp only with keys. An ipc socket gets `ipc_mode` and, when given, `group`, and is
-// refused where somebody listens already. The lock says so to other daemons; it has to outlive the socket.
-// `key` is the endpoint's.
+// refused where another process listens already. The lock says so to other daemons; it has to outlive the
+// socket. `key` is the endpoint's.
 shm::Result<LockFile> bind_endpoint(zmq::socket_t& socket, const std::string& endpoint,
                                     const std::string& key, std::uint32_t ipc_mode, const std::string& group,
                                     const CurveKeys& keys);

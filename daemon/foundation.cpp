@@ -45,7 +45,7 @@ std::size_t open_files_limit() {
     return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
 }
 
-// The soft limit is low for the sake of select(), which nobody here calls.
+// The soft limit is low because of select(), which the daemon does not call.
 void raise_descriptor_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;

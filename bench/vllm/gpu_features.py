@@ -15,7 +15,6 @@ import importlib.util
 import json
 import os
 import re
-import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -26,9 +25,10 @@ from typing import Any
 from sides import Budget, end_by_signal, environment, write_json
 from trial import checks, features
 from trial.adapters import make_adapter, make_multimodal
+from trial.arguments import parsed, parser_of
 from trial.checks import Check, Row, Side
 from trial.client import at_once
-from trial.model import SHAPES, make_model
+from trial.model import make_model
 from trial.server import CROUPIER, Host, Server, ServerFailedError, gpu_used_mib
 from trial.table import as_json, missing_modules, table
 
@@ -215,22 +215,11 @@ def visible_gpus() -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--tokenizer", type=Path, required=True, help="a tokenizer.json, or its gzip")
-    parser.add_argument("--shape", default="small", choices=SHAPES)
+    parser = parser_of(__doc__, 500)
     parser.add_argument("--only", default=",".join(one.name for one in FEATURES))
     parser.add_argument("--at-once", type=int, default=2, help="features whose servers are up together")
-    parser.add_argument("--budget", type=float, default=500, help="seconds; then nothing new begins")
     parser.add_argument("--eager", action="store_true", help="without CUDA graphs")
-    parser.add_argument(
-        "--serve", default="", help="further arguments of all servers, as --serve='--a 1 --b 2'"
-    )
-    arguments = parser.parse_args()
-    arguments.more = shlex.split(arguments.serve)
-    arguments.folder.mkdir(parents=True, exist_ok=True)
+    arguments = parsed(parser)
     arguments.gpus = visible_gpus()
     end_by_signal()
     os.environ.pop("VLLM_ALLOW_INSECURE_SERIALIZATION", None)

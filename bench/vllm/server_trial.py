@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import signal
 import sys
 import time
@@ -23,10 +22,11 @@ from typing import Any
 
 from sides import Budget, end_by_signal, environment, write_json
 from trial import checks, lifecycle, load, own, scores, texts
+from trial.arguments import parsed, parser_of
 from trial.checks import Check, Row, Side
 from trial.client import at_once
 from trial.compare import FAILED, Judge, Verdict
-from trial.model import SHAPES, Model, make_model
+from trial.model import Model, make_model
 from trial.server import CROUPIER, Host, Server, ServerFailedError, gpu_used_mib
 from trial.table import as_json, missing_modules, table
 
@@ -197,12 +197,7 @@ class Trial:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--tokenizer", type=Path, required=True, help="a tokenizer.json, or its gzip")
-    parser.add_argument("--shape", default="small", choices=SHAPES)
+    parser = parser_of(__doc__, 280)
     parser.add_argument(
         "--share", type=float, default=0.35, help="each one's part of the GPU while both are up; 0: none"
     )
@@ -211,14 +206,8 @@ def main() -> int:
     parser.add_argument(
         "--native-twice", action="store_true", help="without Croupier: what the checks find of vLLM alone"
     )
-    parser.add_argument("--budget", type=float, default=280, help="seconds; then nothing new begins")
     parser.add_argument("--start", type=float, default=170, help="seconds; a server's first one compiles")
-    parser.add_argument(
-        "--serve", default="", help="further arguments of all servers, as --serve='--a 1 --b 2'"
-    )
-    arguments = parser.parse_args()
-    arguments.more = shlex.split(arguments.serve)
-    arguments.folder.mkdir(parents=True, exist_ok=True)
+    arguments = parsed(parser)
     end_by_signal()
     os.environ.pop("VLLM_ALLOW_INSECURE_SERIALIZATION", None)
     trial = Trial(arguments)

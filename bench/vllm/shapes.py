@@ -8,21 +8,21 @@ from typing import Any
 
 SHAPES = {"0.5b": (896, 14, 2, 4864), "1.5b": (1536, 12, 2, 8960), "7b": (3584, 28, 4, 18944)}
 VOCAB = 152064
+LONGEST = 32768
 
 
-def make_model(folder: Path, size: str, layers: int) -> str:
-    hidden, heads, kv_heads, inner = SHAPES[size]
-    folder.mkdir(parents=True, exist_ok=True)
-    config = {
-        "architectures": ["Qwen2ForCausalLM"],
-        "model_type": "qwen2",
+def qwen2_config(
+    hidden: int, heads: int, kv_heads: int, inner: int, layers: int, vocab: int = VOCAB
+) -> dict[str, Any]:
+    """Of the model itself: its architecture's name and its special ids are the caller's."""
+    return {
         "hidden_size": hidden,
         "num_hidden_layers": layers,
         "num_attention_heads": heads,
         "num_key_value_heads": kv_heads,
         "intermediate_size": inner,
-        "vocab_size": VOCAB,
-        "max_position_embeddings": 32768,
+        "vocab_size": vocab,
+        "max_position_embeddings": LONGEST,
         "max_window_layers": layers,
         "rms_norm_eps": 1e-6,
         "rope_theta": 1e6,
@@ -30,9 +30,18 @@ def make_model(folder: Path, size: str, layers: int) -> str:
         "initializer_range": 0.02,
         "tie_word_embeddings": False,
         "torch_dtype": "bfloat16",
+        "use_sliding_window": False,
+    }
+
+
+def make_model(folder: Path, size: str, layers: int) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+        **qwen2_config(*SHAPES[size], layers),
         "bos_token_id": 151643,
         "eos_token_id": 151643,
-        "use_sliding_window": False,
     }
     (folder / "config.json").write_text(json.dumps(config))
     return str(folder)

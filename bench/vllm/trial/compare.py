@@ -34,6 +34,11 @@ def same(native: Any, croupier: Any, says: Callable[[Any], str] = str) -> Verdic
     return Verdict(how, says(native), says(croupier), [] if details is None else [str(details)[:400]])
 
 
+def equal_in(says: Callable[[Any], str]) -> Callable[[Any, Any, Any], Verdict]:
+    """A check's comparison that asks for all to be equal, and says so much of either side."""
+    return lambda native, croupier, _: same(native, croupier, says)
+
+
 def first_difference(one: Any, other: Any, place: str = "") -> str | None:
     """Where two structures of dictionaries and lists part, and how."""
     if isinstance(one, dict) and isinstance(other, dict) and set(one) == set(other):
@@ -60,7 +65,7 @@ class Judge:
     """Asks a server how far apart two tokens were, where two greedy answers part.
 
     Two batches of other shapes round otherwise, with one sampler too: the greedy token of a row whose best two
-    logits lie within a rounding step is either one. Whoever parts from the other at a larger gap is wrong.
+    logits lie within a rounding step is either one. A difference at a larger gap is an error.
     """
 
     def __init__(self, client: Client) -> None:

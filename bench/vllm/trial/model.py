@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from shapes import LONGEST, qwen2_config
+
 # hidden, heads, heads of keys and values, inner, layers.
 SHAPES = {"small": (1024, 8, 2, 4096, 4), "tiny": (256, 4, 2, 512, 2)}
-LONGEST = 32768
 # Ids that end a text: <|im_end|> is the tokenizer's own, and the other two are the model's.
 EOS = (2, 0, 1)
 SUCCESSORS = 4
@@ -93,26 +94,7 @@ def write_tokenizer(folder: Path, tokenizer: Path, more: tuple[str, ...] = ()) -
 
 
 def text_config(shape: str, vocab: int) -> dict[str, Any]:
-    hidden, heads, kv_heads, inner, layers = SHAPES[shape]
-    return {
-        "hidden_size": hidden,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv_heads,
-        "intermediate_size": inner,
-        "vocab_size": vocab,
-        "max_position_embeddings": LONGEST,
-        "max_window_layers": layers,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 1e6,
-        "hidden_act": "silu",
-        "initializer_range": 0.02,
-        "tie_word_embeddings": False,
-        "torch_dtype": "bfloat16",
-        "bos_token_id": EOS[1],
-        "eos_token_id": EOS[0],
-        "use_sliding_window": False,
-    }
+    return {**qwen2_config(*SHAPES[shape], vocab), "bos_token_id": EOS[1], "eos_token_id": EOS[0]}
 
 
 def text_weights(config: dict[str, Any], words: int, seed: int, prefix: str = "model.") -> dict[str, Any]:

@@ -8,7 +8,17 @@ import kinds
 
 from .checks import Check, Side, everybody, prompts
 from .client import CHAT, COMPLETIONS
-from .compare import DIFFERENT, EQUAL, EXPLAINED, Judge, Verdict, first_difference, near_logprobs, same
+from .compare import (
+    DIFFERENT,
+    EQUAL,
+    EXPLAINED,
+    Judge,
+    Verdict,
+    equal_in,
+    first_difference,
+    near_logprobs,
+    same,
+)
 from .texts import CONVERSATIONS
 
 # Of the same logits, by float32 on the one side and by sums of blocks in double on the other.
@@ -175,6 +185,6 @@ CHECKS = [
     Check(
         "a streamed grammar",
         _streamed_grammar,
-        lambda native, croupier, _: same(native, croupier, lambda found: repr(found["texts"][0])),
+        equal_in(lambda found: repr(found["texts"][0])),
     ),
 ]

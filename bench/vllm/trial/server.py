@@ -88,7 +88,7 @@ class Server:
         raise ServerFailedError(f"{self.name} is not ready after {patience:.0f} s: {self.tail()}")
 
     def tail(self, count: int = 1500) -> str:
-        """Of its log the first line that tells of an error, and the end."""
+        """The first line of its log with an error, and the log's end."""
         text = self.log.read_text(errors="replace")
         errors = [line for line in text.splitlines() if "Error" in line and "raise " not in line]
         return (errors[-1][-500:] + " | " if errors else "") + text[-count:]
@@ -143,7 +143,7 @@ def below(mark: str, session: int) -> dict[int, str]:
 
 
 def croupiers() -> dict[int, str]:
-    """All processes of Croupier's programs, whoever started them; a daemon may have no mark."""
+    """All processes of Croupier's programs on this host: a daemon may have no mark."""
     return {
         pid: command_of(pid)
         for pid in _pids()

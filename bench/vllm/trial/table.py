@@ -19,7 +19,7 @@ WIDTH = 100
 
 
 def missing_modules(names: Iterable[str] = NEEDED) -> list[str]:
-    """Those that cannot be imported, or that only something without a file stands for."""
+    """Modules that cannot be imported, or that are only stubs without a file."""
     found = []
     for name in names:
         try:

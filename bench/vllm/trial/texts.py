@@ -6,7 +6,7 @@ from typing import Any
 
 from .checks import Check, Side, everybody, prompts
 from .client import CHAT, COMPLETIONS, Answer
-from .compare import DIFFERENT, EXPLAINED, Judge, Verdict, same
+from .compare import DIFFERENT, EXPLAINED, Judge, Verdict, equal_in, same
 
 TOKENS = 32
 CONVERSATIONS = [
@@ -237,13 +237,13 @@ CHECKS = [
     Check(
         "greedy, one request at a time",
         _greedy_alone,
-        lambda native, croupier, _: same(native, croupier, lambda found: f"{len(found)} answers"),
+        equal_in(lambda found: f"{len(found)} answers"),
     ),
     Check("greedy, 41 requests at once, one of 9,000 tokens", _greedy_crowd, _judged),
     Check(
         "chats",
         _chat,
-        lambda native, croupier, _: same(native, croupier, lambda found: f"{len(found)} answers"),
+        equal_in(lambda found: f"{len(found)} answers"),
     ),
     Check("streams", _stream, _streams_alike),
     Check("shared prefixes", _prefix, _prefixes_alike),
@@ -251,18 +251,16 @@ CHECKS = [
     Check(
         "stop strings and stop ids",
         _stops,
-        lambda native, croupier, _: same(native, croupier, lambda found: f"{len(found) - 1} answers"),
+        equal_in(lambda found: f"{len(found) - 1} answers"),
     ),
     Check(
         "three EOS ids, min_tokens, ignore_eos",
         _ends,
-        lambda native, croupier, _: same(native, croupier, lambda found: f"{len(found)} answers"),
+        equal_in(lambda found: f"{len(found)} answers"),
     ),
     Check(
         "min_tokens with ignore_eos: fixed lengths",
         _fixed_lengths,
-        lambda native, croupier, _: same(
-            native, croupier, lambda found: f"{found['counts']} tokens, {found['ends']}"
-        ),
+        equal_in(lambda found: f"{found['counts']} tokens, {found['ends']}"),
     ),
 ]
