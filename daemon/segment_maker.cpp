@@ -60,7 +60,8 @@ void SegmentMaker::make(const std::stop_token& stop, const shm::SegmentSpec& spe
 
 // The kernel ends the whole daemon for memory that its group does not allow, at the first touch of a page.
 shm::Result<shm::Segment> SegmentMaker::create(const shm::SegmentSpec& spec, const std::stop_token& stop) {
-    const std::uint64_t bytes = proto::layout_of(spec.geometry).total_bytes;
+    // What its client's token logs grow by is charged to the client's group.
+    const std::uint64_t bytes = proto::layout_of(spec.geometry).bytes_at_open();
     CROUPIER_TRY(await_memory(bytes, stop));
     auto created = shm::Segment::create(spec, stop);
     {

@@ -19,10 +19,6 @@ using proto::SegmentHeader;
 // A token log grows by so much, 4,096 tokens, and a slot of the sequence table keeps so much.
 constexpr std::uint64_t kLogPiece = 16384;
 
-constexpr std::uint64_t round_up_to(std::uint64_t bytes, std::uint64_t unit) {
-    return (bytes + unit - 1) / unit * unit;
-}
-
 void copy_text(char* to, std::size_t capacity, const std::string& from) {
     std::strncpy(to, from.c_str(), capacity - 1);
     to[capacity - 1] = '\0';
@@ -220,8 +216,8 @@ std::int32_t* Segment::token_log(std::uint32_t index) const {
 Result<bool> Segment::make_log_room(std::uint32_t index, std::uint64_t tokens) {
     auto& room = sequence(index).log_room;
     if (tokens <= room.load(std::memory_order_relaxed)) return true;
-    const std::uint64_t wanted = round_up_to(tokens * sizeof(std::int32_t), kLogPiece);
-    const std::uint64_t bytes = std::min(wanted, layout_.token_log_stride);
+    const std::uint64_t pieces = (tokens * sizeof(std::int32_t) + kLogPiece - 1) / kLogPiece;
+    const std::uint64_t bytes = std::min(pieces * kLogPiece, layout_.token_log_stride);
     const auto at = static_cast<off_t>(layout_.token_logs + index * layout_.token_log_stride);
     // Pages that are there keep their content.
     if (const int error = ::posix_fallocate(file_.get(), at, static_cast<off_t>(bytes)); error != 0)
