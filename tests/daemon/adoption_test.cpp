@@ -117,7 +117,7 @@ TEST_CASE("a daemon can be started the moment after it was killed, again and aga
         daemon.restart_after_kill();
         engine.step();
     }
-    CHECK(daemon.files_in_shm() == 4);
+    CHECK(daemon.files_in_shm() == 3);
 }
 
 TEST_CASE("a damaged or foreign segment is left alone and named in the log, and the others go on") {
@@ -146,7 +146,7 @@ TEST_CASE("a damaged or foreign segment is left alone and named in the log, and 
     // Gigabytes of a session that nobody serves stay as long as somebody holds them, and no longer.
     damaged.reset();
     foreign.reset();
-    CHECK(eventually([&] { return daemon.files_in_shm() == 4; }));
+    CHECK(eventually([&] { return daemon.files_in_shm() == 3; }));
 }
 
 TEST_CASE("a segment whose header names another session goes with the client that holds it") {
@@ -160,7 +160,7 @@ TEST_CASE("a segment whose header names another session goes with the client tha
     CHECK_THAT(daemon.log(), Contains("leaving " + path + " alone"));
     CHECK(std::filesystem::exists(path));
     renamed.reset();
-    CHECK(eventually([&] { return daemon.files_in_shm() == 2; }));
+    CHECK(eventually([&] { return daemon.files_in_shm() == 1; }));
 }
 
 TEST_CASE("a segment of which a dead daemon had not yet written whose it is, is removed") {
@@ -175,7 +175,7 @@ TEST_CASE("a segment of which a dead daemon had not yet written whose it is, is 
     daemon.start();
     REQUIRE(daemon.await_ready());
     CHECK_FALSE(std::filesystem::exists(path));
-    CHECK(daemon.files_in_shm() == 2);
+    CHECK(daemon.files_in_shm() == 1);
 }
 
 TEST_CASE("a second daemon of the same instance is refused, and the first one is named") {

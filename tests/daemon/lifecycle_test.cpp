@@ -106,7 +106,7 @@ TEST_CASE("SIGTERM lets the steps in flight finish, refuses new ones, and leaves
     REQUIRE(eventually([&] { return daemon.says("draining (SIGTERM)"); }));
     CHECK_THAT(failure_of([&] { engine.submit(); }), Contains("draining"));
     CHECK_THAT(failure_of([&] { SmallEngine(daemon.endpoint(), "late"); }), Contains("draining"));
-    CHECK(daemon.files_in_shm() == 4);
+    CHECK(daemon.files_in_shm() == 3);
     engine.write();
     engine.collect();
     CHECK(daemon.await_end() == 0);

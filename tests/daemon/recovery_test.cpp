@@ -243,12 +243,12 @@ TEST_CASE("a session whose client does not come back is reaped, and its neighbou
     SmallEngine neighbour(daemon.endpoint(), "neighbour");
     neighbour.admit(8);
     REQUIRE(eventually([&] { return *submitted == 1; }));
-    REQUIRE(daemon.files_in_shm() == 6);
+    REQUIRE(daemon.files_in_shm() == 5);
     neighbour.submit();
     child.kill_and_reap();
     neighbour.write();
     neighbour.collect();
-    REQUIRE(eventually([&] { return daemon.files_in_shm() == 4; }));
+    REQUIRE(eventually([&] { return daemon.files_in_shm() == 3; }));
     CHECK(daemon.says("its client is gone and did not come back"));
     neighbour.steps(3);
     CHECK(neighbour.streams() == undisturbed(4));
@@ -265,5 +265,5 @@ TEST_CASE("without a grace a new session still waits for its own client to attac
         engine.admit(2);
         engine.step();
     }
-    CHECK(eventually([&] { return daemon.files_in_shm() == 2; }));
+    CHECK(eventually([&] { return daemon.files_in_shm() == 1; }));
 }

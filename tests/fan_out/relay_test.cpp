@@ -64,7 +64,7 @@ void serve_like_a_local_session(const TwoHosts& hosts, bool masked) {
         scheduler.close();
     });
     CHECK(eventually([&] { return stage.relay_log().find("let go") != std::string::npos; }));
-    CHECK(eventually([&] { return stage.daemon().files_in_shm() == 2; }));
+    CHECK(eventually([&] { return stage.daemon().files_in_shm() == 1; }));
 }
 
 std::string failure_of_waiting(RemoteScheduler& scheduler) {
@@ -327,5 +327,5 @@ TEST_CASE("a daemon of another instance than the relay's is told to the schedule
     options.relay = group.channel();
     CHECK_THAT(failure_of([&] { client::Session{options}; }),
                Contains("not_found") && Contains("this relay serves instance " + stage.daemon().instance()));
-    CHECK(eventually([&] { return elsewhere.files_in_shm() == 2; }));
+    CHECK(eventually([&] { return elsewhere.files_in_shm() == 1; }));
 }

@@ -7,12 +7,12 @@ sim=$(realpath "$1")/croupier-sim
 unshare --user --mount --map-root-user true 2>/dev/null || { echo "this user may make no namespaces"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# 2.7 MiB of rows and 0.6 of lean parts, beside a plane of half a MiB.
+# 5.3 MiB of rows, beside a plane and token logs of half a MiB each: what is left has no room for the lean parts.
 unshare --user --mount --map-root-user bash -euo pipefail -c '
     mkdir "$2/shm"
-    mount -t tmpfs -o size=3600k,mode=700 tmpfs "$2/shm"
+    mount -t tmpfs -o size=6300k,mode=700 tmpfs "$2/shm"
     run() {
-        "$1" --shm-dir "$2/shm" --vocab 8192 --batch 64 --steps 20 --output-max 20 --prompt-max 100 --transport "$3" \
+        "$1" --shm-dir "$2/shm" --vocab 16384 --batch 64 --steps 20 --output-max 20 --prompt-max 100 --transport "$3" \
             >"$2/log" 2>&1
     }
     run "$1" "$2" auto || { tail -20 "$2/log"; exit 1; }

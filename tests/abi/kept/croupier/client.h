@@ -19,16 +19,31 @@ extern "C" {
 typedef struct croupier_session croupier_session;
 
 enum {
-    CROUPIER_TRANSPORT_AUTO = 0, /* rows, today */
+    /* As writers can, step by step. GPUs send lean steps if
+     * - tiles have 64 ids and each rank some 8,000 ids or more,
+     * - all ranks' writers are GPUs' of this release or a later one, and no path was asked for,
+     * - their rows are lent, or copies take an eighth of the GPU's free memory at the most: max_batch rows of
+     *   the rank for each step in flight (croupier/writer.h),
+     * - no stream waits for a step's tokens before the step is enqueued,
+     * - and whoever decides is of this release or a later one.
+     * They send rows else, and hosts do. The segment has room for both, up to a quarter more than for rows,
+     * where the daemon's limits allow that. Rows that were sent are the samplers'; of a lean step they stay
+     * with the writer, and one that ends before the step is decided may leave it to its successor. */
+    CROUPIER_TRANSPORT_AUTO = 0,
     CROUPIER_TRANSPORT_ROWS = 1,
-    CROUPIER_TRANSPORT_LEAN = 2
+    CROUPIER_TRANSPORT_LEAN = 2,
+    /* Lean steps where GPUs write, whose rows are copied unless they are lent (croupier/writer.h), and rows
+     * where hosts do. A path other than CROUPIER_WRITER_AUTO makes a GPU's steps steps of rows too. Writers
+     * are of this release or a later one. */
+    CROUPIER_TRANSPORT_BY_DEVICE = 3
 };
 
 /* croupier_open_options_init() fills in the defaults; vocab must be set. */
 typedef struct croupier_open_options {
     uint32_t size;
     uint32_t version;
-    const char* endpoint; /* of the daemon's control socket */
+    const char* endpoint; /* of the daemon's control socket; NULL: of this user's own daemon, or of the host's
+                             where this user has none (docs/configuration.md, "Without a file") */
     const char* name;     /* of the session: one live client a name */
     uint32_t vocab;
     uint32_t tp;
@@ -74,7 +89,9 @@ typedef struct croupier_open_options {
      */
     uint32_t max_support;
     /* How writers send a step: rows whole, or lean, which is some blocks of ids and what is known of the
-     * rest. Lean writers keep the rows until the step is decided (croupier/writer.h). */
+     * rest; a thirtieth of the bytes, and the same tokens. With CROUPIER_TRANSPORT_LEAN all steps are lean,
+     * and a GPU's rows are lent unless its writer copies them (croupier/writer.h). Who resumes a session has
+     * it as it was opened. */
     uint32_t transport;
 } croupier_open_options;
 
@@ -82,7 +99,7 @@ static inline void croupier_open_options_init(croupier_open_options* options) {
     memset(options, 0, sizeof(*options));
     options->size = (uint32_t)sizeof(*options);
     options->version = CROUPIER_ABI_VERSION;
-    options->endpoint = "ipc:///run/croupier/control.sock";
+    options->endpoint = NULL;
     options->name = "default";
     options->tp = 1;
     options->max_batch = 64;

@@ -1,6 +1,11 @@
 // The client in C++: a thin, header-only cover over the C ABI of include/croupier/client.h.
 #pragma once
 
+// GCC 10 has std::span and a number of its own for -std=c++20.
+#if __cplusplus <= 201703L
+#error "croupier/client.hpp needs C++20: compile with -std=c++20 (in CMake, croupier::client does)"
+#endif
+
 #include <cstdint>
 #include <memory>
 #include <optional>

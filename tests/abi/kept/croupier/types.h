@@ -60,7 +60,12 @@ enum { CROUPIER_BF16 = 0, CROUPIER_FP16 = 1, CROUPIER_FP32 = 2 };
 
 enum {
     CROUPIER_IGNORE_EOS = 1,
-    CROUPIER_NO_LOGPROB = 2 /* the decision's log-prob is NaN: saves a pass over the row */
+    CROUPIER_NO_LOGPROB = 2, /* the decision's log-prob is NaN: saves a pass over the row */
+    /* EOS and stop ids are banned until min_tokens are out, and end nothing: for an engine that ends its
+     * sequences itself, where a decision that stopped would make later steps in flight void. */
+    CROUPIER_STOPS_ONLY_BAN = 4,
+    /* The drawn token's rank is the number of tokens at or above it, itself among them, as vLLM counts. */
+    CROUPIER_RANK_COUNTS_TIES = 8
 };
 
 /* The controls that a request may put in an order of its own. */
@@ -215,7 +220,8 @@ enum {
     CROUPIER_DECISION_BAD_RECORD = 10,
     CROUPIER_DECISION_SAMPLER_CRASHED = 11, /* samplers ended or hung repeatedly while they decided it */
     CROUPIER_DECISION_GIVEN_UP = 12,        /* its logits did not come: croupier_give_up() */
-    CROUPIER_DECISION_VOID = 13             /* the sequence ended, was truncated or finished meanwhile */
+    CROUPIER_DECISION_VOID = 13,            /* the sequence ended, was truncated or finished meanwhile */
+    CROUPIER_DECISION_NO_MEMORY = 14        /* shared memory has no room for the sequence's next token */
 };
 
 typedef struct croupier_logprob {

@@ -29,6 +29,18 @@ enum {
     CROUPIER_WRITER_COPY = 2
 };
 
+/* Of a GPU's rows where steps are lean: samplers may ask for more of them until the step is decided. */
+enum {
+    /* Lent in a session of CROUPIER_TRANSPORT_LEAN, else copied; in one of CROUPIER_TRANSPORT_AUTO only where
+     * there is much free memory (croupier/client.h). */
+    CROUPIER_WRITER_ROWS_AUTO = 0,
+    /* They stay as they are until the step is decided (croupier_writer_wait_tokens). */
+    CROUPIER_WRITER_ROWS_LENT = 1,
+    /* Later work of the stream may write over them: behind the step they are copied within the GPU's memory,
+     * where max_batch rows of the rank's ids have room for each of the steps in flight. */
+    CROUPIER_WRITER_ROWS_COPIED = 2
+};
+
 /* croupier_writer_options_init() fills in the defaults; segment_path must be set. */
 typedef struct croupier_writer_options {
     uint32_t size;
@@ -38,6 +50,7 @@ typedef struct croupier_writer_options {
     int32_t device; /* of CUDA; CROUPIER_WRITER_HOST: none */
     uint32_t path;
     uint32_t store_blocks; /* the most multiprocessors that the store kernel occupies; 0: the default */
+    uint32_t rows;
 } croupier_writer_options;
 
 static inline void croupier_writer_options_init(croupier_writer_options* options) {
@@ -46,6 +59,7 @@ static inline void croupier_writer_options_init(croupier_writer_options* options
     options->version = CROUPIER_ABI_VERSION;
     options->device = CROUPIER_WRITER_HOST;
     options->path = CROUPIER_WRITER_AUTO;
+    options->rows = CROUPIER_WRITER_ROWS_AUTO;
 }
 
 typedef struct croupier_writer_info {
@@ -65,6 +79,7 @@ typedef struct croupier_writer_info {
     uint32_t has_summaries;
     int32_t device;
     uint32_t store_blocks;
+    uint32_t sends_lean; /* 1: a step that is begun now is sent lean; 0: as rows */
 } croupier_writer_info;
 
 static inline void croupier_writer_info_init(croupier_writer_info* info) {
@@ -76,13 +91,15 @@ static inline void croupier_writer_info_init(croupier_writer_info* info) {
 typedef struct croupier_writer_state {
     uint32_t size;
     uint32_t version;
-    uint32_t open;           /* 0: the session is over for this writer: closed, fenced or left by everybody */
-    uint32_t reserved;       /* 0 */
-    uint64_t begun;          /* steps that croupier_writer_begin queued */
-    uint64_t finished;       /* of them, those whose slice is complete */
-    uint64_t empty_launches; /* replays of a captured graph that found no begun step and wrote nothing */
-    uint64_t late_steps;     /* whose awaited tokens did not come in time: they are -1 here, and may not be
-                                elsewhere */
+    uint32_t open;     /* 0: the session is over for this writer: closed, fenced or left by everybody */
+    uint32_t reserved; /* 0 */
+    uint64_t begun;    /* steps that croupier_writer_begin queued */
+    uint64_t finished; /* of them, those whose slice is complete */
+    /* Replays of a captured graph, and enqueues behind a capture, that found no begun step and wrote nothing.
+     */
+    uint64_t empty_launches;
+    uint64_t late_steps; /* some of whose awaited tokens did not come in time: those are -1 here, and may
+                            not be elsewhere */
 } croupier_writer_state;
 
 static inline void croupier_writer_state_init(croupier_writer_state* state) {
@@ -112,7 +129,7 @@ int croupier_writer_get_state(const croupier_writer* writer, croupier_writer_sta
 int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint64_t* step, uint32_t* columns,
                               croupier_error* error);
 
-/* Queues the step for the next enqueue, without a call to CUDA and without waiting. CROUPIER_WRITER_BUSY:
+/* Queues the step for the next enqueue, without waiting for the GPU. CROUPIER_WRITER_BUSY:
  * the step is not scheduled yet, or as many steps as the session has slots are begun and not finished.
  * Fails for a step that is over or complete and for a writer that was fenced. Steps are begun in order. */
 int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error* error);
@@ -120,12 +137,13 @@ int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error
 /* Lays the next begun step: `logits` are its columns' rows, `row_stride` elements apart, each of the rank's
  * ids in the order of the ids. Never waits for the GPU, allocates nothing, and may be captured into a CUDA
  * graph that is replayed once after each begin: only `logits` and `row_stride` are fixed in it.
- * The rows may be overwritten by later work of the stream. But where the session's transport is lean, a GPU's
- * rows must stay as they are until the step is decided (croupier_writer_wait_tokens), the call cannot be
- * captured, and where a sampler asks for more of the rows before any stream waits for the step's tokens
- * (croupier_writer_enqueue_awaited_tokens), work of the writer's own stays on the GPU until the step is
- * decided, given up or, at the most, 300 seconds old: cudaDeviceSynchronize() waits for that.
- * Successive calls use one stream, or streams that wait for each other. A host's writer has a NULL stream. */
+ * The rows may be overwritten by later work of the stream. But where steps are lean, a GPU's rows that are
+ * lent must stay as they are until the step is decided (croupier_writer_wait_tokens), those of a graph too.
+ * Where a sampler asks for more of the rows before any stream waits for the
+ * step's tokens (croupier_writer_enqueue_awaited_tokens), work of the writer's own stays on the GPU until the
+ * step is decided, given up or, at the most, 300 seconds old: cudaDeviceSynchronize() waits for that, and so
+ * may a stream that shares a queue of the GPU. Successive calls use one stream, or streams that wait for each
+ * other. A host's writer has a NULL stream. */
 int croupier_writer_enqueue(croupier_writer* writer, void* stream, const void* logits, uint64_t row_stride,
                             croupier_error* error);
 
@@ -148,9 +166,12 @@ int croupier_writer_enqueue_tokens(croupier_writer* writer, void* stream, uint64
 /* The same of a step that this writer began and that need not be decided yet: what follows in the stream
  * waits for its tokens, at most timeout_ms from now on, and this call does not. A column has -1 where its
  * decision is an error or did not come in time, so that a daemon that is dead holds up a GPU for that long
- * and no longer. A lean step's enqueue comes first, and what its samplers ask for after that time is not
- * answered. Not while a CUDA graph is captured. A thread of the library looks for the tokens; the first call
- * starts it, if the session is not lean. A host's writer waits in the call. */
+ * and no longer. A lean step's enqueue comes first, or the launch of the graph that replays it, whose stream
+ * is the best to wait in: in another one a kernel waits on the GPU for it. Before its enqueue a lean
+ * step is refused, and in a session of CROUPIER_TRANSPORT_AUTO sent as rows. What a lean step's samplers ask
+ * for after that time is not answered where rows are lent. Not while a CUDA graph is captured. A thread of
+ * the library looks for the tokens; the first call starts it where the writer sends rows. A host's writer
+ * waits in the call. */
 int croupier_writer_enqueue_awaited_tokens(croupier_writer* writer, void* stream, uint64_t step,
                                            uint32_t timeout_ms, int32_t* tokens, croupier_error* error);
 

@@ -1,6 +1,10 @@
 // The writer in C++: a thin, header-only cover over the C ABI of croupier/writer.h.
 #pragma once
 
+#if __cplusplus < 201703L
+#error "croupier/writer.hpp needs C++17: compile with -std=c++17 (in CMake, croupier::writer does)"
+#endif
+
 #include <cstdint>
 #include <memory>
 #include <optional>
