@@ -50,7 +50,9 @@ shm::Result<bool> give_ipc_file(const std::string& path, std::uint32_t mode, con
     if (!group.empty()) {
         CROUPIER_TRY_VALUE(gid, shm::group_id(group));
         if (::chown(path.c_str(), static_cast<uid_t>(-1), gid) != 0) {
-            return shm::system_failure("cannot give to group " + group + " the socket", path, errno);
+            return shm::system_failure("cannot give to group " + group +
+                                           " (shm.group; this user has to be a member of it) the socket",
+                                       path, errno);
         }
     }
     if (::chmod(path.c_str(), static_cast<mode_t>(mode)) != 0) {

@@ -133,10 +133,14 @@ Result<bool> LogitsPublisher::begin_anew() {
 }
 
 std::optional<std::uint64_t> LogitsPublisher::next_step(std::uint64_t from) const {
-    const StepWindow window = steps_in_flight(*segment_);
-    if (!window.sound) return std::nullopt;
-    for (std::uint64_t step = std::max(window.first, from); step < window.end; ++step) {
-        if (!slice_ready(*segment_, step, rank_)) return step;
+    for (StepWindow window = steps_in_flight(*segment_); window.sound;) {
+        std::uint64_t step = std::max(window.first, from);
+        while (step < window.end && slice_ready(*segment_, step, rank_)) ++step;
+        if (step >= window.end) return std::nullopt;
+        // A ready step is taken at any time, and its words are reset for the slot's next one. Whoever read
+        // them so sees here that `taken` has gone beyond the step: publish() has a fence in between.
+        window = steps_in_flight(*segment_);
+        if (window.sound && step >= window.first) return step;
     }
     return std::nullopt;
 }

@@ -21,17 +21,18 @@ Ended check(const Sandbox& sandbox, const std::string& samplers, const std::stri
 
 }  // namespace
 
-TEST_CASE("--check-config refuses a group that this host does not have, with line and key") {
+TEST_CASE("a check of the configuration refuses a group that this host does not have, with line and key") {
     const Sandbox sandbox;
     const Ended ended = check(sandbox, kTwoSamplers, "shm:\n  dir: @shm@\n  group: nosuchgroup\n");
     CHECK(ended.status == 2);
     CHECK_THAT(ended.output,
-               Contains("croupierd.yaml:8:3: shm.group: this host has no group 'nosuchgroup'") &&
+               Contains("croupierd.yaml:9:3: shm.group: this host has no group 'nosuchgroup'") &&
                    Contains("1 problem;"));
     CHECK(check(sandbox, kTwoSamplers, "shm: {dir: \"@shm@\", group: root}").status == 0);
 }
 
-TEST_CASE("--check-config warns of cores that this host does not have, and calls the file sound") {
+TEST_CASE(
+    "a check of the configuration warns of cores that this host does not have, and calls the file sound") {
     const Sandbox sandbox;
     const Ended ended = check(sandbox, kNoCores, "");
     CHECK(ended.status == 0);
@@ -40,7 +41,7 @@ TEST_CASE("--check-config warns of cores that this host does not have, and calls
     CHECK_THAT(check(sandbox, "{count: 1, cores: \"0\"}", "").output, !Contains("warning"));
 }
 
-TEST_CASE("--check-config warns of CURVE keys that cannot be read from here") {
+TEST_CASE("a check of the configuration warns of CURVE keys that cannot be read from here") {
     const Sandbox sandbox;
     const Ended ended = check(sandbox, kTwoSamplers,
                               "control:\n  endpoint: ipc://" + sandbox.directory() +

@@ -46,13 +46,19 @@ class PrivatePlace : public Sandbox {
     }
     // Returns when it is one; `does` follows in its process, which never ends by itself.
     ChildProcess start_engine(const std::function<void()>& does = [] {}) const {
-        ChildProcess engine = ChildProcess::start([this, does] {
+        // Engines share the lock, so whether one more holds it only that one can say.
+        std::array<int, 2> told{};
+        REQUIRE(::pipe(told.data()) == 0);
+        ChildProcess engine = ChildProcess::start([this, does, told] {
             struct ::flock range = range_of(PrivateByte::engines, F_RDLCK);
-            if (::fcntl(lock_, F_SETLK, &range) != 0) return 1;
+            if (::fcntl(lock_, F_SETLK, &range) != 0 || ::write(told[1], "h", 1) != 1) return 1;
             does();
             while (true) ::pause();
         });
-        REQUIRE(eventually([&] { return holds(engine.pid(), PrivateByte::engines); }));
+        ::close(told[1]);
+        char holds = 0;
+        REQUIRE(::read(told[0], &holds, 1) == 1);
+        ::close(told[0]);
         return engine;
     }
     bool is_ready() const {
@@ -76,11 +82,6 @@ class PrivatePlace : public Sandbox {
 
   private:
     std::string lock_path() const { return directory() + "/engines.lock"; }
-    bool holds(pid_t process, PrivateByte byte) const {
-        struct ::flock range = range_of(byte, F_WRLCK);
-        ::fcntl(lock_, F_GETLK, &range);
-        return range.l_type != F_UNLCK && range.l_pid == process;
-    }
 
     int lock_;
 };

@@ -110,7 +110,7 @@ TEST_CASE("what a slot holds of a lean step 2^28 steps ago decides no column") {
     const DaemonProcess daemon("{count: 2, wait: spin}");
     EngineShape shape = shape_of(GENERATE(1U, 2U), true);
     // Of so many columns no part of a step is told of before the whole: only wishes are left then.
-    shape.batch = GENERATE(kLarge, 20U);
+    shape.batch = GENERATE(64U, 20U);
     std::string path;
     {
         SmallEngine engine(daemon.endpoint(), "engine", shape);

@@ -74,6 +74,8 @@ Examined examine(const Request& request) {
     examined.loaded = config::load(request.config_file, examined.paths);
     examined.config = examined.loaded.config.value_or(config::default_config(examined.paths));
     if (!examined.host.is_real()) {
+        // Of a copy of a host nothing else tells whose the daemon is.
+        if (!request.user.empty()) examined.daemon_user = named_account(request.user, "--user");
         place(examined);
         return examined;
     }
