@@ -3,6 +3,7 @@
 import select
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -135,9 +136,10 @@ def test_calls_that_do_not_wait_keep_the_gil(daemon: Daemon, name: str) -> None:
 
     A busy thread takes some 50 us to see that it is free, and the copy of a long prompt lasts longer.
     """
-    turns, over, prompt = [0], threading.Event(), [3] * 150_000
+    turns, start, over, prompt = [0], threading.Event(), threading.Event(), [3] * 150_000
 
     def busy() -> None:
+        start.wait()
         while not over.is_set():
             turns[0] += 1
 
@@ -146,10 +148,13 @@ def test_calls_that_do_not_wait_keep_the_gil(daemon: Daemon, name: str) -> None:
         other = threading.Thread(target=busy)
         interval = sys.getswitchinterval()
         other.start()
-        while turns[0] == 0:
-            pass
+        # First: who waits already goes on with the interval that it found.
         sys.setswitchinterval(30.0)
         try:
+            start.set()
+            asks = time.perf_counter() + 0.05
+            while time.perf_counter() < asks:
+                pass
             before = turns[0]
             step = session.submit([1])
             for uid in range(2, 22):
