@@ -93,9 +93,9 @@ class Trial:
         self.part("the checks", lambda: self._checks(native, croupier, model))
         self.part("the first ends", lambda: self._end_both(native, croupier, model))
         self.part("the restart", lambda: self._again("croupier-again", signal.SIGKILL, model))
-        self._facts["left_at_the_end"] = Host.now().left_since(self._before, {})
         if not self._budget.over(PART):
             self.part("the engine core's end", lambda: self._engine_killed(model))
+        self._facts["left_at_the_end"] = Host.now().left_since(self._before, {})
 
     def part(self, name: str, work: Callable[[], None]) -> None:
         """What goes wrong in one part keeps no other one from its turn."""
@@ -142,11 +142,11 @@ class Trial:
         begun = time.monotonic()
         traffic = lifecycle.Traffic(Side("croupier", croupier.client, model))
         time.sleep(1.0)
-        ended = lifecycle.end_of(croupier, signal.SIGTERM, self._before, [native])
+        ended = lifecycle.end_of(croupier, signal.SIGTERM, [native])
         ended["requests_that_hang"] = traffic.hanging(5.0)
         traffic = lifecycle.Traffic(Side("native", native.client, model))
         time.sleep(1.0)
-        self._native_killed = lifecycle.end_of(native, signal.SIGKILL, self._before, [])
+        self._native_killed = lifecycle.end_of(native, signal.SIGKILL, [])
         self._native_killed["requests_that_hang"] = traffic.hanging(5.0)
         self.add(lifecycle.row_of("SIGTERM with requests under way", None, ended, begun))
 
@@ -173,7 +173,7 @@ class Trial:
         traffic = lifecycle.Traffic(side)
         time.sleep(1.0)
         begun = time.monotonic()
-        ended = lifecycle.end_of(server, number, self._before, [])
+        ended = lifecycle.end_of(server, number, [])
         ended["requests_that_hang"] = traffic.hanging(5.0)
         self.add(lifecycle.row_of("SIGKILL with requests under way", self._native_killed, ended, begun))
 
@@ -187,7 +187,7 @@ class Trial:
             raise ServerFailedError(f"no engine core among {sorted(server.processes().values())}")
         traffic = lifecycle.Traffic(Side("croupier", server.client, model))
         time.sleep(1.0)
-        ended = lifecycle.end_of(server, signal.SIGKILL, self._before, [], pid=cores[0])
+        ended = lifecycle.end_of(server, signal.SIGKILL, [], pid=cores[0])
         ended["requests_that_hang"] = traffic.hanging(5.0)
         self.add(lifecycle.row_of("SIGKILL of the engine core", None, ended, begun))
 

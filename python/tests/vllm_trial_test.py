@@ -158,10 +158,9 @@ def test_a_server_that_cannot_begin_is_told_with_its_error(start: Callable[..., 
 def test_a_server_that_leaves_nothing_is_gone_and_one_under_way_closes_its_requests(
     start: Callable[..., Server], number: int
 ) -> None:
-    before = Host.now()
     one, other = ready(start("croupier")), ready(start("native"))
     traffic = lifecycle.Traffic(Side("croupier", one.client, MODEL), 4)
-    found = lifecycle.end_of(one, number, before, [other])
+    found = lifecycle.end_of(one, number, [other])
     assert found["seconds"] is not None
     assert found["left"]["processes"] == []
     assert lifecycle.verdict_of(None, found).how == compare.EQUAL
@@ -174,9 +173,8 @@ def test_what_a_server_leaves_behind_is_found_and_swept(
 ) -> None:
     monkeypatch.setattr(lifecycle, "WITHIN", 1.0)
     leaf = str(server.SHARED_MEMORY / "segment")
-    before = Host.now()
     one = ready(start("croupier", "--leave", leaf))
-    found = lifecycle.end_of(one, signal.SIGKILL, before, [])
+    found = lifecycle.end_of(one, signal.SIGKILL, [])
     assert found["seconds"] is None
     assert found["left"]["dev_shm"] == [leaf]
     assert found["left"]["processes"] == ["sleep 60"]
@@ -187,6 +185,14 @@ def test_what_a_server_leaves_behind_is_found_and_swept(
     assert lifecycle.verdict_of(found, found).how == compare.DIFFERENT
     found["left"]["dev_shm"] = []
     assert lifecycle.verdict_of(found, found).how == compare.EXPLAINED
+
+
+def test_a_living_servers_semaphore_is_not_left_by_the_one_that_ended() -> None:
+    other = {4321: "VLLM::EngineCore"}
+    after = Host(frozenset({"/dev/shm/sem.loky-4321-x1", "/dev/shm/sem.mp-77-x2"}), frozenset(), frozenset())
+    nothing = Host(frozenset(), frozenset(), frozenset())
+    assert after.left_since(nothing, other)["dev_shm"] == ["/dev/shm/sem.mp-77-x2"]
+    assert len(after.left_since(nothing, {})["dev_shm"]) == 2
 
 
 def test_modules_without_a_file_are_stand_ins(monkeypatch: Any) -> None:

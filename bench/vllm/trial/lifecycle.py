@@ -45,9 +45,7 @@ class Traffic:
         return sum(not ended for ended in self._ended)
 
 
-def end_of(
-    server: Server, number: int, before: Host, others: list[Server], pid: int | None = None
-) -> dict[str, Any]:
+def end_of(server: Server, number: int, others: list[Server], pid: int | None = None) -> dict[str, Any]:
     """Sends the signal and looks what is there WITHIN seconds later; then sweeps it away.
 
     `pid`: of a process of the server's that gets it instead.
@@ -62,7 +60,7 @@ def end_of(
     def left() -> dict[str, Any]:
         living = {pid: name for other in others for pid, name in other.processes().items()}
         ours = server.processes()
-        return {"processes": sorted(ours.values()), **Host.now().left_since(before, living | ours)}
+        return {"processes": sorted(ours.values()), **Host.now().left_since(server.before, living | ours)}
 
     found: dict[str, Any] = {}
 

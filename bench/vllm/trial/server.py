@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import signal
 import socket
@@ -62,6 +63,7 @@ class Server:
         self.client = Client(self.port, model)
         self._begun = time.monotonic()
         self.seconds_to_ready = 0.0
+        self.before = Host.now()
         command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
@@ -193,10 +195,18 @@ class Host:
         """What is here now and was not before, but for other servers' processes and files that they have open."""
         programs = self.programs - before.programs - set(others)
         return {
-            "dev_shm": sorted((self.files - before.files) - files_of(others)),
+            "dev_shm": sorted(
+                path for path in (self.files - before.files) - files_of(others) if maker_of(path) not in others
+            ),
             "croupiers": sorted(command_of(pid) for pid in programs),
             "folders": sorted(self.folders - before.folders),
         }
+
+
+def maker_of(path: str) -> int | None:
+    """The process that made a semaphore of Python's, by the semaphore's name: its own name is no longer open."""
+    named = re.match(r"sem\.(?:loky|mp)-(\d+)-", Path(path).name)
+    return int(named[1]) if named else None
 
 
 def files_of(pids: dict[int, str]) -> set[str]:

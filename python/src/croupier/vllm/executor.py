@@ -22,6 +22,7 @@ from .admission import limits_of
 from .failures import end_requests_with_errors
 from .keeper import Keeper
 from .options import TRANSPORTS, Options
+from .orphan import end_with_server
 from .plane import Batch, Plane
 from .private_daemon import PrivateDaemon, lean_samplers_of, system_endpoint
 from .requirements import check_engine
@@ -69,6 +70,7 @@ class WithSession:
         # Again, where all engines pass: a front end that is not vLLM's Python has not looked.
         check_engine(self.vllm_config)
         end_requests_with_errors(logger.warning)
+        end_with_server(logger.warning)
         pipeline.prepare_engine_core(self.vllm_config)
         super()._init_executor()
 

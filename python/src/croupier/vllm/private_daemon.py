@@ -202,6 +202,8 @@ class PrivateDaemon:
             return
         for left in Path(names.shm_dir).glob(f"croupier-{names.instance}[.-]*"):
             left.unlink(missing_ok=True)
+        # The next one has another name, and removes only its own.
+        (self._place.directory / f"{names.instance}.lock").unlink(missing_ok=True)
         # It stays where another daemon's segments lie in it.
         with contextlib.suppress(OSError):
             os.rmdir(names.shm_dir)
