@@ -29,7 +29,7 @@ from trial.arguments import parsed, parser_of
 from trial.checks import Check, Row, Side
 from trial.client import at_once
 from trial.model import make_model
-from trial.server import CROUPIER, Host, Server, ServerFailedError, gpu_used_mib
+from trial.server import Host, Server, ServerFailedError, croupier_flags, gpu_used_mib
 from trial.table import as_json, missing_modules, table
 
 START = 200.0
@@ -50,6 +50,8 @@ class Feature:
     gpus: int = 1
     variables: dict[str, str] = field(default_factory=dict)
     multimodal: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of Croupier, beyond its one flag."""
     needs: str = ""
     """A Python package without which it is left out."""
 
@@ -90,7 +92,7 @@ FEATURES = [
         features.GRAMMARS,
         needs="xgrammar",
     ),
-    Feature("dp2", lambda _: ["--data-parallel-size", "2"], features.REPLICAS, gpus=2),
+    Feature("dp2", lambda _: ["--data-parallel-size", "2"], features.REPLICAS, gpus=2, options={"untested": True}),
 ]
 
 
@@ -173,7 +175,7 @@ class Features:
     def _pair(self, feature: Feature, servers: list[Server]) -> None:
         model = self._multimodal if feature.multimodal else self._model
         sides = []
-        for name, own in (("native", []), ("croupier", CROUPIER)):
+        for name, own in (("native", []), ("croupier", croupier_flags(**feature.options))):
             folder = self._files / f"{feature.name}-{name}"
             folder.mkdir(parents=True, exist_ok=True)
             flags = feature.flags(Place(folder, self._files))

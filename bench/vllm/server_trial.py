@@ -27,7 +27,7 @@ from trial.checks import Check, Row, Side
 from trial.client import at_once
 from trial.compare import FAILED, Judge, Verdict
 from trial.model import Model, make_model
-from trial.server import CROUPIER, Host, Server, ServerFailedError, gpu_used_mib
+from trial.server import Host, Server, ServerFailedError, croupier_flags, gpu_used_mib
 from trial.table import as_json, missing_modules, table
 
 ALL: list[Check] = [*texts.CHECKS, *scores.CHECKS, *own.CHECKS, *load.CHECKS, load.LAST]
@@ -119,7 +119,7 @@ class Trial:
         return native, croupier
 
     def _croupier(self) -> list[str]:
-        return [] if self._arguments.native_twice else CROUPIER
+        return [] if self._arguments.native_twice else croupier_flags()
 
     def _checks(self, native: Server, croupier: Server, model: Model) -> None:
         sides = Side("native", native.client, model), Side("croupier", croupier.client, model)

@@ -14,6 +14,7 @@ def engine(**other: Any) -> SimpleNamespace:
     parallel = {
         "pipeline_parallel_size": 1,
         "prefill_context_parallel_size": 1,
+        "data_parallel_size": 1,
         "tensor_parallel_size": 2,
         "nnodes_within_dp": 1,
     }
@@ -48,6 +49,7 @@ HASHED = SimpleNamespace(num_hash_layers=3)
         {"kv_transfer_config": FAILS},
         {"lora_config": object()},
         {"pipeline_parallel_size": 2},
+        {"data_parallel_size": 2, "additional_config": {"croupier": {"untested": True}}},
         {"pipeline_parallel_size": 2, "additional_config": SPARE},
         {"hf_config": HASHED, "hf_text_config": HASHED},
         {"pipeline_parallel_size": 2, "hf_config": SimpleNamespace(num_hash_layers=0)},
@@ -72,6 +74,7 @@ def test_an_engine_of_the_usual_kind_is_served(other: dict[str, Any]) -> None:
         ({"prefill_context_parallel_size": 2}, "prefill_context_parallel_size is above 1"),
         ({"kv_transfer_config": RECOMPUTES}, "kv_load_failure_policy is 'recompute'"),
         ({"nnodes_within_dp": 2}, "on several hosts"),
+        ({"data_parallel_size": 2}, "data_parallel_size is 2, with which it was never run"),
     ],
 )
 def test_what_stands_in_the_way_is_named(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import secrets
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .client import Client, ServerGoneError
 
@@ -22,11 +24,14 @@ SHARED_MEMORY = Path("/dev/shm")
 MARK = "CROUPIER_TRIAL"
 # Of vLLM's variables those that a server is given; this repository's other scripts set more of them.
 _KEPT = ("VLLM_USE_V2_MODEL_RUNNER", "VLLM_USE_FLASHINFER_SAMPLER", "VLLM_HOST_IP", "VLLM_CPU_KVCACHE_SPACE")
-CROUPIER = ["--additional-config", '{"croupier": {}}']
 
 
 class ServerFailedError(RuntimeError):
     """It ended before it answered, or has not answered in time; with the end of its log."""
+
+
+def croupier_flags(**options: Any) -> list[str]:
+    return ["--additional-config", json.dumps({"croupier": options})]
 
 
 def environment() -> dict[str, str]:

@@ -75,6 +75,11 @@ def faults(vllm_config: Any) -> list[str]:
         found.append(
             "spare_batches is set and pipeline_parallel_size is 1; more stages or no spare would be right"
         )
+    if parallel.data_parallel_size > 1 and not options.untested:
+        found.append(
+            f"data_parallel_size is {parallel.data_parallel_size}, with which it was never run; a server for "
+            "each replica would be right, or the option untested"
+        )
     if parallel.prefill_context_parallel_size > 1:
         found.append("prefill_context_parallel_size is above 1; 1 would be right")
     if parallel.nnodes_within_dp > 1:
