@@ -14,6 +14,7 @@ namespace croupier::explain {
 namespace {
 
 constexpr std::size_t kTop = 20;
+constexpr std::size_t kCut = 10;
 constexpr std::size_t kHistory = 48;  // tokens
 
 // The softmax of the row before any step.
@@ -77,6 +78,24 @@ void add_top(const Case& of, const TokenTexts& texts, Explained& result) {
     result.others = all ? 0.0 : std::max(0.0, 1.0 - shown);
 }
 
+void add_cut(const Case& of, const TokenTexts& texts, Explained& result) {
+    std::vector<bool> stays(of.row.vocab());
+    for (const sampler::Survivor& each : result.outcome.support)
+        stays[static_cast<std::size_t>(each.token)] = true;
+    std::vector<std::int32_t> gone;
+    for (std::size_t id = 0; id < stays.size(); ++id) {
+        if (!stays[id]) gone.push_back(static_cast<std::int32_t>(id));
+    }
+    const auto end = gone.begin() + static_cast<std::ptrdiff_t>(std::min(kCut, gone.size()));
+    std::partial_sort(gone.begin(), end, gone.end(), [&](std::int32_t a, std::int32_t b) {
+        return of.row.logit(a) != of.row.logit(b) ? of.row.logit(a) > of.row.logit(b) : a < b;
+    });
+    const Before before(of.row);
+    for (auto id = gone.begin(); id != end; ++id)
+        result.cut.push_back(
+            share_of(of, {.token = *id, .reserved = 0, .probability = 0.0}, before(*id), false, texts));
+}
+
 std::string history_of(const Case& of, const TokenTexts& texts) {
     std::vector<std::int32_t> tokens = of.prompt;
     tokens.insert(tokens.end(), of.output.begin(), of.output.end());
@@ -118,6 +137,7 @@ Explained explain_case(Case of, Decider& decider, const TokenTexts& texts) {
     result.decided = of.decided;
     if (!texts.empty()) result.history = history_of(of, texts);
     add_top(of, texts, result);
+    add_cut(of, texts, result);
     add_running(result);
     return result;
 }

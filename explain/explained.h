@@ -44,6 +44,7 @@ struct Explained {
     Outcome outcome;                 // the reference's
     FastWay fast;                    // what the daemon's code does with the same request
     std::vector<TokenShare> top;     // the likeliest, the drawn token always among them
+    std::vector<TokenShare> cut;     // the likeliest of the row that filters and masks left out
     double others = 0.0;             // the probability of all that `top` leaves out
     std::vector<double> running;     // the running probability at each survivor's end, in canonical order
 

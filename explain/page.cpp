@@ -19,6 +19,19 @@ using html::svg;
 using html::y_of;
 
 constexpr std::size_t kCurvePoints = 400;
+constexpr std::size_t kNameLength = 9;  // characters below a bar
+
+// The text, or the start of it, where the token has one; else its id. A text is in quotes, and whole
+// characters of it are kept.
+std::string name_of(const TokenShare& share) {
+    if (share.text.empty()) return std::to_string(share.token);
+    std::size_t end = 0;
+    for (std::size_t length = 0; end < share.text.size() && length < kNameLength; ++length) {
+        do ++end;
+        while (end < share.text.size() && (static_cast<unsigned char>(share.text[end]) & 0xC0U) == 0x80U);
+    }
+    return end == share.text.size() ? share.text : share.text.substr(0, end) + "\u2026";
+}
 
 std::string frame(double tallest, const std::string& below) {
     std::string text = html::axes(below);
@@ -39,19 +52,24 @@ std::string column(const char* kind, double x, double width, double share, const
 std::string distribution(const Explained& e) {
     double tallest = 0.0;
     for (const TokenShare& each : e.top) tallest = std::max({tallest, each.after, each.before});
-    std::string content = frame(tallest, "token id; grey: the row as it came, coloured: what was drawn from");
+    std::string content = frame(tallest, "grey: the row as it came, coloured: what was drawn from");
     const double step = kPlotWidth / static_cast<double>(e.top.size());
     const double half = std::min(step * 0.4, 24.0);
     double middle = kLeft + step / 2;
+    // Of two rows: texts are longer than the bars are wide.
+    bool lower = false;
     for (const TokenShare& each : e.top) {
-        std::string title = fmt::format("token {}: {:.6g} before, {:.6g} after{}", each.token, each.before,
-                                        each.after, each.drawn ? ", drawn" : "");
+        const std::string text = each.text.empty() ? "" : " " + escaped(each.text);
+        std::string title = fmt::format("token {}{}: {:.6g} before, {:.6g} after{}", each.token, text,
+                                        each.before, each.after, each.drawn ? ", drawn" : "");
         const std::string standing = standing_in_words(each);
         if (!standing.empty()) title += " (" + standing + ")";
         content += column("before", middle - half, half, each.before / tallest, title);
         content += column(each.drawn ? "drawn" : "after", middle, half, each.after / tallest, title);
-        content += fmt::format("<text x=\"{0:.1f}\" y=\"{1}\" text-anchor=\"middle\"{3}>{2}</text>\n", middle,
-                               y_of(0) + 14, each.token, each.drawn ? " font-weight=\"bold\"" : "");
+        content += html::label(
+            middle, y_of(0) + (lower ? 25 : 13),
+            each.drawn ? "class=\"winner\" text-anchor=\"middle\"" : "text-anchor=\"middle\"", name_of(each));
+        lower = !lower;
         middle += step;
     }
     return svg("The distribution before and after", content);
@@ -78,8 +96,31 @@ std::string curve(const Explained& e) {
     return fmt::format("<path class=\"curve\" d=\"{}\"/>\n", path);
 }
 
-std::string cumulative(const Explained& e) {
-    return svg("The running probability", frame(1.0, "tokens in canonical order (logarithmic)") + curve(e));
+// Where the token that was drawn stands among those that were left.
+std::string winner(const Explained& e) {
+    const auto& support = e.outcome.support;
+    const auto is_drawn = [&](const auto& each) { return each.token == e.outcome.decision.token; };
+    const auto place =
+        static_cast<std::size_t>(std::find_if(support.begin(), support.end(), is_drawn) - support.begin());
+    const double left = x_of(e, place);
+    const double middle = (left + x_of(e, place + 1)) / 2;
+    const bool is_right = middle > kLeft + kPlotWidth / 2;
+    return fmt::format(
+               "<rect class=\"part\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>\n", left,
+               y_of(1), std::max(1.0, x_of(e, place + 1) - left), kPlotHeight) +
+           html::label(middle + (is_right ? -8 : 8), y_of(0.5),
+                       is_right ? "class=\"winner\" text-anchor=\"end\"" : "class=\"winner\"",
+                       fmt::format("{}, {} of {}", name_of(e.drawn()), place + 1, support.size()));
+}
+
+std::string draw(const Explained& e) {
+    std::string text = fmt::format("<p>Token {}", e.outcome.decision.token);
+    if (!e.text.empty()) text += fmt::format(" <code>{}</code>", escaped(e.text));
+    text +=
+        fmt::format(" won, with a probability of {:.6g}, by {}.</p>\n", e.drawn().after, escaped(e.chooser));
+    return text + svg("The running probability, and the token that was drawn",
+                      frame(1.0, "running probability of the tokens in canonical order (logarithmic)") +
+                          curve(e) + winner(e));
 }
 
 std::string steps(const Explained& e) {
@@ -104,12 +145,21 @@ std::string likeliest(const Explained& e) {
             each.drawn ? " class=\"chosen\"" : "", each.token, text, each.before, each.after,
             standing_in_words(each));
     }
+    for (const TokenShare& each : e.cut) {
+        const std::string text = each.text.empty() ? "" : "<code>" + escaped(each.text) + "</code>";
+        rows += fmt::format(
+            "<tr class=\"cut\"><td class=\"number\">{}</td><td>{}</td><td class=\"number\">{:.6f}</td>"
+            "<td class=\"number\">cut</td><td>{}</td></tr>\n",
+            each.token, text, each.before, standing_in_words(each));
+    }
     std::string table =
         "<div class=\"wide\"><table>\n<tr><th>id</th><th>text</th><th>in the row</th><th>drawn from</th>"
         "<th>stands</th></tr>\n" +
         rows + "</table></div>\n";
     const std::size_t more = e.outcome.support.size() - e.top.size();
-    if (more > 0) table += fmt::format("<p>{} more tokens, {:.6f} together.</p>\n", more, e.others);
+    if (more > 0) table += fmt::format("<p>{} more tokens were left, {:.6f} together.</p>\n", more, e.others);
+    if (const std::size_t cut = e.vocab - e.outcome.support.size(); cut > 0)
+        table += fmt::format("<p>{} tokens were cut: the likeliest of them are grey.</p>\n", cut);
     return table;
 }
 
@@ -121,7 +171,6 @@ std::string summary(const Explained& e) {
     text +=
         fmt::format("<p>Its probability was {:.6g}, its log-prob is {:.6g}, its rank {}. Flags: {}.</p>\n",
                     e.drawn().after, logprob.logprob, logprob.rank, flags_in_words(e));
-    text += fmt::format("<p>Chosen by {}.</p>\n", escaped(e.chooser));
     if (const std::string agreement = agreement_in_words(e); !agreement.empty())
         text += fmt::format("<p>The daemon: {}.</p>\n", escaped(agreement));
     if (!e.history.empty()) text += fmt::format("<p>It follows on <code>{}</code></p>\n", escaped(e.history));
@@ -137,7 +186,7 @@ std::string to_page(const Explained& e) {
     const std::string title = fmt::format("Why token {}{}?", e.outcome.decision.token, text);
     std::string body = summary(e) + "<h2>The distribution</h2>\n" + distribution(e);
     body += "<h2>The likeliest tokens</h2>\n" + likeliest(e);
-    body += "<h2>The draw</h2>\n" + cumulative(e) + "<h2>The steps</h2>\n" + steps(e);
+    body += "<h2>The draw</h2>\n" + draw(e) + "<h2>The steps</h2>\n" + steps(e);
     return html::page(title, body);
 }
 

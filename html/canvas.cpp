@@ -21,8 +21,9 @@ std::string axes(std::string_view below) {
 }
 
 std::string svg(std::string_view what, std::string_view content) {
-    return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n", kWidth,
-                       kHeight, escaped(what), content);
+    return fmt::format(
+        "<div class=\"plot\"><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg></div>\n",
+        kWidth, kHeight, escaped(what), content);
 }
 
 }  // namespace croupier::html

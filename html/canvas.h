@@ -7,9 +7,9 @@
 namespace croupier::html {
 
 inline constexpr double kWidth = 760;
-inline constexpr double kHeight = 260;
+inline constexpr double kHeight = 272;
 inline constexpr double kLeft = 56;
-inline constexpr double kBottom = 34;
+inline constexpr double kBottom = 46;
 inline constexpr double kTopMargin = 10;
 inline constexpr double kPlotWidth = kWidth - kLeft - 10;
 inline constexpr double kPlotHeight = kHeight - kBottom - kTopMargin;

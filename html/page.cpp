@@ -18,12 +18,13 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { font-size: 1.5em; } h2 { font-size: 1.1em; margin-top: 2em; }
 table { border-collapse: collapse; } th, td { padding: .25em .8em; text-align: left; vertical-align: top; }
 th { border-bottom: 1px solid var(--soft); } td.number { text-align: right; font-variant-numeric: tabular-nums; }
-svg { width: 100%; height: auto; } svg text { font: 11px system-ui, sans-serif; fill: var(--ink); }
+svg { width: 100%; height: auto; min-width: 40em; } .plot { overflow-x: auto; } svg text { font: 11px system-ui, sans-serif; fill: var(--ink); }
 .axis { stroke: var(--soft); fill: none; } .before { fill: var(--soft); } .after { fill: var(--bar); }
 .drawn { fill: var(--mark); } .curve { stroke: var(--bar); fill: none; stroke-width: 1.5; }
 .mark { stroke: var(--mark); stroke-dasharray: 4 3; fill: none; }
 .dot { fill: var(--bar); } .other { fill: var(--mark); } .thin { stroke: var(--mark); fill: none; }
 .first { color: var(--bar); } .second { color: var(--mark); }
+svg text.winner { font-weight: bold; fill: var(--mark); } tr.cut { color: var(--soft); }
 tr.chosen { font-weight: bold; color: var(--mark); } p code { overflow-wrap: anywhere; }
 .wide { overflow-x: auto; } @media (max-width: 30em) { th, td { padding: .25em .4em; } }
 .part { fill: var(--mark); opacity: .25; }

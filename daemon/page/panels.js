@@ -19,9 +19,11 @@ class Facts {
     }));
   }
 
+  // Without a text the term is hidden: it says nothing here.
   show(key, text, is_bad = false) {
     const value = this.values.get(key);
-    value.textContent = text;
+    value.parentElement.hidden = text === null;
+    value.textContent = text ?? '';
     value.classList.toggle('bad', is_bad);
   }
 }
@@ -33,11 +35,11 @@ export class WholePanel {
       ['steps_per_second', 'Steps a second'],
       ['sessions', 'Sessions'],
       ['sequences', 'Live sequences'],
-      ['samplers', 'Samplers that live'],
+      ['samplers', 'Samplers alive'],
       ['busy', 'Samplers’ time spent deciding'],
-      ['up', 'The daemon is up for'],
+      ['up', 'Uptime'],
     ]);
-    const quantiles = ['half below', '90 % below', '99 % below'];
+    const quantiles = ['p50', 'p90', 'p99'];
     const chart = (title) => new Chart({title, series: quantiles, format: words.duration, scale: logarithmic});
     this.charts = new Map([
       ['step', chart('From logits complete to a step’s last commit')],
@@ -89,7 +91,9 @@ class SessionPanel {
       ['client', 'Client'],
       ['writers', 'Logits writers'],
       ['ranks', 'Ranks behind'],
-      ['shape', 'Vocabulary, ranks, batch'],
+      ['vocab', 'Vocabulary'],
+      ['tp', 'Ranks'],
+      ['max_batch', 'Largest batch'],
       ['bytes', 'Shared memory'],
     ]);
     this.tokens = new Chart({title: 'Tokens a second', series: ['tokens'], format: words.rate});
@@ -101,7 +105,7 @@ class SessionPanel {
     });
     this.latency = new Chart({
       title: 'From logits complete to the last commit',
-      series: ['half below', '99 % below'],
+      series: ['p50', 'p99'],
       format: words.duration,
       scale: logarithmic,
     });
@@ -134,7 +138,7 @@ class SessionPanel {
     const total = pictures.totals.get(this.name);
     this.facts.show('overlap', words.share(recent.overlap(total)));
     this.facts.show('column_delay', words.duration(recent.column_delay(total)));
-    this.facts.show('hot_set', words.share(recent.hot_acceptance(total)));
+    this.facts.show('hot_set', session.hot_set?.size > 0 ? words.share(recent.hot_acceptance(total)) : null);
     this.pictures = pictures;
     this.draw_charts();
   }
@@ -144,7 +148,7 @@ class SessionPanel {
     this.facts.show('columns_failed', words.count(counters.columns_failed), counters.columns_failed > 0);
     this.facts.show('steps_taken', words.count(counters.steps_taken));
     this.facts.show('live_sequences', words.count(session.live_sequences));
-    this.facts.show('shape', [session.vocab, session.tp, session.max_batch].map(words.count).join(', '));
+    for (const key of ['vocab', 'tp', 'max_batch']) this.facts.show(key, words.count(session[key]));
     this.facts.show('bytes', words.bytes(session.bytes));
   }
 

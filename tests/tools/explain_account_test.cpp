@@ -125,6 +125,22 @@ TEST_CASE("explain: the page is well-formed, refers to nothing outside, and mark
     }
 }
 
+TEST_CASE("explain: the page shows what was cut, and the token that won where it stands") {
+    const Explained account = explained(request({{"top_k", 3}}, 8));
+    REQUIRE(account.cut.size() == 10);
+    for (const TokenShare& each : account.cut) {
+        CHECK(each.after == 0.0);
+        CHECK(each.before <= account.cut.front().before);
+        CHECK(each.before <= account.top.back().before);
+    }
+    const std::string page = to_page(account);
+    CHECK(well_formed(page));
+    CHECK_THAT(page, Contains("<tr class=\"cut\">") && Contains("37 tokens were cut"));
+    const std::string token = std::to_string(account.outcome.decision.token);
+    CHECK_THAT(page, Contains("<p>Token " + token + " won") && Contains(" of 3</text>"));
+    CHECK(explained(request(Json::object(), 8)).cut.empty());
+}
+
 TEST_CASE(
     "explain: the account as an object has the steps in their order and the path of the daemon's code") {
     const OrderedJson object =
