@@ -15,6 +15,7 @@
 #include "tests/daemon/control_peer.h"
 #include "tests/daemon/idle_peer.h"
 #include "tests/daemon/limited_croupierd.h"
+#include "tests/daemon/open_house.h"
 #include "tests/daemon/stand_in_process.h"
 #include "tests/shm/second_user.h"
 
@@ -209,10 +210,9 @@ TEST_CASE("of the attacks in docs/security.md none succeeds as a second user of 
     if (!shm::can_change_user()) return;
     // As open as a configuration can make it: every user may connect, open sessions and attach to them.
     const LimitedCroupierd few_files("ulimit -n 300");
-    DaemonProcess daemon(kTwoSamplers, "shm: {dir: \"@shm@\", mode: \"0666\"}", few_files.path());
-    ::chmod(daemon.directory().c_str(), 0755);
-    for (const char* file : {"/control.sock", "/decisions.sock", "/log"})
-        ::chmod((daemon.directory() + file).c_str(), 0666);
+    DaemonProcess daemon(kTwoSamplers, kForAllUsers, few_files.path());
+    let_all_users_in(daemon);
+    ::chmod((daemon.directory() + "/log").c_str(), 0666);
     SmallEngine victim(daemon.endpoint(), "victim");
     victim.admit(4);
     victim.step();

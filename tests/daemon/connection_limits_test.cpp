@@ -3,7 +3,6 @@
 #include "daemon/connection_limits.h"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -20,6 +19,7 @@
 #include "tests/daemon/http_peer.h"
 #include "tests/daemon/idle_peer.h"
 #include "tests/daemon/limited_croupierd.h"
+#include "tests/daemon/open_house.h"
 #include "tests/shm/second_user.h"
 
 using namespace croupier;
@@ -53,15 +53,6 @@ bool opens_session(const std::string& endpoint, const char* name) {
            })
         .empty();
 }
-
-// So that every user may connect and attach.
-void let_all_users_in(const DaemonProcess& daemon) {
-    ::chmod(daemon.directory().c_str(), 0755);
-    for (const char* file : {"/control.sock", "/decisions.sock"})
-        ::chmod((daemon.directory() + file).c_str(), 0666);
-}
-
-constexpr const char* kForAllUsers = "shm: {dir: \"@shm@\", mode: \"0666\"}";
 
 }  // namespace
 

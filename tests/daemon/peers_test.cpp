@@ -1,6 +1,5 @@
 // Who may act for whom over the sockets: by the uid that the kernel vouches for, or by the CURVE key.
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
 #include "tests/daemon/control_peer.h"
+#include "tests/daemon/open_house.h"
 #include "tests/shm/second_user.h"
 
 using namespace croupier;
@@ -22,17 +22,10 @@ using shm::can_change_user;
 
 namespace {
 
-// A daemon whose sockets and files every user may reach, so that only what it checks itself stands between
-// them.
 struct OpenHouse {
-    DaemonProcess daemon{kTwoSamplers, "shm: {dir: \"@shm@\", mode: \"0666\"}"};
+    DaemonProcess daemon{kTwoSamplers, kForAllUsers};
 
-    OpenHouse() { bind_endpoints(); }
-    void bind_endpoints() {
-        ::chmod(daemon.directory().c_str(), 0755);
-        for (const char* socket : {"/control.sock", "/decisions.sock"})
-            ::chmod((daemon.directory() + socket).c_str(), 0666);
-    }
+    OpenHouse() { let_all_users_in(daemon); }
 };
 
 std::uint64_t id_of(const SmallEngine& engine) {
@@ -164,7 +157,7 @@ TEST_CASE("whose a session is outlives the daemon") {
     victim.admit(4);
     victim.steps(2);
     house.daemon.restart_after_kill();
-    house.bind_endpoints();
+    let_all_users_in(house.daemon);
     const std::uint64_t id = id_of(victim);
     CHECK(as_nobody([&] {
               ControlPeer peer(house.daemon.endpoint());
