@@ -1,5 +1,6 @@
 // The list of attacks in docs/security.md, as a second user of the host: none succeeds, and a victim's steps
-// go on.
+// go on. Those that need more than one process or daemon are in second_user_attacks_test.cpp, those that go
+// on without end in second_user_floods_test.cpp.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
