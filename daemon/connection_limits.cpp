@@ -28,6 +28,8 @@ using event_log::Event;
 constexpr std::size_t kOwnFiles = 64 + 72;
 // A session's segment, and once more while statistics are taken or a segment is made.
 constexpr std::size_t kFilesOfSession = 2;
+// The line over which it is given segments.
+constexpr std::size_t kFilesOfSampler = 1;
 // Connections that are closed for one that is let in: a bound on how long other peers of the same thread
 // wait.
 constexpr int kMostClosedAtOnce = 64;
@@ -118,12 +120,12 @@ int accept_within_limits(int listener, sockaddr* address, socklen_t* length, int
 
 }  // namespace
 
-std::size_t own_files(std::size_t sessions) {
-    return kOwnFiles + kFilesOfSession * sessions;
+std::size_t own_files(std::size_t sessions, std::size_t samplers) {
+    return kOwnFiles + kFilesOfSession * sessions + kFilesOfSampler * samplers;
 }
 
-ConnectionLimits connection_limits(std::size_t open_files, std::size_t sessions, std::size_t each) {
-    const std::size_t left = open_files - std::min(open_files, own_files(sessions));
+ConnectionLimits connection_limits(std::size_t open_files, std::size_t own, std::size_t each) {
+    const std::size_t left = open_files - std::min(open_files, own);
     const std::size_t all = std::max(left, kFewestConnections);
     return {std::min(each, all / 2), all};
 }

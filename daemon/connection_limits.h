@@ -18,11 +18,11 @@ struct ConnectionLimits {
 };
 
 // What the daemon itself may have open at once.
-std::size_t own_files(std::size_t sessions);
-// Of `open_files` (RLIMIT_NOFILE) those that are left beside them, but kFewestConnections at least. `each` is
-// at most half of them, so that no one peer takes what others need.
+std::size_t own_files(std::size_t sessions, std::size_t samplers);
+// Of `open_files` (RLIMIT_NOFILE) those that are left beside its `own`, but kFewestConnections at least.
+// `each` is at most half of them, so that no one peer takes what others need.
 constexpr std::size_t kFewestConnections = 16;
-ConnectionLimits connection_limits(std::size_t open_files, std::size_t sessions, std::size_t each);
+ConnectionLimits connection_limits(std::size_t open_files, std::size_t own, std::size_t each);
 
 // In force for every accept() of this process from now on, in any thread; until then there is no limit. What
 // is over it is closed at once, and the log says whose it was.

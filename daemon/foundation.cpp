@@ -56,20 +56,25 @@ void raise_descriptor_limit() {
     }
 }
 
-shm::Result<bool> check_descriptor_limit(const config::Sessions& sessions) {
-    const std::size_t needed = own_files(sessions.max) + kFewestConnections;
-    if (open_files_limit() >= needed) return true;
-    return shm::fail(shm::Errc::system_error,
-                     "the limit of open files is " + std::to_string(open_files_limit()) +
-                         ", and a daemon of " + std::to_string(sessions.max) +
-                         " sessions (sessions.max) needs " + std::to_string(needed) +
-                         ": raise the hard limit (ulimit -Hn, LimitNOFILE= in the unit)");
-}
-
 std::uint32_t samplers_of(const config::Samplers& samplers) {
     const std::uint32_t count =
         samplers.count != 0 ? samplers.count : host::default_sampler_count(samplers.threads_per_sampler);
     return std::min(count, proto::kMaxSamplers);
+}
+
+std::size_t own_files_of(const config::Config& config) {
+    return own_files(config.sessions.max, samplers_of(config.samplers));
+}
+
+shm::Result<bool> check_descriptor_limit(const config::Config& config) {
+    const std::size_t needed = own_files_of(config) + kFewestConnections;
+    if (open_files_limit() >= needed) return true;
+    return shm::fail(shm::Errc::system_error,
+                     "the limit of open files is " + std::to_string(open_files_limit()) +
+                         ", and a daemon of " + std::to_string(config.sessions.max) +
+                         " sessions (sessions.max) and " + std::to_string(samplers_of(config.samplers)) +
+                         " samplers needs " + std::to_string(needed) +
+                         ": raise the hard limit (ulimit -Hn, LimitNOFILE= in the unit)");
 }
 
 // A daemon that ends may remove the folder that was its own between the two.
@@ -96,12 +101,12 @@ void remove_own_files(const config::Config& config) {
 
 void bound_connections(const config::Config& config) {
     limit_connections(
-        connection_limits(open_files_limit(), config.sessions.max, config.control.connections_per_peer));
+        connection_limits(open_files_limit(), own_files_of(config), config.control.connections_per_peer));
 }
 
 shm::Result<bool> acquire_resources(const config::Config& config, Foundation& made) {
     raise_descriptor_limit();
-    CROUPIER_TRY(check_descriptor_limit(config.sessions));
+    CROUPIER_TRY(check_descriptor_limit(config));
     bound_connections(config);
     CROUPIER_TRY(seed_peer_ids());
     // One after the other: each needs what stands before it.

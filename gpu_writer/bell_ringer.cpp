@@ -13,7 +13,8 @@ constexpr shm::WaitSettings kPatience{shm::WaitMode::sleep, {}, std::chrono::mic
 
 }  // namespace
 
-BellRinger::BellRinger(proto::Bell& bell, std::size_t most) : bell_(bell), patience_(kPatience) {
+BellRinger::BellRinger(proto::SegmentHeader& header, std::size_t most)
+    : header_(header), patience_(kPatience) {
     watched_.reserve(most);
     thread_ = std::thread([this] { serve(); });
 }
@@ -43,12 +44,18 @@ void BellRinger::forget_all() {
 
 bool BellRinger::look() {
     const WatchedSlice& oldest = watched_.front();
+    // Samplers that were awake have decided it, and its word may be the slot's next step's already.
+    if (oldest.step < header_.taken.load(std::memory_order_acquire)) {
+        rung_for_first_ = false;
+        watched_.erase(watched_.begin());
+        return true;
+    }
     // acquire: a sampler that this ring wakes sees at least what is seen here.
     const auto ready = proto::ReadyWord::unpack(oldest.ready->load(std::memory_order_acquire));
     const bool begun = ready.epoch == oldest.complete.epoch && ready.step_tag == oldest.complete.step_tag;
     if (!begun || (ready.tiles < oldest.complete.tiles && rung_for_first_)) return false;
     rung_for_first_ = ready.tiles < oldest.complete.tiles;
-    shm::ring(bell_);
+    shm::ring(header_.bell);
     if (!rung_for_first_) watched_.erase(watched_.begin());
     return true;
 }

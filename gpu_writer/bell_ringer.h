@@ -9,21 +9,22 @@
 #include <thread>
 #include <vector>
 
-#include "proto/bell.h"
 #include "proto/logits_slot.h"
+#include "proto/segment_header.h"
 #include "shm/wait_strategy.h"
 
 namespace croupier::gpu_writer {
 
 struct WatchedSlice {
+    std::uint64_t step = 0;
     const std::atomic<std::uint64_t>* ready = nullptr;
     proto::ReadyWord complete;
 };
 
 class BellRinger {
   public:
-    // `most`: as many slices are watched at a time.
-    BellRinger(proto::Bell& bell, std::size_t most);
+    // `most`: as many slices of the session are watched at a time.
+    BellRinger(proto::SegmentHeader& header, std::size_t most);
     BellRinger(const BellRinger&) = delete;
     BellRinger& operator=(const BellRinger&) = delete;
     ~BellRinger();
@@ -36,7 +37,7 @@ class BellRinger {
     // Rings for the first tiles, so that the samplers are awake when the last land, and for the last.
     bool look();
 
-    proto::Bell& bell_;
+    proto::SegmentHeader& header_;
     shm::WaitStrategy patience_;
     std::mutex mutex_;
     std::condition_variable more_;

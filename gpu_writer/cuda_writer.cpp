@@ -89,7 +89,7 @@ shm::Result<bool> CudaWriter::prepare() {
     }
     mutable_host().set_format(lean_ != nullptr ? proto::SliceFormat::lean : proto::SliceFormat::full_tiles);
     steps_.resize(host().geometry().slots);
-    ringer_.emplace(mutable_host().bell(), host().geometry().slots);
+    ringer_.emplace(mutable_host().header(), host().geometry().slots);
     // The default stream's zeroing of what was allocated comes before the worker's stream begins.
     return cuda_done(cudaDeviceSynchronize(), "the GPU could not be prepared");
 }
@@ -130,7 +130,7 @@ shm::Result<bool> CudaWriter::make_lean_path() {
     CROUPIER_TRY(registered_.add_lean(host().segment(), host().rank()));
     const bool copies = rows_ == RowsAre::copied || copies_unasked();
     const LeanPath::Settings settings{copies, &counters_[0].next, ring_.empty_launches,
-                                      [this] { shm::ring(mutable_host().bell()); }};
+                                      [this] { shm::ring(mutable_host().header().bell); }};
     CROUPIER_TRY(
         keep(lean_, LeanPath::make(
                         host().segment(), host().rank(), host().order(),
@@ -212,7 +212,7 @@ shm::Result<bool> CudaWriter::queue(const BegunStep& step) {
     proto::ReadyWord complete = step.word;
     // Fewer than of a lean step: which of the two it is may still change.
     complete.tiles = host().geometry().tiles(host().rank());
-    ringer_->watch({&segment.ready(slot, host().rank()).word, complete});
+    ringer_->watch({step.step, &segment.ready(slot, host().rank()).word, complete});
     // Behind the launch record, by which the same replay makes its randoms.
     if (replayed) lean_->publish(step.ticket);
     return true;

@@ -139,7 +139,7 @@ void HostWriter::lay_all(std::uint64_t step, std::span<const void* const> column
 }
 
 shm::Result<bool> HostWriter::announce(shm::Result<bool> published) {
-    if (published) shm::ring(bell());
+    if (published) shm::ring(header().bell);
     return published;
 }
 

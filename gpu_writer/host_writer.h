@@ -68,7 +68,7 @@ class HostWriter {
     // For a device that lays and publishes in this writer's stead.
     const shm::Segment& segment() const { return *segment_; }
     shm::LogitsPublisher& publisher() { return publisher_; }
-    proto::Bell& bell() { return segment_->header().bell; }
+    proto::SegmentHeader& header() { return segment_->header(); }
     // How a step is sent that is begun now. Where lean steps are only offered, whoever decides has to read
     // them and all ranks' writers to be ready for them.
     proto::SliceFormat format() const;

@@ -112,9 +112,14 @@ DefaultPaths default_paths() {
 DefaultPaths serving_paths() {
     DefaultPaths paths = default_paths();
     // The run_dir's name in /tmp is known beforehand: another user's daemon there is not this user's.
-    if (paths.is_host || (is_own_folder(paths.run_dir) && is_served(paths.run_dir))) return paths;
+    if (paths.is_host) return paths;
+    const bool is_own = is_own_folder(paths.run_dir);
+    if (is_own && is_served(paths.run_dir)) return paths;
     const DefaultPaths host;
-    return is_served(host.run_dir) ? host : paths;
+    if (is_served(host.run_dir)) return host;
+    // A client tries for a while: where others can make the folder meanwhile, theirs would be what it finds.
+    const std::string parent = paths.run_dir.substr(0, paths.run_dir.rfind('/'));
+    return is_own || (!is_there(paths.run_dir) && is_own_folder(parent)) ? paths : host;
 }
 
 }  // namespace croupier::proto

@@ -260,14 +260,21 @@ Result<FileDescriptor> create_unnamed(const std::string& directory, std::uint64_
     return file;
 }
 
+int take_memory(const FileDescriptor& file, std::uint64_t at, std::uint64_t bytes) {
+    while (true) {
+        const int error = ::posix_fallocate(file.get(), static_cast<off_t>(at), static_cast<off_t>(bytes));
+        // Older kernels give up a tmpfs file's where any signal is pending.
+        if (error != EINTR) return error;
+    }
+}
+
 Result<bool> allocate(const FileDescriptor& file, std::uint64_t bytes, const std::string& directory,
                       const std::stop_token& stop) {
     // posix_fallocate reserves and zeroes every page of a tmpfs file now, or says ENOSPC now.
     for (std::uint64_t done = 0; done < bytes; done += kAllocatedAtOnce) {
         if (stop.stop_requested()) return fail(Errc::draining, "the daemon stops");
         const std::uint64_t piece = std::min(kAllocatedAtOnce, bytes - done);
-        const int error = ::posix_fallocate(file.get(), static_cast<off_t>(done), static_cast<off_t>(piece));
-        if (error != 0) {
+        if (const int error = take_memory(file, done, piece); error != 0) {
             return system_failure("cannot allocate " + std::to_string(bytes) + " bytes in", directory, error);
         }
     }

@@ -81,6 +81,8 @@ Result<gid_t> group_id(const std::string& group);
 // An unnamed file in `directory`, of which no page is allocated yet.
 Result<FileDescriptor> create_unnamed(const std::string& directory, std::uint64_t bytes,
                                       const FileOwnership& ownership);
+// posix_fallocate(), which no signal ends early: 0 or its error.
+int take_memory(const FileDescriptor& file, std::uint64_t at, std::uint64_t bytes);
 // Its memory allocated and touched, so that no later store can fail (a full tmpfs would otherwise be a SIGBUS
 // in the middle of a step).
 Result<bool> allocate(const FileDescriptor& file, std::uint64_t bytes, const std::string& directory,

@@ -218,9 +218,9 @@ Result<bool> Segment::make_log_room(std::uint32_t index, std::uint64_t tokens) {
     if (tokens <= room.load(std::memory_order_relaxed)) return true;
     const std::uint64_t pieces = (tokens * sizeof(std::int32_t) + kLogPiece - 1) / kLogPiece;
     const std::uint64_t bytes = std::min(pieces * kLogPiece, layout_.token_log_stride);
-    const auto at = static_cast<off_t>(layout_.token_logs + index * layout_.token_log_stride);
+    const std::uint64_t at = layout_.token_logs + index * layout_.token_log_stride;
     // Pages that are there keep their content.
-    if (const int error = ::posix_fallocate(file_.get(), at, static_cast<off_t>(bytes)); error != 0)
+    if (const int error = take_memory(file_, at, bytes); error != 0)
         return system_failure("cannot allocate " + std::to_string(bytes) + " bytes for a token log in", path_,
                               error);
     // SYNC: release; pairs with the acquire of samplers.

@@ -55,6 +55,47 @@ def test_an_older_daemon_is_given_rows_where_nobody_chose(
     assert asked[-1]["transport"] == TRANSPORTS["rows"]
 
 
+def test_a_host_without_memory_left_is_no_obstacle_to_a_daemon_of_ones_own(monkeypatch: Any) -> None:
+    pytest.importorskip("vllm")
+    from croupier import Error
+    from croupier.vllm import executor
+
+    class Private:
+        endpoint, metrics_url = "ipc://own", ""
+
+        @classmethod
+        def join(cls, _: Options) -> Private:
+            return cls()
+
+    def session(endpoint: str, **_: Any) -> str:
+        if endpoint == "ipc://host":
+            raise Error(0, "no_memory", "sessions.max_total_bytes is used up")
+        return endpoint
+
+    monkeypatch.setattr(executor, "Session", session)
+    monkeypatch.setattr(executor, "system_endpoint", lambda: "ipc://host")
+    monkeypatch.setattr(executor, "PrivateDaemon", Private)
+    engine = executor.WithSession()
+    assert engine._opened(Options(), Options(), transport=TRANSPORTS["rows"]) == "ipc://own"
+
+
+@pytest.mark.parametrize("error", ["No space left on device", "sessions.max_total_bytes is used up"])
+def test_a_container_is_named_where_its_shared_memory_is_full_and_nowhere_else(
+    error: str, monkeypatch: Any
+) -> None:
+    pytest.importorskip("vllm")
+    from croupier import Error
+    from croupier.vllm import executor
+
+    def session(**_: Any) -> None:
+        raise Error(0, "no_memory", error)
+
+    monkeypatch.setattr(executor, "Session", session)
+    with pytest.raises(Exception, match=error) as refused:
+        executor.session_at("ipc://own", Options(), {"max_batch": 8})
+    assert ("--shm-size" in str(refused.value)) == ("No space" in error)
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_transport_is_taken_by_its_name(transport: str) -> None:
     assert Options.parse({"transport": transport}).transport == transport

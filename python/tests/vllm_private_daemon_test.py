@@ -160,15 +160,25 @@ for _ in range(3):
 
 def test_names_that_others_could_take_beforehand_are_not_used(tmp_path: Path, monkeypatch: Any) -> None:
     assert len({Names.fresh(Options()).shm_dir for _ in range(3)}) == 3
+    # Of a croupierd that the user starts, which would take it for its own.
+    assert not Names.fresh(Options()).shm_dir.startswith(f"/dev/shm/croupier-{os.geteuid()}")
     monkeypatch.setattr(place, "_FALLBACK", tmp_path)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "gone-at-logout"))
     user = os.geteuid()
+    assert default_directory() == tmp_path / f"croupier-vllm-{user}"
+    # A folder of one's own in which others may write, as `su` may leave another user's.
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "open"))
     assert default_directory() == tmp_path / f"croupier-vllm-{user}"
     if user != 0:
         pytest.skip("only root can make a folder another user's")
     for taken in (f"croupier-vllm-{user}", f"croupier-vllm-{user}-1"):
         (tmp_path / taken).mkdir()
         os.chown(tmp_path / taken, 65534, 65534)
+    (tmp_path / "theirs").mkdir(0o700)
+    os.chown(tmp_path / "theirs", 65534, 65534)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "theirs"))
     engine = PrivateDaemon.join(options_of(tmp_path))
     assert default_directory() == tmp_path / f"croupier-vllm-{user}-2"
     assert pid_of(default_directory())

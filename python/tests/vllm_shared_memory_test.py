@@ -1,6 +1,6 @@
 """What the plugin says about shared memory when it starts."""
 
-from croupier.vllm.shared_memory import Room, room_of, without_room
+from croupier.vllm.shared_memory import Room, room_of, status_of, without_room
 
 
 def test_a_host_with_enough_shared_memory_is_told_the_figures_and_no_advice():
@@ -25,6 +25,11 @@ def test_logs_are_bounded_by_the_kv_cache_and_by_the_longest_requests(tmp_path):
     assert room_of(str(segment), 100, 0, longest=1000).logs == 100_000 * 4 + 100 * 16384
     assert bounded.at_open == 8192
     assert bounded.free > 0
+
+
+def test_the_daemon_of_a_segment_is_asked_by_its_own_names():
+    told = status_of("/dev/shm/croupier-vllm-0-1a/croupier-vllm-0-1a-77.seg")
+    assert told == "croupier status --instance vllm-0-1a --shm-dir /dev/shm/croupier-vllm-0-1a"
 
 
 def test_a_session_that_does_not_fit_names_the_flags_that_help():

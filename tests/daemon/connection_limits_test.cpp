@@ -97,15 +97,16 @@ TEST_CASE("connections that were closed no longer count, whatever took their des
 }
 
 TEST_CASE("what the limit of open files leaves is shared so that no one user has more than half") {
-    const std::size_t own = daemon::own_files(16);
-    const auto plenty = daemon::connection_limits(65536, 16, 256);
+    const std::size_t own = daemon::own_files(16, 200);
+    CHECK(own == daemon::own_files(16, 0) + 200);
+    const auto plenty = daemon::connection_limits(65536, own, 256);
     CHECK(plenty.all == 65536 - own);
     CHECK(plenty.each == 256);
-    const auto few = daemon::connection_limits(own + 40, 16, 256);
+    const auto few = daemon::connection_limits(own + 40, own, 256);
     CHECK(few.all == 40);
     CHECK(few.each == 20);
-    CHECK(daemon::connection_limits(own + 40, 16, 3).each == 3);
-    CHECK(daemon::connection_limits(10, 16, 256).all == daemon::kFewestConnections);
+    CHECK(daemon::connection_limits(own + 40, own, 3).each == 3);
+    CHECK(daemon::connection_limits(10, own, 256).all == daemon::kFewestConnections);
 }
 
 TEST_CASE("a user who opens connections without end neither ends the daemon nor keeps another user out") {
@@ -137,7 +138,7 @@ TEST_CASE("a user who opens connections without end neither ends the daemon nor 
 
 TEST_CASE("with all connections taken a daemon still has the descriptors that it needs itself") {
     constexpr std::uint32_t kSessions = 6;
-    const std::size_t open_files = daemon::own_files(kSessions) + daemon::kFewestConnections;
+    const std::size_t open_files = daemon::own_files(kSessions, 2) + daemon::kFewestConnections;
     const LimitedCroupierd few_files("ulimit -n " + std::to_string(open_files));
     const std::uint16_t port = free_port();
     DaemonProcess daemon("{count: 2}",

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "croupier/client.hpp"
+#include "proto/default_paths.h"
 #include "testing/child_process.h"
 #include "testing/daemon_process.h"
 #include "testing/file_text.h"
@@ -320,6 +321,25 @@ TEST_CASE("first run: an engine that names no endpoint has its user's daemon, an
     } else {
         CHECK(ended == 0);
     }
+}
+
+TEST_CASE("first run: an engine that names no endpoint goes to no daemon of another user") {
+    if (!shm::can_change_user() || fs::exists("/run/croupier")) return;
+    User user;
+    user.without_runtime();
+    const auto goes_to_the_host = [&] {
+        return shm::start_as(user.uid(), [] {
+                   ::unsetenv("XDG_RUNTIME_DIR");
+                   return proto::serving_paths().is_host ? 0 : 1;
+               }).wait() == 0;
+    };
+    // Anybody could make it while the engine waits for its daemon.
+    CHECK(goes_to_the_host());
+    make_folder(user.run_dir_in_tmp(), shm::kNobody, 0777);
+    CHECK(goes_to_the_host());
+    fs::remove_all(user.run_dir_in_tmp());
+    make_folder(user.run_dir_in_tmp(), user.uid(), 0700);
+    CHECK_FALSE(goes_to_the_host());
 }
 
 TEST_CASE("first run: paths that a user may not have are refused with the key to set") {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import random
 import weakref
@@ -141,7 +142,7 @@ class WithSession:
         endpoint = options.endpoint
         if not endpoint and not options.private and (system := system_endpoint()):
             try:
-                session = session_at(system, options, asked)
+                session = session_of(system, options, asked)
             except Error as error:
                 logger.warning("the host's daemon at %s is not used: %s", system, error)
             else:
@@ -245,12 +246,20 @@ def tell_ignored(options: Options, endpoint: str) -> None:
 
 
 def session_at(endpoint: str, options: Options, asked: dict[str, Any]) -> Session:
+    """With no other daemon to go to: a full shared memory is told with what helps."""
+    try:
+        return session_of(endpoint, options, asked)
+    except Error as error:
+        if error.name == "no_memory" and os.strerror(errno.ENOSPC) in str(error):
+            raise RuntimeError(without_room(str(error), asked["max_batch"])) from error
+        raise
+
+
+def session_of(endpoint: str, options: Options, asked: dict[str, Any]) -> Session:
     """Of a daemon that does not know lean steps one of rows, where the user left the choice."""
     try:
         return Session(endpoint=endpoint, **asked)
     except Error as error:
-        if error.name == "no_memory":
-            raise RuntimeError(without_room(str(error), asked["max_batch"])) from error
         chosen = options.transport != "auto" or asked.get("transport") != TRANSPORTS["lean"]
         if chosen or error.name != "bad_geometry":
             raise

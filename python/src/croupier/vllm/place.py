@@ -168,8 +168,7 @@ def daemon_pid(directory: Path) -> int | None:
 def default_directory() -> Path:
     """The same for all engines of this user; without a session's folder, the first of its own in /tmp."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    # A logout removes it, and leaves what runs on under tmux the variable.
-    if runtime and Path(runtime).is_dir():
+    if runtime and is_own_folder(runtime):
         return Path(runtime, "croupier-vllm")
     user = os.geteuid()
     for number in range(_FALLBACKS):
@@ -184,6 +183,16 @@ def default_directory() -> Path:
         f"other users have taken {_FALLBACK}/croupier-vllm-{user} and {_FALLBACKS - 1} names after it: set "
         "XDG_RUNTIME_DIR to a folder of your own, or give the option 'endpoint'"
     )
+
+
+def is_own_folder(path: str) -> bool:
+    """`su` and `sudo -E` leave another user's; a logout removes it, and tmux keeps the variable."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    is_closed = not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return os.path.isabs(path) and stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and is_closed
 
 
 def make_own(directory: Path) -> None:

@@ -13,6 +13,7 @@ from croupier import Error
 from .failures import failed, refused
 from .order import Order
 from .sequences import Sequence, Sequences, ended_by_count
+from .shared_memory import status_of
 from .verify import Verifier
 
 # Between the workers' sight of a decision and this process's.
@@ -176,8 +177,9 @@ class Plane:
         except Error as error:
             why = str(error)
         raise RuntimeError(
-            f"step {step} was not decided within {self._timeout:g} s ({why}); `croupier status` says how the "
-            "daemon is, and the option 'timeout' is how long to wait"
+            f"step {step} was not decided within {self._timeout:g} s ({why}); "
+            f"`{status_of(self._session.segment_path)}` says how the daemon is, and the option 'timeout' is "
+            "how long to wait"
         )
 
     def close(self) -> None:

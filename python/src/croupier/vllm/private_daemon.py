@@ -50,7 +50,7 @@ class Names:
     @classmethod
     def fresh(cls, options: Options) -> Names:
         name = f"{os.geteuid()}-{secrets.token_hex(8)}"
-        return cls(f"vllm-{name}", options.shm_dir or f"/dev/shm/croupier-{name}")
+        return cls(f"vllm-{name}", options.shm_dir or f"/dev/shm/croupier-vllm-{name}")
 
     @classmethod
     def of(cls, configuration: str) -> Names | None:
@@ -350,7 +350,14 @@ def configuration(options: Options, directory: Path, names: Names) -> str:
             "run_dir": str(directory),
             "shm": {"dir": names.shm_dir, "mode": "0600"},
             "samplers": {"count": samplers_of(options)},
-            "sessions": {"max_batch": 4096, "max_sequences": 65536, "max_sequence_tokens": 2097152},
+            "sessions": {
+                "max_batch": 4096,
+                "max_sequences": 65536,
+                "max_sequence_tokens": 2097152,
+                # It serves its own user alone, and both count token logs that may never be written.
+                "max_segment_bytes": "1TiB",
+                "max_total_bytes": "1TiB",
+            },
             "control": {"endpoint": f"ipc://{directory}/control.sock", "ipc_mode": "0600"},
             "decisions": {"endpoint": f"ipc://{directory}/decisions.sock"},
             "metrics": {"listen": f"127.0.0.1:{options.metrics_port}" if options.metrics_port else "off"},

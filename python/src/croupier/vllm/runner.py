@@ -194,7 +194,7 @@ class CroupierModelRunner(GPUModelRunner):
         if writer.state.late_steps:
             raise RuntimeError(
                 f"tokens did not come within {self.croupier_timeout:g} s, and other ranks may have had them: "
-                "this engine cannot go on; `croupier status` says how the daemon is"
+                "this engine cannot go on; the engine core's log says how its daemon is asked"
             )
         if logits.stride(-1) != 1:
             logits = logits.contiguous()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 _TOKEN_BYTES = 4
@@ -45,6 +46,13 @@ def room_of(segment_path: str, sequences: int, cached_tokens: int, longest: int)
     most = sequences * longest
     tokens = min(cached_tokens, most) if cached_tokens else most
     return Room(taken, tokens * _TOKEN_BYTES + sequences * _LOG_PIECE, place.f_bavail * place.f_frsize)
+
+
+def status_of(segment_path: str) -> str:
+    """The command that says how the daemon is that made the segment: a private one has its own names."""
+    place = Path(segment_path)
+    instance = place.name.removeprefix("croupier-").rpartition("-")[0]
+    return f"croupier status --instance {instance} --shm-dir {place.parent}"
 
 
 def without_room(error: str, sequences: int) -> str:
