@@ -64,8 +64,7 @@ TokenShare share_of(const Case& of, const sampler::Survivor& survivor, double be
             .bias = bias == of.params.bias.end() ? 0.0F : bias->bias};
 }
 
-void add_top(const Case& of, const TokenTexts& texts, Explained& result) {
-    const Before before(of.row);
+void add_top(const Case& of, const TokenTexts& texts, const Before& before, Explained& result) {
     const std::int32_t drawn = result.outcome.decision.token;
     double shown = 0.0;
     std::size_t place = 0;
@@ -78,7 +77,7 @@ void add_top(const Case& of, const TokenTexts& texts, Explained& result) {
     result.others = all ? 0.0 : std::max(0.0, 1.0 - shown);
 }
 
-void add_cut(const Case& of, const TokenTexts& texts, Explained& result) {
+void add_cut(const Case& of, const TokenTexts& texts, const Before& before, Explained& result) {
     std::vector<bool> stays(of.row.vocab());
     for (const sampler::Survivor& each : result.outcome.support)
         stays[static_cast<std::size_t>(each.token)] = true;
@@ -90,7 +89,6 @@ void add_cut(const Case& of, const TokenTexts& texts, Explained& result) {
     std::partial_sort(gone.begin(), end, gone.end(), [&](std::int32_t a, std::int32_t b) {
         return of.row.logit(a) != of.row.logit(b) ? of.row.logit(a) > of.row.logit(b) : a < b;
     });
-    const Before before(of.row);
     for (auto id = gone.begin(); id != end; ++id)
         result.cut.push_back(
             share_of(of, {.token = *id, .reserved = 0, .probability = 0.0}, before(*id), false, texts));
@@ -136,8 +134,9 @@ Explained explain_case(Case of, Decider& decider, const TokenTexts& texts) {
     result.text = texts.shown(decision.token);
     result.decided = of.decided;
     if (!texts.empty()) result.history = history_of(of, texts);
-    add_top(of, texts, result);
-    add_cut(of, texts, result);
+    const Before before(of.row);
+    add_top(of, texts, before, result);
+    add_cut(of, texts, before, result);
     add_running(result);
     return result;
 }

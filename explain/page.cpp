@@ -135,23 +135,19 @@ std::string steps(const Explained& e) {
            rows + "</table></div>\n";
 }
 
+std::string row_of(const TokenShare& share, const char* kind, const std::string& drawn_from) {
+    const std::string text = share.text.empty() ? "" : "<code>" + escaped(share.text) + "</code>";
+    return fmt::format(
+        "<tr{}><td class=\"number\">{}</td><td>{}</td><td class=\"number\">{:.6f}</td>"
+        "<td class=\"number\">{}</td><td>{}</td></tr>\n",
+        kind, share.token, text, share.before, drawn_from, standing_in_words(share));
+}
+
 std::string likeliest(const Explained& e) {
     std::string rows;
-    for (const TokenShare& each : e.top) {
-        const std::string text = each.text.empty() ? "" : "<code>" + escaped(each.text) + "</code>";
-        rows += fmt::format(
-            "<tr{}><td class=\"number\">{}</td><td>{}</td><td class=\"number\">{:.6f}</td>"
-            "<td class=\"number\">{:.6f}</td><td>{}</td></tr>\n",
-            each.drawn ? " class=\"chosen\"" : "", each.token, text, each.before, each.after,
-            standing_in_words(each));
-    }
-    for (const TokenShare& each : e.cut) {
-        const std::string text = each.text.empty() ? "" : "<code>" + escaped(each.text) + "</code>";
-        rows += fmt::format(
-            "<tr class=\"cut\"><td class=\"number\">{}</td><td>{}</td><td class=\"number\">{:.6f}</td>"
-            "<td class=\"number\">cut</td><td>{}</td></tr>\n",
-            each.token, text, each.before, standing_in_words(each));
-    }
+    for (const TokenShare& each : e.top)
+        rows += row_of(each, each.drawn ? " class=\"chosen\"" : "", fmt::format("{:.6f}", each.after));
+    for (const TokenShare& each : e.cut) rows += row_of(each, " class=\"cut\"", "cut");
     std::string table =
         "<div class=\"wide\"><table>\n<tr><th>id</th><th>text</th><th>in the row</th><th>drawn from</th>"
         "<th>stands</th></tr>\n" +

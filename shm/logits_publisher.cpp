@@ -137,8 +137,8 @@ std::optional<std::uint64_t> LogitsPublisher::next_step(std::uint64_t from) cons
         std::uint64_t step = std::max(window.first, from);
         while (step < window.end && slice_ready(*segment_, step, rank_)) ++step;
         if (step >= window.end) return std::nullopt;
-        // A ready step is taken at any time, and its words are reset for the slot's next one. Whoever read
-        // them so sees here that `taken` has gone beyond the step: publish() has a fence in between.
+        // The step may have been ready, decided and taken since the look at the window, and its words reset
+        // for the slot's next step. Then `taken` is beyond it here: publish() has a fence in between.
         window = steps_in_flight(*segment_);
         if (window.sound && step >= window.first) return step;
     }

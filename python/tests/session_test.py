@@ -148,7 +148,7 @@ def test_calls_that_do_not_wait_keep_the_gil(daemon: Daemon, name: str) -> None:
         other = threading.Thread(target=busy)
         interval = sys.getswitchinterval()
         other.start()
-        # First: who waits already goes on with the interval that it found.
+        # Before the other thread waits: a wait keeps the interval that it began with.
         sys.setswitchinterval(30.0)
         try:
             start.set()

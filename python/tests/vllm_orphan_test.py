@@ -1,4 +1,4 @@
-"""An engine core whose server is killed: it ends too, and nobody else's child does."""
+"""An engine core ends when its server is killed; other child processes go on."""
 
 from __future__ import annotations
 

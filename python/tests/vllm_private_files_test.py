@@ -1,4 +1,4 @@
-"""A private daemon's files: they go with it, whoever dies first and whatever was removed before."""
+"""A private daemon's files are removed with it, whichever process dies first."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ TEST_CASE("a second user who was first at a daemon's usual folders finds nothing
         CHECK(fs::is_empty(first.usual_shm_dir()));
         CHECK(first.stop() == 0);
     }
-    // Nobody can be there first a second time.
+    // The random name cannot be taken beforehand.
     CHECK(names.size() == 4);
     first.without_runtime();
     REQUIRE(shm::as_nobody([&] { return squat(first.run_dir_in_tmp(), "open folder"); }) == 0);

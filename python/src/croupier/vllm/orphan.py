@@ -1,4 +1,4 @@
-"""An engine core whose server was killed: vLLM's own waits for ever for requests that nobody can send it."""
+"""Ends an engine core whose server was killed. Without Croupier it would go on waiting for requests."""
 
 from __future__ import annotations
 
