@@ -17,7 +17,7 @@ foreach(file IN LISTS FILES)
     file(READ "${file}" text)
     string(APPEND rows "    PageFile{\"/${name}\", \"${type}; charset=utf-8\", R\"page(${text})page\"},\n")
 endforeach()
-file(WRITE "${OUTPUT}" "#include \"daemon/page/page_files.h\"
+file(WRITE "${OUTPUT}" "#include \"daemon/observation/page/page_files.h\"
 
 #include <array>
 

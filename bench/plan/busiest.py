@@ -2,7 +2,7 @@
 """How many of a full step's columns the busiest sampler had, of a file of `croupier trace`.
 
 Usage: bench/plan/busiest.py TRACE.json. An even share is the batch over the samplers, rounded up; who keeps
-sequences may have a quarter more and one (daemon/step_shares.h), and what a late sampler leaves, too.
+sequences may have a quarter more and one (daemon/worker/step_shares.h), and what a late sampler leaves, too.
 """
 
 import collections

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/session_view.h"
+#include "daemon/worker/session_view.h"
 
 namespace croupier::testing {
 

@@ -1,12 +1,12 @@
 // A captured decision is a request whose answer is that decision, whatever was asked for.
-#include "daemon/capture.h"
+#include "daemon/worker/capture.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 #include <set>
 
-#include "daemon/captured_request.h"
+#include "daemon/observation/captured_request.h"
 #include "explain/case.h"
 #include "explain/decider.h"
 #include "explain/explained.h"

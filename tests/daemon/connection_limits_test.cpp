@@ -1,6 +1,6 @@
 // Connections that are taken in numbers: the daemon keeps the descriptors that it needs itself, and no user
 // takes what another one needs.
-#include "daemon/connection_limits.h"
+#include "daemon/control/connection_limits.h"
 
 #include <sys/socket.h>
 #include <unistd.h>

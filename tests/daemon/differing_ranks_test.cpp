@@ -4,8 +4,8 @@
 #include <csignal>
 #include <thread>
 
-#include "daemon/column_decider.h"
-#include "daemon/session_view.h"
+#include "daemon/worker/column_decider.h"
+#include "daemon/worker/session_view.h"
 #include "proto/lean_part.h"
 #include "sampler/workspace.h"
 #include "shm/segment.h"

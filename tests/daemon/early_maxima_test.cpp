@@ -1,5 +1,5 @@
 // What a sampler knows of rows that are still on their way.
-#include "daemon/early_maxima.h"
+#include "daemon/worker/early_maxima.h"
 
 #include <algorithm>
 #include <array>

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "daemon/explain_query.h"
-#include "daemon/explain_route.h"
+#include "daemon/observation/explain_query.h"
+#include "daemon/observation/explain_route.h"
 #include "testing/session_files.h"
 #include "tests/daemon/explaining.h"
 

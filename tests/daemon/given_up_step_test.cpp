@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "daemon/metrics.h"
+#include "daemon/observation/metrics.h"
 #include "shm/snapshot.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"

@@ -1,6 +1,6 @@
 // Which Host headers are answered: a page of another site must not read the answers through a name of its own
 // that leads here (DNS rebinding).
-#include "daemon/http_hosts.h"
+#include "daemon/observation/http_hosts.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // The metrics port's server with routes of the test's own.
-#include "daemon/http_server.h"
+#include "daemon/observation/http_server.h"
 
 #include <algorithm>
 #include <array>

@@ -6,8 +6,8 @@
 #include <new>
 #include <utility>
 
-#include "daemon/column_decider.h"
-#include "daemon/session_view.h"
+#include "daemon/worker/column_decider.h"
+#include "daemon/worker/session_view.h"
 #include "tests/daemon/poison.h"
 
 namespace croupier::testing {

@@ -1,5 +1,5 @@
 // A private daemon ends with the last engine that uses it, however that one died, and leaves nothing.
-#include "daemon/private_use.h"
+#include "daemon/supervisor/private_use.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "daemon/recent_minutes.h"
+#include "daemon/observation/recent_minutes.h"
 
 #include <malloc.h>
 
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "daemon/recent_json.h"
+#include "daemon/observation/recent_json.h"
 #include "sampler/workspace.h"
 #include "testing/daemon_process.h"
 

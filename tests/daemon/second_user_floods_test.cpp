@@ -14,7 +14,7 @@
 
 #include "config/config.h"
 #include "croupier/client.hpp"
-#include "daemon/connection_limits.h"
+#include "daemon/control/connection_limits.h"
 #include "gpu_writer/host_writer.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"

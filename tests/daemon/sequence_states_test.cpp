@@ -1,5 +1,5 @@
 // What samplers derive from token logs: bounded, freed, seen from outside, and in one sampler only.
-#include "daemon/sequence_states.h"
+#include "daemon/worker/sequence_states.h"
 
 #include <catch2/catch.hpp>
 #include <vector>

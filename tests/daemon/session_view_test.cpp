@@ -1,11 +1,11 @@
 // What a sampler makes of a segment when it attaches: the orders of blocks, copied and checked once.
-#include "daemon/session_view.h"
+#include "daemon/worker/session_view.h"
 
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <vector>
 
-#include "daemon/session_admission.h"
+#include "daemon/control/session_admission.h"
 #include "testing/session_files.h"
 #include "tests/daemon/attached_view.h"
 

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "daemon/control_server.h"
-#include "daemon/decision_stream.h"
+#include "daemon/control/control_server.h"
+#include "daemon/control/decision_stream.h"
 #include "testing/daemon_process.h"
 #include "tests/daemon/control_peer.h"
 #include "tests/daemon/idle_peer.h"

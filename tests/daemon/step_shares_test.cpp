@@ -1,4 +1,4 @@
-#include "daemon/step_shares.h"
+#include "daemon/worker/step_shares.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/sent_columns.h"
+#include "daemon/worker/sent_columns.h"
 #include "proto/lean_part.h"
 #include "shm/logits_publisher.h"
 #include "shm/schedule_publisher.h"

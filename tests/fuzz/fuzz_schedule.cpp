@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/column_decider.h"
-#include "daemon/session_view.h"
+#include "daemon/worker/column_decider.h"
+#include "daemon/worker/session_view.h"
 #include "sampler/workspace.h"
 #include "shm/schedule_publisher.h"
 #include "shm/segment.h"

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <optional>
 
-#include "daemon/session_registry.h"
+#include "daemon/control/session_registry.h"
 #include "event_log/event_log.h"
 #include "shm/clock.h"
 #include "shm/session_record.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/explain_query.h"
+#include "daemon/observation/explain_query.h"
 #include "explain/fields.h"
 #include "explain/shown_text.h"
 #include "explain/token_texts.h"

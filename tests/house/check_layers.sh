@@ -39,6 +39,23 @@ for folder in "${!MAY_INCLUDE[@]}"; do
         fi
     done < <(grep -rnE '^#include "[a-z_]+/' "$folder" --include='*.h' --include='*.hpp' --include='*.cpp' --include='*.c' --include='*.cu' --include='*.cuh' || true)
 done
+# The rooms of daemon/: what each may include besides itself.
+declare -A ROOM_MAY_INCLUDE=(
+    [worker]="worker"
+    [control]="worker control"
+    [observation]="worker control observation"
+    [supervisor]="worker control observation supervisor"
+)
+for room in "${!ROOM_MAY_INCLUDE[@]}"; do
+    allowed=" ${ROOM_MAY_INCLUDE[$room]} "
+    while IFS=: read -r file line text; do
+        [ -n "$file" ] || continue
+        target=$(sed -E 's/.*"daemon\/([a-z_]+)\/.*/\1/' <<<"$text")
+        [[ "$allowed" == *" $target "* ]] && continue
+        echo "$file:$line: daemon/$room/ may not include daemon/$target/ (it may:${allowed})"
+        failures=$((failures + 1))
+    done < <(grep -rnE '^#include "daemon/[a-z_]+/' "daemon/$room" --include='*.h' --include='*.cpp' || true)
+done
 # sampler/ takes plain types and numbers from proto/, no layouts.
 while IFS=: read -r file line text; do
     [ -n "$file" ] || continue

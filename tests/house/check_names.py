@@ -100,7 +100,7 @@ def enumerators(file, enum):
 
 
 def metric_names():
-    names = re.findall(r'\b(?:add_family|family|of_samplers|of_sessions)\(\s*"([a-z_]+)"', text_of("daemon/metrics.cpp"))
+    names = re.findall(r'\b(?:add_family|family|of_samplers|of_sessions)\(\s*"([a-z_]+)"', text_of("daemon/observation/metrics.cpp"))
     names += [re.sub("_ns$", "_seconds", name) + "_total"
               for name in re.findall(r'CounterText{"([a-z_]+)"', text_of("proto/counters.h"))]
     return {"croupier_" + name for name in names}

@@ -17,9 +17,9 @@ struct SimPlace {
 
 // Two runs of one setting differ by up to a quarter: a sampler that was late once loses columns to others,
 // and these keep their sequences, up to a quarter more than an even share, to the end of the requests
-// (daemon/step_shares.h). A short run shows steps before such a step or after one; the mean of several runs'
-// medians is what to expect. A model is fitted to many settings, a check has but its own; of its five the
-// middle three count, as one may be disturbed.
+// (daemon/worker/step_shares.h). A short run shows steps before such a step or after one; the mean of several
+// runs' medians is what to expect. A model is fitted to many settings, a check has but its own; of its five
+// the middle three count, as one may be disturbed.
 constexpr std::uint32_t kMeasuringRuns = 3;
 constexpr std::uint32_t kCheckingRuns = 5;
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint32_t kMostSteps = 401;
 constexpr std::uint32_t kLeastSteps = 41;
 constexpr std::uint32_t kMostWork = 4'000'000;
-// When a sampler that has none of its own left takes others' columns (daemon/step_worker.cpp).
+// When a sampler that has none of its own left takes others' columns (daemon/worker/step_worker.cpp).
 constexpr double kLateUs = 25.0;
 constexpr double kSharesUntilLate = 2.0;
 

@@ -3,7 +3,7 @@
 A record lock belongs to a process: the kernel drops it with the process that took it, and a child that this
 one forks has none of it. It is also dropped when the process closes any descriptor of the file, so each file
 is open once in a process, however many engines it has. Folder and lock are kept open: a logout may remove
-both. daemon/private_use.h is the daemon's side.
+both. daemon/supervisor/private_use.h is the daemon's side.
 """
 
 from __future__ import annotations

@@ -1,0 +1,190 @@
+#include "daemon/worker/lean_rows.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "shm/logits_publisher.h"
+#include "shm/wishes.h"
+
+namespace croupier::daemon {
+
+static_assert(sampler::kWeightSteps == proto::kWeightSteps);
+
+SentAs sent_as(const shm::Segment& segment, const CheckedStep& step) {
+    const proto::Geometry& geometry = segment.geometry();
+    // Of steps that are looked at in such a session all is there.
+    if (geometry.lean_room() == 0) return SentAs::rows;
+    std::uint32_t rows = 0;
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+        const std::uint32_t tiles = shm::tiles_ready(segment, step.step, rank);
+        const bool has_rows = tiles == geometry.tiles(rank);
+        if (!has_rows && tiles != proto::ReadyWord::kLean) return SentAs::open;
+        rows += has_rows ? 1 : 0;
+    }
+    if (rows == 0) return SentAs::lean;
+    return rows == geometry.tp ? SentAs::rows : SentAs::differing;
+}
+
+bool expects_lean(const shm::Segment& segment, std::uint32_t slot) {
+    if (segment.geometry().lean_room() == 0) return false;
+    for (std::uint32_t rank = 0; rank < segment.geometry().tp; ++rank) {
+        if (segment.ready(slot, rank).format == proto::SliceFormat::lean) return true;
+    }
+    return false;
+}
+
+LeanRows::LeanRows(const proto::Geometry& geometry, std::uint32_t threads)
+    : lean_blocks_(geometry.lean_room()) {
+    if (lean_blocks_ == 0) return;
+    std::size_t copied = 0;
+    for (std::uint32_t rank = 0; rank < geometry.tp; ++rank) {
+        layouts_.push_back(proto::lean_layout_of(geometry, rank));
+        blocks_.push_back(geometry.shards[rank].blocks());
+        const proto::LeanLayout& layout = layouts_.back();
+        copied += layout.maxima_stride + layout.blocks_stride + layout.elements_stride +
+                  proto::block_weights_bytes(blocks_.back());
+    }
+    copied_bytes_.resize(copied);
+    all_ = shm::all_bits(geometry.blocks());
+    laid_.resize(threads);
+    for (Laid& laid : laid_) laid.lean.resize(geometry.tp);
+}
+
+std::span<const sampler::Slice> LeanRows::lay(const shm::Segment& segment, const CheckedStep& step,
+                                              std::uint32_t column, std::size_t thread,
+                                              std::span<const sampler::Slice> slices) {
+    const shm::Wishes wishes(segment, step.step, shm::writer_epochs(segment));
+    const auto placed = wishes.placed(column);
+    Laid& laid = laid_[thread];
+    laid.slices.assign(slices.begin(), slices.end());
+    for (std::uint32_t rank = 0; rank < laid.slices.size(); ++rank) {
+        laid.lean[rank] = column_of(segment.lean(step.slot, rank), rank, column, placed);
+        laid.slices[rank].lean = &laid.lean[rank];
+    }
+    return laid.slices;
+}
+
+bool LeanRows::stands_whole(const shm::Segment& segment, const CheckedStep& step,
+                            std::uint32_t column) const {
+    const shm::Wishes wishes(segment, step.step, shm::writer_epochs(segment));
+    const auto placed = wishes.placed(column);
+    if (!placed.empty() && std::equal(all_.begin(), all_.end(), placed.begin())) return true;
+    for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
+        if (shm::rows_ready(segment, step.step, rank)) continue;
+        const proto::LeanHead& head = head_at(segment.lean(step.slot, rank), rank, column);
+        if ((head.flags & proto::kStandsWhole) == 0) return false;
+    }
+    return true;
+}
+
+std::span<const sampler::Slice> LeanRows::copy(const shm::Segment& segment, const CheckedStep& step,
+                                               std::uint32_t column, const proto::race::Draw& drawn_by,
+                                               std::span<const sampler::Slice> slices) {
+    copied_.slices.assign(slices.begin(), slices.end());
+    copied_.lean.resize(slices.size());
+    std::byte* to = copied_bytes_.data();
+    const auto keep = [&to](const void* from, std::size_t bytes) {
+        std::byte* const kept = to;
+        to = std::copy_n(static_cast<const std::byte*>(from), bytes, to);
+        return kept;
+    };
+    for (std::uint32_t rank = 0; rank < slices.size(); ++rank) {
+        const proto::LeanLayout& layout = layouts_[rank];
+        sampler::LeanColumn lean = column_of(segment.lean(step.slot, rank), rank, column, {});
+        // What is told under a mask is not of the row that a request without one would see.
+        if (lean.placed != nullptr || lean.masked) return {};
+        lean.maxima = keep(lean.maxima, layout.maxima_stride);
+        lean.blocks = reinterpret_cast<const std::uint16_t*>(keep(lean.blocks, layout.blocks_stride));
+        if (lean.block_weights != nullptr) {
+            lean.block_weights = reinterpret_cast<const std::uint8_t*>(
+                keep(lean.block_weights, proto::block_weights_bytes(blocks_[rank])));
+        }
+        lean.elements = keep(lean.elements, lean.sent * (layout.elements_stride / lean_blocks_));
+        if (lean.draw) {
+            lean.draw->key = drawn_by.key;
+            lean.draw->temperature = drawn_by.temperature;
+        }
+        copied_.lean[rank] = lean;
+        copied_.slices[rank].lean = &copied_.lean[rank];
+    }
+    return copied_.slices;
+}
+
+void LeanRows::prefetch_head(const shm::Segment& segment, const CheckedStep& step,
+                             std::uint32_t column) const {
+    for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
+        if (segment.ready(step.slot, rank).format != proto::SliceFormat::lean) continue;
+        __builtin_prefetch(&head_at(segment.lean(step.slot, rank), rank, column));
+    }
+}
+
+void LeanRows::prefetch(const shm::Segment& segment, const CheckedStep& step, std::uint32_t column) const {
+    constexpr std::size_t kLine = 64;
+    constexpr std::size_t kLikeliest = 4096;  // bytes of elements
+    const auto fetch = [](const std::byte* from, std::size_t bytes) {
+        for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
+    };
+    for (std::uint32_t rank = 0; rank < layouts_.size(); ++rank) {
+        if (segment.ready(step.slot, rank).format != proto::SliceFormat::lean) continue;
+        const proto::LeanLayout& layout = layouts_[rank];
+        const std::byte* part = segment.lean(step.slot, rank);
+        const proto::LeanHead& head = head_at(part, rank, column);
+        if ((head.flags & proto::kDrawn) != 0) continue;
+        if ((head.flags & proto::kHasSpread) != 0)
+            fetch(part + layout.spread(column), sizeof(proto::LeanSpread));
+        if (has_racers(head, rank)) fetch(part + racers_at(head, rank, column), sizeof(proto::Racers));
+        if (weighs_blocks(head, rank))
+            fetch(part + layout.block_weights(column, blocks_[rank]), blocks_[rank]);
+        fetch(part + layout.maxima + column * layout.maxima_stride, layout.maxima_stride);
+        const std::size_t sent = std::min(head.sent, lean_blocks_);
+        fetch(part + layout.blocks + column * layout.blocks_stride, sent * sizeof(std::uint16_t));
+        fetch(part + layout.elements + column * layout.elements_stride,
+              std::min(sent * (layout.elements_stride / lean_blocks_), kLikeliest / layouts_.size()));
+    }
+}
+
+bool LeanRows::weighs_blocks(const proto::LeanHead& head, std::uint32_t rank) const {
+    return (head.flags & proto::kWeighsBlocks) != 0 &&
+           proto::block_weights_bytes(blocks_[rank]) <= layouts_[rank].elements_stride;
+}
+
+bool LeanRows::has_racers(const proto::LeanHead& head, std::uint32_t rank) const {
+    return (head.flags & proto::kHasRacers) != 0 &&
+           proto::racers_before_end(head.flags, blocks_[rank]) <= layouts_[rank].elements_stride;
+}
+
+sampler::LeanColumn LeanRows::column_of(const std::byte* part, std::uint32_t rank, std::uint32_t column,
+                                        std::span<const std::uint64_t> placed) const {
+    const proto::LeanLayout& layout = layouts_[rank];
+    // A copy: it is another process's.
+    const proto::LeanHead head = head_at(part, rank, column);
+    sampler::LeanColumn lean;
+    lean.maxima = part + layout.maxima + column * layout.maxima_stride;
+    lean.masked = (head.flags & proto::kMasked) != 0;
+    lean.holds_nothing = (head.flags & proto::kHoldsNothing) != 0;
+    lean.blocks =
+        reinterpret_cast<const std::uint16_t*>(part + layout.blocks + column * layout.blocks_stride);
+    lean.elements = part + layout.elements + column * layout.elements_stride;
+    lean.sent = std::min(head.sent, lean_blocks_);
+    const bool whole = (head.flags & proto::kStandsWhole) != 0;
+    lean.placed = whole ? all_.data() : placed.data();
+    lean.weight = head.weight;
+    lean.weight_at_scale = head.weight_at_scale;
+    lean.scale = head.scale;
+    if (weighs_blocks(head, rank)) {
+        const std::byte* weights = part + layout.block_weights(column, blocks_[rank]);
+        lean.block_weights = reinterpret_cast<const std::uint8_t*>(weights);
+    }
+    if ((head.flags & proto::kHasSpread) != 0) {
+        // A copy, as the head is.
+        lean.spread = reinterpret_cast<const proto::LeanSpread*>(part + layout.spread(column))->of;
+    }
+    if ((head.flags & (proto::kDrawn | proto::kDrawnBeside)) != 0) lean.draw = head.draw;
+    const bool knows_rival = (head.flags & proto::kDrawnBeside) != 0;
+    if (lean.draw && !knows_rival) lean.draw->rival = std::numeric_limits<float>::infinity();
+    if (lean.draw && has_racers(head, rank))
+        lean.racers = *reinterpret_cast<const proto::Racers*>(part + racers_at(head, rank, column));
+    return lean;
+}
+
+}  // namespace croupier::daemon
