@@ -38,7 +38,10 @@ RowShape read_shape(const Fields& fields, std::uint32_t vocab, std::size_t dtype
     shape.dtype = static_cast<proto::Dtype>(dtype);
     shape.vocab = vocab;
     shape.ranks = fields.whole("ranks", 1U, {1, std::min(proto::kMaxTp, vocab)});
-    shape.tile = fields.whole("tile", 64U, {1, proto::kMaxTile});
+    shape.tile = fields.whole("tile", 64U, {1, proto::kBlockIds});
+    if (shape.tile != 1 && shape.tile != proto::kBlockIds)
+        throw RequestError("tile is " + std::to_string(shape.tile) + "; allowed: 1 or " +
+                           std::to_string(proto::kBlockIds));
     return shape;
 }
 

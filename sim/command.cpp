@@ -102,7 +102,7 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->group(group);
     command.add_option("--tile", options.tile, "Entries of one sequence in a tile")
         ->capture_default_str()
-        ->check(CLI::Range(1U, proto::kMaxTile))
+        ->check(CLI::IsMember({1U, proto::kBlockIds}))
         ->group(group);
     add_choice(command, "--order", options.hotness_order, {{"identity", false}, {"random", true}},
                "Order of the vocabulary's blocks in a row")
@@ -112,13 +112,8 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
                   "Writers give each tile's largest logit too; samplers use them where tiles have 64 entries")
         ->group(group);
     add_choice(command, "--transport", options.transport,
-               {{"rows", Transport::rows},
-                {"lean", Transport::lean},
-                {"by-device", Transport::by_device},
-                {"auto", Transport::automatic}},
-               "What writers send of a step: rows; lean: some blocks and a summary of the rest; by-device: "
-               "lean with --writer cuda, else rows; auto: as by-device, where the GPU's memory has room for "
-               "copies of the rows")
+               {{"rows", Transport::rows}, {"lean", Transport::lean}},
+               "What writers send of a step: whole rows, or lean: some blocks and a summary of the rest")
         ->group(group);
     add_choice(command, "--writer", options.on_gpu, {{"host", false}, {"cuda", true}},
                "Where logits are made: host, or cuda: by a real LM head, one GPU for each rank, in bf16")
@@ -245,7 +240,7 @@ void check_together(const SimOptions& options) {
         throw CLI::ValidationError(
             "--rows",
             "only a GPU's rows of lean steps are lent or copied: give --writer cuda and "
-            "--transport lean, by-device or auto");
+            "--transport lean");
     }
     if (2 * options.batch * options.microbatches() > proto::kMaxSequences) {
         throw CLI::ValidationError("--batch", "batch times microbatches in flight may be at most " +

@@ -237,12 +237,7 @@ Writer attach(const World& world, std::uint32_t rank, int device, std::string& p
         options.segment_path = path.c_str();
         options.rank = rank;
         options.device = device;
-        // By device a writer copies unasked.
-        if (!world.options.rows_copied) {
-            options.rows = CROUPIER_WRITER_ROWS_LENT;
-        } else if (world.options.transport == Transport::lean) {
-            options.rows = CROUPIER_WRITER_ROWS_COPIED;
-        }
+        options.rows = world.options.rows_copied ? CROUPIER_WRITER_ROWS_COPIED : CROUPIER_WRITER_ROWS_LENT;
         croupier_writer* writer = nullptr;
         croupier_error error{};
         if (croupier_writer_attach(&options, &writer, &error) == 0) return Writer(writer);

@@ -17,7 +17,7 @@ enum class Verification { all, after, sample, never };
 enum class ChaosTarget { none, samplers, daemon, writer, client };
 
 // How writers send a step; by device: a GPU's lean, a host's as rows.
-enum class Transport : std::uint8_t { rows, lean, by_device, automatic };
+enum class Transport : std::uint8_t { rows, lean };
 
 struct SimOptions {
     std::string endpoint;   // empty: a daemon of its own

@@ -11,8 +11,6 @@ namespace croupier::sim {
 namespace {
 
 const char* name_of(Transport transport) {
-    if (transport == Transport::by_device) return "by-device";
-    if (transport == Transport::automatic) return "auto";
     return transport == Transport::lean ? "lean" : "rows";
 }
 

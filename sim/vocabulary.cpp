@@ -41,13 +41,8 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     geometry.mask_rows = options.mix == SimMix::mixed || options.masked ? options.batch : 0;
     geometry.has_order = options.hotness_order ? 1 : 0;
     geometry.has_summaries = options.summaries ? 1 : 0;
-    const Transport transport = options.transport;
-    const bool agreed = transport == Transport::lean || transport == Transport::by_device;
-    geometry.lean_blocks = agreed ? proto::kUsualLeanBlocks : 0;
-    geometry.lean_of_devices = transport == Transport::by_device ? 1 : 0;
+    geometry.lean_blocks = options.transport == Transport::lean ? proto::kUsualLeanBlocks : 0;
     proto::fill_even_shards(geometry);
-    if (transport == Transport::automatic)
-        geometry.offered_lean_blocks = proto::offered_lean_blocks_of(geometry);
     return geometry;
 }
 

@@ -7,36 +7,36 @@
 #include <thread>
 #include <vector>
 
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 #include "proto/philox.h"
+#include "shm/column_due.h"
 #include "shm/futex.h"
-#include "shm/sequence_turn.h"
 
 namespace croupier::sim {
 namespace {
 
-using gpu_writer::HostWriter;
+using gpu_writer::RankWriter;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::seconds kAttachPatience{30};
 
 // The session may be another's for as long as the kernel takes to release a lock.
-std::optional<HostWriter> attach(const World& world, std::uint32_t rank) {
+std::optional<RankWriter> attach(const World& world, std::uint32_t rank) {
     const auto deadline = Clock::now() + kAttachPatience;
     while (!writer_served(world)) {
         const std::string path = await_segment(world);
         if (path.empty()) continue;
-        auto writer = HostWriter::attach(path, rank);
+        auto writer = RankWriter::attach(path, rank);
         if (writer) return std::move(writer).value();
         if (Clock::now() > deadline) throw std::runtime_error(writer.error().message);
     }
     return std::nullopt;
 }
 
-class RankWriter {
+class WriterLoop {
   public:
-    RankWriter(const World& world, HostWriter writer)
+    WriterLoop(const World& world, RankWriter writer)
         : world_(world), writer_(std::move(writer)), shard_(writer_.geometry().shards[writer_.rank()]) {
         const std::size_t row_bytes =
             std::size_t{shard_.count} * proto::element_bytes(writer_.geometry().dtype);
@@ -82,11 +82,11 @@ class RankWriter {
         const auto& bell = segment.header().decided_bell;
         while (true) {
             const std::uint32_t seen = bell.load(std::memory_order_acquire);
-            const shm::Turn turn = shm::turn_of(segment, step, column).turn;
+            const shm::Due due = shm::due_of(segment, step, column).due;
             const std::int32_t* log = segment.token_log(column.sequence_slot);
-            if (turn == shm::Turn::now) return log[request.prompt_length + column.position - 1];
+            if (due == shm::Due::now) return log[request.prompt_length + column.position - 1];
             // Nobody reads the row of a void column.
-            if (turn != shm::Turn::later) return 0;
+            if (due != shm::Due::later) return 0;
             if (!writer_.session_open()) return std::nullopt;
             shm::futex_wait(bell, seen, std::chrono::milliseconds(1));
         }
@@ -124,7 +124,7 @@ class RankWriter {
     }
 
     const World& world_;
-    HostWriter writer_;
+    RankWriter writer_;
     proto::RankShard shard_;
     std::size_t row_bytes_ = 0;
     std::vector<std::byte> rows_;
@@ -151,7 +151,7 @@ std::string await_segment(const World& world) {
 }
 
 void run_writer(const World& world, std::uint32_t rank) {
-    while (auto writer = attach(world, rank)) RankWriter(world, std::move(*writer)).serve();
+    while (auto writer = attach(world, rank)) WriterLoop(world, std::move(*writer)).serve();
 }
 
 }  // namespace croupier::sim

@@ -23,7 +23,7 @@ LeanRows::LeanRows(const BenchRows& by_id, const LaidRows& rows)
     : by_id_(by_id),
       rows_(rows),
       geometry_(geometry_of(rows)),
-      shape_(gpu_writer::lean_shape(geometry_, 0, rows.count(), {})),
+      shape_(gpu_writer::lean_shape(geometry_, 0, rows.count())),
       part_(shape_.layout.bytes),
       placed_((geometry_.blocks() + 63) / 64) {}
 

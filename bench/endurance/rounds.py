@@ -49,7 +49,7 @@ def random_shape(draw: random.Random, chaos: tuple[str, ...]) -> list[str]:
         "decisions": draw.choice(("ring", "ring", "zmq")),
         "prompt-max": draw.choice((64, 512, 4096)),
         "output-max": draw.choice((16, 64, 160)),
-        "tile": draw.choice((16, 64, 64, 64, 256)),
+        "tile": draw.choice((1, 64, 64, 64)),
         "truncates": draw.choice((0, 0, 0, 4)),
     }
     options = [part for name, value in shape.items() for part in (f"--{name}", str(value))]

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "croupier/client.hpp"
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 #include "proto/sampling.h"
 #include "shm/clock.h"
 #include "testing/own_daemon.h"
@@ -71,7 +71,7 @@ class Engine {
           vocab_(shape.vocab),
           dear_(dear),
           session_(options(endpoint, name, shape, columns, slots, dear)) {
-        auto attached = gpu_writer::HostWriter::attach(session_.segment_path(), 0);
+        auto attached = gpu_writer::RankWriter::attach(session_.segment_path(), 0);
         if (!attached) throw std::runtime_error(attached.error().message);
         writer_.emplace(std::move(attached).value());
         row_ = logits_row(shape.vocab, columns, dear_);
@@ -137,7 +137,7 @@ class Engine {
     std::uint32_t vocab_;
     bool dear_;
     client::Session session_;
-    std::optional<gpu_writer::HostWriter> writer_;
+    std::optional<gpu_writer::RankWriter> writer_;
     std::vector<std::byte> row_;
     std::vector<Slot> sequences_;
     std::vector<bool> laid_;

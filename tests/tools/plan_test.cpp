@@ -327,7 +327,6 @@ TEST_CASE("plan: memory is the segment's own layout, and Kubernetes is told whol
     geometry.mask_rows = 64;
     geometry.has_order = 1;
     proto::fill_even_shards(geometry);
-    geometry.offered_lean_blocks = proto::kUsualLeanBlocks;
     CHECK(plan.memory.segment_bytes == proto::layout_of(geometry).total_bytes);
     CHECK(plan.memory.shm_bytes > 4 * plan.memory.segment_bytes);
     CHECK(plan.memory.shm_bytes < 4 * plan.memory.segment_bytes + (4U << 20U));

@@ -33,11 +33,9 @@ proto::Geometry geometry_of(const PlanQuestion& question) {
     geometry.has_order = 1;
     geometry.has_summaries = question.setting.requests.summaries ? 1 : 0;
     proto::fill_even_shards(geometry);
-    // Rows are sent in sessions that ask for no transport as well, which have room for lean steps too.
     if (question.setting.requests.transport == "lean") {
         geometry.lean_blocks = proto::kUsualLeanBlocks;
-    } else {
-        geometry.offered_lean_blocks = proto::offered_lean_blocks_of(geometry);
+        geometry.has_order = 0;
     }
     if (const auto fault = proto::geometry_fault(geometry)) throw std::runtime_error(*fault);
     return geometry;

@@ -8,19 +8,19 @@
 
 namespace croupier::shm {
 
-enum class Turn {
+enum class Due {
     now,    // every column before it is decided
     later,  // one is not
     never,  // void: what came before it ended the sequence, or the client has cut it off
     broken  // the record contradicts itself
 };
 
-struct SequenceTurn {
-    Turn turn = Turn::broken;
+struct DueColumn {
+    Due due = Due::broken;
     std::uint32_t outputs = 0;  // now: of the sequence, before this column
 };
 
 // Of a column of a step in flight, whose slot in the sequence table exists.
-SequenceTurn turn_of(const Segment& segment, std::uint64_t step, const proto::ScheduleColumn& asked);
+DueColumn due_of(const Segment& segment, std::uint64_t step, const proto::ScheduleColumn& asked);
 
 }  // namespace croupier::shm

@@ -1,4 +1,4 @@
-#include "shm/sequence_turn.h"
+#include "shm/column_due.h"
 
 #include <atomic>
 
@@ -46,12 +46,12 @@ Before column_before(const Segment& segment, std::uint64_t step, const ScheduleC
 
 // After a truncate, or once a given-up column was answered before its turn, columns further back may be
 // undecided still; whoever decides them writes to the log.
-Turn all_decided(const Segment& segment, std::uint64_t step, ScheduleColumn asked) {
+Due all_decided(const Segment& segment, std::uint64_t step, ScheduleColumn asked) {
     while (true) {
         const Before before = column_before(segment, step, asked);
-        if (before.state == Before::State::broken) return Turn::broken;
-        if (before.state == Before::State::undecided) return Turn::later;
-        if (before.state == Before::State::none) return Turn::now;
+        if (before.state == Before::State::broken) return Due::broken;
+        if (before.state == Before::State::undecided) return Due::later;
+        if (before.state == Before::State::none) return Due::now;
         step = before.step;
         asked = before.column;
     }
@@ -59,7 +59,7 @@ Turn all_decided(const Segment& segment, std::uint64_t step, ScheduleColumn aske
 
 }  // namespace
 
-SequenceTurn turn_of(const Segment& segment, std::uint64_t step, const ScheduleColumn& asked) {
+DueColumn due_of(const Segment& segment, std::uint64_t step, const ScheduleColumn& asked) {
     const auto& entry = segment.sequence(asked.sequence_slot);
     const auto current = [&] {
         // SYNC: acquire; pairs with the release in revise().
@@ -69,30 +69,30 @@ SequenceTurn turn_of(const Segment& segment, std::uint64_t step, const ScheduleC
         // SYNC: acquire; pairs with the releases in SchedulePublisher::take and SequenceTable::truncate.
         const std::uint32_t length = entry.length.load(std::memory_order_acquire);
         // Once more: the length may be that which a truncate left.
-        if (!current()) return SequenceTurn{Turn::never, 0};
-        return SequenceTurn{Turn::now, length - entry.prompt_length};
+        if (!current()) return DueColumn{Due::never, 0};
+        return DueColumn{Due::now, length - entry.prompt_length};
     };
-    if (!current()) return {Turn::never, 0};
+    if (!current()) return {Due::never, 0};
     if (asked.after_steps == 0) return by_log();
     const Before before = column_before(segment, step, asked);
     switch (before.state) {
         case Before::State::broken:
-            return {Turn::broken, 0};
+            return {Due::broken, 0};
         case Before::State::undecided:
-            return {Turn::later, 0};
+            return {Due::later, 0};
         case Before::State::none:
             return by_log();
         case Before::State::decided:
             break;
     }
     if (before.column.revision != asked.revision) {
-        const Turn all = all_decided(segment, before.step, before.column);
-        return all == Turn::now ? by_log() : SequenceTurn{all, 0};
+        const Due all = all_decided(segment, before.step, before.column);
+        return all == Due::now ? by_log() : DueColumn{all, 0};
     }
     const bool ended = before.decision.error != proto::DecisionError::none ||
                        (before.decision.flags & proto::kStoppedMask) != 0;
-    if (ended) return {Turn::never, 0};
-    return {Turn::now, before.decision.position + 1};
+    if (ended) return {Due::never, 0};
+    return {Due::now, before.decision.position + 1};
 }
 
 }  // namespace croupier::shm

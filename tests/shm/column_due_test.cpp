@@ -1,4 +1,4 @@
-#include "shm/sequence_turn.h"
+#include "shm/column_due.h"
 
 #include <catch2/catch.hpp>
 
@@ -42,7 +42,7 @@ class Ahead {
         asked.after_column = steps == 0 ? 0 : kColumn;
         return publisher_.publish(columns, proto::kFollows).value();
     }
-    SequenceTurn turn(std::uint64_t step) { return turn_of(segment_, step, published(step)); }
+    DueColumn turn(std::uint64_t step) { return due_of(segment_, step, published(step)); }
     void decide(std::uint64_t step, proto::DecisionError error = proto::DecisionError::none,
                 std::uint16_t flags = 0) {
         const StepClaims claims(segment_, step);
@@ -81,11 +81,11 @@ TEST_CASE("a column's turn comes when the one before it is committed") {
     Ahead ahead;
     const std::uint64_t first = ahead.publish(0, 0);
     const std::uint64_t second = ahead.publish(1, 1);
-    CHECK(ahead.turn(first).turn == Turn::now);
+    CHECK(ahead.turn(first).due == Due::now);
     CHECK(ahead.turn(first).outputs == 0);
-    CHECK(ahead.turn(second).turn == Turn::later);
+    CHECK(ahead.turn(second).due == Due::later);
     ahead.decide(first);
-    CHECK(ahead.turn(second).turn == Turn::now);
+    CHECK(ahead.turn(second).due == Due::now);
     CHECK(ahead.turn(second).outputs == 1);
 }
 
@@ -102,15 +102,15 @@ TEST_CASE("a column is void after an error or a stop, taken or not") {
     SECTION("a stop") {
         ahead.decide(first, proto::DecisionError::none, proto::kStoppedByEos);
     }
-    CHECK(ahead.turn(second).turn == Turn::never);
+    CHECK(ahead.turn(second).due == Due::never);
     ahead.take(first);
-    CHECK(ahead.turn(second).turn == Turn::never);
+    CHECK(ahead.turn(second).due == Due::never);
     // What is submitted after that goes on, once what is void is answered.
     const std::uint32_t outputs = ahead.segment().sequence(ahead.slot()).length.load() - 3;
     const std::uint64_t third = ahead.publish(outputs, 1);
-    CHECK(ahead.turn(third).turn == Turn::later);
+    CHECK(ahead.turn(third).due == Due::later);
     ahead.decide(second, proto::DecisionError::voided);
-    CHECK(ahead.turn(third).turn == Turn::now);
+    CHECK(ahead.turn(third).due == Due::now);
     CHECK(ahead.turn(third).outputs == outputs);
 }
 
@@ -122,11 +122,11 @@ TEST_CASE("where the step before is done with, the log tells, whatever its slot 
     const std::uint64_t second = ahead.publish(1, 1);
     ahead.decide(0);
     ahead.take(0);
-    CHECK(ahead.turn(second).turn == Turn::now);
+    CHECK(ahead.turn(second).due == Due::now);
     CHECK(ahead.turn(second).outputs == 1);
     // In the slot of the first, when the ring has come round.
     for (std::uint32_t step = 2; step <= slots; ++step) ahead.publish(step, 1);
-    CHECK(ahead.turn(second).turn == Turn::now);
+    CHECK(ahead.turn(second).due == Due::now);
     CHECK(ahead.turn(second).outputs == 1);
 }
 
@@ -138,14 +138,14 @@ TEST_CASE("a truncate makes void what is in flight; the next column waits for it
     const std::uint64_t second = ahead.publish(1, 0);
     const std::uint64_t third = ahead.publish(2, 1);
     REQUIRE(ahead.table().truncate(ahead.slot(), 0));
-    CHECK(ahead.turn(second).turn == Turn::never);
-    CHECK(ahead.turn(third).turn == Turn::never);
+    CHECK(ahead.turn(second).due == Due::never);
+    CHECK(ahead.turn(third).due == Due::never);
     ahead.decide(second, proto::DecisionError::voided);
     ahead.take(second);
     const std::uint64_t fourth = ahead.publish(0, 1);
-    CHECK(ahead.turn(fourth).turn == Turn::later);
+    CHECK(ahead.turn(fourth).due == Due::later);
     ahead.decide(third, proto::DecisionError::voided);
-    CHECK(ahead.turn(fourth).turn == Turn::now);
+    CHECK(ahead.turn(fourth).due == Due::now);
     CHECK(ahead.turn(fourth).outputs == 0);
 }
 
@@ -158,9 +158,9 @@ TEST_CASE("nobody's turn comes while a column further back is being decided") {
     ahead.decide(second, proto::DecisionError::given_up);
     REQUIRE(ahead.table().truncate(ahead.slot(), 0));
     const std::uint64_t third = ahead.publish(0, 1);
-    CHECK(ahead.turn(third).turn == Turn::later);
+    CHECK(ahead.turn(third).due == Due::later);
     ahead.decide(first);
-    CHECK(ahead.turn(third).turn == Turn::now);
+    CHECK(ahead.turn(third).due == Due::now);
     CHECK(ahead.turn(third).outputs == 0);
 }
 
@@ -206,5 +206,5 @@ TEST_CASE("a record that contradicts itself is nobody's turn") {
     SECTION("not its next ticket") {
         column.ticket += 1;
     }
-    CHECK(ahead.turn(second).turn == Turn::broken);
+    CHECK(ahead.turn(second).due == Due::broken);
 }

@@ -1,6 +1,7 @@
-// Brings a step's tokens to the GPU that left its logits, before anybody knows them: a stream waits for what
-// a thread of this process stores. The thread that works the stream goes on at once, and a daemon
-// that is dead hangs neither it nor the GPU.
+// Delivers a step's tokens to the GPU that sent its logits. A stream waits for what a thread of this process
+// stores; the thread that works the stream goes on at once, and a deadline keeps a dead daemon from blocking
+// the GPU. The thread never calls into CUDA: such a call can block while another thread waits for the GPU,
+// and the GPU for these very tokens (docs/decisions/0008-gpu-writer.md).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,10 +11,12 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gpu_writer/answer_kernel.h"
@@ -29,15 +32,17 @@ namespace croupier::gpu_writer {
 
 class LeanPath;
 
-class TokenCourier {
+class TokenDelivery {
   public:
     // The segment outlives it, and the lean path where there is one: a lean step's tokens come by the kernel
     // that answers its wishes, in the same wait.
-    static shm::Result<std::unique_ptr<TokenCourier>> make(const shm::Segment& segment, std::uint32_t rank,
-                                                           LeanPath* lean);
-    TokenCourier(const TokenCourier&) = delete;
-    TokenCourier& operator=(const TokenCourier&) = delete;
-    ~TokenCourier();
+    // `late` is called, by the thread, of a lean step some of whose tokens did not come in time.
+    static shm::Result<std::unique_ptr<TokenDelivery>> make(const shm::Segment& segment, std::uint32_t rank,
+                                                            LeanPath* lean,
+                                                            std::function<void(std::uint64_t step)> late);
+    TokenDelivery(const TokenDelivery&) = delete;
+    TokenDelivery& operator=(const TokenDelivery&) = delete;
+    ~TokenDelivery();
 
     std::uint64_t late_steps() const { return late_.load(std::memory_order_relaxed); }
 
@@ -59,8 +64,14 @@ class TokenCourier {
         std::uint64_t turn = 0;  // of the kernel that ends with it; 0: none does
     };
 
-    TokenCourier(const shm::Segment& segment, std::uint32_t rank, LeanPath* lean, StreamWait wait)
-        : segment_(segment), rank_(rank), lean_(lean), wait_(wait), decided_(segment) {}
+    TokenDelivery(const shm::Segment& segment, std::uint32_t rank, LeanPath* lean, StreamWait wait,
+                  std::function<void(std::uint64_t)> late)
+        : segment_(segment),
+          rank_(rank),
+          lean_(lean),
+          wait_(wait),
+          tell_late_(std::move(late)),
+          decided_(segment) {}
     shm::Result<bool> prepare();
     DeliveredTokens to_deliver(std::uint64_t ticket, std::uint32_t columns, std::int32_t* tokens) const;
     shm::Result<bool> enqueue_fetch(const DeliveredTokens& tokens, std::uint64_t ticket,
@@ -75,6 +86,7 @@ class TokenCourier {
     std::uint32_t rank_;
     LeanPath* lean_;
     StreamWait wait_;
+    std::function<void(std::uint64_t)> tell_late_;
     PinnedMemory<std::uint64_t> delivered_;  // up to this ticket; a stream without a kernel waits for it
     std::uint64_t* delivered_address_ = nullptr;
     PinnedMemory<TokenWord> tokens_;  // [place][column]
@@ -86,7 +98,7 @@ class TokenCourier {
     std::mutex mutex_;
     std::condition_variable more_;
     std::deque<Awaited> awaited_;  // the oldest first
-    // The courier's thread's.
+    // The thread's own.
     shm::LogitsForecast forecast_;
     DecidedTokens decided_;
     std::atomic<bool> over_ = false;

@@ -1,4 +1,4 @@
-#include "gpu_writer/host_writer.h"
+#include "gpu_writer/rank_writer.h"
 
 #include <algorithm>
 #include <atomic>
@@ -41,47 +41,27 @@ void check_count(std::uint64_t step, std::uint32_t columns, std::size_t given) {
 
 }  // namespace
 
-HostWriter::HostWriter(std::unique_ptr<shm::Segment> segment, std::vector<std::uint32_t> order,
+RankWriter::RankWriter(std::unique_ptr<shm::Segment> segment, std::vector<std::uint32_t> order,
                        shm::LogitsPublisher publisher)
-    : segment_(std::move(segment)),
-      order_(std::move(order)),
-      publisher_(publisher),
-      format_(segment_->geometry().may_send_lean(false) ? proto::SliceFormat::lean
-                                                        : proto::SliceFormat::full_tiles) {}
+    : segment_(std::move(segment)), order_(std::move(order)), publisher_(publisher) {}
 
-HostWriter::HostWriter(HostWriter&&) noexcept = default;
+RankWriter::RankWriter(RankWriter&&) noexcept = default;
 
-HostWriter::~HostWriter() {
+RankWriter::~RankWriter() {
     // Its thread stores into the segment: a successor comes when that has ended.
     lean_.reset();
     if (segment_ != nullptr) publisher_.leave();
 }
 
-shm::Result<HostWriter> HostWriter::attach(const std::string& segment_path, std::uint32_t rank) {
+shm::Result<RankWriter> RankWriter::attach(const std::string& segment_path, std::uint32_t rank) {
     CROUPIER_TRY_VALUE(attached, shm::Segment::attach(segment_path, shm::Access::read_write));
     auto segment = std::make_unique<shm::Segment>(std::move(attached));
     CROUPIER_TRY_VALUE(publisher, shm::LogitsPublisher::attach(*segment, rank));
     CROUPIER_TRY_VALUE(order, copy_order(*segment, rank));
-    return HostWriter(std::move(segment), std::move(order), publisher);
+    return RankWriter(std::move(segment), std::move(order), publisher);
 }
 
-proto::SliceFormat HostWriter::format() const {
-    // Ranks that differ are decided as well, but slower than by rows alone.
-    const bool together = !is_offer() || publisher_.all_ready_for_lean();
-    return lean_alone_ || (together && could_send_lean()) ? proto::SliceFormat::lean
-                                                          : proto::SliceFormat::full_tiles;
-}
-
-bool HostWriter::could_send_lean() const {
-    return format_ == proto::SliceFormat::lean && (!is_offer() || shm::lean_is_read(*segment_));
-}
-
-void HostWriter::set_format(proto::SliceFormat format) {
-    format_ = format;
-    publisher_.be_ready_for_lean(format == proto::SliceFormat::lean);
-}
-
-std::optional<std::uint64_t> HostWriter::wait_step(std::chrono::milliseconds timeout, std::uint64_t from) {
+std::optional<std::uint64_t> RankWriter::wait_step(std::chrono::milliseconds timeout, std::uint64_t from) {
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     shm::WaitStrategy strategy(kStepWait);
     while (true) {
@@ -94,30 +74,30 @@ std::optional<std::uint64_t> HostWriter::wait_step(std::chrono::milliseconds tim
     }
 }
 
-std::uint32_t HostWriter::column_count(std::uint64_t step) const {
+std::uint32_t RankWriter::column_count(std::uint64_t step) const {
     return std::min(publisher_.record(step).columns, geometry().max_batch);
 }
 
-proto::StoredArray<const proto::ScheduleColumn> HostWriter::columns(std::uint64_t step) const {
+proto::StoredArray<const proto::ScheduleColumn> RankWriter::columns(std::uint64_t step) const {
     return publisher_.columns(step).part(0, column_count(step));
 }
 
-std::span<float> HostWriter::maxima(std::uint64_t step) const {
+std::span<float> RankWriter::maxima(std::uint64_t step) const {
     const std::span<float> all = publisher_.maxima(step);
     if (all.empty()) return {};
     return all.first(std::size_t{geometry().maxima_stride(rank())} * column_count(step));
 }
 
-SliceMemory HostWriter::memory_of(std::uint64_t step) const {
+SliceMemory RankWriter::memory_of(std::uint64_t step) const {
     return {slice(step), maxima(step).data(), geometry().maxima_stride(rank())};
 }
 
 // A writer that was fenced learns it when it publishes.
-void HostWriter::withdraw_part(std::uint64_t step) {
+void RankWriter::withdraw_part(std::uint64_t step) {
     if (publisher_.is_partial(step)) (void)begin_anew();
 }
 
-void HostWriter::write_column(std::uint64_t step, std::uint32_t column, const void* values) {
+void RankWriter::write_column(std::uint64_t step, std::uint32_t column, const void* values) {
     const SliceShape shape = slice_shape(geometry(), rank(), column_count(step), order_);
     if (column >= shape.columns) {
         throw std::out_of_range("step " + std::to_string(step) + " has " + std::to_string(shape.columns) +
@@ -127,57 +107,56 @@ void HostWriter::write_column(std::uint64_t step, std::uint32_t column, const vo
     lay_rows(shape, column, {&values, 1}, memory_of(step));
 }
 
-void HostWriter::write_all(std::uint64_t step, std::span<const void* const> column_values) {
+void RankWriter::write_all(std::uint64_t step, std::span<const void* const> column_values) {
     check_count(step, column_count(step), column_values.size());
     lay_all(step, column_values);
 }
 
-void HostWriter::lay_all(std::uint64_t step, std::span<const void* const> column_values) {
+void RankWriter::lay_all(std::uint64_t step, std::span<const void* const> column_values) {
     const auto columns = static_cast<std::uint32_t>(column_values.size());
     withdraw_part(step);
     lay_rows(slice_shape(geometry(), rank(), columns, order_), 0, column_values, memory_of(step));
 }
 
-shm::Result<bool> HostWriter::announce(shm::Result<bool> published) {
+shm::Result<bool> RankWriter::announce(shm::Result<bool> published) {
     if (published) shm::ring(header().bell);
     return published;
 }
 
-shm::Result<bool> HostWriter::publish(std::uint64_t step, std::uint32_t tiles) {
+shm::Result<bool> RankWriter::publish(std::uint64_t step, std::uint32_t tiles) {
     return announce(publisher_.publish(step, tiles));
 }
 
-shm::Result<bool> HostWriter::publish_all(std::uint64_t step) {
-    return publish(step, geometry().tiles(rank()));
+shm::Result<bool> RankWriter::publish_all(std::uint64_t step) {
+    return announce(publisher_.publish_all(step));
 }
 
-shm::Result<bool> HostWriter::send(std::uint64_t step, std::span<const void* const> column_values) {
+shm::Result<bool> RankWriter::send(std::uint64_t step, std::span<const void* const> column_values) {
     // A step all of whose columns are void ends without this rank's logits, and its slot may be another
     // step's by now. A count that was read before the step is found in flight is the step's own.
     const std::uint32_t columns = column_count(step);
     // SYNC: the count is read before the window of steps in flight is.
     std::atomic_thread_fence(std::memory_order_acquire);
-    const proto::SliceFormat format = this->format();
-    CROUPIER_TRY_VALUE(word, publisher_.begin(step, format));
+    CROUPIER_TRY_VALUE(word, publisher_.begin(step));
     check_count(step, columns, column_values.size());
-    if (format != proto::SliceFormat::lean) {
+    if (!geometry().is_lean()) {
         lay_all(step, column_values);
         return publish_all(step);
     }
-    if (lean_ == nullptr) lean_ = std::make_unique<LeanHost>(*segment_, rank(), order_);
+    if (lean_ == nullptr) lean_ = std::make_unique<LeanHost>(*segment_, rank());
     lean_->lay({step, 0, columns, word}, column_values);
-    auto published = announce(publisher_.publish_lean(step));
+    auto published = publish_all(step);
     // Its last part's columns became void while it was laid, and those before were decided.
     const bool over = !published && session_open() && step < shm::steps_in_flight(*segment_).first;
     if (over) return true;
     return published;
 }
 
-std::span<proto::ColumnRandoms> HostWriter::randoms(std::uint64_t step) const {
+std::span<proto::ColumnRandoms> RankWriter::randoms(std::uint64_t step) const {
     return {segment_->randoms(segment_->slot_of(step)), column_count(step)};
 }
 
-shm::Result<bool> HostWriter::publish_randoms(std::uint64_t step) {
+shm::Result<bool> RankWriter::publish_randoms(std::uint64_t step) {
     if (rank() != 0) {
         return shm::fail(shm::Errc::bad_argument,
                          "rank " + std::to_string(rank()) + " has no random ring: rank 0 writes it");
@@ -185,7 +164,7 @@ shm::Result<bool> HostWriter::publish_randoms(std::uint64_t step) {
     return announce(publisher_.publish_randoms(step));
 }
 
-bool HostWriter::session_open() const {
+bool RankWriter::session_open() const {
     const auto& header = segment_->header();
     const auto state = header.state.load(std::memory_order_acquire);
     if (state == proto::SessionState::closed || state == proto::SessionState::fenced) return false;

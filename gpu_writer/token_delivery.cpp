@@ -1,10 +1,11 @@
-#include "gpu_writer/token_courier.h"
+#include "gpu_writer/token_delivery.h"
 
 #include <sys/prctl.h>
 
 #include <cstddef>
 
 #include "gpu_writer/lean_path.h"
+#include "gpu_writer/logits_pace.h"
 #include "gpu_writer/slice_kernels.h"
 #include "shm/clock.h"
 #include "shm/logits_publisher.h"
@@ -15,33 +16,32 @@ namespace {
 
 using shm::Errc;
 
-// A GPU idles until the tokens are there, which is within a few milliseconds of the logits: then it spins.
-// Before them, while the model runs, it sleeps, unless they are due.
+// A GPU idles until the tokens are there, which is within a few milliseconds of the logits: the thread spins.
 constexpr shm::WaitSettings kAfterLogits{shm::WaitMode::adaptive, std::chrono::milliseconds(5),
                                          std::chrono::microseconds(50)};
-constexpr std::chrono::microseconds kBeforeLogits{20};
 
 shm::Result<bool> refuse_capture(cudaStream_t stream) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    CROUPIER_TRY(cuda_done(cudaStreamIsCapturing(stream, &capture), "the stream cannot be asked"));
+    CROUPIER_TRY(cuda_done(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing failed"));
     if (capture == cudaStreamCaptureStatusNone) return true;
     return shm::fail(
         Errc::bad_argument,
-        "tokens are awaited by a step's number, which no CUDA graph can have: end the capture first");
+        "a wait for a step's tokens cannot be captured into a CUDA graph: end the capture first");
 }
 
 }  // namespace
 
-shm::Result<std::unique_ptr<TokenCourier>> TokenCourier::make(const shm::Segment& segment, std::uint32_t rank,
-                                                              LeanPath* lean) {
+shm::Result<std::unique_ptr<TokenDelivery>> TokenDelivery::make(const shm::Segment& segment,
+                                                                std::uint32_t rank, LeanPath* lean,
+                                                                std::function<void(std::uint64_t)> late) {
     CROUPIER_TRY_VALUE(wait, StreamWait::find());
-    std::unique_ptr<TokenCourier> courier(new TokenCourier(segment, rank, lean, wait));
-    CROUPIER_TRY(courier->prepare());
-    courier->thread_ = std::thread([raw = courier.get()] { raw->serve(); });
-    return courier;
+    std::unique_ptr<TokenDelivery> delivery(new TokenDelivery(segment, rank, lean, wait, std::move(late)));
+    CROUPIER_TRY(delivery->prepare());
+    delivery->thread_ = std::thread([raw = delivery.get()] { raw->serve(); });
+    return delivery;
 }
 
-shm::Result<bool> TokenCourier::prepare() {
+shm::Result<bool> TokenDelivery::prepare() {
     const proto::Geometry& geometry = segment_.geometry();
     // As many again as may be begun: a place is used again when the GPU has long had its tokens.
     const std::uint32_t places = 2 * geometry.slots;
@@ -59,11 +59,11 @@ shm::Result<bool> TokenCourier::prepare() {
     return true;
 }
 
-TokenCourier::~TokenCourier() {
+TokenDelivery::~TokenDelivery() {
     deliver_all();
 }
 
-void TokenCourier::deliver_all() {
+void TokenDelivery::deliver_all() {
     {
         const std::lock_guard lock(mutex_);
         over_ = true;
@@ -72,10 +72,10 @@ void TokenCourier::deliver_all() {
     if (thread_.joinable()) thread_.join();
 }
 
-shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::milliseconds timeout,
-                                      cudaStream_t stream, std::int32_t* tokens) {
+shm::Result<bool> TokenDelivery::await(const BegunStep& step, std::chrono::milliseconds timeout,
+                                       cudaStream_t stream, std::int32_t* tokens) {
     CROUPIER_TRY(refuse_capture(stream));
-    if (step.lean && !lean_->is_sent(step.step)) {
+    if (lean_ != nullptr && !lean_->is_sent(step.step)) {
         return shm::fail(Errc::bad_argument, "step " + std::to_string(step.step) +
                                                  " is not enqueued yet, or is long over: a lean step's "
                                                  "tokens are awaited behind its enqueue");
@@ -86,14 +86,14 @@ shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::millis
     places_.begin(ticket);
     const DeliveredTokens delivered = to_deliver(ticket, step.columns, tokens);
     shm::Result<std::uint64_t> turn = std::uint64_t{0};
-    if (step.lean) turn = lean_->answer_in(stream, step.step, delivered);
+    if (lean_ != nullptr) turn = lean_->answer_in(stream, step.step, delivered);
     {
         const std::lock_guard lock(mutex_);
         awaited_.push_back(
             {ticket, step.step, step.columns, Clock::now() + timeout, turn ? turn.value() : 0});
     }
     more_.notify_one();
-    // From here on the courier delivers this ticket, whatever becomes of the stream.
+    // From here on this ticket is delivered, whatever becomes of the stream.
     ticket_ = ticket;
     if (!turn) return turn.error();
     if (turn.value() == 0) {
@@ -102,13 +102,13 @@ shm::Result<bool> TokenCourier::await(const BegunStep& step, std::chrono::millis
     return cuda_done(cudaEventRecord(fetched, stream), "cannot mark the fetch of a step's tokens");
 }
 
-DeliveredTokens TokenCourier::to_deliver(std::uint64_t ticket, std::uint32_t columns,
-                                         std::int32_t* tokens) const {
+DeliveredTokens TokenDelivery::to_deliver(std::uint64_t ticket, std::uint32_t columns,
+                                          std::int32_t* tokens) const {
     return {tokens_address_ + places_.first_of(ticket), tokens, columns, TokenPlaces::tag_of(ticket)};
 }
 
-shm::Result<bool> TokenCourier::enqueue_fetch(const DeliveredTokens& tokens, std::uint64_t ticket,
-                                              cudaStream_t stream) const {
+shm::Result<bool> TokenDelivery::enqueue_fetch(const DeliveredTokens& tokens, std::uint64_t ticket,
+                                               cudaStream_t stream) const {
     CROUPIER_TRY(wait_.until(stream, reinterpret_cast<std::uint64_t>(delivered_address_), ticket));
     // Not a copy: what waits for a copy engine begins some microseconds later than a kernel.
     const auto from = reinterpret_cast<std::uint64_t>(tokens.from) + offsetof(TokenWord, token);
@@ -116,7 +116,7 @@ shm::Result<bool> TokenCourier::enqueue_fetch(const DeliveredTokens& tokens, std
                      "cannot enqueue the fetch of a step's tokens");
 }
 
-bool TokenCourier::hand_over(const Awaited& awaited) {
+bool TokenDelivery::hand_over(const Awaited& awaited) {
     shm::WaitStrategy patience(kAfterLogits);
     const auto& head = segment_.decision_head(segment_.slot_of(awaited.step));
     decided_.begin(awaited.step, awaited.columns);
@@ -133,7 +133,7 @@ bool TokenCourier::hand_over(const Awaited& awaited) {
         }
         if (over_.load(std::memory_order_relaxed) || Clock::now() >= awaited.deadline) return false;
         if (!shm::slice_ready(segment_, awaited.step, rank_)) {
-            if (!forecast_.due(shm::monotonic_ns())) std::this_thread::sleep_for(kBeforeLogits);
+            std::this_thread::sleep_for(until_look_for_logits(forecast_, shm::monotonic_ns()));
             continue;
         }
         patience.idle(more.value().size(),
@@ -141,11 +141,11 @@ bool TokenCourier::hand_over(const Awaited& awaited) {
     }
 }
 
-void TokenCourier::put(const Awaited& awaited, std::span<const DecidedTokens::Token> tokens) {
+void TokenDelivery::put(const Awaited& awaited, std::span<const DecidedTokens::Token> tokens) {
     for (const auto& [column, token] : tokens) places_.put(awaited.ticket, column, token);
 }
 
-void TokenCourier::deliver(const Awaited& awaited) {
+void TokenDelivery::deliver(const Awaited& awaited) {
     const bool late = !hand_over(awaited);
     if (late) {
         put(awaited, decided_.give_up());
@@ -153,10 +153,11 @@ void TokenCourier::deliver(const Awaited& awaited) {
     }
     // SYNC: release; a stream that waits for the word then finds the tokens.
     std::atomic_ref(delivered_[0]).store(awaited.ticket, std::memory_order_release);
-    if (awaited.turn != 0) lean_->end_turn(awaited.step, awaited.turn, late);
+    if (awaited.turn != 0) lean_->end_turn(awaited.step, awaited.turn);
+    if (awaited.turn != 0 && late) tell_late_(awaited.step);
 }
 
-void TokenCourier::serve() {
+void TokenDelivery::serve() {
     // The kernel's default slack of 50 us would more than double each sleep.
     ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
     std::unique_lock lock(mutex_);

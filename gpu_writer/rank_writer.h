@@ -1,4 +1,5 @@
-// A rank's logits writer without a GPU: for engines on CPUs, for tests and for the simulated engine.
+// A rank's logits writer: all of it where the rows are in the host's memory, and what the CUDA writer stands
+// on.
 #pragma once
 
 #include <chrono>
@@ -19,12 +20,12 @@ namespace croupier::gpu_writer {
 
 class LeanHost;
 
-class HostWriter {
+class RankWriter {
   public:
-    static shm::Result<HostWriter> attach(const std::string& segment_path, std::uint32_t rank);
-    HostWriter(HostWriter&&) noexcept;
-    HostWriter& operator=(HostWriter&&) = delete;
-    ~HostWriter();
+    static shm::Result<RankWriter> attach(const std::string& segment_path, std::uint32_t rank);
+    RankWriter(RankWriter&&) noexcept;
+    RankWriter& operator=(RankWriter&&) = delete;
+    ~RankWriter();
 
     const proto::Geometry& geometry() const { return segment_->geometry(); }
     std::uint32_t rank() const { return publisher_.rank(); }
@@ -69,16 +70,6 @@ class HostWriter {
     const shm::Segment& segment() const { return *segment_; }
     shm::LogitsPublisher& publisher() { return publisher_; }
     proto::SegmentHeader& header() { return segment_->header(); }
-    // How a step is sent that is begun now. Where lean steps are only offered, whoever decides has to read
-    // them and all ranks' writers to be ready for them.
-    proto::SliceFormat format() const;
-    bool sends_lean() const { return format() == proto::SliceFormat::lean; }
-    // Whatever the other ranks are ready for.
-    bool could_send_lean() const;
-    void set_format(proto::SliceFormat format);
-    // From now on, whatever the other ranks are ready for, and who decides.
-    void send_lean_alone() { lean_alone_ = true; }
-    bool is_offer() const { return geometry().lean_blocks == 0 && geometry().lean_room() != 0; }
 
     // False once the session is over for this writer: closed, fenced, or its daemon and client are gone.
     bool session_open() const;
@@ -90,15 +81,13 @@ class HostWriter {
     std::uint32_t column_count(std::uint64_t step) const;
     shm::Result<bool> announce(shm::Result<bool> published);
 
-    HostWriter(std::unique_ptr<shm::Segment> segment, std::vector<std::uint32_t> order,
+    RankWriter(std::unique_ptr<shm::Segment> segment, std::vector<std::uint32_t> order,
                shm::LogitsPublisher publisher);
 
     std::unique_ptr<shm::Segment> segment_;
     std::vector<std::uint32_t> order_;
     shm::LogitsPublisher publisher_;
-    proto::SliceFormat format_;
-    bool lean_alone_ = false;
-    std::unique_ptr<LeanHost> lean_;  // since a lean step was first sent
+    std::unique_ptr<LeanHost> lean_;  // of the transport lean, since a step was first sent
 };
 
 }  // namespace croupier::gpu_writer
