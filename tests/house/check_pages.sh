@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Pages stay short, and bench/results/ holds what they cite: every file there is cited by a page, and every file
-# that a page cites is there. tests/house/check_names.py checks links, which needs a build.
+# Pages stay short, and bench/results/ holds what they cite: every file that git has there is cited by a page,
+# and every file that a page cites is there. tests/house/check_names.py checks links, which needs a build.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -34,7 +34,7 @@ while IFS=: read -r page line name; do
 done < <(grep -rnoE --include='*.md' "$CITED" README.md CONTRIBUTING.md docs | sort)
 while IFS= read -r file; do
     [ -n "${cited[${file#bench/results/}]:-}" ] || fail "$file: no page cites it; cite it in docs/performance.md or remove it"
-done < <(find bench/results -type f | sort)
+done < <(git ls-files bench/results)
 
 if [ "$failures" -gt 0 ]; then
     echo "$failures fault(s) in the pages or in bench/results/"
