@@ -41,7 +41,7 @@ Examples:
   croupier plan --from host.json --batch 128
       a plan for the host that this was measured on
 
-docs/operations.md says how to read it, docs/plan-measured.md how good it was.)";
+docs/operations.md says how to read it, docs/performance.md how good it was.)";
 
 constexpr const char* kMeasureHelp =
     R"(Three runs of `croupier sim` for every combination, one to four seconds each. Plans are fitted to what is measured:
