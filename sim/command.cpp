@@ -3,10 +3,10 @@
 #include <CLI/CLI.hpp>
 
 #include "command_line/choices.h"
+#include "command_line/number_between.h"
 #include "command_line/parse.h"
 #include "proto/geometry.h"
-#include "tools/number_between.h"
-#include "tools/request_mixes.h"
+#include "sim/request_mixes.h"
 
 namespace croupier::sim {
 namespace {
@@ -28,10 +28,10 @@ constexpr const char* kExamples =
     "      load for a daemon that runs already\n";
 
 command_line::Choices<SimMix> mixes() {
-    static_assert(tools::kRequestMixes.size() == static_cast<std::size_t>(SimMix::mixed) + 1);
+    static_assert(kRequestMixes.size() == static_cast<std::size_t>(SimMix::mixed) + 1);
     command_line::Choices<SimMix> choices;
-    for (std::size_t mix = 0; mix < tools::kRequestMixes.size(); ++mix)
-        choices.emplace_back(tools::kRequestMixes[mix], static_cast<SimMix>(mix));
+    for (std::size_t mix = 0; mix < kRequestMixes.size(); ++mix)
+        choices.emplace_back(kRequestMixes[mix], static_cast<SimMix>(mix));
     return choices;
 }
 
@@ -94,7 +94,7 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
         ->group(group);
     command.add_option("--stage-ms", options.stage_ms, "Milliseconds of one pipeline stage")
         ->capture_default_str()
-        ->check(tools::number_between(0.0, 10000.0))
+        ->check(command_line::number_between(0.0, 10000.0))
         ->group(group);
     add_choice(command, "--dtype", options.dtype,
                {{"bf16", proto::Dtype::bf16}, {"fp16", proto::Dtype::fp16}, {"fp32", proto::Dtype::fp32}},
@@ -162,7 +162,7 @@ void add_work_options(CLI::App& command, SimOptions& options) {
         ->group(group);
     command.add_option("--arrival-rate", options.arrival_rate, "Requests a second; 0: all at once")
         ->capture_default_str()
-        ->check(tools::number_between(0.0, 1e6))
+        ->check(command_line::number_between(0.0, 1e6))
         ->group(group);
     command.add_option("--prompt-max", options.prompt_max, "Longest prompt")
         ->capture_default_str()

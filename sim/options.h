@@ -9,7 +9,7 @@
 
 namespace croupier::sim {
 
-// The fixed ones: all requests alike, and as long as --output-max. Their names: tools/request_mixes.h.
+// The fixed ones: all requests alike, and as long as --output-max. Their names: sim/request_mixes.h.
 enum class SimMix { greedy, plain, full, fixed, fixed_temperature, fixed_top_p, mixed };
 // Which decisions are verified, and when. All: on idle cores, from the start on. After: all, when serving has
 // ended. Sample: as all, but it ends soon after serving. Never: of a run that only measures.

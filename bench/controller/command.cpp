@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/controller/served.h"
-#include "bench/decide/row_order.h"
-#include "bench/environment.h"
+#include "command_line/number_between.h"
+#include "command_line/progress.h"
+#include "measurement/environment.h"
+#include "measurement/row_order.h"
 #include "proto/geometry.h"
-#include "tools/number_between.h"
-#include "tools/progress.h"
 
 namespace croupier::bench {
 namespace {
@@ -72,7 +72,7 @@ std::vector<std::uint32_t> exchanged(std::vector<std::uint32_t> order, std::uint
 }
 
 Outcome serve_all(const std::string& name, const Trace& trace, const Options& options,
-                  tools::Progress& progress) {
+                  command_line::Progress& progress) {
     constexpr std::uint64_t kTurn = 1024;
     proto::SamplingParams params;
     params.temperature = options.temperature;
@@ -141,11 +141,11 @@ void print(const Outcome& outcome) {
 }
 
 int run(const Options& options) {
-    const BenchRows rows = BenchRows::from_file(options.rows, options.vocab);
-    const std::vector<std::uint32_t> order = read_order(options.hot, options.vocab);
-    const BenchRows hot_first = rows.in_order(order);
-    const BenchRows shifted = rows.in_order(exchanged(order, options.shift));
-    tools::Progress progress("draws a policy", 1);
+    const measurement::BenchRows rows = measurement::BenchRows::from_file(options.rows, options.vocab);
+    const std::vector<std::uint32_t> order = measurement::read_order(options.hot, options.vocab);
+    const measurement::BenchRows hot_first = rows.in_order(order);
+    const measurement::BenchRows shifted = rows.in_order(exchanged(order, options.shift));
+    command_line::Progress progress("draws a policy", 1);
     const Outcome stationary = serve_all("stationary", Trace{{&hot_first}, options.draws}, options, progress);
     const Outcome shifting =
         serve_all("shifting", Trace{{&hot_first, &shifted}, options.draws}, options, progress);
@@ -154,7 +154,7 @@ int run(const Options& options) {
                                     {"shifting", json_of(shifting)},
                                     {"draws", options.draws},
                                     {"shift", options.shift},
-                                    {"environment", environment()}}
+                                    {"environment", measurement::environment()}}
                   << "\n";
         return 0;
     }
@@ -175,7 +175,7 @@ void add_controller_bench(CLI::App& bench, int& status) {
         ->required();
     command->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
     command->add_option("--temperature", options->temperature, "Of all draws")
-        ->check(tools::number_between(0.01, 100.0))
+        ->check(command_line::number_between(0.01, 100.0))
         ->capture_default_str();
     command->add_option("--draws", options->draws, "Length of a trace")
         ->check(CLI::Range(std::uint64_t{10000}, std::uint64_t{100000000}))

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "bench/decide/read_once.h"
+#include "measurement/read_once.h"
 #include "proto/philox.h"
 
 namespace croupier::bench {
@@ -47,7 +47,7 @@ void Served::admit(Sequence& sequence) {
 }
 
 std::uint64_t Served::draw(const Sequence& sequence) {
-    const BenchRows& rows = trace_.at(served_);
+    const measurement::BenchRows& rows = trace_.at(served_);
     constexpr std::uint64_t kRowSeed = 11;
     const auto position = static_cast<std::uint32_t>(served_);
     const std::uint32_t row = proto::random_at(kRowSeed, position, 0, 0) % rows.count();
@@ -60,7 +60,7 @@ std::uint64_t Served::draw(const Sequence& sequence) {
     const sampler::RowView view = rows.view(row, true);
     // The row is near, whatever was drawn before: a row that is drawn from again and again would keep the
     // blocks of a small hot set nearer than a served one ever has them.
-    sink_ += read_once(rows.row(row), rows.row_bytes());
+    sink_ += measurement::read_once(rows.row(row), rows.row_bytes());
     const auto begin = Clock::now();
     (void)sampler::decide(view, request, state_, workspace_);
     return ns_since(begin);

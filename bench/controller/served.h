@@ -8,18 +8,18 @@
 #include <optional>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
 #include "hot_sets/controller.h"
+#include "measurement/bench_rows.h"
 #include "sampler/decide.h"
 
 namespace croupier::bench {
 
 // Which rows are drawn from, in the order of the trace: shares of it, one after the other.
 struct Trace {
-    std::vector<const BenchRows*> parts;
+    std::vector<const measurement::BenchRows*> parts;
     std::uint64_t draws = 0;
 
-    const BenchRows& at(std::uint64_t draw) const {
+    const measurement::BenchRows& at(std::uint64_t draw) const {
         return *parts[static_cast<std::size_t>(draw * parts.size() / draws)];
     }
 };

@@ -47,7 +47,7 @@ std::vector<proto::TokenBias> lifted_ids(std::uint32_t vocab) {
 
 }  // namespace
 
-std::vector<std::int32_t> written_text(const BenchRows& rows, std::uint32_t tokens) {
+std::vector<std::int32_t> written_text(const measurement::BenchRows& rows, std::uint32_t tokens) {
     sampler::Workspace workspace(rows.vocab());
     sampler::SequenceState state(rows.vocab(), kRoom);
     proto::SamplingParams params;

@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "bench/decide/bench_cases.h"
-#include "bench/decide/laid_rows.h"
 #include "gpu_writer/column_wants.h"
 #include "gpu_writer/named_blocks.h"
+#include "measurement/laid_rows.h"
 #include "sampler/decide.h"
 
 namespace croupier::bench {
 
 // What a model would have written: a token of each row in turn, at T = 1.
-std::vector<std::int32_t> written_text(const BenchRows& rows, std::uint32_t tokens);
+std::vector<std::int32_t> written_text(const measurement::BenchRows& rows, std::uint32_t tokens);
 
 // "300", or "16k" for 16 x 1024: the tokens of prompt and output together. Throws with what is allowed.
 std::uint32_t history_of(const std::string& text);

@@ -9,13 +9,13 @@
 
 #include "bench/decide/bench_sequence.h"
 #include "bench/decide/lean_rows.h"
-#include "bench/percentiles.h"
+#include "measurement/percentiles.h"
 
 namespace croupier::bench {
 
 struct CaseTimes {
-    Percentiles plain;
-    Percentiles summarised;
+    measurement::Percentiles plain;
+    measurement::Percentiles summarised;
     // How decisions were reached, and how many: "asked > classes" where bounds left the question open.
     std::map<std::string, std::uint64_t> paths;
     // Of lean rows, which take the place of those with summaries: all tries of a decision count.
@@ -28,20 +28,21 @@ struct CaseTimes {
 class CaseTimer {
   public:
     // The text must be longer by a token a row than the longest history.
-    CaseTimer(const BenchRows& rows, std::span<const std::int32_t> text, std::uint32_t max_history);
+    CaseTimer(const measurement::BenchRows& rows, std::span<const std::int32_t> text,
+              std::uint32_t max_history);
 
     // Rows with summaries are lean ones from now on.
     void use(LeanRows& lean) { lean_ = &lean; }
 
     // Each row so many rounds, the rows taking turns; a round reads all rows, then decides them without
     // summaries, then with them.
-    CaseTimes measure(const CaseRequest& what, const LaidRows& rows, std::uint32_t history,
+    CaseTimes measure(const CaseRequest& what, const measurement::LaidRows& rows, std::uint32_t history,
                       std::uint32_t rounds, std::vector<std::uint64_t>& read_times);
 
   private:
-    void read_rows(const LaidRows& rows, std::vector<std::uint64_t>& times);
+    void read_rows(const measurement::LaidRows& rows, std::vector<std::uint64_t>& times);
     void decide_lean(std::uint32_t round, std::vector<std::uint64_t>& times, CaseTimes& measured);
-    void decide_rows(const LaidRows& rows, std::uint32_t round, bool summarised,
+    void decide_rows(const measurement::LaidRows& rows, std::uint32_t round, bool summarised,
                      std::vector<std::uint64_t>& times, CaseTimes& measured);
 
     std::span<const std::int32_t> text_;

@@ -9,11 +9,11 @@
 #include <optional>
 
 #include "bench/decide/bench_cases.h"
-#include "bench/decide/bench_rows.h"
 #include "bench/decide/report.h"
+#include "command_line/number_between.h"
+#include "command_line/progress.h"
 #include "explain/target.h"
-#include "tools/number_between.h"
-#include "tools/progress.h"
+#include "measurement/bench_rows.h"
 
 namespace croupier::bench {
 namespace {
@@ -66,13 +66,14 @@ std::vector<double> temperatures_of(const BenchCase& which, const Options& optio
 
 struct Layout {
     proto::Dtype dtype;
-    Ranks ranks;
+    measurement::Ranks ranks;
 };
 
 std::vector<Layout> layouts_of(const Options& options) {
     std::vector<Layout> layouts;
     for (const std::string& dtype : options.dtypes) {
-        for (const std::string& ranks : options.ranks) layouts.push_back({dtype_of(dtype), ranks_of(ranks)});
+        for (const std::string& ranks : options.ranks)
+            layouts.push_back({measurement::dtype_of(dtype), measurement::ranks_of(ranks)});
     }
     return layouts;
 }
@@ -92,7 +93,8 @@ struct Work {
 
 // All cases over rows of one layout.
 std::vector<Measured> measure_layout(const Options& options, const Work& work, const Layout& layout,
-                                     const LaidRows& rows, CaseTimer& timer, tools::Progress& progress) {
+                                     const measurement::LaidRows& rows, CaseTimer& timer,
+                                     command_line::Progress& progress) {
     std::vector<Measured> all;
     std::vector<std::uint64_t> reads;
     for (const BenchCase& which : work.cases) {
@@ -107,7 +109,7 @@ std::vector<Measured> measure_layout(const Options& options, const Work& work, c
             }
         }
     }
-    const double read_us = percentiles_us(std::move(reads)).p50;
+    const double read_us = measurement::percentiles_us(std::move(reads)).p50;
     for (Measured& each : all) each.read_us = read_us;
     return all;
 }
@@ -127,15 +129,16 @@ int run(const Options& options) {
     if (!options.target.empty()) explain::use_target(explain::target_of(options.target));
     Work work{chosen_cases(options.cases), layouts_of(options), {}};
     for (const std::string& each : options.histories) work.histories.push_back(history_of(each));
-    const BenchRows rows = options.files.empty() ? BenchRows::generated(options.vocab, options.rows)
-                                                 : BenchRows::from_file(options.files, options.vocab);
+    const measurement::BenchRows rows = options.files.empty()
+                                            ? measurement::BenchRows::generated(options.vocab, options.rows)
+                                            : measurement::BenchRows::from_file(options.files, options.vocab);
     const std::vector<std::int32_t> text = written_text(rows, work.most_history() + rows.count());
     CaseTimer timer(rows, text, work.most_history());
-    tools::Progress progress("settings", 1);
+    command_line::Progress progress("settings", 1);
     progress.begin("measuring", work.size(options));
     DecideReport report{rows.vocab(), rows.count(), options.rounds, {}};
     for (const Layout& layout : work.layouts) {
-        const LaidRows laid(rows, layout.dtype, layout.ranks, options.in_step);
+        const measurement::LaidRows laid(rows, layout.dtype, layout.ranks, options.in_step);
         std::optional<LeanRows> lean;
         if (options.lean) timer.use(lean.emplace(rows, laid));
         for (Measured& each : measure_layout(options, work, layout, laid, timer, progress))
@@ -179,7 +182,7 @@ void add_decide_bench(CLI::App& bench, int& status) {
     command
         ->add_option("--temperatures", options->temperatures,
                      "Of all that is not greedy (default: the case's own, 0.8; for `all` 0.6, 1 and 1.5)")
-        ->check(tools::number_between(0.01, 100.0))
+        ->check(command_line::number_between(0.01, 100.0))
         ->delimiter(',');
     command->add_option("--dtype", options->dtypes, "bf16, fp16 or fp32; several are measured each")
         ->delimiter(',')

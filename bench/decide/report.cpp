@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "bench/environment.h"
+#include "measurement/environment.h"
 
 namespace croupier::bench {
 namespace {
@@ -42,7 +42,7 @@ class Labels {
         std::string text = each.name;
         if (tempered_ && each.temperature > 0.0) text += fmt::format(" T={}", each.temperature);
         if (remembered_) text += " history=" + shown_history(each.history);
-        if (typed_) text += fmt::format(" {}", name_of(each.dtype));
+        if (typed_) text += fmt::format(" {}", measurement::name_of(each.dtype));
         if (sliced_) text += " ranks=" + each.ranks;
         return text;
     }
@@ -73,7 +73,7 @@ std::string shown_paths(const CaseTimes& times) {
     return text + fmt::format(" of {}", all);
 }
 
-nlohmann::json to_json(const Percentiles& times, double read_us) {
+nlohmann::json to_json(const measurement::Percentiles& times, double read_us) {
     return {{"p50_us", times.p50},
             {"p99_us", times.p99},
             {"ratio", times.p50 / read_us},
@@ -83,8 +83,8 @@ nlohmann::json to_json(const Percentiles& times, double read_us) {
 std::set<std::string> reads_of(const std::vector<Measured>& all) {
     std::set<std::string> reads;
     for (const Measured& each : all) {
-        reads.insert(fmt::format("a plain read of a {} row, ranks {}: {:.2f} us", name_of(each.dtype),
-                                 each.ranks, each.read_us));
+        reads.insert(fmt::format("a plain read of a {} row, ranks {}: {:.2f} us",
+                                 measurement::name_of(each.dtype), each.ranks, each.read_us));
     }
     return reads;
 }
@@ -114,7 +114,7 @@ void print_json(const DecideReport& report) {
         made["what"] = each.what;
         made["temperature"] = each.temperature;
         made["history"] = each.history;
-        made["dtype"] = name_of(each.dtype);
+        made["dtype"] = measurement::name_of(each.dtype);
         made["ranks"] = each.ranks;
         made["read_once_us"] = each.read_us;
     }
@@ -124,7 +124,7 @@ void print_json(const DecideReport& report) {
                                 {"rows", report.rows},
                                 {"history", report.all.front().history},
                                 {"rounds", report.rounds},
-                                {"environment", environment()}}
+                                {"environment", measurement::environment()}}
               << "\n";
 }
 
@@ -137,7 +137,7 @@ void print_table(const DecideReport& report) {
                              "p50 us", "x read", "p99 us", "x read", "with sum.", "x read", "p99 us",
                              "x read", "how");
     for (const Measured& each : report.all) {
-        const auto columns = [&each](const Percentiles& times) {
+        const auto columns = [&each](const measurement::Percentiles& times) {
             return fmt::format("{:>9.2f} {:>7.2f} {:>9.2f} {:>7.2f}", times.p50, times.p50 / each.read_us,
                                times.p99, times.p99 / each.read_us);
         };
@@ -154,7 +154,7 @@ void print_markdown(const DecideReport& report) {
         << "\n| case | p50 us | x read | p99 us | x read | with summaries, p50 us | x read | p99 us | x read "
            "| how |\n| --- | --: | --: | --: | --: | --: | --: | --: | --: | --- |\n";
     for (const Measured& each : report.all) {
-        const auto columns = [&each](const Percentiles& times) {
+        const auto columns = [&each](const measurement::Percentiles& times) {
             return fmt::format("{:.1f} | {:.2f} | {:.1f} | {:.2f}", times.p50, times.p50 / each.read_us,
                                times.p99, times.p99 / each.read_us);
         };

@@ -6,9 +6,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/environment.h"
 #include "bench/fairness/neighbours.h"
-#include "bench/percentiles.h"
+#include "measurement/environment.h"
+#include "measurement/percentiles.h"
 
 namespace croupier::bench {
 namespace {
@@ -32,8 +32,8 @@ struct FairnessOptions {
 
 int run(const FairnessOptions& options) {
     const StepTimes times = time_neighbours(options.neighbours);
-    const Percentiles alone = percentiles_us(times.alone_ns);
-    const Percentiles beside = percentiles_us(times.beside_ns);
+    const measurement::Percentiles alone = measurement::percentiles_us(times.alone_ns);
+    const measurement::Percentiles beside = measurement::percentiles_us(times.beside_ns);
     if (options.json) {
         std::cout << nlohmann::json{{"alone_us", to_json(alone)},
                                     {"beside_us", to_json(beside)},
@@ -45,11 +45,11 @@ int run(const FairnessOptions& options) {
                                     {"columns", options.neighbours.columns},
                                     {"slots", options.neighbours.slots},
                                     {"steps", options.neighbours.steps},
-                                    {"environment", environment()}}
+                                    {"environment", measurement::environment()}}
                   << "\n";
         return 0;
     }
-    const auto line = [](const std::string& what, const Percentiles& of) {
+    const auto line = [](const std::string& what, const measurement::Percentiles& of) {
         return fmt::format("{:<44} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.1f}\n", what, of.p50, of.p99, of.p999,
                            of.max);
     };

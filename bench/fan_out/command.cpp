@@ -8,9 +8,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/environment.h"
 #include "bench/fan_out/trip.h"
-#include "bench/percentiles.h"
+#include "measurement/environment.h"
+#include "measurement/percentiles.h"
 
 namespace croupier::bench {
 namespace {
@@ -68,20 +68,20 @@ Row measure(const FanOutBenchOptions& options, std::uint32_t bytes) {
 
 nlohmann::json to_json(const Measured& measured, const Measured& bare) {
     if (!measured.why_not.empty()) return {{"not_measured", measured.why_not}};
-    const Percentiles times = percentiles_us(measured.latency_ns);
+    const measurement::Percentiles times = measurement::percentiles_us(measured.latency_ns);
     return {{"latency_us", to_json(times)},
             {"records_a_second", measured.rate()},
             {"records_a_second_of_rounds", measured.rates},
-            {"latency_to_bare_p50", times.p50 / percentiles_us(bare.latency_ns).p50},
+            {"latency_to_bare_p50", times.p50 / measurement::percentiles_us(bare.latency_ns).p50},
             {"rate_to_bare", measured.rate() / bare.rate()}};
 }
 
 void print(std::uint32_t bytes, const Row& row) {
     const Measured& bare = row.at(Way::bare);
-    const double bare_p50 = percentiles_us(bare.latency_ns).p50;
+    const double bare_p50 = measurement::percentiles_us(bare.latency_ns).p50;
     for (const auto& [way, measured] : row) {
         if (!measured.why_not.empty()) continue;
-        const Percentiles times = percentiles_us(measured.latency_ns);
+        const measurement::Percentiles times = measurement::percentiles_us(measured.latency_ns);
         std::cout << fmt::format("{:>8}  {:<14} {:>9.1f} {:>9.1f} {:>7.2f} x {:>11.0f} {:>9.1f} {:>7.2f} x\n",
                                  bytes, name_of(way), times.p50, times.p99, times.p50 / bare_p50,
                                  measured.rate(), measured.rate() * bytes / 1e6,
@@ -112,7 +112,7 @@ int run(const FanOutBenchOptions& options) {
                                     {"rounds", options.rounds},
                                     {"paced", options.trip.paced},
                                     {"endpoint", options.trip.port == 0 ? "ipc" : "tcp with CURVE, loopback"},
-                                    {"environment", environment()}}
+                                    {"environment", measurement::environment()}}
                   << "\n";
     } else if (!why_no_nccl.empty()) {
         std::cout << "\nnccl was not measured: " << why_no_nccl << "\n";

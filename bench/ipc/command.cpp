@@ -7,9 +7,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/environment.h"
 #include "bench/ipc/rounds.h"
-#include "bench/percentiles.h"
+#include "measurement/environment.h"
+#include "measurement/percentiles.h"
 
 namespace croupier::bench {
 namespace {
@@ -20,7 +20,7 @@ struct IpcOptions {
     bool json = false;
 };
 
-std::string line(const char* what, const Percentiles& times) {
+std::string line(const char* what, const measurement::Percentiles& times) {
     return fmt::format("{:<44} {:>8.2f} {:>8.2f} {:>8.2f} {:>9.2f}\n", what, times.p50, times.p99, times.p999,
                        times.max);
 }
@@ -32,17 +32,22 @@ int run(const IpcOptions& options) {
     full.greedy = false;
     // bf16 entries: the bytes of the step's one row.
     const std::uint32_t row_bytes = options.decision.vocab * 2;
-    const Percentiles small_ring = percentiles_us(time_bare_ring(options.rounds, 64));
-    const Percentiles ring = percentiles_us(time_bare_ring(options.rounds, row_bytes));
+    const measurement::Percentiles small_ring =
+        measurement::percentiles_us(time_bare_ring(options.rounds, 64));
+    const measurement::Percentiles ring =
+        measurement::percentiles_us(time_bare_ring(options.rounds, row_bytes));
     DecisionOptions streamed = options.decision;
     streamed.over_zmq = true;
     const DecisionTimes over_ring = time_decisions(options.rounds, options.decision);
-    const Percentiles decision = percentiles_us(over_ring.decided);
-    const Percentiles ring_hands = percentiles_us(over_ring.handed_over);
-    const Percentiles with_logprob = percentiles_us(time_decisions(options.rounds, scored).decided);
-    const Percentiles controls = percentiles_us(time_decisions(options.rounds, full).decided);
-    const Percentiles stream_hands = percentiles_us(time_decisions(options.rounds, streamed).handed_over);
-    const Percentiles zmq = percentiles_us(time_zmq(options.rounds));
+    const measurement::Percentiles decision = measurement::percentiles_us(over_ring.decided);
+    const measurement::Percentiles ring_hands = measurement::percentiles_us(over_ring.handed_over);
+    const measurement::Percentiles with_logprob =
+        measurement::percentiles_us(time_decisions(options.rounds, scored).decided);
+    const measurement::Percentiles controls =
+        measurement::percentiles_us(time_decisions(options.rounds, full).decided);
+    const measurement::Percentiles stream_hands =
+        measurement::percentiles_us(time_decisions(options.rounds, streamed).handed_over);
+    const measurement::Percentiles zmq = measurement::percentiles_us(time_zmq(options.rounds));
     if (options.json) {
         std::cout << nlohmann::json{{"bare_ring_64_bytes_us", to_json(small_ring)},
                                     {"bare_ring_us", to_json(ring)},
@@ -57,7 +62,7 @@ int run(const IpcOptions& options) {
                                     {"decision_to_zmq_p50", decision.p50 / zmq.p50},
                                     {"rounds", options.rounds.rounds},
                                     {"vocab", options.decision.vocab},
-                                    {"environment", environment()}}
+                                    {"environment", measurement::environment()}}
                   << "\n";
         return 0;
     }

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/environment.h"
 #include "bench/lean/lean_steps.h"
-#include "bench/percentiles.h"
 #include "bench/writer/gpu.h"
+#include "measurement/environment.h"
+#include "measurement/percentiles.h"
 
 namespace croupier::bench {
 namespace {
@@ -41,7 +41,7 @@ json percentiles_of(std::uint32_t steps, Step step) {
         const std::uint64_t took = step();
         if (i >= kWarmUp) times.push_back(took);
     }
-    return to_json(percentiles_us(std::move(times)));
+    return to_json(measurement::percentiles_us(std::move(times)));
 }
 
 json measure(const Case& of, const lean::ColdRows& rows, std::uint32_t steps) {
@@ -96,7 +96,7 @@ Case masked(Case of) {
 }
 
 json run(const Options& options) {
-    json where = environment();
+    json where = measurement::environment();
     where["gpu"] = writer::gpu_name(0);
     const lean::ColdRows rows(kColdBytes);
     json results = json::array();

@@ -8,10 +8,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/environment.h"
 #include "bench/rounding/moves.h"
 #include "command_line/choices.h"
-#include "tools/number_between.h"
+#include "command_line/number_between.h"
+#include "measurement/environment.h"
 
 namespace croupier::bench {
 namespace {
@@ -82,7 +82,9 @@ void print_json(const Options& options, const std::vector<Setting>& settings,
                        {"noise", to_json(results[i].noise, results[i].draws)},
                        {"rounding", to_json(results[i].rounding, results[i].draws)}});
     }
-    std::cout << nlohmann::json{{"settings", all}, {"sigma", options.sigma}, {"environment", environment()}}
+    std::cout << nlohmann::json{{"settings", all},
+                                {"sigma", options.sigma},
+                                {"environment", measurement::environment()}}
               << "\n";
 }
 
@@ -106,10 +108,10 @@ void print_table(const Options& options, const std::vector<Setting>& settings,
 
 int run(const Options& options) {
     const std::vector<Setting> settings = settings_of(options);
-    const BenchRows rows = BenchRows::from_file(options.files, options.vocab);
+    const measurement::BenchRows rows = measurement::BenchRows::from_file(options.files, options.vocab);
     MovesOptions moves{options.draws, options.sigma, {}};
     for (const Setting& each : settings) moves.settings.push_back(each.params);
-    tools::Progress progress("rows' settings", 1);
+    command_line::Progress progress("rows' settings", 1);
     progress.begin("drawing", settings.size() * rows.count());
     const std::vector<MovesOfSetting> results = measure_moves(rows, moves, progress);
     options.json ? print_json(options, settings, results) : print_table(options, settings, results);
@@ -127,13 +129,13 @@ void add_rounding_bench(CLI::App& bench, int& status) {
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     command->add_option("--sigma", options->sigma, "Of the noise, in logits")
-        ->check(tools::number_between(1e-9, 10.0))
+        ->check(command_line::number_between(1e-9, 10.0))
         ->capture_default_str();
     command->add_option("--draws", options->draws, "Of each temperature and filter, over all rows")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     command->add_option("--temperatures", options->temperatures, "One line of each filter for each")
-        ->check(tools::number_between(0.01, 100.0))
+        ->check(command_line::number_between(0.01, 100.0))
         ->delimiter(',')
         ->capture_default_str();
     command_line::add_choice(*command, "--rng", options->rng,

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
+#include "command_line/progress.h"
+#include "measurement/bench_rows.h"
 #include "proto/sampling.h"
-#include "tools/progress.h"
 
 namespace croupier::bench {
 
@@ -31,7 +31,7 @@ struct MovesOfSetting {
 };
 
 // In the order of the settings.
-std::vector<MovesOfSetting> measure_moves(const BenchRows& rows, const MovesOptions& options,
-                                          tools::Progress& progress);
+std::vector<MovesOfSetting> measure_moves(const measurement::BenchRows& rows, const MovesOptions& options,
+                                          command_line::Progress& progress);
 
 }  // namespace croupier::bench

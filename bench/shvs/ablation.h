@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
-#include "tools/progress.h"
+#include "command_line/progress.h"
+#include "measurement/bench_rows.h"
 
 namespace croupier::bench {
 
@@ -24,8 +24,8 @@ struct Variant {
 };
 
 // Rows by id for the ports, and as a session's writer lays them for the others.
-std::vector<Variant> run_ablation(const AblationSize& size, const BenchRows& by_id,
-                                  const BenchRows& hot_first, tools::Progress& progress);
+std::vector<Variant> run_ablation(const AblationSize& size, const measurement::BenchRows& by_id,
+                                  const measurement::BenchRows& hot_first, command_line::Progress& progress);
 
 // Of times that were measured in the same rounds: how much of `other`'s each of `one`'s is, in the middle
 // half of the rounds.

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
-#include "tools/progress.h"
+#include "command_line/progress.h"
+#include "measurement/bench_rows.h"
 
 namespace croupier::bench {
 
@@ -29,7 +29,8 @@ struct PaperBeside {
     std::vector<Way> ways;  // the paper's first
 };
 
-std::vector<PaperBeside> run_beside_paper(const BesidePaperSize& size, const BenchRows& hot_first,
-                                          tools::Progress& progress);
+std::vector<PaperBeside> run_beside_paper(const BesidePaperSize& size,
+                                          const measurement::BenchRows& hot_first,
+                                          command_line::Progress& progress);
 
 }  // namespace croupier::bench

@@ -9,19 +9,19 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "bench/decide/bench_rows.h"
-#include "bench/decide/row_order.h"
-#include "bench/environment.h"
-#include "bench/hotset_size/hot_draws.h"
-#include "bench/percentiles.h"
 #include "bench/shvs/ablation.h"
 #include "bench/shvs/beside_paper.h"
 #include "bench/shvs/paper_shvs.h"
-#include "bench/uninterrupted.h"
+#include "command_line/progress.h"
 #include "hot_sets/sizing.h"
 #include "html/page.h"
 #include "html/plot.h"
-#include "tools/progress.h"
+#include "measurement/bench_rows.h"
+#include "measurement/environment.h"
+#include "measurement/hot_draws.h"
+#include "measurement/percentiles.h"
+#include "measurement/row_order.h"
+#include "measurement/uninterrupted.h"
 
 namespace croupier::bench {
 namespace {
@@ -61,7 +61,7 @@ struct MeasuredSize {
 
 class Sizes {
   public:
-    Sizes(const Options& options, const BenchRows& rows) : rows_(rows), rounds_(options.rounds) {
+    Sizes(const Options& options, const measurement::BenchRows& rows) : rows_(rows), rounds_(options.rounds) {
         params_.temperature = 0.8;
         params_.flags = proto::kNoLogprob;
     }
@@ -78,7 +78,7 @@ class Sizes {
         for (std::uint32_t round = 0; round < rounds_; ++round) {
             for (std::uint32_t row = 0; row < rows_.count(); ++row) {
                 PaperShvs::Drawn drawn{};
-                const auto us = uninterrupted_us(
+                const auto us = measurement::uninterrupted_us(
                     [&] { drawn = shvs.draw(rows_.row(row), tails[row], params_, round * 4096U + row); });
                 if (!us) continue;
                 all_us.push_back(*us);
@@ -92,7 +92,7 @@ class Sizes {
     }
 
   private:
-    const BenchRows& rows_;
+    const measurement::BenchRows& rows_;
     std::uint32_t rounds_;
     proto::SamplingParams params_;
 };
@@ -115,11 +115,11 @@ struct Results {
 };
 
 double rate(const std::vector<double>& rounds_us) {
-    return 1e6 / middle_mean(rounds_us);
+    return 1e6 / measurement::middle_mean(rounds_us);
 }
 
 nlohmann::json times_json(const std::vector<double>& rounds_us, const std::vector<double>& offloaded_us) {
-    return {{"mean_us", middle_mean(rounds_us)},
+    return {{"mean_us", measurement::middle_mean(rounds_us)},
             {"tokens_per_s", rate(rounds_us)},
             {"over_offloaded", paired_ratio(rounds_us, offloaded_us)}};
 }
@@ -131,7 +131,7 @@ nlohmann::json beside_json(const Results& results) {
         made = {{"what", each.what}, {"accepted", each.accepted}};
         for (const Way& way : each.ways) {
             made["ways"][way.name] = {
-                {"mean_us", middle_mean(way.rounds_us)},
+                {"mean_us", measurement::middle_mean(way.rounds_us)},
                 {"over_paper", paired_ratio(way.rounds_us, each.ways.front().rounds_us)}};
         }
     }
@@ -146,7 +146,7 @@ std::string beside_table(const Results& results) {
     for (const PaperBeside& each : results.beside) {
         text += fmt::format("\n{:<22}", each.request);
         for (const Way& way : each.ways) {
-            text += fmt::format(" {:>14.1f} {:>7.3f}", middle_mean(way.rounds_us),
+            text += fmt::format(" {:>14.1f} {:>7.3f}", measurement::middle_mean(way.rounds_us),
                                 paired_ratio(way.rounds_us, each.ways.front().rounds_us));
         }
     }
@@ -183,7 +183,7 @@ void print_json(const Results& results) {
                             {"throughput_of_expected", results.best().mean_us / results.expected().mean_us}}},
                           {"beside_paper", beside_json(results)},
                           {"vocab", results.vocab},
-                          {"environment", environment()}}
+                          {"environment", measurement::environment()}}
         << "\n";
 }
 
@@ -191,11 +191,12 @@ std::string ablation_table(const Results& results) {
     std::string text = fmt::format("{:<18} {:>11} {:>10} {:>10} {:>11} {:>10} {:>10}\n", "", "T 0.8, us",
                                    "tokens/s", "x offload.", "full, us", "tokens/s", "x offload.");
     for (const Variant& each : results.variants) {
-        text += fmt::format("{:<18} {:>11.1f} {:>10.0f} {:>10.3f} {:>11.1f} {:>10.0f} {:>10.3f}   {}\n",
-                            each.name, middle_mean(each.temperature_us), rate(each.temperature_us),
-                            paired_ratio(each.temperature_us, results.offloaded().temperature_us),
-                            middle_mean(each.full_us), rate(each.full_us),
-                            paired_ratio(each.full_us, results.offloaded().full_us), each.what);
+        text +=
+            fmt::format("{:<18} {:>11.1f} {:>10.0f} {:>10.3f} {:>11.1f} {:>10.0f} {:>10.3f}   {}\n",
+                        each.name, measurement::middle_mean(each.temperature_us), rate(each.temperature_us),
+                        paired_ratio(each.temperature_us, results.offloaded().temperature_us),
+                        measurement::middle_mean(each.full_us), rate(each.full_us),
+                        paired_ratio(each.full_us, results.offloaded().full_us), each.what);
     }
     return text + fmt::format("{:<18} {:>11.1f} {:>10.0f}   the paper's own, at its best H = {}\n",
                               "paper_shvs", results.best().mean_us, 1e6 / results.best().mean_us,
@@ -243,14 +244,15 @@ void check_sizes(const Options& options) {
     }
 }
 
-std::uint32_t fastest_size(const Options& options, const BenchRows& hot_first, tools::Progress& progress) {
+std::uint32_t fastest_size(const Options& options, const measurement::BenchRows& hot_first,
+                           command_line::Progress& progress) {
     proto::SamplingParams params;
     params.temperature = 0.8;
     params.rng = proto::Rng::shvs;
     params.flags = proto::kNoLogprob;
     progress.begin("choosing the hot set", options.rounds);
-    const std::vector<std::uint32_t> sizes = sizes_to_try(options.vocab);
-    const auto draws = measure_draws(hot_first, params, sizes, options.rounds, progress);
+    const std::vector<std::uint32_t> sizes = measurement::sizes_to_try(options.vocab);
+    const auto draws = measurement::measure_draws(hot_first, params, sizes, options.rounds, progress);
     return std::min_element(draws.begin(), draws.end(),
                             [](const auto& a, const auto& b) { return a.mean_us() < b.mean_us(); })
         ->hot;
@@ -258,12 +260,13 @@ std::uint32_t fastest_size(const Options& options, const BenchRows& hot_first, t
 
 int run(const Options& options) {
     check_sizes(options);
-    tools::Progress progress("rounds", 1);
-    const BenchRows rows = BenchRows::from_file(options.files, options.vocab);
-    const BenchRows hot_first = rows.in_order(read_order(options.hot, options.vocab));
+    command_line::Progress progress("rounds", 1);
+    const measurement::BenchRows rows = measurement::BenchRows::from_file(options.files, options.vocab);
+    const measurement::BenchRows hot_first =
+        rows.in_order(measurement::read_order(options.hot, options.vocab));
     Results results;
     results.vocab = options.vocab;
-    results.hot = options.at > 0 ? whole_blocks({options.at}, options.vocab).front()
+    results.hot = options.at > 0 ? measurement::whole_blocks({options.at}, options.vocab).front()
                                  : fastest_size(options, hot_first, progress);
     progress.begin("the ablation", 2ULL * options.rounds);
     results.variants =

@@ -34,8 +34,8 @@ sampler::RowView view_of(const sampler::Slice& slice) {
 
 }  // namespace
 
-PaperRequest::PaperRequest(const BenchRows& rows, std::uint32_t hot, const proto::SamplingParams& params,
-                           std::span<const std::int32_t> history)
+PaperRequest::PaperRequest(const measurement::BenchRows& rows, std::uint32_t hot,
+                           const proto::SamplingParams& params, std::span<const std::int32_t> history)
     : rows_(rows),
       params_(params),
       scale_(1.0 / params.temperature),

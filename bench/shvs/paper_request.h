@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
+#include "measurement/bench_rows.h"
 #include "sampler/row_view.h"
 #include "sampler/sequence_state.h"
 #include "sampler/workspace.h"
@@ -19,7 +19,7 @@ namespace croupier::bench {
 class PaperRequest {
   public:
     // `history`: ids, the first half of them the prompt.
-    PaperRequest(const BenchRows& rows, std::uint32_t hot, const proto::SamplingParams& params,
+    PaperRequest(const measurement::BenchRows& rows, std::uint32_t hot, const proto::SamplingParams& params,
                  std::span<const std::int32_t> history);
 
     // In units of the weight of `maximum`, without penalties: what a GPU can sum that has no histories.
@@ -64,7 +64,7 @@ class PaperRequest {
     // What the penalties take from the part's mass, or add to it.
     double change_by_penalties(const Part& part, std::uint32_t row, double maximum) const;
 
-    const BenchRows& rows_;
+    const measurement::BenchRows& rows_;
     proto::SamplingParams params_;
     double scale_;
     Part hot_;

@@ -8,10 +8,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/environment.h"
 #include "bench/step/steps.h"
-#include "tools/number_between.h"
-#include "tools/progress.h"
+#include "command_line/number_between.h"
+#include "command_line/progress.h"
+#include "measurement/environment.h"
 
 namespace croupier::bench {
 namespace {
@@ -54,11 +54,12 @@ struct Slowed {
 std::vector<Slowed> measure(const Options& options) {
     const std::vector<BenchCase> cases = chosen_cases(options.cases);
     const std::uint32_t history = history_of(options.history);
-    const BenchRows rows = options.files.empty() ? BenchRows::generated(options.vocab, 40)
-                                                 : BenchRows::from_file(options.files, options.vocab);
+    const measurement::BenchRows rows = options.files.empty()
+                                            ? measurement::BenchRows::generated(options.vocab, 40)
+                                            : measurement::BenchRows::from_file(options.files, options.vocab);
     const std::vector<std::int32_t> text = written_text(rows, history + options.columns);
     Steps steps(rows, text, history, options.columns);
-    tools::Progress progress("cases", 1);
+    command_line::Progress progress("cases", 1);
     progress.begin("deciding steps", cases.size() * options.temperatures.size());
     std::vector<Slowed> all;
     for (const BenchCase& each : cases) {
@@ -99,7 +100,7 @@ void print_json(const Options& options, const std::vector<Slowed>& results) {
                                 {"share_columns", options.share()},
                                 {"steps", options.steps},
                                 {"summaries", options.summaries},
-                                {"environment", environment()}}
+                                {"environment", measurement::environment()}}
               << "\n";
 }
 
@@ -147,7 +148,7 @@ void add_step_bench(CLI::App& bench, int& status) {
         ->delimiter(',')
         ->capture_default_str();
     command->add_option("--temperatures", options->temperatures, "Of that request")
-        ->check(tools::number_between(0.01, 100.0))
+        ->check(command_line::number_between(0.01, 100.0))
         ->delimiter(',')
         ->capture_default_str();
     command->add_flag("--summaries", options->summaries, "With the writer's summaries");

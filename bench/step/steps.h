@@ -7,20 +7,20 @@
 #include <vector>
 
 #include "bench/decide/bench_sequence.h"
-#include "bench/percentiles.h"
+#include "measurement/percentiles.h"
 
 namespace croupier::bench {
 
 struct StepPair {
-    Percentiles alike;  // all columns are `full`
-    Percentiles mixed;  // one is another case's
+    measurement::Percentiles alike;  // all columns are `full`
+    measurement::Percentiles mixed;  // one is another case's
     double ratio() const { return mixed.p50 / alike.p50; }
 };
 
 class Steps {
   public:
     // The text must be longer by a token a column than the history.
-    Steps(const BenchRows& rows, std::span<const std::int32_t> text, std::uint32_t history,
+    Steps(const measurement::BenchRows& rows, std::span<const std::int32_t> text, std::uint32_t history,
           std::uint32_t columns);
 
     // So many steps of either kind over the first `columns` columns, in turns: what disturbs one disturbs the
@@ -30,7 +30,7 @@ class Steps {
   private:
     std::uint64_t step(BenchSequence& first, std::uint32_t columns, std::uint32_t number, bool summarised);
 
-    LaidRows rows_;
+    measurement::LaidRows rows_;
     std::span<const std::int32_t> first_history_;
     CaseRequest full_;
     sampler::Workspace workspace_;

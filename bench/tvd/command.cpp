@@ -8,11 +8,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/decide/row_order.h"
-#include "bench/environment.h"
-#include "bench/hotset_size/hot_draws.h"
 #include "bench/tvd/exactness.h"
 #include "bench/tvd/truncated.h"
+#include "measurement/environment.h"
+#include "measurement/hot_draws.h"
+#include "measurement/row_order.h"
 
 namespace croupier::bench {
 namespace {
@@ -108,17 +108,19 @@ void print_json(const Options& options, const Exactness& result) {
          {{"by_token", noise_json(result.in_all.by_token, result.token_noise_in_all)},
           {"by_cell", noise_json(result.in_all.by_cell, result.cell_noise_in_all)}}},
         {"answered", {{"mean", result.mean_answered}, {"largest", result.most_answered}}},
-        {"environment", environment()}};
+        {"environment", measurement::environment()}};
     std::cout << all.dump() << "\n";
 }
 
 void print_agreement(const Options& options, const Agreement& result) {
     if (options.json) {
-        const nlohmann::ordered_json all = {
-            {"steps", options.steps},        {"decisions", result.decisions},
-            {"compared", result.compared},   {"by_reference", result.by_reference},
-            {"different", result.different}, {"first_difference", result.first_difference},
-            {"environment", environment()}};
+        const nlohmann::ordered_json all = {{"steps", options.steps},
+                                            {"decisions", result.decisions},
+                                            {"compared", result.compared},
+                                            {"by_reference", result.by_reference},
+                                            {"different", result.different},
+                                            {"first_difference", result.first_difference},
+                                            {"environment", measurement::environment()}};
         std::cout << all.dump() << "\n";
         return;
     }
@@ -128,17 +130,17 @@ void print_agreement(const Options& options, const Agreement& result) {
 }
 
 std::vector<std::uint32_t> judged_sizes(const Options& options) {
-    if (!options.sizes.empty()) return whole_blocks(options.sizes, options.vocab);
+    if (!options.sizes.empty()) return measurement::whole_blocks(options.sizes, options.vocab);
     std::vector<std::uint32_t> sizes = {0, options.vocab};
     for (std::uint32_t hot = 1024; hot < options.vocab; hot *= 4) sizes.push_back(hot);
-    return whole_blocks(sizes, options.vocab);
+    return measurement::whole_blocks(sizes, options.vocab);
 }
 
 int run(const Options& options) {
     const std::vector<std::uint32_t> sizes = judged_sizes(options);
-    const BenchRows rows =
-        BenchRows::from_file(options.rows, options.vocab).in_order(read_order(options.hot, options.vocab));
-    tools::Progress progress("steps", 1);
+    const measurement::BenchRows rows = measurement::BenchRows::from_file(options.rows, options.vocab)
+                                            .in_order(measurement::read_order(options.hot, options.vocab));
+    command_line::Progress progress("steps", 1);
     if (options.truncated) {
         progress.begin("comparing tokens", options.steps);
         const Agreement result = compare_truncated(rows, options.steps, options.decisions, sizes, progress);

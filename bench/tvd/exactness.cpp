@@ -19,7 +19,7 @@ constexpr std::uint32_t kNoiseGroups = 5;
 
 class Judge {
   public:
-    Judge(const BenchRows& rows, const ExactnessSize& size)
+    Judge(const measurement::BenchRows& rows, const ExactnessSize& size)
         : rows_(rows),
           size_(size),
           state_(rows.vocab(), kStepRoom),
@@ -118,7 +118,7 @@ class Judge {
         by_cell = noise_of(cells);
     }
 
-    const BenchRows& rows_;
+    const measurement::BenchRows& rows_;
     const ExactnessSize& size_;
     sampler::SequenceState state_;
     sampler::Workspace workspace_;
@@ -137,7 +137,8 @@ class Judge {
 
 }  // namespace
 
-Exactness judge_draws(const BenchRows& rows, const ExactnessSize& size, tools::Progress& progress) {
+Exactness judge_draws(const measurement::BenchRows& rows, const ExactnessSize& size,
+                      command_line::Progress& progress) {
     Judge judge(rows, size);
     for (std::uint32_t number = 0; number < size.steps; ++number) {
         judge.take(untruncated_step(rows, number));

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
 #include "bench/tvd/tally.h"
-#include "tools/progress.h"
+#include "command_line/progress.h"
+#include "measurement/bench_rows.h"
 
 namespace croupier::bench {
 
@@ -36,6 +36,7 @@ struct Exactness {
     double most_answered = 0.0;
 };
 
-Exactness judge_draws(const BenchRows& rows, const ExactnessSize& size, tools::Progress& progress);
+Exactness judge_draws(const measurement::BenchRows& rows, const ExactnessSize& size,
+                      command_line::Progress& progress);
 
 }  // namespace croupier::bench

@@ -45,7 +45,7 @@ class Adjusted {
 
 }  // namespace
 
-std::vector<double> softmax_of(const BenchRows& rows, const JudgedStep& step) {
+std::vector<double> softmax_of(const measurement::BenchRows& rows, const JudgedStep& step) {
     const Adjusted adjusted(step);
     std::vector<double> weights(rows.vocab());
     double most = -std::numeric_limits<double>::infinity();

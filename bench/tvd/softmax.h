@@ -9,7 +9,7 @@
 namespace croupier::bench {
 
 // Of a step without filters; by id.
-std::vector<double> softmax_of(const BenchRows& rows, const JudgedStep& step);
+std::vector<double> softmax_of(const measurement::BenchRows& rows, const JudgedStep& step);
 
 // Draws from a distribution with a generator of the caller's.
 class PlainDraws {

@@ -39,7 +39,7 @@ class Dice {
     std::mt19937_64 random_;
 };
 
-std::int32_t any_token(const BenchRows& rows, Dice& dice) {
+std::int32_t any_token(const measurement::BenchRows& rows, Dice& dice) {
     const std::uint32_t from = dice.one_in(2) ? std::min(kFrequent, rows.vocab()) : rows.vocab();
     // The last block may hold less than 64 ids, and stand anywhere.
     return static_cast<std::int32_t>(std::min(rows.id_at(dice.below(from)), rows.vocab() - 1));
@@ -53,7 +53,7 @@ struct LeastPenalty {
 constexpr LeastPenalty kAlsoRaising = {0.9, -0.2};
 constexpr LeastPenalty kLowering = {1.0, 0.0};
 
-void add_penalties(const BenchRows& rows, Dice& dice, LeastPenalty least, JudgedStep& step) {
+void add_penalties(const measurement::BenchRows& rows, Dice& dice, LeastPenalty least, JudgedStep& step) {
     for (std::uint32_t i = 0; i < kStepHistory; ++i) {
         (i % 2 == 0 ? step.prompt : step.output).push_back(any_token(rows, dice));
     }
@@ -66,7 +66,7 @@ void add_penalties(const BenchRows& rows, Dice& dice, LeastPenalty least, Judged
     }
 }
 
-double allowed_share(const BenchRows& rows, const JudgedStep& step) {
+double allowed_share(const measurement::BenchRows& rows, const JudgedStep& step) {
     double allowed = 0.0;
     double all = 0.0;
     for (std::uint32_t id = 0; id < rows.vocab(); ++id) {
@@ -79,7 +79,7 @@ double allowed_share(const BenchRows& rows, const JudgedStep& step) {
     return allowed / all;
 }
 
-void add_mask(const BenchRows& rows, Dice& dice, JudgedStep& step) {
+void add_mask(const measurement::BenchRows& rows, Dice& dice, JudgedStep& step) {
     step.mask.assign((rows.vocab() + 31) / 32, 0U);
     const std::uint32_t of_ten = 1 + dice.below(9);
     for (std::uint32_t first = 0; first < rows.vocab();) {
@@ -92,7 +92,7 @@ void add_mask(const BenchRows& rows, Dice& dice, JudgedStep& step) {
     for (std::uint32_t& word : step.mask) word = ~word;
 }
 
-JudgedStep plain_step(const BenchRows& rows, std::uint32_t number, Dice& dice) {
+JudgedStep plain_step(const measurement::BenchRows& rows, std::uint32_t number, Dice& dice) {
     JudgedStep step;
     step.row = number % rows.count();
     step.params.flags = proto::kNoLogprob;
@@ -115,7 +115,7 @@ sampler::Request JudgedStep::request(std::uint32_t draw) const {
     return request;
 }
 
-JudgedStep untruncated_step(const BenchRows& rows, std::uint32_t number) {
+JudgedStep untruncated_step(const measurement::BenchRows& rows, std::uint32_t number) {
     Dice dice(number);
     JudgedStep step = plain_step(rows, number, dice);
     const std::uint32_t setting = number / rows.count();
@@ -127,7 +127,7 @@ JudgedStep untruncated_step(const BenchRows& rows, std::uint32_t number) {
     return step;
 }
 
-JudgedStep truncated_step(const BenchRows& rows, std::uint32_t number) {
+JudgedStep truncated_step(const measurement::BenchRows& rows, std::uint32_t number) {
     Dice dice(number);
     JudgedStep step = plain_step(rows, number, dice);
     step.params.temperature = dice.between(0.3, 1.5);

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
+#include "measurement/bench_rows.h"
 #include "sampler/request.h"
 
 namespace croupier::bench {
@@ -25,8 +25,8 @@ constexpr std::uint32_t kStepHistory = 512;
 constexpr std::uint32_t kStepRoom = kStepHistory + 8;
 
 // Rows in turn; for each the temperatures 0.6 to 1.2, each with and without penalties and a mask.
-JudgedStep untruncated_step(const BenchRows& rows, std::uint32_t number);
+JudgedStep untruncated_step(const measurement::BenchRows& rows, std::uint32_t number);
 // Filters, temperatures, penalties, masks and biases at random.
-JudgedStep truncated_step(const BenchRows& rows, std::uint32_t number);
+JudgedStep truncated_step(const measurement::BenchRows& rows, std::uint32_t number);
 
 }  // namespace croupier::bench

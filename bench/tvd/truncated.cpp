@@ -22,7 +22,7 @@ constexpr double kNear = 1e-3;
 
 class ReferenceDraws {
   public:
-    ReferenceDraws(const BenchRows& rows, const JudgedStep& step, Agreement& agreement)
+    ReferenceDraws(const measurement::BenchRows& rows, const JudgedStep& step, Agreement& agreement)
         : rows_(rows), step_(step), agreement_(agreement) {
         sampler::Request request = step.request(0);
         request.wants_support = true;
@@ -55,7 +55,7 @@ class ReferenceDraws {
         return sampler::reference::decide(rows_.view(step_.row, false), request);
     }
 
-    const BenchRows& rows_;
+    const measurement::BenchRows& rows_;
     const JudgedStep& step_;
     Agreement& agreement_;
     std::vector<sampler::Survivor> support_;
@@ -63,7 +63,7 @@ class ReferenceDraws {
 
 class Comparison {
   public:
-    explicit Comparison(const BenchRows& rows)
+    explicit Comparison(const measurement::BenchRows& rows)
         : rows_(rows), state_(rows.vocab(), kStepRoom), workspace_(rows.vocab()) {}
 
     void take(std::uint32_t number, std::uint32_t draws, std::uint32_t hot) {
@@ -98,7 +98,7 @@ class Comparison {
             step.row, draw, summarised ? "with" : "without", hot_blocks.size(), token, expected);
     }
 
-    const BenchRows& rows_;
+    const measurement::BenchRows& rows_;
     sampler::SequenceState state_;
     sampler::Workspace workspace_;
     Agreement agreement_;
@@ -106,8 +106,8 @@ class Comparison {
 
 }  // namespace
 
-Agreement compare_truncated(const BenchRows& rows, std::uint32_t steps, std::uint32_t draws,
-                            const std::vector<std::uint32_t>& sizes, tools::Progress& progress) {
+Agreement compare_truncated(const measurement::BenchRows& rows, std::uint32_t steps, std::uint32_t draws,
+                            const std::vector<std::uint32_t>& sizes, command_line::Progress& progress) {
     Comparison comparison(rows);
     for (std::uint32_t number = 0; number < steps; ++number) {
         comparison.take(number, draws, sizes[number % sizes.size()]);

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
-#include "tools/progress.h"
+#include "command_line/progress.h"
+#include "measurement/bench_rows.h"
 
 namespace croupier::bench {
 
@@ -19,7 +19,7 @@ struct Agreement {
 };
 
 // So many decisions of each step; hot sets of these sizes in turn.
-Agreement compare_truncated(const BenchRows& rows, std::uint32_t steps, std::uint32_t draws,
-                            const std::vector<std::uint32_t>& sizes, tools::Progress& progress);
+Agreement compare_truncated(const measurement::BenchRows& rows, std::uint32_t steps, std::uint32_t draws,
+                            const std::vector<std::uint32_t>& sizes, command_line::Progress& progress);
 
 }  // namespace croupier::bench

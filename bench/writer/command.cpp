@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "bench/environment.h"
 #include "bench/writer/bench_session.h"
 #include "bench/writer/gpu.h"
+#include "measurement/environment.h"
 
 namespace croupier::bench {
 namespace {
@@ -151,7 +151,7 @@ std::vector<Case> cases_of(const Options& options, std::uint32_t columns) {
 }
 
 json run(const Options& options) {
-    json where = environment();
+    json where = measurement::environment();
     where["gpu"] = writer::gpu_name(0);
     const double flag_seconds = writer::launch_to_flag_seconds();
     MatmulLoad load;

@@ -36,20 +36,25 @@ TEST_CASE("bench decide: all cases are decided, of every dtype and in any slices
 }
 
 TEST_CASE("bench decide: a row is the same in whatever slices and dtype it lies") {
-    const BenchRows rows = BenchRows::generated(kVocab, 3);
+    const measurement::BenchRows rows = measurement::BenchRows::generated(kVocab, 3);
     for (const char* dtype : {"bf16", "fp32"}) {
-        const LaidRows whole(rows, dtype_of(dtype), ranks_of("1"), false);
-        const LaidRows cut(rows, dtype_of(dtype), ranks_of("3"), false);
-        const LaidRows between(rows, dtype_of(dtype), ranks_of("3x64"), false);
-        const LaidRows column(rows, dtype_of(dtype), ranks_of("1"), true);
-        const LaidRows columns(rows, dtype_of(dtype), ranks_of("3"), true);
+        const measurement::LaidRows whole(rows, measurement::dtype_of(dtype), measurement::ranks_of("1"),
+                                          false);
+        const measurement::LaidRows cut(rows, measurement::dtype_of(dtype), measurement::ranks_of("3"),
+                                        false);
+        const measurement::LaidRows between(rows, measurement::dtype_of(dtype), measurement::ranks_of("3x64"),
+                                            false);
+        const measurement::LaidRows column(rows, measurement::dtype_of(dtype), measurement::ranks_of("1"),
+                                           true);
+        const measurement::LaidRows columns(rows, measurement::dtype_of(dtype), measurement::ranks_of("3"),
+                                            true);
         BenchSequence sequence(kVocab, 2);
         const std::vector<std::int32_t> history = {1, 2};
         const CaseRequest request(chosen_cases({"temperature"}).front(), kVocab, 1.0);
         sampler::Workspace workspace(kVocab);
         for (std::uint32_t draw = 0; draw < 60; ++draw) {
             sequence.begin(request, history);
-            const auto token = [&](const LaidRows& each, bool summarised) {
+            const auto token = [&](const measurement::LaidRows& each, bool summarised) {
                 const std::uint32_t row = draw % rows.count();
                 const std::int32_t drawn = sequence.decide(each.view(row, summarised), draw, workspace).token;
                 sequence.rewind();

@@ -8,10 +8,10 @@
 #include <string>
 #include <utility>
 
+#include "sim/request_mixes.h"
 #include "testing/workplace.h"
 #include "tests/tools/imagined_host.h"
 #include "tools/plan/sim_run.h"
-#include "tools/request_mixes.h"
 
 namespace croupier::tools {
 
@@ -95,7 +95,7 @@ TEST_CASE("plan: every mix of croupier sim is one of plan, and is fitted to its 
     };
     CHECK(p50_of("fixed") > 0.0);
     CHECK(p50_of("mixed") == Approx(3.0 * p50_of("fixed")).epsilon(0.01));
-    for (const char* mix : kRequestMixes) {
+    for (const char* mix : sim::kRequestMixes) {
         const std::string name = mix;
         INFO(name);
         const testing::Ended simulated =

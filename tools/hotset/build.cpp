@@ -55,7 +55,7 @@ void check_options(const BuildOptions& options) {
 
 Built count_all(const BuildOptions& options) {
     Built built;
-    Progress progress("MB", 1'000'000);
+    command_line::Progress progress("MB", 1'000'000);
     std::vector<double> count_of_id(options.model.vocab);
     for (std::size_t i = 0; i < options.traces.size(); ++i) {
         const double weight = options.weights.empty() ? 1.0 : options.weights[i];

@@ -6,11 +6,11 @@
 #include <iostream>
 #include <memory>
 
-#include "bench/hotset_size/size.h"
 #include "explain/fields.h"
 #include "html/page.h"
 #include "tools/hotset/build.h"
 #include "tools/hotset/show.h"
+#include "tools/hotset/size.h"
 
 namespace croupier::tools {
 namespace {
@@ -126,17 +126,17 @@ void write_json(const std::string& path, const std::string& json) {
     if (!file.flush()) throw std::runtime_error("cannot write '" + path + "'");
 }
 
-void size_hot_set(const bench::SizeOptions& options) {
-    const bench::SizeResults results = bench::measure_sizes(options);
-    if (!options.json.empty()) write_json(options.json, bench::size_json(results));
-    if (!options.page.empty()) html::write_page(options.page, bench::size_page(results));
-    std::cout << bench::size_table(results);
+void size_hot_set(const SizeOptions& options) {
+    const SizeResults results = measure_sizes(options);
+    if (!options.json.empty()) write_json(options.json, size_json(results));
+    if (!options.page.empty()) html::write_page(options.page, size_page(results));
+    std::cout << size_table(results);
 }
 
 void add_size(CLI::App& hotset, int& status) {
     auto* size = hotset.add_subcommand("size", "Which size of a hot set draws fastest on this machine");
     size->footer(kSizeHelp);
-    auto options = std::make_shared<bench::SizeOptions>();
+    auto options = std::make_shared<SizeOptions>();
     size->add_option("--rows", options->rows, "Files of bf16 rows, one after another")->required();
     size->add_option("--hot", options->hot, "Hotness order: a file of `croupier hotset build`, or int32 ids")
         ->required();

@@ -56,7 +56,8 @@ std::vector<double> counts_in_file(const std::string& path, const TracedModel& m
     return count_of_id;
 }
 
-std::vector<double> count_int32(const std::string& path, const TracedModel& model, Progress& progress) {
+std::vector<double> count_int32(const std::string& path, const TracedModel& model,
+                                command_line::Progress& progress) {
     if (const std::uint64_t size = size_of(path); size % sizeof(std::int32_t) != 0) {
         throw explain::RequestError("trace '" + path + "' has " + std::to_string(size) +
                                     " bytes, which is no whole number of int32 token ids");
@@ -84,7 +85,7 @@ std::vector<double> count_int32(const std::string& path, const TracedModel& mode
 }
 
 std::vector<double> count_json_lines(std::istream& lines, const std::string& path, const TracedModel& model,
-                                     Progress& progress) {
+                                     command_line::Progress& progress) {
     std::vector<double> count_of_id(model.vocab);
     std::uint64_t number = 0;
     for (std::string line; std::getline(lines, line);) {
@@ -98,7 +99,8 @@ std::vector<double> count_json_lines(std::istream& lines, const std::string& pat
     return count_of_id;
 }
 
-std::vector<double> count_by_kind(const std::string& path, const TracedModel& model, Progress& progress) {
+std::vector<double> count_by_kind(const std::string& path, const TracedModel& model,
+                                  command_line::Progress& progress) {
     if (path == "-") {
         progress.begin("counting standard input", 0);
         return count_json_lines(std::cin, "standard input", model, progress);
@@ -118,7 +120,8 @@ std::vector<double> count_by_kind(const std::string& path, const TracedModel& mo
 
 }  // namespace
 
-std::vector<double> count_trace(const std::string& path, const TracedModel& model, Progress& progress) {
+std::vector<double> count_trace(const std::string& path, const TracedModel& model,
+                                command_line::Progress& progress) {
     std::vector<double> count_of_id = count_by_kind(path, model, progress);
     const bool empty =
         std::all_of(count_of_id.begin(), count_of_id.end(), [](double count) { return count == 0.0; });

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/progress.h"
+#include "command_line/progress.h"
 
 namespace croupier::tools {
 
@@ -16,6 +16,7 @@ struct TracedModel {
 
 // A file of int32 (.i32), of JSON lines (.jsonl), or another hotness file; "-" stands for JSON lines on
 // standard input. Throws RequestError for a trace that does not fit the model.
-std::vector<double> count_trace(const std::string& path, const TracedModel& model, Progress& progress);
+std::vector<double> count_trace(const std::string& path, const TracedModel& model,
+                                command_line::Progress& progress);
 
 }  // namespace croupier::tools

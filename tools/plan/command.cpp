@@ -12,12 +12,12 @@
 #include <stdexcept>
 
 #include "command_line/choices.h"
+#include "command_line/number_between.h"
 #include "proto/geometry.h"
 #include "proto/plane.h"
-#include "tools/number_between.h"
+#include "sim/request_mixes.h"
 #include "tools/plan/measurement_json.h"
 #include "tools/plan/plan.h"
-#include "tools/request_mixes.h"
 #include "tools/whole_file.h"
 
 namespace croupier::tools {
@@ -86,7 +86,7 @@ int run(const std::function<void()>& work, bool json) {
 }
 
 std::vector<std::string> mixes() {
-    return {kRequestMixes.begin(), kRequestMixes.end()};
+    return {sim::kRequestMixes.begin(), sim::kRequestMixes.end()};
 }
 
 void add_requests(CLI::App& command, Requests& requests, SimPlace& place) {
@@ -139,7 +139,7 @@ void add_engine(CLI::App& command, PlanQuestion& question) {
         ->check(CLI::Range(1U, proto::kMaxTp));
     command.add_option("--stage-ms", setting.stage_ms, "Milliseconds of a pipeline stage: T_cycle")
         ->capture_default_str()
-        ->check(number_between(0.001, 10000.0));
+        ->check(command_line::number_between(0.001, 10000.0));
     command
         .add_option("--mix", setting.requests.mix, "What requests ask for, as `croupier sim --mix` has it")
         ->capture_default_str()
@@ -151,7 +151,7 @@ void add_engine(CLI::App& command, PlanQuestion& question) {
         ->check(CLI::Range(0U, proto::kMaxSamplers));
     command.add_option("--of-stage", question.share_of_stage, "The share of a stage that decisions may take")
         ->capture_default_str()
-        ->check(number_between(0.01, 1.0));
+        ->check(command_line::number_between(0.01, 1.0));
 }
 
 MeasuredSettings settings_of(const PlanQuestion& question) {
@@ -234,7 +234,7 @@ void add_measure(CLI::App& plan, int& status) {
         ->check(CLI::Range(1U, proto::kMaxSamplers));
     list("--stage-ms", settings.stages_ms,
          "Milliseconds of pipeline stages, which take turns: more of them take no more runs")
-        ->check(number_between(0.0, 10000.0));
+        ->check(command_line::number_between(0.0, 10000.0));
     add_requests(*command, settings.other.requests, options->place);
     command->add_option("--save", options->save, "The file to write; it is replaced whole")->required();
     command->callback([options, &status] {

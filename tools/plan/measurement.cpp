@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "command_line/progress.h"
 #include "testing/file_text.h"
 #include "tools/plan/measurement_json.h"
-#include "tools/progress.h"
 #include "tools/whole_file.h"
 
 namespace croupier::tools {
@@ -118,7 +118,7 @@ class Measuring {
 
     const MeasuredSettings& settings_;
     const SimPlace& place_;
-    Progress progress_;
+    command_line::Progress progress_;
     std::vector<Asked> asked_;
     Measurement measurement_;
 };

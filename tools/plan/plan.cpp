@@ -6,8 +6,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "bench/decide/laid_rows.h"
 #include "config/config.h"
+#include "measurement/laid_rows.h"
 #include "proto/lean_part.h"
 #include "proto/plane.h"
 #include "proto/segment_layout.h"
@@ -26,7 +26,7 @@ proto::Geometry geometry_of(const PlanQuestion& question) {
     geometry.tp = question.setting.tp;
     geometry.max_batch = question.setting.batch;
     geometry.slots = question.room.steps_in_flight;
-    geometry.dtype = bench::dtype_of(question.setting.requests.dtype);
+    geometry.dtype = measurement::dtype_of(question.setting.requests.dtype);
     geometry.max_sequences = question.room.max_sequences;
     geometry.max_length = question.room.max_length;
     geometry.mask_rows = question.setting.batch;

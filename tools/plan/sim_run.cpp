@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "bench/percentiles.h"
+#include "measurement/percentiles.h"
 #include "testing/child_process.h"
 #include "testing/file_text.h"
 #include "tools/program_beside.h"
@@ -142,7 +142,7 @@ MeasuredStep taken_together(std::span<const MeasuredStep> runs) {
     const auto middle = [runs](auto of) {
         std::vector<double> values;
         std::transform(runs.begin(), runs.end(), std::back_inserter(values), of);
-        return bench::middle_mean(std::move(values));
+        return measurement::middle_mean(std::move(values));
     };
     all.p50_us = middle([](const MeasuredStep& run) { return run.p50_us; });
     all.p99_us = middle([](const MeasuredStep& run) { return run.p99_us; });

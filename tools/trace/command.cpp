@@ -11,13 +11,13 @@
 #include <string>
 #include <thread>
 
+#include "command_line/number_between.h"
+#include "command_line/progress.h"
 #include "proto/default_paths.h"
 #include "shm/snapshot.h"
 #include "tools/instance_words.h"
 #include "tools/journal_watch.h"
-#include "tools/number_between.h"
 #include "tools/printable.h"
-#include "tools/progress.h"
 #include "tools/trace/step_story.h"
 #include "tools/whole_file.h"
 
@@ -65,7 +65,7 @@ class Collector {
         const auto begin = Clock::now();
         const auto end = begin + std::chrono::duration_cast<Clock::duration>(
                                      std::chrono::duration<double>(options_.seconds));
-        Progress progress("seconds", 1000);
+        command_line::Progress progress("seconds", 1000);
         progress.begin("tracing", static_cast<std::uint64_t>(options_.seconds * 1000));
         for (auto now = begin; now < end && !is_over();) {
             std::this_thread::sleep_for(std::min<Clock::duration>(kReadPeriod, end - now));
@@ -187,7 +187,7 @@ int run_trace(const TraceOptions& options) {
     }
     const StepStory story(std::move(material));
     {
-        Progress progress("events", 1);
+        command_line::Progress progress("events", 1);
         progress.begin("writing", story.events());
         story.write(file.stream(),
                     {{"program", std::string("croupier trace ") + CROUPIER_VERSION},
@@ -209,7 +209,7 @@ void add_trace_command(CLI::App& app, int& status) {
     command->add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();
     command->add_option("--shm-dir", options->directory, "The daemon's `shm.dir`")->capture_default_str();
     auto* seconds = command->add_option("--seconds", options->seconds, "How long to look from now on")
-                        ->check(number_between(0.01, 600.0))
+                        ->check(command_line::number_between(0.01, 600.0))
                         ->capture_default_str();
     command
         ->add_flag("--kept", options->kept,

@@ -3,10 +3,10 @@
 
 #include <array>
 
-namespace croupier::tools {
+namespace croupier::sim {
 
 // In the order of sim::SimMix.
 inline constexpr std::array kRequestMixes = {"greedy",      "plain", "full", "fixed", "fixed-temperature",
                                              "fixed-top-p", "mixed"};
 
-}  // namespace croupier::tools
+}  // namespace croupier::sim

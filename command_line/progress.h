@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace croupier::tools {
+namespace croupier::command_line {
 
 class Progress {
   public:
@@ -34,4 +34,4 @@ class Progress {
     std::uint64_t done_ = 0;
 };
 
-}  // namespace croupier::tools
+}  // namespace croupier::command_line

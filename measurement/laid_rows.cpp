@@ -1,4 +1,4 @@
-#include "bench/decide/laid_rows.h"
+#include "measurement/laid_rows.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,7 @@
 
 #include "sampler/workspace.h"
 
-namespace croupier::bench {
+namespace croupier::measurement {
 namespace {
 
 using proto::Dtype;
@@ -149,4 +149,4 @@ sampler::RowView LaidRows::view(std::uint32_t index, bool summarised) const {
     return {dtype_, vocab_, kBlock, columns, column, {slices_.data() + first, parts_.size()}};
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

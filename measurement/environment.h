@@ -3,8 +3,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 nlohmann::json environment();
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

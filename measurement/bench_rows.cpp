@@ -1,4 +1,4 @@
-#include "bench/decide/bench_rows.h"
+#include "measurement/bench_rows.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@
 
 #include "proto/hotness_order.h"
 
-namespace croupier::bench {
+namespace croupier::measurement {
 namespace {
 
 float value_of(std::uint16_t code) {
@@ -111,4 +111,4 @@ sampler::RowView BenchRows::view(std::uint32_t index, bool summarised) const {
     return {proto::Dtype::bf16, vocab_, kTile, 1, 0, {&slices_[index * 2 + (summarised ? 1 : 0)], 1}};
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

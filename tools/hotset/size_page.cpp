@@ -1,10 +1,10 @@
 #include <spdlog/fmt/fmt.h>
 
-#include "bench/hotset_size/size.h"
 #include "html/page.h"
 #include "html/plot.h"
+#include "tools/hotset/size.h"
 
-namespace croupier::bench {
+namespace croupier::tools {
 namespace {
 
 using html::Drawn;
@@ -110,4 +110,4 @@ std::string size_page(const SizeResults& results) {
                                                   choice_plots(results));
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::tools

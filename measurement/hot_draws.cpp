@@ -1,18 +1,18 @@
-#include "bench/hotset_size/hot_draws.h"
+#include "measurement/hot_draws.h"
 
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
-#include "bench/decide/read_once.h"
-#include "bench/percentiles.h"
-#include "bench/uninterrupted.h"
+#include "measurement/percentiles.h"
+#include "measurement/read_once.h"
+#include "measurement/uninterrupted.h"
 #include "proto/philox.h"
 #include "sampler/decide.h"
 #include "sampler/proposals.h"
 
-namespace croupier::bench {
+namespace croupier::measurement {
 namespace {
 
 constexpr std::uint32_t kWarmRounds = 2;
@@ -119,7 +119,7 @@ double HotDraws::hot_path_us() const {
 
 std::vector<HotDraws> measure_draws(const BenchRows& rows, const proto::SamplingParams& params,
                                     std::span<const std::uint32_t> sizes, std::uint32_t rounds,
-                                    tools::Progress& progress) {
+                                    command_line::Progress& progress) {
     Sampler sampler(rows, params);
     std::vector<HotDraws> all;
     for (const std::uint32_t hot : sizes) {
@@ -137,4 +137,4 @@ std::vector<HotDraws> measure_draws(const BenchRows& rows, const proto::Sampling
     return all;
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

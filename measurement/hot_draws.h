@@ -5,11 +5,11 @@
 #include <span>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
+#include "command_line/progress.h"
+#include "measurement/bench_rows.h"
 #include "proto/sampling.h"
-#include "tools/progress.h"
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 // Hot sets are whole blocks: 0 stays, what would end inside a block ends with it. Throws for what is above
 // the vocabulary.
@@ -37,6 +37,6 @@ struct HotDraws {
 // Every row once a round and size, the sizes in turns, so that whatever disturbs the machine disturbs all.
 std::vector<HotDraws> measure_draws(const BenchRows& rows, const proto::SamplingParams& params,
                                     std::span<const std::uint32_t> sizes, std::uint32_t rounds,
-                                    tools::Progress& progress);
+                                    command_line::Progress& progress);
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

@@ -1,4 +1,4 @@
-#include "bench/decide/row_order.h"
+#include "measurement/row_order.h"
 
 #include <fstream>
 #include <stdexcept>
@@ -6,7 +6,7 @@
 
 #include "shm/hotness_file.h"
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 std::vector<std::uint32_t> read_order(const std::string& path, std::uint32_t vocab) {
     auto loaded = shm::load_hotness(path, vocab);
@@ -31,4 +31,4 @@ std::vector<std::uint32_t> read_order(const std::string& path, std::uint32_t voc
     return proto::rank_blocks(order);
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

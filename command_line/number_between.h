@@ -3,9 +3,9 @@
 
 #include <CLI/CLI.hpp>
 
-namespace croupier::tools {
+namespace croupier::command_line {
 
 // CLI::Range lets through what compares with nothing: nan.
 CLI::Validator number_between(double least, double most);
 
-}  // namespace croupier::tools
+}  // namespace croupier::command_line

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
+#include "measurement/bench_rows.h"
 #include "sampler/row_view.h"
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 struct Ranks {
     std::string name = "1";
@@ -72,4 +72,4 @@ class LaidRows {
     std::vector<sampler::Slice> slices_;  // of each row without summaries, then with them
 };
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

@@ -1,4 +1,4 @@
-#include "tools/progress.h"
+#include "command_line/progress.h"
 
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <utility>
 
-namespace croupier::tools {
+namespace croupier::command_line {
 namespace {
 
 constexpr std::chrono::milliseconds kSilent{2000};
@@ -50,4 +50,4 @@ void Progress::say(Clock::time_point now) {
     next_ = now + (terminal_ ? kOnTerminal : kInLog);
 }
 
-}  // namespace croupier::tools
+}  // namespace croupier::command_line

@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 struct Percentiles {
     double p50 = 0;
@@ -21,4 +21,4 @@ nlohmann::json to_json(const Percentiles& percentiles);
 // The mean of the middle half: a neighbour on the same core disturbs some rounds, never all alike.
 double middle_mean(std::vector<double> values);
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/hotset_size/hot_draws.h"
 #include "hot_sets/sizing.h"
+#include "measurement/hot_draws.h"
 
-namespace croupier::bench {
+namespace croupier::tools {
 
 struct SizeOptions {
     std::vector<std::string> rows;
@@ -24,8 +24,8 @@ struct SizeOptions {
 struct SizeResults {
     SizeOptions options;
     std::uint32_t rows = 0;
-    std::vector<HotDraws> draws;  // of the grid's sizes
-    HotDraws own_choice;          // each row chooses its head itself
+    std::vector<measurement::HotDraws> draws;  // of the grid's sizes
+    measurement::HotDraws own_choice;          // each row chooses its head itself
     std::vector<hot_sets::SizedCost> grid;
     hot_sets::AffineFit hot_path;
     double proposal_us = 0.0;
@@ -43,4 +43,4 @@ std::string size_table(const SizeResults& results);
 std::string size_json(const SizeResults& results);
 std::string size_page(const SizeResults& results);
 
-}  // namespace croupier::bench
+}  // namespace croupier::tools

@@ -2,20 +2,20 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/environment.h"
-#include "bench/hotset_size/size.h"
+#include "measurement/environment.h"
+#include "tools/hotset/size.h"
 
-namespace croupier::bench {
+namespace croupier::tools {
 namespace {
 
-std::string row_of(const HotDraws& draws, const std::string& expected) {
+std::string row_of(const measurement::HotDraws& draws, const std::string& expected) {
     return fmt::format("{:>8} {} {:>10.4f} {:>10.3f} {:>8.1f} {:>10.2f} {:>10.2f}",
                        draws.hot == 0 ? "row's" : std::to_string(draws.hot), expected,
                        draws.per_draw(draws.hot_path), draws.per_draw(draws.proposals),
                        draws.per_draw(draws.blocks_read), draws.hot_path_us(), draws.mean_us());
 }
 
-nlohmann::ordered_json measured_json(const HotDraws& draws) {
+nlohmann::ordered_json measured_json(const measurement::HotDraws& draws) {
     return {{"hot", draws.hot},
             {"accepted_at_once", draws.per_draw(draws.hot_path)},
             {"proposals", draws.per_draw(draws.proposals)},
@@ -88,8 +88,8 @@ std::string size_json(const SizeResults& results) {
         {"paper",
          {{"stationary", results.paper_best.stationary},
           {"best_expected", results.grid[results.paper_best.place].hot}}},
-        {"environment", environment()}};
+        {"environment", measurement::environment()}};
     return all.dump() + "\n";
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::tools

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
+#include "measurement/bench_rows.h"
 
-namespace croupier::bench {
+namespace croupier::tools {
 
 // Means over the rows, by the number of hot blocks from none to all.
 struct HotMass {
@@ -14,6 +14,6 @@ struct HotMass {
     std::vector<double> proposals;  // all bounds' mass over the true mass: 1 / the chance of an acceptance
 };
 
-HotMass hot_mass_of(const BenchRows& rows, double temperature);
+HotMass hot_mass_of(const measurement::BenchRows& rows, double temperature);
 
-}  // namespace croupier::bench
+}  // namespace croupier::tools

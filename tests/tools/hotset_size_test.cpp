@@ -9,7 +9,7 @@
 #include "testing/logit_rows.h"
 #include "testing/workplace.h"
 
-namespace croupier::bench {
+namespace croupier::tools {
 
 using namespace testing;
 namespace {
@@ -70,4 +70,4 @@ TEST_CASE("size: what cannot be measured is refused with what would be right") {
     CHECK_THAT(refusal(here, inputs + "--temperature 0"), Catch::Contains("--temperature is 0"));
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::tools

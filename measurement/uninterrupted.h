@@ -5,7 +5,7 @@
 #include <ctime>
 #include <optional>
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 inline double thread_us() {
     timespec time{};
@@ -26,4 +26,4 @@ std::optional<double> uninterrupted_us(Work work) {
     return took.count();
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

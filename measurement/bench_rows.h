@@ -8,7 +8,7 @@
 
 #include "sampler/row_view.h"
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 class BenchRows {
   public:
@@ -49,4 +49,4 @@ class BenchRows {
     std::vector<sampler::Slice> slices_;      // two a row: without summaries and with them
 };
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

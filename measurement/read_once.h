@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 // Returns a value that depends on every byte, so that no read can be left out.
 std::uint64_t read_once(const void* bytes, std::size_t count);
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement
