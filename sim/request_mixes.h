@@ -1,4 +1,4 @@
-// What simulated requests ask for, by the names that `croupier sim --mix` and `croupier plan --mix` know.
+// Names of request mixes for `croupier sim --mix` and `croupier plan --mix`.
 #pragma once
 
 #include <array>
