@@ -1,11 +1,11 @@
-// An option's number within its range.
+// Checks that an option's value is a number within a range.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 namespace croupier::command_line {
 
-// CLI::Range lets through what compares with nothing: nan.
+// Unlike CLI::Range, it refuses nan.
 CLI::Validator number_between(double least, double most);
 
 }  // namespace croupier::command_line

@@ -1,4 +1,4 @@
-// Where a measurement was made: kept beside every raw result.
+// The machine and version of a measurement, stored with every raw result.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

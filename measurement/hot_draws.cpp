@@ -23,14 +23,14 @@ class Sampler {
         state_.begin(params_, {});
     }
 
-    // Leaves the caches alike whatever was drawn before: a small hot set would find its blocks near by.
+    // Brings the caches into the same state before each size; otherwise small hot sets would stay cached.
     void read_rows() {
         for (std::uint32_t row = 0; row < rows_.count(); ++row) {
             sink_ = sink_ + read_once(rows_.row(row), rows_.row_bytes());
         }
     }
 
-    // Nothing: the draw was interrupted.
+    // Returns nothing if the draw was interrupted.
     std::optional<double> draw_us(std::uint32_t row, std::uint32_t draw,
                                   std::span<const std::uint32_t> hot_blocks) {
         sampler::Request request;

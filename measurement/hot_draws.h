@@ -1,4 +1,4 @@
-// Untruncated draws by the sampler itself, with hot sets of several sizes, measured side by side.
+// Measures unfiltered draws by the sampler with hot sets of several sizes.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,17 @@
 
 namespace croupier::measurement {
 
-// Hot sets are whole blocks: 0 stays, what would end inside a block ends with it. Throws for what is above
-// the vocabulary.
+// Rounds sizes up to whole blocks, sorts them and removes duplicates; 0 stays 0. Throws std::runtime_error for a size above the vocabulary.
 std::vector<std::uint32_t> whole_blocks(std::vector<std::uint32_t> sizes, std::uint32_t vocab);
 
-// From 256 to the vocabulary, in half octaves.
+// Sizes from 256 to the vocabulary, two per octave.
 std::vector<std::uint32_t> sizes_to_try(std::uint32_t vocab);
 
 struct HotDraws {
     std::uint32_t hot = 0;
-    std::vector<double> rounds_us;           // each round's mean
-    std::vector<double> hot_path_rounds_us;  // of the draws whose first proposal, a hot one, was accepted
-    std::uint64_t draws = 0;                 // less those that were interrupted
+    std::vector<double> rounds_us;           // mean of each round
+    std::vector<double> hot_path_rounds_us;  // of draws that accepted their first proposal from the hot set
+    std::uint64_t draws = 0;                 // without interrupted draws
     std::uint64_t hot_path = 0;
     std::uint64_t proposals = 0;
     std::uint64_t blocks_read = 0;
@@ -34,7 +33,7 @@ struct HotDraws {
     }
 };
 
-// Every row once a round and size, the sizes in turns, so that whatever disturbs the machine disturbs all.
+// Each round draws once from every row with every size, so that other load affects all sizes alike.
 std::vector<HotDraws> measure_draws(const BenchRows& rows, const proto::SamplingParams& params,
                                     std::span<const std::uint32_t> sizes, std::uint32_t rounds,
                                     command_line::Progress& progress);

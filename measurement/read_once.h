@@ -1,4 +1,4 @@
-// The yardstick: what it costs to read a row's bytes once, with the widest loads that this machine has.
+// The baseline of row benchmarks: reads bytes once with the widest loads of this machine.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace croupier::measurement {
 
-// Returns a value that depends on every byte, so that no read can be left out.
+// The result depends on every byte, so that the compiler cannot omit a read.
 std::uint64_t read_once(const void* bytes, std::size_t count);
 
 }  // namespace croupier::measurement

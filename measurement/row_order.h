@@ -1,4 +1,4 @@
-// The hotness order that a benchmark lays its rows in.
+// Reads the hotness order for the rows of a measurement.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,7 @@
 
 namespace croupier::measurement {
 
-// All blocks of the vocabulary, hottest first: from a file of `croupier hotset build`, or of the bare ids as
-// int32, hottest first. Throws with what is wrong.
+// Returns all blocks of the vocabulary, hottest first. The file is from `croupier hotset build`, or holds int32 ids, hottest first. Throws std::runtime_error.
 std::vector<std::uint32_t> read_order(const std::string& path, std::uint32_t vocab);
 
 }  // namespace croupier::measurement

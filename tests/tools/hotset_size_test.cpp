@@ -66,7 +66,7 @@ TEST_CASE("size: refuses invalid input and says what is allowed") {
     CHECK_THAT(refusal(here, "--rows short.bf16 --hot hot.i32"), Catch::Contains("not a whole number of rows of 4000"));
     CHECK_THAT(refusal(here, inputs + "--sizes 64,128,5000"),
                Catch::Contains("5000 ids; allowed: 0 to 4000"));
-    CHECK_THAT(refusal(here, inputs + "--sizes 1,2,3"), Catch::Contains("a fit takes 3 or more"));
+    CHECK_THAT(refusal(here, inputs + "--sizes 1,2,3"), Catch::Contains("a fit needs 3 or more"));
     CHECK_THAT(refusal(here, inputs + "--temperature 0"), Catch::Contains("--temperature is 0"));
 }
 

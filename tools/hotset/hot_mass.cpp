@@ -12,8 +12,8 @@ using sampler::kProposalBlock;
 
 struct BlockMass {
     double actual = 0.0;
-    double bound_each = 0.0;     // the sum of its tokens' bounds
-    double bound_by_most = 0.0;  // its largest logit's bound, for every place
+    double bound_each = 0.0;     // sum of its tokens' bounds
+    double bound_by_most = 0.0;  // 64 times the bound of its largest logit
 };
 
 std::vector<BlockMass> weigh(const measurement::BenchRows& rows, std::uint32_t row, double temperature) {

@@ -1,4 +1,4 @@
-// What hot sets of every size cover of a row, and how many proposals a draw then needs: from the rows alone.
+// Computes from rows what hot sets of every size cover, and the expected number of proposals per draw.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace croupier::tools {
 
-// Means over the rows, by the number of hot blocks from none to all.
+// Means over the rows, indexed by the number of hot blocks.
 struct HotMass {
-    std::vector<double> alpha;      // the hot set's share of the mass
-    std::vector<double> proposals;  // all bounds' mass over the true mass: 1 / the chance of an acceptance
+    std::vector<double> alpha;      // share of the mass in the hot set
+    std::vector<double> proposals;  // sum of the bounds divided by the mass: 1 / probability of acceptance
 };
 
 HotMass hot_mass_of(const measurement::BenchRows& rows, double temperature);

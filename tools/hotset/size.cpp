@@ -13,11 +13,11 @@ namespace {
 std::vector<std::uint32_t> grid_of(const SizeOptions& options) {
     auto sizes = options.sizes.empty() ? measurement::sizes_to_try(options.vocab)
                                        : measurement::whole_blocks(options.sizes, options.vocab);
-    // It is measured in any case, and no part of the model.
+    // Size 0 is always measured, but is not part of the model.
     sizes.erase(std::remove(sizes.begin(), sizes.end(), 0U), sizes.end());
     if (sizes.size() < 3) {
         throw std::runtime_error("--sizes names " + std::to_string(sizes.size()) +
-                                 " different hot sets of whole blocks of 64; a fit takes 3 or more");
+                                 " different sizes in blocks of 64 ids; a fit needs 3 or more");
     }
     return sizes;
 }
@@ -29,7 +29,7 @@ void check(const SizeOptions& options) {
     }
     if (options.rounds < 4) {
         throw std::runtime_error("--rounds is " + std::to_string(options.rounds) +
-                                 "; allowed: 4 or more, of which the middle half is kept");
+                                 "; allowed: 4 or more");
     }
 }
 
@@ -38,7 +38,7 @@ void fit(SizeResults& results, const HotMass& mass) {
         const std::size_t blocks = (each.hot + sampler::kProposalBlock - 1) / sampler::kProposalBlock;
         if (each.hot_path == 0) {
             throw std::runtime_error("no draw with a hot set of " + std::to_string(each.hot) +
-                                     " took its first proposal from it: take larger --sizes, or check --hot");
+                                     " accepted its first proposal from it: use larger --sizes, or check --hot");
         }
         results.grid.push_back(
             {each.hot, mass.alpha[blocks], each.hot_path_us(), each.mean_us(), mass.proposals[blocks]});
