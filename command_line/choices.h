@@ -15,7 +15,8 @@ CLI::Validator one_of(const std::vector<std::string>& names);
 template <typename T>
 using Choices = std::vector<std::pair<std::string, T>>;
 
-// Adds an option that sets `value` to the value of the given name; the default is the name of the current value. CLI::CheckedTransformer would show the values too, as numbers or raw bytes.
+// Adds an option that sets `value` to the value of the given name; the default is the name of the current
+// value. CLI::CheckedTransformer would show the values too, as numbers or raw bytes.
 template <typename T>
 CLI::Option* add_choice(CLI::App& app, const std::string& option, T& value, const Choices<T>& choices,
                         const std::string& description) {

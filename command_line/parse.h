@@ -6,7 +6,9 @@
 
 namespace croupier::command_line {
 
-// Parses the command line and runs the callbacks of its commands. Returns the exit status if the program is done: it printed help, its version, or a one-line error on standard error. `help`, `help COMMAND` and a missing command also print help.
+// Parses the command line and runs the callbacks of its commands. Returns the exit status if the program is
+// done: it printed help, its version, or a one-line error on standard error. `help`, `help COMMAND` and a
+// missing command also print help.
 std::optional<int> parse(CLI::App& app, int argc, char** argv);
 
 }  // namespace croupier::command_line

@@ -23,7 +23,7 @@ Progress::Progress(std::string shown, std::uint64_t units)
       next_(Clock::now() + kSilent) {}
 
 Progress::~Progress() {
-    if (printed_  && terminal_) std::fputs("\r\033[K", stderr);
+    if (printed_ && terminal_) std::fputs("\r\033[K", stderr);
 }
 
 void Progress::begin(const std::string& what, std::uint64_t all) {

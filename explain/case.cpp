@@ -151,7 +151,8 @@ std::vector<std::uint32_t> read_hot(const Fields& fields, const Row& row) {
 std::optional<std::uint32_t> read_random(const Fields& fields, const Case& of) {
     if (!fields.has("random")) return std::nullopt;
     if (of.draws > 1 || of.params.children > 1) {
-        throw RequestError("random is for a single decision, but this request has several (draws or params.n)");
+        throw RequestError(
+            "random is for a single decision, but this request has several (draws or params.n)");
     }
     return fields.whole("random", 0U);
 }

@@ -42,7 +42,7 @@ struct Explained {
     std::optional<Decided> decided;  // the daemon's answer
     std::string chooser;             // how the token was chosen, as text
     Outcome outcome;                 // of the reference
-    FastDecision fast;                    // of the daemon's code for the same request
+    FastDecision fast;               // of the daemon's code for the same request
     std::vector<TokenShare> top;     // the most likely tokens and the drawn one
     std::vector<TokenShare> cut;     // the most likely tokens that filters and masks removed
     double others = 0.0;             // the probability of all tokens outside `top`

@@ -97,8 +97,7 @@ std::string detail(DecisionError error, const Case& of) {
                        " entries; allowed: up to " + std::to_string(proto::kMaxBias);
             }
             return "feedback.level is " + std::to_string(of.feedback.level) + " and feedback.weight " +
-                   std::to_string(of.feedback.weight) +
-                   "; allowed: values returned by an earlier decision";
+                   std::to_string(of.feedback.weight) + "; allowed: values returned by an earlier decision";
         default:
             return "the sampler refused the request";
     }

@@ -1,4 +1,5 @@
-// Reads the keys of a JSON object in a request. Unknown keys and values of the wrong type or size are errors that name their place.
+// Reads the keys of a JSON object in a request. Unknown keys and values of the wrong type or size are errors
+// that name their place.
 #pragma once
 
 #include <cstdint>

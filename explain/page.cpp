@@ -117,9 +117,9 @@ std::string draw(const Explained& e) {
     if (!e.text.empty()) text += fmt::format(" <code>{}</code>", escaped(e.text));
     text +=
         fmt::format(" won, with a probability of {:.6g}, by {}.</p>\n", e.drawn().after, escaped(e.chooser));
-    return text + svg("Cumulative probability and the drawn token",
-                      frame(1.0, "cumulative probability in canonical order (logarithmic)") +
-                          curve(e) + winner(e));
+    return text +
+           svg("Cumulative probability and the drawn token",
+               frame(1.0, "cumulative probability in canonical order (logarithmic)") + curve(e) + winner(e));
 }
 
 std::string steps(const Explained& e) {
@@ -129,7 +129,8 @@ std::string steps(const Explained& e) {
             "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{:.6f}</td><td>{}</td></tr>\n",
             escaped(step.step), step.tokens_left, step.mass_left, escaped(step.did));
     }
-    return "<div class=\"wide\"><table>\n<tr><th>step</th><th>tokens left</th><th>mass left</th><th>result</th></tr>\n" +
+    return "<div class=\"wide\"><table>\n<tr><th>step</th><th>tokens left</th><th>mass "
+           "left</th><th>result</th></tr>\n" +
            rows + "</table></div>\n";
 }
 
@@ -151,7 +152,9 @@ std::string likeliest(const Explained& e) {
         "<th>stands</th></tr>\n" +
         rows + "</table></div>\n";
     const std::size_t more = e.outcome.support.size() - e.top.size();
-    if (more > 0) table += fmt::format("<p>{} more tokens remained, with a probability of {:.6f} together.</p>\n", more, e.others);
+    if (more > 0)
+        table += fmt::format("<p>{} more tokens remained, with a probability of {:.6f} together.</p>\n", more,
+                             e.others);
     if (const std::size_t cut = e.vocab - e.outcome.support.size(); cut > 0)
         table += fmt::format("<p>{} tokens were cut; the most likely of them are grey.</p>\n", cut);
     return table;
@@ -162,9 +165,8 @@ std::string summary(const Explained& e) {
     std::string text = fmt::format(
         "<p>Position {}, seed {}, a row of {} logits in {}; {} tokens remained for the draw.</p>\n",
         e.position, e.seed, e.vocab, e.dtype, e.outcome.support.size());
-    text +=
-        fmt::format("<p>Probability {:.6g}, log-prob {:.6g}, rank {}, flags: {}.</p>\n",
-                    e.drawn().after, logprob.logprob, logprob.rank, flags_in_words(e));
+    text += fmt::format("<p>Probability {:.6g}, log-prob {:.6g}, rank {}, flags: {}.</p>\n", e.drawn().after,
+                        logprob.logprob, logprob.rank, flags_in_words(e));
     if (const std::string agreement = agreement_in_words(e); !agreement.empty())
         text += fmt::format("<p>The daemon: {}.</p>\n", escaped(agreement));
     if (!e.history.empty()) text += fmt::format("<p>It follows <code>{}</code></p>\n", escaped(e.history));

@@ -53,8 +53,9 @@ void read_value(const Fields& fields, const char* key, Whole& value) {
 // Former names get a message of their own, which names the replacement.
 void read_value(const Fields& fields, const char* key, proto::Rng& value) {
     if (const Json* name = fields.find(key); name != nullptr && (*name == "philox" || *name == "gumbel")) {
-        throw RequestError(fields.path(key) + " is " + shown(*name) +
-                           ", which was replaced by the default, \"race\"; allowed: race, shvs, sglang, vllm");
+        throw RequestError(
+            fields.path(key) + " is " + shown(*name) +
+            ", which was replaced by the default, \"race\"; allowed: race, shvs, sglang, vllm");
     }
     value = static_cast<proto::Rng>(fields.choice(key, rng_names(), static_cast<std::size_t>(value)));
 }

@@ -15,7 +15,8 @@ struct Character {
     std::size_t bytes;
 };
 
-// Decodes the first character. Returns nothing if the bytes are not valid UTF-8 (overlong, surrogate, truncated).
+// Decodes the first character. Returns nothing if the bytes are not valid UTF-8 (overlong, surrogate,
+// truncated).
 std::optional<Character> first_of(std::string_view text) {
     const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
     const std::uint8_t lead = byte(0);
@@ -44,7 +45,8 @@ bool is_in(const std::array<Range, kSize>& ranges, std::uint32_t code) {
                        [code](const Range& each) { return code >= each.first && code <= each.last; });
 }
 
-// Controls, direction marks, characters without width or as wide as a space, variation selectors, tags, private and unassigned characters, and the sign used here for a space.
+// Controls, direction marks, characters without width or as wide as a space, variation selectors, tags,
+// private and unassigned characters, and the sign used here for a space.
 constexpr std::array<Range, 27> kUnreadable = {
     {{0x00, 0x1F},       {0x7F, 0xA0},       {0xAD, 0xAD},     {0x034F, 0x034F},   {0x061C, 0x061C},
      {0x115F, 0x1160},   {0x1680, 0x1680},   {0x17B4, 0x17B5}, {0x180B, 0x180F},   {0x2000, 0x200F},

@@ -1,4 +1,5 @@
-// Makes untrusted bytes, such as a token's, safe to display. Characters that are invisible or change the text around them, and bytes that are not UTF-8, are shown by their number.
+// Makes untrusted bytes, such as a token's, safe to display. Characters that are invisible or change the text
+// around them, and bytes that are not UTF-8, are shown by their number.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,8 @@
 
 namespace croupier::explain {
 
-// A space becomes "␣", a line feed "\n", an invalid byte "\xe2", a direction mark "\u{202e}", a backslash "\\". The result has no effect on a terminal; HTML must still be escaped.
+// A space becomes "␣", a line feed "\n", an invalid byte "\xe2", a direction mark "\u{202e}", a backslash
+// "\\". The result has no effect on a terminal; HTML must still be escaped.
 std::string shown_text(std::string_view bytes);
 
 // The width of the text on a terminal, in columns.

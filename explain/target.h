@@ -7,7 +7,8 @@
 
 namespace croupier::explain {
 
-// Highway's bit for the name (case-insensitive). Throws RequestError with the names that this machine supports.
+// Highway's bit for the name (case-insensitive). Throws RequestError with the names that this machine
+// supports.
 std::int64_t target_of(const std::string& name);
 
 // Applies to the whole process until the next call; nothing selects the best one.

@@ -23,7 +23,8 @@ class TokenTexts {
     std::optional<std::string_view> bytes(std::int32_t token) const;
     // The quoted result of shown_text(); empty if the token has no text.
     std::string shown(std::int32_t token) const;
-    // Several tokens as one text; tokens without a text are shown by id. Only the last ones if there are many.
+    // Several tokens as one text; tokens without a text are shown by id. Only the last ones if there are
+    // many.
     std::string shown(std::span<const std::int32_t> tokens, std::size_t most) const;
 
     bool empty() const { return texts_.empty(); }

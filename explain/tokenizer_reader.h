@@ -23,7 +23,8 @@ struct TokenizerFile {
     bool spaces_marked = false;
 };
 
-// Event handler for nlohmann::json. Throws RequestError, beginning with the place, if the file is not a tokenizer.
+// Event handler for nlohmann::json. Throws RequestError, beginning with the place, if the file is not a
+// tokenizer.
 class TokenizerReader {
   public:
     using number_integer_t = nlohmann::json::number_integer_t;

@@ -95,7 +95,8 @@ std::optional<std::uint64_t> memory_limit_at(const ControlGroup& group) {
     return limit && *limit < kNoLimit ? limit : std::nullopt;
 }
 
-// Memory of the group and its children that the kernel reclaims before it kills a process. Pages of tmpfs count as anonymous memory, so they are not included.
+// Memory of the group and its children that the kernel reclaims before it kills a process. Pages of tmpfs
+// count as anonymous memory, so they are not included.
 std::uint64_t droppable_at(const ControlGroup& group) {
     std::ifstream file(group.folder / "memory.stat");
     const std::string prefix = group.unified ? "" : "total_";

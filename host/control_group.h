@@ -19,7 +19,9 @@ struct ControlGroup {
 // The visible groups of the process and their parents, for a controller such as "cpu".
 std::vector<ControlGroup> control_groups(const HostView& host, const std::string& controller);
 
-// The number of CPUs that the process may use at once, by the smallest quota of its groups; nothing if there is no limit. Unlike a cpuset, a quota hides no cores: the kernel stops the group when its share of a period is used up.
+// The number of CPUs that the process may use at once, by the smallest quota of its groups; nothing if there
+// is no limit. Unlike a cpuset, a quota hides no cores: the kernel stops the group when its share of a period
+// is used up.
 std::optional<double> cpu_quota(const HostView& host = {});
 // How often the kernel stopped a group of the process because its quota was used up.
 std::uint64_t quota_stops(const HostView& host);

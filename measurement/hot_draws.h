@@ -11,7 +11,8 @@
 
 namespace croupier::measurement {
 
-// Rounds sizes up to whole blocks, sorts them and removes duplicates; 0 stays 0. Throws std::runtime_error for a size above the vocabulary.
+// Rounds sizes up to whole blocks, sorts them and removes duplicates; 0 stays 0. Throws std::runtime_error
+// for a size above the vocabulary.
 std::vector<std::uint32_t> whole_blocks(std::vector<std::uint32_t> sizes, std::uint32_t vocab);
 
 // Sizes from 256 to the vocabulary, two per octave.

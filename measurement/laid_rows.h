@@ -25,7 +25,9 @@ const char* name_of(proto::Dtype dtype);
 
 class LaidRows {
   public:
-    // `rows` must be ordered by id. For fp32, low bits are derived from row and id, so that values differ as in a row that never was bf16. `in_step`: the rows are the columns of one step, so that the blocks of a row are far apart in memory; otherwise each row is contiguous.
+    // `rows` must be ordered by id. For fp32, low bits are derived from row and id, so that values differ as
+    // in a row that never was bf16. `in_step`: the rows are the columns of one step, so that the blocks of a
+    // row are far apart in memory; otherwise each row is contiguous.
     LaidRows(const BenchRows& rows, proto::Dtype dtype, const Ranks& ranks, bool in_step);
 
     std::uint32_t count() const { return count_; }

@@ -13,7 +13,8 @@ inline double thread_us() {
     return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
 }
 
-// Returns the wall-clock time, or nothing if it exceeds the thread's CPU time so much that the thread was interrupted.
+// Returns the wall-clock time, or nothing if it exceeds the thread's CPU time so much that the thread was
+// interrupted.
 template <typename Work>
 std::optional<double> uninterrupted_us(Work work) {
     constexpr double kInterruptedUs = 20.0;

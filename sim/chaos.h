@@ -24,7 +24,8 @@ class Chaos {
     bool is_pending() const { return done_ < moments_.size(); }
     void count_kill() { ++done_; }
 
-    // Sleeps for a random part of a step, then spins for a random time, so that a kill can hit any instruction.
+    // Sleeps for a random part of a step, then spins for a random time, so that a kill can hit any
+    // instruction.
     void await_random_moment(std::uint64_t usual_step_ns);
     std::uint32_t pick(std::uint32_t choices) { return random_.below(choices); }
     // A running sampler process that was not killed before; nothing while all restart.

@@ -42,7 +42,8 @@ void add_daemon_options(CLI::App& command, SimOptions& options) {
                     "Control endpoint of a running daemon (default: start one)")
         ->group(group);
     command
-        .add_option("--croupierd", options.croupierd, "Path of the daemon to start (default: in the folder of this executable)")
+        .add_option("--croupierd", options.croupierd,
+                    "Path of the daemon to start (default: in the folder of this executable)")
         ->group(group);
     command.add_option("--shm-dir", options.shm_dir, "Directory for the segments of the started daemon")
         ->capture_default_str()
@@ -108,8 +109,9 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
                "Order of the vocabulary's blocks in rows")
         ->group(group);
     command
-        .add_flag("--summaries", options.summaries,
-                  "Writers also store the largest logit of each tile; samplers use it if tiles have 64 entries")
+        .add_flag(
+            "--summaries", options.summaries,
+            "Writers also store the largest logit of each tile; samplers use it if tiles have 64 entries")
         ->group(group);
     add_choice(command, "--transport", options.transport,
                {{"rows", Transport::rows},
@@ -132,9 +134,8 @@ void add_engine_options(CLI::App& command, SimOptions& options) {
                   "Capture the GPU's enqueues into CUDA graphs and replay them (--writer cuda)")
         ->group(group);
     command
-        .add_flag(
-            "--await-tokens", options.awaits_tokens,
-            "The GPU's stream waits for each step's tokens (--writer cuda, --in-flight 1)")
+        .add_flag("--await-tokens", options.awaits_tokens,
+                  "The GPU's stream waits for each step's tokens (--writer cuda, --in-flight 1)")
         ->group(group);
     add_choice(command, "--randoms", options.randoms_in_ring, {{"computed", false}, {"ring", true}},
                "Samplers compute random numbers, or read them from the ring of the writer")
@@ -154,9 +155,13 @@ void add_work_options(CLI::App& command, SimOptions& options) {
         ->capture_default_str()
         ->group(group);
     add_choice(command, "--mix", options.mix, mixes(),
-               "Sampling parameters of the requests. In a fixed mix all requests are alike and as long as --output-max: fixed is the case full of `bench decide`, fixed-temperature has only a temperature, fixed-top-p also has top-p and penalties")
+               "Sampling parameters of the requests. In a fixed mix all requests are alike and as long as "
+               "--output-max: fixed is the case full of `bench decide`, fixed-temperature has only a "
+               "temperature, fixed-top-p also has top-p and penalties")
         ->group(group);
-    command.add_flag("--masked", options.masked, "Every request has a grammar mask, which changes with each token")
+    command
+        .add_flag("--masked", options.masked,
+                  "Every request has a grammar mask, which changes with each token")
         ->group(group);
     command.add_option("--arrival-rate", options.arrival_rate, "Requests a second; 0: all at once")
         ->capture_default_str()
@@ -180,14 +185,15 @@ void add_work_options(CLI::App& command, SimOptions& options) {
 
 void add_run_options(CLI::App& command, SimOptions& options) {
     constexpr const char* group = "Run";
-    command.add_flag("--json", options.json, "Print one JSON object as the last line, and no progress line")->group(group);
-    command
-        .add_flag(
-            "--demo", options.demo,
-            "Always show the progress line, verify only a sample, and suggest next commands")
+    command.add_flag("--json", options.json, "Print one JSON object as the last line, and no progress line")
         ->group(group);
     command
-        .add_option("--streams-out", options.streams_out, "Write every request's tokens to this file, one line per request")
+        .add_flag("--demo", options.demo,
+                  "Always show the progress line, verify only a sample, and suggest next commands")
+        ->group(group);
+    command
+        .add_option("--streams-out", options.streams_out,
+                    "Write every request's tokens to this file, one line per request")
         ->group(group);
     add_choice(command, "--chaos", options.chaos,
                {{"samplers", ChaosTarget::samplers},
@@ -211,9 +217,12 @@ void add_run_options(CLI::App& command, SimOptions& options) {
                 {"after", Verification::after},
                 {"sample", Verification::sample},
                 {"never", Verification::never}},
-               "Which decisions to verify, on idle cores: all; after (all, but once serving has ended); sample (until three seconds after serving); never. The default of --demo is sample")
+               "Which decisions to verify, on idle cores: all; after (all, but once serving has ended); "
+               "sample (until three seconds after serving); never. The default of --demo is sample")
         ->group(group);
-    command.add_flag("--keep", options.keep, "Keep the directory of the started daemon, with its configuration and log")
+    command
+        .add_flag("--keep", options.keep,
+                  "Keep the directory of the started daemon, with its configuration and log")
         ->group(group);
     command.add_option("--timeout-s", options.timeout_s, "Abort the run after this many seconds")
         ->capture_default_str()
@@ -227,12 +236,13 @@ void check_together(const SimOptions& options) {
             "--in-flight", "microbatches times --ahead must be at most  " + std::to_string(proto::kMaxSlots));
     }
     if (options.ahead > 1 && options.on_gpu) {
-        throw CLI::ValidationError("--ahead", "not supported with --writer cuda, whose model needs delivered tokens");
+        throw CLI::ValidationError("--ahead",
+                                   "not supported with --writer cuda, whose model needs delivered tokens");
     }
     if (options.awaits_tokens && (!options.on_gpu || options.microbatches() != 1)) {
-        throw CLI::ValidationError(
-            "--await-tokens",
-            "needs --writer cuda and --in-flight 1: only a GPU's stream can wait, and it would block other steps in flight");
+        throw CLI::ValidationError("--await-tokens",
+                                   "needs --writer cuda and --in-flight 1: only a GPU's stream can wait, and "
+                                   "it would block other steps in flight");
     }
     if (options.replays_graphs && !options.on_gpu) {
         throw CLI::ValidationError("--graphs", "needs --writer cuda");
@@ -252,8 +262,8 @@ void check_together(const SimOptions& options) {
         throw CLI::ValidationError("--dtype", "must be bf16 with --writer cuda");
     }
     if (options.chaos == ChaosTarget::daemon && !options.endpoint.empty()) {
-        throw CLI::ValidationError("--chaos",
-                                   "daemon cannot be combined with --endpoint: sim kills only a daemon that it started");
+        throw CLI::ValidationError(
+            "--chaos", "daemon cannot be combined with --endpoint: sim kills only a daemon that it started");
     }
     if (options.kills > 0 && options.chaos == ChaosTarget::none) {
         throw CLI::ValidationError("--kills", "needs --chaos, which says what to kill");

@@ -5,7 +5,8 @@
 
 namespace croupier::sim {
 
-// Runs the simulated engine. Returns 0 if verification passed and no decision or file was lost, duplicated or left behind.
+// Runs the simulated engine. Returns 0 if verification passed and no decision or file was lost, duplicated or
+// left behind.
 int run_sim(const SimOptions& options);
 
 // Parses the command line and runs. Reports an invalid command line.

@@ -1,4 +1,5 @@
-// Statistics of the run's own daemon, read before it ends: times of columns, and private memory of its processes.
+// Statistics of the run's own daemon, read before it ends: times of columns, and private memory of its
+// processes.
 #pragma once
 
 #include <array>

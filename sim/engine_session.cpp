@@ -57,7 +57,8 @@ client::Sequence client_sequence(const World& world, const Request& request) {
 
 namespace {
 
-// A killed daemon restarts and the session continues, so wait again, as engines do. --timeout-s limits the total time.
+// A killed daemon restarts and the session continues, so wait again, as engines do. --timeout-s limits the
+// total time.
 std::optional<client::Step> wait_through_restarts(client::Session& session, std::uint32_t timeout_ms) {
     try {
         return session.wait(timeout_ms);

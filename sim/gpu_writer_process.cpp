@@ -1,4 +1,5 @@
-// A rank whose logits are computed on a GPU. The model and the CUDA writer run on the worker's stream. Tokens come back from the segment: fetched by a thread, or awaited by the stream as in vLLM.
+// A rank whose logits are computed on a GPU. The model and the CUDA writer run on the worker's stream. Tokens
+// come back from the segment: fetched by a thread, or awaited by the stream as in vLLM.
 #include <cuda_runtime_api.h>
 
 #include <chrono>
@@ -128,7 +129,8 @@ class GpuRank {
         head_.keep_tokens(slot);
     }
 
-    // Tokens that the stream waits for arrive within microseconds, or the wait times out. Returns false if the session is over.
+    // Tokens that the stream waits for arrive within microseconds, or the wait times out. Returns false if
+    // the session is over.
     bool settle() {
         while (!in_flight_.empty() && !take_awaited()) {
             if (!open()) return false;
@@ -181,7 +183,8 @@ class GpuRank {
     void note_wishes() const {
         if (rank_ == 0) world_.ledger.head().wishes = wishes_of(*segment_);
     }
-    // Called before the slot's next step is launched. Without --await-tokens, the fetch was launched a few microseconds ago.
+    // Called before the slot's next step is launched. Without --await-tokens, the fetch was launched a few
+    // microseconds ago.
     void note_latency(std::uint32_t slot, const std::vector<ColumnInput>& inputs) const {
         if (inputs.size() == world_.options.batch)
             world_.ledger.head().gpu_latency.add(head_.latency_ns(slot));

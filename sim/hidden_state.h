@@ -1,4 +1,5 @@
-// The hidden state that the simulated model feeds to its LM head, on a CPU or a GPU. Each logit is one feature times one weight, so that every implementation gives the same bits.
+// The hidden state that the simulated model feeds to its LM head, on a CPU or a GPU. Each logit is one
+// feature times one weight, so that every implementation gives the same bits.
 #pragma once
 
 #include <array>
@@ -20,7 +21,8 @@ constexpr std::int32_t raised_token(std::uint32_t vocab, std::uint32_t number) {
     return static_cast<std::int32_t>(std::uint64_t{number} * vocab / raised_tokens(vocab));
 }
 
-// Features: one for each chunk of the vocabulary and base row, with that row's entries as weights; one for each raised token, with weight 1; and one for the end of sequence.
+// Features: one for each chunk of the vocabulary and base row, with that row's entries as weights; one for
+// each raised token, with weight 1; and one for the end of sequence.
 struct ModelShape {
     std::uint64_t seed = 0;
     std::uint32_t vocab = 0;
@@ -46,7 +48,8 @@ struct ModelShape {
     }
 };
 
-// In eighths, which bf16 represents exactly. Most rows have one likely token, some have several, a few are nearly flat: nuclei of real models have 1 to 100,000 tokens.
+// In eighths, which bf16 represents exactly. Most rows have one likely token, some have several, a few are
+// nearly flat: nuclei of real models have 1 to 100,000 tokens.
 constexpr std::int32_t height_of_best(KeyedStream& random) {
     const std::uint32_t percent = random.below(100);
     if (percent < 70) return static_cast<std::int32_t>(152 + random.below(41));

@@ -74,7 +74,8 @@ Delivery Ledger::append(std::uint32_t request, std::uint32_t position, const Led
     const std::uint8_t anew = place.anew;
     place = entry;
     place.anew = anew;
-    // SYNC: release; pairs with the acquire in count(). If the scheduler dies before this store, nothing is delivered; after it, the whole entry is.
+    // SYNC: release; pairs with the acquire in count(). If the scheduler dies before this store, nothing is
+    // delivered; after it, the whole entry is.
     counts_[request].store(position + 1, std::memory_order_release);
     head_->tokens.fetch_add(1, std::memory_order_relaxed);
     const std::uint32_t not_needed = entry.last != 0 ? room(request) - position - 1 : 0;

@@ -33,7 +33,8 @@ struct LedgerHead {
     std::atomic<std::uint64_t> last_step_ns{0};
     std::atomic<std::uint64_t> steps{0};
     std::atomic<std::uint64_t> tokens{0};
-    std::atomic<std::uint64_t> progress{0};  // tokens delivered, plus tokens that ended requests no longer need
+    std::atomic<std::uint64_t> progress{
+        0};  // tokens delivered, plus tokens that ended requests no longer need
     std::atomic<std::uint64_t> live{0};
     std::atomic<std::uint64_t> duplicated{0};
     std::atomic<std::uint64_t> gaps{0};

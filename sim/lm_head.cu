@@ -128,7 +128,8 @@ LmHead::LmHead(const World& world, std::uint32_t rank, int device)
     logits_ = on_gpu<std::uint16_t>(inputs * row_stride_, "no memory for logits");
     load_requests(world);
     load_weights(world, rank);
-    // Loads the kernel now. CUDA would otherwise load it at first use and wait for the GPU, which by then waits for tokens.
+    // Loads the kernel now. CUDA would otherwise load it at first use and wait for the GPU, which by then
+    // waits for tokens.
     cudaFuncAttributes attributes;
     need_cuda(cudaFuncGetAttributes(&attributes, note_tokens), "cannot load a kernel");
     need_cuda(cudaDeviceSynchronize(), "cannot compute the weights");

@@ -1,4 +1,5 @@
-// One rank's part of the simulated model on a GPU: computes hidden states from the last tokens, which stay in GPU memory, and multiplies them by the LM head's weights.
+// One rank's part of the simulated model on a GPU: computes hidden states from the last tokens, which stay in
+// GPU memory, and multiplies them by the LM head's weights.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -11,7 +11,8 @@ namespace croupier::sim {
 
 // Requests of the fixed mixes are all alike and as long as --output-max. Names: sim/request_mixes.h.
 enum class SimMix { greedy, plain, full, fixed, fixed_temperature, fixed_top_p, mixed };
-// Which decisions are verified, and when. all: on idle cores, from the start. after: all, once serving has ended. sample: like all, but ends soon after serving. never: for runs that only measure.
+// Which decisions are verified, and when. all: on idle cores, from the start. after: all, once serving has
+// ended. sample: like all, but ends soon after serving. never: for runs that only measure.
 enum class Verification { all, after, sample, never };
 enum class ChaosTarget { none, samplers, daemon, writer, client };
 
@@ -66,7 +67,8 @@ struct SimOptions {
 
     std::uint32_t microbatches() const { return in_flight == 0 ? pp + 1 : in_flight; }
     std::uint32_t steps_in_flight() const { return microbatches() * ahead; }
-    // Some mixed requests are intended to end with an error (Request::may_fail). Not in the demo, and not with a running daemon, whose alerts would fire.
+    // Some mixed requests are intended to end with an error (Request::may_fail). Not in the demo, and not
+    // with a running daemon, whose alerts would fire.
     bool plans_errors() const { return endpoint.empty() && !demo; }
 };
 

@@ -41,7 +41,8 @@ std::string requests_text(const Report& report) {
     if (report.unfinished > 0) text += ", " + with_commas(report.unfinished) + " unfinished";
     if (report.failed == 0) return text;
     text += " (" + with_commas(report.failed) + " ended with an error, ";
-    if (report.failed == report.failed_as_intended) return text + "as intended: a NaN logit, or no token left)";
+    if (report.failed == report.failed_as_intended)
+        return text + "as intended: a NaN logit, or no token left)";
     return text + with_commas(report.failed_as_intended) + "  of them as intended)";
 }
 
@@ -108,7 +109,9 @@ std::string failure_text(const Report& report) {
     std::vector<std::string> reasons;
     if (report.mismatched > 0) {
         reasons.push_back(count_of(report.mismatched, "token") + " of " +
-                          with_commas(report.verified + report.mismatched) + " verified differ" + (report.mismatched == 1 ? "s" : "") + " from the reference; first: " + report.first_mismatch);
+                          with_commas(report.verified + report.mismatched) + " verified differ" +
+                          (report.mismatched == 1 ? "s" : "") +
+                          " from the reference; first: " + report.first_mismatch);
     }
     if (!report.fault.empty()) reasons.push_back(report.fault);
     if (report.lost > 0) reasons.push_back(count_of(report.lost, "decision") + " lost");
@@ -129,7 +132,7 @@ std::string failure_text(const Report& report) {
 
 std::string interruption_text(const Report& report) {
     if (report.tokens == 0) return "interrupted before the first token\n";
-        const std::string text = "interrupted after " + count_of(report.tokens, "token");
+    const std::string text = "interrupted after " + count_of(report.tokens, "token");
     if (report.verification == Verification::never) return text + "; --verify never: nothing was verified\n";
     if (report.verified == 0) return text + ", before any was verified\n";
     return text + "; verified " + with_commas(report.verified) + ", none differ\n";
@@ -156,8 +159,8 @@ std::string next_commands() {
     const std::string croupier = "  " + croupier_command();
     return "\nWhat to try next:\n" + croupier + " sim --demo --chaos samplers --kills 9\n" +
            "            run the demo while samplers are killed\n" + croupier + " doctor\n" +
-           "            check whether this host is suitable, and how to make it faster\n" + croupier + " help\n" +
-           "            list all commands\n";
+           "            check whether this host is suitable, and how to make it faster\n" + croupier +
+           " help\n" + "            list all commands\n";
 }
 
 }  // namespace croupier::sim

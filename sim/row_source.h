@@ -12,7 +12,8 @@
 
 namespace croupier::sim {
 
-// Rows must be as cheap as a copy, or the simulated GPUs would take CPU time from the samplers. So a row is assembled from chunks of a few precomputed base rows, and a few entries are overwritten.
+// Rows must be as cheap as a copy, or the simulated GPUs would take CPU time from the samplers. So a row is
+// assembled from chunks of a few precomputed base rows, and a few entries are overwritten.
 class RowSource {
   public:
     // Throws std::runtime_error if the file of rows cannot be used.

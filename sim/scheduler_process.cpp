@@ -206,8 +206,8 @@ void Scheduler::deliver(const croupier_decision& decision) {
         case Delivery::gap:
             head.gaps.fetch_add(1, std::memory_order_relaxed);
             throw std::runtime_error("a decision is missing: " + decision_text(decision) +
-                                     " arrived when the ledger had " + std::to_string(ledger_.count(request)) +
-                                     " tokens");
+                                     " arrived when the ledger had " +
+                                     std::to_string(ledger_.count(request)) + " tokens");
     }
 }
 

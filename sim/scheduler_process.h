@@ -14,7 +14,8 @@
 
 namespace croupier::sim {
 
-// Runs in its own process, which may be killed at any instruction. Its successor reopens the session, takes the steps in flight, delivers missing tokens from the sequences' logs, and continues.
+// Runs in its own process, which may be killed at any instruction. Its successor reopens the session, takes
+// the steps in flight, delivers missing tokens from the sequences' logs, and continues.
 class Scheduler {
   public:
     explicit Scheduler(World& world);
@@ -60,12 +61,12 @@ class Scheduler {
     Ledger& ledger_;
     client::Session session_;
     std::unique_ptr<shm::Segment> segment_;  // read only, for the time stamps of decisions
-    std::deque<std::uint32_t> waiting_;      // requests that have not ended and are not in the session, in order
+    std::deque<std::uint32_t> waiting_;  // requests that have not ended and are not in the session, in order
     std::deque<std::uint32_t> orphans_;  // live in the session, but in no microbatch since a scheduler died
     std::vector<Microbatch> batches_;
-    std::vector<Progress> progress_;      // by request
-    std::uint64_t next_step_ = 0;    // the next step to submit
-    std::uint64_t truncations_ = 0;  // number of truncation checks
+    std::vector<Progress> progress_;  // by request
+    std::uint64_t next_step_ = 0;     // the next step to submit
+    std::uint64_t truncations_ = 0;   // number of truncation checks
 };
 
 }  // namespace croupier::sim

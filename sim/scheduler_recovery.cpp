@@ -56,7 +56,8 @@ void Scheduler::take_over_sequences(std::vector<bool>& live) {
     }
 }
 
-// A sequence is submitted again only when its last token is in the ledger, so further tokens in its log belong to a step that was taken and is no longer in flight.
+// A sequence is submitted again only when its last token is in the ledger, so further tokens in its log
+// belong to a step that was taken and is no longer in flight.
 void Scheduler::deliver_from_log(const Request& request) {
     const std::vector<std::int32_t> output = session_.output(request.uid());
     for (std::uint32_t position = ledger_.count(request.index); position < output.size(); ++position) {

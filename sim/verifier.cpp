@@ -15,7 +15,8 @@
 namespace croupier::sim {
 namespace {
 
-// A single column of one rank, in wide tiles, with blocks ordered by id: as different from the segment's layout as possible.
+// A single column of one rank, in wide tiles, with blocks ordered by id: as different from the segment's
+// layout as possible.
 constexpr std::uint32_t kTile = 1024;
 constexpr std::chrono::milliseconds kLook{200};
 
@@ -79,7 +80,8 @@ void Verifier::verify(const Request& request) {
     for (std::uint32_t i = 0; i < count; ++i) output_.push_back(world_.ledger.entry(request.index, i).token);
     LedgerHead& head = world_.ledger.head();
     for (std::uint32_t position = 0; position < count; ++position) {
-        // The feedback of mirostat and adaptive-p is lost with the session, so a sequence added again starts without it.
+        // The feedback of mirostat and adaptive-p is lost with the session, so a sequence added again starts
+        // without it.
         if (world_.ledger.entry(request.index, position).anew != 0) feedback_ = {};
         const proto::Decision expected = decide_again(request, position);
         if (same(world_.ledger.entry(request.index, position), expected)) {
@@ -106,7 +108,8 @@ void Verifier::note_mismatch(const Request& request, std::uint32_t position,
 void run_verifier(World& world) {
     sched_param idle{};
     ::sched_setscheduler(0, SCHED_IDLE, &idle);
-    // The reference allocates and frees large vectors. Keep that memory: returning it to the kernel each time would cost half of the run time in page faults.
+    // The reference allocates and frees large vectors. Keep that memory: returning it to the kernel each time
+    // would cost half of the run time in page faults.
     ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
     ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
     Verifier verifier(world);

@@ -29,7 +29,8 @@ class Verifier {
     proto::Feedback feedback_;  // left by the previous position
 };
 
-// Runs in its own process until every request is verified. While requests are served, it uses only idle cores.
+// Runs in its own process until every request is verified. While requests are served, it uses only idle
+// cores.
 void run_verifier(World& world);
 
 }  // namespace croupier::sim

@@ -72,7 +72,9 @@ class RankWriter {
         return true;
     }
 
-    // Waits for the token with which the next forward pass begins. Returns nothing if it is not decided while this writer is attached. It must not guess: with daemon and scheduler dead the step is still in flight, and a row for another token would be used.
+    // Waits for the token with which the next forward pass begins. Returns nothing if it is not decided while
+    // this writer is attached. It must not guess: with daemon and scheduler dead the step is still in flight,
+    // and a row for another token would be used.
     std::optional<std::int32_t> token_before(std::uint64_t step, const proto::ScheduleColumn& column,
                                              const Request& request) {
         if (column.after_steps == 0) return world_.previous_token(request, column.position);
@@ -100,7 +102,8 @@ class RankWriter {
 
     void publish(std::uint64_t step) {
         if (world_.options.randoms_in_ring && writer_.rank() == 0) supply_randoms(step);
-        // Refused if this rank was fenced meanwhile (serve() then attaches again), or if all columns became void and the step is over.
+        // Refused if this rank was fenced meanwhile (serve() then attaches again), or if all columns became
+        // void and the step is over.
         (void)writer_.send(step, pointers_);
         if (writer_.rank() == 0) world_.ledger.head().wishes = wishes_of(writer_.segment());
     }

@@ -25,12 +25,15 @@ class ChildProcess {
   public:
     ChildProcess() = default;
     // All throw std::system_error.
-    // Runs `body` in a forked child; it returns the exit code. It must open its own segments, because an inherited descriptor shares the parent's locks.
+    // Runs `body` in a forked child; it returns the exit code. It must open its own segments, because an
+    // inherited descriptor shares the parent's locks.
     static ChildProcess start(const std::function<int()>& body);
-    // Like start(), but ignores Ctrl-C, which the parent handles. Passes the message of an exception to `on_failure`.
+    // Like start(), but ignores Ctrl-C, which the parent handles. Passes the message of an exception to
+    // `on_failure`.
     static ChildProcess run(const std::function<void()>& body,
                             const std::function<void(const std::string&)>& on_failure);
-    // Appends both output streams to a file. Sends `death_signal` when the parent dies; after SIGTERM a daemon removes its files.
+    // Appends both output streams to a file. Sends `death_signal` when the parent dies; after SIGTERM a
+    // daemon removes its files.
     static ChildProcess execute(const std::vector<std::string>& arguments, const std::string& output_path,
                                 int death_signal);
 

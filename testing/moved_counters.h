@@ -11,7 +11,8 @@ namespace croupier::testing {
 // After so many steps a ready word's, a stamp's and a wish's step comes round.
 constexpr std::uint64_t kTagPeriod = std::uint64_t{1} << 28U;
 
-// Sets the next step to `next` and the slots to the state after their last step. No client may be attached and no step in flight.
+// Sets the next step to `next` and the slots to the state after their last step. No client may be attached
+// and no step in flight.
 inline void move_counters(const shm::Segment& segment, std::uint64_t next) {
     segment.header().published.store(next, std::memory_order_seq_cst);
     segment.header().taken.store(next, std::memory_order_seq_cst);

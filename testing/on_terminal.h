@@ -45,7 +45,8 @@ class OnTerminal {
         ::close(terminal_);
     }
 
-    // Waits for the text and discards the output before it. Returns false after twenty seconds without output.
+    // Waits for the text and discards the output before it. Returns false after twenty seconds without
+    // output.
     bool shows(const std::string& text) {
         while (true) {
             const auto found = seen_.find(text);

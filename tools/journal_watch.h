@@ -12,7 +12,8 @@ namespace croupier::tools {
 
 class JournalWatch {
   public:
-    // `from`: where to begin in the first daemon's journal. Journals of its successors are read from the start.
+    // `from`: where to begin in the first daemon's journal. Journals of its successors are read from the
+    // start.
     JournalWatch(std::string directory, std::string instance, shm::JournalReader::From from);
 
     // Returns the records written since the last call. Fails if no daemon's journal could be read so far.

@@ -1,4 +1,5 @@
-// Makes text of another process safe for a terminal: bytes that are not printable ASCII become \x1b and the like, so that control sequences have no effect.
+// Makes text of another process safe for a terminal: bytes that are not printable ASCII become \x1b and the
+// like, so that control sequences have no effect.
 #pragma once
 
 #include <string>

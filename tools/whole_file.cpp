@@ -27,7 +27,8 @@ void delete_and_end(int signal) {
     (void)::raise(signal);
 }
 
-// Creates a new file beside `place` and returns its name, or "" on failure. Never reuses an existing name: that file belongs to someone else and may be a link or a FIFO.
+// Creates a new file beside `place` and returns its name, or "" on failure. Never reuses an existing name:
+// that file belongs to someone else and may be a link or a FIFO.
 std::string new_file_beside(const std::string& place) {
     constexpr int kMostTries = 1000;
     for (int i = 0; i < kMostTries; ++i) {

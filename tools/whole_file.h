@@ -9,7 +9,8 @@ namespace croupier::tools {
 
 class WholeFile {
   public:
-    // All throw std::runtime_error with the path and the reason. Anything but a regular file, such as /dev/stdout or a FIFO, is written directly.
+    // All throw std::runtime_error with the path and the reason. Anything but a regular file, such as
+    // /dev/stdout or a FIFO, is written directly.
     explicit WholeFile(std::string path);
     WholeFile(const WholeFile&) = delete;
     WholeFile& operator=(const WholeFile&) = delete;
@@ -17,7 +18,8 @@ class WholeFile {
 
     std::ostream& stream() { return stream_; }
     void commit();
-    // From now on these signals end the process and delete the incomplete file. Ignored signals stay ignored. A process can do this for one file.
+    // From now on these signals end the process and delete the incomplete file. Ignored signals stay ignored.
+    // A process can do this for one file.
     void delete_on_signals(std::initializer_list<int> signals) const;
 
   private:

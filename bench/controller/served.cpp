@@ -36,7 +36,7 @@ Served::Served(const Trace& trace, const proto::SamplingParams& params,
     controller_ = controller;
 }
 
-// The lengths are the same for whoever serves the trace.
+// The lengths are the same for every policy.
 void Served::admit(Sequence& sequence) {
     const std::uint32_t random = proto::random_at(7, static_cast<std::uint32_t>(admitted_++), 0, 0);
     sequence.left = kShortest + random % (kLongest - kShortest);
@@ -58,8 +58,8 @@ std::uint64_t Served::draw(const Sequence& sequence) {
     request.random = proto::random_at(params_.seed, position, params_.child, 0);
     request.hot_blocks = rows.hot_blocks(proto::hot_size(sequence.choice));
     const sampler::RowView view = rows.view(row, true);
-    // The row is near, whatever was drawn before: a row that is drawn from again and again would keep the
-    // blocks of a small hot set nearer than a served one ever has them.
+    // Reads the row first, so that it is always cached. Otherwise repeated draws would keep a small hot set
+    // closer than in practice.
     sink_ += measurement::read_once(rows.row(row), rows.row_bytes());
     const auto begin = Clock::now();
     (void)sampler::decide(view, request, state_, workspace_);

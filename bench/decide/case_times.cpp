@@ -59,7 +59,7 @@ void CaseTimer::read_rows(const measurement::LaidRows& rows, std::vector<std::ui
     }
 }
 
-// All rows are laid first, as by a writer of another processor.
+// All rows are written first, as by a writer on another core.
 void CaseTimer::decide_lean(std::uint32_t round, std::vector<std::uint64_t>& times, CaseTimes& measured) {
     const auto rows = static_cast<std::uint32_t>(sequences_.size());
     for (std::uint32_t row = 0; row < rows; ++row)

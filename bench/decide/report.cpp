@@ -16,7 +16,7 @@ std::string shown_history(std::uint32_t tokens) {
     return tokens % 1024 == 0 ? fmt::format("{}k", tokens / 1024) : std::to_string(tokens);
 }
 
-// The case's name, and of the settings those that are not alike in all that was measured.
+// The case's name and the settings that differ between results.
 class Labels {
   public:
     explicit Labels(const std::vector<Measured>& all) {
@@ -59,7 +59,7 @@ std::string shown_tries(const CaseTimes& times) {
     const auto each = [&](std::uint64_t all) {
         return static_cast<double>(all) / static_cast<double>(times.lean_decisions);
     };
-    return fmt::format("; {:.2f} tries, {:.1f} blocks sent, {:.1f} asked for", each(times.lean_tries),
+    return fmt::format("; {:.2f} tries, {:.1f} blocks sent, {:.1f} requested", each(times.lean_tries),
                        each(times.blocks_sent), each(times.blocks_asked));
 }
 
@@ -91,7 +91,7 @@ std::set<std::string> reads_of(const std::vector<Measured>& all) {
 
 }  // namespace
 
-// Of a decision.
+// Times of a decision.
 nlohmann::json lean_of(const CaseTimes& times) {
     const auto each = [&](std::uint64_t all) {
         return static_cast<double>(all) / static_cast<double>(times.lean_decisions);
@@ -135,7 +135,7 @@ void print_table(const DecideReport& report) {
     for (const std::string& read : reads_of(report.all)) std::cout << read << "\n";
     std::cout << fmt::format("\n{:<{}} {:>9} {:>7} {:>9} {:>7}   {:>9} {:>7} {:>9} {:>7}   {}\n", "", width,
                              "p50 us", "x read", "p99 us", "x read", "with sum.", "x read", "p99 us",
-                             "x read", "how");
+                             "x read", "path");
     for (const Measured& each : report.all) {
         const auto columns = [&each](const measurement::Percentiles& times) {
             return fmt::format("{:>9.2f} {:>7.2f} {:>9.2f} {:>7.2f}", times.p50, times.p50 / each.read_us,
@@ -152,7 +152,7 @@ void print_markdown(const DecideReport& report) {
     for (const std::string& read : reads_of(report.all)) std::cout << read << "\n";
     std::cout
         << "\n| case | p50 us | x read | p99 us | x read | with summaries, p50 us | x read | p99 us | x read "
-           "| how |\n| --- | --: | --: | --: | --: | --: | --: | --: | --: | --- |\n";
+           "| path |\n| --- | --: | --: | --: | --: | --: | --: | --: | --: | --- |\n";
     for (const Measured& each : report.all) {
         const auto columns = [&each](const measurement::Percentiles& times) {
             return fmt::format("{:.1f} | {:.2f} | {:.1f} | {:.2f}", times.p50, times.p50 / each.read_us,

@@ -55,30 +55,35 @@ int run(const FairnessOptions& options) {
     };
     std::cout << fmt::format("{:<44} {:>8} {:>8} {:>8} {:>9}\n", "microseconds", "p50", "p99", "p99.9", "max")
               << line("one column, alone", alone)
-              << line(fmt::format("beside {} x {} {}", options.neighbours.slots, options.neighbours.columns,
-                                  options.neighbours.dearest ? "of the dearest" : "of `full`"),
+              << line(fmt::format("with {} x {} {}", options.neighbours.slots, options.neighbours.columns,
+                                  options.neighbours.dearest ? "most expensive" : "`full`"),
                       beside)
-              << fmt::format("\np99: {:.2f} times as long; {} columns of the other were decided meanwhile\n",
-                             beside.p99 / alone.p99, times.large_columns);
+              << fmt::format(
+                     "\np99: {:.2f} times as long; {} columns of the large session were decided meanwhile\n",
+                     beside.p99 / alone.p99, times.large_columns);
     return 0;
 }
 
 }  // namespace
 
 void add_fairness_bench(CLI::App& bench, int& status) {
-    auto* command = bench.add_subcommand("fairness", "What a small session waits for a large one beside it");
+    auto* command =
+        bench.add_subcommand("fairness", "Measure how long a small session waits for a large one");
     command->footer(kHelp);
     auto options = std::make_shared<FairnessOptions>();
     Neighbours& shape = options->neighbours;
-    command->add_option("--samplers", shape.samplers, "Of the daemon")->capture_default_str();
-    command->add_option("--vocab", shape.vocab, "Of both sessions")->capture_default_str();
-    command->add_option("--columns", shape.columns, "In each step of the large session")
+    command->add_option("--samplers", shape.samplers, "Number of samplers")->capture_default_str();
+    command->add_option("--vocab", shape.vocab, "Vocabulary of both sessions")->capture_default_str();
+    command->add_option("--columns", shape.columns, "Columns per step of the large session")
         ->capture_default_str();
-    command->add_option("--slots", shape.slots, "Steps of it in flight")->capture_default_str();
-    command->add_option("--steps", shape.steps, "Of the small session, each way")->capture_default_str();
-    command->add_flag("--dearest", shape.dearest, "The large session's columns cost the most");
-    command->add_option("--croupierd", shape.croupierd, "The daemon's binary (default: beside this one)");
-    command->add_flag("--json", options->json, "One JSON object");
+    command->add_option("--slots", shape.slots, "Steps in flight of the large session")
+        ->capture_default_str();
+    command->add_option("--steps", shape.steps, "Steps of the small session, alone and with the large one")
+        ->capture_default_str();
+    command->add_flag("--dearest", shape.dearest, "Use the most expensive columns in the large session");
+    command->add_option("--croupierd", shape.croupierd,
+                        "Path of croupierd (default: in the folder of this program)");
+    command->add_flag("--json", options->json, "Print one JSON object");
     command->callback([options, &status] { status = run(*options); });
 }
 

@@ -163,15 +163,14 @@ void print_table(const json& answer) {
 
 void add_lean_bench(CLI::App& bench) {
     auto* command = bench.add_subcommand(
-        "lean",
-        "How long a lean step takes from a GPU to a CPU and back, the decisions left out (needs a GPU)");
+        "lean", "Time a lean step from GPU to CPU and back, without decisions (needs a GPU)");
     auto options = std::make_shared<Options>();
-    command->add_option("--vocab", options->vocab, "Logits a row")->capture_default_str();
-    command->add_option("--batches", options->batches, "Columns a step")
+    command->add_option("--vocab", options->vocab, "Logits per row")->capture_default_str();
+    command->add_option("--batches", options->batches, "Columns per step")
         ->delimiter(',')
         ->capture_default_str();
-    command->add_option("--steps", options->steps, "Steps of each time")->capture_default_str();
-    command->add_flag("--json", options->json, "One JSON object");
+    command->add_option("--steps", options->steps, "Steps per measurement")->capture_default_str();
+    command->add_flag("--json", options->json, "Print one JSON object");
     command->footer("Examples:\n  croupier bench lean --batches 32,256");
     command->callback([options] {
         const json answer = run(*options);

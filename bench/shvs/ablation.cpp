@@ -18,7 +18,7 @@
 namespace croupier::bench {
 namespace {
 
-// The ports take a hundred times as long: a few rows of theirs are measure enough.
+// The ports are a hundred times slower, so they decide only a few rows.
 constexpr std::uint32_t kPortRows = 8;
 constexpr std::uint32_t kRoom = 8;
 
@@ -52,11 +52,11 @@ class Ablation {
 
     std::vector<Variant> run(command_line::Progress& progress) {
         std::vector<Variant> all = {
-            {"full_port", "an engine's sampler on the CPU, all of V at every step", {}, {}},
-            {"sequence_parallel", "the same, each sampler counting for its own sequences", {}, {}},
-            {"offloaded", "column-wise penalties, truncation first: Croupier without summaries", {}, {}},
+            {"full_port", "an engine's sampler on the CPU, over the whole vocabulary", {}, {}},
+            {"sequence_parallel", "the same, with counts kept per sequence", {}, {}},
+            {"offloaded", "Croupier without summaries", {}, {}},
             {"shvs_unsummarised", fmt::format("the same, rng shvs with a hot set of {}", size_.hot), {}, {}},
-            {"summaries", "Croupier with the maxima of tiles", {}, {}},
+            {"summaries", "Croupier with summaries", {}, {}},
             {"shvs", fmt::format("the same, rng shvs with a hot set of {}", size_.hot), {}, {}}};
         constexpr Way kWays[] = {{false, false}, {false, true}, {true, false}, {true, true}};
         for (std::uint32_t round = 0; round < size_.rounds; ++round) {
@@ -108,7 +108,7 @@ class Ablation {
     double time_ours(const proto::SamplingParams& params, std::uint32_t round, Way way) {
         state_->begin(params, {});
         state_->follow(prompt(), output());
-        // Whatever was decided before leaves the caches alike.
+        // Brings the caches into the same state before each variant.
         for (std::uint32_t row = 0; row < rows_.count(); ++row) {
             sink_ = sink_ + measurement::read_once(rows_.row(row), rows_.row_bytes());
         }
@@ -123,7 +123,7 @@ class Ablation {
 
     std::int32_t decide(proto::SamplingParams params, std::uint32_t row, std::uint32_t draw, Way way,
                         std::span<const std::int32_t> history, sampler::SequenceState& state) {
-        // Only proposals know a hot set.
+        // Only draws by proposals use a hot set.
         params.rng = way.hot ? proto::Rng::shvs : proto::Rng::race;
         sampler::Request request;
         request.params = &params;

@@ -65,10 +65,10 @@ class BesidePaper {
     std::span<const std::int32_t> prompt() const { return std::span(history_).first(history_.size() / 2); }
     std::span<const std::int32_t> output() const { return std::span(history_).subspan(history_.size() / 2); }
 
-    // Of all rows, less those that were interrupted.
+    // Times of all rows without interrupted ones.
     template <typename Work>
     double time_rows(Work work) {
-        // Whatever was decided before leaves the caches alike.
+        // Brings the caches into the same state before each variant.
         for (std::uint32_t row = 0; row < rows_.count(); ++row)
             sink_ = sink_ + measurement::read_once(rows_.row(row), rows_.row_bytes());
         std::vector<double> rows_us;
@@ -110,7 +110,7 @@ std::vector<PaperBeside> run_beside_paper(const BesidePaperSize& size,
                                           command_line::Progress& progress) {
     const std::vector<BenchCase> requests =
         chosen_cases({"temperature", "temperature+penalties", "topk", "topp", "minp", "full"});
-    progress.begin("beside the paper's form", requests.size() * size.rounds);
+    progress.begin("comparing with the paper's algorithm", requests.size() * size.rounds);
     BesidePaper beside(size, hot_first);
     std::vector<PaperBeside> all;
     for (const BenchCase& each : requests) all.push_back(beside.measure(each, progress));

@@ -1,4 +1,4 @@
-// The same requests by the paper's literal form and by Croupier's generators, in turns.
+// Compares the paper's literal algorithm with Croupier's generators on the same requests.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct BesidePaperSize {
 
 struct Way {
     std::string name;
-    std::vector<double> rounds_us;  // each round's mean
+    std::vector<double> rounds_us;  // mean of each round
 };
 
 struct PaperBeside {
     std::string request;
     std::string what;
-    double accepted = 0.0;  // of the paper's draws, from the hot set
-    std::vector<Way> ways;  // the paper's first
+    double accepted = 0.0;  // share of the paper's draws from the hot set
+    std::vector<Way> ways;  // the paper's algorithm first
 };
 
 std::vector<PaperBeside> run_beside_paper(const BesidePaperSize& size,

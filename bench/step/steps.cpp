@@ -5,7 +5,7 @@
 namespace croupier::bench {
 namespace {
 
-// Its own: a step takes milliseconds, in which a shared machine runs others too.
+// CPU time of the thread, because other programs run during the milliseconds of a step.
 std::uint64_t thread_ns() {
     timespec time{};
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -40,7 +40,7 @@ StepPair Steps::measure(const CaseRequest& slow, std::uint32_t columns, std::uin
     return {measurement::percentiles_us(std::move(alike)), measurement::percentiles_us(std::move(mixed))};
 }
 
-// A row is another column's in the next step: one that is slow to decide is not always the slow request's.
+// Rows rotate between columns, so that a slow row is not always that of the slow request.
 std::uint64_t Steps::step(BenchSequence& first, std::uint32_t columns, std::uint32_t number,
                           bool summarised) {
     const std::uint64_t begin = thread_ns();

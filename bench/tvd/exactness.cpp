@@ -14,7 +14,7 @@
 namespace croupier::bench {
 namespace {
 
-// So many times as many draws as all hot sets together have: enough to tell the noise's deviation.
+// Repetitions for the noise, relative to the draws of all hot sets: enough to estimate its deviation.
 constexpr std::uint32_t kNoiseGroups = 5;
 
 class Judge {
@@ -81,7 +81,7 @@ class Judge {
 
     void draw(const JudgedStep& step, std::uint32_t which, const std::vector<std::uint8_t>& cells) {
         for (std::uint32_t i = 0; i < size_.draws; ++i) {
-            // Randoms of its own for each size: else their noise would be one and the same.
+            // Each size has its own randoms; otherwise all would have the same noise.
             sampler::Request request = step.request(which * size_.draws + i);
             request.hot_blocks = hot_blocks_[which];
             const std::int32_t token = decide(step, request);

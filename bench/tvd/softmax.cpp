@@ -69,7 +69,7 @@ PlainDraws::PlainDraws(const std::vector<double>& probabilities) : running_(prob
         while (running_[place] <= static_cast<double>(guide) / kGuides) ++place;
         guide_.push_back(place);
     }
-    // Roundings leave the last sum beside 1.
+    // Rounding may leave the last sum slightly different from 1.
     const auto last = std::find(running_.begin(), running_.end(), running_.back());
     std::fill(last, running_.end(), 2.0);
 }

@@ -12,12 +12,13 @@ namespace croupier::bench {
 namespace {
 
 constexpr std::array<double, 4> kTemperatures = {0.6, 0.8, 1.0, 1.2};
-constexpr std::uint32_t kFrequent = 2048;  // half of a history are ids of the hottest so many
+constexpr std::uint32_t kFrequent =
+    2048;  // half of a history consists of the hottest ids, of which there are this many
 constexpr std::uint32_t kBiases = 8;
 constexpr std::uint32_t kWholeRowSteps = 16;
-// Tokens of a grammar's state stand in runs: the digits, the words that begin alike.
+// Ids allowed by a grammar form runs, such as digits or words with the same prefix.
 constexpr std::uint32_t kLongestRun = 256;
-// What hides more than all but this much of a row costs each draw hundreds of proposals, or all of them.
+// A mask that leaves less of the row's mass would cost hundreds of proposals per draw.
 constexpr double kLeastAllowed = 1.0 / 8.0;
 
 class Dice {
@@ -41,11 +42,11 @@ class Dice {
 
 std::int32_t any_token(const measurement::BenchRows& rows, Dice& dice) {
     const std::uint32_t from = dice.one_in(2) ? std::min(kFrequent, rows.vocab()) : rows.vocab();
-    // The last block may hold less than 64 ids, and stand anywhere.
+    // The last block may have fewer than 64 ids and be anywhere in the order.
     return static_cast<std::int32_t>(std::min(rows.id_at(dice.below(from)), rows.vocab() - 1));
 }
 
-// Those that are below 1 or 0 raise what has been said.
+// Penalties below 1 or 0 raise the logits of previous tokens.
 struct LeastPenalty {
     double factor;
     double difference;
@@ -120,7 +121,7 @@ JudgedStep untruncated_step(const measurement::BenchRows& rows, std::uint32_t nu
     JudgedStep step = plain_step(rows, number, dice);
     const std::uint32_t setting = number / rows.count();
     step.params.temperature = kTemperatures[setting % kTemperatures.size()];
-    step.params.rng = proto::Rng::shvs;  // what is judged is the draw of each hot set
+    step.params.rng = proto::Rng::shvs;  // the test compares draws with each hot set
     const std::uint32_t kind = setting / kTemperatures.size() % 4;
     if ((kind & 1U) != 0) add_penalties(rows, dice, kAlsoRaising, step);
     if ((kind & 2U) != 0) add_mask(rows, dice, step);
@@ -138,7 +139,7 @@ JudgedStep truncated_step(const measurement::BenchRows& rows, std::uint32_t numb
     if ((filters & 1U) != 0) step.params.top_p = dice.one_of(kTopP);
     if ((filters & 2U) != 0) step.params.top_k = static_cast<std::int32_t>(dice.one_of(kTopK));
     if ((filters & 4U) != 0) step.params.min_p = dice.one_of(kMinP);
-    // These two look at the whole row at every decision: milliseconds.
+    // These two read the whole row at every decision, which takes milliseconds.
     if (dice.one_in(kWholeRowSteps)) step.params.top_n_sigma = dice.between(0.5, 3.0);
     const LeastPenalty least = dice.one_in(kWholeRowSteps) ? kAlsoRaising : kLowering;
     if (dice.one_in(2)) add_penalties(rows, dice, least, step);

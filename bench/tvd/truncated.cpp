@@ -14,10 +14,9 @@
 namespace croupier::bench {
 namespace {
 
-// The reference takes tens of milliseconds for a row. What survives its filters does not depend on the
-// randoms, so that one look at a row tells all its draws: the survivor whose ln of its probability, less that
-// of its arrival, is the largest. Where two lie so near that roundings could matter, the reference is asked
-// itself.
+// The reference takes tens of milliseconds per row. The survivors of its filters do not depend on the
+// randoms, so one evaluation gives all draws: the survivor with the largest ln(probability) - ln(arrival). If
+// two are so close that rounding could matter, the reference decides.
 constexpr double kNear = 1e-3;
 
 class ReferenceDraws {
@@ -29,7 +28,7 @@ class ReferenceDraws {
         support_ = ask(request).support;
     }
 
-    // Nothing survives where the reference has an error.
+    // There are no survivors if the reference has an error.
     bool decides() const { return !support_.empty(); }
 
     std::int32_t draw(std::uint32_t number) {
@@ -94,8 +93,8 @@ class Comparison {
         if (token == expected) return;
         if (agreement_.different++ > 0) return;
         agreement_.first_difference = fmt::format(
-            "step {}, row {}, draw {}, {} summaries, {} hot blocks: token {}, the reference's is {}", number,
-            step.row, draw, summarised ? "with" : "without", hot_blocks.size(), token, expected);
+            "step {}, row {}, draw {}, {} summaries, {} hot blocks: token {}, but the reference chose {}",
+            number, step.row, draw, summarised ? "with" : "without", hot_blocks.size(), token, expected);
     }
 
     const measurement::BenchRows& rows_;

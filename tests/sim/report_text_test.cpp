@@ -57,7 +57,7 @@ TEST_CASE("an interrupted run is not a failure unless something was wrong before
     CHECK_FALSE(report.passed());
     CHECK(report.only_interrupted());
     CHECK(interruption_text(report) == "interrupted after 5,000 tokens; verified 2,024, none differ\n");
-        report.verified = 0;
+    report.verified = 0;
     CHECK(interruption_text(report) == "interrupted after 5,000 tokens, before any was verified\n");
     report.verification = Verification::never;
     CHECK(interruption_text(report) ==

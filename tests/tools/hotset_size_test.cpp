@@ -63,7 +63,8 @@ TEST_CASE("size: refuses invalid input and says what is allowed") {
     const std::string inputs = "--rows rows.bf16 --hot hot.i32 ";
     CHECK_THAT(refusal(here, "--rows none.bf16 --hot hot.i32"), Catch::Contains("none.bf16 cannot be read"));
     CHECK_THAT(refusal(here, "--rows rows.bf16 --hot none.hot"), Catch::Contains("none.hot"));
-    CHECK_THAT(refusal(here, "--rows short.bf16 --hot hot.i32"), Catch::Contains("not a whole number of rows of 4000"));
+    CHECK_THAT(refusal(here, "--rows short.bf16 --hot hot.i32"),
+               Catch::Contains("not a whole number of rows of 4000"));
     CHECK_THAT(refusal(here, inputs + "--sizes 64,128,5000"),
                Catch::Contains("5000 ids; allowed: 0 to 4000"));
     CHECK_THAT(refusal(here, inputs + "--sizes 1,2,3"), Catch::Contains("a fit needs 3 or more"));

@@ -44,7 +44,8 @@ TEST_CASE("plan: measures, saves the measurement, gets the same plan from it, an
 }
 
 TEST_CASE(
-    "plan: measures every vocabulary, batch, rank, mix and number of samplers with every stage, without extra runs") {
+    "plan: measures every vocabulary, batch, rank, mix and number of samplers with every stage, without "
+    "extra runs") {
     const testing::Workplace place;
     const testing::Ended measured = place.run(
         "plan measure --vocab 256,512 --batch 2,4 --tp 1,2 --samplers 1,2 --mix fixed --stage-ms "

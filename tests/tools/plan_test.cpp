@@ -51,7 +51,8 @@ TEST_CASE("plan: an idle sampler takes over columns queued behind an expensive o
     columns.buckets[16] = 1;  // 8 to 16 ms
     columns.mean_us = (63 * 12.0 + 12288.0) / 64;
     const auto spans = step_spans(columns, 64, 2);
-    // If the slow sampler kept its columns, the step would take longer than the expensive column by a whole share.
+    // If the slow sampler kept its columns, the step would take longer than the expensive column by a whole
+    // share.
     CHECK(spans.back() < 4.5 * 16384.0);
     CHECK(median_of(spans) < 1.1 * 16384.0);
 }

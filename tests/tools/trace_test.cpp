@@ -39,7 +39,8 @@ Track track_of(const json& event) {
     return {event.at("pid").get<int>(), event.at("tid").get<int>()};
 }
 
-// Checks what viewers require: fields, order of time, spans that nest or are disjoint, arrows with both ends, and a name for every track.
+// Checks what viewers require: fields, order of time, spans that nest or are disjoint, arrows with both ends,
+// and a name for every track.
 std::string fault_of(const json& trace) {
     std::map<Track, std::vector<std::int64_t>> open;  // ends of the open spans, outermost first
     std::map<int, std::int64_t> starts;               // of arrows

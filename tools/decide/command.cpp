@@ -67,7 +67,8 @@ int run(const std::vector<std::string>& paths) {
 }  // namespace
 
 void add_decide_command(CLI::App& app, int& status) {
-    auto* decide = app.add_subcommand("decide", "Decide tokens for requests in JSON lines, with the daemon's own code");
+    auto* decide =
+        app.add_subcommand("decide", "Decide tokens for requests in JSON lines, with the daemon's own code");
     decide->footer(kHelp);
     auto paths = std::make_shared<std::vector<std::string>>();
     decide->add_option("files", *paths, "Files with requests; without any, standard input");

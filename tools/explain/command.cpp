@@ -97,7 +97,8 @@ void add_explain_command(CLI::App& app, int& status) {
     auto options = std::make_shared<ExplainOptions>();
     auto* request = explain->add_option("request", options->request_file,
                                         "File with one request; without it, or with -, standard input");
-    auto* row = explain->add_option("--row", options->row_file, "File with rows of logits, instead of a request");
+    auto* row =
+        explain->add_option("--row", options->row_file, "File with rows of logits, instead of a request");
     row->excludes(request);
     auto* vocab = explain->add_option("--vocab", options->vocab, "Logits per row")->needs(row);
     row->needs(vocab);

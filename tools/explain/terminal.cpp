@@ -47,9 +47,8 @@ std::string head(const explain::Explained& e, const TerminalStyle& style) {
 }
 
 std::string steps(const explain::Explained& e, const TerminalStyle& style) {
-    std::string text =
-        painted(fmt::format("{:<18} {:>11} {:>11}   {}\n", "step", "tokens left", "mass left", "result"),
-                "1", style);
+    std::string text = painted(
+        fmt::format("{:<18} {:>11} {:>11}   {}\n", "step", "tokens left", "mass left", "result"), "1", style);
     for (const auto& step : e.outcome.account) {
         text += fmt::format("{:<18} {:>11} {:>11.6f}   {}\n", step.step, step.tokens_left, step.mass_left,
                             command_line::wrapped(step.did, kStepColumns, style.width));

@@ -107,8 +107,7 @@ void add_build(CLI::App& hotset, int& status) {
         ->allow_extra_args(false);
     build->add_option("--vocab", options->model.vocab, "Size of the model's vocabulary")->required();
     build->add_option("--model", options->model.name, "Name of the model, stored in the file")->required();
-    build->add_option("--smoothing", options->smoothing, "Count added to every id")
-        ->capture_default_str();
+    build->add_option("--smoothing", options->smoothing, "Count added to every id")->capture_default_str();
     build->add_option("-o,--output", options->output, "Output file, replaced atomically")->required();
     build->add_flag("--json", options->json, "Print one JSON object");
     build->callback([options, &status] { status = run([&] { build_hotness(*options); }, options->json); });
@@ -148,7 +147,8 @@ void add_size(CLI::App& hotset, int& status) {
     size->add_option("--hot", options->hot, "Hotness order: a file of `croupier hotset build`, or int32 ids")
         ->required();
     size->add_option("--vocab", options->vocab, "Logits per row")->capture_default_str();
-    size->add_option("--temperature", options->temperature, "Temperature of the draws")->capture_default_str();
+    size->add_option("--temperature", options->temperature, "Temperature of the draws")
+        ->capture_default_str();
     size->add_option("--rounds", options->rounds, "Draws per row and size")->capture_default_str();
     size->add_option("--sizes", options->sizes, "Sizes to measure (default: 256 to --vocab, two per octave)")
         ->delimiter(',')
@@ -161,7 +161,8 @@ void add_size(CLI::App& hotset, int& status) {
 }  // namespace
 
 void add_hotset_commands(CLI::App& app, int& status) {
-    auto* hotset = app.add_subcommand("hotset", "Build, show and size hot sets, the most frequent ids of a model");
+    auto* hotset =
+        app.add_subcommand("hotset", "Build, show and size hot sets, the most frequent ids of a model");
     hotset->require_subcommand(1);
     add_build(*hotset, status);
     add_show(*hotset, status);

@@ -28,8 +28,7 @@ void check(const SizeOptions& options) {
                                  "; allowed: above 0, to 100");
     }
     if (options.rounds < 4) {
-        throw std::runtime_error("--rounds is " + std::to_string(options.rounds) +
-                                 "; allowed: 4 or more");
+        throw std::runtime_error("--rounds is " + std::to_string(options.rounds) + "; allowed: 4 or more");
     }
 }
 
@@ -37,8 +36,9 @@ void fit(SizeResults& results, const HotMass& mass) {
     for (const measurement::HotDraws& each : results.draws) {
         const std::size_t blocks = (each.hot + sampler::kProposalBlock - 1) / sampler::kProposalBlock;
         if (each.hot_path == 0) {
-            throw std::runtime_error("no draw with a hot set of " + std::to_string(each.hot) +
-                                     " accepted its first proposal from it: use larger --sizes, or check --hot");
+            throw std::runtime_error(
+                "no draw with a hot set of " + std::to_string(each.hot) +
+                " accepted its first proposal from it: use larger --sizes, or check --hot");
         }
         results.grid.push_back(
             {each.hot, mass.alpha[blocks], each.hot_path_us(), each.mean_us(), mass.proposals[blocks]});

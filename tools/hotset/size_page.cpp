@@ -64,12 +64,12 @@ std::string coverage_plots(const SizeResults& results) {
     const auto alpha = points(results, [](const hot_sets::SizedCost& each) { return each.alpha; });
     const auto proposals = points(results, [](const hot_sets::SizedCost& each) { return each.proposals; });
     std::string text = "<h2>Coverage of a hot set</h2>\n";
-    text += html::plot({"H; mean share of the probability mass",
-                        true,
-                        true,
-                        {{"alpha(H)", Drawn::curve, Ink::first, alpha},
-                         {"measured sizes", Drawn::dots, Ink::first, alpha}},
-                        {}});
+    text += html::plot(
+        {"H; mean share of the probability mass",
+         true,
+         true,
+         {{"alpha(H)", Drawn::curve, Ink::first, alpha}, {"measured sizes", Drawn::dots, Ink::first, alpha}},
+         {}});
     return text + html::plot({"H; proposals per draw",
                               true,
                               true,
@@ -106,8 +106,8 @@ std::string choice_plots(const SizeResults& results) {
 
 std::string size_page(const SizeResults& results) {
     return html::page("Size of a hot set", "<pre>" + html::escaped(size_table(results)) + "</pre>\n" +
-                                                  cost_plots(results) + coverage_plots(results) +
-                                                  choice_plots(results));
+                                               cost_plots(results) + coverage_plots(results) +
+                                               choice_plots(results));
 }
 
 }  // namespace croupier::tools

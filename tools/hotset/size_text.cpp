@@ -10,7 +10,7 @@ namespace {
 
 std::string row_of(const measurement::HotDraws& draws, const std::string& expected) {
     return fmt::format("{:>8} {} {:>10.4f} {:>10.3f} {:>8.1f} {:>10.2f} {:>10.2f}",
-                       draws.hot == 0 ? "per row" :  std::to_string(draws.hot), expected,
+                       draws.hot == 0 ? "per row" : std::to_string(draws.hot), expected,
                        draws.per_draw(draws.hot_path), draws.per_draw(draws.proposals),
                        draws.per_draw(draws.blocks_read), draws.hot_path_us(), draws.mean_us());
 }
@@ -31,7 +31,8 @@ std::string conclusions(const SizeResults& results) {
         fmt::format("hot path: {:.3f} us + {:.4f} ns x H, R2 {:.4f}; each further proposal: {:.4f} us\n",
                     results.hot_path.c0, results.hot_path.c * 1e3, results.hot_path.r2, results.proposal_us);
     text += fmt::format(
-        "F(H) = c0 + c H + t (rho(H) - 1) has its minimum at H = {:.0f}; best measured size next to it: H* = {}\n",
+        "F(H) = c0 + c H + t (rho(H) - 1) has its minimum at H = {:.0f}; best measured size next to it: H* = "
+        "{}\n",
         results.best.stationary, best.hot);
     text += fmt::format("H*: {:.0f} draws/s, {:.1f}% of the fastest size (H = {})\n", 1e6 / best.mean_us,
                         100.0 * results.throughput_of_best(), results.grid[results.fastest].hot);

@@ -113,8 +113,9 @@ std::vector<double> count_by_kind(const std::string& path, const TracedModel& mo
         std::ifstream file = open_trace(path);
         return count_json_lines(file, path, model, progress);
     }
-    throw explain::RequestError("trace '" + path +
-                                "' has an unknown format; allowed: .i32 (int32 ids), .jsonl (JSON lines), or a hotness file");
+    throw explain::RequestError(
+        "trace '" + path +
+        "' has an unknown format; allowed: .i32 (int32 ids), .jsonl (JSON lines), or a hotness file");
 }
 
 }  // namespace

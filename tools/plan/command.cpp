@@ -120,13 +120,14 @@ void add_room(CLI::App& command, PlanQuestion& question) {
     command.add_option("--max-sequences", room.max_sequences, "Most sequences in a session at a time")
         ->capture_default_str()
         ->check(CLI::Range(1U, proto::kMaxSequences));
-    command.add_option("--max-length", room.max_length, "Longest sequence in tokens, prompt and output together")
+    command
+        .add_option("--max-length", room.max_length, "Longest sequence in tokens, prompt and output together")
         ->capture_default_str()
         ->check(CLI::Range(2U, proto::kMaxLength));
     auto* rows = command.add_option("--rows", question.hot_set.rows,
                                     "Files with bf16 rows of the model, to check whether a hot set helps");
-    auto* hot =
-        command.add_option("--hot", question.hot_set.hot, "The model's hotness order (`croupier hotset build`)");
+    auto* hot = command.add_option("--hot", question.hot_set.hot,
+                                   "The model's hotness order (`croupier hotset build`)");
     rows->needs(hot);
     hot->needs(rows);
 }
@@ -146,7 +147,8 @@ void add_engine(CLI::App& command, PlanQuestion& question) {
         ->capture_default_str()
         ->check(command_line::number_between(0.001, 10000.0));
     command
-        .add_option("--mix", setting.requests.mix, "Sampling parameters of the requests (see `croupier sim --mix`)")
+        .add_option("--mix", setting.requests.mix,
+                    "Sampling parameters of the requests (see `croupier sim --mix`)")
         ->capture_default_str()
         ->check(command_line::one_of(mixes()));
     command
@@ -180,9 +182,9 @@ void note_room(Plan& plan, const std::string& directory) {
     if (::statvfs(directory.c_str(), &room) != 0) return;
     const std::uint64_t free = std::uint64_t{room.f_bavail} * room.f_frsize;
     if (free >= plan.memory.shm_bytes) return;
-    plan.notes.push_back(
-        fmt::format("{} has only {} MiB free on this host: enlarge it (docker: --shm-size; tmpfs: -o remount,size=)",
-                    directory, free >> 20U));
+    plan.notes.push_back(fmt::format(
+        "{} has only {} MiB free on this host: enlarge it (docker: --shm-size; tmpfs: -o remount,size=)",
+        directory, free >> 20U));
 }
 
 void check_samplers(const PlanQuestion& question) {
@@ -219,7 +221,8 @@ void plan(const PlanOptions& options) {
 
 void add_measure(CLI::App& plan, int& status) {
     auto options = std::make_shared<MeasureOptions>();
-    auto* command = plan.add_subcommand("measure", "Measure the cost of steps on this host and save it to a file");
+    auto* command =
+        plan.add_subcommand("measure", "Measure the cost of steps on this host and save it to a file");
     command->footer(kMeasureHelp);
     MeasuredSettings& settings = options->settings;
     const auto list = [command](const char* name, auto& values, const char* what) {
@@ -255,7 +258,8 @@ void add_measure(CLI::App& plan, int& status) {
 
 void add_plan_command(CLI::App& app, int& status) {
     auto options = std::make_shared<PlanOptions>();
-    auto* command = app.add_subcommand("plan", "Plan the number of samplers, and predict step time and memory");
+    auto* command =
+        app.add_subcommand("plan", "Plan the number of samplers, and predict step time and memory");
     command->footer(kPlanHelp);
     add_engine(*command, options->question);
     add_requests(*command, options->question.setting.requests, options->place);
@@ -263,9 +267,11 @@ void add_plan_command(CLI::App& app, int& status) {
     command->add_option("--from", options->from,
                         "Use a saved measurement (`plan measure` or --save) instead of measuring");
     command->add_option("--save", options->save, "Save the measurement to this file")->excludes("--from");
-    command->add_flag("--check", options->check, "Verify the plan with croupier sim and print the prediction error");
+    command->add_flag("--check", options->check,
+                      "Verify the plan with croupier sim and print the prediction error");
     auto* json = command->add_flag("--json", options->json, "Print one JSON object");
-    command->add_flag("--kubernetes", options->kubernetes, "Print a pod's resources and memory volume as YAML")
+    command
+        ->add_flag("--kubernetes", options->kubernetes, "Print a pod's resources and memory volume as YAML")
         ->excludes(json);
     add_measure(*command, status);
     command->callback([command, options, &status] {

@@ -9,12 +9,14 @@
 
 namespace croupier::tools {
 
-// How long a sampler takes for a column once its logits are complete. Bucket b > 0 counts times from 0.25 * 2^(b - 1) us to twice that, as in the plane.
+// How long a sampler takes for a column once its logits are complete. Bucket b > 0 counts times from 0.25 *
+// 2^(b - 1) us to twice that, as in the plane.
 struct ColumnTimes {
     double mean_us = 0.0;
     std::array<std::uint64_t, proto::kLatencyBuckets> buckets{};
 
-    // The mean of the fastest 95 %, by the centres of the buckets. The plain mean may be dominated by a few interrupted columns.
+    // The mean of the fastest 95 %, by the centres of the buckets. The plain mean may be dominated by a few
+    // interrupted columns.
     double usual_us() const;
 };
 

@@ -31,7 +31,8 @@ std::string processor_name() {
     return "unknown";
 }
 
-// The daemon starts one sampler fewer than the cores that it may use. Derived from a run, so that its rule is not copied here.
+// The daemon starts one sampler fewer than the cores that it may use. Derived from a run, so that its rule is
+// not copied here.
 std::uint32_t cores_of(const MeasuredStep& with_own_choice) {
     return with_own_choice.samplers + 1;
 }
@@ -74,7 +75,8 @@ class Measuring {
         std::vector<MeasuredStep> runs;
     };
 
-    // In rounds, with each setting once per round, so that load from other programs affects all settings alike.
+    // In rounds, with each setting once per round, so that load from other programs affects all settings
+    // alike.
     void run_all() {
         progress_.begin("measuring with croupier sim", asked_.size() * kMeasuringRuns);
         for (std::uint32_t seed = 1; seed <= kMeasuringRuns; ++seed) {
@@ -96,7 +98,8 @@ class Measuring {
         measurement_.host = {processor_name(), cores_of(run_sim_once(smallest, 0, place_, 1))};
     }
 
-    // Alternates the stages like a checkerboard, so that every vocabulary, batch and so on is measured with every stage, without extra runs.
+    // Alternates the stages like a checkerboard, so that every vocabulary, batch and so on is measured with
+    // every stage, without extra runs.
     void with_each_count(Setting setting, std::size_t turn) {
         const std::uint32_t batch = setting.batch;
         for (const std::uint32_t samplers : counts_of(setting.tp)) {

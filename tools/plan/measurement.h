@@ -33,7 +33,8 @@ struct MeasuredSettings {
     std::vector<double> stages_ms;
     std::vector<std::uint32_t> samplers;  // empty: one, two, half and all of those that fit on the cores
     Setting other;                        // the values that all runs share
-    bool starts = false;                  // also measure steps with one column per sampler, which show the cost of starting a step
+    bool starts =
+        false;  // also measure steps with one column per sampler, which show the cost of starting a step
 };
 
 Measurement measure(const MeasuredSettings& settings, const SimPlace& place);

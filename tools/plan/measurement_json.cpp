@@ -150,7 +150,8 @@ Measurement measurement_from_json(const json& json) {
         throw std::runtime_error("it is not a measurement of `croupier plan`");
     const std::uint32_t version = whole(json, "version", "the measurement", 0, UINT32_MAX);
     if (version != kVersion) {
-        throw std::runtime_error(fmt::format("its version is {}; this croupier reads version {}", version, kVersion));
+        throw std::runtime_error(
+            fmt::format("its version is {}; this croupier reads version {}", version, kVersion));
     }
     Measurement measurement;
     const auto& host = field(json, "host", "the measurement");

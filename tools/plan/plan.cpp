@@ -72,7 +72,8 @@ std::uint32_t fewest_within(const StepModel& model, double most_us, std::uint32_
     return below;
 }
 
-std::vector<Prediction> predictions_for_table(const StepModel& model, std::uint32_t chosen, std::uint32_t most) {
+std::vector<Prediction> predictions_for_table(const StepModel& model, std::uint32_t chosen,
+                                              std::uint32_t most) {
     std::set<std::uint32_t> counts = {chosen, most};
     for (std::uint32_t count = 1; count < most; count *= 2) counts.insert(count);
     std::vector<Prediction> predictions;
@@ -100,7 +101,8 @@ Plan make_plan(const PlanQuestion& question, const Measurement& measurement) {
         std::min({std::max(room, question.samplers), question.setting.batch, model.most_samplers()});
     if (question.samplers > plan.most_samplers) {
         throw std::runtime_error(fmt::format(
-            "--samplers is {}; allowed: up to {}. At most {} were measured, and a batch of {} keeps only that many busy",
+            "--samplers is {}; allowed: up to {}. At most {} were measured, and a batch of {} keeps only "
+            "that many busy",
             question.samplers, plan.most_samplers, model.most_samplers(), question.setting.batch));
     }
     const std::uint32_t least = std::min(kLeastSamplers, plan.most_samplers);

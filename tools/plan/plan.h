@@ -43,7 +43,7 @@ struct Plan {
     std::uint64_t runs = 0;  // of croupier sim in the measurement
     std::uint32_t most_samplers = 1;
     Prediction chosen;
-    bool enough = true;                   // a step of the chosen number takes at most the allowed share of a stage
+    bool enough = true;  // a step of the chosen number takes at most the allowed share of a stage
     std::vector<Prediction> by_samplers;  // for some numbers, ascending, including the chosen one
     PlannedMemory memory;
     HotSetAnswer hot_set;

@@ -15,19 +15,19 @@ std::string time_text(double us) {
 std::string asked_text(const Plan& plan) {
     const Setting& setting = plan.question.setting;
     const Requests& requests = setting.requests;
-    return fmt::format(
-               "{} columns of {} {} logits, {} rank{}, a stage of {:g} ms, mix {}; {}{}\n", setting.batch,
-               setting.vocab, requests.dtype, setting.tp, setting.tp == 1 ? "" : "s", setting.stage_ms,
-               requests.mix,
-               requests.transport == "lean" ? "lean steps from a CPU writer" : "whole rows",
-               requests.summaries ? " with summaries" : "") +
+    return fmt::format("{} columns of {} {} logits, {} rank{}, a stage of {:g} ms, mix {}; {}{}\n",
+                       setting.batch, setting.vocab, requests.dtype, setting.tp, setting.tp == 1 ? "" : "s",
+                       setting.stage_ms, requests.mix,
+                       requests.transport == "lean" ? "lean steps from a CPU writer" : "whole rows",
+                       requests.summaries ? " with summaries" : "") +
            fmt::format("measured: {} run{} of croupier sim on {}, {} core{}\n\n", plan.runs,
                        plan.runs == 1 ? "" : "s", plan.host.processor, plan.host.cores,
                        plan.host.cores == 1 ? "" : "s");
 }
 
 std::string table_text(const Plan& plan) {
-    std::string text = fmt::format("  {:>8} {:>10} {:>10} {:>10} {:>12}  {}\n", "samplers", "step p50", "step p99", "column", "% of stage", "hidden");
+    std::string text = fmt::format("  {:>8} {:>10} {:>10} {:>10} {:>12}  {}\n", "samplers", "step p50",
+                                   "step p99", "column", "% of stage", "hidden");
     for (const Prediction& each : plan.by_samplers) {
         text += fmt::format("{} {:>8} {:>10} {:>10} {:>10} {:>10.1f} %  {}\n",
                             each.samplers == plan.chosen.samplers ? "*" : " ", each.samplers,
@@ -51,7 +51,8 @@ std::string why_text(const Plan& plan) {
     }
     if (plan.chosen.samplers < kLeastSamplers)
         return fmt::format(
-            "a step takes at most {:.0f} % of a stage; decisions pause while the only sampler restarts", share);
+            "a step takes at most {:.0f} % of a stage; decisions pause while the only sampler restarts",
+            share);
     return fmt::format(
         "the smallest number with which a step takes at most {:.0f} % of a stage{}", share,
         plan.chosen.samplers == kLeastSamplers ? "; the second one continues while the first restarts" : "");
@@ -72,8 +73,9 @@ std::string step_text(const Plan& plan) {
                time_text(plan.chosen.p50_us), time_text(plan.chosen.columns_us)) +
            fmt::format("pipelined    F = {}, T_cycle = {}: decisions {}\n", time_text(plan.chosen.p50_us),
                        time_text(plan.stage_us()),
-                       plan.is_hidden(plan.chosen) ? "are hidden behind another microbatch's stage"
-                                               : "are NOT hidden behind a stage and limit the throughput") +
+                       plan.is_hidden(plan.chosen)
+                           ? "are hidden behind another microbatch's stage"
+                           : "are NOT hidden behind a stage and limit the throughput") +
            fmt::format(
                "sequential   {:.1f} % slower than without decisions, if the engine waits for each step\n",
                share);
@@ -86,18 +88,19 @@ std::string memory_text(const Plan& plan) {
                "/dev/shm     {:.0f} MiB: {:.0f} MiB per session for {}, and one more during a takeover\n",
                static_cast<double>(memory.shm_bytes) / kMib, static_cast<double>(memory.segment_bytes) / kMib,
                sessions) +
-           fmt::format(
-               "processes    {:.0f} MiB in addition, if all sequences have their maximum length\n",
-               static_cast<double>(memory.process_bytes) / kMib);
+           fmt::format("processes    {:.0f} MiB in addition, if all sequences have their maximum length\n",
+                       static_cast<double>(memory.process_bytes) / kMib);
 }
 
 std::string hot_set_text(const Plan& plan) {
     const HotSetAnswer& hot = plan.hot_set;
     if (!hot.measured) {
-        return "hot set      none: the default rng (race) needs none; for `rng: shvs`, use --rows and --hot\n";
+        return "hot set      none: the default rng (race) needs none; for `rng: shvs`, use --rows and "
+               "--hot\n";
     }
     return fmt::format(
-        "hot set      {}: a draw takes {:.1f} us with H* = {}, {:.1f} us by race, {:.1f} us with blocks chosen per row\n",
+        "hot set      {}: a draw takes {:.1f} us with H* = {}, {:.1f} us by race, {:.1f} us with blocks "
+        "chosen per row\n",
         hot.pays_for_race()   ? "faster for unfiltered draws"
         : hot.pays_for_shvs() ? "faster for `rng: shvs` only"
                               : "not faster",
@@ -118,15 +121,17 @@ std::string plan_text(const Plan& plan) {
     std::string text = asked_text(plan) + table_text(plan) + samplers_text(plan) + step_text(plan) +
                        memory_text(plan) + hot_set_text(plan) + check_text(plan);
     for (const std::string& note : plan.notes) text += "note         " + note + "\n";
-    return text + fmt::format("\nFor croupierd.yaml: samplers: {{count: {}}}. For Kubernetes: --kubernetes.{}\n",
-                              plan.chosen.samplers, plan.check ? "" : "  To verify with croupier sim: --check.");
+    return text +
+           fmt::format("\nFor croupierd.yaml: samplers: {{count: {}}}. For Kubernetes: --kubernetes.{}\n",
+                       plan.chosen.samplers, plan.check ? "" : "  To verify with croupier sim: --check.");
 }
 
 std::string plan_kubernetes(const Plan& plan) {
     const std::uint32_t cpus = kubernetes_cpus(plan);
     const std::uint64_t memory = kubernetes_memory_mib(plan);
     return fmt::format(
-        "# croupier plan: {} sampler{} and the supervisor. Whole CPUs, so that a static CPU manager assigns exclusive cores.\n"
+        "# croupier plan: {} sampler{} and the supervisor. Whole CPUs, so that a static CPU manager assigns "
+        "exclusive cores.\n"
         "# The memory volume counts towards the memory limit of the daemon's container.\n"
         "resources:\n"
         "  requests: {{cpu: \"{}\", memory: {}Mi}}\n"

@@ -17,8 +17,9 @@ struct Requests {
     std::string wait = "adaptive";
 
     bool operator==(const Requests&) const = default;
-    std::string text() const;     // "mix mixed, bf16 rows, wait adaptive"
-    std::string options() const;  // for `croupier plan measure`: "--mix mixed" and all values that are not defaults
+    std::string text() const;  // "mix mixed, bf16 rows, wait adaptive"
+    std::string options()
+        const;  // for `croupier plan measure`: "--mix mixed" and all values that are not defaults
 };
 
 struct Setting {

@@ -27,7 +27,8 @@ MeasuredStep run_sim(const Setting& setting, std::uint32_t samplers, const SimPl
 MeasuredStep run_sim_once(const Setting& setting, std::uint32_t samplers, const SimPlace& place,
                           std::uint32_t seed);
 
-// Combines at least one run of the same setting: means of the times (of the middle half from four runs on), and sums of the counts.
+// Combines at least one run of the same setting: means of the times (of the middle half from four runs on),
+// and sums of the counts.
 MeasuredStep combine_runs(std::span<const MeasuredStep> runs);
 
 // Parses the JSON object in sim's last line. Throws std::runtime_error if it is not one of this build's sim.

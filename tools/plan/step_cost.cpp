@@ -49,22 +49,23 @@ StepCost::Parts StepCost::parts_of(const StepWork& work) const {
     // Scaled to values near one, for numerical accuracy.
     const double row = columns * work.vocab * 1e-5;
     const double step = double(work.vocab) * work.batch * 1e-7;
-    // The slowest of k samplers is later than a typical one by about log k; memory contention grows similarly.
+    // The slowest of k samplers is later than a typical one by about log k; memory contention grows
+    // similarly.
     const double contention = std::log2(static_cast<double>(work.samplers));
     // Stage length relative to the shortest one, in octaves. If all stages are equal, these terms stay zero.
     const double rest = std::log2(std::max(work.stage_ms, shortest_stage_ms_) / shortest_stage_ms_);
-    return {1.0,                  // starting a step: wake-up, bell, first reads
-            columns,              // work except reading: parameters, penalties, draw, commit
+    return {1.0,                      // starting a step: wake-up, bell, first reads
+            columns,                  // work except reading: parameters, penalties, draw, commit
             columns * contention,     // the same, for the slowest of several samplers
-            row,                  // reading a row's logits from a cache
+            row,                      // reading a row's logits from a cache
             row * contention,         //
-            row * step,           // the share of a row outside the caches grows with the step's size
+            row * step,               // the share of a row outside the caches grows with the step's size
             row * step * contention,  //
-            rest,                 // after a longer sleep a core wakes more slowly,
-            columns * rest,       // caches of parameters, penalties and translations are colder,
-            row * rest,           // as is the memory of the rows,
-            row * step * rest,    // and less of the rows is in any cache
-            row / work.tp};       // reading the last rank's slice; the others are read while waiting for it
+            rest,                     // after a longer sleep a core wakes more slowly,
+            columns * rest,           // caches of parameters, penalties and translations are colder,
+            row * rest,               // as is the memory of the rows,
+            row * step * rest,        // and less of the rows is in any cache
+            row / work.tp};  // reading the last rank's slice; the others are read while waiting for it
 }
 
 StepCost::StepCost(std::span<const TimedWork> steps) : shortest_stage_ms_(shortest_stage_of(steps)) {

@@ -24,11 +24,13 @@ struct TimedWork {
 
 class StepCost {
   public:
-    // Fits by least squares of the relative errors; outliers have less weight. No coefficient is negative, so more work never costs less.
+    // Fits by least squares of the relative errors; outliers have less weight. No coefficient is negative, so
+    // more work never costs less.
     explicit StepCost(std::span<const TimedWork> steps);
 
     double step_us(const StepWork& work) const;
-    double column_us(const StepWork& work) const;  // per column of the busiest sampler, without the cost of starting the step
+    double column_us(const StepWork& work)
+        const;  // per column of the busiest sampler, without the cost of starting the step
 
   private:
     // Coefficients in the order of `parts_of`.

@@ -96,7 +96,8 @@ void StepModel::check_vocabulary() const {
     if (setting_.vocab >= least * (1.0 - kSameVocabulary) && setting_.vocab <= most * (1.0 + kSameVocabulary))
         return;
     throw std::runtime_error(fmt::format(
-        "the requested vocabulary of {} differs from the measured {}, and costs depend on it; measure both with `croupier plan measure {} --vocab {},{} --save FILE`",
+        "the requested vocabulary of {} differs from the measured {}, and costs depend on it; measure both "
+        "with `croupier plan measure {} --vocab {},{} --save FILE`",
         setting_.vocab, least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most),
         setting_.requests.options(), setting_.vocab < least ? setting_.vocab : least,
         setting_.vocab < least ? most : setting_.vocab));
@@ -112,8 +113,9 @@ Number StepModel::nearest_measured(const char* what, Number asked, Number Settin
     }
     const Number taken = std::clamp(asked, least, most);
     if (taken != asked) {
-        notes_.push_back(fmt::format("{}: {} requested; the cost of a column is that of {}, the nearest measured value",
-                                     what, asked, taken));
+        notes_.push_back(
+            fmt::format("{}: {} requested; the cost of a column is that of {}, the nearest measured value",
+                        what, asked, taken));
     }
     return taken;
 }

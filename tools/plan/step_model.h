@@ -1,4 +1,5 @@
-// Predicts a step's time: simulates how samplers share its columns, and fits the cost of a column to measurements.
+// Predicts a step's time: simulates how samplers share its columns, and fits the cost of a column to
+// measurements.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,15 @@ namespace croupier::tools {
 struct Prediction {
     std::uint32_t samplers = 1;
     double p50_us = 0.0;
-    double p99_us = 0.0;     // p50 times the ratio p99 / p50 of the nearest measured step
-    double column_us = 0.0;  // typical time of a column on the slowest sampler
+    double p99_us = 0.0;      // p50 times the ratio p99 / p50 of the nearest measured step
+    double column_us = 0.0;   // typical time of a column on the slowest sampler
     double columns_us = 0.0;  // p50 of the time for the columns, shared among the samplers
 };
 
 class StepModel {
   public:
-    // Uses the measured steps with the same requests. Throws std::runtime_error if there are none, or none with a similar vocabulary; the message says how to measure them.
+    // Uses the measured steps with the same requests. Throws std::runtime_error if there are none, or none
+    // with a similar vocabulary; the message says how to measure them.
     StepModel(const std::vector<MeasuredStep>& measured, const Setting& setting);
 
     Prediction predict(std::uint32_t samplers) const;

@@ -162,7 +162,8 @@ void report(const TraceOptions& options, const Collector& collector, const StepS
     if (collector.lost() > 0)
         std::cout << collector.lost() << " entries were overwritten before they were read\n";
     if (collector.was_full())
-        std::cout << "the trace ended early: trace viewers cannot open more than " << kMostColumns << " columns\n";
+        std::cout << "the trace ended early: trace viewers cannot open more than " << kMostColumns
+                  << " columns\n";
     if (material.columns.empty()) std::cout << "no column was decided during the trace\n";
     if (!collector.daemon_alive()) std::cout << "the daemon is dead: these are its samplers' last records\n";
     std::cout << "open it at https://ui.perfetto.dev, or as chrome://tracing in Chromium\n";
@@ -203,8 +204,7 @@ int run_trace(const TraceOptions& options) {
 }  // namespace
 
 void add_trace_command(CLI::App& app, int& status) {
-    auto* command =
-        app.add_subcommand("trace", "Record steps and columns for a trace viewer");
+    auto* command = app.add_subcommand("trace", "Record steps and columns for a trace viewer");
     const auto options = std::make_shared<TraceOptions>();
     command->add_option("-i,--instance", options->instance, "The daemon's `instance`")->capture_default_str();
     command->add_option("--shm-dir", options->directory, "The daemon's `shm.dir`")->capture_default_str();

@@ -23,7 +23,8 @@ constexpr std::uint32_t kFirstThread = 1000;
 
 using StepKey = std::pair<std::uint64_t, std::uint64_t>;  // session, step
 
-// A client may write any time into its records. Times far from the samplers' own are not drawn: one of them could stretch the trace over years.
+// A client may write any time into its records. Times far from the samplers' own are not drawn: one of them
+// could stretch the trace over years.
 class CredibleTimes {
   public:
     explicit CredibleTimes(const TraceMaterial& material) {
@@ -115,7 +116,8 @@ class StoryBuilder {
     // A step's record holds the time at which the previous step in its slot was taken.
     void collect_taken_times() {
         for (const auto& step : material_.steps) {
-            if (step.before_taken_ns != 0 && step.step >= step.slots && credible_.contains(step.before_taken_ns))
+            if (step.before_taken_ns != 0 && step.step >= step.slots &&
+                credible_.contains(step.before_taken_ns))
                 taken_[{step.session_id, step.step - step.slots}] = step.before_taken_ns;
         }
     }
@@ -181,13 +183,14 @@ class StoryBuilder {
     }
 
     const TraceMaterial& material_;
-        CredibleTimes credible_;
+    CredibleTimes credible_;
     TraceDrawing drawing_;
     std::map<std::uint64_t, std::uint32_t> processes_;  // by session
     std::map<StepKey, std::uint64_t> taken_;
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> slot_ends_;  // by track
     std::map<StepKey, Drawn> drawn_;
-    std::map<std::uint32_t, std::vector<std::pair<std::uint64_t, std::int64_t>>> in_flight_changes_;  // by process
+    std::map<std::uint32_t, std::vector<std::pair<std::uint64_t, std::int64_t>>>
+        in_flight_changes_;  // by process
 };
 
 json words_of(const proto::StepRecord& step, const TraceMaterial& material) {
