@@ -77,7 +77,7 @@ proto::StepOrder read_order(const Json& value) {
         const std::string where = "params.order[" + std::to_string(i) + "]";
         order[i] = step_of(where, value[i]);
         if (std::count(order.begin(), order.end(), order[i]) > 1) {
-            throw RequestError(where + " is " + shown(value[i]) + "  again; each step may occur once");
+            throw RequestError(where + " is " + shown(value[i]) + " again; each step may occur once");
         }
     }
     return order;

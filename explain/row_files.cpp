@@ -71,7 +71,7 @@ std::span<const std::byte> RowFiles::row(const std::string& path, std::uint64_t 
     const Mapping& mapping = mapped(path);
     if (mapping.size % row_bytes != 0) {
         refuse(path, "has " + std::to_string(mapping.size) +
-                         "  bytes, which is not a whole number of rows of  " + std::to_string(row_bytes) +
+                         " bytes, which is not a whole number of rows of " + std::to_string(row_bytes) +
                          "; check dtype and vocab");
     }
     const std::uint64_t rows = mapping.size / row_bytes;

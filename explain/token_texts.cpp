@@ -186,7 +186,7 @@ void TokenTexts::check_fits(std::uint32_t vocab) const {
     const auto last = static_cast<std::int32_t>(texts_.size() - 1);
     throw RequestError("tokenizer '" + path_ + "': the token " + shown(last) + " has the id " +
                        std::to_string(last) + ", and the vocabulary has " + std::to_string(vocab) +
-                       "  ids: does the tokenizer belong to another model?");
+                       " ids: does the tokenizer belong to another model?");
 }
 
 }  // namespace croupier::explain

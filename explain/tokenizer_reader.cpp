@@ -201,7 +201,7 @@ bool TokenizerReader::parse_error(std::size_t /*position*/, const std::string& /
     std::string what = error.what();
     // Removes the library's prefix, and the text that was read last, which may be anything.
     what = what.substr(what.find("] ") + 2);
-    throw RequestError("the file is not valid JSON:  " + what.substr(0, what.find("; last read")));
+    throw RequestError("the file is not valid JSON: " + what.substr(0, what.find("; last read")));
 }
 
 TokenizerFile TokenizerReader::finish() && {

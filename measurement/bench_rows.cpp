@@ -54,7 +54,7 @@ void append_file(const std::string& path, std::uint32_t vocab, std::vector<std::
     const auto bytes = static_cast<std::size_t>(file.tellg());
     if (bytes == 0 || bytes % (std::size_t{vocab} * 2) != 0) {
         throw std::runtime_error(path + " has " + std::to_string(bytes) +
-                                 " bytes, which is not a whole number of rows of  " + std::to_string(vocab) +
+                                 " bytes, which is not a whole number of rows of " + std::to_string(vocab) +
                                  " bf16 logits (see --vocab)");
     }
     const std::size_t before = elements.size();

@@ -19,8 +19,8 @@ std::vector<std::uint32_t> read_order(const std::string& path, std::uint32_t voc
     std::vector<bool> seen(vocab);
     for (const std::int32_t id : ids) {
         if (static_cast<std::uint32_t>(id) >= vocab || seen[static_cast<std::size_t>(id)]) {
-            throw std::runtime_error(path + "  is not an order of  " + std::to_string(vocab) +
-                                     " ids: " + std::to_string(id) + "  is out of range or occurs twice");
+            throw std::runtime_error(path + " is not an order of " + std::to_string(vocab) +
+                                     " ids: " + std::to_string(id) + " is out of range or occurs twice");
         }
         seen[static_cast<std::size_t>(id)] = true;
     }

@@ -233,7 +233,7 @@ void add_run_options(CLI::App& command, SimOptions& options) {
 void check_together(const SimOptions& options) {
     if (options.steps_in_flight() > proto::kMaxSlots) {
         throw CLI::ValidationError(
-            "--in-flight", "microbatches times --ahead must be at most  " + std::to_string(proto::kMaxSlots));
+            "--in-flight", "microbatches times --ahead must be at most " + std::to_string(proto::kMaxSlots));
     }
     if (options.ahead > 1 && options.on_gpu) {
         throw CLI::ValidationError("--ahead",
@@ -254,7 +254,7 @@ void check_together(const SimOptions& options) {
             "--transport lean, by-device or auto");
     }
     if (2 * options.batch * options.microbatches() > proto::kMaxSequences) {
-        throw CLI::ValidationError("--batch", "batch times microbatches in flight must be at most  " +
+        throw CLI::ValidationError("--batch", "batch times microbatches in flight must be at most " +
                                                   std::to_string(proto::kMaxSequences / 2));
     }
     if (options.tp > options.vocab) throw CLI::ValidationError("--tp", "must be at most --vocab");

@@ -17,8 +17,7 @@ constexpr std::uint16_t kNan = 0x7FC0;
 
 void need_cuda(cudaError_t status, const char* what) {
     if (status != cudaSuccess)
-        throw std::runtime_error(std::string("simulated model:  ") + what + ": " +
-                                 cudaGetErrorString(status));
+        throw std::runtime_error(std::string("simulated model: ") + what + ": " + cudaGetErrorString(status));
 }
 
 template <typename T>

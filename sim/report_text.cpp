@@ -43,7 +43,7 @@ std::string requests_text(const Report& report) {
     text += " (" + with_commas(report.failed) + " ended with an error, ";
     if (report.failed == report.failed_as_intended)
         return text + "as intended: a NaN logit, or no token left)";
-    return text + with_commas(report.failed_as_intended) + "  of them as intended)";
+    return text + with_commas(report.failed_as_intended) + " of them as intended)";
 }
 
 std::string tokens_text(const Report& report) {
@@ -60,7 +60,7 @@ std::string verified_text(const Report& report) {
     std::string text = with_commas(report.verified + report.mismatched) + " of " +
                        count_of(report.tokens, "token") + ", " + differ;
     if (report.verification == Verification::sample && report.verified < report.tokens)
-        text += "  (use --verify all to verify every token)";
+        text += " (use --verify all to verify every token)";
     return text;
 }
 
@@ -141,7 +141,7 @@ std::string interruption_text(const Report& report) {
 std::string to_text(const Report& report, const World& world) {
     std::string text = line("requests", requests_text(report)) + line("tokens", tokens_text(report)) +
                        line("verified", verified_text(report)) +
-                       line("step", milliseconds(report.step_latency) + "  from submission to decision") +
+                       line("step", milliseconds(report.step_latency) + " from submission to decision") +
                        line("decision", milliseconds(report.decision) + " after the last logits");
     if (world.options.on_gpu)
         text += line("on the GPU", milliseconds(report.hbm_to_hbm) + " from logits to tokens, full batches");
@@ -158,9 +158,9 @@ std::string to_text(const Report& report, const World& world) {
 std::string next_commands() {
     const std::string croupier = "  " + croupier_command();
     return "\nWhat to try next:\n" + croupier + " sim --demo --chaos samplers --kills 9\n" +
-           "            run the demo while samplers are killed\n" + croupier + " doctor\n" +
-           "            check whether this host is suitable, and how to make it faster\n" + croupier +
-           " help\n" + "            list all commands\n";
+           "      run the demo while samplers are killed\n" + croupier + " doctor\n" +
+           "      check whether this host is suitable, and how to make it faster\n" + croupier + " help\n" +
+           "      list all commands\n";
 }
 
 }  // namespace croupier::sim

@@ -92,7 +92,7 @@ void RowSource::load_pool(const SimOptions& options) {
     const std::uint64_t row_bytes = std::uint64_t{vocab} * sizeof(std::uint16_t);
     if (bytes == 0 || bytes % row_bytes != 0) {
         throw std::runtime_error(options.logits + " has " + std::to_string(bytes) +
-                                 " bytes, which is not a multiple of  " + std::to_string(row_bytes) +
+                                 " bytes, which is not a multiple of " + std::to_string(row_bytes) +
                                  ", a bf16 row of " + std::to_string(vocab) + " entries");
     }
     shape_.rows = static_cast<std::uint32_t>(bytes / row_bytes);

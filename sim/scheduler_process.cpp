@@ -129,7 +129,7 @@ void Scheduler::await_step() {
     });
     if (batch == batches_.end()) {
         throw std::runtime_error("step " + std::to_string(step->step) +
-                                 "  was delivered but is not in flight");
+                                 " was delivered but is not in flight");
     }
     const StepInFlight sent = std::move(batch->steps.front());
     batch->steps.pop_front();
@@ -161,7 +161,7 @@ void Scheduler::check_void(const croupier_decision& decision, std::uint64_t step
     const auto request = static_cast<std::uint32_t>(decision.uid - 1);
     if (ledger_.ended(request) || step < progress_.at(request).void_below) return;
     throw std::runtime_error("step " + std::to_string(step) +
-                             "  has a void column of a running sequence:  " + decision_text(decision));
+                             " has a void column of a running sequence: " + decision_text(decision));
 }
 
 // Truncations depend on the run's seed; the same tokens must be decided again.
@@ -184,7 +184,7 @@ void Scheduler::truncate_some(const StepInFlight& sent) {
 
 void Scheduler::deliver(const croupier_decision& decision) {
     if (decision.uid == 0 || decision.uid > world_.plan.size()) {
-        throw std::runtime_error("a decision has an unknown sequence  " + std::to_string(decision.uid));
+        throw std::runtime_error("a decision has an unknown sequence " + std::to_string(decision.uid));
     }
     const auto request = static_cast<std::uint32_t>(decision.uid - 1);
     LedgerEntry entry{decision.token, decision.logprob, decision.flags, decision.error, 0, 0};
@@ -198,9 +198,9 @@ void Scheduler::deliver(const croupier_decision& decision) {
             if (head.truncated.load(std::memory_order_relaxed) == 0)
                 head.duplicated.fetch_add(1, std::memory_order_relaxed);
             if (ledger_.entry(request, decision.position).token != decision.token) {
-                throw std::runtime_error(
-                    "delivered twice with different tokens:  " + decision_text(decision) + " after " +
-                    std::to_string(ledger_.entry(request, decision.position).token));
+                throw std::runtime_error("delivered twice with different tokens: " + decision_text(decision) +
+                                         " after " +
+                                         std::to_string(ledger_.entry(request, decision.position).token));
             }
             return;
         case Delivery::gap:

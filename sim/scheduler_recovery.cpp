@@ -41,7 +41,7 @@ void Scheduler::take_over_sequences(std::vector<bool>& live) {
     for (const std::uint64_t uid : session_.live()) {
         if (uid == 0 || uid > world_.plan.size()) {
             throw std::runtime_error("the session holds a sequence " + std::to_string(uid) +
-                                     "  that belongs to no request");
+                                     " that belongs to no request");
         }
         const auto request = static_cast<std::uint32_t>(uid - 1);
         live[request] = true;
@@ -67,7 +67,7 @@ void Scheduler::deliver_from_log(const Request& request) {
         entry.from_log = 1;
         if (ledger_.append(request.index, position, entry) != Delivery::appended) {
             throw std::runtime_error("the log of request " + std::to_string(request.index) +
-                                     "  continues after its end, at position  " + std::to_string(position));
+                                     " continues after its end, at position " + std::to_string(position));
         }
         ledger_.head().recovered.fetch_add(1, std::memory_order_relaxed);
     }

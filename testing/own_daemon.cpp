@@ -31,14 +31,14 @@ std::string find_executable(const std::string& wanted) {
     const fs::path path =
         wanted.empty() ? fs::read_symlink("/proc/self/exe").parent_path() / "croupierd" : fs::path(wanted);
     if (::access(path.c_str(), X_OK) == 0) return path.string();
-    throw std::runtime_error("cannot find the daemon at  " + path.string() +
+    throw std::runtime_error("cannot find the daemon at " + path.string() +
                              "; give its path with --croupierd, or a running daemon with --endpoint");
 }
 
 std::string make_directory() {
     std::string path = (fs::temp_directory_path() / "croupier-XXXXXX").string();
     if (::mkdtemp(path.data()) == nullptr) {
-        throw std::system_error(errno, std::generic_category(), "cannot create a directory like  " + path);
+        throw std::system_error(errno, std::generic_category(), "cannot create a directory like " + path);
     }
     return path;
 }
@@ -101,7 +101,7 @@ void OwnDaemon::await_ready() {
     const auto deadline = std::chrono::steady_clock::now() + kStartPatience;
     while (!every_sampler_runs(options_.shm_dir, options_.instance, process_.pid())) {
         if (const auto end = process_.poll())
-            throw std::runtime_error("croupierd failed to start:  " + last_error(*end));
+            throw std::runtime_error("croupierd failed to start: " + last_error(*end));
         if (std::chrono::steady_clock::now() > deadline)
             throw std::runtime_error("croupierd was not ready in time:\n" + end_of_log());
         std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -21,7 +21,7 @@ namespace {
 
 // Set after the commands are added: a command inherits the footer that the app has then.
 constexpr const char* kExamples = R"(Examples:
-    croupier sim --demo
+  croupier sim --demo
       run a simulated engine with its own daemon
   croupier doctor
       check whether this host is suitable, and how to make it faster
@@ -30,7 +30,7 @@ constexpr const char* kExamples = R"(Examples:
   croupier trace --seconds 5 -o trace.json
       record steps and columns for Perfetto
   echo '{"logits": [1, 3, 2], "seed": 7}' | croupier decide
-            decide one token with the daemon's own code
+      decide one token with the daemon's own code
   croupier explain request.json
       explain step by step why a token was chosen
   croupier plan --batch 256 --stage-ms 12

@@ -74,7 +74,7 @@ std::uint32_t history_of(const std::string& text) {
     const std::uint64_t all = std::uint64_t{tokens} * (thousands ? 1024U : 1U);
     if (error != std::errc() || (rest != end && !thousands) || all < 2 || all > kMostHistory) {
         throw std::runtime_error("history is '" + text + "'; allowed: 2 to " + std::to_string(kMostHistory) +
-                                 "  tokens; 16k means 16 x 1024");
+                                 " tokens; 16k means 16 x 1024");
     }
     return static_cast<std::uint32_t>(all);
 }

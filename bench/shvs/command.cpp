@@ -35,7 +35,6 @@ The last table compares the paper's algorithm (section 5.3) with rng shvs and rn
 penalties and filters. The paper's algorithm filters within the hot set or the tail, whichever was chosen, not
 within the whole vocabulary. Its sums over the tail are not timed, because the paper computes them on a GPU.
 
-
 Examples:
   croupier bench shvs --rows rows0.bf16 --hot model.hotness --html ablation.html)";
 

@@ -104,7 +104,7 @@ TEST_CASE("plan: supports every mix of croupier sim and fits each to its own run
         if (name == "fixed" || name == "mixed") continue;
         const testing::Ended refused = place.run("plan --from two.json --mix " + name);
         CHECK(refused.status == 1);
-        CHECK(refused.output.find("there is no measurement for: mix  " + name + ",") != std::string::npos);
+        CHECK(refused.output.find("there is no measurement for: mix " + name + ",") != std::string::npos);
         CHECK(refused.output.find("`croupier plan measure --mix " + name + " --save FILE`") !=
               std::string::npos);
     }

@@ -78,7 +78,7 @@ std::string answer_line(std::string_view line, const std::string& where, explain
     } catch (const explain::RequestError& error) {
         result = error_line(where, error.what());
     } catch (const std::exception& error) {
-        result = error_line(where, std::string("cannot be decided:  ") + error.what());
+        result = error_line(where, std::string("cannot be decided: ") + error.what());
     }
     return result.dump(-1, ' ', false, explain::OrderedJson::error_handler_t::replace);
 }

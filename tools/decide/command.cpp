@@ -19,14 +19,14 @@ constexpr const char* kHelp =
   {"logits": [1, 3.5, "-inf"], "params": {"temperature": 0}}
       {"tokens":[1],"flags":["greedy"]}
   {"logits": [1, 3, 2], "params": {"top_k": 2}, "draws": 5, "support": true}
-            five draws at consecutive positions, and [id, probability] of each
+      five draws at consecutive positions, and [id, probability] of each
       remaining token
   {"row": {"file": "rows.bf16", "vocab": 151936, "index": 3}, "logprobs": 5}
-            [id, log-probability, rank] of the drawn token and of the five best
+      [id, log-probability, rank] of the drawn token and of the five best
   {"logits": [1, 3, 2], "output": [1, 1], "params": {"n": 3}}
-            three children with seed 0
+      three children with seed 0
   {"logits": [1, 3, 2], "impl": "reference"}, or "target": "avx2"
-            use the reference implementation in double precision, or the fast
+      use the reference implementation in double precision, or the fast
       code with one instruction set
 
 Examples:

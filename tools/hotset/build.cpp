@@ -83,7 +83,7 @@ void print_text(const BuildOptions& options, const Built& built) {
         std::cout << fmt::format("{:>14.10g} tokens x {:<6g} {}\n", trace.tokens, trace.weight, trace.path);
     }
     const auto& order = built.order;
-    std::cout << fmt::format("wrote {}: {} ids of '{}', of which {} were counted\n", options.output,
+    std::cout << fmt::format("wrote {}: {} ids of '{}', {} of them counted\n", options.output,
                              order.ids.size(), order.model, hot_sets::ids_counted(order));
 }
 

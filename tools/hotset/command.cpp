@@ -17,13 +17,11 @@ namespace {
 
 constexpr const char* kHelp = R"(Examples:
   croupier hotset build chat.i32 --vocab 151936 --model Qwen3 -o qwen3.hot
-            count a model's tokens in traces
-
+      count a model's tokens in traces
   croupier hotset show qwen3.hot
-            show which share of the tokens each prefix of the order covers
-
+      show which share of the tokens each prefix of the order covers
   croupier hotset size --rows rows.bf16 --hot qwen3.hot
-            find the fastest size of a hot set on this machine
+      find the fastest size of a hot set on this machine
 
 docs/hotsets.md explains when a hot set helps.)";
 
@@ -32,14 +30,13 @@ constexpr const char* kBuildHelp = R"(Traces:
   NAME.jsonl    each line is a list of ids, or an object with ids in any of
                 tokens, prompt, output, history and next (lists or single
                 ids; other keys are ignored); - for standard input
-    a hotness file of the same model (recognised by its content): its counts are
+  a hotness file of the same model (recognised by its content): its counts are
                 added
 An id outside the vocabulary is an error, which names its position.
 
 Ids are ordered by count, and by id if counts are equal. So ids that occur in no trace come last, lowest id
 first, which suits BPE vocabularies: their ids are roughly in the order of frequency. Smoothing adds the same
 count to every id. It does not change the order, only the shares that `show` prints.
-
 
 Examples:
   croupier hotset build chat.i32 --vocab 151936 --model Qwen3 -o qwen3.hot
@@ -51,7 +48,7 @@ docs/hotsets.md is the reference.)";
 constexpr const char* kShowHelp = R"(Examples:
   croupier hotset show qwen3.hot
   croupier hotset show qwen3.hot --vocab 151936 --tp 8
-            also show how many hot blocks each of 8 ranks owns
+      also show how many hot blocks each of 8 ranks owns
 
 docs/hotsets.md is the reference.)";
 
@@ -72,11 +69,10 @@ the measured size next to the minimum of F with the smaller F. The line "per row
 hot set, for which each row chooses its own blocks; it is not part of the model. Each time is the mean of the
 middle half of the rounds; each round measures all sizes.
 
-
 Examples:
   croupier hotset size --rows rows.bf16 --hot model.hot --html size.html
   croupier hotset size --rows rows.bf16 --hot model.hot --temperature 1 \
-            --sizes 2048,4096,8192,16384
+      --sizes 2048,4096,8192,16384
 
 docs/hotsets.md is the reference.)";
 

@@ -24,9 +24,9 @@ constexpr std::size_t kBar = 3;
 std::string facts(const ShowOptions& options, const shm::HotnessFile& file) {
     const proto::HotnessOrder& order = file.order;
     return fmt::format(
-        "{}: hotness order of '{}'\n"
+        "{}: the hotness order of '{}'\n"
         "  format version {}, checksum {:016x}\n"
-        "  {} ids, {} counted\n"
+        "  {} ids, {} of them counted\n"
         "  {:.10g} tokens counted; smoothing adds {:g} to each id\n",
         options.file, order.model, file.header.version, file.header.checksum, order.ids.size(),
         hot_sets::ids_counted(order), order.counted(), order.smoothing);
@@ -34,7 +34,7 @@ std::string facts(const ShowOptions& options, const shm::HotnessFile& file) {
 
 std::string table(const std::vector<hot_sets::Coverage>& rows, std::uint32_t tp) {
     std::string text = fmt::format("{:>10} {:>10} {:>10}", "hot ids", "counted", "smoothed");
-    text += tp > 1 ? fmt::format("      hot blocks per rank, {} ranks\n", tp) : "\n";
+    text += tp > 1 ? fmt::format("   hot blocks per rank, {} ranks\n", tp) : "\n";
     for (const hot_sets::Coverage& row : rows) {
         text += fmt::format("{:>10} {:>9.2f}% {:>9.2f}%", row.hot, 100 * row.counted, 100 * row.smoothed);
         if (tp > 1) {

@@ -29,28 +29,23 @@ behind a pipeline stage, and the memory. Short runs of `croupier sim` measure st
 half and all of those that fit; a model fitted to these runs predicts the rest. --check runs sim with the
 recommended number of samplers and prints the error of the prediction.
 
-
 Examples:
   croupier plan
-            plan for 64 columns of 151,936 logits and a stage of 20 ms
-
+      plan for 64 columns of 151,936 logits and a stage of 20 ms
   croupier plan --vocab 128256 --batch 256 --tp 4 --stage-ms 12 --check
   croupier plan --batch 256 --json
-            print JSON; its key `kubernetes` has the resources of a pod
-
+      print JSON; its key `kubernetes` has the resources of a pod
   croupier plan --batch 256 --kubernetes
-            print the resources of a pod as YAML
-
+      print the resources of a pod as YAML
   croupier plan measure --batch 16,64,256 --save host.json
   croupier plan --from host.json --batch 128
-            plan for the host on which host.json was measured
+      plan for the host on which host.json was measured
 
 docs/operations.md explains the output.)";
 
 constexpr const char* kMeasureHelp =
     R"(Runs `croupier sim` three times for every combination, for one to four seconds each. Plans interpolate between
 measured settings: for each option, give the smallest and the largest value that you will plan for.
-
 
 Examples:
   croupier plan measure --vocab 32000,151936 --batch 16,64,256 --tp 1,4 \

@@ -123,7 +123,7 @@ std::string plan_text(const Plan& plan) {
     for (const std::string& note : plan.notes) text += "note         " + note + "\n";
     return text +
            fmt::format("\nFor croupierd.yaml: samplers: {{count: {}}}. For Kubernetes: --kubernetes.{}\n",
-                       plan.chosen.samplers, plan.check ? "" : "  To verify with croupier sim: --check.");
+                       plan.chosen.samplers, plan.check ? "" : " To verify with croupier sim: --check.");
 }
 
 std::string plan_kubernetes(const Plan& plan) {

@@ -32,7 +32,7 @@ class OutputFile {
   public:
     OutputFile() : path_((fs::temp_directory_path() / "croupier-plan-XXXXXX").string()) {
         const int descriptor = ::mkstemp(path_.data());
-        if (descriptor < 0) throw std::runtime_error("cannot create a file like  " + path_);
+        if (descriptor < 0) throw std::runtime_error("cannot create a file like " + path_);
         ::close(descriptor);
     }
     OutputFile(const OutputFile&) = delete;
@@ -84,10 +84,10 @@ std::vector<std::string> arguments_of(const Setting& setting, std::uint32_t samp
 MeasuredStep measured_step_of(const std::string& last_line, const Setting& setting) {
     const auto json = nlohmann::json::parse(last_line, nullptr, false);
     if (!json.is_object() || !json.contains("daemon")) {
-        throw std::runtime_error("the last line of croupier sim is not its report:  " + last_line);
+        throw std::runtime_error("the last line of croupier sim is not its report: " + last_line);
     }
     if (!json.value("ok", false)) {
-        throw std::runtime_error("croupier sim failed:  " + json.value("fault", last_line));
+        throw std::runtime_error("croupier sim failed: " + json.value("fault", last_line));
     }
     MeasuredStep measured;
     measured.setting = setting;
@@ -108,7 +108,7 @@ MeasuredStep run_sim_once(const Setting& setting, std::uint32_t samplers, const 
                           std::uint32_t seed) {
     const auto arguments = arguments_of(setting, samplers, place, seed);
     if (::access(arguments.front().c_str(), X_OK) != 0) {
-        throw std::runtime_error("cannot run " + arguments.front() + ", which runs the measurements;  " +
+        throw std::runtime_error("cannot run " + arguments.front() + ", which runs the measurements; " +
                                  kHowToGetPrograms);
     }
     const OutputFile output;

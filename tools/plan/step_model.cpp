@@ -43,7 +43,7 @@ std::vector<MeasuredStep> steps_of(const std::vector<MeasuredStep>& measured, co
     std::string text = "there is no measurement for: " + requests.text() + "; measured:";
     for (const std::string& other : others) text += "\n  " + other;
     throw std::runtime_error(text + (others.empty() ? " nothing" : "") +
-                             "\nmeasure it with `croupier plan measure  " + requests.options() +
+                             "\nmeasure it with `croupier plan measure " + requests.options() +
                              " --save FILE`");
 }
 

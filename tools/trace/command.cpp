@@ -183,7 +183,7 @@ int run_trace(const TraceOptions& options) {
     file.delete_on_signals({SIGINT, SIGTERM});
     TraceMaterial material = collector.take();
     if (!options.session.empty() && !keep_session(material, options.session)) {
-        return fail(options, "no session is named  " + printable(options.session) +
+        return fail(options, "no session is named " + printable(options.session) +
                                  "; sessions: " + names_of(material));
     }
     const StepStory story(std::move(material));
