@@ -8,7 +8,7 @@
 
 namespace croupier::testing {
 
-// After so many steps a ready word's, a stamp's and a wish's step comes round.
+// After this many steps, the step number in a ready word, a stamp and a block request wraps around.
 constexpr std::uint64_t kTagPeriod = std::uint64_t{1} << 28U;
 
 // Sets the next step to `next` and the slots to the state after their last step. No client may be attached

@@ -14,12 +14,14 @@ namespace croupier::bench {
 namespace {
 
 constexpr const char* kHelp =
-    R"(A session whose steps have one column is timed alone, and then beside one whose every slot holds a step of `full`
-requests (penalties, top-k 50, top-p 0.95, min-p 0.02, T 0.8); both are of one daemon that this command starts.
-With --dearest its columns are instead the dearest that a session may ask for: fp32 rows, dynamic temperature,
-typical-p and a support of 65,536 tokens.
-A step's time is from its last tile to its decision. The large session's engine runs in this process: where there are
-fewer cores than it, the samplers and the small one's engine need, the ratio has their waiting for cores in it.
+    R"(Times a small session with one column per step, first alone, and then together with a large session whose slots
+are all busy with `full` requests (penalties, top-k 50, top-p 0.95, min-p 0.02, temperature 0.8). Both use a
+daemon that this command starts. With --dearest the large session has the most expensive columns: fp32 rows,
+dynamic temperature, typical-p and a support of 65,536 tokens.
+
+The time of a step is from its last tile to its decision. The engine of the large session runs in this process,
+so with too few cores for the samplers and both engines, the ratio includes waiting for a core.
+
 Examples:
   croupier bench fairness
   croupier bench fairness --samplers 14 --vocab 151936 --json

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The number of columns of the busiest sampler in full steps, from a file of `croupier trace`.
 
-Usage: bench/plan/busiest.py TRACE.json. An even share is the batch over the samplers, rounded up; who keeps
-sequences may have a quarter more and one (daemon/worker/step_shares.h), and what a late sampler leaves, too.
+Usage: bench/plan/busiest.py TRACE.json. An even share is the batch over the samplers, rounded up. A
+sampler that keeps its sequences may have 25 % more plus one (daemon/worker/step_shares.h), and takes over columns
+of a late sampler.
 """
 
 import collections

@@ -97,8 +97,7 @@ TEST_CASE("the demo and running daemons get no requests that are intended to fai
     CHECK(planned() == 0.0);
 }
 
-TEST_CASE(
-    "the mixed requests exercise every rare control, and the lists fit the room that is opened for them") {
+TEST_CASE("the mixed requests exercise every rare control, and their lists fit the session's limits") {
     const RequestPlan plan(small_options());
     const auto some = [&](auto&& property) { return share(plan, property) > 0.0; };
     CHECK(share(plan, is_rare) == Approx(0.15).margin(0.06));

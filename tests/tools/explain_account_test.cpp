@@ -141,8 +141,7 @@ TEST_CASE("explain: the page shows cut tokens and the position of the winner") {
     CHECK(explained(request(Json::object(), 8)).cut.empty());
 }
 
-TEST_CASE(
-    "explain: the account as an object has the steps in their order and the path of the daemon's code") {
+TEST_CASE("explain: the JSON output has the steps in order and the path of the daemon's code") {
     const OrderedJson object =
         to_json(explained(request({{"top_k", 30}, {"top_p", 0.9}, {"temperature", 2}}, 4)));
     std::vector<std::string> steps;
