@@ -27,12 +27,12 @@ proto::Geometry make_geometry(const SimOptions& options, const RequestPlan& plan
     geometry.tp = options.tp;
     geometry.max_batch = options.batch;
     geometry.slots = options.steps_in_flight();
-    // As the plugin's engines: who still reads a step's tokens does so when the next one is submitted.
+    // As in the vLLM plugin: the tokens of a step may still be read when the next one is submitted.
     constexpr std::uint32_t kLeastOnGpu = 3;
     if (options.on_gpu) geometry.slots = std::max(geometry.slots, kLeastOnGpu);
     geometry.dtype = options.dtype;
     geometry.tile = options.tile;
-    // Those that have ended keep their slots until their steps in flight are done with.
+    // Ended sequences keep their slots until their steps in flight are finished.
     geometry.max_sequences = (options.ahead > 1 ? 2 : 1) * options.batch * options.microbatches();
     geometry.max_length = plan.longest() + 1;
     geometry.max_bias = kMaxBiases;

@@ -79,7 +79,7 @@ DecisionTimes time_decisions(const RoundOptions& options, const DecisionOptions&
     std::uint64_t uid = 0;
     const std::uint32_t rounds = options.warm_up + options.rounds;
     for (std::uint32_t round = 0; round < rounds; ++round) {
-        // A log is not endless: a new sequence takes over before it is full.
+        // A new sequence replaces the old one before its log is full.
         if (round % (kSequenceTokens / 2) == 0) {
             if (uid != 0) session.finish(uid);
             session.add(sequence(++uid, decision));

@@ -1,4 +1,4 @@
-#include "bench/decide/row_order.h"
+#include "measurement/row_order.h"
 
 #include <fstream>
 #include <stdexcept>
@@ -6,7 +6,7 @@
 
 #include "shm/hotness_file.h"
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 std::vector<std::uint32_t> read_order(const std::string& path, std::uint32_t vocab) {
     auto loaded = shm::load_hotness(path, vocab);
@@ -19,16 +19,16 @@ std::vector<std::uint32_t> read_order(const std::string& path, std::uint32_t voc
     std::vector<bool> seen(vocab);
     for (const std::int32_t id : ids) {
         if (static_cast<std::uint32_t>(id) >= vocab || seen[static_cast<std::size_t>(id)]) {
-            throw std::runtime_error(path + " is no order of " + std::to_string(vocab) +
-                                     " ids: " + std::to_string(id) + " is outside it, or there twice");
+            throw std::runtime_error(path + " is not an order of " + std::to_string(vocab) +
+                                     " ids: " + std::to_string(id) + " is out of range or occurs twice");
         }
         seen[static_cast<std::size_t>(id)] = true;
     }
-    // Without counts: as if they fell as those of words do, with the inverse of the rank.
+    // The file has no counts: assume the inverse of the rank, as in natural language.
     proto::HotnessOrder order;
     order.ids = std::move(ids);
     for (std::uint32_t rank = 0; rank < vocab; ++rank) order.counts.push_back(1.0 / (rank + 1.0));
     return proto::rank_blocks(order);
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

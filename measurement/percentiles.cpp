@@ -1,4 +1,4 @@
-#include "bench/percentiles.h"
+#include "measurement/percentiles.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 Percentiles percentiles_us(std::vector<std::uint64_t> nanoseconds) {
     if (nanoseconds.empty()) return {};
@@ -34,4 +34,4 @@ nlohmann::json to_json(const Percentiles& percentiles) {
             {"max", percentiles.max}};
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

@@ -1,22 +1,22 @@
-#include "bench/hotset_size/hot_mass.h"
+#include "tools/hotset/hot_mass.h"
 
 #include <algorithm>
 
 #include "sampler/blocked_row.h"
 #include "sampler/proposals.h"
 
-namespace croupier::bench {
+namespace croupier::tools {
 namespace {
 
 using sampler::kProposalBlock;
 
 struct BlockMass {
     double actual = 0.0;
-    double bound_each = 0.0;     // the sum of its tokens' bounds
-    double bound_by_most = 0.0;  // its largest logit's bound, for every place
+    double bound_each = 0.0;     // sum of its tokens' bounds
+    double bound_by_most = 0.0;  // 64 times the bound of its largest logit
 };
 
-std::vector<BlockMass> weigh(const BenchRows& rows, std::uint32_t row, double temperature) {
+std::vector<BlockMass> weigh(const measurement::BenchRows& rows, std::uint32_t row, double temperature) {
     const std::uint32_t blocks = rows.places() / kProposalBlock;
     const float* maxima = rows.maxima(row);
     const sampler::Weigher weigher = {*std::max_element(maxima, maxima + blocks), 1.0 / temperature};
@@ -36,7 +36,7 @@ std::vector<BlockMass> weigh(const BenchRows& rows, std::uint32_t row, double te
 
 }  // namespace
 
-HotMass hot_mass_of(const BenchRows& rows, double temperature) {
+HotMass hot_mass_of(const measurement::BenchRows& rows, double temperature) {
     const std::uint32_t blocks = rows.places() / kProposalBlock;
     HotMass mean = {std::vector<double>(blocks + 1), std::vector<double>(blocks + 1)};
     for (std::uint32_t row = 0; row < rows.count(); ++row) {
@@ -59,4 +59,4 @@ HotMass hot_mass_of(const BenchRows& rows, double temperature) {
     return mean;
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::tools

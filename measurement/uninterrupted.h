@@ -1,11 +1,11 @@
-// Times of work that takes microseconds, on a machine that others use too.
+// Times work of microseconds on a machine with other load.
 #pragma once
 
 #include <chrono>
 #include <ctime>
 #include <optional>
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 inline double thread_us() {
     timespec time{};
@@ -13,7 +13,8 @@ inline double thread_us() {
     return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
 }
 
-// By the wall's clock. Nothing: it ran on so much longer than the thread did that somebody interrupted.
+// Returns the wall-clock time, or nothing if it exceeds the thread's CPU time so much that the thread was
+// interrupted.
 template <typename Work>
 std::optional<double> uninterrupted_us(Work work) {
     constexpr double kInterruptedUs = 20.0;
@@ -26,4 +27,4 @@ std::optional<double> uninterrupted_us(Work work) {
     return took.count();
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

@@ -1,14 +1,14 @@
-// croupier hotset size: which hot set would be the fastest on this machine, by the model and by the clock.
+// `croupier hotset size`: finds the fastest size of a hot set, by the model and by measurement.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "bench/hotset_size/hot_draws.h"
 #include "hot_sets/sizing.h"
+#include "measurement/hot_draws.h"
 
-namespace croupier::bench {
+namespace croupier::tools {
 
 struct SizeOptions {
     std::vector<std::string> rows;
@@ -24,14 +24,14 @@ struct SizeOptions {
 struct SizeResults {
     SizeOptions options;
     std::uint32_t rows = 0;
-    std::vector<HotDraws> draws;  // of the grid's sizes
-    HotDraws own_choice;          // each row chooses its head itself
+    std::vector<measurement::HotDraws> draws;  // by size
+    measurement::HotDraws own_choice;          // each row chooses its own blocks
     std::vector<hot_sets::SizedCost> grid;
     hot_sets::AffineFit hot_path;
     double proposal_us = 0.0;
     hot_sets::ExpectedCost expected;
     hot_sets::BestSize best;
-    hot_sets::BestSize paper_best;  // what equation 10 would have chosen
+    hot_sets::BestSize paper_best;  // the choice by equation 10 of the paper
     std::size_t fastest = 0;
 
     double throughput_of_best() const { return grid[fastest].mean_us / grid[best.place].mean_us; }
@@ -43,4 +43,4 @@ std::string size_table(const SizeResults& results);
 std::string size_json(const SizeResults& results);
 std::string size_page(const SizeResults& results);
 
-}  // namespace croupier::bench
+}  // namespace croupier::tools

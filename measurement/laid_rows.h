@@ -1,5 +1,4 @@
-// The benchmarks' rows as some session's ranks would have written them: of any dtype, in any number of
-// slices.
+// Rows in the layout in which the ranks of a session write them, with any dtype and number of ranks.
 #pragma once
 
 #include <cstddef>
@@ -7,34 +6,33 @@
 #include <string>
 #include <vector>
 
-#include "bench/decide/bench_rows.h"
+#include "measurement/bench_rows.h"
 #include "sampler/row_view.h"
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 struct Ranks {
     std::string name = "1";
     std::uint32_t count = 1;
-    bool whole_blocks = false;  // cut between blocks of 64 ids, so that no block has two owners
+    bool whole_blocks = false;  // split at multiples of 64 ids, so that no block spans two ranks
 };
-// "4": as many ids each, wherever that cuts, as engines do; "4x64": cut at multiples of 64. Throws with what
-// is wrong.
+// "4": equal shares, as engines split them; "4x64": split at multiples of 64 ids. Throws std::runtime_error.
 Ranks ranks_of(const std::string& name);
 
-// Throws with the names that there are.
+// Throws std::runtime_error with the allowed names.
 proto::Dtype dtype_of(const std::string& name);
 const char* name_of(proto::Dtype dtype);
 
 class LaidRows {
   public:
-    // `rows` must lie by their ids. fp16 holds what it can of a bf16 logit; fp32 gets bits that bf16 has not,
-    // by row and id, so that as many values differ as in a row that never was bf16. `in_step`: all rows are
-    // columns of one step, as in a session's slice, where a row's blocks lie far apart; else each lies alone.
+    // `rows` must be ordered by id. For fp32, low bits are derived from row and id, so that values differ as
+    // in a row that never was bf16. `in_step`: the rows are the columns of one step, so that the blocks of a
+    // row are far apart in memory; otherwise each row is contiguous.
     LaidRows(const BenchRows& rows, proto::Dtype dtype, const Ranks& ranks, bool in_step);
 
     std::uint32_t count() const { return count_; }
     std::uint32_t vocab() const { return vocab_; }
-    // As many as a row's, wherever that lies.
+    // A range of `row_bytes()` bytes, to time a plain read.
     const void* bytes(std::uint32_t index) const { return lines_.data() + index * lines_per_row_; }
     std::size_t row_bytes() const { return lines_per_row_ * sizeof(Line); }
     sampler::RowView view(std::uint32_t index, bool summarised) const;
@@ -44,7 +42,7 @@ class LaidRows {
         std::byte bytes[64];
     };
 
-    // A rank's part of every row.
+    // A rank's part of each row.
     struct Part {
         std::uint32_t first_id;
         std::uint32_t entries;
@@ -68,8 +66,8 @@ class LaidRows {
     std::uint32_t tiles_per_row_ = 0;
     std::vector<Part> parts_;
     std::vector<Line> lines_;
-    std::vector<float> maxima_;           // [row][tile], part after part
-    std::vector<sampler::Slice> slices_;  // of each row without summaries, then with them
+    std::vector<float> maxima_;           // [row][tile], tiles of all parts in order
+    std::vector<sampler::Slice> slices_;  // for each row, without and then with summaries
 };
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

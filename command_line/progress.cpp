@@ -1,4 +1,4 @@
-#include "tools/progress.h"
+#include "command_line/progress.h"
 
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <utility>
 
-namespace croupier::tools {
+namespace croupier::command_line {
 namespace {
 
 constexpr std::chrono::milliseconds kSilent{2000};
-// A terminal's line is written over; a log gets a line more each time.
+// On a terminal the line is overwritten; in a log each report is a new line.
 constexpr std::chrono::milliseconds kOnTerminal{200};
 constexpr std::chrono::milliseconds kInLog{5000};
 
@@ -23,7 +23,7 @@ Progress::Progress(std::string shown, std::uint64_t units)
       next_(Clock::now() + kSilent) {}
 
 Progress::~Progress() {
-    if (said_ && terminal_) std::fputs("\r\033[K", stderr);
+    if (printed_ && terminal_) std::fputs("\r\033[K", stderr);
 }
 
 void Progress::begin(const std::string& what, std::uint64_t all) {
@@ -35,10 +35,10 @@ void Progress::begin(const std::string& what, std::uint64_t all) {
 void Progress::advance(std::uint64_t units) {
     done_ += units;
     const auto now = Clock::now();
-    if (now >= next_) say(now);
+    if (now >= next_) print(now);
 }
 
-void Progress::say(Clock::time_point now) {
+void Progress::print(Clock::time_point now) {
     std::string text = fmt::format("{}: {} {}", what_, shown_of(done_), shown_);
     if (all_ > 0) {
         text += fmt::format(" of {}, {:.0f}%", shown_of(all_),
@@ -46,8 +46,8 @@ void Progress::say(Clock::time_point now) {
     }
     std::fputs((terminal_ ? "\r\033[K" + text : text + "\n").c_str(), stderr);
     std::fflush(stderr);
-    said_ = true;
+    printed_ = true;
     next_ = now + (terminal_ ? kOnTerminal : kInLog);
 }
 
-}  // namespace croupier::tools
+}  // namespace croupier::command_line

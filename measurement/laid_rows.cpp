@@ -1,4 +1,4 @@
-#include "bench/decide/laid_rows.h"
+#include "measurement/laid_rows.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,7 @@
 
 #include "sampler/workspace.h"
 
-namespace croupier::bench {
+namespace croupier::measurement {
 namespace {
 
 using proto::Dtype;
@@ -53,9 +53,9 @@ Ranks ranks_of(const std::string& name) {
     ranks.whole_blocks = std::string(rest, end) == "x64";
     const bool understood = error == std::errc() && (rest == end || ranks.whole_blocks);
     if (!understood || ranks.count == 0 || ranks.count > sampler::kMaxSlices) {
-        throw std::runtime_error("ranks are '" + name + "'; allowed: 1 to " +
+        throw std::runtime_error("ranks is '" + name + "'; allowed: 1 to " +
                                  std::to_string(sampler::kMaxSlices) +
-                                 ", and with x64 behind it to cut at multiples of 64, as in 4x64");
+                                 ", or with x64, as in 4x64, to split at multiples of 64");
     }
     return ranks;
 }
@@ -68,7 +68,7 @@ Dtype dtype_of(const std::string& name) {
     for (const Dtype dtype : kDtypes) {
         if (name == name_of(dtype)) return dtype;
     }
-    throw std::runtime_error("the dtype is '" + name + "'; allowed: bf16, fp16, fp32");
+    throw std::runtime_error("dtype is '" + name + "'; allowed: bf16, fp16, fp32");
 }
 
 LaidRows::LaidRows(const BenchRows& rows, Dtype dtype, const Ranks& ranks, bool in_step)
@@ -96,7 +96,7 @@ std::size_t LaidRows::line_of(const Part& part, std::uint32_t index, std::uint32
     return part.first_line * count_ + (std::size_t{block} * count_ + index) * lines_per_block_;
 }
 
-// Of a step's columns all have the same slice.
+// All columns of a step share a slice.
 sampler::Slice LaidRows::slice_of(const Part& part, std::uint32_t index) const {
     const std::uint32_t row = in_step_ ? 0 : index;
     sampler::Slice slice;
@@ -107,7 +107,7 @@ sampler::Slice LaidRows::slice_of(const Part& part, std::uint32_t index) const {
     return slice;
 }
 
-// Each rank holds every block that its ids touch.
+// Each rank stores every block that contains one of its ids.
 void LaidRows::cut(const Ranks& ranks) {
     const std::uint32_t unit = ranks.whole_blocks ? kBlock : 1;
     const std::uint32_t entries = ((vocab_ + unit - 1) / unit + ranks.count - 1) / ranks.count * unit;
@@ -149,4 +149,4 @@ sampler::RowView LaidRows::view(std::uint32_t index, bool summarised) const {
     return {dtype_, vocab_, kBlock, columns, column, {slices_.data() + first, parts_.size()}};
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

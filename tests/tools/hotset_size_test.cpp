@@ -1,4 +1,4 @@
-// `croupier hotset size` as a process, over rows that the test makes up.
+// `croupier hotset size` as a process, with generated rows.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include "testing/logit_rows.h"
 #include "testing/workplace.h"
 
-namespace croupier::bench {
+namespace croupier::tools {
 
 using namespace testing;
 namespace {
@@ -31,7 +31,7 @@ std::string refusal(const Workplace& here, const std::string& arguments) {
 
 }  // namespace
 
-TEST_CASE("size: every size is measured, what it covers is exact, and a page tells it") {
+TEST_CASE("size: measures every size, computes exact coverage, and writes a page") {
     const Workplace here;
     write_inputs(here);
     const Ended ended = here.run(
@@ -47,7 +47,7 @@ TEST_CASE("size: every size is measured, what it covers is exact, and a page tel
     CHECK(grid[0]["alpha"].get<double>() == Approx(mass_of_first(kVocab, 3, 64, 0.8)).epsilon(1e-4));
     for (std::size_t i = 0; i < grid.size(); ++i) {
         CHECK(grid[i]["rho"].get<double>() >= 1.0);
-        // 120 draws: what was expected, within the noise of so many.
+        // The measured mean of 120 draws is near the expectation.
         CHECK(grid[i]["proposals"].get<double>() == Approx(grid[i]["rho"].get<double>()).epsilon(0.5));
         if (i > 0) CHECK(grid[i]["rho"] < grid[i - 1]["rho"]);
     }
@@ -57,17 +57,18 @@ TEST_CASE("size: every size is measured, what it covers is exact, and a page tel
     CHECK_THAT(page, !Catch::Contains("http") && !Catch::Contains("<script"));
 }
 
-TEST_CASE("size: what cannot be measured is refused with what would be right") {
+TEST_CASE("size: refuses invalid input and says what is allowed") {
     const Workplace here;
     write_inputs(here);
     const std::string inputs = "--rows rows.bf16 --hot hot.i32 ";
     CHECK_THAT(refusal(here, "--rows none.bf16 --hot hot.i32"), Catch::Contains("none.bf16 cannot be read"));
     CHECK_THAT(refusal(here, "--rows rows.bf16 --hot none.hot"), Catch::Contains("none.hot"));
-    CHECK_THAT(refusal(here, "--rows short.bf16 --hot hot.i32"), Catch::Contains("no whole rows of 4000"));
+    CHECK_THAT(refusal(here, "--rows short.bf16 --hot hot.i32"),
+               Catch::Contains("not a whole number of rows of 4000"));
     CHECK_THAT(refusal(here, inputs + "--sizes 64,128,5000"),
                Catch::Contains("5000 ids; allowed: 0 to 4000"));
-    CHECK_THAT(refusal(here, inputs + "--sizes 1,2,3"), Catch::Contains("a fit takes 3 or more"));
+    CHECK_THAT(refusal(here, inputs + "--sizes 1,2,3"), Catch::Contains("a fit needs 3 or more"));
     CHECK_THAT(refusal(here, inputs + "--temperature 0"), Catch::Contains("--temperature is 0"));
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::tools

@@ -1,11 +1,11 @@
-#include "bench/environment.h"
+#include "measurement/environment.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
-namespace croupier::bench {
+namespace croupier::measurement {
 namespace {
 
 std::string processor_name() {
@@ -24,4 +24,4 @@ nlohmann::json environment() {
             {"version", CROUPIER_VERSION}};
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

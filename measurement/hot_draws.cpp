@@ -1,18 +1,18 @@
-#include "bench/hotset_size/hot_draws.h"
+#include "measurement/hot_draws.h"
 
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
-#include "bench/decide/read_once.h"
-#include "bench/percentiles.h"
-#include "bench/uninterrupted.h"
+#include "measurement/percentiles.h"
+#include "measurement/read_once.h"
+#include "measurement/uninterrupted.h"
 #include "proto/philox.h"
 #include "sampler/decide.h"
 #include "sampler/proposals.h"
 
-namespace croupier::bench {
+namespace croupier::measurement {
 namespace {
 
 constexpr std::uint32_t kWarmRounds = 2;
@@ -23,14 +23,14 @@ class Sampler {
         state_.begin(params_, {});
     }
 
-    // Leaves the caches alike whatever was drawn before: a small hot set would find its blocks near by.
+    // Brings the caches into the same state before each size; otherwise small hot sets would stay cached.
     void read_rows() {
         for (std::uint32_t row = 0; row < rows_.count(); ++row) {
             sink_ = sink_ + read_once(rows_.row(row), rows_.row_bytes());
         }
     }
 
-    // Nothing: the draw was interrupted.
+    // Returns nothing if the draw was interrupted.
     std::optional<double> draw_us(std::uint32_t row, std::uint32_t draw,
                                   std::span<const std::uint32_t> hot_blocks) {
         sampler::Request request;
@@ -119,7 +119,7 @@ double HotDraws::hot_path_us() const {
 
 std::vector<HotDraws> measure_draws(const BenchRows& rows, const proto::SamplingParams& params,
                                     std::span<const std::uint32_t> sizes, std::uint32_t rounds,
-                                    tools::Progress& progress) {
+                                    command_line::Progress& progress) {
     Sampler sampler(rows, params);
     std::vector<HotDraws> all;
     for (const std::uint32_t hot : sizes) {
@@ -137,4 +137,4 @@ std::vector<HotDraws> measure_draws(const BenchRows& rows, const proto::Sampling
     return all;
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

@@ -1,11 +1,11 @@
-// What a set of measured times comes to: percentiles, and a mean that a disturbance does not move.
+// Statistics of measured times: percentiles, and a mean that outliers do not affect.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 struct Percentiles {
     double p50 = 0;
@@ -14,11 +14,11 @@ struct Percentiles {
     double max = 0;
 };
 
-// In microseconds, of nanoseconds.
+// Converts nanoseconds to percentiles in microseconds.
 Percentiles percentiles_us(std::vector<std::uint64_t> nanoseconds);
 nlohmann::json to_json(const Percentiles& percentiles);
 
-// The mean of the middle half: a neighbour on the same core disturbs some rounds, never all alike.
+// The mean of the middle half of the values, which outliers do not affect.
 double middle_mean(std::vector<double> values);
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

@@ -1,9 +1,9 @@
-#include "tools/number_between.h"
+#include "command_line/number_between.h"
 
 #include <sstream>
 #include <string>
 
-namespace croupier::tools {
+namespace croupier::command_line {
 
 CLI::Validator number_between(double least, double most) {
     std::ostringstream allowed;
@@ -17,4 +17,4 @@ CLI::Validator number_between(double least, double most) {
             CLI::Range(least, most).get_description()};
 }
 
-}  // namespace croupier::tools
+}  // namespace croupier::command_line

@@ -1,12 +1,12 @@
-#include "bench/decide/read_once.h"
+#include "measurement/read_once.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "bench/decide/read_once.cpp"
+#define HWY_TARGET_INCLUDE "measurement/read_once.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace croupier::bench::HWY_NAMESPACE {
+namespace croupier::measurement::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -29,11 +29,11 @@ std::uint64_t ReadOnce(const std::uint64_t* HWY_RESTRICT words, std::size_t coun
     return rest | hn::GetLane(hn::SumOfLanes(d, hn::Or(hn::Or(a, b), hn::Or(c, e))));
 }
 
-}  // namespace croupier::bench::HWY_NAMESPACE
+}  // namespace croupier::measurement::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace croupier::bench {
+namespace croupier::measurement {
 
 HWY_EXPORT(ReadOnce);
 
@@ -42,5 +42,5 @@ std::uint64_t read_once(const void* bytes, std::size_t count) {
                                           count / sizeof(std::uint64_t));
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement
 #endif  // HWY_ONCE

@@ -1,17 +1,17 @@
 #include <spdlog/fmt/fmt.h>
 
-#include "bench/hotset_size/size.h"
 #include "html/page.h"
 #include "html/plot.h"
+#include "tools/hotset/size.h"
 
-namespace croupier::bench {
+namespace croupier::tools {
 namespace {
 
 using html::Drawn;
 using html::Ink;
 using html::Point;
 
-// Places of a smooth curve between two sizes of the grid.
+// Points of a smooth curve between two sizes.
 constexpr int kPlacesInCell = 16;
 
 template <typename Value>
@@ -44,16 +44,16 @@ std::string cost_plots(const SizeResults& results) {
     const auto residuals = points(results, [&](const hot_sets::SizedCost& each) {
         return each.hot_path_us - results.hot_path.us(each.hot);
     });
-    std::string text = "<h2>What the hot path costs</h2>\n";
+    std::string text = "<h2>Cost of the hot path</h2>\n";
     text += fmt::format("<p>T(H) = {:.3f} &micro;s + {:.4f} ns &times; H, R&sup2; = {:.4f}.</p>\n",
                         results.hot_path.c0, results.hot_path.c * 1e3, results.hot_path.r2);
-    text += html::plot({"H; microseconds a draw",
+    text += html::plot({"H; microseconds per draw",
                         false,
                         true,
                         {{"least squares", Drawn::curve, Ink::second, fitted},
                          {"measured hot path", Drawn::dots, Ink::first, measured}},
                         {}});
-    return text + html::plot({"H; microseconds off the line",
+    return text + html::plot({"H; residual in microseconds",
                               true,
                               true,
                               {{"residuals", Drawn::dots, Ink::first, residuals}},
@@ -63,18 +63,18 @@ std::string cost_plots(const SizeResults& results) {
 std::string coverage_plots(const SizeResults& results) {
     const auto alpha = points(results, [](const hot_sets::SizedCost& each) { return each.alpha; });
     const auto proposals = points(results, [](const hot_sets::SizedCost& each) { return each.proposals; });
-    std::string text = "<h2>What a hot set covers</h2>\n";
-    text += html::plot({"H; mean share of the mass",
-                        true,
-                        true,
-                        {{"alpha(H)", Drawn::curve, Ink::first, alpha},
-                         {"at the grid's sizes", Drawn::dots, Ink::first, alpha}},
-                        {}});
-    return text + html::plot({"H; proposals a draw",
+    std::string text = "<h2>Coverage of a hot set</h2>\n";
+    text += html::plot(
+        {"H; mean share of the probability mass",
+         true,
+         true,
+         {{"alpha(H)", Drawn::curve, Ink::first, alpha}, {"measured sizes", Drawn::dots, Ink::first, alpha}},
+         {}});
+    return text + html::plot({"H; proposals per draw",
                               true,
                               true,
                               {{"rho(H)", Drawn::curve, Ink::first, proposals},
-                               {"at the grid's sizes", Drawn::dots, Ink::first, proposals}},
+                               {"measured sizes", Drawn::dots, Ink::first, proposals}},
                               {}});
 }
 
@@ -86,28 +86,28 @@ std::string choice_plots(const SizeResults& results) {
     const double own = 1e6 / results.own_choice.mean_us();
     const std::vector<Point> own_rate = {{static_cast<double>(results.grid.front().hot), own},
                                          {static_cast<double>(results.grid.back().hot), own}};
-    std::string text = "<h2>Which size is best</h2>\n";
+    std::string text = "<h2>Best size</h2>\n";
     text += html::plot(
-        {"H; microseconds a draw",
+        {"H; microseconds per draw",
          true,
          true,
          {{"F(H)", Drawn::curve, Ink::first, expected}, {"measured mean", Drawn::dots, Ink::second, mean}},
          {best_mark(results)}});
-    return text + html::plot({"H; draws a second",
+    return text + html::plot({"H; draws per second",
                               true,
                               true,
                               {{"1 / F(H)", Drawn::curve, Ink::first, expected_rate},
                                {"measured", Drawn::dots, Ink::second, rate},
-                               {"each row's own choice", Drawn::curve, Ink::second, own_rate}},
+                               {"blocks chosen per row", Drawn::curve, Ink::second, own_rate}},
                               {best_mark(results)}});
 }
 
 }  // namespace
 
 std::string size_page(const SizeResults& results) {
-    return html::page("How large a hot set?", "<pre>" + html::escaped(size_table(results)) + "</pre>\n" +
-                                                  cost_plots(results) + coverage_plots(results) +
-                                                  choice_plots(results));
+    return html::page("Size of a hot set", "<pre>" + html::escaped(size_table(results)) + "</pre>\n" +
+                                               cost_plots(results) + coverage_plots(results) +
+                                               choice_plots(results));
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::tools

@@ -1,23 +1,23 @@
-#include "bench/hotset_size/size.h"
+#include "tools/hotset/size.h"
 
 #include <algorithm>
 #include <stdexcept>
 
-#include "bench/decide/row_order.h"
-#include "bench/hotset_size/hot_mass.h"
+#include "measurement/row_order.h"
 #include "sampler/proposals.h"
+#include "tools/hotset/hot_mass.h"
 
-namespace croupier::bench {
+namespace croupier::tools {
 namespace {
 
 std::vector<std::uint32_t> grid_of(const SizeOptions& options) {
-    auto sizes =
-        options.sizes.empty() ? sizes_to_try(options.vocab) : whole_blocks(options.sizes, options.vocab);
-    // It is measured in any case, and no part of the model.
+    auto sizes = options.sizes.empty() ? measurement::sizes_to_try(options.vocab)
+                                       : measurement::whole_blocks(options.sizes, options.vocab);
+    // Size 0 is always measured, but is not part of the model.
     sizes.erase(std::remove(sizes.begin(), sizes.end(), 0U), sizes.end());
     if (sizes.size() < 3) {
         throw std::runtime_error("--sizes names " + std::to_string(sizes.size()) +
-                                 " different hot sets of whole blocks of 64; a fit takes 3 or more");
+                                 " different sizes in blocks of 64 ids; a fit needs 3 or more");
     }
     return sizes;
 }
@@ -28,17 +28,17 @@ void check(const SizeOptions& options) {
                                  "; allowed: above 0, to 100");
     }
     if (options.rounds < 4) {
-        throw std::runtime_error("--rounds is " + std::to_string(options.rounds) +
-                                 "; allowed: 4 or more, of which the middle half is kept");
+        throw std::runtime_error("--rounds is " + std::to_string(options.rounds) + "; allowed: 4 or more");
     }
 }
 
 void fit(SizeResults& results, const HotMass& mass) {
-    for (const HotDraws& each : results.draws) {
+    for (const measurement::HotDraws& each : results.draws) {
         const std::size_t blocks = (each.hot + sampler::kProposalBlock - 1) / sampler::kProposalBlock;
         if (each.hot_path == 0) {
-            throw std::runtime_error("no draw with a hot set of " + std::to_string(each.hot) +
-                                     " took its first proposal from it: take larger --sizes, or check --hot");
+            throw std::runtime_error(
+                "no draw with a hot set of " + std::to_string(each.hot) +
+                " accepted its first proposal from it: use larger --sizes, or check --hot");
         }
         results.grid.push_back(
             {each.hot, mass.alpha[blocks], each.hot_path_us(), each.mean_us(), mass.proposals[blocks]});
@@ -58,9 +58,9 @@ SizeResults measure_sizes(const SizeOptions& options) {
     check(options);
     std::vector<std::uint32_t> sizes = grid_of(options);
     sizes.insert(sizes.begin(), 0);
-    tools::Progress progress("rounds", 1);
-    const BenchRows rows =
-        BenchRows::from_file(options.rows, options.vocab).in_order(read_order(options.hot, options.vocab));
+    command_line::Progress progress("rounds", 1);
+    const measurement::BenchRows rows = measurement::BenchRows::from_file(options.rows, options.vocab)
+                                            .in_order(measurement::read_order(options.hot, options.vocab));
     proto::SamplingParams params;
     params.temperature = options.temperature;
     params.rng = proto::Rng::shvs;
@@ -69,11 +69,11 @@ SizeResults measure_sizes(const SizeOptions& options) {
     SizeResults results;
     results.options = options;
     results.rows = rows.count();
-    results.draws = measure_draws(rows, params, sizes, options.rounds, progress);
+    results.draws = measurement::measure_draws(rows, params, sizes, options.rounds, progress);
     results.own_choice = results.draws.front();
     results.draws.erase(results.draws.begin());
     fit(results, hot_mass_of(rows, options.temperature));
     return results;
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::tools

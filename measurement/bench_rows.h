@@ -1,4 +1,4 @@
-// The rows of the benchmarks: from a file, or generated in a language model's shape.
+// Rows of logits for measurements: from files, or generated with the distribution of a language model.
 #pragma once
 
 #include <cstdint>
@@ -8,25 +8,25 @@
 
 #include "sampler/row_view.h"
 
-namespace croupier::bench {
+namespace croupier::measurement {
 
 class BenchRows {
   public:
-    // bf16, row after row. Throws with what is wrong and what would be right.
+    // The files hold bf16 rows. Throws std::runtime_error with what is wrong and what is allowed.
     static BenchRows from_file(const std::vector<std::string>& paths, std::uint32_t vocab);
     static BenchRows generated(std::uint32_t vocab, std::uint32_t rows);
 
-    // The same rows, which must lie by ids, as a writer lays them that has this order of blocks.
+    // Returns these rows, which must be ordered by id, with their blocks in the given order.
     BenchRows in_order(const std::vector<std::uint32_t>& order) const;
 
     std::uint32_t count() const { return static_cast<std::uint32_t>(slices_.size() / 2); }
     std::uint32_t vocab() const { return vocab_; }
     std::size_t row_bytes() const { return std::size_t{places()} * sizeof(std::uint16_t); }
-    // Of a row: whole blocks. What stands for no id is -inf.
+    // Entries per row, a whole number of blocks. Padding is -inf.
     std::uint32_t places() const { return static_cast<std::uint32_t>(blocks_.size()) * kTile; }
     std::uint32_t place_of(std::uint32_t id) const { return places_[id / kTile] * kTile + id % kTile; }
     std::uint32_t id_at(std::uint32_t place) const { return blocks_[place / kTile] * kTile + place % kTile; }
-    // The hot set of so many ids; empty for 0, where each row chooses its own blocks.
+    // The blocks of a hot set of `hot` ids; empty for 0, which means that each row chooses its own blocks.
     std::span<const std::uint32_t> hot_blocks(std::uint32_t hot) const;
     const float* maxima(std::uint32_t index) const { return maxima_[index].data(); }
     const std::uint16_t* row(std::uint32_t index) const {
@@ -42,11 +42,11 @@ class BenchRows {
               std::vector<std::uint32_t> blocks);
 
     std::uint32_t vocab_;
-    std::vector<std::uint32_t> blocks_;  // which stands at each place
+    std::vector<std::uint32_t> blocks_;  // the block at each place
     std::vector<std::uint32_t> places_;  // its inverse
     std::vector<std::uint16_t> elements_;
-    std::vector<std::vector<float>> maxima_;  // of each row's tiles of 64
-    std::vector<sampler::Slice> slices_;      // two a row: without summaries and with them
+    std::vector<std::vector<float>> maxima_;  // of each row's tiles of 64 entries
+    std::vector<sampler::Slice> slices_;      // two per row: without and with summaries
 };
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

@@ -1,4 +1,4 @@
-#include "bench/decide/bench_rows.h"
+#include "measurement/bench_rows.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@
 
 #include "proto/hotness_order.h"
 
-namespace croupier::bench {
+namespace croupier::measurement {
 namespace {
 
 float value_of(std::uint16_t code) {
@@ -35,7 +35,7 @@ std::vector<float> tile_maxima(const std::uint16_t* row, std::uint32_t places) {
     return maxima;
 }
 
-// Log-ranks spread like a language model's: a bulk around -2, and a head that grows logarithmically.
+// Resembles a language model: most logits around -2, and a few much larger ones.
 std::vector<std::uint16_t> generate(std::uint32_t vocab, std::uint32_t rows) {
     std::mt19937_64 generator(20261121);
     std::normal_distribution<float> bulk(-2.0F, 2.0F);
@@ -54,7 +54,7 @@ void append_file(const std::string& path, std::uint32_t vocab, std::vector<std::
     const auto bytes = static_cast<std::size_t>(file.tellg());
     if (bytes == 0 || bytes % (std::size_t{vocab} * 2) != 0) {
         throw std::runtime_error(path + " has " + std::to_string(bytes) +
-                                 " bytes, which are no whole rows of " + std::to_string(vocab) +
+                                 " bytes, which is not a whole number of rows of " + std::to_string(vocab) +
                                  " bf16 logits (see --vocab)");
     }
     const std::size_t before = elements.size();
@@ -111,4 +111,4 @@ sampler::RowView BenchRows::view(std::uint32_t index, bool summarised) const {
     return {proto::Dtype::bf16, vocab_, kTile, 1, 0, {&slices_[index * 2 + (summarised ? 1 : 0)], 1}};
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::measurement

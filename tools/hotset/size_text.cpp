@@ -2,20 +2,20 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/environment.h"
-#include "bench/hotset_size/size.h"
+#include "measurement/environment.h"
+#include "tools/hotset/size.h"
 
-namespace croupier::bench {
+namespace croupier::tools {
 namespace {
 
-std::string row_of(const HotDraws& draws, const std::string& expected) {
+std::string row_of(const measurement::HotDraws& draws, const std::string& expected) {
     return fmt::format("{:>8} {} {:>10.4f} {:>10.3f} {:>8.1f} {:>10.2f} {:>10.2f}",
-                       draws.hot == 0 ? "row's" : std::to_string(draws.hot), expected,
+                       draws.hot == 0 ? "per row" : std::to_string(draws.hot), expected,
                        draws.per_draw(draws.hot_path), draws.per_draw(draws.proposals),
                        draws.per_draw(draws.blocks_read), draws.hot_path_us(), draws.mean_us());
 }
 
-nlohmann::ordered_json measured_json(const HotDraws& draws) {
+nlohmann::ordered_json measured_json(const measurement::HotDraws& draws) {
     return {{"hot", draws.hot},
             {"accepted_at_once", draws.per_draw(draws.hot_path)},
             {"proposals", draws.per_draw(draws.proposals)},
@@ -28,17 +28,17 @@ nlohmann::ordered_json measured_json(const HotDraws& draws) {
 std::string conclusions(const SizeResults& results) {
     const hot_sets::SizedCost& best = results.grid[results.best.place];
     std::string text =
-        fmt::format("hot path = {:.3f} us + {:.4f} ns x H, R2 {:.4f}; one more proposal {:.4f} us\n",
+        fmt::format("hot path: {:.3f} us + {:.4f} ns x H, R2 {:.4f}; each further proposal: {:.4f} us\n",
                     results.hot_path.c0, results.hot_path.c * 1e3, results.hot_path.r2, results.proposal_us);
     text += fmt::format(
-        "F(H) = c0 + c H + t (rho(H) - 1) stands still at H = {:.0f}; the best of its neighbours is H* = "
+        "F(H) = c0 + c H + t (rho(H) - 1) has its minimum at H = {:.0f}; best measured size next to it: H* = "
         "{}\n",
         results.best.stationary, best.hot);
-    text += fmt::format("at H* {:.0f} draws/s, {:.1f}% of the fastest size's, H = {}\n", 1e6 / best.mean_us,
+    text += fmt::format("H*: {:.0f} draws/s, {:.1f}% of the fastest size (H = {})\n", 1e6 / best.mean_us,
                         100.0 * results.throughput_of_best(), results.grid[results.fastest].hot);
-    text += fmt::format("the row's own choice: {:.0f} draws/s, {:.2f} times H*'s\n",
+    text += fmt::format("blocks chosen per row: {:.0f} draws/s, {:.2f} times that of H*\n",
                         1e6 / results.own_choice.mean_us(), best.mean_us / results.own_choice.mean_us());
-    return text + fmt::format("the paper's equation 10, a tail scanned whole, would choose H = {}\n",
+    return text + fmt::format("equation 10 of the paper (scan of the whole tail): H = {}\n",
                               results.grid[results.paper_best.place].hot);
 }
 
@@ -46,7 +46,7 @@ std::string conclusions(const SizeResults& results) {
 
 std::string size_table(const SizeResults& results) {
     std::string text =
-        fmt::format("{} rows of {} logits, T {:g}, {} draws of each at every size\n\n", results.rows,
+        fmt::format("{} rows of {} logits, temperature {:g}, {} draws per row and size\n\n", results.rows,
                     results.options.vocab, results.options.temperature, results.options.rounds);
     text += fmt::format("{:>8} {:>8} {:>9} {:>10} {:>10} {:>8} {:>10} {:>10} {:>10}\n", "H", "alpha", "rho",
                         "at once", "proposals", "blocks", "hot us", "mean us", "F(H) us");
@@ -88,8 +88,8 @@ std::string size_json(const SizeResults& results) {
         {"paper",
          {{"stationary", results.paper_best.stationary},
           {"best_expected", results.grid[results.paper_best.place].hot}}},
-        {"environment", environment()}};
+        {"environment", measurement::environment()}};
     return all.dump() + "\n";
 }
 
-}  // namespace croupier::bench
+}  // namespace croupier::tools
