@@ -42,4 +42,19 @@ std::uint32_t reopen_all_claims(const shm::Segment& session) {
     return freed;
 }
 
+SucceededSession succeed(shm::Segment& session) {
+    if (!session.hold(shm::Role::daemon)) return {Succession::held};
+    if (session.is_held(shm::Role::samplers)) return {Succession::samplers_live};
+    auto& header = session.header();
+    // One that drained let in no new steps, and is gone. A process that ended the session meanwhile has the
+    // last word.
+    auto draining = proto::SessionState::draining;
+    header.state.compare_exchange_strong(draining, proto::SessionState::active);
+    if (header.state.load(std::memory_order_acquire) != proto::SessionState::active)
+        return {Succession::ended};
+    const std::uint32_t freed = reopen_all_claims(session);
+    begin_generation(header);
+    return {Succession::done, freed};
+}
+
 }  // namespace croupier::daemon

@@ -15,10 +15,24 @@ namespace croupier::daemon {
 void reopen_claims(std::span<const shm::Segment* const> sessions, std::uint32_t dead_incarnation,
                    const proto::PreparedColumn& at);
 
-// A daemon or a stand-in is dead, and its samplers with it: how many columns are free again.
+// All samplers of a session are dead: how many columns are free again.
 std::uint32_t reopen_all_claims(const shm::Segment& session);
 
-// This process decides for the session from now on, with samplers that lock it.
+// This process decides for the session from now on.
 void begin_generation(proto::SegmentHeader& header);
+
+enum class Succession {
+    done,           // this process decides for the session
+    held,           // another process answers for it
+    samplers_live,  // this process answers for it; what its predecessor's samplers still store must not meet
+                    // what others decide
+    ended           // the session is over
+};
+struct SucceededSession {
+    Succession outcome = Succession::held;
+    std::uint32_t freed = 0;  // half-decided columns that are decided again
+};
+// A daemon and a stand-in take over a session whose daemon is dead in the same way.
+SucceededSession succeed(shm::Segment& session);
 
 }  // namespace croupier::daemon

@@ -26,8 +26,6 @@ void SessionRegistry::adopt(const std::string& path) {
     auto attached = shm::Segment::attach(path, shm::Access::read_write);
     if (!attached) return leave_alone(path, attached.error().message);
     auto segment = std::make_unique<shm::Segment>(std::move(attached).value());
-    auto& header = segment->header();
-    const auto state = header.state.load(std::memory_order_acquire);
     // The file's name is the daemon's, the header is whoever's may write to it.
     if (shm::segment_path(config_.shm.dir, config_.instance, segment->id()) != path) {
         return leave_alone(path, "its header says that it is session " + std::to_string(segment->id()));
@@ -43,20 +41,20 @@ void SessionRegistry::adopt(const std::string& path) {
     if (record.value().name != segment->name()) {
         return leave_alone(path, "its header names another session than the daemon opened");
     }
-    if (!segment->hold(Role::daemon)) return ask_back(std::move(segment));
-    // Those of a stand-in that was killed end a moment after it.
-    if (segment->is_held(Role::samplers)) {
+    const auto [outcome, freed] = succeed(*segment);
+    if (outcome == Succession::held) return ask_back(std::move(segment));
+    // The samplers of a stand-in that was killed end a moment after it.
+    if (outcome == Succession::samplers_live) {
         segment->release(Role::daemon);
         return ask_back(std::move(segment));
     }
-    header.wanted.store(0, std::memory_order_relaxed);
-    if (state != SessionState::active && state != SessionState::draining) {
+    segment->header().wanted.store(0, std::memory_order_relaxed);
+    if (outcome == Succession::ended) {
         event_log::write(Event::segment_removed, {{"segment", path}}, "removing {}: its session has ended",
                          path);
         shm::remove_session_files(path);
         return;
     }
-    const std::uint32_t freed = reopen_all_claims(*segment);
     // When its client died nobody knows: its grace begins anew.
     const std::string client = segment->is_held(Role::client)
                                    ? "its client lives"
@@ -66,7 +64,6 @@ void SessionRegistry::adopt(const std::string& path) {
                      {{"session", segment->name()}, {"session_id", segment->id()}, {"columns", freed}},
                      "session {} ({}) goes on: {}, {} half-decided columns are decided again",
                      segment->name(), segment->id(), client, freed);
-    header.state.store(SessionState::active, std::memory_order_release);
     if (auto taken = take_in(segment, record.value().owner); !taken) leave_alone(path, taken.error().message);
 }
 

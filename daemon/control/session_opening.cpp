@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/control/dead_claims.h"
 #include "daemon/control/session_admission.h"
 #include "daemon/control/session_registry.h"
 #include "event_log/event_log.h"
@@ -172,6 +173,7 @@ shm::Result<OpenedSession> SessionRegistry::begin_session(std::unique_ptr<shm::S
     if (auto kept = shm::write_record(segment->path(), {request.name, request.peer.identity}); !kept)
         return refused(kept.error());
     const shm::Segment* opened = segment.get();
+    begin_generation(segment->header());
     if (auto taken = take_in(segment, request.peer.identity); !taken) return refused(taken.error());
     hot_sets_.begin(*opened);
     const proto::Geometry& geometry = opened->geometry();

@@ -88,7 +88,6 @@ void SessionRegistry::configure(const config::Config& config) {
 shm::Result<bool> SessionRegistry::take_in(std::unique_ptr<shm::Segment>& segment, const std::string& owner) {
     CROUPIER_TRY(segments_->offer(*segment));
     auto& header = segment->header();
-    begin_generation(header);
     // No sampler of this daemon sleeps on it yet, and those of an earlier one are gone.
     for (auto& sleepers : header.bell.sleepers) sleepers.store(0, std::memory_order_relaxed);
     const std::uint64_t id = segment->id();

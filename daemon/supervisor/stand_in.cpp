@@ -90,19 +90,13 @@ class StandIn {
             return;
         }
         looks_given_way_ = 0;
-        if (samplers_ || (!answers_ && !segment_.hold(Role::daemon))) return;
-        answers_ = true;
-        // What the dead one's samplers still store must not meet what others decide next.
-        if (!segment_.is_held(Role::samplers)) begin();
+        if (samplers_) return;
+        const SucceededSession succeeded = succeed(segment_);
+        answers_ = succeeded.outcome != Succession::held;
+        if (succeeded.outcome == Succession::done) begin(succeeded.freed);
     }
 
-    void begin() {
-        // One that ended it meanwhile has the last word; one that drained let in no new steps, and is gone.
-        auto draining = SessionState::draining;
-        header().state.compare_exchange_strong(draining, SessionState::active);
-        if (header().state.load(std::memory_order_acquire) != SessionState::active) return;
-        const std::uint32_t freed = reopen_all_claims(segment_);
-        begin_generation(header());
+    void begin(std::uint32_t freed) {
         header().counter(SessionCounter::stand_ins).fetch_add(1, std::memory_order_relaxed);
         const std::uint32_t count =
             options_.samplers != 0 ? options_.samplers : (host::default_sampler_count(1) + 1) / 2;
