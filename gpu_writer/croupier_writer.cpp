@@ -153,7 +153,7 @@ int croupier_writer_wait_step(croupier_writer* writer, uint32_t timeout_ms, uint
 int croupier_writer_begin(croupier_writer* writer, uint64_t step, croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         CROUPIER_TRY_VALUE(begun, writer->steps->begin(step));
-        return begun ? 0 : CROUPIER_WRITER_BUSY;
+        return begun == gpu_writer::StepWriter::Begin::begun ? 0 : CROUPIER_WRITER_BUSY;
     });
 }
 
@@ -187,7 +187,7 @@ int croupier_writer_wait_tokens(croupier_writer* writer, uint64_t step, uint32_t
                                 croupier_error* error) {
     return guarded_writer(writer, error, [&]() -> shm::Result<int> {
         CROUPIER_TRY_VALUE(decided, writer->steps->wait_tokens(step, std::chrono::milliseconds(timeout_ms)));
-        return decided ? 1 : 0;
+        return decided == gpu_writer::StepWriter::Wait::decided ? 1 : 0;
     });
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <string>
 
 #include "shm/step_window.h"
 
@@ -12,22 +11,19 @@ namespace {
 
 // Asked after bits of the slot and decisions are read: while the slot is the step's, so were they. A client
 // that reuses the slot clears its bits before it publishes, and no sampler sets them before that.
-shm::Result<bool> still_holds(const shm::Segment& segment, std::uint64_t step) {
+bool still_holds(const shm::Segment& segment, std::uint64_t step) {
     // SYNC: acquire; what was read before is not read after.
     std::atomic_thread_fence(std::memory_order_acquire);
     // SYNC: acquire; pairs with the release in SchedulePublisher::publish.
-    if (segment.header().published.load(std::memory_order_acquire) <= step + segment.geometry().slots)
-        return true;
-    return shm::fail(shm::Errc::bad_argument, "the slot of step " + std::to_string(step) +
-                                                  " holds a later step: the scheduler has its tokens");
+    return segment.header().published.load(std::memory_order_acquire) <= step + segment.geometry().slots;
 }
 
 }  // namespace
 
-shm::Result<bool> is_decided(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns) {
+StepState state_of(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns) {
     const bool complete = shm::step_complete(segment, segment.slot_of(step), columns);
-    CROUPIER_TRY(still_holds(segment, step));
-    return complete;
+    if (!still_holds(segment, step)) return StepState::overwritten;
+    return complete ? StepState::decided : StepState::undecided;
 }
 
 void DecidedTokens::begin(std::uint64_t step, std::uint32_t columns) {
@@ -37,14 +33,12 @@ void DecidedTokens::begin(std::uint64_t step, std::uint32_t columns) {
     std::fill(given_.begin(), given_.end(), 0);
 }
 
-shm::Result<std::span<const DecidedTokens::Token>> DecidedTokens::more() {
+std::optional<std::span<const DecidedTokens::Token>> DecidedTokens::more() {
     found_.clear();
     const std::uint32_t slot = segment_.slot_of(step_);
     const bool refused = shm::step_refusal(segment_, slot) != proto::DecisionError::none;
     for (std::uint32_t word = 0; !refused && word * 64 < columns_; ++word) take(word);
-    if (refused || !found_.empty()) {
-        CROUPIER_TRY(still_holds(segment_, step_));
-    }
+    if ((refused || !found_.empty()) && !still_holds(segment_, step_)) return std::nullopt;
     if (refused) return give_up();
     for (const Token& each : found_) given_[each.column / 64] |= std::uint64_t{1} << (each.column % 64);
     left_ -= static_cast<std::uint32_t>(found_.size());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -9,9 +10,12 @@
 
 namespace croupier::gpu_writer {
 
-// Whether every column of a step is decided, or its record was refused. Fails where its slot holds a later
-// step.
-shm::Result<bool> is_decided(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns);
+enum class StepState {
+    undecided,
+    decided,     // every column is, or the record was refused
+    overwritten  // its slot holds a later step
+};
+StepState state_of(const shm::Segment& segment, std::uint64_t step, std::uint32_t columns);
 
 // The tokens of one step after the other, as they are decided.
 class DecidedTokens {
@@ -26,8 +30,8 @@ class DecidedTokens {
         std::int32_t token;  // -1: its decision is an error
     };
     // Those that were not given before, until the next call: in a step that is refused all that are left.
-    // Fails where the step's slot holds a later one.
-    shm::Result<std::span<const Token>> more();
+    // Nothing: the step's slot holds a later one.
+    std::optional<std::span<const Token>> more();
     bool all_given() const { return left_ == 0; }
     // As if they were decided, with errors.
     std::span<const Token> give_up();

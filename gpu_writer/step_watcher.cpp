@@ -106,12 +106,11 @@ bool StepWatcher::session_over() const {
 bool StepWatcher::is_over(const WatchedStep& step, Clock::time_point now) {
     const std::uint64_t number = step.begun.step;
     const auto& head = segment_.decision_head(segment_.slot_of(number));
-    // Before is_decided(), which says whether the slot is still the step's.
+    // Before state_of(), which says whether the slot is still the step's.
     const std::uint64_t ready_ns = head.logits_ready_ns.load(std::memory_order_relaxed);
-    const auto decided = is_decided(segment_, number, step.begun.columns);
-    // An error: its slot holds a later step.
-    if (!decided) return true;
-    if (decided.value()) {
+    const StepState state = state_of(segment_, number, step.begun.columns);
+    if (state == StepState::overwritten) return true;
+    if (state == StepState::decided) {
         // It may have been decided between two looks. 0: before all of it was there.
         if (ready_ns != 0) note_ready(number, ready_ns);
         return true;

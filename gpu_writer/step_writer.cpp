@@ -18,16 +18,16 @@ constexpr shm::WaitSettings kTokenPatience{shm::WaitMode::adaptive, std::chrono:
 
 }  // namespace
 
-shm::Result<bool> StepWriter::begin(std::uint64_t step) {
-    if (begun() - finished() >= rank_writer_.geometry().slots) return false;
+shm::Result<StepWriter::Begin> StepWriter::begin(std::uint64_t step) {
+    if (begun() - finished() >= rank_writer_.geometry().slots) return Begin::busy;
     CROUPIER_TRY_VALUE(begun_step, steps_.begin(step));
-    if (!begun_step) return false;
+    if (!begun_step) return Begin::busy;
     if (auto queued = queue(*begun_step); !queued) {
         steps_.take_back(*begun_step);
-        return queued;
+        return queued.error();
     }
     latest_[rank_writer_.segment().slot_of(step)] = *begun_step;
-    return true;
+    return Begin::begun;
 }
 
 shm::Result<bool> StepWriter::randoms_need_rows() {
@@ -52,9 +52,14 @@ shm::Result<BegunStep> StepWriter::begun_step(std::uint64_t step) const {
                                              "began none there, or a later one");
 }
 
-shm::Result<bool> StepWriter::tokens_there(std::uint64_t step) const {
+shm::Result<StepState> StepWriter::state_of_begun(std::uint64_t step) const {
     CROUPIER_TRY_VALUE(begun, begun_step(step));
-    return is_decided(rank_writer_.segment(), step, begun.columns);
+    const StepState state = state_of(rank_writer_.segment(), step, begun.columns);
+    if (state == StepState::overwritten) {
+        return shm::fail(Errc::bad_argument, "the slot of step " + std::to_string(step) +
+                                                 " holds a later step: the scheduler has its tokens");
+    }
+    return state;
 }
 
 shm::Result<bool> StepWriter::enqueue_awaited_tokens(void* stream, std::uint64_t step,
@@ -64,22 +69,22 @@ shm::Result<bool> StepWriter::enqueue_awaited_tokens(void* stream, std::uint64_t
     return await_tokens(stream, begun, timeout, tokens);
 }
 
-shm::Result<bool> StepWriter::wait_tokens(std::uint64_t step, std::chrono::milliseconds timeout) const {
+shm::Result<StepWriter::Wait> StepWriter::wait_tokens(std::uint64_t step,
+                                                      std::chrono::milliseconds timeout) const {
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     shm::WaitStrategy patience(kTokenPatience);
     while (true) {
-        auto there = tokens_there(step);
-        if (!there || there.value()) return there;
-        if (timeout == timeout.zero() || std::chrono::steady_clock::now() >= deadline) return false;
+        CROUPIER_TRY_VALUE(state, state_of_begun(step));
+        if (state == StepState::decided) return Wait::decided;
+        if (timeout == timeout.zero() || std::chrono::steady_clock::now() >= deadline) return Wait::timed_out;
         patience.idle(0, [](std::chrono::nanoseconds longest) { std::this_thread::sleep_for(longest); });
     }
 }
 
 shm::Result<bool> StepWriter::enqueue_tokens(void* stream, std::uint64_t step, std::int32_t* tokens) {
     const shm::Segment& segment = rank_writer_.segment();
-    auto there = tokens_there(step);
-    if (!there) return there;
-    if (!there.value()) {
+    CROUPIER_TRY_VALUE(state, state_of_begun(step));
+    if (state == StepState::undecided) {
         return shm::fail(Errc::bad_argument,
                          "step " + std::to_string(step) + " is not decided yet: wait for its tokens first");
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpu_writer/begun_steps.h"
+#include "gpu_writer/decided_tokens.h"
 #include "gpu_writer/rank_writer.h"
 
 namespace croupier::gpu_writer {
@@ -39,8 +40,8 @@ class StepWriter {
         return rank_writer_.wait_step(timeout, steps_.next_wanted());
     }
     std::uint64_t begun() const { return steps_.begun(); }
-    // False: busy, as croupier/writer.h says.
-    shm::Result<bool> begin(std::uint64_t step);
+    enum class Begin { begun, busy };  // busy: as CROUPIER_WRITER_BUSY
+    shm::Result<Begin> begin(std::uint64_t step);
     shm::Result<bool> abandon();
 
     virtual std::uint64_t finished() const = 0;
@@ -50,7 +51,8 @@ class StepWriter {
     virtual shm::Result<bool> enqueue(void* stream, const void* logits, std::uint64_t row_stride) = 0;
     virtual shm::Result<bool> enqueue_randoms(void* stream) = 0;
 
-    shm::Result<bool> wait_tokens(std::uint64_t step, std::chrono::milliseconds timeout) const;
+    enum class Wait { decided, timed_out };
+    shm::Result<Wait> wait_tokens(std::uint64_t step, std::chrono::milliseconds timeout) const;
     shm::Result<bool> enqueue_tokens(void* stream, std::uint64_t step, std::int32_t* tokens);
     // Of a step that need not be decided yet; -1 in its columns when it is not in time.
     shm::Result<bool> enqueue_awaited_tokens(void* stream, std::uint64_t step,
@@ -78,7 +80,8 @@ class StepWriter {
   private:
     // As this writer began it last.
     shm::Result<BegunStep> begun_step(std::uint64_t step) const;
-    shm::Result<bool> tokens_there(std::uint64_t step) const;
+    // Of a step that this writer began: whether its tokens are there.
+    shm::Result<StepState> state_of_begun(std::uint64_t step) const;
 
     RankWriter rank_writer_;
     BegunSteps steps_;
