@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
-#include <thread>
 
 #include "daemon/worker/column_decider.h"
 #include "daemon/worker/session_view.h"
@@ -12,6 +11,7 @@
 #include "sampler/workspace.h"
 #include "shm/logits_publisher.h"
 #include "shm/segment.h"
+#include "shm/step_claims.h"
 #include "shm/wishes.h"
 #include "testing/daemon_process.h"
 #include "testing/small_engine.h"
@@ -43,6 +43,20 @@ std::uint64_t wishes_of(SmallEngine& engine) {
     for (std::uint32_t slot = 0; slot < segment.value().geometry().slots; ++slot)
         posted += segment.value().wish_board(slot).posted.load();
     return posted;
+}
+
+// Returns when so many columns of the step are decided.
+void await_decided(const SmallEngine& engine, std::uint64_t step, std::size_t columns) {
+    const auto segment = shm::Segment::attach(engine.segment_path(), shm::Access::read_only);
+    REQUIRE(segment);
+    const shm::StepClaims claims(segment.value(), step);
+    REQUIRE(eventually([&] {
+        std::size_t decided = 0;
+        for (std::uint32_t column = 0; column < segment.value().geometry().max_batch; ++column) {
+            if (claims.is_committed(column)) ++decided;
+        }
+        return decided >= columns;
+    }));
 }
 
 // Controls that read much of a row, each in another way.
@@ -267,11 +281,10 @@ TEST_CASE("a writer that leaves before it has answered is followed by one that l
     SmallEngine engine(daemon.endpoint(), "engine", lean_shape(2));
     for (const auto& sequence : demanding()) engine.admit(sequence);
     engine.steps(2);
-    for (int round = 0; round < 20; ++round) {
+    for (std::uint32_t round = 0; round < 20; ++round) {
         const std::uint64_t step = engine.submit();
         engine.write(step);
-        // Anywhere between its first wish and its last.
-        std::this_thread::sleep_for(std::chrono::microseconds(50 * round));
+        await_decided(engine, step, round % demanding().size());
         engine.detach_writers();
         engine.attach_writers();
         // Its rows are wanted again where it was not decided.
@@ -286,9 +299,9 @@ TEST_CASE("samplers and the daemon die while a row is awaited: the same tokens")
     for (const auto& sequence : demanding()) engine.admit(sequence);
     engine.steps(2);
     for (std::uint32_t round = 0; round < 12; ++round) {
-        engine.submit();
+        const std::uint64_t step = engine.submit();
         engine.write();
-        std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
+        await_decided(engine, step, round % demanding().size());
         kill_in_round(daemon, round);
         engine.collect();
         REQUIRE(eventually([&] { return daemon.await_ready(); }));
