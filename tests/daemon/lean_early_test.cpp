@@ -124,7 +124,7 @@ void check_decided(const DaemonProcess& daemon, const shm::Segment& segment, std
 
 }  // namespace
 
-TEST_CASE("columns of a lean step are decided as they come, by all ranks") {
+TEST_CASE("a column of a lean step is decided as soon as all ranks have sent it") {
     const DaemonProcess daemon(kSpinning);
     const std::uint32_t tp = GENERATE(1U, 2U);
     SmallEngine engine(daemon.endpoint(), "engine", lean_shape(tp));
@@ -147,7 +147,8 @@ TEST_CASE("columns of a lean step are decided as they come, by all ranks") {
     }
 }
 
-TEST_CASE("what a writer that is gone sent of a step counts no more, and what was decided of it stays") {
+TEST_CASE(
+    "what a detached writer sent of a step no longer counts, and columns decided from it stay decided") {
     const DaemonProcess daemon(kSpinning);
     SmallEngine engine(daemon.endpoint(), "engine", lean_shape(1));
     admit_filtered(engine);
@@ -191,7 +192,7 @@ TEST_CASE("a sampler that is killed while a lean step comes part by part loses n
     }
 }
 
-TEST_CASE("many columns of every kind, sent part by part, change no token") {
+TEST_CASE("a lean step that is sent part by part gives the reference's tokens") {
     const bool in_threads = GENERATE(false, true);
     const DaemonProcess daemon(in_threads ? "{count: 2, threads_per_sampler: 2, pin: false, wait: spin}"
                                           : kSpinning);
@@ -224,7 +225,7 @@ TEST_CASE("a lean step's order has each column once, and parts of the sizes that
 }
 
 // Writers and samplers of different builds divide a step alike: these numbers are never made anew.
-TEST_CASE("the order of a lean step is kept") {
+TEST_CASE("the order of a lean step's columns never changes") {
     struct Kept {
         std::uint32_t columns, parts, second, third, last, begin_of_second;
     };

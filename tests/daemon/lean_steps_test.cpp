@@ -127,7 +127,7 @@ TEST_CASE("lean steps change no token, whatever the ranks, the order and the sam
     engine.steps(20);
 }
 
-TEST_CASE("what was not sent of a row is asked for, and decides it") {
+TEST_CASE("samplers request the blocks that a column lacks, and decide it with them") {
     const DaemonProcess daemon(kTwoSamplers);
     EngineShape shape = lean_shape(GENERATE(1U, 2U));
     if (GENERATE(false, true)) order_blocks(shape);
@@ -137,7 +137,7 @@ TEST_CASE("what was not sent of a row is asked for, and decides it") {
     CHECK(wishes_of(engine) > 0);
 }
 
-TEST_CASE("plain requests are drawn by who sends their rows, and nothing is asked for") {
+TEST_CASE("plain requests are drawn by the writer, and samplers request no blocks") {
     const DaemonProcess daemon(GENERATE("{count: 1}", "{count: 3, wait: spin}"));
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
     if (GENERATE(false, true)) order_blocks(shape);
@@ -151,7 +151,7 @@ TEST_CASE("plain requests are drawn by who sends their rows, and nothing is aske
         CHECK(drawn_by(segment.value(), 19, rank, 8) == std::vector<bool>(8, true));
 }
 
-TEST_CASE("what is allowed alone comes by its name, and nothing is asked for") {
+TEST_CASE("the blocks of a request's allowed ids are sent, and samplers request no others") {
     const DaemonProcess daemon(kTwoSamplers);
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
     if (GENERATE(false, true)) order_blocks(shape);
@@ -171,7 +171,9 @@ TEST_CASE("what is allowed alone comes by its name, and nothing is asked for") {
         CHECK((flags & proto::kStandsWhole) == 0);
 }
 
-TEST_CASE("what is lifted comes by its name, and what is lowered beside it is not asked for") {
+TEST_CASE(
+    "the blocks of ids with a positive bias are sent, and those of ids with a negative bias are not "
+    "requested") {
     const DaemonProcess daemon(kTwoSamplers);
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
     SmallEngine engine(daemon.endpoint(), "engine", shape);
@@ -188,7 +190,7 @@ TEST_CASE("what is lifted comes by its name, and what is lowered beside it is no
     CHECK(wishes_of(engine) < kDecisions / 4);
 }
 
-TEST_CASE("what may change a token keeps a column from being drawn") {
+TEST_CASE("a writer draws no column whose controls may change its token") {
     const DaemonProcess daemon(kTwoSamplers);
     EngineShape shape = lean_shape(2);
     shape.masked = GENERATE(false, true);
@@ -217,7 +219,7 @@ TEST_CASE("what may change a token keeps a column from being drawn") {
     CHECK(drawn(5) == std::vector<bool>{false, true, false, false, true});
 }
 
-TEST_CASE("a column with a grammar mask is told of under it, unless all of its row is needed") {
+TEST_CASE("the head of a masked column describes its masked row, unless the column stands whole") {
     const DaemonProcess daemon(kTwoSamplers);
     EngineShape shape = lean_shape(GENERATE(1U, 3U));
     shape.masked = true;
@@ -276,7 +278,7 @@ TEST_CASE("several lean steps in flight are decided in their order") {
     }
 }
 
-TEST_CASE("a writer that leaves before it has answered is followed by one that lays the rows anew") {
+TEST_CASE("the successor of a writer that left before it answered writes the rows again") {
     const DaemonProcess daemon(kTwoSamplers);
     SmallEngine engine(daemon.endpoint(), "engine", lean_shape(2));
     for (const auto& sequence : demanding()) engine.admit(sequence);
@@ -293,7 +295,7 @@ TEST_CASE("a writer that leaves before it has answered is followed by one that l
     }
 }
 
-TEST_CASE("samplers and the daemon die while a row is awaited: the same tokens") {
+TEST_CASE("samplers and a daemon that die while a row is awaited change no token") {
     DaemonProcess daemon(kTwoSamplers);
     SmallEngine engine(daemon.endpoint(), "engine", lean_shape(2));
     for (const auto& sequence : demanding()) engine.admit(sequence);
@@ -316,7 +318,7 @@ TEST_CASE("a lean session of another tile is refused, by name") {
                Contains("the lean transport has tiles of 64"));
 }
 
-TEST_CASE("a column that another sampler has asked for is left alone by who claims it next") {
+TEST_CASE("a sampler that claims a column leaves it alone if another sampler has requested blocks of it") {
     DaemonProcess daemon("{count: 1, heartbeat_timeout_ms: 60000}");
     SmallEngine engine(daemon.endpoint(), "engine", lean_shape(1));
     engine.admit(8);
